@@ -1,0 +1,125 @@
+/*
+ * mosql_fdw.c: the table of contents.
+ *
+ * Module magic, settings, the start-up of each layer, and the foreign data
+ * wrapper's routine in call order.  src/README.md leads through the layers.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+#include "admin/admin.h"
+#include "btree/btree.h"
+#include "fdw/fdw_int.h"
+#include "table/table.h"
+#include "txn/txn.h"
+
+#if PG_VERSION_NUM >= 180000
+PG_MODULE_MAGIC_EXT(.name = "mosql_fdw",.version = "1.0");
+#else
+PG_MODULE_MAGIC;
+#endif
+
+PG_FUNCTION_INFO_V1(mosql_fdw_handler);
+
+extern PGDLLEXPORT void _PG_init(void);
+
+static void
+define_settings(void)
+{
+	DefineCustomIntVariable("mosql_fdw.inner_cache_size",
+							"Memory for cached inner nodes, per table and backend.",
+							"A table whose inner nodes fit is read by key in one round trip.",
+							&mosql_btree_cache_kb, 16 * 1024, 64, INT_MAX / 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.max_transaction_size",
+							"Memory for the writes of one transaction.",
+							"Writes stay in the backend until commit; a larger transaction is refused.",
+							&mosql_txn_max_mb, 1024, 1, 1024 * 1024,
+							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.commit_timeout",
+							"Time in which a commit may wait and retry before it is given up.",
+							"What was written is taken back; SQLSTATE 40001.",
+							&mosql_txn_commit_timeout_ms, 10000, 100, INT_MAX / 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.intent_timeout",
+							"Time after which another server's unfinished commit is aborted.",
+							"Longer than any commit takes: a shorter time aborts live ones.",
+							&mosql_txn_intent_timeout_ms, 1000, 10, INT_MAX / 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mosql_fdw.drop_data",
+							 "Dropping a foreign table drops its data in Redis.",
+							 "Off: only the local foreign table goes, the data stays for other servers.",
+							 &mosql_admin_drop_data, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+void
+_PG_init(void)
+{
+	define_settings();
+	mosql_admin_init_debug();
+	MarkGUCPrefixReserved("mosql_fdw");
+
+	mosql_txn_init();
+	mosql_table_init();
+	mosql_admin_init_ddl();
+}
+
+Datum
+mosql_fdw_handler(PG_FUNCTION_ARGS)
+{
+	FdwRoutine *fdw = makeNode(FdwRoutine);
+
+	/* planning a scan */
+	fdw->GetForeignRelSize = mosqlGetForeignRelSize;
+	fdw->GetForeignPaths = mosqlGetForeignPaths;
+	fdw->GetForeignPlan = mosqlGetForeignPlan;
+
+	/* running it */
+	fdw->BeginForeignScan = mosqlBeginForeignScan;
+	fdw->IterateForeignScan = mosqlIterateForeignScan;
+	fdw->ReScanForeignScan = mosqlReScanForeignScan;
+	fdw->EndForeignScan = mosqlEndForeignScan;
+
+	/* planning a modification */
+	fdw->IsForeignRelUpdatable = mosqlIsForeignRelUpdatable;
+	fdw->AddForeignUpdateTargets = mosqlAddForeignUpdateTargets;
+	fdw->PlanForeignModify = mosqlPlanForeignModify;
+	fdw->PlanDirectModify = mosqlPlanDirectModify;
+
+	/* running it row by row */
+	fdw->BeginForeignModify = mosqlBeginForeignModify;
+	fdw->ExecForeignInsert = mosqlExecForeignInsert;
+	fdw->GetForeignModifyBatchSize = mosqlGetForeignModifyBatchSize;
+	fdw->ExecForeignBatchInsert = mosqlExecForeignBatchInsert;
+	fdw->ExecForeignUpdate = mosqlExecForeignUpdate;
+	fdw->ExecForeignDelete = mosqlExecForeignDelete;
+	fdw->EndForeignModify = mosqlEndForeignModify;
+
+	/* COPY, and rows routed to a partition */
+	fdw->BeginForeignInsert = mosqlBeginForeignInsert;
+	fdw->EndForeignInsert = mosqlEndForeignInsert;
+
+	/* running it inside the scan */
+	fdw->BeginDirectModify = mosqlBeginDirectModify;
+	fdw->IterateDirectModify = mosqlIterateDirectModify;
+	fdw->EndDirectModify = mosqlEndDirectModify;
+
+	/* SELECT ... FOR UPDATE */
+	fdw->GetForeignRowMarkType = mosqlGetForeignRowMarkType;
+	fdw->RefetchForeignRow = mosqlRefetchForeignRow;
+	fdw->RecheckForeignScan = mosqlRecheckForeignScan;
+
+	/* EXPLAIN, ANALYZE, TRUNCATE, IMPORT FOREIGN SCHEMA */
+	fdw->ExplainForeignScan = mosqlExplainForeignScan;
+	fdw->ExplainForeignModify = mosqlExplainForeignModify;
+	fdw->ExplainDirectModify = mosqlExplainDirectModify;
+	fdw->AnalyzeForeignTable = mosqlAnalyzeForeignTable;
+	fdw->ExecForeignTruncate = mosqlExecForeignTruncate;
+	fdw->ImportForeignSchema = mosqlImportForeignSchema;
+
+	PG_RETURN_POINTER(fdw);
+}

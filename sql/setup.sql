@@ -1,0 +1,5 @@
+-- extension and server, as a new user makes them; the node list comes from the harness
+\getenv nodes MOSQL_NODES
+SET client_min_messages = warning;
+CREATE EXTENSION mosql_fdw;
+CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'regress');

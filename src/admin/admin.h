@@ -1,0 +1,41 @@
+/*
+ * admin.h: what _PG_init needs of DDL, SQL functions and maintenance.
+ *
+ * Layer: admin.  The SQL functions themselves are declared by PG_FUNCTION_INFO_V1.
+ */
+#ifndef MOSQL_ADMIN_H
+#define MOSQL_ADMIN_H
+
+#include "base/base.h"
+#include "fdw/fdw_int.h"
+
+/* mosql_fdw.drop_data: DROP of a foreign table drops its data in Redis, too. */
+extern bool mosql_admin_drop_data;
+
+/* Install the hook that sees relations and columns go; once, from _PG_init. */
+extern void mosql_admin_init_ddl(void);
+
+/* Settings and hook of the debug points; once, from _PG_init. */
+extern void mosql_admin_init_debug(void);
+
+/* ---- shared by the functions ---- */
+
+#include "fmgr.h"
+#include "funcapi.h"
+
+/* The text argument i as a palloc'ed string. */
+extern char *mosql_admin_text_arg(FunctionCallInfo fcinfo, int i);
+
+/* The session for a server by name; 42704 if there is none of ours. */
+extern MosqlSession *mosql_admin_server_session(const char *server);
+
+/* A node's Redis key as text. */
+extern char *mosql_admin_node_name(MosqlSession *session, uint64 node);
+
+/*
+ * Open one of our tables for inspection by the current user, who needs SELECT
+ * on it; 42809 if it is none of ours.
+ */
+extern Relation mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table);
+
+#endif							/* MOSQL_ADMIN_H */

@@ -1,0 +1,444 @@
+/*
+ * check.c: looking at the data: is it sound, how is it laid out, are the Redis
+ * servers set up for it.
+ *
+ * Layer: admin.  All of it only reads, and may run beside any other work.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/hsearch.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+#include "code/node.h"
+
+/* Keys that one SCAN looks at. */
+#define SCAN_PAGE	"1000"
+
+PG_FUNCTION_INFO_V1(mosql_fdw_check);
+PG_FUNCTION_INFO_V1(mosql_fdw_dump);
+PG_FUNCTION_INFO_V1(mosql_fdw_server_check);
+
+/* ---- mosql_fdw_check ---- */
+
+typedef struct Check
+{
+	ReturnSetInfo *result;
+	MosqlSession *session;
+	const MosqlTable *table;
+	HTAB	   *reached;		/* node ids of the tree */
+	int			ncandidates;	/* nodes found by SCAN that say they are the tree's */
+	int			maxcandidates;
+	uint64	   *candidates;
+} Check;
+
+/* MosqlCheckReport */
+static void
+put_finding(void *arg, char severity, uint64 node, const char *what)
+{
+	Check	   *check = arg;
+	Datum		values[3];
+	bool		nulls[3] = {false, false, false};
+
+	values[0] = CStringGetTextDatum(severity == 'E' ? "broken" : "unfinished");
+	values[1] = CStringGetTextDatum(mosql_admin_node_name(check->session, node));
+	values[2] = CStringGetTextDatum(what);
+	tuplestore_putvalues(check->result->setResult, check->result->setDesc, values, nulls);
+}
+
+/* MosqlCheckLeaf: rows, intents, and whether the table can read its rows. */
+static void
+check_leaf(void *arg, const MosqlLeaf *leaf)
+{
+	Check	   *check = arg;
+
+	mosql_txn_check_leaf(check->session, leaf, put_finding, arg);
+	for (int i = 0; i < leaf->n; i++)
+	{
+		MosqlVersion version;
+		const char *what;
+
+		if (leaf->entries[i].row.data == NULL ||
+			!mosql_row_newest(leaf->entries[i].row, &version) || !version.live)
+			continue;
+		what = mosql_table_check_row(check->table, leaf->entries[i].key, version.columns);
+		if (what != NULL)
+			put_finding(arg, 'E', leaf->node, what);
+	}
+}
+
+/* ---- nodes that no path leads to ---- */
+
+/* "<ns>:{*", with the characters that SCAN's patterns treat specially escaped. */
+static char *
+node_pattern(const char *ns)
+{
+	StringInfoData pattern;
+
+	initStringInfo(&pattern);
+	for (const char *c = ns; *c != '\0'; c++)
+	{
+		if (strchr("*?[]\\^-", *c) != NULL)
+			appendStringInfoChar(&pattern, '\\');
+		appendStringInfoChar(&pattern, *c);
+	}
+	appendStringInfoString(&pattern, ":{*");
+	return pattern.data;
+}
+
+static void
+add_candidate(Check *check, uint64 node)
+{
+	if (check->ncandidates == check->maxcandidates)
+	{
+		check->maxcandidates *= 2;
+		check->candidates = repalloc(check->candidates, check->maxcandidates * sizeof(uint64));
+	}
+	check->candidates[check->ncandidates++] = node;
+}
+
+/* Do these nodes say they belong to the tree?  One round trip. */
+static void
+select_candidates(Check *check, const uint64 *nodes, int n)
+{
+	uint64		root = mosql_btree_root(check->table->tree);
+	MosqlBytes	field = mosql_bytes("m", 1);
+	MosqlFieldRead *reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
+	MosqlNodeMeta meta;
+
+	for (int i = 0; i < n; i++)
+	{
+		reads[i].node = nodes[i];
+		reads[i].nfields = 1;
+		reads[i].fields = &field;
+	}
+	mosql_step_read_fields(mosql_session_stepper(check->session), reads, n, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	stored = reads[i].values[0];
+
+		if (stored.data == NULL)
+			continue;
+		if (!mosql_meta_decode(stored, &meta))
+			put_finding(check, 'E', nodes[i], "the meta field of a node does not decode");
+		else if (meta.tree == root && meta.state != MOSQL_NODE_DEAD)
+			add_candidate(check, nodes[i]);
+	}
+}
+
+/* One page of keys of one primary; *cursor is "0" again after the last. */
+static void
+sweep_page(Check *check, int primary, char **cursor)
+{
+	const char *ns = mosql_session_namespace(check->session);
+	char	   *pattern = node_pattern(ns);
+	MosqlBytes	argv[6] = {
+		mosql_bytes("SCAN", 4), mosql_bytes(*cursor, strlen(*cursor)), mosql_bytes("MATCH", 5),
+		mosql_bytes(pattern, strlen(pattern)), mosql_bytes("COUNT", 5),
+		mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE))
+	};
+	MosqlBatch *batch = mosql_batch_create(mosql_session_redis(check->session),
+										   CurrentMemoryContext);
+	int			group = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 6, argv);
+	const MosqlReply *reply;
+	const MosqlReply *keys;
+	uint64	   *nodes;
+	int			n = 0;
+
+	mosql_batch_run(batch, NULL);
+	reply = mosql_batch_reply(batch, group, 0);
+	mosql_reply_check(reply, "SCAN");
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 ||
+		reply->elem[0]->kind != MOSQL_REPLY_STRING || reply->elem[1]->kind != MOSQL_REPLY_ARRAY)
+		elog(ERROR, "SCAN was answered by something else than a cursor and keys");
+
+	keys = reply->elem[1];
+	nodes = palloc(Max(keys->n, 1) * sizeof(uint64));
+	for (int i = 0; i < keys->n; i++)
+		if (mosql_node_key_parse(keys->elem[i]->str, ns, &nodes[n]))
+			n++;
+	if (n > 0)
+		select_candidates(check, nodes, n);
+	*cursor = pnstrdup(reply->elem[0]->str.data, reply->elem[0]->str.len);
+}
+
+static void
+sweep_all(Check *check)
+{
+	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql check page",
+											   ALLOCSET_DEFAULT_SIZES);
+	int			nprimaries = mosql_redis_primary_count(mosql_session_redis(check->session));
+	char		cursor[32];
+
+	for (int i = 0; i < nprimaries; i++)
+	{
+		strlcpy(cursor, "0", sizeof(cursor));
+		do
+		{
+			MemoryContext old = MemoryContextSwitchTo(page);
+			char	   *next = cursor;
+
+			sweep_page(check, i, &next);
+			strlcpy(cursor, next, sizeof(cursor));
+			MemoryContextSwitchTo(old);
+			MemoryContextReset(page);
+		} while (strcmp(cursor, "0") != 0);
+	}
+	MemoryContextDelete(page);
+}
+
+/* MosqlDumpNode */
+static void
+note_reached(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int nintents,
+			 size_t bytes)
+{
+	(void) hash_search(((Check *) arg)->reached, &node, HASH_ENTER, NULL);
+}
+
+/*
+ * SCAN first, then the tree: a node that is made in between is not looked at,
+ * and one that goes in between is read again before it is reported.
+ */
+static void
+check_orphans(Check *check)
+{
+	HASHCTL		ctl = {0};
+	uint64	   *strays;
+	int			n = 0;
+
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = sizeof(uint64);
+	ctl.hcxt = CurrentMemoryContext;
+	check->reached = hash_create("mosql check", 1024, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	check->maxcandidates = 1024;
+	check->candidates = palloc(check->maxcandidates * sizeof(uint64));
+
+	sweep_all(check);
+	mosql_btree_dump(check->table->tree, note_reached, check);
+	strays = palloc(Max(check->ncandidates, 1) * sizeof(uint64));
+	for (int i = 0; i < check->ncandidates; i++)
+		if (hash_search(check->reached, &check->candidates[i], HASH_FIND, NULL) == NULL)
+			strays[n++] = check->candidates[i];
+
+	check->ncandidates = 0;
+	if (n > 0)
+		select_candidates(check, strays, n);
+	for (int i = 0; i < check->ncandidates; i++)
+		put_finding(check, 'W', check->candidates[i], "no path from the root leads to this node");
+}
+
+Datum
+mosql_fdw_check(PG_FUNCTION_ARGS)
+{
+	Check		check = {0};
+	MosqlTable *table;
+	Relation	rel;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	rel = mosql_admin_open_table(PG_GETARG_OID(0), &check.session, &table);
+	check.table = table;
+	mosql_btree_check(table->tree, put_finding, check_leaf, &check);
+	check_orphans(&check);
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+/* ---- mosql_fdw_dump ---- */
+
+typedef struct Dump
+{
+	ReturnSetInfo *result;
+	MosqlSession *session;
+} Dump;
+
+static const char *
+state_name(MosqlNodeState state)
+{
+	switch (state)
+	{
+		case MOSQL_NODE_NORMAL:
+			return "normal";
+		case MOSQL_NODE_SPLITTING:
+			return "splitting";
+		case MOSQL_NODE_DYING:
+			return "dying";
+		case MOSQL_NODE_DEAD:
+			return "dead";
+	}
+	return "unknown";
+}
+
+static Datum
+bytea_of(MosqlBytes bytes)
+{
+	bytea	   *result = palloc(VARHDRSZ + bytes.len);
+
+	SET_VARSIZE(result, VARHDRSZ + bytes.len);
+	memcpy(VARDATA(result), bytes.data, bytes.len);
+	return PointerGetDatum(result);
+}
+
+/* MosqlDumpNode */
+static void
+put_node(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int nintents,
+		 size_t bytes)
+{
+	Dump	   *dump = arg;
+	Datum		values[8] = {0};
+	bool		nulls[8] = {0};
+
+	values[0] = Int32GetDatum(meta->level);
+	values[1] = CStringGetTextDatum(mosql_admin_node_name(dump->session, node));
+	values[2] = CStringGetTextDatum(state_name(meta->state));
+	nulls[3] = meta->low.len == 0;
+	if (!nulls[3])
+		values[3] = bytea_of(meta->low);
+	nulls[4] = meta->high.data == NULL;
+	if (!nulls[4])
+		values[4] = bytea_of(meta->high);
+	values[5] = Int32GetDatum(nentries);
+	values[6] = Int32GetDatum(nintents);
+	values[7] = Int64GetDatum((int64) bytes);
+	tuplestore_putvalues(dump->result->setResult, dump->result->setDesc, values, nulls);
+}
+
+Datum
+mosql_fdw_dump(PG_FUNCTION_ARGS)
+{
+	Dump		dump;
+	MosqlTable *table;
+	Relation	rel;
+
+	InitMaterializedSRF(fcinfo, 0);
+	dump.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	rel = mosql_admin_open_table(PG_GETARG_OID(0), &dump.session, &table);
+	mosql_btree_dump(table->tree, put_node, &dump);
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+/* ---- mosql_fdw_server_check ---- */
+
+/* A setting of Redis that matters; at_least: a number, else this very value. */
+typedef struct Advice
+{
+	const char *setting;
+	bool		at_least;
+	const char *advised;
+	const char *why;
+} Advice;
+
+static const Advice advice[] = {
+	{"hash-max-listpack-entries", true, "256",
+	"leaves with more fields lose their compact encoding: about 40 % more memory, slower reads"},
+	{"hash-max-listpack-value", true, "1024",
+	"leaves with a longer row lose their compact encoding: about 40 % more memory"},
+	{"maxmemory-policy", false, "noeviction",
+	"eviction deletes nodes of tables: lost rows, damaged trees"},
+	{"appendonly", false, "yes",
+	"without the append-only file a restart of this server loses what was committed since its last snapshot"}
+};
+
+/* The address of a server as it names itself in CLUSTER NODES; "" if it does not. */
+static char *
+own_address(const MosqlReply *nodes)
+{
+	char	   *line;
+	char	   *at;
+
+	if (nodes->kind != MOSQL_REPLY_STRING)
+		return "";
+	line = strstr(nodes->str.data, "myself");
+	if (line == NULL)
+		return "";
+	while (line > nodes->str.data && line[-1] != '\n')
+		line--;
+	line = strchr(line, ' ');	/* behind the node's id */
+	if (line == NULL)
+		return "";
+	at = line + 1;
+	return pnstrdup(at, strcspn(at, "@, \n"));
+}
+
+static bool
+is_as_advised(const Advice *a, const char *current)
+{
+	if (a->at_least)
+		return strtoll(current, NULL, 10) >= strtoll(a->advised, NULL, 10);
+	return strcmp(current, a->advised) == 0;
+}
+
+/* The value in CONFIG GET's reply; why it is not known otherwise, and false. */
+static bool
+config_value(const MosqlReply *reply, const char **value)
+{
+	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 2 &&
+		reply->elem[1]->kind == MOSQL_REPLY_STRING)
+	{
+		*value = reply->elem[1]->str.data;
+		return true;
+	}
+	*value = reply->kind == MOSQL_REPLY_ERROR ?
+		psprintf("unknown: %s", reply->str.data) : "unknown to this server";
+	return false;
+}
+
+/* CLUSTER NODES and all settings of one primary, in one round trip. */
+static void
+check_primary(ReturnSetInfo *result, MosqlRedis *redis, int primary)
+{
+	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
+	MosqlBytes	nodes[2] = {mosql_bytes("CLUSTER", 7), mosql_bytes("NODES", 5)};
+	MosqlBytes	config[lengthof(advice)][3];
+	int			groups[lengthof(advice)];
+	int			names = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 2, nodes);
+	char	   *address;
+
+	for (int i = 0; i < lengthof(advice); i++)
+	{
+		config[i][0] = mosql_bytes("CONFIG", 6);
+		config[i][1] = mosql_bytes("GET", 3);
+		config[i][2] = mosql_bytes(advice[i].setting, strlen(advice[i].setting));
+		groups[i] = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 3,
+											   config[i]);
+	}
+	mosql_batch_run(batch, NULL);
+
+	address = own_address(mosql_batch_reply(batch, names, 0));
+	if (address[0] == '\0')
+		address = psprintf("server %d", primary + 1);
+	for (int i = 0; i < lengthof(advice); i++)
+	{
+		const char *current;
+		Datum		values[5];
+		bool		nulls[5] = {0};
+
+		if (config_value(mosql_batch_reply(batch, groups[i], 0), &current) &&
+			is_as_advised(&advice[i], current))
+			continue;
+		values[0] = CStringGetTextDatum(address);
+		values[1] = CStringGetTextDatum(advice[i].setting);
+		values[2] = CStringGetTextDatum(current);
+		values[3] = CStringGetTextDatum(advice[i].advised);
+		values[4] = CStringGetTextDatum(advice[i].why);
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+}
+
+Datum
+mosql_fdw_server_check(PG_FUNCTION_ARGS)
+{
+	MosqlSession *session = mosql_admin_server_session(mosql_admin_text_arg(fcinfo, 0));
+	MosqlRedis *redis = mosql_session_redis(session);
+	int			n;
+
+	InitMaterializedSRF(fcinfo, 0);
+	n = mosql_redis_primary_count(redis);
+	for (int i = 0; i < n; i++)
+		check_primary((ReturnSetInfo *) fcinfo->resultinfo, redis, i);
+	return (Datum) 0;
+}

@@ -1,0 +1,223 @@
+/*
+ * ddl.c: the definitions in Redis follow the DDL of this server.
+ *
+ * Layer: admin.  Two event triggers and a hook see what happens to our foreign
+ * tables:
+ *
+ *   ddl_command_end    CREATE, ALTER, IMPORT: the relation is there, compare it
+ *                      with the definition in Redis and bring that up to it
+ *   object_access_hook DROP of a table or a column, whatever drops it: also
+ *                      DROP SCHEMA, SERVER, EXTENSION or TYPE ... CASCADE, and
+ *                      DROP OWNED; it runs while the relation is still there
+ *   ddl_command_start  does nothing but load this library, lest a session's
+ *                      first command is a DROP that the hook does not see
+ *
+ * All changes belong to the current transaction: ROLLBACK takes them back on
+ * both sides.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/dependency.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "commands/event_trigger.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+
+bool		mosql_admin_drop_data = true;
+
+static object_access_hook_type next_object_access_hook = NULL;
+
+PG_FUNCTION_INFO_V1(mosql_fdw_ddl_start);
+PG_FUNCTION_INFO_V1(mosql_fdw_ddl_end);
+
+/* ---- drops ---- */
+
+/*
+ * While a table is dropped: an unreachable Redis need not keep the local table
+ * alive.  (Context callbacks may add a hint to the error being built.)
+ */
+static void
+hint_drop_data(void *arg)
+{
+	int			class = ERRCODE_TO_CATEGORY(geterrcode());
+
+	if (class == ERRCODE_TO_CATEGORY(ERRCODE_CONNECTION_EXCEPTION) ||
+		class == ERRCODE_TO_CATEGORY(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION) ||
+		geterrcode() == ERRCODE_CANNOT_CONNECT_NOW)
+		errhint("To drop only the local foreign table \"%s\", set mosql_fdw.drop_data to off.",
+				(const char *) arg);
+}
+
+static void
+drop_relation(Oid relid)
+{
+	ErrorContextCallback context;
+	Relation	rel;
+
+	if (!mosql_admin_drop_data)
+		return;
+	rel = relation_open(relid, NoLock); /* whoever drops it has the lock */
+	context.callback = hint_drop_data;
+	context.arg = RelationGetRelationName(rel);
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+
+	mosql_table_drop(rel, mosql_fdw_session_for(relid, InvalidOid));
+
+	error_context_stack = context.previous;
+	relation_close(rel, NoLock);
+}
+
+static void
+drop_column(Oid relid, AttrNumber attnum)
+{
+	char	   *name = get_attname(relid, attnum, true);
+	Relation	rel;
+
+	if (name == NULL)
+		return;
+	rel = relation_open(relid, NoLock);
+	mosql_table_drop_column(rel, mosql_fdw_session_for(relid, InvalidOid), name);
+	relation_close(rel, NoLock);
+}
+
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
+{
+	if (next_object_access_hook != NULL)
+		next_object_access_hook(access, class, object, subid, arg);
+
+	if (access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade ||
+		!mosql_fdw_is_ours(object))
+		return;
+	if (subid == 0)
+		drop_relation(object);
+	else
+		drop_column(object, subid);
+}
+
+void
+mosql_admin_init_ddl(void)
+{
+	next_object_access_hook = object_access_hook;
+	object_access_hook = object_access;
+}
+
+/* ---- creations and changes ---- */
+
+Datum
+mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_NULL();
+}
+
+/* A relation that the command touched. */
+typedef struct Touched
+{
+	Oid			relid;
+	bool		created;
+} Touched;
+
+/* The relations that the running command created or altered; the array is in
+ * the caller's context. */
+static int
+touched_relations(Touched **touched)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	int			n;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute("SELECT objid, command_tag OPERATOR(pg_catalog.=) 'CREATE FOREIGN TABLE'"
+					" FROM pg_catalog.pg_event_trigger_ddl_commands()"
+					" WHERE classid OPERATOR(pg_catalog.=) 1259", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed");
+
+	n = (int) SPI_processed;
+	*touched = MemoryContextAlloc(caller, Max(n, 1) * sizeof(Touched));
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[i];
+		bool		isnull;
+
+		(*touched)[i].relid =
+			DatumGetObjectId(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull));
+		(*touched)[i].created =
+			DatumGetBool(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull));
+	}
+	SPI_finish();
+	return n;
+}
+
+static void
+follow(Oid relid, bool created, const RenameStmt *rename)
+{
+	MosqlSession *session;
+	Relation	rel;
+
+	if (!mosql_fdw_is_ours(relid))
+		return;
+	rel = relation_open(relid, AccessShareLock);
+	session = mosql_fdw_session_for(relid, InvalidOid);
+	if (created)
+		mosql_table_create(rel, session);
+	else if (rename != NULL)
+		mosql_table_rename_column(rel, session, rename->subname, rename->newname);
+	else
+		mosql_table_alter(rel, session);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * ALTER TABLE of a parent reaches its children, but only the parent is
+ * reported: so look at all below it.
+ */
+static void
+follow_with_children(const Touched *touched, const RenameStmt *rename)
+{
+	ListCell   *cell;
+
+	if (touched->created || !has_subclass(touched->relid))
+	{
+		follow(touched->relid, touched->created, rename);
+		return;
+	}
+	foreach(cell, find_all_inheritors(touched->relid, NoLock, NULL))
+		follow(lfirst_oid(cell), false, rename);
+}
+
+Datum
+mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
+{
+	const RenameStmt *rename = NULL;
+	Node	   *command;
+	Touched    *touched;
+	int			n;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("mosql_fdw_ddl_end() can only be called as an event trigger")));
+	if (IsBinaryUpgrade)
+		PG_RETURN_NULL();		/* pg_upgrade: the definitions are in Redis already */
+
+	command = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (command != NULL && IsA(command, RenameStmt))
+	{
+		rename = (const RenameStmt *) command;
+		if (rename->renameType != OBJECT_COLUMN)
+			PG_RETURN_NULL();	/* names in Redis are pinned by options */
+	}
+	n = touched_relations(&touched);
+	for (int i = 0; i < n; i++)
+		if (get_rel_relkind(touched[i].relid) != '\0')
+			follow_with_children(&touched[i], rename);
+	PG_RETURN_NULL();
+}

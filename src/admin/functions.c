@@ -1,0 +1,214 @@
+/*
+ * functions.c: version, counters and connections, as SQL functions.
+ *
+ * Layer: admin.  sql/mosql_fdw--1.0.sql documents each for users.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
+#include "code/node.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+#include "base/stats.h"
+
+#define VERSION	"1.0"
+
+PG_FUNCTION_INFO_V1(mosql_fdw_version);
+PG_FUNCTION_INFO_V1(mosql_fdw_stats);
+PG_FUNCTION_INFO_V1(mosql_fdw_stats_reset);
+PG_FUNCTION_INFO_V1(mosql_fdw_get_connections);
+PG_FUNCTION_INFO_V1(mosql_fdw_disconnect);
+PG_FUNCTION_INFO_V1(mosql_fdw_disconnect_all);
+
+/* ---- shared by the functions ---- */
+
+char *
+mosql_admin_text_arg(FunctionCallInfo fcinfo, int i)
+{
+	return text_to_cstring(PG_GETARG_TEXT_PP(i));
+}
+
+static ForeignServer *
+our_server(const char *name)
+{
+	ForeignServer *server = GetForeignServerByName(name, false);
+	Oid			handler = GetForeignDataWrapper(server->fdwid)->fdwhandler;
+	char	   *function = OidIsValid(handler) ? get_func_name(handler) : NULL;
+
+	if (function == NULL || strcmp(function, "mosql_fdw_handler") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not a server of mosql_fdw", name)));
+	return server;
+}
+
+MosqlSession *
+mosql_admin_server_session(const char *name)
+{
+	ForeignServer *server = our_server(name);
+	AclResult	result;
+
+#if PG_VERSION_NUM >= 160000
+	result = object_aclcheck(ForeignServerRelationId, server->serverid, GetUserId(), ACL_USAGE);
+#else
+	result = pg_foreign_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
+#endif
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FOREIGN_SERVER, server->servername);
+	return mosql_fdw_session(server->serverid, InvalidOid);
+}
+
+char *
+mosql_admin_node_name(MosqlSession *session, uint64 node)
+{
+	StringInfoData name;
+
+	initStringInfo(&name);
+	mosql_node_key(&name, mosql_session_namespace(session), node);
+	return name.data;
+}
+
+Relation
+mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+	if (!mosql_fdw_is_ours(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
+						RelationGetRelationName(rel))));
+	*session = mosql_fdw_session_for(relid, InvalidOid);
+	*table = mosql_table_open(rel, *session);
+	return rel;
+}
+
+/* ---- version and counters ---- */
+
+Datum
+mosql_fdw_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(VERSION));
+}
+
+typedef struct Counter
+{
+	const char *name;
+	const int64 *value;
+} Counter;
+
+Datum
+mosql_fdw_stats(PG_FUNCTION_ARGS)
+{
+	static const Counter counters[] = {
+		{"round_trips", &mosql_stats.round_trips},
+		{"commands", &mosql_stats.commands},
+		{"bytes_sent", &mosql_stats.bytes_sent},
+		{"bytes_received", &mosql_stats.bytes_received},
+		{"redirects", &mosql_stats.redirects},
+		{"reconnects", &mosql_stats.reconnects},
+		{"leaf_reads", &mosql_stats.leaf_reads},
+		{"inner_reads", &mosql_stats.inner_reads},
+		{"point_reads", &mosql_stats.point_reads},
+		{"step_retries", &mosql_stats.step_retries},
+		{"splits", &mosql_stats.splits},
+		{"commits", &mosql_stats.commits},
+		{"conflicts", &mosql_stats.conflicts},
+		{"prepare_retries", &mosql_stats.prepare_retries},
+		{"waits", &mosql_stats.waits},
+		{"helps", &mosql_stats.helps}
+	};
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	StaticAssertStmt(sizeof(MosqlStats) == lengthof(counters) * sizeof(int64),
+					 "a counter is missing here");
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < lengthof(counters); i++)
+	{
+		Datum		values[2] = {CStringGetTextDatum(counters[i].name),
+		Int64GetDatum(*counters[i].value)};
+		bool		nulls[2] = {false, false};
+
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+mosql_fdw_stats_reset(PG_FUNCTION_ARGS)
+{
+	memset(&mosql_stats, 0, sizeof(mosql_stats));
+	PG_RETURN_VOID();
+}
+
+/* ---- connections ---- */
+
+static bool
+put_connections(void *arg, const char *server, Oid userid, MosqlSession *session)
+{
+	ReturnSetInfo *result = arg;
+	MosqlConnectionInfo *connections;
+	int			n = mosql_redis_connections(mosql_session_redis(session), &connections);
+	char	   *user = OidIsValid(userid) ? GetUserNameFromId(userid, true) : NULL;
+
+	for (int i = 0; i < n; i++)
+	{
+		Datum		values[7] = {0};
+		bool		nulls[7] = {server == NULL, user == NULL};
+
+		if (server != NULL)
+			values[0] = CStringGetTextDatum(server);
+		if (user != NULL)
+			values[1] = CStringGetTextDatum(user);
+		values[2] = CStringGetTextDatum(connections[i].host);
+		values[3] = Int32GetDatum(connections[i].port);
+		values[4] = BoolGetDatum(connections[i].connected);
+		values[5] = Int32GetDatum(connections[i].under_way);
+		values[6] = BoolGetDatum(mosql_session_in_use(session));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return true;
+}
+
+Datum
+mosql_fdw_get_connections(PG_FUNCTION_ARGS)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	mosql_fdw_each_session(put_connections, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+/* Returns whether a session was closed; those of running transactions stay. */
+static bool
+disconnect(Oid serverid)
+{
+	int			busy;
+	int			closed = mosql_fdw_close_sessions(serverid, &busy);
+
+	if (busy > 0)
+		ereport(WARNING,
+				(errmsg("cannot close connections that the current transaction uses")));
+	return closed > 0;
+}
+
+Datum
+mosql_fdw_disconnect(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(disconnect(our_server(mosql_admin_text_arg(fcinfo, 0))->serverid));
+}
+
+Datum
+mosql_fdw_disconnect_all(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(disconnect(InvalidOid));
+}

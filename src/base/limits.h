@@ -1,0 +1,67 @@
+/*
+ * limits.h: every bound of the product, with its reason.
+ *
+ * Those of the tree may be set smaller on the command line, so that tests get
+ * deep trees from few rows.
+ */
+#ifndef MOSQL_LIMITS_H
+#define MOSQL_LIMITS_H
+
+/*
+ * Rows in a leaf before it splits.  A leaf of 124 rows and as many intents
+ * stays a listpack when hash-max-listpack-entries is at least 256.
+ */
+#ifndef MOSQL_LEAF_MAX_ROWS
+#define MOSQL_LEAF_MAX_ROWS			124
+#endif
+
+/* Bytes in a leaf before it splits; a single larger row has a leaf alone. */
+#ifndef MOSQL_LEAF_MAX_BYTES
+#define MOSQL_LEAF_MAX_BYTES		(32 * 1024)
+#endif
+
+/* Children of an inner node before it splits: one node is one small read. */
+#ifndef MOSQL_INNER_MAX_CHILDREN
+#define MOSQL_INNER_MAX_CHILDREN	256
+#endif
+
+/* Bytes of separators in an inner node before it splits (long keys). */
+#define MOSQL_INNER_MAX_BYTES		(64 * 1024)
+
+/* Levels of a tree; 256^8 leaves never happen, so more is a damaged tree. */
+#ifndef MOSQL_TREE_MAX_LEVEL
+#define MOSQL_TREE_MAX_LEVEL		8
+#endif
+
+/* Steps along right siblings before a search calls the tree damaged. */
+#define MOSQL_TREE_MAX_HOPS			1000
+
+/* New leaves created by one split of one leaf (bulk loads). */
+#ifndef MOSQL_SPLIT_MAX_PIECES
+#define MOSQL_SPLIT_MAX_PIECES		4096
+#endif
+
+/* A key: 32 columns, 8 kB in all (a field name that every step repeats). */
+#define MOSQL_KEY_MAX_COLUMNS		32
+#define MOSQL_KEY_MAX_BYTES			8192
+
+/* One value: 64 MB, so that a row and its intent stay below Redis' 512 MB. */
+#define MOSQL_VALUE_MAX_BYTES		(64 * 1024 * 1024)
+
+/* One row with all its columns. */
+#define MOSQL_ROW_MAX_BYTES			(128 * 1024 * 1024)
+
+/* Values longer than this are compressed where that makes them smaller. */
+#define MOSQL_COMPRESS_MIN_BYTES	2048
+
+/* Commands under way on one connection before replies are read. */
+#define MOSQL_PIPELINE_MAX_COMMANDS	512
+#define MOSQL_PIPELINE_MAX_BYTES	(1024 * 1024)
+
+/* A session's lease at the clock; renewed by every contact in its last half. */
+#define MOSQL_LEASE_MS				60000
+
+/* Keys a transaction record names one by one before it names a range. */
+#define MOSQL_RECORD_MAX_KEYS		64
+
+#endif							/* MOSQL_LIMITS_H */

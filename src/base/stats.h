@@ -1,0 +1,34 @@
+/*
+ * stats.h: what this backend has done, counted.
+ *
+ * One static set of counters per backend; mosql_fdw_stats() shows them, and
+ * EXPLAIN (ANALYZE) shows the difference over a node's run.
+ */
+#ifndef MOSQL_STATS_H
+#define MOSQL_STATS_H
+
+#include "base/base.h"
+
+typedef struct MosqlStats
+{
+	int64		round_trips;	/* waits for Redis, however many nodes and commands */
+	int64		commands;		/* commands sent */
+	int64		bytes_sent;
+	int64		bytes_received;
+	int64		redirects;		/* MOVED and ASK followed */
+	int64		reconnects;
+	int64		leaf_reads;		/* whole leaves read */
+	int64		inner_reads;	/* inner nodes read */
+	int64		point_reads;	/* rows read by key */
+	int64		step_retries;	/* mini-transactions evaluated again */
+	int64		splits;			/* leaves and inner nodes split */
+	int64		commits;
+	int64		conflicts;		/* 40001 raised */
+	int64		prepare_retries;	/* attempts to prepare after the first */
+	int64		waits;			/* pauses for somebody else's intent */
+	int64		helps;			/* work of others finished: applies, removals, splits */
+} MosqlStats;
+
+extern MosqlStats mosql_stats;
+
+#endif							/* MOSQL_STATS_H */

@@ -1,0 +1,199 @@
+/*
+ * btree.h: a B-link tree of leaves in a node store.
+ *
+ * Layer: btree.  Knows keys, fences, separators and splits; knows no SQL, no
+ * transactions (rows and intents are bytes that it moves by key) and no Redis
+ * (it works on a MosqlNodeStore: src/txn implements it over src/step, the unit
+ * tests in memory).
+ *
+ * Shape.  The root is always an inner node and its id never changes; a new
+ * tree is a root of level 1 with one empty leaf.  Inner nodes are cached and
+ * never validated: a leaf's fences tell whether a cached path led astray.
+ * src/btree/README.md argues every race.
+ */
+#ifndef MOSQL_BTREE_H
+#define MOSQL_BTREE_H
+
+#include "base/base.h"
+#include "code/node.h"
+#include "step/step.h"
+
+/*
+ * What the tree stands on.  All calls work on many nodes in parallel, one
+ * round trip each, and allocate results in the current memory context.
+ */
+typedef struct MosqlNodeStore MosqlNodeStore;
+struct MosqlNodeStore
+{
+	const char *ns;				/* for error messages */
+	void		(*read_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n,
+							   MosqlNodeImage *images);
+	void		(*read_fields) (MosqlNodeStore *store, MosqlFieldRead *reads, int n);
+	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
+	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);
+	uint64		(*new_id) (MosqlNodeStore *store);
+};
+
+typedef struct MosqlTree MosqlTree;
+
+/* Bytes of inner nodes and leaf hints that one tree may cache (GUC). */
+extern int	mosql_btree_cache_kb;
+
+/*
+ * A handle on a tree; makes no round trip.  Memory (caches included) is a
+ * child context of parent.
+ */
+extern MosqlTree *mosql_btree_open(MosqlNodeStore *store, uint64 root, MemoryContext parent);
+extern void mosql_btree_close(MosqlTree *tree);
+extern uint64 mosql_btree_root(const MosqlTree *tree);
+
+/* Write a new empty tree.  Returns false if the root exists already. */
+extern bool mosql_btree_create(MosqlNodeStore *store, uint64 root);
+
+/* Does the tree's root exist?  One round trip. */
+extern bool mosql_btree_exists(MosqlNodeStore *store, uint64 root);
+
+/* Delete all nodes of a tree that nobody uses any more; restartable: children
+ * go before parents, the root last. */
+extern void mosql_btree_destroy(MosqlTree *tree);
+
+/* --- steps on leaves: which leaf, at which generation --- */
+
+typedef struct MosqlLeafGroup
+{
+	uint64		leaf;
+	uint64		generation;		/* a step compares it at offset 0 of "m" */
+	int			first;			/* keys[first .. first + n - 1] belong to it */
+	int			n;
+	int			nfields;		/* fields it had when last seen, -1 unknown */
+	bool		covers_high;	/* ranges only: `high` below is beyond the range end */
+	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
+								 * the next call on this tree */
+} MosqlLeafGroup;
+
+/*
+ * Group ascending, distinct keys by the leaves that cover them, from caches
+ * and, where those know nothing, by reading metas (one round trip for all
+ * leaves).  Leaves frozen for one of the keys are helped to finish their
+ * split.  The result may be stale the moment it returns: the step's compare of
+ * the generation finds out; then call mosql_btree_observe() with the meta that
+ * the step read, and group again.
+ */
+extern int	mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n,
+							  MosqlLeafGroup **groups);
+
+/*
+ * Tell the caches what a step saw of a leaf: its meta (data NULL: the node is
+ * gone) and its number of fields (-1: not known).
+ */
+extern void mosql_btree_observe(MosqlTree *tree, uint64 leaf, MosqlBytes meta, int nfields);
+
+/*
+ * Before n new ascending keys are prepared: split leaves, at once into as many
+ * pieces as needed, so that the rows fit (rows of row_bytes on average).  Runs
+ * of keys beyond a leaf's last row leave that leaf full and get leaves of
+ * their own.  Does nothing, without a round trip, where the caches say there
+ * is room.
+ */
+extern void mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes);
+
+/* After a step reported nfields: is this leaf due for a split? */
+extern bool mosql_btree_is_crowded(int nfields, size_t row_bytes);
+
+/*
+ * Read the leaf that covers key and split it if it is really over the limits;
+ * at_end: key was the largest of an ascending run, so split there, not in the
+ * middle.
+ */
+extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
+
+/* --- reading by key --- */
+
+typedef struct MosqlPoint
+{
+	MosqlBytes	row;			/* raw fields, data NULL: absent */
+	MosqlBytes	intent;
+	MosqlTimestamp purged;
+	uint64		leaf;
+} MosqlPoint;
+
+/*
+ * Read keys (any order, duplicates allowed), each from a leaf that covers it;
+ * one round trip when the cached paths are right.  Reading a frozen range
+ * needs no help: its leaf still holds the rows.
+ */
+extern void mosql_btree_get(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points);
+
+/* --- reading ranges --- */
+
+typedef struct MosqlEntry
+{
+	MosqlBytes	key;
+	MosqlBytes	row;			/* data NULL: none (only an intent or a mark) */
+	MosqlBytes	intent;
+	MosqlBytes	marks;
+} MosqlEntry;
+
+typedef struct MosqlLeaf
+{
+	uint64		node;
+	MosqlNodeMeta meta;
+	MosqlTimestamp purged;
+	MosqlBytes	range_marks;
+	int			nfields;
+	int			n;				/* entries within the scan's range, ascending */
+	MosqlEntry *entries;
+} MosqlLeaf;
+
+typedef struct MosqlScan MosqlScan;
+
+/*
+ * Scan keys low <= key < high (low empty, high.data NULL: no bound), in
+ * windows of leaves, each window one round trip, growing from first_window to
+ * 64 leaves.  Copies the bounds.  Memory in a child of the current context.
+ */
+extern MosqlScan *mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+										 bool backward, int first_window);
+
+/*
+ * The next window: leaves in scan order (entries ascending in each, whatever
+ * the direction).  0 at the end.  Valid until the next call.
+ */
+extern int	mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves);
+extern void mosql_btree_scan_end(MosqlScan *scan);
+
+/* Read one leaf that covers key, decoded in full (no range clipping). */
+extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);
+
+/* --- whole trees --- */
+
+/* Ids of all leaves in key order, from the inner nodes above them. */
+extern int	mosql_btree_leaf_ids(MosqlTree *tree, uint64 **ids);
+
+/* Read leaves by id, for sampling; absent or dead ones come back with n = 0. */
+extern void mosql_btree_read_leaves(MosqlTree *tree, const uint64 *ids, int n, MosqlLeaf **leaves);
+
+/* Rows (estimate) and levels: inner nodes read, a few leaves sampled. */
+extern void mosql_btree_estimate(MosqlTree *tree, double *rows, double *row_bytes,
+								 double *leaves, int *levels);
+
+/*
+ * Check structure: levels, fences that join, order, separators that lead to
+ * their keys, generations, siblings, rows within fences, no unfinished split
+ * left unfinishable.  Calls report once per finding (severity: 'E' broken,
+ * 'W' unfinished work such as a split or a missing link).  on_leaf, if given,
+ * sees each leaf, so that the layer above can check rows and intents.  With
+ * concurrent writers a finding may be a passing state: what is found is read
+ * again once before it is reported.
+ */
+typedef void (*MosqlCheckReport) (void *arg, char severity, uint64 node, const char *what);
+typedef void (*MosqlCheckLeaf) (void *arg, const MosqlLeaf *leaf);
+extern void mosql_btree_check(MosqlTree *tree, MosqlCheckReport report,
+							  MosqlCheckLeaf on_leaf, void *arg);
+
+/* Every node in key order, for mosql_fdw_dump: fence keys, state, sizes. */
+typedef void (*MosqlDumpNode) (void *arg, uint64 node, const MosqlNodeMeta *meta,
+							   int nentries, int nintents, size_t bytes);
+extern void mosql_btree_dump(MosqlTree *tree, MosqlDumpNode each, void *arg);
+
+#endif							/* MOSQL_BTREE_H */

@@ -1,0 +1,254 @@
+/*
+ * btree_int.h: what the files of the tree share.
+ *
+ * Layer: btree, private.  See README.md for the argument behind the protocol.
+ *
+ * Memory.  Each public call begins with mosql_btree_enter(): it empties the
+ * tree's scratch context and brings the cache back under its bound.  Between
+ * two such points nothing in the cache is freed, so that pointers to cached
+ * nodes and to their keys hold for the whole call.  Results for the caller go
+ * into the context that was current when the call was made.
+ */
+#ifndef MOSQL_BTREE_INT_H
+#define MOSQL_BTREE_INT_H
+
+#include "base/base.h"
+#include "base/debug.h"
+#include "base/limits.h"
+#include "base/retry.h"
+#include "base/stats.h"
+#include "btree/btree.h"
+#include "code/node.h"
+#include "step/step.h"
+
+/* Longest wait for somebody else's half-done work before an error says so. */
+#ifndef BTREE_WAIT_MS
+#define BTREE_WAIT_MS			10000
+#endif
+
+/* Descents from the root in one search that got nowhere: then it is damage. */
+#define BTREE_MAX_RESTARTS		8
+
+/* Right siblings followed from a cached parent before the parent is read again. */
+#define BTREE_CACHED_HOPS		3
+
+/* Right siblings followed from a fresh parent before they are linked to it. */
+#define BTREE_LINK_HOPS			64
+
+/* Metas or inner nodes read in one batch; whole leaves read in one batch. */
+#define BTREE_READ_BATCH		1024
+#define BTREE_LEAF_BATCH		256
+
+/* Leaves in the largest window of a scan. */
+#define BTREE_SCAN_WINDOW		64
+
+/*
+ * An inner node, or what is known of a leaf ("hint": its meta and number of
+ * fields).  One chunk of memory with all its bytes.
+ */
+typedef struct CachedNode
+{
+	uint64		id;
+	struct CachedNode *chain;	/* next in the bucket, or in the retired list */
+	struct CachedNode *prev;	/* ring of the clock */
+	struct CachedNode *next;
+	size_t		size;
+	uint64		epoch;			/* tree->epoch when it was read */
+	int			usage;			/* rounds of the clock it survives */
+	int			nfields;		/* leaves; -1: not known */
+	MosqlNodeMeta meta;
+	int			nchildren;		/* inner nodes */
+	MosqlChild *children;
+} CachedNode;
+
+struct MosqlTree
+{
+	MosqlNodeStore *store;
+	uint64		root;
+	MemoryContext context;		/* the handle and its cache */
+	MemoryContext call;			/* emptied by each public call */
+	MemoryContext scratch;		/* that, or a part of it that ends sooner */
+
+	/* what was read before this number is not fresh enough; see search.c */
+	uint64		epoch;
+
+	/* cache */
+	CachedNode **buckets;
+	uint32		nbuckets;		/* a power of two */
+	uint32		nnodes;
+	size_t		bytes;
+	CachedNode *hand;			/* of the clock; NULL: empty */
+	CachedNode *retired;		/* replaced during this call */
+};
+
+/* --- cache.c --- */
+extern void mosql_btree_enter(MosqlTree *tree);
+extern CachedNode *mosql_btree_cache_find(MosqlTree *tree, uint64 id);
+extern CachedNode *mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
+										 const MosqlChild *children, int nchildren, int nfields);
+extern void mosql_btree_cache_drop(MosqlTree *tree, uint64 id);
+extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, int nfields);
+
+/* --- node.c: decoding with checks, steps, errors --- */
+extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
+extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();
+extern void mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node);
+extern const char *mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m,
+										  MosqlNodeMeta *meta);
+extern void mosql_btree_meta(const MosqlTree *tree, uint64 node, MosqlBytes m, MosqlNodeMeta *meta);
+extern const char *mosql_btree_children_fault(const MosqlNodeMeta *meta, MosqlBytes s,
+											  MosqlChild **children, int *n);
+extern bool mosql_btree_same_bound(MosqlBytes a, MosqlBytes b);
+
+static inline MosqlBytes
+mosql_btree_meta_field(void)
+{
+	static const char name = MOSQL_FIELD_META;
+
+	return mosql_bytes(&name, 1);
+}
+
+static inline MosqlBytes
+mosql_btree_separators_field(void)
+{
+	static const char name = MOSQL_FIELD_SEPARATORS;
+
+	return mosql_bytes(&name, 1);
+}
+
+extern MosqlBytes mosql_btree_image_field(const MosqlNodeImage *image, char field);
+extern MosqlStep *mosql_btree_step_new(MosqlTree *tree, uint64 node, int max_writes);
+extern void mosql_btree_step_expect_absent(MosqlStep *step);
+extern void mosql_btree_step_expect_generation(MosqlStep *step, uint64 generation);
+extern void mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value);
+extern void mosql_btree_step_delete(MosqlStep *step, MosqlBytes field);
+extern MosqlBytes mosql_btree_meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta);
+extern MosqlBytes mosql_btree_children_bytes(MosqlTree *tree, const MosqlChild *children, int n);
+extern void mosql_btree_steps_run(MosqlTree *tree, MosqlStep **steps, int n);
+extern bool mosql_btree_step_created(const MosqlStep *step);
+
+/* A growing array of steps. */
+typedef struct StepList
+{
+	MosqlStep **steps;
+	int			n;
+	int			max;
+} StepList;
+
+extern void mosql_btree_steps_add(MosqlTree *tree, StepList *list, MosqlStep *step);
+
+/*
+ * Cut a sequence of n items of given sizes into runs of at most max_items and
+ * max_bytes (one larger item is a run alone).  starts[n] gets the first item
+ * of each run; returns their number.
+ */
+extern int	mosql_btree_partition(const uint32 *sizes, int n, int max_items, size_t max_bytes,
+								  bool fill, int *starts);
+
+/* --- leaf.c --- */
+extern MosqlLeaf *mosql_btree_leaf_decode(const MosqlTree *tree, const MosqlNodeImage *image,
+										  MosqlLeaf *leaf);
+extern const char *mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf);
+extern void mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high);
+extern int	mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key);
+extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);
+extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
+
+/* --- search.c --- */
+
+/* A run of keys on its way to the nodes that cover them. */
+typedef struct SearchItem
+{
+	uint64		node;
+	uint64		parent;			/* that led here; 0: none did */
+	int			level;			/* of that node; -1: the root, whatever its level */
+	int			first;			/* keys[first .. first + n - 1] */
+	int			n;
+	int			hops;			/* right links and heirs followed to get here */
+	uint64		epoch;			/* what was read earlier does not count */
+	MosqlBytes	from;			/* came by a right link from a node that ends
+								 * here; data NULL: came from the parent */
+} SearchItem;
+
+/* Siblings found by a right link; perhaps their parent does not know them. */
+typedef struct SearchLink
+{
+	int			level;
+	MosqlChild	child;
+} SearchLink;
+
+typedef struct Search
+{
+	MosqlTree  *tree;
+	const MosqlBytes *keys;		/* ascending, distinct */
+	int			level;			/* where to end */
+	bool		backward;		/* one key: the node just below it (data NULL:
+								 * the last node) instead of the one that covers it */
+	SearchItem *items;			/* arrived, for the caller to settle */
+	int			nitems;
+	int			maxitems;
+	SearchItem *pending;		/* still on their way */
+	int			npending;
+	int			maxpending;
+	SearchLink *links;
+	int			nlinks;
+	int			maxlinks;
+	MosqlBudget budget;
+	int			restarts;
+	bool		restarted;		/* in this round */
+	bool		pause;			/* before the next round */
+	bool		relink;			/* insert links before the next round */
+} Search;
+
+extern void mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlBytes *keys, int n, int level);
+extern int	mosql_btree_search_next(Search *s);
+extern int	mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta *meta);
+extern void mosql_btree_search_again(Search *s, const SearchItem *item);
+extern void mosql_btree_search_end(Search *s);
+extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
+extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
+										  int level, uint64 epoch);
+extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
+extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n,
+								   MosqlLeafGroup **groups);
+
+/* --- inner.c --- */
+extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n);
+
+/* --- split.c --- */
+
+/* One leaf to be cut into n + 1 pieces. */
+typedef struct Split
+{
+	MosqlLeaf  *leaf;
+	int			n;
+	MosqlBytes *bounds;			/* [n] low fences of the new leaves, ascending */
+	uint64	   *nodes;			/* [n] ids of the new leaves */
+	bool		frozen;			/* leaf is as read after the freeze */
+	bool		given_up;		/* somebody else was faster */
+	bool		cut;			/* the leaf has lost its right part */
+} Split;
+
+extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);
+extern void mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n);
+
+/* --- walk.c --- */
+
+/* A node as a walk over a whole level meets it. */
+typedef struct WalkNode
+{
+	uint64		id;
+	bool		linked;			/* false: reached over a right link only */
+	bool		found;
+	const char *fault;			/* what is wrong with it; then only the above holds */
+	MosqlNodeImage image;		/* if asked for */
+	MosqlNodeMeta meta;
+	MosqlChild *children;		/* inner nodes */
+	int			nchildren;
+} WalkNode;
+
+extern WalkNode *mosql_btree_walk_root(MosqlTree *tree);
+extern int	mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes high,
+							 bool whole, WalkNode **nodes);
+
+#endif							/* MOSQL_BTREE_INT_H */

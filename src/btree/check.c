@@ -1,0 +1,213 @@
+/*
+ * check.c: is the tree as it should be?
+ *
+ * Layer: btree.  Every node is read, in key order, a parent before its
+ * children.  Against running writers a finding may be a passing state, so the
+ * tree is walked again if there were any, and only what both walks found is
+ * reported.
+ */
+#include "btree/btree_int.h"
+
+/* Enough to see that a tree is beyond help. */
+#define CHECK_MAX_FINDINGS	10000
+
+typedef struct Finding
+{
+	char		severity;
+	uint64		node;
+	const char *what;			/* constant */
+} Finding;
+
+/* Where the last node of a level ended. */
+typedef struct Edge
+{
+	bool		known;
+	MosqlBytes	high;
+	uint64		right;
+} Edge;
+
+typedef struct Check
+{
+	MosqlTree  *tree;
+	MemoryContext context;		/* edges and findings */
+	MosqlCheckLeaf on_leaf;
+	void	   *arg;
+	Edge		edges[MOSQL_TREE_MAX_LEVEL + 1];
+	Finding    *findings;
+	int			nfindings;
+} Check;
+
+static void
+find(Check *check, char severity, uint64 node, const char *what)
+{
+	if (check->nfindings < CHECK_MAX_FINDINGS)
+		check->findings[check->nfindings++] = (Finding)
+	{
+		severity, node, what
+	};
+}
+
+/* The chain of siblings breaks here, on this level and all below. */
+static void
+forget_edges(Check *check, int level)
+{
+	for (int l = 0; l <= level; l++)
+		check->edges[l].known = false;
+}
+
+/* Fences and right link against the left neighbour of the same level. */
+static void
+check_edge(Check *check, const WalkNode *node)
+{
+	Edge	   *edge = &check->edges[node->meta.level];
+
+	if (edge->known)
+	{
+		if (edge->right != node->id)
+			find(check, 'E', node->id, "its left neighbour has another right sibling");
+		if (edge->high.data == NULL || !mosql_bytes_equal(edge->high, node->meta.low))
+			find(check, 'E', node->id, "its low fence is not its left neighbour's high fence");
+	}
+	edge->known = true;
+	edge->right = node->meta.right;
+	edge->high = mosql_bytes_copy(check->context, node->meta.high);
+}
+
+/* An unfinished split must be one that can be finished. */
+static void
+check_split(Check *check, const WalkNode *node)
+{
+	WalkNode   *other;
+	MosqlChild	child = {node->meta.split_key, node->meta.other};
+
+	find(check, 'W', node->id, "its split is not finished");
+	mosql_btree_walk(check->tree, &child, 1, MOSQL_ABSENT, false, &other);
+	if (!other->found)
+		return;
+	if (other->fault != NULL)
+		find(check, 'E', other->id, other->fault);
+	else if (other->meta.level != 0 || other->meta.state != MOSQL_NODE_NORMAL ||
+			 !mosql_bytes_equal(other->meta.low, node->meta.split_key))
+		find(check, 'E', node->id, "the node that it is being split into is not fit for it");
+}
+
+static void
+check_leaf(Check *check, const WalkNode *node)
+{
+	MosqlLeaf	leaf = {.meta = node->meta};
+	const char *fault = mosql_btree_leaf_fault(&node->image, &leaf);
+
+	if (fault != NULL)
+		find(check, 'E', node->id, fault);
+	else
+	{
+		if (leaf.range_marks.len % MOSQL_TXID_BYTES != 0)
+			find(check, 'E', node->id, "its range marks do not decode");
+		for (int i = 0; i < leaf.n; i++)
+			if (leaf.entries[i].marks.len % MOSQL_TXID_BYTES != 0)
+				find(check, 'E', node->id, "its key marks do not decode");
+		if (check->on_leaf != NULL)
+			check->on_leaf(check->arg, &leaf);
+	}
+}
+
+static void
+check_below(Check *check, const WalkNode *node, const MosqlChild *link, int level)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+	WalkNode   *nodes;
+	int			n;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!node->found || node->fault != NULL)
+	{
+		find(check, 'E', node->id, node->found ? node->fault : "it is missing");
+		forget_edges(check, level);
+		return;
+	}
+	if (node->meta.state == MOSQL_NODE_DEAD)
+	{
+		find(check, 'W', node->id, "it is dead but still linked");
+		return;
+	}
+	if (node->meta.level != level)
+	{
+		find(check, 'E', node->id, "it is not on the level where the tree has it");
+		forget_edges(check, level);
+		return;
+	}
+	if (node->meta.generation == 0)
+		find(check, 'E', node->id, "its generation is zero");
+	if (!node->linked)
+		find(check, 'W', node->id, "no parent links to it");
+	else if (link != NULL && !mosql_bytes_equal(link->separator, node->meta.low))
+		find(check, 'E', node->id, "its low fence is not the separator that leads to it");
+	if (node->meta.state == MOSQL_NODE_DYING)
+		find(check, 'W', node->id, "its merge is not finished");
+	if (node->meta.state == MOSQL_NODE_SPLITTING)
+		check_split(check, node);
+	check_edge(check, node);
+	if (level == 0)
+	{
+		check_leaf(check, node);
+		return;
+	}
+
+	cxt = AllocSetContextCreate(check->tree->scratch, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	n = mosql_btree_walk(check->tree, node->children, node->nchildren, node->meta.high, true, &nodes);
+	for (int i = 0, c = 0; i < n; i++)
+	{
+		const MosqlChild *child = nodes[i].linked ? &node->children[c++] : NULL;
+
+		check_below(check, &nodes[i], child, level - 1);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/* Walk the tree once. */
+static void
+run(Check *check)
+{
+	MemoryContext old = MemoryContextSwitchTo(check->context);
+	WalkNode   *root = mosql_btree_walk_root(check->tree);
+
+	check->findings = palloc(CHECK_MAX_FINDINGS * sizeof(Finding));
+	check_below(check, root, NULL, root->meta.level);
+	for (int l = 0; l <= root->meta.level; l++)
+		if (check->edges[l].known && (check->edges[l].right != 0 || check->edges[l].high.data != NULL))
+			find(check, 'E', root->id, "the last node of a level has a right sibling");
+	MemoryContextSwitchTo(old);
+}
+
+static bool
+has(const Check *check, const Finding *finding)
+{
+	for (int i = 0; i < check->nfindings; i++)
+		if (check->findings[i].node == finding->node &&
+			check->findings[i].severity == finding->severity &&
+			strcmp(check->findings[i].what, finding->what) == 0)
+			return true;
+	return false;
+}
+
+/* See btree.h. */
+void
+mosql_btree_check(MosqlTree *tree, MosqlCheckReport report,
+				  MosqlCheckLeaf on_leaf, void *arg)
+{
+	Check		first = {.tree = tree, .on_leaf = on_leaf, .arg = arg};
+	Check		second = {.tree = tree};
+
+	mosql_btree_enter(tree);
+	first.context = second.context = tree->scratch;
+	run(&first);
+	if (first.nfindings == 0)
+		return;
+	run(&second);
+	for (int i = 0; i < first.nfindings; i++)
+		if (has(&second, &first.findings[i]))
+			report(arg, first.findings[i].severity, first.findings[i].node, first.findings[i].what);
+}

@@ -1,0 +1,175 @@
+/*
+ * create.c: making trees and taking them away.
+ *
+ * Layer: btree.
+ */
+#include "btree/btree_int.h"
+
+/* The step that creates a node of a new tree. */
+static MosqlStep *
+new_node(MosqlTree *tree, uint64 id, int level)
+{
+	MosqlNodeMeta meta = {
+		.generation = 1, .level = level, .state = MOSQL_NODE_NORMAL, .tree = tree->root,
+		.low = {"", 0}
+	};
+	MosqlStep  *step = mosql_btree_step_new(tree, id, 2);
+
+	mosql_btree_step_expect_absent(step);
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+	return step;
+}
+
+/*
+ * Write a new empty tree: one leaf, then the root that leads to it.  Two round
+ * trips.  Returns false, leaving nothing behind, if the root exists already.
+ */
+bool
+mosql_btree_create(MosqlNodeStore *store, uint64 root)
+{
+	MosqlTree  *tree = mosql_btree_open(store, root, CurrentMemoryContext);
+	MosqlBytes	fields[2];
+	MosqlFieldRead read = {.node = root, .nfields = 2, .fields = fields};
+	MosqlChild	child = {{"", 0}, store->new_id(store)};
+	MosqlStep  *step = new_node(tree, child.node, 0);
+	bool		created;
+
+	mosql_btree_steps_run(tree, &step, 1);
+	if (!mosql_btree_step_created(step))
+		mosql_btree_damage(tree, child.node, "a node that was to be created exists");
+	step = new_node(tree, root, 1);
+	mosql_btree_step_set(step, mosql_btree_separators_field(),
+						 mosql_btree_children_bytes(tree, &child, 1));
+	mosql_btree_steps_run(tree, &step, 1);
+	created = step->status == MOSQL_STEP_DONE;
+	if (!created)
+	{
+		/* by an earlier sending of ours?  Then it leads to our leaf. */
+		fields[0] = mosql_btree_meta_field();
+		fields[1] = mosql_btree_separators_field();
+		store->read_fields(store, &read, 1);
+		created = read.values[1].data != NULL &&
+			mosql_bytes_equal(read.values[1], step->writes[1].value);
+		if (!created)
+			store->delete_nodes(store, &child.node, 1);
+	}
+	mosql_btree_close(tree);
+	return created;
+}
+
+/* See btree.h. */
+bool
+mosql_btree_exists(MosqlNodeStore *store, uint64 root)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead read = {.node = root, .nfields = 1, .fields = &field};
+	MosqlNodeMeta meta;
+
+	store->read_fields(store, &read, 1);
+	if (read.values[0].data == NULL)
+		return false;
+	if (!mosql_meta_decode(read.values[0], &meta))
+		mosql_report_damage(store->ns, root, "its meta field does not decode");
+	return meta.state != MOSQL_NODE_DEAD;
+}
+
+/*
+ * Delete all below an inner node, bottom up; siblings that no parent links go
+ * before those that lead to them, so that an interrupted run finds the rest.
+ */
+static void
+destroy_below(MosqlTree *tree, const WalkNode *node)
+{
+	MemoryContext cxt = AllocSetContextCreate(tree->call, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	WalkNode   *nodes;
+	int			n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high,
+									 false, &nodes);
+	uint64	   *unlinked = palloc_extended(2 * n * sizeof(uint64), MCXT_ALLOC_HUGE);
+	uint64	   *linked = palloc_extended(n * sizeof(uint64), MCXT_ALLOC_HUGE);
+	int			nunlinked = 0;
+	int			nlinked = 0;
+
+	for (int i = n - 1; i >= 0; i--)
+	{
+		if (nodes[i].found && nodes[i].fault == NULL)
+		{
+			if (nodes[i].meta.level + 1 != node->meta.level)
+				mosql_btree_damage(tree, nodes[i].id, "it is not on the level where the tree has it");
+			if (nodes[i].nchildren > 0)
+				destroy_below(tree, &nodes[i]);
+			if (nodes[i].meta.state == MOSQL_NODE_SPLITTING)
+				unlinked[nunlinked++] = nodes[i].meta.other;
+		}
+		if (nodes[i].linked)
+			linked[nlinked++] = nodes[i].id;
+		else
+			unlinked[nunlinked++] = nodes[i].id;
+	}
+	if (nunlinked > 0)
+		tree->store->delete_nodes(tree->store, unlinked, nunlinked);
+	if (nlinked > 0)
+		tree->store->delete_nodes(tree->store, linked, nlinked);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/* Mark the root dead, so that whoever still comes learns that the tree is gone. */
+static WalkNode *
+kill_root(MosqlTree *tree)
+{
+	MosqlBudget budget = mosql_budget_start(BTREE_WAIT_MS);
+
+	for (;;)
+	{
+		MosqlBytes	fields[2];
+		MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
+		WalkNode   *root = palloc0(sizeof(WalkNode));
+		MosqlNodeMeta meta;
+		MosqlStep  *step;
+
+		fields[0] = mosql_btree_meta_field();
+		fields[1] = mosql_btree_separators_field();
+		tree->store->read_fields(tree->store, &read, 1);
+		if (read.values[0].data == NULL)
+			return NULL;
+		root->id = tree->root;
+		mosql_btree_meta(tree, root->id, read.values[0], &root->meta);
+		root->fault = mosql_btree_children_fault(&root->meta, read.values[1], &root->children,
+												 &root->nchildren);
+		if (root->fault != NULL)
+			mosql_btree_damage(tree, root->id, root->fault);
+		if (root->meta.state == MOSQL_NODE_DEAD)
+			return root;
+		meta = root->meta;
+		meta.generation++;
+		meta.state = MOSQL_NODE_DEAD;
+		meta.other = tree->root;	/* nobody inherits */
+		step = mosql_btree_step_new(tree, root->id, 1);
+		mosql_btree_step_expect_generation(step, root->meta.generation);
+		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+		mosql_btree_steps_run(tree, &step, 1);
+		if (step->status == MOSQL_STEP_DONE)
+			return root;
+		mosql_btree_wait(tree, &budget, root->id);
+	}
+}
+
+/* See btree.h.  Safe to repeat; the root goes last. */
+void
+mosql_btree_destroy(MosqlTree *tree)
+{
+	MemoryContext old;
+	WalkNode   *root;
+
+	mosql_btree_enter(tree);
+	old = MemoryContextSwitchTo(tree->scratch);
+	root = kill_root(tree);
+	if (root != NULL)
+	{
+		destroy_below(tree, root);
+		tree->store->delete_nodes(tree->store, &tree->root, 1);
+	}
+	mosql_btree_cache_drop(tree, tree->root);
+	MemoryContextSwitchTo(old);
+}

@@ -1,0 +1,167 @@
+/*
+ * get.c: reading rows by key.
+ *
+ * Layer: btree.  One read per leaf asks for its meta, its purge mark and per
+ * key the row and the intent; the meta tells whether this was the right leaf.
+ */
+#include "btree/btree_int.h"
+
+/* Points are asked for in any order; the search wants them ascending. */
+typedef struct Asked
+{
+	MosqlBytes	key;
+	int			index;
+} Asked;
+
+static int
+compare_asked(const void *a, const void *b)
+{
+	return mosql_bytes_compare(((const Asked *) a)->key, ((const Asked *) b)->key);
+}
+
+/* Fields per key after meta and purge mark. */
+#define FIELDS_PER_KEY	2
+
+/* The read that an item needs; names in the scratch context. */
+static MosqlFieldRead
+build_read(const Search *s, const SearchItem *item)
+{
+	static const char purged = MOSQL_FIELD_PURGED;
+	MosqlFieldRead read = {.node = item->node, .nfields = 2 + FIELDS_PER_KEY * item->n};
+	const MosqlBytes *keys = s->keys + item->first;
+	size_t		size = 0;
+	char	   *to;
+
+	for (int i = 0; i < item->n; i++)
+		size += FIELDS_PER_KEY * (keys[i].len + 1);
+	read.fields = MemoryContextAllocHuge(s->tree->scratch, read.nfields * sizeof(MosqlBytes) + size);
+	to = (char *) (read.fields + read.nfields);
+	read.fields[0] = mosql_btree_meta_field();
+	read.fields[1] = mosql_bytes(&purged, 1);
+	for (int i = 0; i < item->n; i++)
+	{
+		static const char kinds[FIELDS_PER_KEY] = {MOSQL_FIELD_ROW, MOSQL_FIELD_INTENT};
+
+		for (int k = 0; k < FIELDS_PER_KEY; k++)
+		{
+			read.fields[2 + FIELDS_PER_KEY * i + k] = mosql_bytes(to, keys[i].len + 1);
+			*to++ = kinds[k];
+			if (keys[i].len > 0)
+				memcpy(to, keys[i].data, keys[i].len);
+			to += keys[i].len;
+		}
+	}
+	return read;
+}
+
+/* Take over what a read brought for the keys that its leaf covers. */
+static void
+take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points)
+{
+	MosqlTree  *tree = s->tree;
+	MosqlTimestamp purged = 0;
+	MosqlNodeMeta meta;
+
+	if (read->values[0].data == NULL)
+	{
+		mosql_btree_search_settle(s, item, NULL);
+		return;
+	}
+	mosql_btree_meta(tree, item->node, read->values[0], &meta);
+	if (meta.level != 0)
+		mosql_btree_damage(tree, item->node, "an inner node where a leaf was expected");
+	mosql_btree_hint_put(tree, item->node, &meta, -1);
+	if (read->values[1].data != NULL)
+	{
+		if (read->values[1].len != MOSQL_TS_BYTES)
+			mosql_btree_damage(tree, item->node, "its purge mark does not decode");
+		purged = mosql_ts_get(read->values[1].data);
+	}
+	item->n = mosql_btree_search_settle(s, item, &meta);
+	for (int i = 0; i < item->n; i++)
+		points[item->first + i] = (MosqlPoint)
+	{
+		.row = read->values[2 + FIELDS_PER_KEY * i],
+			.intent = read->values[2 + FIELDS_PER_KEY * i + 1],
+			.purged = purged,
+			.leaf = item->node
+	};
+}
+
+/* Read ascending, distinct keys; values in the current context. */
+static void
+get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
+{
+	Search		s;
+
+	mosql_btree_search_begin(&s, tree, keys, n, 0);
+	while (mosql_btree_search_next(&s) > 0)
+	{
+		MosqlFieldRead *reads = MemoryContextAllocHuge(tree->scratch,
+													   s.nitems * sizeof(MosqlFieldRead));
+
+		int			nreads = 0;
+
+		for (int i = 0; i < s.nitems; i++)
+		{
+			const CachedNode *hint = mosql_btree_cache_find(tree, s.items[i].node);
+
+			/* what is known to be further right need not be asked for here */
+			if (hint != NULL && hint->epoch >= s.items[i].epoch && hint->meta.level == 0 &&
+				hint->meta.state == MOSQL_NODE_NORMAL)
+				s.items[i].n = mosql_btree_search_settle(&s, &s.items[i], &hint->meta);
+			if (s.items[i].n == 0)
+				continue;
+			s.items[nreads] = s.items[i];
+			reads[nreads] = build_read(&s, &s.items[nreads]);
+			nreads++;
+		}
+		if (nreads > 0)
+			tree->store->read_fields(tree->store, reads, nreads);
+		for (int i = 0; i < nreads; i++)
+			take(&s, &s.items[i], &reads[i], points);
+	}
+	mosql_btree_search_end(&s);
+}
+
+/* Sort, drop duplicates, read, and hand out what was read. */
+static void
+get_unsorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
+{
+	Asked	   *asked = MemoryContextAllocHuge(tree->scratch, n * sizeof(Asked));
+	MosqlBytes *sorted = MemoryContextAllocHuge(tree->scratch, n * sizeof(MosqlBytes));
+	MosqlPoint *found = MemoryContextAllocHuge(tree->scratch, n * sizeof(MosqlPoint));
+	int			nsorted = 0;
+
+	for (int i = 0; i < n; i++)
+		asked[i] = (Asked) {keys[i], i};
+	qsort(asked, n, sizeof(Asked), compare_asked);
+	for (int i = 0; i < n; i++)
+		if (i == 0 || compare_asked(&asked[i - 1], &asked[i]) != 0)
+			sorted[nsorted++] = asked[i].key;
+	get_sorted(tree, sorted, nsorted, found);
+	for (int i = 0, at = 0; i < n; i++)
+	{
+		if (i > 0 && compare_asked(&asked[i - 1], &asked[i]) != 0)
+			at++;
+		points[asked[i].index] = found[at];
+	}
+}
+
+/* See btree.h. */
+void
+mosql_btree_get(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
+{
+	bool		ascending = true;
+
+	mosql_btree_enter(tree);
+	if (n == 0)
+		return;
+	mosql_stats.point_reads += n;
+	for (int i = 1; i < n && ascending; i++)
+		ascending = mosql_bytes_compare(keys[i - 1], keys[i]) < 0;
+	if (ascending)
+		get_sorted(tree, keys, n, points);
+	else
+		get_unsorted(tree, keys, n, points);
+}

@@ -1,0 +1,226 @@
+/*
+ * leaf.c: whole leaves, from the fields of a hash to sorted entries.
+ *
+ * Layer: btree.  The hot path of every scan: one array per leaf, no palloc per
+ * entry, bytes stay where the reply has them.
+ */
+#include "btree/btree_int.h"
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	return mosql_bytes_compare(((const MosqlEntry *) a)->key, ((const MosqlEntry *) b)->key);
+}
+
+/* Add the intents and marks (sorted) to the rows (sorted) of a leaf. */
+static void
+merge_extras(MosqlLeaf *leaf, const MosqlEntry *extras, int n)
+{
+	MosqlEntry *rows = leaf->entries;
+	MosqlEntry *out = palloc((leaf->n + n) * sizeof(MosqlEntry));
+	int			nout = 0;
+	int			r = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			c = 1;
+
+		while (r < leaf->n && (c = compare_entries(&rows[r], &extras[i])) < 0)
+			out[nout++] = rows[r++];
+		if (r < leaf->n && c == 0)
+			out[nout++] = rows[r++];
+		else if (nout == 0 || compare_entries(&out[nout - 1], &extras[i]) != 0)
+			out[nout++] = (MosqlEntry) {.key = extras[i].key};
+		if (extras[i].intent.data != NULL)
+			out[nout - 1].intent = extras[i].intent;
+		if (extras[i].marks.data != NULL)
+			out[nout - 1].marks = extras[i].marks;
+	}
+	while (r < leaf->n)
+		out[nout++] = rows[r++];
+	pfree(rows);
+	leaf->entries = out;
+	leaf->n = nout;
+}
+
+/*
+ * Fill in everything but the meta, which must be decoded already.  Entries are
+ * palloc'ed, bytes point into the image.  Returns what is wrong, or NULL.
+ */
+const char *
+mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
+{
+	MosqlEntry *entries = palloc(Max(image->nfields, 1) * sizeof(MosqlEntry));
+	MosqlEntry *extras = entries + image->nfields;	/* grows downwards */
+	int			nextras = 0;
+	int			n = 0;
+	bool		sorted = true;
+
+	leaf->node = image->node;
+	leaf->nfields = image->nfields;
+	leaf->purged = 0;
+	leaf->range_marks = MOSQL_ABSENT;
+	leaf->n = 0;
+	leaf->entries = entries;
+	for (int i = 0; i < image->nfields; i++)
+	{
+		MosqlBytes	field = image->fields[i].field;
+		MosqlBytes	value = image->fields[i].value;
+		MosqlBytes	key;
+
+		if (field.len == 0)
+			return "it has a field without a name";
+		key = mosql_bytes(field.data + 1, field.len - 1);
+		switch (field.data[0])
+		{
+			case MOSQL_FIELD_ROW:
+				entries[n] = (MosqlEntry) {.key = key, .row = value};
+				if (n > 0 && sorted)
+					sorted = compare_entries(&entries[n - 1], &entries[n]) < 0;
+				n++;
+				continue;
+			case MOSQL_FIELD_INTENT:
+				extras[-++nextras] = (MosqlEntry) {.key = key, .intent = value};
+				continue;
+			case MOSQL_FIELD_KEY_MARKS:
+				extras[-++nextras] = (MosqlEntry) {.key = key, .marks = value};
+				continue;
+			case MOSQL_FIELD_META:
+				break;
+			case MOSQL_FIELD_PURGED:
+				if (value.len != MOSQL_TS_BYTES)
+					return "its purge mark does not decode";
+				leaf->purged = mosql_ts_get(value.data);
+				break;
+			case MOSQL_FIELD_RANGE_MARKS:
+				leaf->range_marks = value;
+				break;
+			default:
+				return "it has a field of an unknown kind";
+		}
+		if (field.len != 1)
+			return "it has a field of an unknown kind";
+	}
+
+	if (!sorted)
+		qsort(entries, n, sizeof(MosqlEntry), compare_entries);
+	leaf->n = n;
+	if (nextras > 0)
+	{
+		qsort(extras - nextras, nextras, sizeof(MosqlEntry), compare_entries);
+		merge_extras(leaf, extras - nextras, nextras);
+	}
+	if (leaf->n > 0 &&
+		(mosql_bytes_compare(leaf->entries[0].key, leaf->meta.low) < 0 ||
+		 (leaf->meta.high.data != NULL &&
+		  mosql_bytes_compare(leaf->entries[leaf->n - 1].key, leaf->meta.high) >= 0)))
+		return "it holds keys beyond its fences";
+	return NULL;
+}
+
+/*
+ * Decode a leaf that was found; everything damaged is an error.  A dead leaf
+ * comes back with n = 0.  Returns leaf.
+ */
+MosqlLeaf *
+mosql_btree_leaf_decode(const MosqlTree *tree, const MosqlNodeImage *image, MosqlLeaf *leaf)
+{
+	const char *fault;
+
+	mosql_btree_meta(tree, image->node, mosql_btree_image_field(image, MOSQL_FIELD_META), &leaf->meta);
+	if (leaf->meta.level != 0)
+		mosql_btree_damage(tree, image->node, "an inner node where a leaf was expected");
+	fault = mosql_btree_leaf_fault(image, leaf);
+	if (leaf->meta.state == MOSQL_NODE_DEAD)
+		leaf->n = 0;
+	else if (fault != NULL)
+		mosql_btree_damage(tree, image->node, fault);
+	return leaf;
+}
+
+/* The first entry with entry.key >= key, leaf->n if none. */
+int
+mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key)
+{
+	int			lo = 0;
+
+	for (int hi = leaf->n; lo < hi;)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (mosql_bytes_compare(leaf->entries[mid].key, key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Drop entries outside low <= key < high (high.data NULL: no bound). */
+void
+mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high)
+{
+	int			first = 0;
+
+	if (leaf->n > 0 && mosql_bytes_compare(leaf->entries[0].key, low) < 0)
+		first = mosql_btree_leaf_position(leaf, low);
+	if (leaf->n > 0 && high.data != NULL &&
+		mosql_bytes_compare(leaf->entries[leaf->n - 1].key, high) >= 0)
+		leaf->n = mosql_btree_leaf_position(leaf, high);
+	leaf->entries += first;
+	leaf->n = Max(leaf->n - first, 0);
+}
+
+/* Whole nodes, BTREE_LEAF_BATCH per round trip; images in the current context. */
+void
+mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images)
+{
+	for (int done = 0; done < n; done += BTREE_LEAF_BATCH)
+	{
+		CHECK_FOR_INTERRUPTS();
+		tree->store->read_nodes(tree->store, ids + done, Min(n - done, BTREE_LEAF_BATCH),
+								images + done);
+	}
+	mosql_stats.leaf_reads += n;
+}
+
+/*
+ * Read the leaf that covers a key (backward: the one just below it; data NULL:
+ * the last leaf) as a whole, in the current context.  One round trip if the
+ * cached path is right.
+ */
+MosqlLeaf *
+mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward)
+{
+	MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
+	bool		found = false;
+	Search		s;
+
+	mosql_btree_search_begin(&s, tree, &key, 1, 0);
+	s.backward = backward;
+	while (mosql_btree_search_next(&s) > 0)
+	{
+		MosqlNodeImage image;
+
+		mosql_btree_read_images(tree, &s.items[0].node, 1, &image);
+		if (image.found)
+		{
+			mosql_btree_leaf_decode(tree, &image, leaf);
+			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+		}
+		if (mosql_btree_search_settle(&s, &s.items[0], image.found ? &leaf->meta : NULL) > 0)
+			found = true;
+	}
+	mosql_btree_search_end(&s);
+	Assert(found);
+	(void) found;
+	return leaf;
+}
+
+/* See btree.h. */
+MosqlLeaf *
+mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key)
+{
+	mosql_btree_enter(tree);
+	return mosql_btree_read_covering(tree, key, false);
+}

@@ -1,0 +1,323 @@
+/*
+ * node.c: nodes as the tree believes them, steps on nodes, errors.
+ *
+ * Layer: btree.  Stored bytes pass through the functions here before anything
+ * relies on them; what does not hold is reported as damage (XX001) with the
+ * node's name.
+ */
+#include "btree/btree_int.h"
+
+void
+mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what)
+{
+	mosql_report_damage(tree->store->ns, node, what);
+}
+
+/* The root is missing, or a signpost to nowhere. */
+void
+mosql_btree_gone(const MosqlTree *tree)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("the tree of this table no longer exists in namespace \"%s\": it was dropped or truncated",
+					tree->store->ns),
+			 errhint("Retry the transaction; if that does not help, reconnect.")));
+	pg_unreachable();
+}
+
+/*
+ * Pause before looking again at a node that somebody else is changing; an
+ * error when the budget is spent.
+ */
+void
+mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node)
+{
+	StringInfoData name;
+
+	if (mosql_budget_pause(budget))
+		return;
+	initStringInfo(&name);
+	mosql_node_key(&name, tree->store->ns, node);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("tree node \"%s\" stayed busy for %d ms", name.data, BTREE_WAIT_MS),
+			 errhint("Another session may have died while it changed the tree; maintenance finishes its work.")));
+}
+
+/* Two upper bounds, where data NULL stands for "none". */
+bool
+mosql_btree_same_bound(MosqlBytes a, MosqlBytes b)
+{
+	return (a.data == NULL) == (b.data == NULL) && mosql_bytes_equal(a, b);
+}
+
+/*
+ * Decode a meta field; returns what is wrong with it, or NULL.  Bytes of
+ * *meta point into m.
+ */
+const char *
+mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m, MosqlNodeMeta *meta)
+{
+	if (m.data == NULL)
+		return "its meta field is missing";
+	if (!mosql_meta_decode(m, meta))
+		return "its meta field does not decode";
+	if (meta->tree != tree->root)
+		return "it belongs to another tree";
+	if (meta->level > MOSQL_TREE_MAX_LEVEL)
+		return "its level is impossible";
+	if (meta->state == MOSQL_NODE_DEAD)	/* a dead root is its own heir */
+		return meta->other == node && node != tree->root ? "it is its own heir" : NULL;
+	if (meta->high.data != NULL && mosql_bytes_compare(meta->low, meta->high) >= 0)
+		return "its fences are out of order";
+	if ((meta->high.data == NULL) != (meta->right == 0) || meta->right == node)
+		return "its right sibling does not go with its high fence";
+	if (meta->state == MOSQL_NODE_SPLITTING &&
+		(meta->split_key.data == NULL || meta->level != 0 ||
+		 mosql_bytes_compare(meta->split_key, meta->low) <= 0 ||
+		 (meta->high.data != NULL && mosql_bytes_compare(meta->split_key, meta->high) >= 0) ||
+		 meta->other == 0 || meta->other == node))
+		return "its split is impossible";
+	if (node == tree->root && (meta->level == 0 || meta->low.len > 0 || meta->high.data != NULL))
+		return "it is the root, but not like a root";
+	return NULL;
+}
+
+/* Decode a meta field that must be sound. */
+void
+mosql_btree_meta(const MosqlTree *tree, uint64 node, MosqlBytes m, MosqlNodeMeta *meta)
+{
+	const char *fault = mosql_btree_meta_fault(tree, node, m, meta);
+
+	if (fault != NULL)
+		mosql_btree_damage(tree, node, fault);
+}
+
+/*
+ * Decode the separators of an inner node whose meta is known; returns what is
+ * wrong, or NULL.  The array is palloc'ed, its bytes point into s.
+ */
+const char *
+mosql_btree_children_fault(const MosqlNodeMeta *meta, MosqlBytes s, MosqlChild **children, int *n)
+{
+	if (s.data == NULL)
+		return "its separators are missing";
+	if (!mosql_children_decode(s, children, n))
+		return "its separators do not decode";
+	if (*n == 0)
+		return "it has no children";
+	if (!mosql_bytes_equal((*children)[0].separator, meta->low))
+		return "its first separator is not its low fence";
+	if (meta->high.data != NULL &&
+		mosql_bytes_compare((*children)[*n - 1].separator, meta->high) >= 0)
+		return "its last separator is beyond its high fence";
+	for (int i = 0; i < *n; i++)
+		if ((*children)[i].node == 0)
+			return "it has a child without an id";
+	return NULL;
+}
+
+/* A one-letter field of an image, absent if it has none. */
+MosqlBytes
+mosql_btree_image_field(const MosqlNodeImage *image, char field)
+{
+	for (int i = 0; i < image->nfields; i++)
+		if (image->fields[i].field.len == 1 && image->fields[i].field.data[0] == field)
+			return image->fields[i].value;
+	return MOSQL_ABSENT;
+}
+
+/*
+ * A repeatable step on a node with one compare and room for writes; it reads
+ * the meta.  Lives in the scratch context.
+ */
+MosqlStep *
+mosql_btree_step_new(MosqlTree *tree, uint64 node, int max_writes)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = node;
+	step->repeatable = true;
+	step->compares = palloc0(sizeof(MosqlCompare) + MOSQL_GENERATION_BYTES);
+	step->nreads = 1;
+	step->reads = palloc(sizeof(MosqlBytes));
+	step->reads[0] = mosql_btree_meta_field();
+	step->writes = palloc(max_writes * sizeof(MosqlWrite));
+	MemoryContextSwitchTo(old);
+	return step;
+}
+
+/* The node must not exist yet. */
+void
+mosql_btree_step_expect_absent(MosqlStep *step)
+{
+	Assert(step->ncompares == 0);
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = MOSQL_COMPARE_ABSENT, .field = mosql_btree_meta_field()
+	};
+}
+
+/* The node must be at this generation: its meta is as it was when read. */
+void
+mosql_btree_step_expect_generation(MosqlStep *step, uint64 generation)
+{
+	char	   *bytes = (char *) (step->compares + 1);	/* room left by step_new */
+
+	Assert(step->ncompares == 0);
+	for (int i = 0; i < MOSQL_GENERATION_BYTES; i++)
+		bytes[i] = (char) (generation >> (8 * (MOSQL_GENERATION_BYTES - 1 - i)));
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = MOSQL_COMPARE_EQUAL, .field = mosql_btree_meta_field(),
+		.bytes = mosql_bytes(bytes, MOSQL_GENERATION_BYTES)
+	};
+}
+
+void
+mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value)
+{
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_SET, field, value};
+}
+
+void
+mosql_btree_step_delete(MosqlStep *step, MosqlBytes field)
+{
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, field, MOSQL_ABSENT};
+}
+
+/* An encoded meta, in the scratch context. */
+MosqlBytes
+mosql_btree_meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	StringInfoData buf;
+	MosqlNodeMeta check;
+
+	initStringInfo(&buf);
+	mosql_meta_encode(&buf, meta);
+	Assert(mosql_btree_meta_fault(tree, PG_UINT64_MAX, mosql_bytes_of(&buf), &check) == NULL);
+	(void) check;
+	MemoryContextSwitchTo(old);
+	return mosql_bytes_of(&buf);
+}
+
+/* Encoded separators, in the scratch context. */
+MosqlBytes
+mosql_btree_children_bytes(MosqlTree *tree, const MosqlChild *children, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	mosql_children_encode(&buf, children, n);
+	MemoryContextSwitchTo(old);
+	return mosql_bytes_of(&buf);
+}
+
+void
+mosql_btree_steps_add(MosqlTree *tree, StepList *list, MosqlStep *step)
+{
+	if (list->n == list->max)
+	{
+		int			max = Max(16, 2 * list->max);
+		MosqlStep **new = MemoryContextAllocHuge(tree->scratch, max * sizeof(MosqlStep *));
+
+		if (list->n > 0)
+			memcpy(new, list->steps, list->n * sizeof(MosqlStep *));
+		list->steps = new;
+		list->max = max;
+	}
+	list->steps[list->n++] = step;
+}
+
+/*
+ * Run repeatable steps until each is DONE or FAILED: one round trip if no
+ * reply gets lost.  FAILED may then mean that an earlier sending of the same
+ * step took effect; whoever calls this looks at the node to find out.  Results
+ * are in the scratch context.
+ */
+void
+mosql_btree_steps_run(MosqlTree *tree, MosqlStep **steps, int n)
+{
+	MosqlBudget budget = mosql_budget_start(BTREE_WAIT_MS);
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlStep **left;
+
+	if (n == 0)
+	{
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	tree->store->run_steps(tree->store, steps, n);
+	left = palloc(n * sizeof(MosqlStep *));
+	memcpy(left, steps, n * sizeof(MosqlStep *));
+	for (;;)
+	{
+		int			nlost = 0;
+
+		for (int i = 0; i < n; i++)
+			if (left[i]->status == MOSQL_STEP_LOST)
+				left[nlost++] = left[i];
+		if (nlost == 0)
+			break;
+		mosql_btree_wait(tree, &budget, left[0]->node);
+		n = nlost;
+		tree->store->run_steps(tree->store, left, n);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * After a step that expected absence and whose first write was the meta: is
+ * the node there as this step writes it, by this or by an earlier sending?
+ */
+bool
+mosql_btree_step_created(const MosqlStep *step)
+{
+	if (step->status == MOSQL_STEP_DONE)
+		return true;
+	return step->values[0].data != NULL &&
+		mosql_bytes_equal(step->values[0], step->writes[0].value);
+}
+
+/*
+ * See btree_int.h.  fill: runs as full as can be (the last one takes the
+ * rest), for ascending loads; otherwise runs of equal length that leave room
+ * in each.
+ */
+int
+mosql_btree_partition(const uint32 *sizes, int n, int max_items, size_t max_bytes,
+					  bool fill, int *starts)
+{
+	int			nruns = 0;
+	int			items = 0;
+	size_t		bytes = 0;
+
+	if (!fill)
+	{
+		size_t		total = 0;
+		size_t		room_items = Max(max_items * 3 / 4, 1);
+		size_t		room_bytes = Max(max_bytes * 3 / 4, 1);
+		size_t		wanted;
+
+		for (int i = 0; i < n; i++)
+			total += sizes[i];
+		wanted = Max((n + room_items - 1) / room_items, (total + room_bytes - 1) / room_bytes);
+		wanted = Min(Max(wanted, 2), (size_t) Max(n, 1));
+		max_items = (n + wanted - 1) / wanted;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (items == 0 || items >= max_items || bytes + sizes[i] > max_bytes)
+		{
+			starts[nruns++] = i;
+			items = 0;
+			bytes = 0;
+		}
+		items++;
+		bytes += sizes[i];
+	}
+	return nruns;
+}

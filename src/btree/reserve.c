@@ -1,0 +1,324 @@
+/*
+ * reserve.c: when to split leaves, and where.
+ *
+ * Layer: btree.  The policy above the mechanism of split.c.
+ *
+ * A leaf is full at MOSQL_LEAF_MAX_ROWS entries or MOSQL_LEAF_MAX_BYTES.  The
+ * limits are soft: nothing breaks when concurrent writers push a leaf a little
+ * beyond; the next one that notices splits it.
+ *
+ *   rows after the last row of a leaf (ascending loads, also those that grow
+ *   somewhere in the middle of the key space): fill leaves completely, one
+ *   after the other; what was there stays as full as it is
+ *
+ *   a run of rows between two neighbours: the same, and what was to the right
+ *   of the run gets a leaf of its own, so that the run can go on at an end
+ *
+ *   anything else: pieces of equal size, three quarters full at most
+ */
+#include "btree/btree_int.h"
+
+/* Rounds of group, read and split before reserve() leaves it at that. */
+#define RESERVE_ROUNDS		16
+
+/* So many new keys between two neighbours are a run, not chance. */
+#define RUN_MIN_KEYS		Max(MOSQL_LEAF_MAX_ROWS / 8, 2)
+
+/* Without knowing its size we trust a leaf to have room for so many. */
+#define TRUST_KEYS			(MOSQL_LEAF_MAX_ROWS / 8)
+
+/* What a leaf holds and is going to hold, in key order. */
+typedef struct Load
+{
+	MosqlBytes *keys;
+	uint32	   *sizes;
+	int			n;
+	size_t		bytes;
+} Load;
+
+static uint32
+entry_bytes(const MosqlEntry *entry)
+{
+	size_t		bytes = entry->key.len + Max(entry->row.len, entry->intent.len);
+
+	return (uint32) Min(bytes, PG_UINT32_MAX);
+}
+
+static void
+load_add(Load *load, MosqlBytes key, uint32 size)
+{
+	load->keys[load->n] = key;
+	load->sizes[load->n] = size;
+	load->bytes += size;
+	load->n++;
+}
+
+/* Merge the leaf's entries with the new keys; arrays in the scratch context. */
+static void
+load_build(MosqlTree *tree, Load *load, const MosqlLeaf *leaf, const MosqlBytes *keys, int n,
+		   size_t row_bytes)
+{
+	int			max = leaf->n + n + 1;
+	int			k = 0;
+
+	memset(load, 0, sizeof(Load));
+	load->keys = MemoryContextAllocHuge(tree->scratch, max * sizeof(MosqlBytes));
+	load->sizes = MemoryContextAllocHuge(tree->scratch, max * sizeof(uint32));
+	for (int i = 0; i < leaf->n; i++)
+	{
+		const MosqlEntry *entry = &leaf->entries[i];
+		int			c = -1;
+
+		while (k < n && (c = mosql_bytes_compare(keys[k], entry->key)) < 0)
+			load_add(load, keys[k++], (uint32) row_bytes);
+		if (k < n && c == 0)
+			k++;
+		load_add(load, entry->key, entry_bytes(entry));
+	}
+	while (k < n)
+		load_add(load, keys[k++], (uint32) row_bytes);
+}
+
+static bool
+fits(int n, size_t bytes)
+{
+	return n <= MOSQL_LEAF_MAX_ROWS && (bytes <= MOSQL_LEAF_MAX_BYTES || n < 2);
+}
+
+/* The shortest key above prev that is not above next: prev < bound <= next. */
+static MosqlBytes
+bound_between(MosqlBytes prev, MosqlBytes next)
+{
+	size_t		n = 0;
+
+	while (n < prev.len && n < next.len && prev.data[n] == next.data[n])
+		n++;
+	Assert(n < next.len);
+	return mosql_bytes(next.data, n + 1);
+}
+
+/*
+ * Cut a load in pieces.  The items before `fill_end` are packed densely, the
+ * rest (if any) starts a piece of its own; fill_end 0: equal pieces.  Fills in
+ * n, bounds and nodes of split.  Returns false if MOSQL_SPLIT_MAX_PIECES did
+ * not suffice: the last piece has to be split again.
+ */
+static bool
+plan_pieces(MosqlTree *tree, const Load *load, int fill_end, Split *split)
+{
+	int		   *starts = MemoryContextAllocHuge(tree->scratch, load->n * sizeof(int));
+	int			npieces;
+
+	if (fill_end == 0)
+		npieces = mosql_btree_partition(load->sizes, load->n, MOSQL_LEAF_MAX_ROWS,
+										MOSQL_LEAF_MAX_BYTES, false, starts);
+	else
+	{
+		int			right;
+
+		npieces = mosql_btree_partition(load->sizes, fill_end, MOSQL_LEAF_MAX_ROWS,
+										MOSQL_LEAF_MAX_BYTES, true, starts);
+		right = mosql_btree_partition(load->sizes + fill_end, load->n - fill_end,
+									  MOSQL_LEAF_MAX_ROWS, MOSQL_LEAF_MAX_BYTES, true,
+									  starts + npieces);
+		for (int i = 0; i < right; i++)
+			starts[npieces + i] += fill_end;
+		npieces += right;
+	}
+	Assert(npieces > 1);
+
+	split->n = Min(npieces - 1, MOSQL_SPLIT_MAX_PIECES);
+	split->bounds = MemoryContextAllocHuge(tree->scratch, split->n * sizeof(MosqlBytes));
+	split->nodes = MemoryContextAllocHuge(tree->scratch, split->n * sizeof(uint64));
+	for (int i = 0; i < split->n; i++)
+	{
+		split->bounds[i] = bound_between(load->keys[starts[i + 1] - 1], load->keys[starts[i + 1]]);
+		split->nodes[i] = tree->store->new_id(tree->store);
+	}
+	return split->n == npieces - 1;
+}
+
+/* Where dense packing ends for new keys that go into a leaf; 0: nowhere. */
+static int
+fill_end(const Load *load, const MosqlLeaf *leaf, const MosqlBytes *keys, int n)
+{
+	int			pos = mosql_btree_leaf_position(leaf, keys[0]);
+
+	if (pos == leaf->n)
+		return load->n;
+	if (n >= RUN_MIN_KEYS && mosql_bytes_compare(keys[n - 1], leaf->entries[pos].key) < 0)
+		return pos + n;
+	return 0;
+}
+
+/* Does the cache say that n more rows fit into a group's leaf? */
+static bool
+has_room(const MosqlLeafGroup *group, size_t row_bytes)
+{
+	int			rows;
+
+	if (group->nfields < 0)
+		return group->n <= TRUST_KEYS && group->n * row_bytes <= MOSQL_LEAF_MAX_BYTES / 8;
+	rows = group->nfields - 1 + group->n;
+	return fits(rows, rows * row_bytes);
+}
+
+/* Does a leaf cover all keys of a group, unfrozen? */
+static bool
+takes_all(const MosqlNodeMeta *meta, const MosqlBytes *keys, int n)
+{
+	return mosql_meta_cover(meta, keys[0]) == MOSQL_COVER_OK &&
+		mosql_meta_cover(meta, keys[n - 1]) == MOSQL_COVER_OK;
+}
+
+/*
+ * Split the leaves of some groups where needed.  Returns true if that has to
+ * be looked at again.
+ */
+static bool
+reserve_batch(MosqlTree *tree, const MosqlBytes *keys, MosqlLeafGroup **groups, int n,
+			  size_t row_bytes)
+{
+	uint64	   *ids = palloc(n * sizeof(uint64));
+	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
+	Split	   *splits = palloc0(n * sizeof(Split));
+	int			nsplits = 0;
+	bool		again = false;
+
+	for (int i = 0; i < n; i++)
+		ids[i] = groups[i]->leaf;
+	mosql_btree_read_images(tree, ids, n, images);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlBytes *first = keys + groups[i]->first;
+		MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
+		Load		load;
+
+		if (!images[i].found)
+		{
+			mosql_btree_cache_drop(tree, ids[i]);
+			again = true;
+			continue;
+		}
+		mosql_btree_leaf_decode(tree, &images[i], leaf);
+		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+		if (!takes_all(&leaf->meta, first, groups[i]->n))
+		{
+			again = true;
+			continue;
+		}
+		load_build(tree, &load, leaf, first, groups[i]->n, row_bytes);
+		if (fits(load.n, load.bytes))
+			continue;
+		if (leaf->meta.state == MOSQL_NODE_SPLITTING)
+		{
+			/* somebody is at its other end; finish that first */
+			mosql_btree_split_help(tree, &leaf->node, 1);
+			again = true;
+			continue;
+		}
+		splits[nsplits].leaf = leaf;
+		again |= !plan_pieces(tree, &load, fill_end(&load, leaf, first, groups[i]->n),
+							  &splits[nsplits]);
+		nsplits++;
+	}
+	mosql_btree_split_run(tree, splits, nsplits);
+	for (int i = 0; i < nsplits; i++)
+		again |= splits[i].given_up;
+	return again;
+}
+
+/* One look at all keys; the same return value. */
+static bool
+reserve_round(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
+{
+	MosqlLeafGroup *groups;
+	MosqlLeafGroup **crowded;
+	int			ngroups = mosql_btree_group_keys(tree, keys, n, &groups);
+	int			ncrowded = 0;
+	bool		again = false;
+
+	crowded = palloc_extended(ngroups * sizeof(MosqlLeafGroup *), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < ngroups; i++)
+		if (!has_room(&groups[i], row_bytes))
+			crowded[ncrowded++] = &groups[i];
+
+	/* Leaves are large: free each batch's before the next. */
+	for (int done = 0; done < ncrowded; done += BTREE_LEAF_BATCH)
+	{
+		MemoryContext cxt = AllocSetContextCreate(tree->call, "mosql tree batch",
+												  ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		tree->scratch = cxt;
+		again |= reserve_batch(tree, keys, crowded + done, Min(ncrowded - done, BTREE_LEAF_BATCH),
+							   row_bytes);
+		tree->scratch = tree->call;
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	return again;
+}
+
+/* See btree.h.  Advisory: gives up quietly when others keep splitting. */
+void
+mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
+{
+	MemoryContext old;
+
+	mosql_btree_enter(tree);
+	if (n == 0)
+		return;
+	old = MemoryContextSwitchTo(tree->call);
+	row_bytes = Min(Max(row_bytes, 1), MOSQL_ROW_MAX_BYTES);
+	for (int round = 0; round < RESERVE_ROUNDS && reserve_round(tree, keys, n, row_bytes); round++)
+		CHECK_FOR_INTERRUPTS();
+	MemoryContextSwitchTo(old);
+}
+
+/* See btree.h.  Intents in flight count as rows: a false alarm costs a read. */
+bool
+mosql_btree_is_crowded(int nfields, size_t row_bytes)
+{
+	int			rows = nfields - 1;
+
+	return rows > 0 && !fits(rows, rows * row_bytes);
+}
+
+/* See btree.h. */
+void
+mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
+{
+	MemoryContext old;
+
+	mosql_btree_enter(tree);
+	old = MemoryContextSwitchTo(tree->scratch);
+	for (int attempt = 0; attempt < 3; attempt++)
+	{
+		Split		split = {0};
+		Load		load;
+		int			end = 0;
+
+		split.leaf = mosql_btree_read_covering(tree, key, false);
+		if (split.leaf->meta.state == MOSQL_NODE_SPLITTING)
+		{
+			mosql_btree_split_help(tree, &split.leaf->node, 1);
+			continue;
+		}
+		load_build(tree, &load, split.leaf, NULL, 0, 0);
+		if (fits(load.n, load.bytes))
+			break;
+		if (at_end)
+		{
+			/* what is to the right of the run gets a leaf of its own */
+			end = mosql_btree_leaf_position(split.leaf, key);
+			if (end < load.n && mosql_bytes_equal(load.keys[end], key))
+				end++;
+		}
+		plan_pieces(tree, &load, end, &split);
+		mosql_btree_split_run(tree, &split, 1);
+		if (!split.given_up)
+			break;
+	}
+	MemoryContextSwitchTo(old);
+}

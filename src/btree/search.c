@@ -1,0 +1,644 @@
+/*
+ * search.c: from the root to the nodes that cover given keys.
+ *
+ * Layer: btree.  One search moves any number of ascending keys at once, level
+ * by level, so that what has to be read on one level is read in one round
+ * trip, and with a warm cache nothing is read at all.  The caller gets items
+ * ("these keys should be in this node"), looks at the nodes in whatever way
+ * suits it (hints, metas, rows, whole leaves), and settles each item with the
+ * meta that it saw; what the node turned out not to cover travels on.
+ *
+ *     mosql_btree_search_begin(&s, tree, keys, n, level);
+ *     while (mosql_btree_search_next(&s) > 0)
+ *         for each of s.items:
+ *             look at item->node
+ *             covered = mosql_btree_search_settle(&s, item, meta);
+ *             use the first `covered` keys of the item
+ *     mosql_btree_search_end(&s);
+ *
+ * Freshness.  tree->epoch counts; each cached node carries the epoch in which
+ * it was read.  An item may use any cached node until it fails: then the epoch
+ * is advanced and the keys start again at the root, and only nodes read since
+ * then count.  So a stale cache costs one descent, and a path that fails twice
+ * is no matter of staleness.
+ */
+#include "btree/btree_int.h"
+
+/* --- where a key stands to a node, in either direction --- */
+
+static bool
+left_of(const MosqlNodeMeta *meta, MosqlBytes key, bool backward)
+{
+	if (meta->low.len == 0)
+		return false;
+	if (backward)
+		return key.data != NULL && mosql_bytes_compare(key, meta->low) <= 0;
+	return mosql_bytes_compare(key, meta->low) < 0;
+}
+
+static bool
+right_of(const MosqlNodeMeta *meta, MosqlBytes key, bool backward)
+{
+	if (meta->high.data == NULL)
+		return false;
+	if (backward)
+		return key.data == NULL || mosql_bytes_compare(key, meta->high) > 0;
+	return mosql_bytes_compare(key, meta->high) >= 0;
+}
+
+/* The child that a key belongs to; children[0] for anything smaller. */
+int
+mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward)
+{
+	int			lo = 0;
+	int			hi = n;			/* children[lo] is left enough, [hi] is not */
+
+	if (backward && key.data == NULL)
+		return n - 1;
+	while (hi - lo > 1)
+	{
+		int			mid = (lo + hi) / 2;
+		int			c = mosql_bytes_compare(children[mid].separator, key);
+
+		if (backward ? c < 0 : c <= 0)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* How many of n ascending keys are below a bound. */
+static int
+count_below(const MosqlBytes *keys, int n, MosqlBytes bound)
+{
+	int			lo = 0;			/* keys[lo - 1] is below */
+	int			step = 1;
+
+	/* gallop, then halve: short runs are the rule */
+	while (lo + step <= n && mosql_bytes_compare(keys[lo + step - 1], bound) < 0)
+	{
+		lo += step;
+		step *= 2;
+	}
+	for (int hi = Min(lo + step - 1, n); lo < hi;)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (mosql_bytes_compare(keys[mid], bound) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* --- lists --- */
+
+static void *
+room_for(MosqlTree *tree, void *array, int n, int *max, size_t size)
+{
+	void	   *new;
+
+	if (n < *max)
+		return array;
+	*max = Max(8, 2 * *max);
+	new = MemoryContextAllocHuge(tree->scratch, *max * size);
+	if (n > 0)
+		memcpy(new, array, n * size);
+	return new;
+}
+
+static void
+push(Search *s, const SearchItem *item)
+{
+	s->pending = room_for(s->tree, s->pending, s->npending, &s->maxpending, sizeof(SearchItem));
+	s->pending[s->npending++] = *item;
+}
+
+static void
+arrive(Search *s, const SearchItem *item)
+{
+	s->items = room_for(s->tree, s->items, s->nitems, &s->maxitems, sizeof(SearchItem));
+	s->items[s->nitems++] = *item;
+}
+
+/* Start a search for n > 0 keys on a level.  The keys must stay in place. */
+void
+mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlBytes *keys, int n, int level)
+{
+	memset(s, 0, sizeof(Search));
+	s->tree = tree;
+	s->keys = keys;
+	s->level = level;
+	s->budget = mosql_budget_start(BTREE_WAIT_MS);
+	push(s, &(SearchItem)
+		 {
+			 .node = tree->root, .level = -1, .n = n
+		 });
+}
+
+/* Look at the same node once more. */
+void
+mosql_btree_search_again(Search *s, const SearchItem *item)
+{
+	push(s, item);
+}
+
+/*
+ * These keys got lost: begin again at the root, trusting nothing read before
+ * now.  All that get lost in one round count as one restart.
+ */
+static void
+restart(Search *s, const SearchItem *item)
+{
+	if (!s->restarted)
+	{
+		s->restarted = true;
+		if (++s->restarts > BTREE_MAX_RESTARTS)
+			mosql_btree_damage(s->tree, item->node,
+							   "the tree leads here for keys that belong elsewhere, or the node is missing");
+		if (s->restarts > 1)
+			s->pause = true;
+		s->tree->epoch++;
+	}
+	push(s, &(SearchItem)
+		 {
+			 .node = s->tree->root, .level = -1, .first = item->first, .n = item->n,
+			 .epoch = s->tree->epoch
+		 });
+}
+
+/* This node came by a right link: its parent may not know it. */
+static void
+note_link(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
+{
+	s->links = room_for(s->tree, s->links, s->nlinks, &s->maxlinks, sizeof(SearchLink));
+	s->links[s->nlinks++] = (SearchLink)
+	{
+		.level = meta->level,
+		.child = {mosql_bytes_copy(s->tree->scratch, meta->low), item->node}
+	};
+}
+
+/* Keys beyond the node's high fence go on to its right sibling. */
+static void
+move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int covered)
+{
+	SearchItem	rest = *item;
+
+	rest.node = meta->right;
+	rest.level = meta->level;
+	rest.first += covered;
+	rest.n -= covered;
+	rest.from = meta->high;
+	if (++rest.hops > (item->epoch == 0 ? BTREE_CACHED_HOPS : BTREE_LINK_HOPS))
+	{
+		/*
+		 * The parent was cached: perhaps it is long out of date.  The parent
+		 * is fresh: a splitter died before it linked its work (or is at it).
+		 */
+		if (item->epoch != 0)
+			s->relink = true;
+		restart(s, &rest);
+	}
+	else
+		push(s, &rest);
+}
+
+/*
+ * Settle an item with its node's meta (NULL: the node does not exist).
+ * Returns how many of its keys, from the first, the node covers; the others
+ * travel on and come back as items of a later round.  A dead node sends all
+ * keys to its heir; one that is being merged away has them wait.  A frozen
+ * range counts as covered.
+ */
+int
+mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
+{
+	MosqlTree  *tree = s->tree;
+	SearchItem	next = *item;
+	const MosqlBytes *keys = s->keys + item->first;
+	int			covered;
+
+	if (meta == NULL)
+	{
+		if (item->node == tree->root)
+			mosql_btree_gone(tree);
+		mosql_btree_cache_drop(tree, item->node);
+		restart(s, item);
+		return 0;
+	}
+	if (meta->state == MOSQL_NODE_DEAD)
+	{
+		if (item->node == tree->root)
+			mosql_btree_gone(tree);
+		if (meta->other == 0 || ++next.hops > MOSQL_TREE_MAX_HOPS)
+			mosql_btree_damage(tree, item->node, "a dead node without an heir that lives");
+
+		/*
+		 * What we know of the heir may be from before it took these keys
+		 * over, and would send us back here.
+		 */
+		mosql_btree_cache_drop(tree, meta->other);
+		if (item->parent != 0)
+			mosql_btree_cache_drop(tree, item->parent); /* maintenance unlinks the dead */
+		next.node = meta->other;
+		next.from = MOSQL_ABSENT;
+		push(s, &next);
+		return 0;
+	}
+	if (item->level >= 0 && meta->level != item->level)
+		mosql_btree_damage(tree, item->node, "it is not on the level where the tree has it");
+	if (item->from.data != NULL && !mosql_bytes_equal(item->from, meta->low))
+		mosql_btree_damage(tree, item->node, "its low fence does not join its left sibling");
+	if (left_of(meta, keys[0], s->backward))
+	{
+		restart(s, item);
+		return 0;
+	}
+	if (meta->state == MOSQL_NODE_DYING && !right_of(meta, keys[0], s->backward))
+	{
+		mosql_btree_cache_drop(tree, item->node);
+		s->pause = true;
+		push(s, &next);
+		return 0;
+	}
+	if (item->from.data != NULL)
+		note_link(s, item, meta);
+	if (!right_of(meta, keys[item->n - 1], s->backward))
+		return item->n;
+	covered = s->backward ? 0 : count_below(keys, item->n, meta->high);
+	move_right(s, item, meta, covered);
+	return covered;
+}
+
+/* Hand the keys of an inner node on to its children. */
+static void
+expand(Search *s, const SearchItem *item, const CachedNode *node)
+{
+	int			end = item->first + mosql_btree_search_settle(s, item, node ? &node->meta : NULL);
+	int			first = item->first;
+
+	while (first < end)
+	{
+		int			c = mosql_btree_child_index(node->children, node->nchildren, s->keys[first],
+												s->backward);
+		int			n = end - first;
+
+		if (c + 1 < node->nchildren && !s->backward)
+			n = count_below(s->keys + first, n, node->children[c + 1].separator);
+		Assert(n > 0);
+		push(s, &(SearchItem)
+			 {
+				 .node = node->children[c].node, .parent = node->id,
+				 .level = node->meta.level - 1,
+				 .first = first, .n = n, .epoch = item->epoch
+			 });
+		first += n;
+	}
+}
+
+/* What the cache has of an item's node, if it is fresh enough for it. */
+static CachedNode *
+cached(const Search *s, const SearchItem *item)
+{
+	CachedNode *node = mosql_btree_cache_find(s->tree, item->node);
+
+	return node != NULL && node->epoch >= item->epoch ? node : NULL;
+}
+
+/*
+ * Read inner nodes into the cache, BTREE_READ_BATCH per round trip; what does
+ * not exist is dropped from it.
+ */
+void
+mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	fields[2];
+
+	fields[0] = mosql_btree_meta_field();
+	fields[1] = mosql_btree_separators_field();
+	for (int done = 0; done < n;)
+	{
+		int			batch = Min(n - done, BTREE_READ_BATCH);
+		MosqlFieldRead *reads = palloc0(batch * sizeof(MosqlFieldRead));
+
+		for (int i = 0; i < batch; i++)
+			reads[i] = (MosqlFieldRead)
+		{
+			.node = ids[done + i], .nfields = 2, .fields = fields
+		};
+		tree->store->read_fields(tree->store, reads, batch);
+		mosql_stats.inner_reads += batch;
+		for (int i = 0; i < batch; i++)
+		{
+			MosqlNodeMeta meta;
+			MosqlChild *children = NULL;
+			int			nchildren = 0;
+			const char *fault;
+
+			if (reads[i].values[0].data == NULL && reads[i].values[1].data == NULL)
+			{
+				mosql_btree_cache_drop(tree, reads[i].node);
+				continue;
+			}
+			mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
+			if (meta.level == 0)
+				mosql_btree_damage(tree, reads[i].node, "a leaf where an inner node was expected");
+			fault = meta.state == MOSQL_NODE_DEAD ? NULL :
+				mosql_btree_children_fault(&meta, reads[i].values[1], &children, &nchildren);
+			if (fault != NULL)
+				mosql_btree_damage(tree, reads[i].node, fault);
+			mosql_btree_cache_put(tree, reads[i].node, &meta, children, nchildren, -1);
+		}
+		done += batch;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* True if an item is where the search ends; the root says so only when read. */
+static bool
+has_arrived(Search *s, const SearchItem *item)
+{
+	const CachedNode *root;
+
+	if (item->level >= 0)
+		return item->level == s->level;
+	if (s->level == 0)
+		return false;
+	root = cached(s, item);
+	return root != NULL && root->meta.state != MOSQL_NODE_DEAD && root->meta.level == s->level;
+}
+
+/* Insert what was found unlinked into the parents. */
+static void
+relink(Search *s)
+{
+	SearchLink *links = s->links;
+	int			n = s->nlinks;
+	int			inserted = 0;
+
+	s->relink = false;
+	s->links = NULL;
+	s->nlinks = s->maxlinks = 0;
+	for (int level = 0; level < MOSQL_TREE_MAX_LEVEL; level++)
+	{
+		MosqlChild *children = NULL;
+		int			nchildren = 0;
+
+		for (int i = 0; i < n; i++)
+			if (links[i].level == level)
+			{
+				if (children == NULL)
+					children = MemoryContextAllocHuge(s->tree->scratch, n * sizeof(MosqlChild));
+				children[nchildren++] = links[i].child;
+			}
+		if (nchildren > 0)
+			inserted += mosql_btree_inner_insert(s->tree, level + 1, children, nchildren);
+	}
+	mosql_stats.helps += inserted;
+	if (n > 0)
+		s->restarts = 0;		/* the next descent gets further */
+}
+
+/*
+ * Move all keys on until each is at the level wanted.  Returns the number of
+ * items; 0 when the search is over.  One round trip per level that the cache
+ * does not know.
+ */
+int
+mosql_btree_search_next(Search *s)
+{
+	MosqlTree  *tree = s->tree;
+
+	s->nitems = 0;
+	while (s->npending > 0)
+	{
+		SearchItem *work = s->pending;
+		int			nwork = s->npending;
+		uint64	   *wanted = NULL;
+		int			nwanted = 0;
+		int			maxwanted = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		if (s->relink)
+			relink(s);
+		if (s->pause)
+			mosql_btree_wait(tree, &s->budget, work[0].node);
+		s->pause = s->restarted = false;
+
+		for (int i = 0; i < nwork; i++)
+			if ((work[i].level < 0 || work[i].level != s->level) && cached(s, &work[i]) == NULL)
+			{
+				wanted = room_for(tree, wanted, nwanted, &maxwanted, sizeof(uint64));
+				wanted[nwanted++] = work[i].node;
+			}
+		if (nwanted > 0)
+			mosql_btree_read_inner(tree, wanted, nwanted);
+
+		s->pending = NULL;
+		s->npending = s->maxpending = 0;
+		for (int i = 0; i < nwork; i++)
+		{
+			if (has_arrived(s, &work[i]))
+				arrive(s, &work[i]);
+			else if (work[i].level < 0 && cached(s, &work[i]) != NULL &&
+					 cached(s, &work[i])->meta.state != MOSQL_NODE_DEAD &&
+					 cached(s, &work[i])->meta.level < s->level)
+				restart(s, &work[i]);	/* the tree has grown since, or is damaged */
+			else
+				expand(s, &work[i], cached(s, &work[i]));
+		}
+	}
+	return s->nitems;
+}
+
+/* Finish a search: link what was found unlinked. */
+void
+mosql_btree_search_end(Search *s)
+{
+	Assert(s->npending == 0);
+	if (s->nlinks > 0)
+		relink(s);
+}
+
+/*
+ * The inner node of a level (> 0) that covers a key (backward: what is just
+ * below it), no staler than epoch.  Cached; no round trip if the cache is
+ * fresh enough.
+ */
+CachedNode *
+mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward, int level, uint64 epoch)
+{
+	Search		s;
+	CachedNode *found = NULL;
+
+	mosql_btree_search_begin(&s, tree, &key, 1, level);
+	s.backward = backward;
+	while (mosql_btree_search_next(&s) > 0)
+	{
+		SearchItem *item = &s.items[0];
+		CachedNode *node = cached(&s, item);
+
+		if (node == NULL || node->epoch < epoch)
+		{
+			mosql_btree_read_inner(tree, &item->node, 1);
+			node = cached(&s, item);
+		}
+		if (node != NULL && node->meta.level != level && node->id == tree->root &&
+			node->meta.state != MOSQL_NODE_DEAD)
+			mosql_btree_search_again(&s, item); /* the root has grown since it was cached */
+		else if (mosql_btree_search_settle(&s, item, node ? &node->meta : NULL) > 0)
+			found = node;
+	}
+	mosql_btree_search_end(&s);
+	Assert(found != NULL);
+	return found;
+}
+
+/* --- groups --- */
+
+/* Read the metas of the items' leaves where no hint will do. */
+static void
+read_hints(Search *s)
+{
+	MosqlTree  *tree = s->tree;
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = NULL;
+	int			n = 0;
+
+	for (int i = 0; i <= s->nitems; i++)
+	{
+		if (i < s->nitems && cached(s, &s->items[i]) == NULL)
+		{
+			if (reads == NULL)
+				reads = palloc0(BTREE_READ_BATCH * sizeof(MosqlFieldRead));
+			reads[n++] = (MosqlFieldRead)
+			{
+				.node = s->items[i].node, .nfields = 1, .fields = &field
+			};
+		}
+		if (n == 0 || (n < BTREE_READ_BATCH && i < s->nitems))
+			continue;
+		tree->store->read_fields(tree->store, reads, n);
+		for (int j = 0; j < n; j++)
+		{
+			MosqlNodeMeta meta;
+
+			if (reads[j].values[0].data == NULL)
+			{
+				mosql_btree_cache_drop(tree, reads[j].node);
+				continue;
+			}
+			mosql_btree_meta(tree, reads[j].node, reads[j].values[0], &meta);
+			mosql_btree_hint_put(tree, reads[j].node, &meta, -1);
+		}
+		n = 0;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static int
+compare_groups(const void *a, const void *b)
+{
+	int			x = ((const MosqlLeafGroup *) a)->first;
+	int			y = ((const MosqlLeafGroup *) b)->first;
+
+	return (x > y) - (x < y);
+}
+
+/* Sort groups by key and join those that ended up in the same leaf. */
+static int
+tidy_groups(MosqlLeafGroup *groups, int n)
+{
+	int			out = 0;
+
+	for (int i = 1; i < n; i++)
+		if (groups[i].first < groups[i - 1].first)
+		{
+			qsort(groups, n, sizeof(MosqlLeafGroup), compare_groups);
+			break;
+		}
+	for (int i = 0; i < n; i++)
+	{
+		if (out > 0 && groups[out - 1].leaf == groups[i].leaf &&
+			groups[out - 1].generation == groups[i].generation)
+			groups[out - 1].n += groups[i].n;
+		else
+			groups[out++] = groups[i];
+	}
+	return out;
+}
+
+/* mosql_btree_group() within a call; the array is in the current context. */
+int
+mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+{
+	Search		s;
+	int			ngroups = 0;
+	int			max = 16;
+	bool		helped = false;
+
+	*groups = palloc(max * sizeof(MosqlLeafGroup));
+	if (n == 0)
+		return 0;
+	for (int i = 1; i < n; i++)
+		Assert(mosql_bytes_compare(keys[i - 1], keys[i]) < 0);
+	mosql_btree_search_begin(&s, tree, keys, n, 0);
+	while (mosql_btree_search_next(&s) > 0)
+	{
+		uint64	   *frozen = NULL;
+		int			nfrozen = 0;
+		int			maxfrozen = 0;
+
+		read_hints(&s);
+		for (int i = 0; i < s.nitems; i++)
+		{
+			SearchItem	item = s.items[i];
+			const CachedNode *hint = cached(&s, &item);
+
+			item.n = mosql_btree_search_settle(&s, &item, hint ? &hint->meta : NULL);
+			if (item.n == 0)
+				continue;
+			if (hint->meta.state == MOSQL_NODE_SPLITTING &&
+				mosql_bytes_compare(keys[item.first + item.n - 1], hint->meta.split_key) >= 0)
+			{
+				/* nobody may write there before the split is finished */
+				frozen = room_for(tree, frozen, nfrozen, &maxfrozen, sizeof(uint64));
+				frozen[nfrozen++] = item.node;
+				mosql_btree_search_again(&s, &item);
+				continue;
+			}
+			if (ngroups == max)
+			{
+				max *= 2;
+				*groups = repalloc_huge(*groups, max * sizeof(MosqlLeafGroup));
+			}
+			(*groups)[ngroups++] = (MosqlLeafGroup)
+			{
+				.leaf = item.node, .generation = hint->meta.generation,
+				.first = item.first, .n = item.n, .nfields = hint->nfields,
+				.high = hint->meta.high
+			};
+		}
+		if (nfrozen > 0)
+		{
+			mosql_btree_split_help(tree, frozen, nfrozen);
+			s.pause = helped;	/* once should do */
+			helped = true;
+		}
+	}
+	mosql_btree_search_end(&s);
+	return tidy_groups(*groups, ngroups);
+}
+
+/* See btree.h. */
+int
+mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+{
+	mosql_btree_enter(tree);
+	return mosql_btree_group_keys(tree, keys, n, groups);
+}

@@ -1,0 +1,431 @@
+/*
+ * split.c: cutting leaves in pieces, safe at each step, and finishing what
+ * others began.
+ *
+ * Layer: btree.  One leaf L = [low, high), to be cut at b1 < b2 < .. < bk:
+ *
+ *   1. freeze  L: "SPLITTING at b1 into R1", generation up.  From here on no
+ *              step touches keys >= b1 of L; those < b1 stay in use.
+ *   2. read    L whole: what is >= b1 in it can no longer change.
+ *   3. create  Rk .. R2, which nobody can know yet, each with its share.
+ *   4. create  R1 = [b1, b2), right sibling R2, only if it does not exist.
+ *   5. cut     L: keys >= b1 go, high fence b1, right sibling R1, NORMAL,
+ *              generation up.  This makes R1 .. Rk part of the tree.
+ *   6. link    R1 .. Rk in the parent (inner.c).
+ *
+ * If steps 1 and 2 were swapped, a row could be written to L after it was
+ * copied; if 3 and 4, a crash between them would leave R1 with a right sibling
+ * that does not exist; if 4 and 5, rows would be gone until somebody repaired
+ * it, with nothing left to repair from; if 5 and 6, writers would find R1
+ * before L is cut, and L and R1 would both take the same keys.
+ *
+ * A helper does 2, 4, 5, 6 with k = 1: its R1 is [b1, high).  README.md tells
+ * why any number of splitters and helpers may be at it.
+ */
+#include "btree/btree_int.h"
+
+/* The fields that an entry may have, in the order of the arrays below. */
+static const char kinds[3] = {MOSQL_FIELD_ROW, MOSQL_FIELD_INTENT, MOSQL_FIELD_KEY_MARKS};
+
+static MosqlBytes
+field_name(MosqlTree *tree, char kind, MosqlBytes key)
+{
+	char	   *name = MemoryContextAlloc(tree->scratch, key.len + 1);
+
+	name[0] = kind;
+	if (key.len > 0)
+		memcpy(name + 1, key.data, key.len);
+	return mosql_bytes(name, key.len + 1);
+}
+
+/* A leaf as somebody is going to create it. */
+static MosqlStep *
+create_step(MosqlTree *tree, const Split *split, int piece)
+{
+	static const char purged = MOSQL_FIELD_PURGED;
+	static const char range_marks = MOSQL_FIELD_RANGE_MARKS;
+	const MosqlLeaf *leaf = split->leaf;
+	bool		last = piece + 1 == split->n;
+	int			first = mosql_btree_leaf_position(leaf, split->bounds[piece]);
+	int			end = last ? leaf->n : mosql_btree_leaf_position(leaf, split->bounds[piece + 1]);
+	MosqlStep  *step = mosql_btree_step_new(tree, split->nodes[piece], 3 + 3 * (end - first));
+	MosqlNodeMeta meta = leaf->meta;
+
+	meta.generation = 1;
+	meta.state = MOSQL_NODE_NORMAL;
+	meta.other = 0;
+	meta.split_key = MOSQL_ABSENT;
+	meta.low = split->bounds[piece];
+	meta.high = last ? leaf->meta.high : split->bounds[piece + 1];
+	meta.right = last ? leaf->meta.right : split->nodes[piece + 1];
+	mosql_btree_step_expect_absent(step);
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+	if (leaf->purged != 0)
+	{
+		StringInfoData ts;
+
+		initStringInfo(&ts);
+		mosql_ts_put(&ts, leaf->purged);
+		mosql_btree_step_set(step, mosql_bytes(&purged, 1), mosql_bytes_of(&ts));
+	}
+	if (leaf->range_marks.data != NULL)
+		mosql_btree_step_set(step, mosql_bytes(&range_marks, 1), leaf->range_marks);
+	for (int i = first; i < end; i++)
+	{
+		const MosqlEntry *entry = &leaf->entries[i];
+		const MosqlBytes values[] = {entry->row, entry->intent, entry->marks};
+
+		for (int k = 0; k < 3; k++)
+			if (values[k].data != NULL)
+				mosql_btree_step_set(step, field_name(tree, kinds[k], entry->key), values[k]);
+	}
+	return step;
+}
+
+/* Cut the frozen leaf. */
+static MosqlStep *
+cut_step(MosqlTree *tree, const Split *split)
+{
+	const MosqlLeaf *leaf = split->leaf;
+	int			first = mosql_btree_leaf_position(leaf, split->bounds[0]);
+	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 1 + 3 * (leaf->n - first));
+	MosqlNodeMeta meta = leaf->meta;
+
+	meta.generation++;
+	meta.state = MOSQL_NODE_NORMAL;
+	meta.other = 0;
+	meta.split_key = MOSQL_ABSENT;
+	meta.high = split->bounds[0];
+	meta.right = split->nodes[0];
+	mosql_btree_step_expect_generation(step, leaf->meta.generation);
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+	for (int i = first; i < leaf->n; i++)
+	{
+		const MosqlEntry *entry = &leaf->entries[i];
+		const MosqlBytes values[] = {entry->row, entry->intent, entry->marks};
+
+		for (int k = 0; k < 3; k++)
+			if (values[k].data != NULL)
+				mosql_btree_step_delete(step, field_name(tree, kinds[k], entry->key));
+	}
+	return step;
+}
+
+/* What a successful create or cut left, for the cache. */
+static void
+remember(MosqlTree *tree, const MosqlStep *step)
+{
+	MosqlNodeMeta meta;
+
+	for (int i = 0; i < step->nwrites; i++)
+		if (mosql_bytes_equal(step->writes[i].field, mosql_btree_meta_field()))
+		{
+			mosql_btree_meta(tree, step->node, step->writes[i].value, &meta);
+			mosql_btree_hint_put(tree, step->node, &meta, step->nfields);
+		}
+}
+
+/* Is this meta field that of a leaf frozen into a given node? */
+static bool
+is_frozen_into(const MosqlTree *tree, uint64 leaf, MosqlBytes m, uint64 other)
+{
+	MosqlNodeMeta meta;
+
+	if (m.data == NULL)
+		return false;
+	mosql_btree_meta(tree, leaf, m, &meta);
+	return meta.state == MOSQL_NODE_SPLITTING && meta.other == other;
+}
+
+/* Step 1. */
+static void
+freeze(MosqlTree *tree, Split *splits, int n)
+{
+	StepList	list = {0};
+	Split	  **of = palloc(n * sizeof(Split *));
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlNodeMeta meta = splits[i].leaf->meta;
+		MosqlStep  *step;
+
+		if (splits[i].frozen)
+			continue;
+		Assert(meta.state == MOSQL_NODE_NORMAL);
+		meta.generation++;
+		meta.state = MOSQL_NODE_SPLITTING;
+		meta.split_key = splits[i].bounds[0];
+		meta.other = splits[i].nodes[0];
+		step = mosql_btree_step_new(tree, splits[i].leaf->node, 1);
+		mosql_btree_step_expect_generation(step, splits[i].leaf->meta.generation);
+		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+		of[list.n] = &splits[i];
+		mosql_btree_steps_add(tree, &list, step);
+	}
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < list.n; i++)
+	{
+		const MosqlStep *step = list.steps[i];
+
+		/* it may have failed only because it took effect before, unheard */
+		if (step->status != MOSQL_STEP_DONE &&
+			!is_frozen_into(tree, step->node, step->values[0], of[i]->nodes[0]))
+		{
+			of[i]->given_up = true;
+			mosql_btree_cache_drop(tree, step->node);
+		}
+	}
+	if (list.n > 0)
+		MOSQL_DEBUG_POINT("btree_split_frozen");
+}
+
+/* Step 2.  A leaf that a helper has cut meanwhile is done. */
+static void
+read_frozen(MosqlTree *tree, Split *splits, int n)
+{
+	uint64	   *ids = palloc(n * sizeof(uint64));
+	Split	  **of = palloc(n * sizeof(Split *));
+	MosqlNodeImage *images;
+	int			nread = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!splits[i].frozen && !splits[i].given_up)
+		{
+			of[nread] = &splits[i];
+			ids[nread++] = splits[i].leaf->node;
+		}
+	if (nread == 0)
+		return;
+	images = palloc(nread * sizeof(MosqlNodeImage));
+	mosql_btree_read_images(tree, ids, nread, images);
+	for (int i = 0; i < nread; i++)
+	{
+		Split	   *split = of[i];
+		MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
+
+		if (images[i].found)
+		{
+			split->leaf = mosql_btree_leaf_decode(tree, &images[i], leaf);
+			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+		}
+		else
+			mosql_btree_cache_drop(tree, ids[i]);
+		split->frozen = leaf->meta.state == MOSQL_NODE_SPLITTING && leaf->meta.other == split->nodes[0];
+		split->given_up = !split->frozen;
+	}
+}
+
+/* Step 3. */
+static void
+create_rest(MosqlTree *tree, const Split *splits, int n)
+{
+	StepList	list = {0};
+
+	for (int i = 0; i < n; i++)
+		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
+			mosql_btree_steps_add(tree, &list, create_step(tree, &splits[i], piece));
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < list.n; i++)
+	{
+		if (!mosql_btree_step_created(list.steps[i]))
+			mosql_btree_damage(tree, list.steps[i]->node, "a node that was to be created exists");
+		remember(tree, list.steps[i]);
+	}
+}
+
+/*
+ * R1 exists, and not as we were to create it.  Either a helper created it as
+ * [b1, high): then nobody knows R2 .. Rk and they are deleted.  Or ours came
+ * to be in spite of a lost reply, a helper cut L, and R1 was changed since:
+ * then R2 .. Rk are in use.  Sets split->n to 1 unless they are.
+ *
+ * As long as L is frozen nobody uses R1, so that it is as it was created.
+ * After that, R2 is in use if and only if it is met on the way to the right
+ * from R1.
+ */
+static void
+settle_rest(MosqlTree *tree, Split *split)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead read = {.node = split->leaf->node, .nfields = 1, .fields = &field};
+	bool		ours = false;
+
+	tree->store->read_fields(tree->store, &read, 1);
+	if (!is_frozen_into(tree, read.node, read.values[0], split->nodes[0]))
+	{
+		read.node = split->nodes[0];
+		for (int hops = 0; !ours; hops++)
+		{
+			MosqlNodeMeta meta;
+
+			CHECK_FOR_INTERRUPTS();
+			tree->store->read_fields(tree->store, &read, 1);
+			if (read.values[0].data == NULL || hops > MOSQL_TREE_MAX_HOPS)
+			{
+				/* merged away already: leave the nodes to a sweep */
+				split->n = 1;
+				return;
+			}
+			mosql_btree_meta(tree, read.node, read.values[0], &meta);
+			if (meta.state == MOSQL_NODE_DEAD)
+			{
+				split->n = 1;
+				return;
+			}
+			if (meta.right == 0 || mosql_bytes_compare(meta.high, split->bounds[1]) > 0)
+				break;
+			read.node = meta.right;
+			ours = read.node == split->nodes[1];
+		}
+	}
+	if (ours)
+		return;
+	for (int i = 1; i < split->n; i++)
+		mosql_btree_cache_drop(tree, split->nodes[i]);
+	tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
+	split->n = 1;
+}
+
+/* Step 4. */
+static void
+create_first(MosqlTree *tree, Split *splits, int n)
+{
+	StepList	list = {0};
+	Split	  **of = palloc(n * sizeof(Split *));
+
+	for (int i = 0; i < n; i++)
+		if (!splits[i].given_up)
+		{
+			of[list.n] = &splits[i];
+			mosql_btree_steps_add(tree, &list, create_step(tree, &splits[i], 0));
+		}
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < list.n; i++)
+	{
+		if (mosql_btree_step_created(list.steps[i]))
+			remember(tree, list.steps[i]);
+		else
+		{
+			mosql_btree_cache_drop(tree, list.steps[i]->node);
+			if (of[i]->n > 1)
+				settle_rest(tree, of[i]);
+		}
+	}
+	if (list.n > 0)
+		MOSQL_DEBUG_POINT("btree_split_created");
+}
+
+/* Step 5. */
+static void
+cut(MosqlTree *tree, Split *splits, int n)
+{
+	StepList	list = {0};
+	Split	  **of = palloc(n * sizeof(Split *));
+
+	for (int i = 0; i < n; i++)
+		if (!splits[i].given_up)
+		{
+			of[list.n] = &splits[i];
+			mosql_btree_steps_add(tree, &list, cut_step(tree, &splits[i]));
+		}
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < list.n; i++)
+	{
+		const MosqlStep *step = list.steps[i];
+
+		if (step->status == MOSQL_STEP_DONE)
+		{
+			remember(tree, step);
+			of[i]->cut = true;
+			mosql_stats.splits += of[i]->n;
+		}
+		else
+		{
+			/* somebody else cut it, or we did before, unheard */
+			mosql_btree_cache_drop(tree, step->node);
+			of[i]->cut = step->values[0].data != NULL &&
+				!is_frozen_into(tree, step->node, step->values[0], of[i]->nodes[0]);
+		}
+	}
+	if (list.n > 0)
+		MOSQL_DEBUG_POINT("btree_split_cut");
+}
+
+/*
+ * Split leaves in the scratch context, all in parallel.  Each is as read
+ * (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
+ * a leaf first: then nothing happens to it and given_up is set.  Seven or eight
+ * round trips, however many leaves and pieces.
+ */
+void
+mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlChild *links;
+	int			nlinks = 0;
+
+	if (n == 0)
+	{
+		MemoryContextSwitchTo(old);
+		return;
+	}
+	freeze(tree, splits, n);
+	read_frozen(tree, splits, n);
+	create_rest(tree, splits, n);
+	create_first(tree, splits, n);
+	cut(tree, splits, n);
+
+	for (int i = 0; i < n; i++)
+		nlinks += splits[i].n;
+	links = palloc_extended(nlinks * sizeof(MosqlChild), MCXT_ALLOC_HUGE);
+	nlinks = 0;
+	for (int i = 0; i < n; i++)
+		for (int piece = 0; splits[i].cut && piece < splits[i].n; piece++)
+			links[nlinks++] = (MosqlChild)
+		{
+			splits[i].bounds[piece], splits[i].nodes[piece]
+		};
+	if (nlinks > 0)
+		mosql_btree_inner_insert(tree, 1, links, nlinks);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Finish the splits that these leaves are in; leaves that are in none get a
+ * fresh hint.
+ */
+void
+mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
+	Split	   *splits = palloc0(n * sizeof(Split));
+	int			nsplits = 0;
+
+	mosql_btree_read_images(tree, leaves, n, images);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
+		Split	   *split = &splits[nsplits];
+
+		if (!images[i].found)
+		{
+			mosql_btree_cache_drop(tree, leaves[i]);
+			continue;
+		}
+		mosql_btree_leaf_decode(tree, &images[i], leaf);
+		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+		if (leaf->meta.state != MOSQL_NODE_SPLITTING)
+			continue;
+		split->leaf = leaf;
+		split->n = 1;
+		split->bounds = &leaf->meta.split_key;
+		split->nodes = &leaf->meta.other;
+		split->frozen = true;
+		nsplits++;
+	}
+	mosql_btree_split_run(tree, splits, nsplits);
+	for (int i = 0; i < nsplits; i++)
+		mosql_stats.helps += splits[i].cut;
+	MemoryContextSwitchTo(old);
+}

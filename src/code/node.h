@@ -1,0 +1,128 @@
+/*
+ * node.h: tree nodes and intents as bytes.
+ *
+ * Layer: code.  Pure functions; docs/format.md gives the bytes.
+ *
+ * A node is one Redis hash.  Its fields:
+ *
+ *     "m"        meta (below); its first 8 bytes are the generation, so that a
+ *                step can compare them alone
+ *     "s"        inner nodes: the sorted separators and children
+ *     "p"        leaves: purge mark, 7 bytes timestamp (absent: 0)
+ *     "l"        leaves: transactions with a range read mark on the leaf
+ *     "r" + key  leaves: a row's history
+ *     "i" + key  leaves: the intent on that key
+ *     "k" + key  leaves: transactions with a read mark on that key
+ *
+ * A list of transactions is a concatenation of 16-byte transaction ids.
+ */
+#ifndef MOSQL_NODE_H
+#define MOSQL_NODE_H
+
+#include "base/base.h"
+#include "base/limits.h"
+
+#define MOSQL_FIELD_META		'm'
+#define MOSQL_FIELD_SEPARATORS	's'
+#define MOSQL_FIELD_PURGED		'p'
+#define MOSQL_FIELD_RANGE_MARKS	'l'
+#define MOSQL_FIELD_ROW			'r'
+#define MOSQL_FIELD_INTENT		'i'
+#define MOSQL_FIELD_KEY_MARKS	'k'
+
+#define MOSQL_GENERATION_BYTES	8
+#define MOSQL_TXID_BYTES		16
+#define MOSQL_TS_BYTES			7
+#define MOSQL_NODE_FORMAT		1
+
+/* The Redis key of a node: "<ns>:{<16 hex digits>}", appended to out. */
+extern void mosql_node_key(StringInfo out, const char *ns, uint64 node);
+
+/* The inverse, for sweeps over all keys; false if it is no node's key. */
+extern bool mosql_node_key_parse(MosqlBytes redis_key, const char *ns, uint64 *node);
+
+/* Append field name prefix + key. */
+extern void mosql_field_put(StringInfo out, char prefix, MosqlBytes key);
+
+extern void mosql_ts_put(StringInfo out, MosqlTimestamp ts);
+extern MosqlTimestamp mosql_ts_get(const char *data);
+extern void mosql_txid_put(StringInfo out, MosqlTxid tx);
+extern MosqlTxid mosql_txid_get(const char *data);
+
+typedef enum MosqlNodeState
+{
+	MOSQL_NODE_NORMAL = 'N',
+	MOSQL_NODE_SPLITTING = 'S', /* keys >= split_key are frozen, go to `other` */
+	MOSQL_NODE_DYING = 'D',		/* being merged away: serves nobody */
+	MOSQL_NODE_DEAD = 'X'		/* signpost: its keys are at `other` */
+} MosqlNodeState;
+
+typedef struct MosqlNodeMeta
+{
+	uint64		generation;		/* goes up whenever meta or separators change */
+	uint8		level;			/* 0: leaf */
+	MosqlNodeState state;
+	uint64		tree;			/* root id of the tree it belongs to */
+	uint64		right;			/* right sibling, 0: none */
+	uint64		other;			/* SPLITTING: the new node; DEAD: the heir */
+	MosqlBytes	low;			/* inclusive; empty: no bound */
+	MosqlBytes	high;			/* exclusive; data NULL: no bound */
+	MosqlBytes	split_key;		/* SPLITTING only */
+} MosqlNodeMeta;
+
+extern void mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta);
+
+/* Byte strings point into `in`.  False if damaged or of an unknown format. */
+extern bool mosql_meta_decode(MosqlBytes in, MosqlNodeMeta *meta);
+
+/* Where a key stands to a node. */
+typedef enum MosqlCover
+{
+	MOSQL_COVER_OK,
+	MOSQL_COVER_LEFT,			/* key < low */
+	MOSQL_COVER_RIGHT,			/* key >= high: go to `right` */
+	MOSQL_COVER_FROZEN,			/* the split must be finished first */
+	MOSQL_COVER_DYING,
+	MOSQL_COVER_DEAD			/* go to `other` */
+} MosqlCover;
+extern MosqlCover mosql_meta_cover(const MosqlNodeMeta *meta, MosqlBytes key);
+
+/* --- inner nodes --- */
+
+/*
+ * n children; child i holds keys from separator[i] (separator[0] is the
+ * node's low fence) up to separator[i + 1].
+ */
+typedef struct MosqlChild
+{
+	MosqlBytes	separator;
+	uint64		node;
+} MosqlChild;
+
+extern void mosql_children_encode(StringInfo out, const MosqlChild *children, int n);
+
+/* Palloc'ed array, bytes point into `in`; false if damaged or not ascending. */
+extern bool mosql_children_decode(MosqlBytes in, MosqlChild **children, int *n);
+
+/* --- intents --- */
+typedef enum MosqlIntentKind
+{
+	MOSQL_INTENT_PUT = 'P',		/* payload: the row's columns */
+	MOSQL_INTENT_DELETE = 'D',
+	MOSQL_INTENT_INCREMENT = 'I'	/* payload: increments (row.h) */
+} MosqlIntentKind;
+
+typedef struct MosqlIntent
+{
+	MosqlTxid	tx;				/* the first 16 bytes */
+	MosqlIntentKind kind;
+	MosqlBytes	payload;
+} MosqlIntent;
+
+extern void mosql_intent_encode(StringInfo out, const MosqlIntent *intent);
+extern bool mosql_intent_decode(MosqlBytes in, MosqlIntent *intent);
+
+/* Damaged stored bytes: XX001 naming the Redis key and what is wrong. */
+extern void mosql_report_damage(const char *ns, uint64 node, const char *what) pg_attribute_noreturn();
+
+#endif							/* MOSQL_NODE_H */

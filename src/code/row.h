@@ -1,0 +1,171 @@
+/*
+ * row.h: a row's columns and its history of versions, as bytes.
+ *
+ * Layer: code.  Pure functions; docs/format.md gives the bytes.
+ *
+ * Columns are self-describing, so that a row outlives ALTER TABLE and tools
+ * need no catalog: per column that is not null, in ascending column id,
+ *
+ *     varint (column id << 3 | wire type), then the value:
+ *     wire type 0: 1 byte   1: 2 bytes   2: 4 bytes   3: 8 bytes   4: 16 bytes
+ *               5: varint length, bytes
+ *               6: varint length, then in so many bytes: varint length before
+ *                  compression, compressed data
+ *
+ * fixed widths big-endian.  A null column is left out.
+ *
+ * A row's field in a leaf is its history, newest version first:
+ *
+ *     offset 0  7 bytes  commit timestamp of the newest version, big-endian
+ *            7  1 byte   kind: 'L' live, 'T' tombstone: plain, nothing older
+ *                        is known; 'l', 't': the same with a trailer
+ *     'L','T': the rest is the newest version's columns ('T': empty).  What
+ *              was before is gone: a plain row counts as truncated
+ *     'l','t': varint length, columns; then 1 byte 0x01 if the history was
+ *              truncated (older versions existed and are gone) else 0x00: the
+ *              row did not exist before the oldest version here;
+ *              then per older version: 7 bytes timestamp, 7 bytes superseded
+ *              at, 1 byte 'L' or 'T', varint length, columns.  The oldest may
+ *              be a tombstone of timestamp 0: "did not exist before", kept
+ *              where versions after it are gone
+ */
+#ifndef MOSQL_ROW_H
+#define MOSQL_ROW_H
+
+#include "base/base.h"
+#include "base/limits.h"
+
+/* --- varint (LEB128) --- */
+extern void mosql_varint_put(StringInfo out, uint64 value);
+extern bool mosql_varint_get(MosqlBytes *in, uint64 *value);
+
+/* --- columns --- */
+typedef enum MosqlWire
+{
+	MOSQL_WIRE_1, MOSQL_WIRE_2, MOSQL_WIRE_4, MOSQL_WIRE_8, MOSQL_WIRE_16,
+	MOSQL_WIRE_BYTES, MOSQL_WIRE_COMPRESSED
+} MosqlWire;
+
+extern void mosql_column_put_int(StringInfo out, uint32 column, int64 value, int width);
+extern void mosql_column_put_fixed(StringInfo out, uint32 column, const void *data, int width);
+extern void mosql_column_put_bytes(StringInfo out, uint32 column, MosqlBytes value);
+extern void mosql_column_put_compressed(StringInfo out, uint32 column, MosqlBytes value);
+
+/* One column; value points into the row (COMPRESSED: with the raw length). */
+typedef struct MosqlColumn
+{
+	uint32		column;
+	MosqlWire	wire;
+	MosqlBytes	value;
+} MosqlColumn;
+
+/* Advance to the next column.  Returns 1: got one, 0: end, -1: damaged. */
+extern int	mosql_column_next(MosqlBytes *in, MosqlColumn *out);
+
+/* Big-endian integer of 1, 2, 4, 8 bytes, sign-extended. */
+extern int64 mosql_read_int(const char *data, int width);
+
+/* --- increments: column += delta on integer columns --- */
+typedef struct MosqlIncrement
+{
+	uint32		column;
+	int			width;			/* 2, 4, 8 */
+	int64		delta;
+} MosqlIncrement;
+
+typedef enum MosqlIncrementResult
+{
+	MOSQL_INCREMENT_OK,
+	MOSQL_INCREMENT_OVERFLOW,	/* SQLSTATE 22003 */
+	MOSQL_INCREMENT_DAMAGED		/* row bytes do not decode, or wrong width */
+} MosqlIncrementResult;
+
+/*
+ * Append to out the columns of a row after the increments.  A null column
+ * stays null (NULL + 1 is NULL).
+ */
+extern MosqlIncrementResult mosql_columns_increment(StringInfo out, MosqlBytes columns,
+													 const MosqlIncrement *inc, int ninc);
+extern void mosql_increments_encode(StringInfo out, const MosqlIncrement *inc, int ninc);
+
+/* Palloc'ed array; false if damaged. */
+extern bool mosql_increments_decode(MosqlBytes in, MosqlIncrement **inc, int *ninc);
+
+/* --- history --- */
+#define MOSQL_ROW_KIND_OFFSET 7
+#define MOSQL_ROW_LIVE_KINDS "Ll"	/* for a compare of kind IN */
+
+typedef struct MosqlVersion
+{
+	MosqlTimestamp ts;
+	MosqlTimestamp end;			/* when it was superseded; MOSQL_TS_MAX: newest */
+	bool		live;
+	MosqlBytes	columns;
+} MosqlVersion;
+
+typedef struct MosqlHistory
+{
+	int			n;				/* 0: the row never was (field absent) */
+	bool		truncated;		/* something older is gone; plain rows: true */
+	MosqlVersion *versions;		/* newest first */
+} MosqlHistory;
+
+/*
+ * Decode a row's field; an absent one (data NULL) gives n = 0.  The versions
+ * array is palloc'ed, the bytes point into field.  False if damaged.
+ */
+extern bool mosql_history_decode(MosqlBytes field, MosqlHistory *out);
+
+/* n > 0.  Gives back the bytes that were decoded. */
+extern void mosql_history_encode(StringInfo out, const MosqlHistory *history);
+
+/* The newest version without decoding the rest: the fast path of every read.
+ * False if the field is absent or damaged. */
+extern bool mosql_row_newest(MosqlBytes field, MosqlVersion *out);
+
+typedef enum MosqlVisible
+{
+	MOSQL_VISIBLE_LIVE,
+	MOSQL_VISIBLE_ABSENT,		/* deleted, or not there yet */
+	MOSQL_VISIBLE_TOO_OLD,		/* history no longer reaches back to the snapshot */
+	MOSQL_VISIBLE_DAMAGED
+} MosqlVisible;
+
+/*
+ * The version of a row at snapshot S (MOSQL_TS_MAX: the latest).  purged is
+ * the leaf's purge mark (0: none).  *out is set for LIVE and, where there is
+ * a tombstone, for ABSENT (else ts = 0).  sim.py: visible().
+ */
+extern MosqlVisible mosql_row_visible(MosqlBytes field, MosqlTimestamp purged,
+									  MosqlTimestamp S, MosqlVersion *out);
+
+/* The registered snapshots as one clock step returned them with its last ts. */
+typedef struct MosqlSnapshotList
+{
+	MosqlTimestamp last;
+	int			n;
+	const MosqlTimestamp *snapshots;	/* any order, duplicates allowed */
+} MosqlSnapshotList;
+
+/*
+ * Append to out the row's field after a new version on top of old (absent for
+ * none), pruned by the list (sim.py: put_version(), prune(); rules 9 and 10).
+ * Returns false, out untouched, if old is damaged or not older than the new one.
+ */
+extern bool mosql_row_supersede(StringInfo out, MosqlBytes old, const MosqlVersion *new_version,
+								const MosqlSnapshotList *list);
+
+typedef enum MosqlPruned
+{
+	MOSQL_PRUNED_NOTHING,		/* all of it may be needed; out untouched */
+	MOSQL_PRUNED_SOME,			/* what is left was appended to out */
+	MOSQL_PRUNED_DAMAGED
+} MosqlPruned;
+
+/* The same without a new version, for maintenance.  The newest one stays. */
+extern MosqlPruned mosql_row_prune(StringInfo out, MosqlBytes old, const MosqlSnapshotList *list);
+
+/* True when a tombstone of timestamp ts may be removed (rule 11). */
+extern bool mosql_row_may_purge(MosqlTimestamp ts, const MosqlSnapshotList *list);
+
+#endif							/* MOSQL_ROW_H */

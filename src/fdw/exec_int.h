@@ -1,0 +1,172 @@
+/*
+ * exec_int.h: what the executor's chapters share.
+ *
+ * Layer: fdw.  scan.c (ForeignScan), lock.c (FOR UPDATE and FOR SHARE),
+ * modify.c (UPDATE, DELETE, TRUNCATE), insert.c (INSERT, COPY, tuple routing),
+ * direct.c (late-bound UPDATE inside the scan).
+ */
+#ifndef MOSQL_FDW_EXEC_INT_H
+#define MOSQL_FDW_EXEC_INT_H
+
+#include "executor/executor.h"
+#include "storage/itemptr.h"
+
+#include "fdw/fdw_int.h"
+
+/* Keys of an IN list that are read in one batch. */
+#define MOSQL_POINTS_PER_READ	1000
+
+/* ---- row handles in ctid ---- */
+
+/*
+ * ctid (0,0) is no tuple identifier, so the offset counts from 1:
+ *
+ *     block = handle >> 15        offset = (handle & 0x7fff) + 1
+ */
+static inline void
+mosql_handle_to_tid(uint64 handle, ItemPointer tid)
+{
+	Assert(handle >> 15 < InvalidBlockNumber);
+	ItemPointerSet(tid, (BlockNumber) (handle >> 15), (OffsetNumber) ((handle & 0x7fff) + 1));
+}
+
+static inline uint64
+mosql_handle_of_tid(ItemPointer tid)
+{
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 15) |
+		(uint64) (ItemPointerGetOffsetNumberNoCheck(tid) - 1);
+}
+
+/* Key and version of the row that a scan put into a ctid; throws if unknown. */
+extern void mosql_exec_row_of_tid(MosqlTxn *txn, Datum ctid, MosqlRow *row);
+
+/* ---- one table in one executor node ---- */
+
+typedef struct MosqlScanState
+{
+	MosqlScanCost cost;			/* first: explain.c reads it */
+	bool		costed;			/* EXPLAIN ANALYZE: fill it */
+	Relation	rel;
+	MosqlTable *table;
+	MosqlTxn   *txn;
+
+	/* --- from the plan --- */
+	int			nconds;
+	MosqlCond  *conds;
+	int			nvalues;		/* their values; the same order as fdw_exprs */
+	ExprState **exprs;
+	Oid		   *types;
+	Datum	   *values;
+	bool	   *nulls;
+	bool	   *needed;			/* by attnum - 1; NULL: all attributes */
+	bool		needs_none;		/* count(*): rows only have to exist */
+	bool		backward;
+	bool		handles;		/* put a handle into each row's ctid */
+	bool		single;			/* one row by key, and the statement reads nothing else */
+	int64		limit;			/* rows wanted, 0: unknown */
+
+	/* --- what is read --- */
+	MosqlView  *view;			/* from the first row to the end of the node */
+	MemoryContext range_cxt;	/* ranges; reset when parameters change */
+	MosqlRanges *ranges;		/* NULL: not evaluated yet */
+	int			next_range;		/* in scan order, 0 .. ranges->n */
+
+	/* --- a batch of points --- */
+	MemoryContext point_cxt;	/* rows of the batch */
+	int			nrows;
+	int			row;			/* next of rows */
+	MosqlRow   *rows;
+	MosqlRow	one_row;		/* rows, where there is one */
+	bool		all_in_batch;	/* the batch holds all that the scan returns */
+
+	/* --- a range --- */
+	MemoryContext scan_cxt;
+	MosqlRowScan *scan;			/* NULL: between ranges */
+} MosqlScanState;
+
+/*
+ * Fill a state from a plan node: opens table and transaction, evaluates and
+ * reads nothing.  Memory in the query context, which must be current.
+ */
+extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
+								 Oid userid);
+
+/* Evaluate the key conditions to scan->ranges. */
+extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
+
+/* Open the view if it is not open. */
+extern void mosql_exec_scan_view(MosqlScanState *scan, EState *estate);
+extern void mosql_exec_scan_close(MosqlScanState *scan);
+
+/*
+ * Decode a row into an empty slot; by-reference values in the current context.
+ * needed: by attnum - 1, NULL for all.
+ */
+extern void mosql_exec_store_row(const MosqlTable *table, const MosqlRow *row,
+								 const bool *needed, TupleTableSlot *slot);
+
+/* ---- costs for EXPLAIN ANALYZE ---- */
+
+static inline void
+mosql_cost_add(MosqlScanCost *cost, const MosqlStats *before)
+{
+	const int64 *b = (const int64 *) before;
+	const int64 *now = (const int64 *) &mosql_stats;
+	int64	   *sum = (int64 *) &cost->used;
+
+	StaticAssertStmt(sizeof(MosqlStats) % sizeof(int64) == 0, "counters are int64");
+	for (size_t i = 0; i < sizeof(MosqlStats) / sizeof(int64); i++)
+		sum[i] += now[i] - b[i];
+}
+
+/* ---- targets of INSERT, UPDATE, DELETE ---- */
+
+typedef struct MosqlModifyState
+{
+	MosqlScanCost cost;			/* first, as in scans */
+	Relation	rel;
+	MosqlTable *table;
+	MosqlTxn   *txn;
+	CommandId	cid;			/* of all writes of this node */
+
+	/* --- checks that core leaves to us on foreign tables --- */
+	bool		constrained;	/* NOT NULL or CHECK */
+	bool		bounded_insert; /* partition bound, where core has not routed */
+	bool		bounded_update;
+
+	/* --- row identity, UPDATE and DELETE --- */
+	AttrNumber	ctid_attno;
+	AttrNumber	wholerow_attno;
+
+	/* --- inserts --- */
+	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	bool		checks_keys;	/* this node made inserts that need a look-up */
+	int			lookup_rows;	/* look up keys when so many wait */
+	MosqlView  *view;			/* ON CONFLICT's reads */
+	TupleTableSlot **kept;		/* its result for a batch */
+	int			maxkept;
+
+	/* --- per row --- */
+	MemoryContext row_cxt;
+	StringInfoData key;			/* reused from row to row */
+	StringInfoData columns;
+} MosqlModifyState;
+
+/* Open a target; the state lives in the query context. */
+extern MosqlModifyState *mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri);
+
+/* The last look-ups; safe to call twice.  Throws 23505. */
+extern void mosql_exec_modify_finish(MosqlModifyState *modify);
+
+/* NOT NULL, CHECK and, if bounded, the partition bound of a new row. */
+extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
+								 TupleTableSlot *slot, EState *estate, bool bounded);
+
+/* Note an insert of this key that has to be looked up; does so when enough wait. */
+extern void mosql_exec_lookup_due(MosqlModifyState *modify);
+
+/* 23505 as PostgreSQL words it. */
+extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
+			pg_attribute_noreturn();
+
+#endif							/* MOSQL_FDW_EXEC_INT_H */

@@ -1,0 +1,190 @@
+/*
+ * explain.c: what EXPLAIN says about our nodes.
+ *
+ * Layer: fdw.
+ *
+ *     Foreign Scan on public.accounts
+ *       Key: aid = $1                       whole keys: read as points
+ *       Key Range: aid >= 10 AND aid < 20   otherwise; "all" without a bound
+ *       Order: backward                     only then
+ *       Redis: round trips=1 leaves=2 rows=10 retries=0      with ANALYZE
+ *
+ * In the other formats each number of the last line is a property of its own.
+ * Conditions that the key does not answer are PostgreSQL's "Filter".
+ */
+#include "postgres.h"
+
+#include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+#include "fdw/fdw_int.h"
+
+static const char *
+operator_of(MosqlCondKind kind)
+{
+	switch (kind)
+	{
+		case MOSQL_COND_EQ:
+			return "=";
+		case MOSQL_COND_LT:
+		case MOSQL_COND_ROW_LT:
+			return "<";
+		case MOSQL_COND_LE:
+		case MOSQL_COND_ROW_LE:
+			return "<=";
+		case MOSQL_COND_GE:
+		case MOSQL_COND_ROW_GE:
+			return ">=";
+		case MOSQL_COND_GT:
+		case MOSQL_COND_ROW_GT:
+			return ">";
+		case MOSQL_COND_PREFIX:
+			return "LIKE";
+		case MOSQL_COND_IN:
+			return "= ANY";
+		case MOSQL_COND_ISNULL:
+			return "IS NULL";
+	}
+	return "?";
+}
+
+static const char *
+column_name(const MosqlTable *table, int position)
+{
+	return quote_identifier(get_attname(table->relid, table->key_attnums[position], false));
+}
+
+static void
+describe_cond(StringInfo out, const MosqlTable *table, const MosqlCond *cond, List *values,
+			  List *dpcontext)
+{
+	bool		row = cond->ncolumns > 1;
+	bool		parens = row || cond->kind == MOSQL_COND_IN;
+
+	appendStringInfoString(out, row ? "(" : "");
+	for (int i = 0; i < Max(cond->ncolumns, 1); i++)
+		appendStringInfo(out, "%s%s", i > 0 ? ", " : "", column_name(table, cond->key_position + i));
+	appendStringInfo(out, "%s %s", row ? ")" : "", operator_of(cond->kind));
+	if (cond->ncolumns == 0)
+		return;
+	appendStringInfoString(out, parens ? " (" : " ");
+	for (int i = 0; i < cond->ncolumns; i++)
+		appendStringInfo(out, "%s%s", i > 0 ? ", " : "",
+						 deparse_expression(list_nth(values, i), dpcontext, false, false));
+	appendStringInfoString(out, parens ? ")" : "");
+}
+
+/* Palloc'ed; "all" without conditions. */
+char *
+mosql_conds_describe(const MosqlTable *table, const MosqlCond *conds, int nconds, List *exprs,
+					 List *dpcontext)
+{
+	StringInfoData out;
+	int			at = 0;
+
+	if (nconds == 0)
+		return pstrdup("all");
+	initStringInfo(&out);
+	for (int i = 0; i < nconds; i++)
+	{
+		List	   *values = NIL;
+
+		for (int j = 0; j < conds[i].ncolumns; j++)
+			values = lappend(values, list_nth(exprs, at++));
+		if (i > 0)
+			appendStringInfoString(&out, " AND ");
+		describe_cond(&out, table, &conds[i], values, dpcontext);
+	}
+	return out.data;
+}
+
+/* All key columns by = or IN: see plan.c. */
+static bool
+reads_points(const MosqlTable *table, const MosqlCond *conds, int nconds)
+{
+	for (int i = 0; i < nconds; i++)
+		if (conds[i].kind != MOSQL_COND_EQ && conds[i].kind != MOSQL_COND_IN)
+			return false;
+	return nconds > 0 && nconds == table->nkeys;
+}
+
+static Oid
+scan_user(ForeignScanState *node)
+{
+#if PG_VERSION_NUM >= 160000
+	return ((ForeignScan *) node->ss.ps.plan)->checkAsUser;
+#else
+	Scan	   *plan = (Scan *) node->ss.ps.plan;
+
+	return exec_rt_fetch(plan->scanrelid, node->ss.ps.state)->checkAsUser;
+#endif
+}
+
+/* The planner has opened the table a moment ago: no round trip. */
+void
+mosql_explain_scan(ForeignScanState *node, ExplainState *es)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	Relation	rel = node->ss.ss_currentRelation;
+	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), scan_user(node));
+	MosqlTable *table = mosql_table_open(rel, session);
+	MosqlCond  *conds;
+	int			nconds = mosql_conds_decode(list_nth(plan->fdw_private, MOSQL_SCAN_CONDS), &conds);
+	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
+
+	ExplainPropertyText(reads_points(table, conds, nconds) ? "Key" : "Key Range",
+						mosql_conds_describe(table, conds, nconds, plan->fdw_exprs, dpcontext), es);
+	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))
+		ExplainPropertyText("Order", "backward", es);
+}
+
+void
+mosql_explain_cost(const MosqlScanCost *cost, ExplainState *es)
+{
+	const MosqlStats *used = &cost->used;
+	int64		retries = used->step_retries + used->prepare_retries + used->waits;
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		char	   *line = psprintf("round trips=" INT64_FORMAT " leaves=" INT64_FORMAT
+									" rows=" INT64_FORMAT " retries=" INT64_FORMAT,
+									used->round_trips, used->leaf_reads, cost->rows_read, retries);
+
+		ExplainPropertyText("Redis", line, es);
+		return;
+	}
+	ExplainPropertyInteger("Redis Round Trips", NULL, used->round_trips, es);
+	ExplainPropertyInteger("Redis Leaves Read", NULL, used->leaf_reads, es);
+	ExplainPropertyInteger("Redis Points Read", NULL, used->point_reads, es);
+	ExplainPropertyInteger("Redis Rows Read", NULL, cost->rows_read, es);
+	ExplainPropertyInteger("Redis Retries", NULL, retries, es);
+	ExplainPropertyInteger("Redis Bytes Sent", NULL, used->bytes_sent, es);
+	ExplainPropertyInteger("Redis Bytes Received", NULL, used->bytes_received, es);
+}
+
+void
+mosqlExplainForeignScan(ForeignScanState *node, ExplainState *es)
+{
+	mosql_explain_scan(node, es);
+	if (es->analyze && node->fdw_state != NULL)
+		mosql_explain_cost((const MosqlScanCost *) node->fdw_state, es);
+}
+
+/* Writes are sent at commit: what a statement shows here are its look-ups. */
+void
+mosqlExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw_private,
+						  int subplan, ExplainState *es)
+{
+	if (rri->ri_BatchSize > 1)
+		ExplainPropertyInteger("Batch Size", NULL, rri->ri_BatchSize, es);
+	if (es->analyze && rri->ri_FdwState != NULL)
+		mosql_explain_cost((const MosqlScanCost *) rri->ri_FdwState, es);
+}

@@ -1,0 +1,243 @@
+/*
+ * fdw_int.h: what the chapters of the foreign data wrapper share.
+ *
+ * Layer: fdw.  option.c and connection.c (options, sessions), qual.c (which
+ * conditions bound the key), range.c (from conditions and parameters to key
+ * ranges, at execution), plan.c, explain.c, analyze.c; scan.c, modify.c,
+ * direct.c (executor).
+ */
+#ifndef MOSQL_FDW_INT_H
+#define MOSQL_FDW_INT_H
+
+#include "base/base.h"
+#include "base/stats.h"
+#include "foreign/fdwapi.h"
+#include "foreign/foreign.h"
+#include "nodes/execnodes.h"
+#include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
+#include "table/table.h"
+
+/* ---- option.c, connection.c ---- */
+
+/* Everything the options of server, table and user mapping say, table first. */
+typedef struct MosqlFdwOptions
+{
+	MosqlSessionConfig session;
+	bool		updatable;
+	bool		truncatable;
+	int			batch_size;		/* rows per ExecForeignBatchInsert, default 1000 */
+	int			fetch_size;		/* rows wanted in the first window; 0 by plan */
+	double		startup_cost;
+	double		tuple_cost;
+	bool		keep_connections;
+	bool		use_remote_estimate;	/* count rows in Redis even after ANALYZE */
+} MosqlFdwOptions;
+
+/* Options for a table (relid) or only a server (relid invalid) and a user. */
+extern MosqlFdwOptions *mosql_fdw_options(Oid relid, Oid serverid, Oid userid);
+
+/* The backend's session for a server and user; opened on first use. */
+extern MosqlSession *mosql_fdw_session(Oid serverid, Oid userid);
+
+/* The session for a foreign table accessed as userid (InvalidOid: current). */
+extern MosqlSession *mosql_fdw_session_for(Oid relid, Oid userid);
+
+/* Is this relation one of ours? */
+extern bool mosql_fdw_is_ours(Oid relid);
+
+/*
+ * For mosql_fdw_get_connections() and mosql_fdw_disconnect() (admin):
+ * mosql_fdw_each_session calls `each` for every open session of this backend
+ * until it returns false; `server` is the server's name, NULL once it is
+ * dropped; userid is the role of the user mapping, InvalidOid for PUBLIC or
+ * no mapping.  No round trips.
+ *
+ * mosql_fdw_close_sessions closes the sessions of one server (InvalidOid: all)
+ * that no transaction is using; returns how many it closed, and in *busy
+ * (may be NULL) how many it left alone.
+ */
+typedef bool (*MosqlEachSession) (void *arg, const char *server, Oid userid,
+								  MosqlSession *session);
+extern void mosql_fdw_each_session(MosqlEachSession each, void *arg);
+extern int	mosql_fdw_close_sessions(Oid serverid, int *busy);
+
+/*
+ * The validator, callable from C: throws HV00D for an unknown option and HV024
+ * for a bad value.  catalog is the context (ForeignServerRelationId, ...).
+ */
+extern void mosql_fdw_check_options(List *options, Oid catalog);
+
+/* ---- key conditions (qual.c at plan time, range.c at run time) ---- */
+
+/*
+ * A condition that bounds the key, taken from one clause.  Serialised into
+ * fdw_private as integers; its value expressions go to fdw_exprs.
+ */
+typedef enum MosqlCondKind
+{
+	MOSQL_COND_EQ, MOSQL_COND_LT, MOSQL_COND_LE, MOSQL_COND_GE, MOSQL_COND_GT,
+	MOSQL_COND_IN,				/* key column = ANY (array) */
+	MOSQL_COND_PREFIX,			/* LIKE: value is the pattern, its literal prefix bounds */
+	MOSQL_COND_ROW_LT, MOSQL_COND_ROW_LE, MOSQL_COND_ROW_GE, MOSQL_COND_ROW_GT,
+								/* (k0, k1, ...) op (v0, v1, ...): ncolumns values */
+	MOSQL_COND_ISNULL			/* never true for a key column */
+} MosqlCondKind;
+
+typedef struct MosqlCond
+{
+	MosqlCondKind kind;
+	int			key_position;	/* ROW_*: of the first column */
+	int			ncolumns;		/* values it takes from fdw_exprs; 1 but for ROW_*,
+								 * and 0 for ISNULL */
+	bool		exact;			/* the range implies the clause: no recheck needed */
+} MosqlCond;
+
+/* Index into ForeignScan.fdw_private. */
+enum MosqlScanPrivate
+{
+	MOSQL_SCAN_CONDS,			/* IntList: kind, key_position, ncolumns, exact, ... */
+	MOSQL_SCAN_NEEDED,			/* IntList of attribute numbers to decode; a member
+								 * 0 (whole row) means all, NIL means none */
+	MOSQL_SCAN_BACKWARD,		/* Boolean: key order descending */
+	MOSQL_SCAN_LIMIT,			/* Integer: rows wanted (0: unknown), for the first window */
+	MOSQL_SCAN_SINGLE,			/* Boolean: a point read on the whole key by
+								 * external parameters and constants only */
+	MOSQL_SCAN_HANDLES,			/* Boolean: rows need handles in ctid */
+	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
+								 * are the last of fdw_exprs.  IntList: canSetTag, then
+								 * per column its attribute number and 1 if subtracted */
+};
+
+/* A set of key ranges, ascending, disjoint.  Points have whole keys. */
+typedef struct MosqlRange
+{
+	bool		point;			/* low is the whole key */
+	MosqlBytes	low;
+	MosqlBytes	high;			/* exclusive; data NULL: no bound */
+} MosqlRange;
+
+typedef struct MosqlRanges
+{
+	int			n;				/* 0: nothing can match */
+	MosqlRange *ranges;
+	bool		all_points;
+} MosqlRanges;
+
+extern List *mosql_conds_encode(const MosqlCond *conds, int n);
+extern int	mosql_conds_decode(List *list, MosqlCond **conds);
+
+/*
+ * Evaluate the conditions to ranges, in the current context: values[i] and
+ * nulls[i] in the order of fdw_exprs.  A null value in a strict condition: no
+ * ranges.  IN lists are sorted and made distinct.  Cross-products of several
+ * IN lists up to a bound, beyond it the later ones are left to the recheck.
+ */
+extern MosqlRanges *mosql_ranges_build(const MosqlTable *table, const MosqlCond *conds, int nconds,
+									   const Datum *values, const bool *nulls, const Oid *types);
+
+/*
+ * Can values of type `value` bound a key column of type `column`?  The same
+ * type, a binary-compatible one, or a pair of integer, float or date types.
+ */
+extern bool mosql_ranges_can_convert(Oid column, Oid value);
+
+/* "aid = $1 AND bid >= 5" for EXPLAIN. */
+extern char *mosql_conds_describe(const MosqlTable *table, const MosqlCond *conds, int nconds,
+								  List *exprs, List *dpcontext);
+
+/*
+ * Find in `clauses` (RestrictInfos; outer relids in required_outer allowed as
+ * parameters) the conditions that bound the key; *used gets the clauses taken,
+ * *recheck those of them that must still be evaluated, exprs the values.
+ */
+typedef struct MosqlKeyQuals
+{
+	int			nconds;
+	MosqlCond  *conds;
+	List	   *exprs;
+	List	   *used;			/* RestrictInfos */
+	List	   *recheck;		/* subset of used */
+	int			nequal;			/* leading key columns bound by = or IN */
+	bool		whole_key;		/* all of them, by = only: at most one row */
+	bool		any_range;
+} MosqlKeyQuals;
+extern MosqlKeyQuals *mosql_quals_find(PlannerInfo *root, RelOptInfo *rel, Oid relid,
+									   const MosqlTable *table, List *clauses);
+
+/* Does this clause bound some key column, if its outer relations are given? */
+extern bool mosql_quals_usable(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table,
+							   RestrictInfo *rinfo);
+
+/* Are the column's keys in its btree order, under this collation? */
+extern bool mosql_quals_key_ordered(const MosqlTableColumn *column, Oid collation);
+
+/* ---- plan.c: planner callbacks ---- */
+extern void mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid);
+extern void mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid);
+extern ForeignScan *mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid,
+										ForeignPath *path, List *tlist, List *clauses,
+										Plan *outer_plan);
+
+/* ---- scan.c ---- */
+extern void mosqlBeginForeignScan(ForeignScanState *node, int eflags);
+extern TupleTableSlot *mosqlIterateForeignScan(ForeignScanState *node);
+extern void mosqlReScanForeignScan(ForeignScanState *node);
+extern void mosqlEndForeignScan(ForeignScanState *node);
+extern RowMarkType mosqlGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength);
+extern void mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid,
+								   TupleTableSlot *slot, bool *updated);
+extern bool mosqlRecheckForeignScan(ForeignScanState *node, TupleTableSlot *slot);
+
+/* ---- modify.c ---- */
+extern void mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex,
+										 RangeTblEntry *target_rte, Relation target);
+extern List *mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan);
+extern void mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri,
+									List *fdw_private, int subplan, int eflags);
+extern void mosqlBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rri);
+extern TupleTableSlot *mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri,
+											  TupleTableSlot *slot, TupleTableSlot *plan_slot);
+extern TupleTableSlot **mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri,
+													TupleTableSlot **slots,
+													TupleTableSlot **plan_slots, int *n);
+extern int	mosqlGetForeignModifyBatchSize(ResultRelInfo *rri);
+extern TupleTableSlot *mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri,
+											  TupleTableSlot *slot, TupleTableSlot *plan_slot);
+extern TupleTableSlot *mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri,
+											  TupleTableSlot *slot, TupleTableSlot *plan_slot);
+extern void mosqlEndForeignModify(EState *estate, ResultRelInfo *rri);
+extern void mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri);
+extern int	mosqlIsForeignRelUpdatable(Relation rel);
+extern void mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
+
+/* ---- direct.c: UPDATE and DELETE run inside the scan ---- */
+extern bool mosqlPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan);
+extern void mosqlBeginDirectModify(ForeignScanState *node, int eflags);
+extern TupleTableSlot *mosqlIterateDirectModify(ForeignScanState *node);
+extern void mosqlEndDirectModify(ForeignScanState *node);
+extern void mosqlExplainDirectModify(ForeignScanState *node, struct ExplainState *es);
+
+/* ---- explain.c, analyze.c, import.c ---- */
+
+/*
+ * Shared lines of EXPLAIN: the key range of a scan (its fdw_private and
+ * fdw_exprs), and with ANALYZE what it cost; `used` is the difference of
+ * mosql_stats over the node's calls.  The state that scan.c and direct.c keep
+ * in fdw_state begins with a MosqlScanCost so that explain.c can read it.
+ */
+typedef struct MosqlScanCost
+{
+	MosqlStats	used;			/* mosql_stats after minus before, added up */
+	int64		rows_read;		/* rows that the view returned, before rechecks */
+} MosqlScanCost;
+extern void mosql_explain_scan(ForeignScanState *node, struct ExplainState *es);
+extern void mosql_explain_cost(const MosqlScanCost *cost, struct ExplainState *es);
+
+extern void mosqlExplainForeignScan(ForeignScanState *node, struct ExplainState *es);
+extern void mosqlExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri,
+									  List *fdw_private, int subplan, struct ExplainState *es);
+extern bool mosqlAnalyzeForeignTable(Relation rel, AcquireSampleRowsFunc *func, BlockNumber *pages);
+extern List *mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid);
+
+#endif							/* MOSQL_FDW_INT_H */

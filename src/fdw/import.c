@@ -1,0 +1,86 @@
+/*
+ * import.c: IMPORT FOREIGN SCHEMA: the tables in Redis as foreign tables here.
+ *
+ * Layer: fdw.  Core sorts out LIMIT TO and EXCEPT by itself; the created tables
+ * attach to their definitions like any other CREATE FOREIGN TABLE.
+ */
+#include "postgres.h"
+
+#include "commands/defrem.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+
+#include "fdw/fdw_int.h"
+
+/* LIMIT TO and EXCEPT name tables by their names in Redis. */
+static bool
+is_wanted(const ImportForeignSchemaStmt *stmt, const char *name)
+{
+	ListCell   *cell;
+
+	if (stmt->list_type == FDW_IMPORT_SCHEMA_ALL)
+		return true;
+	foreach(cell, stmt->table_list)
+		if (strcmp(((RangeVar *) lfirst(cell))->relname, name) == 0)
+			return stmt->list_type == FDW_IMPORT_SCHEMA_LIMIT_TO;
+	return stmt->list_type == FDW_IMPORT_SCHEMA_EXCEPT;
+}
+
+static void
+put_column(StringInfo sql, const MosqlDefinitionColumn *column)
+{
+	appendStringInfo(sql, "%s %s", quote_identifier(column->name), column->type);
+	if (column->key_position >= 0)
+		appendStringInfoString(sql, " OPTIONS (key 'true')");
+	if (column->collation[0] != '\0' && strcmp(column->collation, "\"default\"") != 0)
+		appendStringInfo(sql, " COLLATE %s", column->collation);
+	if (column->not_null)
+		appendStringInfoString(sql, " NOT NULL");
+}
+
+static char *
+create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *table)
+{
+	StringInfoData sql;
+	bool		first = true;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE FOREIGN TABLE %s (", quote_identifier(table->name));
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (table->columns[i].dropped)
+			continue;
+		if (!first)
+			appendStringInfoString(&sql, ", ");
+		put_column(&sql, &table->columns[i]);
+		first = false;
+	}
+	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",
+					 quote_identifier(stmt->server_name),
+					 quote_literal_cstr(table->schema), quote_literal_cstr(table->name));
+	return sql.data;
+}
+
+/*
+ * One scan of the definitions.  No options: an unknown one is HV00D.
+ */
+List *
+mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
+{
+	MosqlDefinition *tables;
+	List	   *commands = NIL;
+	int			n;
+
+	if (stmt->options != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
+				 errmsg("invalid option \"%s\"",
+						((DefElem *) linitial(stmt->options))->defname),
+				 errhint("IMPORT FOREIGN SCHEMA of mosql_fdw has no options.")));
+	n = mosql_table_definitions(mosql_fdw_session(serverid, InvalidOid), stmt->remote_schema,
+								&tables);
+	for (int i = 0; i < n; i++)
+		if (is_wanted(stmt, tables[i].name))
+			commands = lappend(commands, create_statement(stmt, &tables[i]));
+	return commands;
+}

@@ -1,0 +1,208 @@
+/*
+ * insert.c: INSERT, COPY and rows routed to a partition.
+ *
+ * Layer: fdw.  A row goes into the transaction's write buffer without a round
+ * trip.  Whether its key exists already is looked up for many rows together:
+ * whenever batch_size keys wait, and at the end of the statement.  Delaying
+ * the error is harmless, since it undoes the statement as a whole.
+ *
+ * So PostgreSQL's own batching, which copies every row into a slot of its own,
+ * would gain nothing, and we ask for it only where the answer decides over
+ * each row: ON CONFLICT DO NOTHING reads the keys of a batch in one round
+ * trip.
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "utils/rel.h"
+
+#include "fdw/exec_int.h"
+
+/* Inserts that wait before it is asked what batch_size is. */
+#define MIN_LOOKUP_ROWS 100
+
+/* ---- uniqueness ---- */
+
+void
+mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
+{
+	char	   *constraint = psprintf("%s_pkey", RelationGetRelationName(modify->rel));
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"", constraint),
+			 errdetail("Key %s already exists.", mosql_table_describe_key(modify->table, key)),
+			 errtableconstraint(modify->rel, constraint)));
+}
+
+void
+mosql_exec_lookup_due(MosqlModifyState *modify)
+{
+	MosqlTree  *tree = modify->table->tree;
+	int			waiting = mosql_txn_unchecked_inserts(modify->txn, tree);
+	MosqlStats	before;
+	MosqlBytes	duplicate;
+
+	modify->checks_keys = true;
+	if (waiting < MIN_LOOKUP_ROWS)
+		return;
+	if (modify->lookup_rows == 0)
+		modify->lookup_rows = mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid,
+												InvalidOid)->batch_size;
+	if (waiting < modify->lookup_rows)
+		return;
+
+	before = mosql_stats;
+	if (!mosql_txn_check_inserts(modify->txn, tree, &duplicate))
+		mosql_exec_report_duplicate(modify, duplicate);
+	mosql_cost_add(&modify->cost, &before);
+}
+
+/* ---- plain inserts ---- */
+
+static void
+insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
+{
+	MosqlTable *table = modify->table;
+	bool		keyed = table->nkeys > 0;
+	MemoryContext old;
+
+	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_insert);
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	resetStringInfo(&modify->key);
+	resetStringInfo(&modify->columns);
+	if (keyed)
+		mosql_table_slot_key(table, slot, &modify->key);
+	else
+		mosql_table_new_row_id(table, &modify->key);
+	mosql_table_put_row(table, slot, &modify->columns);
+
+	if (mosql_txn_insert(modify->txn, table->tree, mosql_bytes_of(&modify->key),
+						 mosql_bytes_of(&modify->columns), modify->cid,
+						 keyed) == MOSQL_DUPLICATE)
+		mosql_exec_report_duplicate(modify, mosql_bytes_of(&modify->key));
+	if (keyed)
+		mosql_exec_lookup_due(modify);
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- ON CONFLICT DO NOTHING ---- */
+
+/*
+ * Insert those of n rows whose keys are free; the rest is skipped.  The view
+ * sees what earlier commands wrote, the buffer tells what this one wrote.  One
+ * read for all rows.  No look-up is needed afterwards: a key that somebody
+ * else takes between this read and commit fails there.
+ */
+static int
+insert_free_rows(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot **slots, int n,
+				 EState *estate, TupleTableSlot **kept)
+{
+	MosqlTable *table = modify->table;
+	MosqlStats	before = mosql_stats;
+	MosqlBytes *keys;
+	MosqlRow   *rows;
+	MemoryContext old;
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+		mosql_exec_check_row(modify, rri, slots[i], estate, modify->bounded_insert);
+	if (modify->view == NULL)
+		modify->view = mosql_view_open(modify->txn, estate, modify->cid, true);
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	keys = palloc(n * sizeof(MosqlBytes));
+	rows = palloc0(n * sizeof(MosqlRow));
+	for (int i = 0; i < n; i++)
+	{
+		resetStringInfo(&modify->key);
+		mosql_table_slot_key(table, slots[i], &modify->key);
+		keys[i] = mosql_bytes_copy(modify->row_cxt, mosql_bytes_of(&modify->key));
+	}
+	mosql_view_get(modify->view, table->tree, keys, n, rows);
+	for (int i = 0; i < n; i++)
+	{
+		if (rows[i].found)
+			continue;
+		resetStringInfo(&modify->columns);
+		mosql_table_put_row(table, slots[i], &modify->columns);
+		if (mosql_txn_insert(modify->txn, table->tree, keys[i], mosql_bytes_of(&modify->columns),
+							 modify->cid, false) == MOSQL_WRITTEN)
+			kept[nkept++] = slots[i];
+	}
+	MemoryContextSwitchTo(old);
+	mosql_cost_add(&modify->cost, &before);
+	return nkept;
+}
+
+/* ---- callbacks ---- */
+
+TupleTableSlot *
+mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+					   TupleTableSlot *plan_slot)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+	TupleTableSlot *kept;
+
+	if (modify->do_nothing && modify->table->nkeys > 0)
+		return insert_free_rows(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
+	insert_row(modify, rri, slot, estate);
+	return slot;
+}
+
+/* Returns the slots that were inserted and their number in *n. */
+TupleTableSlot **
+mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot **slots,
+							TupleTableSlot **plan_slots, int *n)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+
+	if (!modify->do_nothing || modify->table->nkeys == 0)
+	{
+		for (int i = 0; i < *n; i++)
+			insert_row(modify, rri, slots[i], estate);
+		return slots;
+	}
+	if (*n > modify->maxkept)
+	{
+		modify->kept = MemoryContextAlloc(estate->es_query_cxt, *n * sizeof(TupleTableSlot *));
+		modify->maxkept = *n;
+	}
+	*n = insert_free_rows(modify, rri, slots, *n, estate, modify->kept);
+	return modify->kept;
+}
+
+/*
+ * More than one row only for ON CONFLICT DO NOTHING (see above), and not where
+ * each row is looked at before the next: RETURNING, BEFORE ROW triggers.
+ */
+int
+mosqlGetForeignModifyBatchSize(ResultRelInfo *rri)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+
+	if (modify == NULL || !modify->do_nothing || rri->ri_projectReturning != NULL ||
+		(rri->ri_TrigDesc && rri->ri_TrigDesc->trig_insert_before_row))
+		return 1;
+	return mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid, InvalidOid)->batch_size;
+}
+
+/*
+ * COPY, and partitions that rows are routed to.  A partition that is a target
+ * of the same UPDATE has a state already, and one serves both.
+ */
+void
+mosqlBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rri)
+{
+	if (rri->ri_FdwState == NULL)
+		rri->ri_FdwState = mosql_exec_modify_open(mtstate, rri);
+}
+
+void
+mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri)
+{
+	mosqlEndForeignModify(estate, rri);
+}

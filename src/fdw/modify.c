@@ -1,0 +1,313 @@
+/*
+ * modify.c: UPDATE, DELETE and TRUNCATE; opening and closing any target.
+ *
+ * Layer: fdw.  Writes go into the transaction's buffer and reach Redis at
+ * commit.  A row to change is named by its ctid, in which the scan put a
+ * handle: key and version as read, and it is that version that commit compares
+ * (docs/commit.md).
+ *
+ * The new row of an UPDATE arrives complete: core asks every foreign table for
+ * the whole old row and merges the changed columns into it.  For DELETE ...
+ * RETURNING we ask for the whole row ourselves.
+ *
+ * Core fires triggers and computes generated columns; NOT NULL, CHECK and
+ * partition bounds of foreign tables it leaves to us.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/appendinfo.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "fdw/exec_int.h"
+
+/* ---- planning ---- */
+
+/*
+ * Junk columns that identify the row: ctid, and for DELETE ... RETURNING the
+ * whole row, unless core adds that anyway (for UPDATE, and for row triggers).
+ */
+void
+mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
+							 Relation target)
+{
+	CmdType		command = root->parse->commandType;
+	TriggerDesc *triggers = target->trigdesc;
+	Var		   *var;
+
+	var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
+	add_row_identity_var(root, var, rtindex, "ctid");
+
+	if (command != CMD_DELETE || root->parse->returningList == NIL)
+		return;
+	if (triggers && (triggers->trig_delete_after_row || triggers->trig_delete_before_row))
+		return;
+
+	/* type record, not the table's, so that the tables of an inheritance tree share it */
+	var = makeVar(rtindex, InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0);
+	add_row_identity_var(root, var, rtindex, "wholerow");
+}
+
+/* Everything that execution needs is in the plan node already. */
+List *
+mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
+{
+	if (plan->onConflictAction == ONCONFLICT_UPDATE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("INSERT ... ON CONFLICT DO UPDATE is not supported on foreign table \"%s\"",
+						get_rel_name(planner_rt_fetch(rti, root)->relid)),
+				 errhint("Use ON CONFLICT DO NOTHING and UPDATE.")));
+	return NIL;
+}
+
+int
+mosqlIsForeignRelUpdatable(Relation rel)
+{
+	if (!mosql_fdw_options(RelationGetRelid(rel), InvalidOid, InvalidOid)->updatable)
+		return 0;
+	return (1 << CMD_INSERT) | (1 << CMD_UPDATE) | (1 << CMD_DELETE);
+}
+
+/* ---- opening and closing targets ---- */
+
+/* The role whose rights and user mapping count. */
+static Oid
+target_user(EState *estate, ResultRelInfo *rri)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecGetResultRelCheckAsUser(rri, estate);
+#else
+	Index		rti = rri->ri_RangeTableIndex;
+
+	/* a partition that rows are routed to has no range table entry: its root's */
+	if (rti == 0 && rri->ri_RootResultRelInfo != NULL)
+		rti = rri->ri_RootResultRelInfo->ri_RangeTableIndex;
+	return rti == 0 ? InvalidOid : exec_rt_fetch(rti, estate)->checkAsUser;
+#endif
+}
+
+/* 25006: core refuses most such commands earlier; this is for those it does not. */
+static void
+check_read_only(CmdType operation)
+{
+	PreventCommandIfReadOnly(operation == CMD_UPDATE ? "UPDATE" :
+							 operation == CMD_DELETE ? "DELETE" : "INSERT");
+}
+
+MosqlModifyState *
+mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
+{
+	EState	   *estate = mtstate->ps.state;
+	ModifyTable *plan = (ModifyTable *) mtstate->ps.plan;	/* NULL: COPY */
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+	MosqlModifyState *modify = palloc0(sizeof(MosqlModifyState));
+	Relation	rel = rri->ri_RelationDesc;
+	MosqlSession *session;
+	bool		routed = rri->ri_RootResultRelInfo != NULL;
+	bool		retouched = rri->ri_TrigDesc && rri->ri_TrigDesc->trig_insert_before_row;
+
+	check_read_only(plan ? plan->operation : CMD_INSERT);
+	session = mosql_fdw_session_for(RelationGetRelid(rel), target_user(estate, rri));
+	modify->rel = rel;
+	modify->txn = mosql_txn_current(session);
+	modify->table = mosql_table_open(rel, session);
+	/* COPY does not set the executor's command id */
+	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
+	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
+
+	modify->constrained = rel->rd_att->constr != NULL;
+	modify->bounded_insert = rel->rd_rel->relispartition && (!routed || retouched);
+	modify->bounded_update = rel->rd_rel->relispartition;
+
+	modify->row_cxt = AllocSetContextCreate(estate->es_query_cxt, "mosql modified row",
+											ALLOCSET_DEFAULT_SIZES);
+	initStringInfo(&modify->key);
+	initStringInfo(&modify->columns);
+	MemoryContextSwitchTo(old);
+	return modify;
+}
+
+void
+mosql_exec_modify_finish(MosqlModifyState *modify)
+{
+	MosqlStats	before = mosql_stats;
+
+	if (modify->checks_keys)
+	{
+		MosqlBytes	duplicate;
+
+		modify->checks_keys = false;
+		if (!mosql_txn_check_inserts(modify->txn, modify->table->tree, &duplicate))
+			mosql_exec_report_duplicate(modify, duplicate);
+	}
+	if (modify->view != NULL)
+		mosql_view_close(modify->view);
+	modify->view = NULL;
+	mosql_cost_add(&modify->cost, &before);
+}
+
+void
+mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw_private,
+						int subplan, int eflags)
+{
+	MosqlModifyState *modify;
+	List	   *tlist;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+	modify = mosql_exec_modify_open(mtstate, rri);
+	rri->ri_FdwState = modify;
+	if (mtstate->operation != CMD_UPDATE && mtstate->operation != CMD_DELETE)
+		return;
+
+	tlist = outerPlan(mtstate->ps.plan)->targetlist;
+	modify->ctid_attno = ExecFindJunkAttributeInTlist(tlist, "ctid");
+	if (!AttributeNumberIsValid(modify->ctid_attno))
+		elog(ERROR, "could not find junk ctid column");
+	modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "wholerow");
+}
+
+void
+mosqlEndForeignModify(EState *estate, ResultRelInfo *rri)
+{
+	if (rri->ri_FdwState != NULL)
+		mosql_exec_modify_finish((MosqlModifyState *) rri->ri_FdwState);
+}
+
+/* ---- rows ---- */
+
+void
+mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
+					 EState *estate, bool bounded)
+{
+	if (modify->constrained)
+		ExecConstraints(rri, slot, estate);
+	if (bounded)
+		ExecPartitionCheck(rri, slot, estate, true);
+}
+
+static void
+row_identity(MosqlModifyState *modify, TupleTableSlot *plan_slot, MosqlRow *row)
+{
+	bool		isnull;
+	Datum		ctid = ExecGetJunkAttribute(plan_slot, modify->ctid_attno, &isnull);
+
+	if (isnull)
+		elog(ERROR, "ctid is NULL");
+	mosql_exec_row_of_tid(modify->txn, ctid, row);
+}
+
+/*
+ * A row whose key changes is deleted and inserted.  The new key must be free
+ * as of this command: as with any immediate unique constraint, "SET id = id + 1"
+ * fails if it meets a row that it has yet to move.
+ */
+static MosqlWriteResult
+move_row(MosqlModifyState *modify, const MosqlRow *old_row)
+{
+	MosqlBytes	key = mosql_bytes_of(&modify->key);
+	MosqlTree  *tree = modify->table->tree;
+
+	if (mosql_txn_delete(modify->txn, tree, old_row->key, old_row->version,
+						 modify->cid) == MOSQL_SELF_MODIFIED)
+		return MOSQL_SELF_MODIFIED;
+	if (mosql_txn_insert(modify->txn, tree, key, mosql_bytes_of(&modify->columns), modify->cid,
+						 true) == MOSQL_DUPLICATE)
+		mosql_exec_report_duplicate(modify, key);
+	mosql_exec_lookup_due(modify);
+	return MOSQL_WRITTEN;
+}
+
+/* Returns NULL, "not updated", if this command changed the row already. */
+TupleTableSlot *
+mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+					   TupleTableSlot *plan_slot)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+	MosqlTable *table = modify->table;
+	MemoryContext old;
+	MosqlWriteResult result;
+	MosqlRow	old_row;
+
+	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
+	row_identity(modify, plan_slot, &old_row);
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	resetStringInfo(&modify->key);
+	resetStringInfo(&modify->columns);
+	if (table->nkeys > 0)
+		mosql_table_slot_key(table, slot, &modify->key);
+	mosql_table_put_row(table, slot, &modify->columns);
+
+	if (table->nkeys == 0 || mosql_bytes_equal(mosql_bytes_of(&modify->key), old_row.key))
+		result = mosql_txn_update(modify->txn, table->tree, old_row.key, old_row.version,
+								  mosql_bytes_of(&modify->columns), modify->cid);
+	else
+		result = move_row(modify, &old_row);
+	MemoryContextSwitchTo(old);
+	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
+}
+
+/* The slot is RETURNING's; core makes it all nulls if it is left empty. */
+TupleTableSlot *
+mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+					   TupleTableSlot *plan_slot)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+	MosqlRow	row;
+
+	row_identity(modify, plan_slot, &row);
+	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,
+						 modify->cid) == MOSQL_SELF_MODIFIED)
+		return NULL;
+
+	ExecClearTuple(slot);
+	if (rri->ri_projectReturning != NULL && AttributeNumberIsValid(modify->wholerow_attno))
+	{
+		bool		isnull;
+		Datum		whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
+
+		if (isnull)
+			elog(ERROR, "wholerow is NULL");
+		ExecStoreHeapTupleDatum(whole, slot);
+	}
+	return slot;
+}
+
+/* ---- TRUNCATE ---- */
+
+/*
+ * Like postgres_fdw, refuse before anything is done.  No foreign keys lead to
+ * foreign tables, so CASCADE finds nothing; sequences are local to PostgreSQL
+ * and restarted by core.
+ */
+void
+mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
+{
+	ListCell   *lc;
+
+	foreach(lc, rels)
+	{
+		Relation	rel = (Relation) lfirst(lc);
+
+		if (!mosql_fdw_options(RelationGetRelid(rel), InvalidOid, InvalidOid)->truncatable)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("foreign table \"%s\" does not allow truncates",
+							RelationGetRelationName(rel))));
+	}
+	foreach(lc, rels)
+	{
+		Relation	rel = (Relation) lfirst(lc);
+
+		mosql_table_truncate(rel, mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid));
+	}
+}

@@ -1,0 +1,658 @@
+/*
+ * plan.c: paths and plans for a foreign table.
+ *
+ * Layer: fdw, planner side.  A table is one tree ordered by its key, so there
+ * is one kind of scan: the ranges of the key that the conditions leave, in key
+ * order, forwards or backwards.  What the planner can choose:
+ *
+ *   - the base path, bounded by conditions with constants and parameters; in
+ *     key order, which serves ORDER BY, LIMIT, MIN and merge joins for free;
+ *   - the same backwards, if that order is of use;
+ *   - parameterised paths, bounded by join clauses: the inner side of nested
+ *     loops.  They need no option to exist.
+ *
+ * Costs.  What counts is round trips (options fdw_startup_cost, each) and rows
+ * read (fdw_tuple_cost, each).  One batch of points is one round trip, however
+ * many; every range is at least one; a long range takes one per window of
+ * leaves.
+ *
+ * Rows.  pg_class.reltuples if the table was analysed; else, or with
+ * use_remote_estimate, counted in Redis from the tree's inner nodes, and
+ * remembered for a while.  Planning a read by whole key needs neither: it
+ * costs no round trip.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "catalog/pg_collation.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planmain.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/selfuncs.h"
+#include "utils/typcache.h"
+
+#include "base/retry.h"
+#include "fdw/fdw_int.h"
+
+/* Leaves that one round trip of a long scan reads: btree.h's largest window. */
+#define PLAN_WINDOW_LEAVES		64
+
+/* Assumed when nobody has counted. */
+#define PLAN_ROWS_PER_LEAF		80.0
+#define PLAN_UNKNOWN_ROWS		1000.0
+
+/* Sets of outer relations tried for parameterised paths. */
+#define PLAN_MAX_PARAMETER_SETS	16
+
+/* RelOptInfo.fdw_private */
+typedef struct RelPlan
+{
+	MosqlTable *table;
+	MosqlFdwOptions *options;
+	MosqlKeyQuals *quals;		/* of baserestrictinfo */
+	double		rows_per_leaf;
+} RelPlan;
+
+/* ---- how many rows ---- */
+
+typedef struct CountKey
+{
+	Oid			relid;
+	uint64		tree;
+} CountKey;
+
+typedef struct Count
+{
+	CountKey	key;
+	double		rows;
+	double		leaves;
+	int64		at_us;			/* when it was counted */
+} Count;
+
+static HTAB *counts = NULL;
+
+/* A small table may have grown tenfold in a second, a large one has not. */
+static int64
+count_lifetime_us(double rows)
+{
+	return rows < 1000 ? 1000000 : rows < 100000 ? 10000000 : 60000000;
+}
+
+/*
+ * Rows and leaves as counted in Redis: some round trips if nobody has counted
+ * lately.  only_known: none; returns NULL if nobody ever has.
+ */
+static const Count *
+count_rows(const MosqlTable *table, bool only_known)
+{
+	CountKey	key;
+	Count	   *count;
+	bool		found;
+	double		rows;
+	double		row_bytes;
+	double		leaves;
+	int			levels;
+
+	if (counts == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(CountKey);
+		ctl.entrysize = sizeof(Count);
+		counts = hash_create("mosql_fdw row counts", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	memset(&key, 0, sizeof(key));	/* padding is hashed, too */
+	key.relid = table->relid;
+	key.tree = mosql_btree_root(table->tree);
+
+	count = hash_search(counts, &key, HASH_FIND, &found);
+	if (only_known || (found && mosql_now_us() - count->at_us < count_lifetime_us(count->rows)))
+		return count;
+
+	mosql_btree_estimate(table->tree, &rows, &row_bytes, &leaves, &levels);
+	count = hash_search(counts, &key, HASH_ENTER, &found);
+	count->rows = rows;
+	count->leaves = leaves;
+	count->at_us = mosql_now_us();
+	return count;
+}
+
+/* Set rel->tuples and pages, and rows_per_leaf. */
+static void
+estimate_table(RelOptInfo *rel, RelPlan *plan)
+{
+	bool		analysed = rel->tuples > 0 && !plan->options->use_remote_estimate;
+	const Count *count = count_rows(plan->table, analysed || plan->quals->whole_key);
+
+	plan->rows_per_leaf = PLAN_ROWS_PER_LEAF;
+	if (count != NULL && count->leaves >= 1 && count->rows >= 1)
+		plan->rows_per_leaf = Max(1.0, count->rows / count->leaves);
+	if (!analysed)
+		rel->tuples = count != NULL ? Max(count->rows, 1.0) : PLAN_UNKNOWN_ROWS;
+	rel->pages = (BlockNumber) Min(ceil(rel->tuples / plan->rows_per_leaf), (double) INT_MAX);
+}
+
+static double
+array_length(PlannerInfo *root, Node *array)
+{
+#if PG_VERSION_NUM >= 170000
+	return Max(1.0, estimate_array_length(root, array));
+#else
+	return Max(1.0, (double) estimate_array_length(array));
+#endif
+}
+
+/* How many combinations of values the = and IN conditions make. */
+static double
+count_combinations(PlannerInfo *root, const MosqlKeyQuals *quals)
+{
+	double		n = 1;
+	int			at = 0;
+
+	for (int i = 0; i < quals->nconds; i++)
+	{
+		if (quals->conds[i].kind == MOSQL_COND_IN)
+			n *= array_length(root, list_nth(quals->exprs, at));
+		at += quals->conds[i].ncolumns;
+	}
+	return n;
+}
+
+/* All key columns bound by = or IN: whole keys are known before reading. */
+static bool
+reads_points(const RelPlan *plan, const MosqlKeyQuals *quals)
+{
+	return plan->table->nkeys > 0 && quals->nequal == plan->table->nkeys;
+}
+
+/* Rows in the key ranges, of which other conditions may leave fewer. */
+static double
+rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
+			   const MosqlKeyQuals *quals)
+{
+	double		rows = rel->tuples;
+
+	if (quals->whole_key)
+		return 1;
+	if (reads_points(plan, quals))
+		return clamp_row_est(Min(rows, count_combinations(root, quals)));
+	if (quals->nconds > 0)
+		rows *= clauselist_selectivity(root, quals->used, rel->relid, JOIN_INNER, NULL);
+	return clamp_row_est(rows);
+}
+
+/* Rows that satisfy all clauses, knowing that keys are unique. */
+static double
+rows_returned(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
+			  const MosqlKeyQuals *quals, List *clauses)
+{
+	List	   *others;
+
+	if (!reads_points(plan, quals))
+		return clamp_row_est(rel->tuples *
+							 clauselist_selectivity(root, clauses, rel->relid, JOIN_INNER, NULL));
+	others = list_difference_ptr(clauses, quals->used);
+	return clamp_row_est(rows_in_ranges(root, rel, plan, quals) *
+						 clauselist_selectivity(root, others, rel->relid, JOIN_INNER, NULL));
+}
+
+/*
+ * Tell the planner that the key is unique: an index that nobody can scan
+ * (paths over indexes are made for local tables only), but which join and
+ * group estimates look at.  Not for collations under which different bytes may
+ * be equal.
+ */
+static void
+add_key_as_index(RelOptInfo *rel, const MosqlTable *table)
+{
+	IndexOptInfo *index = makeNode(IndexOptInfo);
+	int			n = table->nkeys;
+
+	if (n == 0 || n > INDEX_MAX_KEYS)
+		return;
+	index->indexkeys = palloc0(sizeof(int) * n);
+	index->indexcollations = palloc0(sizeof(Oid) * n);
+	index->opfamily = palloc0(sizeof(Oid) * n);
+	index->opcintype = palloc0(sizeof(Oid) * n);
+	index->canreturn = palloc0(sizeof(bool) * n);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlTableColumn *column = &table->columns[table->key_attnums[i] - 1];
+		TypeCacheEntry *type = lookup_type_cache(column->type, TYPECACHE_BTREE_OPFAMILY);
+
+		if (!OidIsValid(type->btree_opf) ||
+			(OidIsValid(column->collation) && !get_collation_isdeterministic(column->collation)))
+			return;
+		index->indexkeys[i] = column->attnum;
+		index->indexcollations[i] = column->collation;
+		index->opfamily[i] = type->btree_opf;
+		index->opcintype[i] = type->btree_opintype;
+	}
+	index->rel = rel;
+	index->pages = rel->pages;
+	index->tuples = rel->tuples;
+	index->ncolumns = index->nkeycolumns = n;
+	index->unique = index->immediate = true;
+	index->hypothetical = true;
+	rel->indexlist = lappend(rel->indexlist, index);
+}
+
+/*
+ * Opens the table (its definition is read from Redis on first use in the
+ * backend); counts rows, see estimate_table.
+ */
+void
+mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid)
+{
+	RelPlan    *plan = palloc0(sizeof(RelPlan));
+	Relation	relation = table_open(relid, NoLock);
+
+	rel->fdw_private = plan;
+	plan->options = mosql_fdw_options(relid, InvalidOid, rel->userid);
+	plan->table = mosql_table_open(relation, mosql_fdw_session_for(relid, rel->userid));
+	table_close(relation, NoLock);
+
+	plan->quals = mosql_quals_find(root, rel, relid, plan->table, rel->baserestrictinfo);
+	estimate_table(rel, plan);
+	add_key_as_index(rel, plan->table);
+	set_baserel_size_estimates(root, rel);
+	rel->rows = rows_returned(root, rel, plan, plan->quals, rel->baserestrictinfo);
+}
+
+/* ---- costs and paths ---- */
+
+static void
+cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const MosqlKeyQuals *quals,
+		  double rows, Cost *startup, Cost *total)
+{
+	double		read = rows_in_ranges(root, rel, plan, quals);
+	double		round_trips;
+	Cost		run;
+
+	if (reads_points(plan, quals))
+		round_trips = ceil(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
+	else
+	{
+		double		ranges = count_combinations(root, quals);
+
+		round_trips = ranges + floor(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
+
+		/* the first and the last leaf of a range hold others' rows, too */
+		read = Min(rel->tuples, read + ranges * plan->rows_per_leaf / 2);
+	}
+	round_trips = Max(round_trips, 1.0);
+
+	*startup = plan->options->startup_cost + rel->baserestrictcost.startup +
+		rel->reltarget->cost.startup;
+	run = (round_trips - 1) * plan->options->startup_cost +
+		read * (plan->options->tuple_cost + cpu_tuple_cost + rel->baserestrictcost.per_tuple) +
+		rows * rel->reltarget->cost.per_tuple;
+	*total = *startup + run;
+}
+
+static void
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlKeyQuals *quals, double rows,
+			  List *pathkeys, Relids required_outer, bool backward)
+{
+	RelPlan    *plan = rel->fdw_private;
+	ForeignPath *path;
+	Cost		startup;
+	Cost		total;
+
+	cost_scan(root, rel, plan, quals, rows, &startup, &total);
+	path = create_foreignscan_path(root, rel, NULL, rows,
+#if PG_VERSION_NUM >= 180000
+								   0,	/* disabled nodes */
+#endif
+								   startup, total, pathkeys, required_outer, NULL,
+#if PG_VERSION_NUM >= 170000
+								   NIL, /* restrictions of foreign joins */
+#endif
+								   list_make1(makeBoolean(backward)));
+	add_path(rel, (Path *) path);
+}
+
+/* ---- order ---- */
+
+/*
+ * The order of one key column as the query names it, NULL if nothing in the
+ * query sorts or joins by it.
+ */
+static PathKey *
+column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *column,
+			   bool backward, bool *constant)
+{
+	TypeCacheEntry *type = lookup_type_cache(column->type,
+											 TYPECACHE_BTREE_OPFAMILY | TYPECACHE_EQ_OPR);
+	Oid			vartype;
+	int32		vartypmod;
+	Oid			varcollation;
+	Oid			collation;
+	Expr	   *var;
+	EquivalenceClass *ec;
+	ListCell   *lc;
+
+	*constant = false;
+	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr))
+		return NULL;
+
+	get_atttypetypmodcoll(planner_rt_fetch(rel->relid, root)->relid, column->attnum,
+						  &vartype, &vartypmod, &varcollation);
+	var = (Expr *) makeVar(rel->relid, column->attnum, vartype, vartypmod, varcollation, 0);
+
+	/* The bytes are in the order of COLLATE "C", whatever the column says. */
+	collation = varcollation;
+	if (OidIsValid(collation) && !mosql_quals_key_ordered(column, collation))
+		collation = C_COLLATION_OID;
+	if (!mosql_quals_key_ordered(column, collation))
+		return NULL;
+	ec = get_eclass_for_sort_expr(root, var,
+#if PG_VERSION_NUM < 160000
+								  NULL, /* no outer join in between */
+#endif
+								  get_mergejoin_opfamilies(type->eq_opr), type->btree_opintype,
+								  collation, 0, rel->relids, false);
+	if (ec == NULL)
+		return NULL;
+	*constant = EC_MUST_BE_REDUNDANT(ec);
+
+	/* Key columns are never null: take whatever the query says of nulls. */
+	foreach(lc, root->query_pathkeys)
+	{
+		PathKey    *key = lfirst_node(PathKey, lc);
+#if PG_VERSION_NUM >= 180000
+		bool		descending = key->pk_cmptype == COMPARE_GT;
+#else
+		bool		descending = key->pk_strategy == BTGreaterStrategyNumber;
+#endif
+
+		if (key->pk_eclass == ec && key->pk_opfamily == type->btree_opf && descending == backward)
+			return key;
+	}
+#if PG_VERSION_NUM >= 180000
+	return make_canonical_pathkey(root, ec, type->btree_opf,
+								  backward ? COMPARE_GT : COMPARE_LT, backward);
+#else
+	return make_canonical_pathkey(root, ec, type->btree_opf,
+								  backward ? BTGreaterStrategyNumber : BTLessStrategyNumber,
+								  backward);
+#endif
+}
+
+/*
+ * The pathkeys of a scan in key order, NIL if the query has no use for them.
+ * Leading columns that are equal to one value do not count for the order.
+ */
+static List *
+scan_pathkeys(PlannerInfo *root, RelOptInfo *rel, bool backward)
+{
+	const RelPlan *plan = rel->fdw_private;
+	const MosqlTable *table = plan->table;
+	List	   *pathkeys = NIL;
+
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		const MosqlTableColumn *column = &table->columns[table->key_attnums[i] - 1];
+		bool		single = i < plan->quals->nequal &&
+			plan->quals->conds[i].kind == MOSQL_COND_EQ;
+		bool		constant;
+		PathKey    *key = column_pathkey(root, rel, column, backward, &constant);
+		ListCell   *lc;
+
+		if (constant || (single && key == NULL))
+			continue;
+		if (key == NULL)
+			break;
+
+		/* a column equal to an earlier one adds nothing */
+		foreach(lc, pathkeys)
+		{
+			if (lfirst_node(PathKey, lc)->pk_eclass == key->pk_eclass)
+				break;
+		}
+		if (lc == NULL)
+			pathkeys = lappend(pathkeys, key);
+	}
+	return truncate_useless_pathkeys(root, rel, pathkeys);
+}
+
+/* ---- parameterised paths ---- */
+
+static bool
+member_is_column(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
+				 EquivalenceMember *em, void *arg)
+{
+	Node	   *expr = (Node *) em->em_expr;
+
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = (Node *) ((RelabelType *) expr)->arg;
+	return expr != NULL && IsA(expr, Var) && ((Var *) expr)->varno == rel->relid &&
+		((Var *) expr)->varattno == *(AttrNumber *) arg;
+}
+
+/* Add the other relations of a clause to the sets, unless they are there. */
+static List *
+add_set(List *sets, RelOptInfo *rel, Relids relids)
+{
+	Relids		outer = bms_del_member(bms_union(relids, rel->lateral_relids), rel->relid);
+	ListCell   *lc;
+
+	if (bms_is_empty(outer) || list_length(sets) >= PLAN_MAX_PARAMETER_SETS)
+		return sets;
+	foreach(lc, sets)
+	{
+		if (bms_equal(lfirst(lc), outer))
+			return sets;
+	}
+	return lappend(sets, outer);
+}
+
+static List *
+add_sets_of(List *sets, PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table,
+			List *clauses)
+{
+	ListCell   *lc;
+
+	foreach(lc, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (join_clause_is_movable_to(rinfo, rel) && mosql_quals_usable(root, rel, table, rinfo))
+			sets = add_set(sets, rel, rinfo->clause_relids);
+	}
+	return sets;
+}
+
+/*
+ * Sets of outer relations whose rows could bound the key: those of single join
+ * clauses, then pairs of them, then all together (composite keys joined from
+ * several relations).
+ */
+static List *
+parameter_sets(PlannerInfo *root, RelOptInfo *rel)
+{
+	const MosqlTable *table = ((RelPlan *) rel->fdw_private)->table;
+	List	   *sets = add_sets_of(NIL, root, rel, table, rel->joininfo);
+	Relids		all = NULL;
+	int			nsingle;
+
+	for (int i = 0; i < table->nkeys && rel->has_eclass_joins; i++)
+	{
+		AttrNumber	attnum = table->key_attnums[i];
+
+		sets = add_sets_of(sets, root, rel, table,
+						   generate_implied_equalities_for_column(root, rel, member_is_column,
+																  &attnum, rel->lateral_referencers));
+	}
+
+	nsingle = list_length(sets);
+	for (int i = 0; i < nsingle && table->nkeys > 1; i++)
+	{
+		all = bms_add_members(all, list_nth(sets, i));
+		for (int j = i + 1; j < nsingle && nsingle <= 4; j++)
+			sets = add_set(sets, rel, bms_union(list_nth(sets, i), list_nth(sets, j)));
+	}
+	return bms_is_empty(all) ? sets : add_set(sets, rel, all);
+}
+
+static void
+add_parameterised_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	RelPlan    *plan = rel->fdw_private;
+	ListCell   *lc;
+
+	foreach(lc, parameter_sets(root, rel))
+	{
+		ParamPathInfo *param = get_baserel_parampathinfo(root, rel, lfirst(lc));
+		List	   *clauses = list_concat_copy(rel->baserestrictinfo, param->ppi_clauses);
+		MosqlKeyQuals *quals = mosql_quals_find(root, rel, planner_rt_fetch(rel->relid, root)->relid,
+												plan->table, clauses);
+		double		rows;
+
+		/* of use only if a join clause bounds the key */
+		if (list_difference_ptr(quals->used, rel->baserestrictinfo) == NIL)
+			continue;
+		rows = rows_returned(root, rel, plan, quals, clauses);
+		param->ppi_rows = rows;
+		add_scan_path(root, rel, quals, rows, NIL, param->ppi_req_outer, false);
+	}
+}
+
+void
+mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
+{
+	RelPlan    *plan = rel->fdw_private;
+	List	   *pathkeys;
+
+	add_scan_path(root, rel, plan->quals, rel->rows, scan_pathkeys(root, rel, false),
+				  rel->lateral_relids, false);
+	pathkeys = scan_pathkeys(root, rel, true);
+	if (pathkeys != NIL)
+		add_scan_path(root, rel, plan->quals, rel->rows, pathkeys, rel->lateral_relids, true);
+	add_parameterised_paths(root, rel);
+}
+
+/* ---- the plan ---- */
+
+/* Attributes that the scan must decode: MOSQL_SCAN_NEEDED. */
+static List *
+needed_attributes(RelOptInfo *rel, List *local, bool *handles)
+{
+	Bitmapset  *attrs = NULL;
+	List	   *needed = NIL;
+	int			i = -1;
+
+	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
+	pull_varattnos((Node *) local, rel->relid, &attrs);
+	*handles = bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
+							 attrs);
+	while ((i = bms_next_member(attrs, i)) >= 0)
+	{
+		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
+
+		if (attnum >= 0)
+			needed = lappend_int(needed, attnum);
+	}
+	return needed;
+}
+
+static bool
+has_inner_params(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return ((Param *) node)->paramkind != PARAM_EXTERN;
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) || IsA(node, Var))
+		return true;
+	return expression_tree_walker(node, has_inner_params, context);
+}
+
+/*
+ * Does the whole statement read just one row, this one?  Then it needs no
+ * snapshot under READ COMMITTED: the row's latest version is a state of the
+ * database by itself.
+ */
+static bool
+is_single_read(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, const MosqlKeyQuals *quals)
+{
+	const Query *parse = root->parse;
+
+	return quals->whole_key && path->path.param_info == NULL &&
+		rel->reloptkind == RELOPT_BASEREL && root->parent_root == NULL &&
+		bms_membership(root->all_baserels) == BMS_SINGLETON &&
+		!parse->hasSubLinks && !parse->hasModifyingCTE && !parse->hasRecursive &&
+		parse->cteList == NIL && parse->setOperations == NULL &&
+		root->glob->subplans == NIL && root->glob->subroots == NIL &&
+		!has_inner_params((Node *) quals->exprs, NULL);
+}
+
+/* Rows that the query wants of this scan, for its first read; 0: unknown. */
+static int
+wanted_rows(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *local)
+{
+	const RelPlan *plan = rel->fdw_private;
+	double		rows = root->limit_tuples;
+
+	if (rows <= 0 || path->path.param_info != NULL ||
+		bms_membership(root->all_baserels) != BMS_SINGLETON ||
+		!pathkeys_contained_in(root->query_pathkeys, path->path.pathkeys))
+		return plan->options->fetch_size;
+	if (local != NIL)
+		rows /= Max(clauselist_selectivity(root, local, rel->relid, JOIN_INNER, NULL), 1e-6);
+	return (int) Min(ceil(rows), 1e9);
+}
+
+ForeignScan *
+mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *path, List *tlist,
+					List *clauses, Plan *outer_plan)
+{
+	const RelPlan *plan = rel->fdw_private;
+	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, plan->table, clauses);
+	List	   *local = NIL;
+	List	   *exact = NIL;
+	List	   *private = NIL;
+	List	   *needed;
+	bool		handles;
+	ListCell   *lc;
+
+	/* 1. What the ranges do not imply is evaluated here; the rest again only
+	 * when EvalPlanQual rechecks a row. */
+	foreach(lc, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;			/* a gating Result above does it */
+		if (list_member_ptr(quals->used, rinfo) && !list_member_ptr(quals->recheck, rinfo))
+			exact = lappend(exact, rinfo->clause);
+		else
+			local = lappend(local, rinfo->clause);
+	}
+	needed = needed_attributes(rel, local, &handles);
+
+	/* 2. In the order of enum MosqlScanPrivate. */
+	private = lappend(private, mosql_conds_encode(quals->conds, quals->nconds));
+	private = lappend(private, needed);
+	private = lappend(private, copyObject(linitial(path->fdw_private)));
+	private = lappend(private, makeInteger(wanted_rows(root, rel, path, local)));
+	private = lappend(private, makeBoolean(is_single_read(root, rel, path, quals)));
+	private = lappend(private, makeBoolean(handles));
+
+	return make_foreignscan(tlist, local, rel->relid, quals->exprs, private, NIL, exact,
+							outer_plan);
+}

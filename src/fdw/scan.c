@@ -1,0 +1,351 @@
+/*
+ * scan.c: ForeignScan at execution: key ranges in, rows out.
+ *
+ * Layer: fdw.  The plan says which conditions bound the key (fdw_private) and
+ * with which values (fdw_exprs).  At the first row they become ranges: points
+ * are read in batches, one round trip each; a range with more than one key is
+ * a scan of its own.  Rows come in key order, or backwards, over all ranges.
+ *
+ * One view serves the node for its whole life, so that rescans, thousands in a
+ * nested loop, cost an evaluation and a read and nothing else.
+ *
+ * Memory.  Rows as bytes live in point_cxt (a batch) or in the row scan; what
+ * is decoded lives in the per-tuple context of the node's expressions, which
+ * the executor resets when it asks for the next row and not before.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "parser/parsetree.h"
+#include "utils/rel.h"
+
+#include "fdw/exec_int.h"
+
+/* ---- setting up ---- */
+
+/* The role whose rights and user mapping count. */
+static Oid
+scan_user(ForeignScanState *node)
+{
+#if PG_VERSION_NUM >= 160000
+	return ((ForeignScan *) node->ss.ps.plan)->checkAsUser;
+#else
+	Scan	   *plan = (Scan *) node->ss.ps.plan;
+
+	return exec_rt_fetch(plan->scanrelid, node->ss.ps.state)->checkAsUser;
+#endif
+}
+
+static void
+init_needed(MosqlScanState *scan, List *attributes)
+{
+	ListCell   *lc;
+
+	scan->needs_none = attributes == NIL;
+	if (list_member_int(attributes, 0))
+		return;
+	scan->needed = palloc0(scan->table->natts * sizeof(bool) + 1);
+	foreach(lc, attributes)
+	{
+		int			attnum = lfirst_int(lc);
+
+		Assert(attnum <= scan->table->natts);
+		if (attnum > 0)
+			scan->needed[attnum - 1] = true;
+	}
+}
+
+/* The values of the key conditions come first in fdw_exprs (direct.c appends). */
+static void
+init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
+{
+	ListCell   *lc;
+	int			n = 0;
+
+	for (int i = 0; i < scan->nconds; i++)
+		n += scan->conds[i].ncolumns;
+	Assert(n <= list_length(exprs));
+	scan->nvalues = n;
+	scan->exprs = palloc(n * sizeof(ExprState *) + 1);
+	scan->types = palloc(n * sizeof(Oid) + 1);
+	scan->values = palloc(n * sizeof(Datum) + 1);
+	scan->nulls = palloc(n * sizeof(bool) + 1);
+	n = 0;
+	foreach(lc, exprs)
+	{
+		Expr	   *expr = (Expr *) lfirst(lc);
+
+		if (n == scan->nvalues)
+			break;
+		scan->types[n] = exprType((Node *) expr);
+		scan->exprs[n++] = ExecInitExpr(expr, &node->ss.ps);
+	}
+}
+
+void
+mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel, Oid userid)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	List	   *private = plan->fdw_private;
+	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), userid);
+
+	scan->rel = rel;
+	scan->costed = node->ss.ps.state->es_instrument != 0;	/* the node's own comes later */
+	scan->txn = mosql_txn_current(session);
+	scan->table = mosql_table_open(rel, session);
+
+	scan->nconds = mosql_conds_decode(list_nth(private, MOSQL_SCAN_CONDS), &scan->conds);
+	init_values(scan, node, plan->fdw_exprs);
+	init_needed(scan, list_nth(private, MOSQL_SCAN_NEEDED));
+	scan->backward = boolVal(list_nth(private, MOSQL_SCAN_BACKWARD));
+	scan->limit = intVal(list_nth(private, MOSQL_SCAN_LIMIT));
+	scan->handles = boolVal(list_nth(private, MOSQL_SCAN_HANDLES));
+	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE));
+
+	scan->range_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql ranges",
+											ALLOCSET_SMALL_SIZES);
+	scan->point_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql points",
+											ALLOCSET_DEFAULT_SIZES);
+	scan->scan_cxt = CurrentMemoryContext;
+}
+
+void
+mosqlBeginForeignScan(ForeignScanState *node, int eflags)
+{
+	MosqlScanState *scan;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+	scan = palloc0(sizeof(MosqlScanState));
+	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
+	node->fdw_state = scan;
+}
+
+/* ---- what to read ---- */
+
+void
+mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
+{
+	MemoryContext old;
+
+	if (scan->ranges != NULL)
+		MemoryContextReset(scan->range_cxt);
+	for (int i = 0; i < scan->nvalues; i++)
+		scan->values[i] = ExecEvalExpr(scan->exprs[i], econtext, &scan->nulls[i]);
+	old = MemoryContextSwitchTo(scan->range_cxt);
+	scan->ranges = mosql_ranges_build(scan->table, scan->conds, scan->nconds,
+									  scan->values, scan->nulls, scan->types);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Opened at the first row, not at the start of the node: under READ COMMITTED
+ * the statement's snapshot is drawn by the first read through any of its views.
+ */
+void
+mosql_exec_scan_view(MosqlScanState *scan, EState *estate)
+{
+	if (scan->view == NULL)
+		scan->view = mosql_view_open(scan->txn, estate, estate->es_snapshot->curcid,
+									 scan->single);
+}
+
+/* The i-th range in scan order. */
+static const MosqlRange *
+range_at(const MosqlScanState *scan, int i)
+{
+	return &scan->ranges->ranges[scan->backward ? scan->ranges->n - 1 - i : i];
+}
+
+/* ---- reading ---- */
+
+/*
+ * Read the points that come next, up to the next range that is none, together.
+ * With a LIMIT the first batch is small: rows may be missing or filtered, so
+ * later ones are full.
+ */
+static void
+read_points(MosqlScanState *scan)
+{
+	int			max = MOSQL_POINTS_PER_READ;
+	int			first = scan->next_range;
+	int			n = 0;
+	MosqlBytes	one_key;
+	MosqlBytes *keys = &one_key;
+	MemoryContext old;
+
+	if (scan->limit > 0 && first == 0)
+		max = (int) Min(max, Max(scan->limit, 8));
+	while (n < max && first + n < scan->ranges->n && range_at(scan, first + n)->point)
+		n++;
+	Assert(n > 0);
+
+	MemoryContextReset(scan->point_cxt);
+	old = MemoryContextSwitchTo(scan->point_cxt);
+	scan->rows = &scan->one_row;
+	if (n > 1)
+	{
+		keys = palloc(n * sizeof(MosqlBytes));
+		scan->rows = palloc0(n * sizeof(MosqlRow));
+	}
+	for (int i = 0; i < n; i++)
+		keys[i] = range_at(scan, first + i)->low;
+	mosql_view_get(scan->view, scan->table->tree, keys, n, scan->rows);
+	MemoryContextSwitchTo(old);
+
+	scan->next_range += n;
+	scan->nrows = n;
+	scan->row = 0;
+	scan->all_in_batch = first == 0 && n == scan->ranges->n;
+}
+
+static void
+begin_range(MosqlScanState *scan)
+{
+	const MosqlRange *range = range_at(scan, scan->next_range++);
+	MemoryContext old = MemoryContextSwitchTo(scan->scan_cxt);
+
+	scan->scan = mosql_view_scan_begin(scan->view, scan->table->tree, range->low, range->high,
+									   scan->backward, scan->limit);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+end_range(MosqlScanState *scan)
+{
+	if (scan->scan != NULL)
+		mosql_view_scan_end(scan->scan);
+	scan->scan = NULL;
+}
+
+/* The next row of the scan; its bytes are valid until the next call. */
+static bool
+next_row(MosqlScanState *scan, MosqlRow *row)
+{
+	for (;;)
+	{
+		if (scan->scan != NULL)
+		{
+			if (mosql_view_scan_next(scan->scan, row))
+				return true;
+			end_range(scan);
+		}
+		while (scan->row < scan->nrows)
+		{
+			const MosqlRow *read = &scan->rows[scan->row++];
+
+			if (read->found)
+			{
+				*row = *read;
+				return true;
+			}
+		}
+		if (scan->next_range >= scan->ranges->n)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		if (range_at(scan, scan->next_range)->point)
+			read_points(scan);
+		else
+			begin_range(scan);
+	}
+}
+
+/* next_row with its cost noted. */
+static bool
+next_row_costed(MosqlScanState *scan, MosqlRow *row)
+{
+	MosqlStats	before = mosql_stats;
+	bool		found = next_row(scan, row);
+
+	mosql_cost_add(&scan->cost, &before);
+	if (found)
+		scan->cost.rows_read++;
+	return found;
+}
+
+void
+mosql_exec_store_row(const MosqlTable *table, const MosqlRow *row, const bool *needed,
+					 TupleTableSlot *slot)
+{
+	mosql_table_get_row(table, row->key, row->columns, needed, slot->tts_values,
+						slot->tts_isnull);
+	ExecStoreVirtualTuple(slot);
+}
+
+TupleTableSlot *
+mosqlIterateForeignScan(ForeignScanState *node)
+{
+	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+	MosqlRow	row;
+
+	if (scan->ranges == NULL)
+	{
+		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
+		mosql_exec_scan_view(scan, node->ss.ps.state);
+	}
+
+	ExecClearTuple(slot);
+	if (!(scan->costed ? next_row_costed(scan, &row) : next_row(scan, &row)))
+		return slot;
+	if (scan->needs_none)
+	{
+		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
+		ExecStoreVirtualTuple(slot);
+	}
+	else
+		mosql_exec_store_row(scan->table, &row, scan->needed, slot);
+	slot->tts_tableOid = RelationGetRelid(scan->rel);
+	if (scan->handles)
+		mosql_handle_to_tid(mosql_txn_handle_put(scan->txn, scan->table->tree, &row),
+							&slot->tts_tid);
+	return slot;
+}
+
+/*
+ * Start again.  Points that are all still in memory are returned once more:
+ * the view has not changed, so they would be read the same.  That is not only
+ * cheaper: a single-row view has no snapshot, and a second read of the row
+ * could differ from the first (rule 12).
+ */
+void
+mosqlReScanForeignScan(ForeignScanState *node)
+{
+	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
+
+	if (scan->ranges == NULL)
+		return;
+	end_range(scan);
+	if (scan->all_in_batch &&
+		(scan->single || scan->nvalues == 0 || node->ss.ps.chgParam == NULL))
+	{
+		scan->row = 0;
+		return;
+	}
+	scan->all_in_batch = false;
+	scan->nrows = scan->row = 0;
+	scan->next_range = 0;
+	if (node->ss.ps.chgParam != NULL && scan->nvalues > 0)
+	{
+		MemoryContextReset(scan->range_cxt);
+		scan->ranges = NULL;
+	}
+}
+
+void
+mosql_exec_scan_close(MosqlScanState *scan)
+{
+	end_range(scan);
+	if (scan->view != NULL)
+		mosql_view_close(scan->view);
+	scan->view = NULL;
+}
+
+void
+mosqlEndForeignScan(ForeignScanState *node)
+{
+	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
+
+	if (scan != NULL)
+		mosql_exec_scan_close(scan);
+}

@@ -1,0 +1,339 @@
+/*
+ * client.c: opening and closing a client, waiting, detached commands.
+ *
+ * Layer: redis.
+ */
+#include "redis/redis_int.h"
+
+#include <poll.h>
+
+#include "base/stats.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "utils/wait_event.h"
+
+/*
+ * ---------------------------------------------------------------------------
+ * Opening and closing
+ * ---------------------------------------------------------------------------
+ */
+
+/* The client's memory goes away: give back sockets, call nobody. */
+static void
+release_sockets(void *arg)
+{
+	MosqlRedis *redis = arg;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		if (redis->servers[i]->conn != NULL)
+			mosql_connection_abandon(redis->servers[i]->conn);
+		redis->servers[i]->conn = NULL;
+	}
+	for (MosqlBatch *b = redis->batches; b != NULL; b = b->next)
+		b->redis = NULL;
+}
+
+static void
+add_seeds(MosqlRedis *redis, const char *nodes)
+{
+	while (nodes != NULL)
+	{
+		const char *host;
+		int			host_len;
+		int			port;
+		const char *wrong = mosql_nodes_next(&nodes, &host, &host_len, &port);
+
+		if (wrong != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("invalid list of Redis servers"),
+					 errdetail_internal("%s", wrong)));
+		(void) mosql_cluster_server(redis, host, host_len, port);
+	}
+	redis->nseeds = redis->nservers;
+}
+
+MosqlRedis *
+mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent)
+{
+	MemoryContext cxt = AllocSetContextCreate(parent, "mosql redis client", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlRedis *redis = palloc0(sizeof(MosqlRedis));
+
+	redis->cxt = cxt;
+	redis->username = config->username ? pstrdup(config->username) : NULL;
+	redis->password = config->password ? pstrdup(config->password) : NULL;
+	redis->connect_timeout_ms = config->connect_timeout_ms;
+	redis->command_timeout_ms = config->command_timeout_ms;
+	redis->servers_size = 8;
+	redis->servers = palloc(redis->servers_size * sizeof(MosqlServer *));
+	redis->polls = palloc(redis->servers_size * sizeof(struct pollfd));
+	redis->polled = palloc(redis->servers_size * sizeof(MosqlServer *));
+	redis->map = palloc(MOSQL_SLOTS * sizeof(int16));
+	memset(redis->map, 0xFF, MOSQL_SLOTS * sizeof(int16));
+	redis->now_us = mosql_now_us();
+	add_seeds(redis, config->nodes);
+
+	redis->on_delete.func = release_sockets;
+	redis->on_delete.arg = redis;
+	MemoryContextRegisterResetCallback(cxt, &redis->on_delete);
+	MemoryContextSwitchTo(old);
+	return redis;
+}
+
+void
+mosql_redis_disconnect(MosqlRedis *redis)
+{
+	Assert(redis->running == NULL);
+	redis->asked = NULL;
+	redis->ask_number++;
+	redis->map_stale = true;
+	for (int i = 0; i < redis->nservers; i++)
+		if (redis->servers[i]->conn != NULL)
+			mosql_connection_close(redis->servers[i]->conn, 0, NULL);
+}
+
+void
+mosql_redis_close(MosqlRedis *redis)
+{
+	mosql_redis_disconnect(redis);
+	MemoryContextDelete(redis->cxt);
+}
+
+bool
+mosql_redis_is_cluster(MosqlRedis *redis)
+{
+	mosql_cluster_need_map(redis);
+	return redis->topology == MOSQL_TOPOLOGY_CLUSTER;
+}
+
+int
+mosql_redis_route(MosqlRedis *redis, uint16 slot)
+{
+	MosqlServer *server = mosql_cluster_route(redis, slot);
+
+	return server != NULL ? server->index : -1;
+}
+
+int
+mosql_redis_connections(MosqlRedis *redis, MosqlConnectionInfo **out)
+{
+	int			n = 0;
+
+	*out = palloc(redis->nservers * sizeof(MosqlConnectionInfo));
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		const MosqlServer *server = redis->servers[i];
+
+		if (server->conn == NULL)
+			continue;
+		(*out)[n].host = server->host;
+		(*out)[n].port = server->port;
+		(*out)[n].connected = server->conn->state == MOSQL_READY;
+		(*out)[n].under_way = server->conn->under_way;
+		n++;
+	}
+	return n;
+}
+
+/*
+ * ---------------------------------------------------------------------------
+ * Waiting
+ * ---------------------------------------------------------------------------
+ */
+
+/*
+ * Send what is left, and fill redis->polls with what to wait for.  Returns the
+ * number, or -1 if a connection broke: then the caller's picture of things is
+ * outdated.  *wake_us becomes earlier if a connection attempt ends earlier.
+ */
+static int
+prepare_polls(MosqlRedis *redis, int64 *wake_us)
+{
+	int			n = 0;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlConnection *conn = redis->servers[i]->conn;
+		short		events = 0;
+
+		if (conn == NULL)
+			continue;
+		if (conn->state != MOSQL_CONNECTING && mosql_connection_has_output(conn) &&
+			!mosql_connection_flush(conn))
+			return -1;
+		if (conn->state != MOSQL_READY)
+			*wake_us = Min(*wake_us, conn->deadline_us);
+		if (conn->state == MOSQL_CONNECTING || mosql_connection_has_output(conn))
+			events |= POLLOUT;
+		if (conn->under_way > 0)
+			events |= POLLIN;
+		if (events == 0)
+			continue;
+		redis->polls[n] = (struct pollfd) {.fd = conn->fd, .events = events};
+		redis->polled[n++] = redis->servers[i];
+	}
+	return n;
+}
+
+/* Go on with every connection that poll() found ready. */
+static void
+handle_polls(MosqlRedis *redis, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		MosqlConnection *conn = redis->polled[i]->conn;
+
+		/* it may have been closed, or replaced, meanwhile */
+		if (redis->polls[i].revents != 0 && conn != NULL && conn->fd == redis->polls[i].fd)
+			(void) mosql_connection_progress(conn, redis->polls[i].revents);
+	}
+}
+
+/* Close what has been connecting for too long.  True if there was any. */
+static bool
+expire_connecting(MosqlRedis *redis)
+{
+	bool		any = false;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlConnection *conn = redis->servers[i]->conn;
+
+		if (conn != NULL && conn->state != MOSQL_READY && redis->now_us >= conn->deadline_us)
+		{
+			mosql_connection_close(conn, ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+								   "Timed out.");
+			any = true;
+		}
+	}
+	return any;
+}
+
+/*
+ * Race -- a signal that arrives between the check for interrupts and poll()
+ * does not end the wait; so no wait is longer than MOSQL_TICK_MS.
+ */
+bool
+mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
+{
+	int64		wake_us = deadline_us;
+	int64		wait_us;
+	int			n;
+	int			rc;
+
+	if (interruptible)
+		CHECK_FOR_INTERRUPTS();
+	n = prepare_polls(redis, &wake_us);
+	if (n < 0)
+		return true;
+	redis->now_us = mosql_now_us();
+	wait_us = Min(Max(wake_us - redis->now_us, 0), MOSQL_TICK_MS * 1000);
+
+	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	rc = poll(redis->polls, n, (int) ((wait_us + 999) / 1000));
+	pgstat_report_wait_end();
+
+	if (rc > 0)
+	{
+		handle_polls(redis, n);
+		return true;
+	}
+	redis->now_us = mosql_now_us();
+	if (IsUnderPostmaster && !PostmasterIsAlive())
+		proc_exit(1);
+	return expire_connecting(redis) || redis->now_us < deadline_us;
+}
+
+/*
+ * ---------------------------------------------------------------------------
+ * Detached commands
+ * ---------------------------------------------------------------------------
+ */
+
+/* Does the window have room?  If not, wait for it, but not for ever. */
+static bool
+wait_for_room(MosqlRedis *redis, MosqlServer *server)
+{
+	int64		deadline_us = 0;
+
+	for (;;)
+	{
+		MosqlConnection *conn = server->conn;
+
+		if (conn == NULL || conn->state != MOSQL_READY)
+			return false;
+		if (conn->under_way < MOSQL_PIPELINE_MAX_COMMANDS &&
+			mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES)
+			return true;
+		if (deadline_us == 0)
+			deadline_us = mosql_now_us() + (int64) redis->command_timeout_ms * 1000;
+		if (!mosql_redis_pump(redis, deadline_us, false))
+			return false;
+	}
+}
+
+void
+mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+				 MosqlReplyCallback done, void *arg)
+{
+	MosqlServer *server = mosql_cluster_route(redis, slot);
+	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
+
+	Assert(redis->running == NULL);
+	if (server == NULL || !wait_for_room(redis, server))
+	{
+		done(arg, &mosql_reply_lost);
+		return;
+	}
+	mosql_connection_append(server->conn, argc, argv, &pending);
+	if (!redis->corked)
+		(void) mosql_connection_flush(server->conn);
+}
+
+void
+mosql_redis_cork(MosqlRedis *redis)
+{
+	redis->corked = true;
+}
+
+void
+mosql_redis_uncork(MosqlRedis *redis)
+{
+	redis->corked = false;
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlConnection *conn = redis->servers[i]->conn;
+
+		if (conn != NULL && conn->state == MOSQL_READY)
+			(void) mosql_connection_flush(conn);
+	}
+}
+
+static bool
+has_detached(const MosqlRedis *redis)
+{
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		const MosqlConnection *conn = redis->servers[i]->conn;
+
+		for (int k = 0; conn != NULL && k < conn->under_way; k++)
+			if (mosql_connection_pending(conn, k)->kind == MOSQL_PENDING_DETACHED)
+				return true;
+	}
+	return false;
+}
+
+bool
+mosql_redis_drain(MosqlRedis *redis, int timeout_ms)
+{
+	int64		deadline_us = mosql_now_us() + (int64) timeout_ms * 1000;
+
+	Assert(redis->running == NULL);
+	while (has_detached(redis))
+		if (!mosql_redis_pump(redis, deadline_us, true))
+			return false;
+	return true;
+}

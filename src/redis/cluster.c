@@ -1,0 +1,358 @@
+/*
+ * cluster.c: which server has which slot.
+ *
+ * Layer: redis.  The map comes from CLUSTER SLOTS of any server; a server that
+ * has cluster support disabled makes it a plain one, which has all slots.
+ *
+ * Nobody waits for the map unless it is unknown: when somebody is redirected,
+ * the map is asked for by the way, and single slots are corrected at once from
+ * the redirections.  At most one request counts at a time; its number is
+ * redis->ask_number, and replies to older ones are ignored.
+ */
+#include "redis/redis_int.h"
+
+#include <poll.h>
+
+/* Servers listed are few; a cluster has at most 1000 nodes. */
+#define SERVERS_MAX 16384
+
+static void
+add_server(MosqlRedis *redis, MosqlServer *server)
+{
+	if (redis->nservers >= SERVERS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("more than %d Redis servers", SERVERS_MAX)));
+	if (redis->nservers == redis->servers_size)
+	{
+		int			size = 2 * redis->servers_size;
+
+		redis->servers = repalloc(redis->servers, size * sizeof(MosqlServer *));
+		redis->polls = repalloc(redis->polls, size * sizeof(struct pollfd));
+		redis->polled = repalloc(redis->polled, size * sizeof(MosqlServer *));
+		redis->servers_size = size;
+	}
+	server->index = redis->nservers;
+	redis->servers[redis->nservers++] = server;
+}
+
+MosqlServer *
+mosql_cluster_server(MosqlRedis *redis, const char *host, int host_len, int port)
+{
+	MosqlServer *server;
+	MemoryContext old;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		server = redis->servers[i];
+		if (server->port == port && strncmp(server->host, host, host_len) == 0 &&
+			server->host[host_len] == '\0')
+			return server;
+	}
+
+	old = MemoryContextSwitchTo(redis->cxt);
+	server = palloc0(sizeof(MosqlServer));
+	server->host = pnstrdup(host, host_len);
+	server->port = port;
+	server->address = psprintf(strchr(server->host, ':') ? "[%s]:%d" : "%s:%d", server->host, port);
+	server->queue_head = server->queue_tail = -1;
+	add_server(redis, server);
+	MemoryContextSwitchTo(old);
+	return server;
+}
+
+/*
+ * ---------------------------------------------------------------------------
+ * Asking
+ * ---------------------------------------------------------------------------
+ */
+
+/* The server asked did not answer usefully: the next one, please. */
+static void
+ask_failed(MosqlRedis *redis, MosqlServer *server, int sqlstate, const char *why)
+{
+	redis->asked = NULL;
+	redis->ask_number++;
+	redis->ask_failures++;
+	redis->ask_next = server->index + 1;
+	redis->ask_failure_server = server;
+	mosql_failure_set(&redis->ask_failure, sqlstate, why);
+	if (mosql_failure_is_final(&redis->ask_failure))
+		redis->ask_fatal = true;
+	if (redis->running != NULL)
+		mosql_batch_reroute(redis->running, false);
+}
+
+/*
+ * Which server to ask next: all in turn, but while the servers that serve
+ * slots are known, the others (old addresses, replicas) only if configured.
+ */
+static MosqlServer *
+next_to_ask(MosqlRedis *redis)
+{
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlServer *server = redis->servers[(redis->ask_next + i) % redis->nservers];
+
+		if (server->primary || server->index < redis->nseeds)
+			return server;
+	}
+	return redis->servers[0];
+}
+
+/* A round asks as many servers as might know. */
+static int
+round_length(const MosqlRedis *redis)
+{
+	int			n = 0;
+
+	for (int i = 0; i < redis->nservers; i++)
+		n += redis->servers[i]->primary || i < redis->nseeds;
+	return n;
+}
+
+/* A server that takes the question and does not answer is given up after a
+ * while; the answer, should it still come, is ignored. */
+static bool
+still_asking(MosqlRedis *redis)
+{
+	if (redis->asked == NULL)
+		return false;
+	if (mosql_now_us() < redis->ask_deadline_us)
+		return true;
+	ask_failed(redis, redis->asked, ERRCODE_CONNECTION_FAILURE,
+			   "The server did not answer CLUSTER SLOTS in time.");
+	return false;
+}
+
+bool
+mosql_cluster_ask(MosqlRedis *redis)
+{
+	if (still_asking(redis))
+		return true;
+	while (redis->ask_failures < round_length(redis))
+	{
+		MosqlServer *server = next_to_ask(redis);
+		MosqlConnection *conn = server->conn;
+
+		if (conn == NULL)
+			conn = mosql_connection_open(server, redis);
+		if (conn == NULL)
+		{
+			ask_failed(redis, server, server->failure.sqlstate, server->failure.text);
+			continue;
+		}
+		redis->asked = server;
+		redis->ask_number++;
+		redis->ask_deadline_us = mosql_now_us() + (int64) redis->connect_timeout_ms * 1000;
+		if (conn->state == MOSQL_READY)
+			mosql_connection_ask_map(conn);
+		else
+			conn->wants_map = true;
+		return true;
+	}
+	redis->ask_failures = 0;	/* the next call begins a new round */
+	return false;
+}
+
+/*
+ * ---------------------------------------------------------------------------
+ * The answer
+ * ---------------------------------------------------------------------------
+ */
+
+static bool
+text_is(const MosqlReply *reply, const char *text)
+{
+	return reply->kind == MOSQL_REPLY_STRING && strcmp(reply->str.data, text) == 0;
+}
+
+/*
+ * The server of an entry [host, port, id, metadata].  No host, or an empty
+ * one: the host that was asked.  "?": unknown name, the metadata may have the
+ * IP address.  NULL if the entry is malformed.
+ */
+static MosqlServer *
+server_of_entry(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *entry)
+{
+	const MosqlReply *host;
+
+	if (entry->kind != MOSQL_REPLY_ARRAY || entry->n < 2 ||
+		entry->elem[1]->kind != MOSQL_REPLY_INTEGER ||
+		entry->elem[1]->integer < 1 || entry->elem[1]->integer > 65535)
+		return NULL;
+	host = entry->elem[0];
+	if (text_is(host, "?") && entry->n >= 4 && entry->elem[3]->kind == MOSQL_REPLY_ARRAY)
+	{
+		const MosqlReply *meta = entry->elem[3];
+
+		for (int i = 0; i + 1 < meta->n; i += 2)
+			if (text_is(meta->elem[i], "ip"))
+				host = meta->elem[i + 1];
+	}
+	if (host->kind == MOSQL_REPLY_NIL || text_is(host, "") || text_is(host, "?"))
+		return mosql_cluster_server(redis, asked->host, strlen(asked->host),
+									entry->elem[1]->integer);
+	if (host->kind != MOSQL_REPLY_STRING)
+		return NULL;
+	return mosql_cluster_server(redis, host->str.data, host->str.len, entry->elem[1]->integer);
+}
+
+/* One range [first, last, primary, replica ...]; false if malformed. */
+static bool
+read_range(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *range, int16 *map)
+{
+	MosqlServer *server;
+
+	if (range->kind != MOSQL_REPLY_ARRAY || range->n < 3 ||
+		range->elem[0]->kind != MOSQL_REPLY_INTEGER ||
+		range->elem[1]->kind != MOSQL_REPLY_INTEGER ||
+		range->elem[0]->integer < 0 || range->elem[1]->integer >= MOSQL_SLOTS)
+		return false;
+	server = server_of_entry(redis, asked, range->elem[2]);
+	if (server == NULL)
+		return false;
+	for (int64 slot = range->elem[0]->integer; slot <= range->elem[1]->integer; slot++)
+		map[slot] = server->index;
+	return true;
+}
+
+/*
+ * Take over a new map.  It is built beside the old one: a malformed answer
+ * changes nothing.
+ */
+static bool
+read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
+{
+	int16		map[MOSQL_SLOTS];
+
+	memset(map, 0xFF, sizeof(map));
+	if (reply->kind != MOSQL_REPLY_ARRAY)
+		return false;
+	for (int i = 0; i < reply->n; i++)
+		if (!read_range(redis, asked, reply->elem[i], map))
+			return false;
+
+	memcpy(redis->map, map, sizeof(map));
+	for (int i = 0; i < redis->nservers; i++)
+		redis->servers[i]->primary = false;
+	for (int slot = 0; slot < MOSQL_SLOTS; slot++)
+		if (map[slot] >= 0)
+			redis->servers[map[slot]]->primary = true;
+	return true;
+}
+
+/* It has no cluster mode: then it is the only server. */
+static void
+answered_plain(MosqlRedis *redis, MosqlServer *server)
+{
+	if (redis->nseeds > 1)
+	{
+		redis->ask_fatal = true;
+		ask_failed(redis, server, ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+				   "The server has cluster support disabled, but several servers are listed.");
+		return;
+	}
+	redis->topology = MOSQL_TOPOLOGY_PLAIN;
+	for (int slot = 0; slot < MOSQL_SLOTS; slot++)
+		redis->map[slot] = server->index;
+	server->primary = true;
+}
+
+static bool
+means_plain(const MosqlReply *reply)
+{
+	return strstr(reply->str.data, "cluster support disabled") != NULL ||
+		strncmp(reply->str.data, "ERR unknown command", 19) == 0;
+}
+
+void
+mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *reply)
+{
+	Assert(redis->asked == server);
+	if (reply == NULL)
+	{
+		ask_failed(redis, server, server->failure.sqlstate, server->failure.text);
+		return;
+	}
+	if (reply->kind == MOSQL_REPLY_ERROR && means_plain(reply))
+		answered_plain(redis, server);
+	else if (reply->kind == MOSQL_REPLY_ERROR)
+	{
+		int			sqlstate = mosql_error_sqlstate(reply->str);
+
+		ask_failed(redis, server, sqlstate == ERRCODE_FDW_ERROR ?
+				   ERRCODE_CONNECTION_FAILURE : sqlstate, reply->str.data);
+	}
+	else if (read_map(redis, server, reply))
+		redis->topology = MOSQL_TOPOLOGY_CLUSTER;
+	else
+		ask_failed(redis, server, ERRCODE_CONNECTION_FAILURE,
+				   "The reply to CLUSTER SLOTS is malformed.");
+
+	if (redis->asked != NULL)	/* it went well */
+	{
+		redis->asked = NULL;
+		redis->ask_number++;
+		redis->ask_failures = 0;
+		redis->ask_fatal = false;
+		redis->map_stale = false;
+		if (redis->running != NULL)
+			mosql_batch_reroute(redis->running, true);
+	}
+}
+
+void
+mosql_cluster_moved(MosqlRedis *redis, uint16 slot, MosqlServer *server)
+{
+	if (redis->topology == MOSQL_TOPOLOGY_CLUSTER)
+		redis->map[slot] = server->index;
+	server->primary = true;
+	if (!redis->map_stale && redis->asked == NULL)
+		redis->ask_next = server->index;	/* it knows better */
+	redis->map_stale = true;
+}
+
+MosqlServer *
+mosql_cluster_route(MosqlRedis *redis, uint16 slot)
+{
+	if (redis->topology == MOSQL_TOPOLOGY_UNKNOWN || redis->map[slot] < 0)
+		return NULL;
+	return redis->servers[redis->map[slot]];
+}
+
+void
+mosql_cluster_raise(MosqlRedis *redis)
+{
+	if (redis->asked != NULL)
+	{
+		redis->ask_failure_server = redis->asked;
+		mosql_failure_set(&redis->ask_failure,
+						  ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+						  "It did not answer in time.");
+	}
+	mosql_error_raise_failure(redis->ask_failure_server, &redis->ask_failure);
+}
+
+void
+mosql_cluster_need_map(MosqlRedis *redis)
+{
+	MosqlBudget budget;
+
+	if (redis->topology != MOSQL_TOPOLOGY_UNKNOWN)
+		return;
+	budget = mosql_budget_start(redis->command_timeout_ms);
+	redis->ask_failures = 0;
+	redis->ask_fatal = false;
+	while (redis->topology == MOSQL_TOPOLOGY_UNKNOWN)
+	{
+		bool		going_on;
+
+		if (mosql_cluster_ask(redis))
+			going_on = mosql_redis_pump(redis, budget.deadline_us, true);
+		else
+			going_on = !redis->ask_fatal && mosql_budget_pause(&budget);
+		if (redis->ask_fatal || !going_on)
+			mosql_cluster_raise(redis);
+	}
+}

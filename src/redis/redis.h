@@ -1,0 +1,186 @@
+/*
+ * redis.h: a client of one Redis (or Valkey) Cluster, or of one plain server.
+ *
+ * Layer: redis.  Knows connections, slots, redirections and pipelining; knows
+ * nothing of SQL, trees or transactions.  Built on hiredis (0.14 and 1.x): its
+ * protocol reader and command formatter; the waiting is ours, so that every
+ * wait can be cancelled and has a timeout.
+ *
+ * Two ways to talk:
+ *
+ *  - A batch: any number of command groups for any nodes, all sent, all waited
+ *    for, in parallel over the nodes ("start all, finish all"): one round trip
+ *    whatever the number of commands, within a window that bounds what is
+ *    under way on one connection.  MOVED, ASK, TRYAGAIN, CLUSTERDOWN, LOADING,
+ *    READONLY (a demoted primary) and refused connections are retried within
+ *    the budget; none of them means that the command was executed.
+ *
+ *  - A detached send: the command is written, nobody waits, and a callback gets
+ *    the reply whenever replies of that connection are read next.
+ *
+ * Errors raised (ereport ERROR): 08001 cannot connect, 08006 lost or timed
+ * out, 28P01 wrong or missing credentials, 42501 not permitted (ACL), 53200
+ * Redis out of memory (OOM), 57P03 still loading, 25006 read-only server,
+ * 57014 cancelled.  Other error replies are returned as MOSQL_REPLY_ERROR.
+ * After any error the connection that was in an unknown state is closed; the
+ * client stays usable.
+ */
+#ifndef MOSQL_REDIS_H
+#define MOSQL_REDIS_H
+
+#include "base/base.h"
+#include "base/retry.h"
+
+typedef struct MosqlRedis MosqlRedis;
+typedef struct MosqlBatch MosqlBatch;
+
+typedef struct MosqlRedisConfig
+{
+	const char *nodes;			/* "host:port,host:port"; IPv6 in brackets */
+	const char *username;		/* NULL: none */
+	const char *password;		/* NULL: none */
+	int			connect_timeout_ms;
+	int			command_timeout_ms; /* default budget of a batch */
+} MosqlRedisConfig;
+
+typedef enum MosqlReplyKind
+{
+	MOSQL_REPLY_NIL,
+	MOSQL_REPLY_STRING,			/* bulk string */
+	MOSQL_REPLY_STATUS,			/* +OK, +QUEUED */
+	MOSQL_REPLY_ERROR,			/* -ERR ...; str is the message */
+	MOSQL_REPLY_INTEGER,
+	MOSQL_REPLY_ARRAY,
+	MOSQL_REPLY_LOST			/* it is unknown whether the command ran */
+} MosqlReplyKind;
+
+typedef struct MosqlReply
+{
+	MosqlReplyKind kind;
+	int			n;				/* ARRAY */
+	int64		integer;
+	MosqlBytes	str;			/* STRING, STATUS, ERROR; also zero-terminated */
+	struct MosqlReply **elem;
+	const char *server;			/* ERROR: who said so, "host:port"; may be NULL */
+} MosqlReply;
+
+/* How a group behaves when its connection breaks after it was sent. */
+typedef enum MosqlSendMode
+{
+	MOSQL_SEND_REPEATABLE,		/* send again (reads, idempotent writes) */
+	MOSQL_SEND_ONCE,			/* report MOSQL_REPLY_LOST */
+	MOSQL_SEND_PINNED			/* as ONCE, and only on the connection of `pin`,
+								 * never redirected: redirection errors are
+								 * returned as MOSQL_REPLY_ERROR */
+} MosqlSendMode;
+
+/*
+ * Parse and check a node list.  Returns NULL if it is well-formed, else what
+ * is wrong with it, in words for an errdetail.
+ */
+extern const char *mosql_redis_check_nodes(const char *nodes);
+
+/*
+ * A client; connects on first use.  All memory hangs below parent; closing, or
+ * deleting parent, closes the sockets.
+ */
+extern MosqlRedis *mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent);
+extern void mosql_redis_close(MosqlRedis *redis);
+
+/* True when the servers form a cluster (connects if not known yet). */
+extern bool mosql_redis_is_cluster(MosqlRedis *redis);
+
+/* The slot of a key: CRC16 of the key or of its {hash tag}, modulo 16384. */
+extern uint16 mosql_redis_slot(MosqlBytes key);
+
+/*
+ * Start collecting a batch; it and its replies live in cxt.  If cxt is reset
+ * or deleted before the replies are in (an error in between), they are thrown
+ * away on arrival.
+ */
+extern MosqlBatch *mosql_batch_create(MosqlRedis *redis, MemoryContext cxt);
+
+/*
+ * Add one command.  The array argv is copied, the bytes it points to are not:
+ * they must stay until the batch has run.  Returns its group number.
+ */
+extern int	mosql_batch_add(MosqlBatch *batch, uint16 slot, MosqlSendMode mode,
+							int argc, const MosqlBytes *argv);
+
+/*
+ * Add a group: commands that go to one connection back to back, and are
+ * redirected or repeated only as a whole.  pin is 0 or a connection number of
+ * mosql_batch_connection().
+ */
+extern int	mosql_batch_add_group(MosqlBatch *batch, uint16 slot, MosqlSendMode mode,
+								  uint64 pin, int ncommands,
+								  const int *argc, const MosqlBytes *const *argv);
+
+/* To every primary of the cluster (SCAN-like sweeps, CONFIG GET): the number
+ * of primaries, and a group addressed to the i-th. */
+extern int	mosql_redis_primary_count(MosqlRedis *redis);
+extern int	mosql_batch_add_to_primary(MosqlBatch *batch, int primary, MosqlSendMode mode,
+									   int argc, const MosqlBytes *argv);
+
+/*
+ * Send everything, wait for everything: one round trip.  budget may be NULL:
+ * the configured command timeout.
+ */
+extern void mosql_batch_run(MosqlBatch *batch, MosqlBudget *budget);
+
+/* The reply of the i-th command of a group (0 for single commands). */
+extern const MosqlReply *mosql_batch_reply(const MosqlBatch *batch, int group, int i);
+
+/*
+ * The connection that a group was answered on: a number never used again once
+ * that connection is closed.
+ */
+extern uint64 mosql_batch_connection(const MosqlBatch *batch, int group);
+
+/*
+ * Throw for an error reply with the SQLSTATE it deserves, naming the server
+ * and what was attempted; returns if reply is no error.
+ */
+extern void mosql_reply_check(const MosqlReply *reply, const char *attempt);
+
+/* Slots that share a connection now have the same number; -1 = unknown yet. */
+extern int	mosql_redis_route(MosqlRedis *redis, uint16 slot);
+
+/*
+ * Write a command, do not wait.  done is called at most once with the reply,
+ * later, from inside any other call of this client; kind is LOST if the
+ * connection broke first, and redirection errors arrive as ERROR.  It must not
+ * throw or talk to Redis.  Does not throw except for lack of memory: if there
+ * is no connection the reply is LOST at once.
+ */
+typedef void (*MosqlReplyCallback) (void *arg, const MosqlReply *reply);
+extern void mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+							 MosqlReplyCallback done, void *arg);
+
+/*
+ * Between cork and uncork detached commands are only collected, so that those
+ * for one server leave in one system call; any wait sends them, too.
+ */
+extern void mosql_redis_cork(MosqlRedis *redis);
+extern void mosql_redis_uncork(MosqlRedis *redis);
+
+/*
+ * Wait for replies of all detached commands, at most timeout_ms; does not
+ * throw except when cancelled.  Returns true when none is outstanding.
+ */
+extern bool mosql_redis_drain(MosqlRedis *redis, int timeout_ms);
+
+/* One line per open connection, for mosql_fdw_get_connections(). */
+typedef struct MosqlConnectionInfo
+{
+	const char *host;
+	int			port;
+	bool		connected;
+	int			under_way;
+} MosqlConnectionInfo;
+extern int	mosql_redis_connections(MosqlRedis *redis, MosqlConnectionInfo **out);
+
+/* Close all sockets; the next use connects again. */
+extern void mosql_redis_disconnect(MosqlRedis *redis);
+
+#endif							/* MOSQL_REDIS_H */

@@ -1,0 +1,130 @@
+/*
+ * reply.c: replies as trees in a memory context.
+ *
+ * Layer: redis.  The protocol reader of hiredis calls these functions for each
+ * object it has read.  They allocate in the connection's `into` and never
+ * throw: an error would jump over hiredis' own state.  NULL tells it that
+ * memory is short.
+ *
+ * Nobody may want the reply (any more): the batch was given up while half of
+ * its reply was read.  `into` is NULL then, and the half that was built is
+ * gone.  hiredis does not look into our objects, so the rest is read with a
+ * dummy in place of each, and no parent is touched.
+ */
+#include "redis/redis_int.h"
+
+#include <limits.h>
+
+const MosqlReply mosql_reply_lost = {.kind = MOSQL_REPLY_LOST};
+
+static MosqlReply unwanted;
+
+/*
+ * A reply with room for len bytes behind it, hung into its parent.  NULL: out
+ * of memory; &unwanted: nobody wants it, do not touch.
+ */
+static MosqlReply *
+new_reply(const redisReadTask *task, MosqlReplyKind kind, size_t room)
+{
+	MosqlConnection *conn = task->privdata;
+	MosqlReply *reply;
+
+	conn->begun = true;
+	if (conn->into == NULL)
+		return &unwanted;
+	reply = MemoryContextAllocExtended(conn->into, sizeof(MosqlReply) + room,
+									   MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	if (reply == NULL)
+		return NULL;
+	memset(reply, 0, sizeof(MosqlReply));
+	reply->kind = kind;
+	if (task->parent != NULL)
+	{
+		MosqlReply *parent = task->parent->obj;
+
+		Assert(task->idx >= 0 && task->idx < parent->n);
+		parent->elem[task->idx] = reply;
+	}
+	return reply;
+}
+
+static void *
+create_string(const redisReadTask *task, char *str, size_t len)
+{
+	MosqlReplyKind kind = task->type == REDIS_REPLY_ERROR ? MOSQL_REPLY_ERROR :
+		task->type == REDIS_REPLY_STATUS ? MOSQL_REPLY_STATUS : MOSQL_REPLY_STRING;
+	MosqlReply *reply = new_reply(task, kind, len + 1);
+	char	   *copy;
+
+	if (reply == NULL || reply == &unwanted)
+		return reply;
+	copy = (char *) (reply + 1);
+	memcpy(copy, str, len);
+	copy[len] = '\0';
+	reply->str = mosql_bytes(copy, len);
+	if (kind == MOSQL_REPLY_ERROR)
+		reply->server = ((MosqlConnection *) task->privdata)->server->address;
+	return reply;
+}
+
+#if HIREDIS_MAJOR >= 1
+static void *
+create_array(const redisReadTask *task, size_t n)
+#else
+static void *
+create_array(const redisReadTask *task, int n)
+#endif
+{
+	MosqlReply *reply;
+
+	if (n > INT_MAX / 2)		/* no reply of ours; would not fit */
+		return NULL;
+	reply = new_reply(task, MOSQL_REPLY_ARRAY, n * sizeof(MosqlReply *));
+	if (reply == NULL || reply == &unwanted)
+		return reply;
+	reply->n = (int) n;
+	reply->elem = (MosqlReply **) (reply + 1);
+	return reply;
+}
+
+static void *
+create_integer(const redisReadTask *task, long long value)
+{
+	MosqlReply *reply = new_reply(task, MOSQL_REPLY_INTEGER, 0);
+
+	if (reply != NULL && reply != &unwanted)
+		reply->integer = value;
+	return reply;
+}
+
+static void *
+create_nil(const redisReadTask *task)
+{
+	return new_reply(task, MOSQL_REPLY_NIL, 0);
+}
+
+/* The memory context frees. */
+static void
+free_object(void *reply)
+{
+}
+
+redisReader *
+mosql_reply_reader_create(MosqlConnection *conn)
+{
+	static redisReplyObjectFunctions functions = {
+		.createString = create_string,
+		.createArray = create_array,
+		.createInteger = create_integer,
+		.createNil = create_nil,
+		.freeObject = free_object,
+	};
+	redisReader *reader = redisReaderCreateWithFunctions(&functions);
+
+	if (reader != NULL)
+	{
+		reader->privdata = conn;
+		reader->maxbuf = 4 * MOSQL_RECEIVE_BYTES;	/* keep this much when idle */
+	}
+	return reader;
+}

@@ -1,0 +1,264 @@
+/*
+ * clock.c: the clock's functions: names, numbers and records, and the choice
+ * of the engine.
+ *
+ * Layer: step.  clock_script.c and clock_watch.c do the work and leave the same
+ * data; every function is one atomic step of the model (sim.py, ck_*).
+ */
+#include "step/step_int.h"
+
+static const MosqlClockEngine *
+engine(const MosqlStepper *clock)
+{
+	return clock->engine == MOSQL_ENGINE_SCRIPT ? &mosql_clock_script : &mosql_clock_watch;
+}
+
+/* --- names and numbers --- */
+
+static MosqlBytes
+key_of(const char *ns, const char *suffix)
+{
+	char	   *key = psprintf("%s:{%s.clock}:%s", ns, ns, suffix);
+
+	return mosql_bytes(key, strlen(key));
+}
+
+MosqlClockKeys
+mosql_clock_keys(const char *ns)
+{
+	MosqlClockKeys keys;
+
+	keys.counter = key_of(ns, "c");
+	keys.ends = key_of(ns, "e");
+	keys.snapshots = key_of(ns, "p");
+	keys.dead = key_of(ns, "d");
+	keys.prefix = key_of(ns, "s:");
+	keys.slot = mosql_redis_slot(keys.counter);
+	return keys;
+}
+
+MosqlBytes
+mosql_clock_session_key(const MosqlClockKeys *keys, uint64 sid)
+{
+	char	   *key = psprintf("%s" UINT64_FORMAT, keys->prefix.data, sid);
+
+	return mosql_bytes(key, strlen(key));
+}
+
+MosqlBytes
+mosql_clock_number(uint64 n)
+{
+	char	   *text = psprintf(UINT64_FORMAT, n);
+
+	return mosql_bytes(text, strlen(text));
+}
+
+MosqlBytes
+mosql_clock_snapshot_field(uint64 sid, uint64 snapid)
+{
+	char	   *field = psprintf(UINT64_FORMAT "." UINT64_FORMAT, sid, snapid);
+
+	return mosql_bytes(field, strlen(field));
+}
+
+/* "A", or "C<ts> <parts>". */
+MosqlRecord
+mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored)
+{
+	MosqlRecord record = {MOSQL_RECORD_NONE};
+	char	   *end;
+
+	if (stored.data == NULL)
+		return record;
+	if (stored.len == 1 && stored.data[0] == 'A')
+	{
+		record.state = MOSQL_RECORD_ABORTED;
+		return record;
+	}
+	if (stored.len > 2 && stored.data[0] == 'C')
+	{
+		record.ts = strtoull(stored.data + 1, &end, 10);
+		if (end > stored.data + 1 && *end == ' ' && end < stored.data + stored.len)
+		{
+			record.state = MOSQL_RECORD_COMMITTED;
+			record.parts = mosql_bytes(end + 1, stored.data + stored.len - (end + 1));
+			return record;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("damaged transaction record in Redis key \"%s" UINT64_FORMAT "\"",
+					keys->prefix.data, sid)));
+}
+
+MosqlSnapshotList
+mosql_clock_list(const MosqlReply *values, MosqlTimestamp last)
+{
+	MosqlTimestamp *snapshots = palloc(Max(values->n, 1) * sizeof(MosqlTimestamp));
+
+	Assert(values->kind == MOSQL_REPLY_ARRAY);
+	for (int i = 0; i < values->n; i++)
+		snapshots[i] = mosql_reply_u64(values->elem[i]);
+	return (MosqlSnapshotList) {last, values->n, snapshots};
+}
+
+void
+mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("the database in this Redis namespace has format \"%.*s\", this extension knows \"%s\"",
+					(int) found.len, found.data, MOSQL_CLOCK_FORMAT),
+			 errdetail("The format is stored in Redis key \"%s\", field \"format\".",
+					   keys->counter.data),
+			 errhint("Use the version of mosql_fdw that the other PostgreSQL servers use.")));
+}
+
+/* --- the functions of clock.h --- */
+
+uint64
+mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
+{
+	return engine(clock)->open(clock, lease_ms, schema);
+}
+
+void
+mosql_clock_close(MosqlStepper *clock, uint64 sid)
+{
+	engine(clock)->close(clock, sid);
+}
+
+bool
+mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
+					 MosqlTimestamp *S, uint64 *schema)
+{
+	return engine(clock)->snapshot(clock, sid, snapid, lease_ms, S, schema);
+}
+
+static void
+ignore_reply(void *arg, const MosqlReply *reply)
+{
+}
+
+/* One command by nature, whatever the engine. */
+void
+mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	argv[] = {
+		LITERAL("HDEL"), keys.snapshots, mosql_clock_snapshot_field(sid, snapid)
+	};
+
+	mosql_redis_send(clock->redis, keys.slot, lengthof(argv), argv, ignore_reply, NULL);
+}
+
+MosqlDecision
+mosql_clock_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *ts,
+				   MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
+{
+	MosqlDecideArgs fewer = *args;
+
+	if (args->ndrops > MOSQL_CLOCK_DROPS)
+	{
+		fewer.ndrops = MOSQL_CLOCK_DROPS;
+		mosql_clock_drop(clock, args->tx.session, args->drops + fewer.ndrops,
+						 args->ndrops - fewer.ndrops);
+	}
+	return engine(clock)->decide(clock, &fewer, ts, list, schema, budget);
+}
+
+void
+mosql_clock_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
+				   MosqlRecord *records, MosqlSnapshotList *list)
+{
+	Assert(n > 0);
+	engine(clock)->status(clock, txs, n, records, list);
+}
+
+void
+mosql_clock_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapshotList *list)
+{
+	engine(clock)->abort(clock, tx, record, list);
+}
+
+void
+mosql_clock_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
+				   MosqlSnapshotList *list, MosqlBudget *budget)
+{
+	engine(clock)->settle(clock, tx, record, list, budget);
+}
+
+void
+mosql_clock_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
+{
+	if (n > 0)
+		engine(clock)->drop(clock, sid, ns, n);
+}
+
+void
+mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
+{
+	engine(clock)->snapshots(clock, list, schema);
+}
+
+bool
+mosql_clock_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
+{
+	return engine(clock)->reap(clock, sid, ns, n);
+}
+
+/* Parts of a record outlive the call: they point into the replies. */
+int
+mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	char		count[16];
+	MosqlBytes	argv[] = {LITERAL("SRANDMEMBER"), keys.dead, {count, 0}};
+	const MosqlReply *sids;
+	int			n = 0,
+				size = 0;
+
+	argv[2].len = snprintf(count, sizeof(count), "%d", max_sessions);
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
+	mosql_batch_run(batch, NULL);
+	sids = mosql_batch_reply(batch, 0, 0);
+	mosql_step_check(sids, MOSQL_REPLY_ARRAY, keys.dead);
+	*orphans = NULL;
+	if (sids->n == 0)
+		return 0;
+
+	batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	for (int i = 0; i < sids->n; i++)
+	{
+		MosqlBytes *command = palloc(2 * sizeof(MosqlBytes));
+
+		command[0] = LITERAL("HGETALL");
+		command[1] = mosql_clock_session_key(&keys, mosql_reply_u64(sids->elem[i]));
+		mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, 2, command);
+	}
+	mosql_batch_run(batch, NULL);
+	for (int i = 0; i < sids->n; i++)
+	{
+		const MosqlReply *fields = mosql_batch_reply(batch, i, 0);
+		uint64		sid = mosql_reply_u64(sids->elem[i]);
+
+		mosql_step_check(fields, MOSQL_REPLY_ARRAY, mosql_clock_session_key(&keys, sid));
+		for (int j = 0; j + 1 < fields->n; j += 2)
+		{
+			MosqlBytes	value = mosql_reply_bytes(fields->elem[j + 1]);
+
+			if (value.len == 0 || value.data[0] != 'C')
+				continue;
+			if (n == size)
+			{
+				size = Max(16, 2 * size);
+				*orphans = *orphans == NULL ? palloc(size * sizeof(MosqlOrphan)) :
+					repalloc(*orphans, size * sizeof(MosqlOrphan));
+			}
+			(*orphans)[n].tx = (MosqlTxid) {sid, mosql_reply_u64(fields->elem[j])};
+			(*orphans)[n++].record = mosql_clock_record(&keys, sid, value);
+		}
+	}
+	return n;
+}

@@ -1,0 +1,137 @@
+/*
+ * clock.h: the clock of a namespace: timestamps, decisions, snapshots, sessions.
+ *
+ * Layer: step.  All keys of the clock share one slot (tag "{<ns>.clock}"):
+ *
+ *     <ns>:{<ns>.clock}:c          hash: last (timestamp), sid (session counter),
+ *                                  schema (version counter), format
+ *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
+ *                                  for finding expired sessions
+ *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
+ *     <ns>:{<ns>.clock}:d          set: ids of dead sessions that left committed records
+ *     <ns>:{<ns>.clock}:s:<sid>    hash of one session: "lease" -> its end (us);
+ *                                  "<n>" -> transaction record: "C<ts> <parts>" or "A"
+ *
+ * Each function is one atomic step, by script or by WATCH/MULTI/EXEC as the
+ * stepper's engine says; both leave the same data.  sim.py: ck_*().  A session
+ * is dead when its "lease" field is missing or in the past of the server's
+ * TIME; the dead never come back (rule 7).  Every call by a live session with
+ * less than half of its lease left extends it in the same step.
+ */
+#ifndef MOSQL_CLOCK_H
+#define MOSQL_CLOCK_H
+
+#include "base/base.h"
+#include "base/retry.h"
+#include "code/row.h"
+#include "step/step.h"
+
+typedef enum MosqlRecordState
+{
+	MOSQL_RECORD_NONE,
+	MOSQL_RECORD_ABORTED,
+	MOSQL_RECORD_COMMITTED,
+	MOSQL_RECORD_UNKNOWN		/* settle only: the lease ran out meanwhile */
+} MosqlRecordState;
+
+typedef struct MosqlRecord
+{
+	MosqlRecordState state;
+	MosqlTimestamp ts;			/* COMMITTED */
+	MosqlBytes	parts;			/* COMMITTED: as given to decide */
+} MosqlRecord;
+
+typedef enum MosqlDecision
+{
+	MOSQL_DECIDED,				/* committed */
+	MOSQL_REFUSED_ABORTED,		/* somebody wrote "aborted" */
+	MOSQL_REFUSED_LEASE,		/* the session's lease ran out */
+	MOSQL_REFUSED_SCHEMA,		/* the schema version is stale */
+	MOSQL_DECISION_LOST			/* settle it */
+} MosqlDecision;
+
+/*
+ * Draw a session id and its lease (lease_ms); also forgets up to 16 sessions
+ * that ran out: their snapshots and "aborted" records, their lease field, and
+ * the index entry (committed records stay for whoever applies them).
+ * *schema gets the schema version.
+ */
+extern uint64 mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema);
+
+/* Forget a session that ends: lease, snapshots, "aborted" records. Detached. */
+extern void mosql_clock_close(MosqlStepper *clock, uint64 sid);
+
+/*
+ * Draw S = max(server time, last), store it as last, register it under
+ * (sid, snapid); a repeated call returns the S registered first (rule 8).
+ * Returns false if the session is dead.  Also returns the schema version.
+ */
+extern bool mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
+								 MosqlTimestamp *S, uint64 *schema);
+
+/* Unregister; detached. */
+extern void mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid);
+
+typedef struct MosqlDecideArgs
+{
+	MosqlTxid	tx;
+	uint64		schema;			/* version the transaction used */
+	bool		schema_change;	/* it changes the schema: version + 1 */
+	MosqlBytes	parts;			/* participants, opaque here */
+	int			lease_ms;
+	int			ndrops;			/* earlier records of this session to drop in */
+	const uint64 *drops;		/* the same step (rule 5), whatever is decided */
+} MosqlDecideArgs;
+
+/*
+ * Decide: refuse or commit (DESIGN 5).  On DECIDED *ts is the commit
+ * timestamp, *list (current context) the registered snapshots with last = ts,
+ * *schema the version now.  Deciding a decided transaction returns the same
+ * ts again.  On a refusal *schema is the version now.
+ */
+extern MosqlDecision mosql_clock_decide(MosqlStepper *clock, const MosqlDecideArgs *args,
+										MosqlTimestamp *ts, MosqlSnapshotList *list,
+										uint64 *schema, MosqlBudget *budget);
+
+/* Records of several transactions, in one step, with the snapshot list. */
+extern void mosql_clock_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
+							   MosqlRecord *records, MosqlSnapshotList *list);
+
+/* Write "aborted" unless there is a record; returns what it is then. */
+extern void mosql_clock_abort(MosqlStepper *clock, MosqlTxid tx,
+							  MosqlRecord *record, MosqlSnapshotList *list);
+
+/*
+ * The owner lost the reply of decide (rule 6): writes "aborted" if there is no
+ * record; UNKNOWN if there is none (or "aborted") and the session is dead.
+ */
+extern void mosql_clock_settle(MosqlStepper *clock, MosqlTxid tx,
+							   MosqlRecord *record, MosqlSnapshotList *list, MosqlBudget *budget);
+
+/* Drop records of this session, all applies of which are acknowledged. Detached. */
+extern void mosql_clock_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n);
+
+/* Snapshot list alone (vacuum, checks), and the schema version. */
+extern void mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema);
+
+/* A committed transaction whose session died before it dropped the record. */
+typedef struct MosqlOrphan
+{
+	MosqlTxid	tx;
+	MosqlRecord record;
+} MosqlOrphan;
+
+/*
+ * Records left by some dead sessions (at most max_sessions of them), for
+ * maintenance, which applies them and then reaps them.  Two round trips.
+ */
+extern int	mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans);
+
+/*
+ * Drop records of a dead session, all applies of which are made; checks in the
+ * same step that the session is dead (rule 5), returns false if it lives.
+ * n = 0 only takes a session without records off the list.
+ */
+extern bool mosql_clock_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n);
+
+#endif							/* MOSQL_CLOCK_H */

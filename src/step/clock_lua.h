@@ -1,0 +1,221 @@
+/*
+ * clock_lua.h: the clock's steps as server-side scripts.
+ *
+ * Times and timestamps are microseconds, near 2^51: Lua's numbers (doubles)
+ * hold them exactly, but tostring() would round them to 14 digits, hence
+ * text().  A session is dead when its lease is missing or lies in the past.
+ * As in step_lua.h, what can fail comes before the first write.
+ */
+#ifndef MOSQL_CLOCK_LUA_H
+#define MOSQL_CLOCK_LUA_H
+
+#define LUA_HEAD \
+"local call, sub, argv = redis.call, string.sub, ARGV\n" \
+"local function text(x) return string.format('%.0f', x) end\n"
+
+#define LUA_NOW \
+"local time = call('TIME')\n" \
+"local now = time[1] * 1000000 + time[2]\n"
+
+/* dead: of a lease as stored */
+#define LUA_DEAD \
+"local function dead(lease) return not lease or lease + 0 < now end\n"
+
+/* extend(): a lease with less than half of its length left */
+#define LUA_EXTEND \
+"local function extend(lease, length, session, ends, sid)\n" \
+"  if lease - now < length / 2 then\n" \
+"    lease = text(now + length)\n" \
+"    call('HSET', session, 'lease', lease)\n" \
+"    call('ZADD', ends, lease, sid)\n" \
+"  end\n" \
+"end\n"
+
+/*
+ * forget(): a session's lease, "aborted" records, snapshots (names: all field
+ * names of the snapshot hash) and index entry; committed records stay.
+ */
+#define LUA_FORGET \
+"local function remove(key, fields)\n" \
+"  for x = 1, #fields, 7000 do\n" \
+"    call('HDEL', key, unpack(fields, x, x + 6999 < #fields and x + 6999 or #fields))\n" \
+"  end\n" \
+"end\n" \
+"local function forget(sid, session, ends, snapshots, deads, names)\n" \
+"  local fields, gone, mine, keep = call('HGETALL', session), {}, {}, false\n" \
+"  for x = 1, #fields, 2 do\n" \
+"    if sub(fields[x + 1], 1, 1) == 'C' then keep = true else gone[#gone + 1] = fields[x] end\n" \
+"  end\n" \
+"  local prefix = sid .. '.'\n" \
+"  for x = 1, #names do\n" \
+"    if sub(names[x], 1, #prefix) == prefix then mine[#mine + 1] = names[x] end\n" \
+"  end\n" \
+"  call('ZREM', ends, sid)\n" \
+"  remove(session, gone)\n" \
+"  remove(snapshots, mine)\n" \
+"  if keep then call('SADD', deads, sid) end\n" \
+"end\n"
+
+/*
+ * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
+ * sessions to sweep.  Replies {0, sid, schema} or {1, format found}.
+ *
+ * The keys of sessions are made up here, not declared: Redis Cluster allows
+ * that as long as they are in the slot of the declared ones.
+ */
+static const char open_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
+"local c = call('HMGET', KEYS[1], 'format', 'schema')\n"
+"if c[1] and c[1] ~= argv[3] then return {1, c[1]} end\n"
+"if not c[1] then call('HSET', KEYS[1], 'format', argv[3]) end\n"
+"local sid = text(call('HINCRBY', KEYS[1], 'sid', 1))\n"
+"local lease = text(now + argv[2])\n"
+"call('HSET', argv[1] .. sid, 'lease', lease)\n"
+"call('ZADD', KEYS[2], lease, sid)\n"
+"local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, argv[4])\n"
+"if #expired > 0 then\n"
+"  local names = call('HKEYS', KEYS[3])\n"
+"  for x = 1, #expired do\n"
+"    local session = argv[1] .. expired[x]\n"
+"    local lease = call('HGET', session, 'lease')\n"
+"    if dead(lease) then\n"
+"      forget(expired[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n"
+"    else\n"
+"      call('ZADD', KEYS[2], lease, expired[x])\n"
+"    end\n"
+"  end\n"
+"end\n"
+"return {0, sid, c[2] or '0'}\n";
+
+/* KEYS: s, e, p, d.  ARGV: sid. */
+static const char close_lua[] =
+LUA_HEAD LUA_FORGET
+"forget(argv[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], call('HKEYS', KEYS[3]))\n"
+"return 0\n";
+
+/*
+ * KEYS: c, s, e, p.  ARGV: sid, field of the snapshot, lease length.
+ * Replies {0, S, schema} or {1, schema} for a dead session.
+ */
+static const char snapshot_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
+"local lease = call('HGET', KEYS[2], 'lease')\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
+"local schema = c[2] or '0'\n"
+"if dead(lease) then return {1, schema} end\n"
+"local last = (c[1] or 0) + 0\n"
+"local S = text(last > now and last or now)\n"
+"if call('HSETNX', KEYS[4], argv[2], S) == 1 then\n"
+"  call('HSET', KEYS[1], 'last', S)\n"
+"else\n"
+"  S = call('HGET', KEYS[4], argv[2])\n"
+"end\n"
+"extend(lease, argv[3] + 0, KEYS[2], KEYS[3], argv[1])\n"
+"return {0, S, schema}\n";
+
+/*
+ * KEYS: c, s, e, p.  ARGV: n, schema, 1 if the schema changes, sid, lease
+ * length, participants, then the numbers of records to drop.
+ * Replies {0, schema, ts, last, snapshots} or {MosqlDecision, schema}.
+ */
+static const char decide_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7))\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
+"local lease, record, schema = s[1], s[2], c[2] or '0'\n"
+"for x = 7, #argv do\n"
+"  local old = s[x - 4]\n"
+"  if old and sub(old, 1, 1) == 'C' then call('HDEL', KEYS[2], argv[x]) end\n"
+"end\n"
+"if record then\n"
+"  local ts = string.match(record, '^C(%d+) ')\n"
+"  if not ts then return {1, schema} end\n"
+"  return {0, schema, ts, c[1], call('HVALS', KEYS[4])}\n"
+"end\n"
+"if dead(lease) then return {2, schema} end\n"
+"if schema ~= argv[2] then\n"
+"  extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
+"  return {3, schema}\n"
+"end\n"
+"local ts = (c[1] or 0) + 1\n"
+"ts = text(ts > now and ts or now)\n"
+"if argv[3] == '1' then\n"
+"  schema = text(schema + 1)\n"
+"  call('HSET', KEYS[1], 'last', ts, 'schema', schema)\n"
+"else\n"
+"  call('HSET', KEYS[1], 'last', ts)\n"
+"end\n"
+"call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
+"extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
+"return {0, schema, ts, ts, call('HVALS', KEYS[4])}\n";
+
+/*
+ * KEYS: c, p, then s per record.  ARGV: n per record.
+ * These three reply {unknown, last, snapshots, record ...}.
+ */
+static const char status_lua[] =
+LUA_HEAD
+"local reply = {0, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2])}\n"
+"for x = 1, #argv do reply[3 + x] = call('HGET', KEYS[2 + x], argv[x]) end\n"
+"return reply\n";
+
+/*
+ * KEYS: c, p, s, e.  ARGV: n, sid.  The index entry is only missing when the
+ * session is already forgotten; with it somebody will forget this record too.
+ */
+static const char abort_lua[] =
+LUA_HEAD
+"local record = 'A'\n"
+"if call('HSETNX', KEYS[3], argv[1], 'A') == 1 then\n"
+"  call('ZADD', KEYS[4], 'NX', 0, argv[2])\n"
+"else\n"
+"  record = call('HGET', KEYS[3], argv[1])\n"
+"end\n"
+"return {0, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2]), record}\n";
+
+/* KEYS: c, p, s.  ARGV: n. */
+static const char settle_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD
+"local s = call('HMGET', KEYS[3], 'lease', argv[1])\n"
+"local record, unknown = s[2], 0\n"
+"if not record or record == 'A' then\n"
+"  if dead(s[1]) then\n"
+"    unknown = 1\n"
+"  elseif not record then\n"
+"    record = 'A'\n"
+"    call('HSET', KEYS[3], argv[1], 'A')\n"
+"  end\n"
+"end\n"
+"return {unknown, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2]), record}\n";
+
+/* KEYS: s.  ARGV: n per record, fewer than 7000. */
+static const char drop_lua[] =
+LUA_HEAD
+"local records = call('HMGET', KEYS[1], unpack(argv))\n"
+"for x = 1, #argv do\n"
+"  if records[x] and sub(records[x], 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"
+"end\n"
+"return 0\n";
+
+/* KEYS: s, d.  ARGV: sid, n per record.  Replies 0 if the session lives. */
+static const char reap_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD
+"if not dead(call('HGET', KEYS[1], 'lease')) then return 0 end\n"
+"for x = 2, #argv do\n"
+"  local record = call('HGET', KEYS[1], argv[x])\n"
+"  if record and sub(record, 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"
+"end\n"
+"local left = call('HVALS', KEYS[1])\n"
+"for x = 1, #left do\n"
+"  if sub(left[x], 1, 1) == 'C' then return 1 end\n"
+"end\n"
+"call('SREM', KEYS[2], argv[1])\n"
+"return 1\n";
+
+/* KEYS: c, p.  Replies {last, schema, snapshots}. */
+static const char snapshots_lua[] =
+LUA_HEAD
+"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
+"return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2])}\n";
+
+#endif							/* MOSQL_CLOCK_LUA_H */

@@ -1,0 +1,643 @@
+/*
+ * clock_watch.c: the clock by optimistic transactions of Redis.
+ *
+ * Layer: step.  A function that decides by what it reads takes two round trips:
+ * a read group (UNWATCH, WATCH, TIME, reads) and, pinned to its connection, a
+ * write group (MULTI ... EXEC); nil from EXEC starts it over.  See watch.c for
+ * what is behind UNWATCH and the pin.  A function that needs no decision is one
+ * MULTI ... EXEC without WATCH, one round trip.
+ *
+ * What is watched: whatever can change the decision.  A session's hash holds
+ * its lease and its records, so nobody can declare it dead, or write a record,
+ * unnoticed; ...:c holds the last timestamp, so decisions and snapshots follow
+ * each other.  The server's time is read with them: as long as the watched
+ * keys are unchanged, the step counts as made at that moment.  The snapshot
+ * hash is not watched: registering a snapshot changes ...:c too, and one that
+ * is released meanwhile only makes the list longer than needed.
+ */
+#include "step/step_int.h"
+#include "base/stats.h"
+
+/* One function under way. */
+typedef struct Watch
+{
+	MosqlStepper *clock;
+	MosqlClockKeys keys;
+	MosqlBudget *budget;		/* of each batch; may be NULL */
+	MosqlBudget own;			/* of all attempts */
+	MosqlCommands commands;		/* the group being made or run */
+	MosqlBatch *batch;
+	int			group;
+	uint64		connection;		/* of the read group */
+	MosqlExec	outcome;		/* of the last write group */
+	const MosqlReply *exec;		/* replies inside EXEC */
+	uint64		now;			/* the server's time, from the read group */
+} Watch;
+
+static Watch
+watch_start(MosqlStepper *clock, MosqlBudget *budget)
+{
+	Watch		watch = {.clock = clock,.budget = budget};
+
+	watch.keys = mosql_clock_keys(clock->ns);
+	watch.own = budget != NULL ? *budget : mosql_budget_start(MOSQL_STEP_TIMEOUT_MS);
+	watch.own.attempts = 0;
+	return watch;
+}
+
+static void
+run_group(Watch *watch, MosqlSendMode mode, uint64 pin)
+{
+	watch->batch = mosql_batch_create(watch->clock->redis, CurrentMemoryContext);
+	watch->group = mosql_commands_batch(&watch->commands, watch->batch, watch->keys.slot, mode, pin);
+	mosql_batch_run(watch->batch, watch->budget);
+}
+
+/* --- the read group: UNWATCH, WATCH, TIME, then whatever is added --- */
+
+#define READ_FIRST 3
+
+static void
+read_begin(Watch *watch, MosqlBytes key1, MosqlBytes key2)
+{
+	mosql_commands_init(&watch->commands);
+	mosql_commands_put(&watch->commands, LITERAL("UNWATCH"));
+	if (key2.data != NULL)
+		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1, key2);
+	else
+		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1);
+	mosql_commands_put(&watch->commands, LITERAL("TIME"));
+}
+
+/* The i-th reply after TIME. */
+static const MosqlReply *
+read_reply(const Watch *watch, int i)
+{
+	return mosql_batch_reply(watch->batch, watch->group, READ_FIRST + i);
+}
+
+static void
+read_run(Watch *watch)
+{
+	const MosqlReply *time;
+
+	run_group(watch, MOSQL_SEND_REPEATABLE, 0);
+	for (int i = 0; i < watch->commands.n; i++)
+	{
+		const MosqlReply *reply = mosql_batch_reply(watch->batch, watch->group, i);
+
+		if (reply->kind == MOSQL_REPLY_ERROR)
+			mosql_step_check(reply, MOSQL_REPLY_STATUS, watch->keys.prefix);
+	}
+	time = read_reply(watch, -1);
+	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
+	watch->now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+	watch->connection = mosql_batch_connection(watch->batch, watch->group);
+}
+
+/* --- the write group: MULTI, whatever is added, EXEC --- */
+
+static void
+write_begin(Watch *watch)
+{
+	mosql_commands_multi(&watch->commands, watch->clock->redis,
+						 watch->outcome == MOSQL_EXEC_RESTART);
+}
+
+static MosqlExec
+write_run(Watch *watch)
+{
+	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
+	run_group(watch, MOSQL_SEND_PINNED, watch->connection);
+	watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
+										 watch->keys.prefix, &watch->exec);
+	return watch->outcome;
+}
+
+/* Before another attempt: pause, or give up. */
+static void
+start_over(Watch *watch)
+{
+	if (watch->outcome == MOSQL_EXEC_CONFLICT)
+		mosql_stats.step_retries++;
+	if (!mosql_budget_pause(&watch->own))
+		mosql_watch_give_up(watch->outcome);
+}
+
+/* The same group without WATCH: atomic, repeatable. */
+static void
+run_atomic(Watch *watch)
+{
+	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
+	for (;;)
+	{
+		run_group(watch, MOSQL_SEND_REPEATABLE, 0);
+		watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
+											 watch->keys.prefix, &watch->exec);
+		if (watch->outcome == MOSQL_EXEC_DONE)
+			return;
+		start_over(watch);
+	}
+}
+
+/* --- parts --- */
+
+static bool
+is_dead(const Watch *watch, MosqlBytes lease)
+{
+	return lease.data == NULL || strtoull(lease.data, NULL, 10) < watch->now;
+}
+
+/* Extend a lease with less than half of its length left. */
+static void
+add_extend(Watch *watch, uint64 sid, MosqlBytes lease, int lease_ms)
+{
+	uint64		left = strtoull(lease.data, NULL, 10) - watch->now;
+	uint64		length = (uint64) lease_ms * 1000;
+	MosqlBytes	ends = mosql_clock_number(watch->now + length);
+
+	if (left >= length / 2)
+		return;
+	mosql_commands_put(&watch->commands, LITERAL("HSET"),
+					   mosql_clock_session_key(&watch->keys, sid), LITERAL("lease"), ends);
+	mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends,
+					   mosql_clock_number(sid));
+}
+
+/* The last two commands of a group that returns the snapshot list. */
+static void
+add_list(Watch *watch)
+{
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), watch->keys.counter, LITERAL("last"));
+	mosql_commands_put(&watch->commands, LITERAL("HVALS"), watch->keys.snapshots);
+}
+
+static MosqlSnapshotList
+exec_list(const Watch *watch)
+{
+	const MosqlReply *exec = watch->exec;
+
+	return mosql_clock_list(exec->elem[exec->n - 1], mosql_reply_u64(exec->elem[exec->n - 2]));
+}
+
+static void
+ignore_reply(void *arg, const MosqlReply *reply)
+{
+}
+
+static void
+send_detached(MosqlStepper *clock, const MosqlClockKeys *keys, int argc, const MosqlBytes *argv)
+{
+	mosql_redis_send(clock->redis, keys->slot, argc, argv, ignore_reply, NULL);
+}
+
+static bool
+is_committed(MosqlBytes record)
+{
+	return record.len > 0 && record.data[0] == 'C';
+}
+
+/* --- sessions --- */
+
+/*
+ * Forget a session if it is dead; what somebody else changes meanwhile is left
+ * to the next open.
+ */
+static void
+sweep(Watch *watch, uint64 sid)
+{
+	MosqlBytes	session = mosql_clock_session_key(&watch->keys, sid);
+	MosqlBytes	name = mosql_clock_number(sid);
+	char	   *prefix = psprintf(UINT64_FORMAT ".", sid);
+	MosqlBytes	lease = MOSQL_ABSENT;
+	bool		keep = false;
+	const MosqlReply *fields;
+	const MosqlReply *names;
+	MosqlBytes *argv;
+	int			n = 2;
+
+	read_begin(watch, session, MOSQL_ABSENT);
+	mosql_commands_put(&watch->commands, LITERAL("HGETALL"), session);
+	mosql_commands_put(&watch->commands, LITERAL("HKEYS"), watch->keys.snapshots);
+	read_run(watch);
+	fields = read_reply(watch, 0);
+	names = read_reply(watch, 1);
+
+	argv = palloc((2 + fields->n + names->n) * sizeof(MosqlBytes));
+	argv[0] = LITERAL("HDEL");
+	argv[1] = session;
+	for (int i = 0; i + 1 < fields->n; i += 2)
+	{
+		MosqlBytes	field = fields->elem[i]->str;
+
+		if (is_committed(fields->elem[i + 1]->str))
+			keep = true;
+		else
+			argv[n++] = field;
+		if (mosql_bytes_equal(field, LITERAL("lease")))
+			lease = fields->elem[i + 1]->str;
+	}
+
+	write_begin(watch);
+	if (!is_dead(watch, lease))
+		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, lease, name);
+	else
+	{
+		mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
+		if (n > 2)
+			mosql_commands_copy(&watch->commands, n, argv);
+		n = 2;
+		argv[1] = watch->keys.snapshots;
+		for (int i = 0; i < names->n; i++)
+			if (strncmp(names->elem[i]->str.data, prefix, strlen(prefix)) == 0)
+				argv[n++] = names->elem[i]->str;
+		if (n > 2)
+			mosql_commands_copy(&watch->commands, n, argv);
+		if (keep)
+			mosql_commands_put(&watch->commands, LITERAL("SADD"), watch->keys.dead, name);
+	}
+	(void) write_run(watch);
+}
+
+/* Draw an id; *oldest gets the index entries that end first. */
+static uint64
+open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **oldest)
+{
+	for (;;)
+	{
+		const MosqlReply *c;
+		MosqlBytes	sid;
+		MosqlBytes	ends;
+
+		read_begin(watch, watch->keys.counter, MOSQL_ABSENT);
+		mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
+						   LITERAL("format"), LITERAL("schema"), LITERAL("sid"));
+		mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.ends, LITERAL("0"),
+						   mosql_clock_number(MOSQL_CLOCK_SWEEP - 1), LITERAL("WITHSCORES"));
+		read_run(watch);
+		c = read_reply(watch, 0);
+		*oldest = read_reply(watch, 1);
+		if (c->elem[0]->kind != MOSQL_REPLY_NIL &&
+			!mosql_bytes_equal(c->elem[0]->str, LITERAL(MOSQL_CLOCK_FORMAT)))
+			mosql_clock_refuse_format(&watch->keys, c->elem[0]->str);
+		*schema = mosql_reply_u64(c->elem[1]);
+		sid = mosql_clock_number(mosql_reply_u64(c->elem[2]) + 1);
+		ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
+
+		write_begin(watch);
+		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT), LITERAL("sid"), sid);
+		mosql_commands_put(&watch->commands, LITERAL("HSET"),
+						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(c->elem[2]) + 1),
+						   LITERAL("lease"), ends);
+		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, sid);
+		if (write_run(watch) == MOSQL_EXEC_DONE)
+			return mosql_reply_u64(c->elem[2]) + 1;
+		start_over(watch);
+	}
+}
+
+static uint64
+watch_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *oldest;
+	uint64		sid = open_session(&watch, lease_ms, schema, &oldest);
+	uint64		now = watch.now;
+
+	for (int i = 0; i + 1 < oldest->n; i += 2)
+		if (strtod(oldest->elem[i + 1]->str.data, NULL) < (double) now)
+			sweep(&watch, mosql_reply_u64(oldest->elem[i]));
+	return sid;
+}
+
+/*
+ * Nobody waits, so nothing can be read: end the lease and put the session in
+ * front of the index, where the next open finds and forgets it.  Either of the
+ * two alone does no harm.
+ */
+static void
+watch_close(MosqlStepper *clock, uint64 sid)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	end[] = {LITERAL("HDEL"), mosql_clock_session_key(&keys, sid), LITERAL("lease")};
+	MosqlBytes	expose[] = {
+		LITERAL("ZADD"), keys.ends, LITERAL("XX"), LITERAL("0"), mosql_clock_number(sid)
+	};
+
+	send_detached(clock, &keys, lengthof(end), end);
+	send_detached(clock, &keys, lengthof(expose), expose);
+}
+
+static bool
+watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
+			   MosqlTimestamp *S, uint64 *schema)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+	MosqlBytes	field = mosql_clock_snapshot_field(sid, snapid);
+
+	for (;;)
+	{
+		MosqlBytes	lease;
+		MosqlBytes	text;
+		const MosqlReply *c;
+
+		read_begin(&watch, watch.keys.counter, session);
+		mosql_commands_put(&watch.commands, LITERAL("HGET"), session, LITERAL("lease"));
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
+						   LITERAL("last"), LITERAL("schema"));
+		mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.snapshots, field);
+		read_run(&watch);
+		lease = mosql_reply_bytes(read_reply(&watch, 0));
+		c = read_reply(&watch, 1);
+		*schema = mosql_reply_u64(c->elem[1]);
+		if (is_dead(&watch, lease))
+			return false;
+		*S = mosql_reply_u64(read_reply(&watch, 2));
+		if (*S != 0)
+			return true;		/* registered by a call whose reply was lost */
+
+		*S = Max(watch.now, mosql_reply_u64(c->elem[0]));
+		text = mosql_clock_number(*S);
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
+		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.snapshots, field, text);
+		add_extend(&watch, sid, lease, lease_ms);
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return true;
+		start_over(&watch);
+	}
+}
+
+/* --- transactions --- */
+
+static void
+watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
+{
+	Watch		watch = watch_start(clock, NULL);
+
+	write_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("schema"));
+	add_list(&watch);
+	run_atomic(&watch);
+	*schema = mosql_reply_u64(watch.exec->elem[0]);
+	*list = exec_list(&watch);
+}
+
+/*
+ * One command cannot look before it deletes, and need not: the owner drops
+ * what it knows to be committed, and if somebody has written "aborted" there
+ * since, then because the record was already dropped, so that it says nothing.
+ */
+static void
+watch_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = palloc((2 + n) * sizeof(MosqlBytes));
+
+	argv[0] = LITERAL("HDEL");
+	argv[1] = mosql_clock_session_key(&keys, sid);
+	for (int i = 0; i < n; i++)
+		argv[2 + i] = mosql_clock_number(ns[i]);
+	send_detached(clock, &keys, 2 + n, argv);
+}
+
+/* The read group of decide. */
+static void
+decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n)
+{
+	MosqlBytes *argv;
+
+	read_begin(watch, watch->keys.counter, session);
+	argv = mosql_commands_add(&watch->commands, 4 + args->ndrops);
+	argv[0] = LITERAL("HMGET");
+	argv[1] = session;
+	argv[2] = LITERAL("lease");
+	argv[3] = n;
+	for (int i = 0; i < args->ndrops; i++)
+		argv[4 + i] = mosql_clock_number(args->drops[i]);
+	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
+					   LITERAL("last"), LITERAL("schema"));
+	read_run(watch);
+}
+
+/* Its write group. */
+static void
+decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n,
+			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
+{
+	MosqlBytes	text = mosql_clock_number(ts);
+	StringInfoData record;
+
+	initStringInfo(&record);
+	appendStringInfo(&record, "C" UINT64_FORMAT " ", ts);
+	appendBinaryStringInfo(&record, args->parts.data != NULL ? args->parts.data : "",
+						   (int) args->parts.len);
+
+	write_begin(watch);
+	if (args->schema_change)
+		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+						   LITERAL("last"), text, LITERAL("schema"), mosql_clock_number(schema));
+	else
+		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+						   LITERAL("last"), text);
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
+	for (int i = 0; i < args->ndrops; i++)
+		if (is_committed(mosql_reply_bytes(s->elem[2 + i])))
+			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
+							   mosql_clock_number(args->drops[i]));
+	add_extend(watch, args->tx.session, mosql_reply_bytes(s->elem[0]), args->lease_ms);
+	add_list(watch);
+}
+
+static MosqlDecision
+watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *ts,
+			 MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
+{
+	Watch		watch = watch_start(clock, budget);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, args->tx.session);
+	MosqlBytes	n = mosql_clock_number(args->tx.n);
+
+	for (;;)
+	{
+		const MosqlReply *s;
+		const MosqlReply *c;
+		MosqlRecord record;
+		MosqlDecision refusal = MOSQL_DECIDED;
+
+		decide_read(&watch, args, session, n);
+		s = read_reply(&watch, 0);
+		c = read_reply(&watch, 1);
+		*schema = mosql_reply_u64(c->elem[1]);
+		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(s->elem[1]));
+		if (record.state == MOSQL_RECORD_ABORTED)
+			refusal = MOSQL_REFUSED_ABORTED;
+		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(s->elem[0])))
+			refusal = MOSQL_REFUSED_LEASE;
+		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
+			refusal = MOSQL_REFUSED_SCHEMA;
+
+		/* nothing to decide: only drop what was to be dropped */
+		if (refusal != MOSQL_DECIDED || record.state == MOSQL_RECORD_COMMITTED)
+			mosql_clock_drop(clock, args->tx.session, args->drops, args->ndrops);
+		if (refusal != MOSQL_DECIDED)
+			return refusal;
+		if (record.state == MOSQL_RECORD_COMMITTED)
+		{
+			*ts = record.ts;
+			watch_snapshots(clock, list, schema);
+			return MOSQL_DECIDED;
+		}
+
+		*ts = Max(watch.now, mosql_reply_u64(c->elem[0]) + 1);
+		*schema += args->schema_change;
+		decide_write(&watch, args, session, n, s, *ts, *schema);
+		(void) write_run(&watch);
+		if (watch.outcome == MOSQL_EXEC_LOST)
+			return MOSQL_DECISION_LOST;
+		if (watch.outcome == MOSQL_EXEC_DONE)
+		{
+			*list = exec_list(&watch);
+			return MOSQL_DECIDED;
+		}
+		start_over(&watch);
+	}
+}
+
+static void
+watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
+			 MosqlRecord *records, MosqlSnapshotList *list)
+{
+	Watch		watch = watch_start(clock, NULL);
+
+	write_begin(&watch);
+	for (int i = 0; i < n; i++)
+		mosql_commands_put(&watch.commands, LITERAL("HGET"),
+						   mosql_clock_session_key(&watch.keys, txs[i].session),
+						   mosql_clock_number(txs[i].n));
+	add_list(&watch);
+	run_atomic(&watch);
+	for (int i = 0; i < n; i++)
+		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
+										mosql_reply_bytes(watch.exec->elem[i]));
+	*list = exec_list(&watch);
+}
+
+/*
+ * HSETNX decides by itself.  The index entry is missing only if the session is
+ * already forgotten; with it somebody will forget this record too.
+ */
+static void
+watch_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapshotList *list)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, tx.session);
+	MosqlBytes	n = mosql_clock_number(tx.n);
+
+	write_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HSETNX"), session, n, LITERAL("A"));
+	mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.ends, LITERAL("NX"),
+					   LITERAL("0"), mosql_clock_number(tx.session));
+	mosql_commands_put(&watch.commands, LITERAL("HGET"), session, n);
+	add_list(&watch);
+	run_atomic(&watch);
+	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(watch.exec->elem[2]));
+	*list = exec_list(&watch);
+}
+
+static void
+watch_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
+			 MosqlSnapshotList *list, MosqlBudget *budget)
+{
+	Watch		watch = watch_start(clock, budget);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, tx.session);
+	MosqlBytes	n = mosql_clock_number(tx.n);
+
+	for (;;)
+	{
+		const MosqlReply *s;
+		bool		dead;
+
+		read_begin(&watch, session, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), session, LITERAL("lease"), n);
+		read_run(&watch);
+		s = read_reply(&watch, 0);
+		dead = is_dead(&watch, mosql_reply_bytes(s->elem[0]));
+		*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(s->elem[1]));
+
+		write_begin(&watch);
+		if (record->state != MOSQL_RECORD_COMMITTED && dead)
+			record->state = MOSQL_RECORD_UNKNOWN;
+		else if (record->state == MOSQL_RECORD_NONE)
+		{
+			mosql_commands_put(&watch.commands, LITERAL("HSET"), session, n, LITERAL("A"));
+			record->state = MOSQL_RECORD_ABORTED;
+		}
+		add_list(&watch);
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+		{
+			*list = exec_list(&watch);
+			return;
+		}
+		start_over(&watch);
+	}
+}
+
+static bool
+watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+
+	for (;;)
+	{
+		const MosqlReply *fields;
+		MosqlBytes	lease = MOSQL_ABSENT;
+		int			left = 0;
+
+		read_begin(&watch, session, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HGETALL"), session);
+		read_run(&watch);
+		fields = read_reply(&watch, 0);
+
+		write_begin(&watch);
+		for (int i = 0; i + 1 < fields->n; i += 2)
+		{
+			MosqlBytes	field = fields->elem[i]->str;
+			bool		drop = false;
+
+			if (mosql_bytes_equal(field, LITERAL("lease")))
+				lease = fields->elem[i + 1]->str;
+			if (!is_committed(fields->elem[i + 1]->str))
+				continue;
+			for (int j = 0; j < n && !drop; j++)
+				drop = mosql_reply_u64(fields->elem[i]) == ns[j];
+			if (drop)
+				mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, field);
+			else
+				left++;
+		}
+		if (!is_dead(&watch, lease))
+			return false;
+		if (left == 0)
+			mosql_commands_put(&watch.commands, LITERAL("SREM"), watch.keys.dead,
+							   mosql_clock_number(sid));
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return true;
+		start_over(&watch);
+	}
+}
+
+const MosqlClockEngine mosql_clock_watch = {
+	.open = watch_open,
+	.close = watch_close,
+	.snapshot = watch_snapshot,
+	.decide = watch_decide,
+	.status = watch_status,
+	.abort = watch_abort,
+	.settle = watch_settle,
+	.drop = watch_drop,
+	.snapshots = watch_snapshots,
+	.reap = watch_reap,
+};

@@ -1,0 +1,161 @@
+/*
+ * evaluate.c: what compares and writes mean, in C.
+ *
+ * Layer: step.  The script in step_lua.h says the same in Lua; test_step.c
+ * runs random steps through both and through Redis.
+ */
+#include "step/step_int.h"
+#include "code/node.h"
+
+/* At most len bytes from offset on; empty past the end, never absent. */
+static MosqlBytes
+slice(MosqlBytes value, size_t offset, size_t len)
+{
+	if (offset > value.len)
+		offset = value.len;
+	return mosql_bytes(value.data + offset, Min(len, value.len - offset));
+}
+
+/*
+ * No foreign intent and no row newer than at_most between two keys.  Rows are
+ * looked at whatever their kind, so that a tombstone counts as a change.
+ */
+static bool
+range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
+{
+	for (int i = 0; i < image->nfields; i++)
+	{
+		MosqlBytes	field = image->fields[i].field;
+		MosqlBytes	value = image->fields[i].value;
+		MosqlBytes	key;
+
+		if (field.len == 0 ||
+			(field.data[0] != MOSQL_FIELD_ROW && field.data[0] != MOSQL_FIELD_INTENT))
+			continue;
+		key = mosql_bytes(field.data + 1, field.len - 1);
+		if (mosql_bytes_compare(key, compare->field) < 0)
+			continue;
+		if (compare->upper.data != NULL && mosql_bytes_compare(key, compare->upper) >= 0)
+			continue;
+		if (field.data[0] == MOSQL_FIELD_INTENT)
+		{
+			if (!mosql_bytes_equal(slice(value, 0, compare->bytes.len), compare->bytes))
+				return false;
+		}
+		else if (compare->at_most.len > 0 &&
+				 mosql_bytes_compare(slice(value, 0, compare->at_most.len), compare->at_most) > 0)
+			return false;
+	}
+	return true;
+}
+
+bool
+mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeImage *image)
+{
+	Assert(compare->offset >= 0);
+
+	switch (compare->kind)
+	{
+		case MOSQL_COMPARE_ABSENT:
+			return value.data == NULL;
+		case MOSQL_COMPARE_EQUAL:
+			return value.data != NULL &&
+				mosql_bytes_equal(slice(value, compare->offset, compare->bytes.len), compare->bytes);
+		case MOSQL_COMPARE_AT_MOST:
+			return value.data == NULL ||
+				mosql_bytes_compare(slice(value, compare->offset, compare->bytes.len), compare->bytes) <= 0;
+		case MOSQL_COMPARE_IN:
+			return value.data != NULL && value.len > (size_t) compare->offset &&
+				compare->bytes.len > 0 &&
+				memchr(compare->bytes.data, value.data[compare->offset], compare->bytes.len) != NULL;
+		case MOSQL_COMPARE_ONLY:
+			return value.data == NULL || mosql_bytes_equal(value, compare->bytes);
+		case MOSQL_COMPARE_RANGE:
+			Assert(image != NULL);
+			return range_holds(compare, image);
+	}
+	elog(ERROR, "unknown kind of compare: %d", (int) compare->kind);
+	return false;
+}
+
+int
+mosql_step_evaluate(const MosqlStep *step, MosqlFieldGetter get, void *arg,
+					const MosqlNodeImage *image)
+{
+	for (int i = 0; i < step->ncompares; i++)
+	{
+		const MosqlCompare *compare = &step->compares[i];
+		MosqlBytes	value = MOSQL_ABSENT;
+
+		if (compare->kind != MOSQL_COMPARE_RANGE)
+			value = get(arg, compare->field);
+		if (!mosql_step_holds(compare, value, image))
+			return i;
+	}
+	return -1;
+}
+
+/* Where a 16-byte entry stands in a list; -1: not in it. */
+static ssize_t
+list_find(MosqlBytes list, MosqlBytes entry)
+{
+	Assert(entry.len == MOSQL_TXID_BYTES);
+
+	for (size_t i = 0; i + MOSQL_TXID_BYTES <= list.len; i += MOSQL_TXID_BYTES)
+		if (memcmp(list.data + i, entry.data, MOSQL_TXID_BYTES) == 0)
+			return (ssize_t) i;
+	return -1;
+}
+
+static MosqlBytes
+list_append(MosqlBytes list, MosqlBytes entry)
+{
+	char	   *out = palloc(list.len + entry.len);
+
+	if (list.len > 0)
+		memcpy(out, list.data, list.len);
+	memcpy(out + list.len, entry.data, entry.len);
+	return mosql_bytes(out, list.len + entry.len);
+}
+
+static MosqlBytes
+list_remove(MosqlBytes list, size_t at)
+{
+	size_t		rest = list.len - at - MOSQL_TXID_BYTES;
+	char	   *out;
+
+	if (list.len == MOSQL_TXID_BYTES)
+		return MOSQL_ABSENT;
+	out = palloc(list.len - MOSQL_TXID_BYTES);
+	memcpy(out, list.data, at);
+	memcpy(out + at, list.data + at + MOSQL_TXID_BYTES, rest);
+	return mosql_bytes(out, at + rest);
+}
+
+/* The result is old, the write's value, or a palloc'ed list. */
+MosqlBytes
+mosql_step_written(const MosqlWrite *write, MosqlBytes old)
+{
+	ssize_t		at;
+
+	switch (write->kind)
+	{
+		case MOSQL_WRITE_SET:
+			return write->value;
+		case MOSQL_WRITE_DELETE:
+			return MOSQL_ABSENT;
+		case MOSQL_WRITE_MAX:
+			if (old.data == NULL || mosql_bytes_compare(old, write->value) < 0)
+				return write->value;
+			return old;
+		case MOSQL_WRITE_APPEND:
+			if (old.data != NULL && list_find(old, write->value) >= 0)
+				return old;
+			return list_append(old, write->value);
+		case MOSQL_WRITE_REMOVE:
+			at = old.data == NULL ? -1 : list_find(old, write->value);
+			return at < 0 ? old : list_remove(old, at);
+	}
+	elog(ERROR, "unknown kind of write: %d", (int) write->kind);
+	return old;
+}

@@ -1,0 +1,95 @@
+/*
+ * read.c: whole nodes and single fields; removal of nodes.
+ *
+ * Layer: step.  Single commands, atomic by themselves: the same for both
+ * engines.
+ */
+#include "step/step_int.h"
+
+void
+mosql_step_image(const MosqlReply *reply, uint64 node, MosqlNodeImage *image)
+{
+	image->node = node;
+	image->nfields = reply->n / 2;
+	image->found = image->nfields > 0;
+	image->fields = palloc(Max(image->nfields, 1) * sizeof(MosqlFieldValue));
+	for (int i = 0; i < image->nfields; i++)
+	{
+		image->fields[i].field = mosql_reply_bytes(reply->elem[2 * i]);
+		image->fields[i].value = mosql_reply_bytes(reply->elem[2 * i + 1]);
+	}
+}
+
+void
+mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
+					  MosqlNodeImage *images, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
+	MosqlBytes (*argv)[2] = palloc(Max(n, 1) * sizeof(*argv));
+
+	for (int i = 0; i < n; i++)
+	{
+		argv[i][0] = LITERAL("HGETALL");
+		argv[i][1] = mosql_step_key(stepper, nodes[i]);
+		mosql_batch_add(batch, mosql_redis_slot(argv[i][1]), MOSQL_SEND_REPEATABLE, 2, argv[i]);
+	}
+	if (n > 0)
+		mosql_batch_run(batch, budget);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
+
+		mosql_step_check(reply, MOSQL_REPLY_ARRAY, argv[i][1]);
+		mosql_step_image(reply, nodes[i], &images[i]);
+	}
+}
+
+void
+mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
+	MosqlBytes *keys = palloc(Max(n, 1) * sizeof(MosqlBytes));
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes *argv = palloc((2 + reads[i].nfields) * sizeof(MosqlBytes));
+
+		Assert(reads[i].nfields > 0);
+		keys[i] = mosql_step_key(stepper, reads[i].node);
+		argv[0] = LITERAL("HMGET");
+		argv[1] = keys[i];
+		memcpy(argv + 2, reads[i].fields, reads[i].nfields * sizeof(MosqlBytes));
+		mosql_batch_add(batch, mosql_redis_slot(keys[i]), MOSQL_SEND_REPEATABLE,
+						2 + reads[i].nfields, argv);
+	}
+	if (n > 0)
+		mosql_batch_run(batch, budget);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
+
+		mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys[i]);
+		Assert(reply->n == reads[i].nfields);
+		reads[i].values = palloc(reads[i].nfields * sizeof(MosqlBytes));
+		for (int j = 0; j < reads[i].nfields; j++)
+			reads[i].values[j] = mosql_reply_bytes(reply->elem[j]);
+	}
+}
+
+void
+mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, int n, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
+	MosqlBytes (*argv)[2] = palloc(Max(n, 1) * sizeof(*argv));
+
+	for (int i = 0; i < n; i++)
+	{
+		argv[i][0] = LITERAL("UNLINK");
+		argv[i][1] = mosql_step_key(stepper, nodes[i]);
+		mosql_batch_add(batch, mosql_redis_slot(argv[i][1]), MOSQL_SEND_REPEATABLE, 2, argv[i]);
+	}
+	if (n > 0)
+		mosql_batch_run(batch, budget);
+	for (int i = 0; i < n; i++)
+		mosql_step_check(mosql_batch_reply(batch, i, 0), MOSQL_REPLY_INTEGER, argv[i][1]);
+}

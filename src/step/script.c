@@ -1,0 +1,379 @@
+/*
+ * script.c: server-side scripts, and the engine `script` for steps.
+ *
+ * Layer: step.  A script is called by the SHA-1 of its source (EVALSHA).  A
+ * server that does not know it (new, restarted, failed over, SCRIPT FLUSH)
+ * answers NOSCRIPT and has done nothing; the same call is then sent again with
+ * the source (EVAL), which also caches it there.
+ */
+#include "step/step_int.h"
+#include "step/step_lua.h"
+
+static MosqlScript step_script = {.name = "step", .source = step_lua};
+
+/*
+ * Where the step script is believed to be cached, for detached steps: nobody
+ * could repeat one after NOSCRIPT.  One bit per slot, of the client used last;
+ * a wrong bit costs a LOST, never more.
+ */
+static struct
+{
+	MosqlRedis *redis;
+	uint8		slot[16384 / 8];
+}			cached;
+
+static void
+cached_set(MosqlRedis *redis, uint16 slot, bool is)
+{
+	if (cached.redis != redis)
+	{
+		memset(cached.slot, 0, sizeof(cached.slot));
+		cached.redis = redis;
+	}
+	if (is)
+		cached.slot[slot / 8] |= 1 << (slot % 8);
+	else
+		cached.slot[slot / 8] &= ~(1 << (slot % 8));
+}
+
+static bool
+cached_get(MosqlRedis *redis, uint16 slot)
+{
+	return cached.redis == redis && (cached.slot[slot / 8] & (1 << (slot % 8))) != 0;
+}
+
+static bool
+is_noscript(const MosqlReply *reply)
+{
+	return reply->kind == MOSQL_REPLY_ERROR &&
+		reply->str.len >= 8 && memcmp(reply->str.data, "NOSCRIPT", 8) == 0;
+}
+
+static MosqlBytes
+small_number(int n)
+{
+	static const char digits[] = "0123456789";
+
+	if (n < 10)
+		return mosql_bytes(digits + n, 1);
+	return mosql_clock_number(n);
+}
+
+MosqlBytes *
+mosql_script_argv(MosqlScript *script, int nkeys, int nargs)
+{
+	MosqlBytes *argv = palloc((3 + nkeys + nargs) * sizeof(MosqlBytes));
+
+	if (script->sha[0] == '\0')
+		mosql_sha1_hex(script->source, strlen(script->source), script->sha);
+	argv[0] = LITERAL("EVALSHA");
+	argv[1] = mosql_bytes(script->sha, 40);
+	argv[2] = small_number(nkeys);
+	return argv;
+}
+
+static void
+use_source(MosqlScript *script, MosqlBytes *argv)
+{
+	argv[0] = LITERAL("EVAL");
+	argv[1] = mosql_bytes(script->source, strlen(script->source));
+}
+
+void
+mosql_script_run(MosqlRedis *redis, MosqlScript *script,
+				 MosqlScriptCall *calls, int n, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
+	int		   *missing = NULL;
+	int			nmissing = 0;
+
+	/* groups of a new batch are numbered from its first, one per call */
+	for (int i = 0; i < n; i++)
+	{
+		int			group PG_USED_FOR_ASSERTS_ONLY;
+
+		group = mosql_batch_add(batch, calls[i].slot, calls[i].mode, calls[i].argc, calls[i].argv);
+		Assert(group == i);
+	}
+	mosql_batch_run(batch, budget);
+	for (int i = 0; i < n; i++)
+	{
+		calls[i].reply = mosql_batch_reply(batch, i, 0);
+		if (!is_noscript(calls[i].reply))
+			continue;
+		if (missing == NULL)
+			missing = palloc(n * sizeof(int));
+		missing[nmissing++] = i;
+	}
+	if (nmissing == 0)
+		return;
+
+	batch = mosql_batch_create(redis, CurrentMemoryContext);
+	for (int i = 0; i < nmissing; i++)
+	{
+		MosqlScriptCall *call = &calls[missing[i]];
+
+		use_source(script, call->argv);
+		mosql_batch_add(batch, call->slot, call->mode, call->argc, call->argv);
+	}
+	mosql_batch_run(batch, budget);
+	for (int i = 0; i < nmissing; i++)
+		calls[missing[i]].reply = mosql_batch_reply(batch, i, 0);
+}
+
+void
+mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slot,
+				  int argc, MosqlBytes *argv, MosqlReplyCallback done, void *arg)
+{
+	use_source(script, argv);
+	mosql_redis_send(redis, slot, argc, argv, done, arg);
+}
+
+/* --- the step as a call: see step_lua.h for the arguments --- */
+
+static bool
+is_conditional(MosqlWriteKind kind)
+{
+	return kind == MOSQL_WRITE_MAX || kind == MOSQL_WRITE_APPEND || kind == MOSQL_WRITE_REMOVE;
+}
+
+/* How many parts of each sort a step has. */
+typedef struct StepCounts
+{
+	int			conditional;
+	int			deletes;
+	int			sets;
+	int			ranges;
+	int			bytes;			/* of compares, not counting repeated ones */
+} StepCounts;
+
+/*
+ * Does the i-th compare need bytes other than those before it?  Many rows are
+ * compared with one transaction id.
+ */
+static bool
+has_bytes(const MosqlStep *step, int i)
+{
+	const MosqlCompare *compare = &step->compares[i];
+
+	if (compare->kind == MOSQL_COMPARE_ABSENT)
+		return false;
+	while (--i >= 0)
+		if (step->compares[i].kind != MOSQL_COMPARE_ABSENT)
+			return !mosql_bytes_equal(step->compares[i].bytes, compare->bytes);
+	return true;
+}
+
+static StepCounts
+step_count(const MosqlStep *step)
+{
+	StepCounts	counts = {0};
+
+	for (int i = 0; i < step->nwrites; i++)
+	{
+		MosqlWriteKind kind = step->writes[i].kind;
+
+		if (is_conditional(kind))
+			counts.conditional++;
+		else if (kind == MOSQL_WRITE_DELETE)
+			counts.deletes++;
+		else
+			counts.sets++;
+	}
+	for (int i = 0; i < step->ncompares; i++)
+	{
+		counts.ranges += step->compares[i].kind == MOSQL_COMPARE_RANGE;
+		counts.bytes += has_bytes(step, i);
+	}
+	return counts;
+}
+
+static char *
+put_u16(char *p, int n)
+{
+	if (n < 0 || n > 65535)
+		elog(ERROR, "a step has a count or offset of %d, more than 65535", n);
+	*p++ = (char) (n >> 8);
+	*p++ = (char) n;
+	return p;
+}
+
+/* Kinds go over the wire as the numbers of the enums. */
+StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
+				 MOSQL_COMPARE_AT_MOST == 2 && MOSQL_COMPARE_IN == 3 &&
+				 MOSQL_COMPARE_ONLY == 4 && MOSQL_COMPARE_RANGE == 5 &&
+				 MOSQL_WRITE_MAX == 2 && MOSQL_WRITE_APPEND == 3 &&
+				 MOSQL_WRITE_REMOVE == 4, "step_lua.h knows these numbers");
+
+static MosqlBytes
+step_plan(const MosqlStep *step, const StepCounts *counts)
+{
+	char	   *plan = palloc(13 + 3 * step->ncompares + counts->conditional);
+	char	   *p = plan;
+
+	p = put_u16(p, step->ncompares);
+	p = put_u16(p, counts->bytes);
+	p = put_u16(p, step->nreads);
+	p = put_u16(p, counts->conditional);
+	p = put_u16(p, counts->deletes);
+	p = put_u16(p, counts->sets);
+	*p++ = counts->ranges > 0 ||
+		step->ncompares + step->nreads + counts->conditional > MOSQL_STEP_WHOLE_FIELDS;
+	for (int i = 0; i < step->ncompares; i++)
+	{
+		const MosqlCompare *compare = &step->compares[i];
+
+		*p++ = (char) (compare->kind | (has_bytes(step, i) ? 0 : 128));
+		p = put_u16(p, compare->kind == MOSQL_COMPARE_RANGE ?
+					(compare->upper.data != NULL) << 8 : compare->offset);
+	}
+	for (int i = 0; i < step->nwrites; i++)
+		if (is_conditional(step->writes[i].kind))
+			*p++ = (char) step->writes[i].kind;
+	return mosql_bytes(plan, p - plan);
+}
+
+/* Fill in everything but the reply. */
+static void
+step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
+{
+	StepCounts	counts = step_count(step);
+	int			nargs = 1 + step->ncompares + counts.bytes + step->nreads +
+		2 * counts.conditional + counts.deletes + 2 * counts.sets + 2 * counts.ranges;
+	MosqlBytes *argv = mosql_script_argv(&step_script, 1, nargs);
+	MosqlBytes *arg = argv + 3;
+	MosqlBytes *value,
+			   *delete,
+			   *set;
+
+	*arg++ = mosql_step_key(stepper, step->node);
+	*arg++ = step_plan(step, &counts);
+	for (int i = 0; i < step->ncompares; i++)
+		*arg++ = step->compares[i].field;
+	for (int i = 0; i < step->nreads; i++)
+		*arg++ = step->reads[i];
+	for (int i = 0; i < step->nwrites; i++)
+		if (is_conditional(step->writes[i].kind))
+			*arg++ = step->writes[i].field;
+	for (int i = 0; i < step->ncompares; i++)
+		if (has_bytes(step, i))
+			*arg++ = step->compares[i].bytes;
+
+	value = arg;
+	delete = value + counts.conditional;
+	set = delete + counts.deletes;
+	for (int i = 0; i < step->nwrites; i++)
+	{
+		const MosqlWrite *write = &step->writes[i];
+
+		if (is_conditional(write->kind))
+			*value++ = write->value;
+		else if (write->kind == MOSQL_WRITE_DELETE)
+			*delete++ = write->field;
+		else
+		{
+			*set++ = write->field;
+			*set++ = write->value;
+		}
+	}
+	arg = set;
+	for (int i = 0; i < step->ncompares; i++)
+		if (step->compares[i].kind == MOSQL_COMPARE_RANGE)
+		{
+			*arg++ = step->compares[i].upper;
+			*arg++ = step->compares[i].at_most;
+		}
+
+	call->slot = mosql_redis_slot(argv[3]);
+	call->mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
+	call->argv = argv;
+	call->argc = arg - argv;
+	Assert(call->argc == 4 + nargs);
+}
+
+/* The script's answer into the step; false if it is not what it should be. */
+static bool
+step_answer(MosqlStep *step, const MosqlReply *reply)
+{
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 + step->nreads ||
+		reply->elem[0]->kind != MOSQL_REPLY_INTEGER ||
+		reply->elem[1]->kind != MOSQL_REPLY_INTEGER)
+		return false;
+
+	step->failed = (int) reply->elem[0]->integer;
+	step->status = step->failed < 0 ? MOSQL_STEP_DONE : MOSQL_STEP_FAILED;
+	step->nfields = (int) reply->elem[1]->integer;
+	step->values = palloc(Max(step->nreads, 1) * sizeof(MosqlBytes));
+	for (int i = 0; i < step->nreads; i++)
+		step->values[i] = mosql_reply_bytes(reply->elem[2 + i]);
+	return step->failed < step->ncompares;
+}
+
+void
+mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget)
+{
+	MosqlScriptCall *calls = palloc(n * sizeof(MosqlScriptCall));
+
+	for (int i = 0; i < n; i++)
+		step_call(stepper, steps[i], &calls[i]);
+	mosql_script_run(stepper->redis, &step_script, calls, n, budget);
+	for (int i = 0; i < n; i++)
+	{
+		if (calls[i].reply->kind == MOSQL_REPLY_LOST)
+		{
+			steps[i]->status = MOSQL_STEP_LOST;
+			continue;
+		}
+		mosql_step_check(calls[i].reply, MOSQL_REPLY_ARRAY, calls[i].argv[3]);
+		if (!step_answer(steps[i], calls[i].reply))
+			elog(ERROR, "Redis answered a step with something else");
+		cached_set(stepper->redis, calls[i].slot, true);
+	}
+}
+
+/* What a detached step remembers until its reply is here. */
+typedef struct Detached
+{
+	MosqlRedis *redis;
+	uint16		slot;
+	MosqlStepCallback done;
+	void	   *arg;
+} Detached;
+
+static void
+detached_done(void *arg, const MosqlReply *reply)
+{
+	Detached	detached = *(Detached *) arg;
+	MosqlStepStatus status = MOSQL_STEP_LOST;
+	int			nfields = 0;
+
+	pfree(arg);
+	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n >= 2)
+	{
+		status = reply->elem[0]->integer < 0 ? MOSQL_STEP_DONE : MOSQL_STEP_FAILED;
+		nfields = (int) reply->elem[1]->integer;
+		cached_set(detached.redis, detached.slot, true);
+	}
+	else if (is_noscript(reply))
+		cached_set(detached.redis, detached.slot, false);
+	if (detached.done != NULL)
+		detached.done(detached.arg, status, nfields);
+}
+
+void
+mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,
+					   MosqlStepCallback done, void *arg)
+{
+	MosqlScriptCall call;
+	Detached   *detached;
+
+	step_call(stepper, step, &call);
+	if (!cached_get(stepper->redis, call.slot))
+		use_source(&step_script, call.argv);
+	detached = MemoryContextAlloc(TopMemoryContext, sizeof(Detached));
+	detached->redis = stepper->redis;
+	detached->slot = call.slot;
+	detached->done = done;
+	detached->arg = arg;
+	mosql_redis_send(stepper->redis, call.slot, call.argc, call.argv, detached_done, detached);
+}

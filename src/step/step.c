@@ -1,0 +1,136 @@
+/*
+ * step.c: steps and detached steps, by whichever engine; checks of replies.
+ *
+ * Layer: step.
+ */
+#include "step/step_int.h"
+#include "code/node.h"
+
+void
+mosql_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget)
+{
+	if (n == 0)
+		return;
+
+	/* what a step counts as if an error is thrown before its own answer */
+	for (int i = 0; i < n; i++)
+	{
+		steps[i]->status = MOSQL_STEP_LOST;
+		steps[i]->failed = -1;
+		steps[i]->nfields = 0;
+		steps[i]->values = NULL;
+	}
+	if (stepper->engine == MOSQL_ENGINE_SCRIPT)
+		mosql_step_run_script(stepper, steps, n, budget);
+	else
+		mosql_step_run_watch(stepper, steps, n, budget);
+}
+
+MosqlBytes
+mosql_step_key(const MosqlStepper *stepper, uint64 node)
+{
+	StringInfoData key;
+
+	initStringInfo(&key);
+	mosql_node_key(&key, stepper->ns, node);
+	return mosql_bytes(repalloc(key.data, key.len + 1), key.len);
+}
+
+/*
+ * The engine `watch` cannot send ahead what depends on a reply, so a detached
+ * step is run at once.  Not cancellable: callers come here after the decision,
+ * when an error could no longer be reported.
+ */
+static void
+send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(caller, "mosql detached step",
+											  ALLOCSET_SMALL_SIZES);
+	volatile uint32 holdoff = InterruptHoldoffCount;
+	volatile MosqlStepStatus status = MOSQL_STEP_LOST;
+
+	MemoryContextSwitchTo(cxt);
+	HOLD_INTERRUPTS();
+	PG_TRY();
+	{
+		mosql_step_run(stepper, &step, 1, NULL);
+		status = step->status;
+	}
+	PG_CATCH();
+	{
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	InterruptHoldoffCount = holdoff;	/* an error sets it to 0 */
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
+	step->values = NULL;
+	if (done != NULL)
+		done(arg, status, step->nfields);
+}
+
+void
+mosql_step_send(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
+{
+	if (stepper->engine == MOSQL_ENGINE_SCRIPT)
+		mosql_step_send_script(stepper, step, done, arg);
+	else
+		send_watch(stepper, step, done, arg);
+}
+
+static bool
+starts_with(MosqlBytes text, const char *word)
+{
+	size_t		len = strlen(word);
+
+	return text.len >= len && memcmp(text.data, word, len) == 0;
+}
+
+bool
+mosql_step_is_redirection(const MosqlReply *reply)
+{
+	static const char because[] = "EXECABORT Transaction discarded because of: ";
+	static const char *const words[] = {
+		"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "BUSY "
+	};
+	MosqlBytes	text = reply->str;
+
+	if (reply->kind != MOSQL_REPLY_ERROR)
+		return false;
+	if (starts_with(text, because))
+		text = mosql_bytes(text.data + strlen(because), text.len - strlen(because));
+	for (int i = 0; i < lengthof(words); i++)
+		if (starts_with(text, words[i]))
+			return true;
+	return false;
+}
+
+void
+mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes key)
+{
+	if (reply->kind == expected)
+		return;
+
+	/* inside a script it is part of a longer message */
+	if (reply->kind == MOSQL_REPLY_ERROR && strstr(reply->str.data, "WRONGTYPE") != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("Redis key \"%.*s\" does not have the expected type", (int) key.len, key.data),
+				 errdetail("Redis says: %s", reply->str.data),
+				 errhint("Something else writes keys into this namespace.")));
+	mosql_reply_check(reply, psprintf("a step on key \"%.*s\"", (int) key.len, key.data));
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("unexpected reply of Redis to a step on key \"%.*s\"", (int) key.len, key.data)));
+}
+
+uint64
+mosql_reply_u64(const MosqlReply *reply)
+{
+	if (reply->kind == MOSQL_REPLY_INTEGER)
+		return (uint64) reply->integer;
+	if (reply->kind == MOSQL_REPLY_STRING)
+		return strtoull(reply->str.data, NULL, 10);
+	return 0;
+}

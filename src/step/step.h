@@ -1,0 +1,171 @@
+/*
+ * step.h: the mini-transaction on one node, the only way anything is written.
+ *
+ * Layer: step.  After Sinfonia (Aguilera et al., 2007): on ONE Redis hash,
+ * atomically, *compare* fields, *read* fields, and only if all compares hold
+ * *write* fields.  Steps on different nodes run in parallel, each atomic by
+ * itself.
+ *
+ * Two engines behind one contract (test/unit/test_step.c runs against both):
+ *   script  one Lua script, one round trip
+ *   watch   WATCH, HMGET, compare here, MULTI ... EXEC; two round trips
+ */
+#ifndef MOSQL_STEP_H
+#define MOSQL_STEP_H
+
+#include "base/base.h"
+#include "base/retry.h"
+#include "redis/redis.h"
+
+typedef enum MosqlCompareKind
+{
+	MOSQL_COMPARE_ABSENT,		/* the field does not exist */
+	MOSQL_COMPARE_EQUAL,		/* it exists and holds `bytes` at `offset` */
+	MOSQL_COMPARE_AT_MOST,		/* it is absent, or its bytes at `offset` are
+								 * <= `bytes` (memcmp over bytes.len) */
+	MOSQL_COMPARE_IN,			/* it exists and its byte at `offset` is one of `bytes` */
+	MOSQL_COMPARE_ONLY,			/* absent, or equal to `bytes` as a whole */
+	MOSQL_COMPARE_RANGE			/* all rows and intents with `field` <= key <
+								 * `upper` (no bound if upper.data is NULL): no
+								 * intent but those starting with `bytes` (16
+								 * byte txid), and every row's first 7 bytes <=
+								 * `at_most`.  field and upper are keys here,
+								 * without prefix. */
+} MosqlCompareKind;
+
+typedef struct MosqlCompare
+{
+	MosqlCompareKind kind;
+	MosqlBytes	field;
+	int			offset;
+	MosqlBytes	bytes;
+	MosqlBytes	upper;			/* RANGE */
+	MosqlBytes	at_most;		/* RANGE: 7 bytes timestamp */
+} MosqlCompare;
+
+typedef enum MosqlWriteKind
+{
+	MOSQL_WRITE_SET,
+	MOSQL_WRITE_DELETE,
+	MOSQL_WRITE_MAX,			/* set if absent or smaller (memcmp) */
+	MOSQL_WRITE_APPEND,			/* add a 16-byte entry to a list, unless it is in it */
+	MOSQL_WRITE_REMOVE			/* take a 16-byte entry out; an empty list is deleted */
+} MosqlWriteKind;
+
+typedef struct MosqlWrite
+{
+	MosqlWriteKind kind;
+	MosqlBytes	field;
+	MosqlBytes	value;			/* not for DELETE */
+} MosqlWrite;
+
+typedef enum MosqlStepStatus
+{
+	MOSQL_STEP_DONE,			/* all compares held, the writes are made */
+	MOSQL_STEP_FAILED,			/* `failed` tells which compare; nothing written */
+	MOSQL_STEP_LOST				/* nobody knows (connection broke in between) */
+} MosqlStepStatus;
+
+/*
+ * Deletes run before sets, whatever their order here, so that a leaf never
+ * grows beyond its final size.  The caller owns all bytes; they stay in place
+ * until the step has run.
+ */
+typedef struct MosqlStep
+{
+	uint64		node;
+	bool		repeatable;		/* safe to send again after a lost reply */
+	int			ncompares;
+	MosqlCompare *compares;
+	int			nreads;
+	MosqlBytes *reads;			/* field names */
+	int			nwrites;
+	MosqlWrite *writes;
+
+	/* results */
+	MosqlStepStatus status;
+	int			failed;			/* index of the first compare that failed */
+	MosqlBytes *values;			/* [nreads], as they were before the writes;
+								 * filled for DONE and FAILED */
+	int			nfields;		/* fields of the node (HLEN) after the step */
+} MosqlStep;
+
+/* One hash read as a whole; absent nodes have found = false. */
+typedef struct MosqlFieldValue
+{
+	MosqlBytes	field;
+	MosqlBytes	value;
+} MosqlFieldValue;
+
+typedef struct MosqlNodeImage
+{
+	uint64		node;
+	bool		found;
+	int			nfields;
+	MosqlFieldValue *fields;	/* in Redis' order */
+} MosqlNodeImage;
+
+/* Some fields of one hash. */
+typedef struct MosqlFieldRead
+{
+	uint64		node;
+	int			nfields;
+	MosqlBytes *fields;
+	MosqlBytes *values;			/* result, [nfields]; data NULL: absent */
+} MosqlFieldRead;
+
+typedef enum MosqlEngine
+{
+	MOSQL_ENGINE_SCRIPT, MOSQL_ENGINE_WATCH
+} MosqlEngine;
+
+typedef struct MosqlStepper
+{
+	MosqlRedis *redis;
+	const char *ns;				/* namespace */
+	MosqlEngine engine;
+} MosqlStepper;
+
+/*
+ * Run n steps in parallel; results go into the steps, in the current memory
+ * context.  One round trip (script), two or more (watch).  A step that is not
+ * repeatable is LOST when its reply is; errors of Redis are thrown as redis.h
+ * says, WRONGTYPE as XX001 (foreign data under our key).
+ */
+extern void mosql_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget);
+
+/*
+ * Send a step, do not wait (script; watch runs it at once and then calls done).
+ * done gets DONE, FAILED or LOST; must not throw or talk to Redis.  An error
+ * reply counts as LOST.
+ */
+typedef void (*MosqlStepCallback) (void *arg, MosqlStepStatus status, int nfields);
+extern void mosql_step_send(MosqlStepper *stepper, MosqlStep *step,
+							MosqlStepCallback done, void *arg);
+
+/* Whole nodes, in parallel, one round trip; images in the current context. */
+extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
+								  MosqlNodeImage *images, MosqlBudget *budget);
+
+/* Single fields, in parallel, one round trip. */
+extern void mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n,
+								   MosqlBudget *budget);
+
+/* Remove nodes (UNLINK); only for nodes that nobody can reach any more. */
+extern void mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
+									MosqlBudget *budget);
+
+/*
+ * Evaluate compares against field values in C: the meaning of a step, shared
+ * by the watch engine and the in-memory store of the unit tests.  `get`
+ * returns a field's value (data NULL: absent); `image` is the whole hash, only
+ * needed for RANGE.  Returns the index of the first that fails, or -1.
+ */
+typedef MosqlBytes (*MosqlFieldGetter) (void *arg, MosqlBytes field);
+extern int	mosql_step_evaluate(const MosqlStep *step, MosqlFieldGetter get, void *arg,
+								const MosqlNodeImage *image);
+
+/* A write op as what it does to the old value: the new one; data NULL = delete. */
+extern MosqlBytes mosql_step_written(const MosqlWrite *write, MosqlBytes old);
+
+#endif							/* MOSQL_STEP_H */

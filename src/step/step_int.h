@@ -1,0 +1,213 @@
+/*
+ * step_int.h: what the files of this layer share with each other only.
+ */
+#ifndef MOSQL_STEP_INT_H
+#define MOSQL_STEP_INT_H
+
+#include "step/step.h"
+#include "step/clock.h"
+
+/*
+ * How long a loop that starts over (a conflict in WATCH, a redirection inside
+ * MULTI) goes on when its caller gave no budget.  Each single wait has the
+ * client's command timeout besides.
+ */
+#define MOSQL_STEP_TIMEOUT_MS	10000
+
+/*
+ * From so many fields on, a step reads the whole hash: HMGET searches a
+ * listpack from its start for every field, HGETALL passes over it once.
+ */
+#ifndef MOSQL_STEP_WHOLE_FIELDS
+#define MOSQL_STEP_WHOLE_FIELDS	16
+#endif
+
+#define LITERAL(s) mosql_bytes(s, sizeof(s) - 1)
+
+/* --- evaluate.c --- */
+
+/* One compare; image only for RANGE, value for all others. */
+extern bool mosql_step_holds(const MosqlCompare *compare, MosqlBytes value,
+							 const MosqlNodeImage *image);
+
+/* --- script.c: server-side scripts --- */
+typedef struct MosqlScript
+{
+	const char *name;			/* for messages */
+	const char *source;
+	char		sha[41];		/* hex SHA1 of source, empty until first use */
+} MosqlScript;
+
+typedef struct MosqlScriptCall
+{
+	uint16		slot;
+	MosqlSendMode mode;
+	int			argc;
+	MosqlBytes *argv;			/* from mosql_script_argv */
+	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
+} MosqlScriptCall;
+
+/*
+ * An argument vector for a script: the first three elements are filled in, the
+ * caller fills in nkeys keys and nargs arguments from index 3.
+ */
+extern MosqlBytes *mosql_script_argv(MosqlScript *script, int nkeys, int nargs);
+
+/*
+ * Call a script n times, in parallel: one round trip, one more where a server
+ * does not have it in its cache yet.  Replies may be errors (never NOSCRIPT).
+ */
+extern void mosql_script_run(MosqlRedis *redis, MosqlScript *script,
+							 MosqlScriptCall *calls, int n, MosqlBudget *budget);
+
+/* Send the source itself: for detached calls, which cannot be repeated. */
+extern void mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slot,
+							  int argc, MosqlBytes *argv,
+							  MosqlReplyCallback done, void *arg);
+
+extern void mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n,
+								  MosqlBudget *budget);
+extern void mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,
+								   MosqlStepCallback done, void *arg);
+
+/* --- sha1.c --- */
+extern void mosql_sha1_hex(const char *data, size_t len, char out[41]);
+
+/* --- watch.c: optimistic transactions of Redis --- */
+
+/* A group of commands under construction. */
+typedef struct MosqlCommands
+{
+	int			n;
+	int			size;
+	int		   *argc;
+	MosqlBytes **argv;
+} MosqlCommands;
+
+extern void mosql_commands_init(MosqlCommands *commands);
+
+/* Append a command of argc arguments; returns them to be filled in. */
+extern MosqlBytes *mosql_commands_add(MosqlCommands *commands, int argc);
+
+/* Append a command whose arguments are at hand. */
+#define mosql_commands_put(commands, ...) \
+	mosql_commands_copy(commands, \
+						lengthof(((MosqlBytes[]) {__VA_ARGS__})), \
+						(MosqlBytes[]) {__VA_ARGS__})
+extern void mosql_commands_copy(MosqlCommands *commands, int argc, const MosqlBytes *argv);
+
+extern int	mosql_commands_batch(const MosqlCommands *commands, MosqlBatch *batch,
+								 uint16 slot, MosqlSendMode mode, uint64 pin);
+
+/* A new group that starts with MULTI; asking: for a slot that is moving. */
+extern void mosql_commands_multi(MosqlCommands *commands, MosqlRedis *redis, bool asking);
+
+/* What became of MULTI ... EXEC. */
+typedef enum MosqlExec
+{
+	MOSQL_EXEC_DONE,
+	MOSQL_EXEC_CONFLICT,		/* a watched key changed: nothing was written */
+	MOSQL_EXEC_RESTART,			/* redirected: nothing was written */
+	MOSQL_EXEC_LOST				/* unknown */
+} MosqlExec;
+
+/*
+ * Throw for a budget that is spent while an outcome other than DONE asks for
+ * another attempt.
+ */
+extern void mosql_watch_give_up(MosqlExec outcome) pg_attribute_noreturn();
+
+/*
+ * The outcome of a group of n commands that ends with EXEC; *exec gets the array of replies for DONE.  Throws for errors other
+ * than redirections, also for one inside EXEC's replies; WRONGTYPE as XX001
+ * naming the key.
+ */
+extern MosqlExec mosql_watch_outcome(const MosqlBatch *batch, int group, int n,
+									 MosqlBytes key, const MosqlReply **exec);
+
+extern void mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n,
+								 MosqlBudget *budget);
+
+/* --- step.c --- */
+
+/* The Redis key of a node, palloc'ed. */
+extern MosqlBytes mosql_step_key(const MosqlStepper *stepper, uint64 node);
+
+/*
+ * Throw if reply is an error; WRONGTYPE as XX001 naming the key.  Also throws
+ * (XX000) when it is not of the expected kind.
+ */
+extern void mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes key);
+
+/* Refused for where or when it was sent: not executed, worth another attempt. */
+extern bool mosql_step_is_redirection(const MosqlReply *reply);
+
+/* A reply's bytes; absent for nil. */
+static inline MosqlBytes
+mosql_reply_bytes(const MosqlReply *reply)
+{
+	return reply->kind == MOSQL_REPLY_STRING ? reply->str : MOSQL_ABSENT;
+}
+
+/* An unsigned number, as integer or as decimal string; 0 for nil. */
+extern uint64 mosql_reply_u64(const MosqlReply *reply);
+
+/* The fields of a HGETALL reply. */
+extern void mosql_step_image(const MosqlReply *reply, uint64 node, MosqlNodeImage *image);
+
+/* --- clock_script.c, clock_watch.c --- */
+
+/* The names of a clock's keys, its slot, and numbers as text. */
+typedef struct MosqlClockKeys
+{
+	uint16		slot;
+	MosqlBytes	counter;		/* ...:c */
+	MosqlBytes	ends;			/* ...:e */
+	MosqlBytes	snapshots;		/* ...:p */
+	MosqlBytes	dead;			/* ...:d */
+	MosqlBytes	prefix;			/* ...:s: */
+} MosqlClockKeys;
+
+extern MosqlClockKeys mosql_clock_keys(const char *ns);
+extern MosqlBytes mosql_clock_session_key(const MosqlClockKeys *keys, uint64 sid);
+extern MosqlBytes mosql_clock_number(uint64 n);
+extern MosqlBytes mosql_clock_snapshot_field(uint64 sid, uint64 snapid);
+
+/* A record as stored; absent gives NONE; damaged bytes are XX001. */
+extern MosqlRecord mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored);
+
+/* A snapshot list from the reply of HVALS. */
+extern MosqlSnapshotList mosql_clock_list(const MosqlReply *values, MosqlTimestamp last);
+
+/* The version of the data layout, in the field "format" of ...:c */
+#define MOSQL_CLOCK_FORMAT "1"
+extern void mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found) pg_attribute_noreturn();
+
+/* Sessions that ran out, forgotten by one open. */
+#define MOSQL_CLOCK_SWEEP	16
+
+/* Records dropped by one call; unpack() in Lua has room for fewer than 8000. */
+#define MOSQL_CLOCK_DROPS	1000
+
+typedef struct MosqlClockEngine
+{
+	uint64		(*open) (MosqlStepper *, int lease_ms, uint64 *schema);
+	void		(*close) (MosqlStepper *, uint64 sid);
+	bool		(*snapshot) (MosqlStepper *, uint64 sid, uint64 snapid, int lease_ms,
+							 MosqlTimestamp *S, uint64 *schema);
+	MosqlDecision (*decide) (MosqlStepper *, const MosqlDecideArgs *, MosqlTimestamp *,
+							 MosqlSnapshotList *, uint64 *schema, MosqlBudget *);
+	void		(*status) (MosqlStepper *, const MosqlTxid *, int n, MosqlRecord *,
+						   MosqlSnapshotList *);
+	void		(*abort) (MosqlStepper *, MosqlTxid, MosqlRecord *, MosqlSnapshotList *);
+	void		(*settle) (MosqlStepper *, MosqlTxid, MosqlRecord *, MosqlSnapshotList *,
+						   MosqlBudget *);
+	void		(*drop) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
+	void		(*snapshots) (MosqlStepper *, MosqlSnapshotList *, uint64 *schema);
+	bool		(*reap) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
+} MosqlClockEngine;
+
+extern const MosqlClockEngine mosql_clock_script;
+extern const MosqlClockEngine mosql_clock_watch;
+
+#endif							/* MOSQL_STEP_INT_H */

@@ -1,0 +1,169 @@
+/*
+ * step_lua.h: the mini-transaction as one server-side script.
+ *
+ * Data-driven, so that every server caches one script.  KEYS[1] is the node.
+ * ARGV is laid out such that Lua builds no list of its own: names to read, and
+ * fields to write, go to Redis as slices of ARGV.
+ *
+ *     ARGV[1]    the plan, bytes: six counts of 2 bytes, big-endian: compares C,
+ *                bytes of compares B, reads R, conditional writes W, deletes D,
+ *                sets S; 1 byte: 1 = read the whole hash; per compare 3 bytes:
+ *                kind, + 128 if it has no bytes of its own (ABSENT, or the same
+ *                as those before), and offset (2; for RANGE 1 = there is an
+ *                upper bound); per conditional write 1 byte: kind
+ *     then       C + R + W   fields to read
+ *                B           bytes of the compares
+ *                W           values of the conditional writes (MAX, APPEND, REMOVE)
+ *                D           fields to delete
+ *                2 * S       field, value
+ *                2 per RANGE upper, at_most
+ *
+ * Replies { -1 or the index of the compare that failed, HLEN, R values }.
+ *
+ * Everything is read before anything is written, and nothing that can fail
+ * stands between two writes: a script that fails keeps what it wrote.  (Lack
+ * of memory refuses a script's first write or none; a key of a foreign type
+ * fails at the first read or write.)  Lua's own `<` on strings follows the
+ * server's locale, hence less().  unpack() has room for fewer than 8000
+ * values, hence the slices in each().
+ */
+#ifndef MOSQL_STEP_LUA_H
+#define MOSQL_STEP_LUA_H
+
+static const char step_lua[] =
+"local key, plan, argv = KEYS[1], ARGV[1], ARGV\n"
+"local byte, sub, call = string.byte, string.sub, redis.call\n"
+"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, whole = byte(plan, 1, 13)\n"
+"local nc, nb, nr, nw = c1 * 256 + c2, b1 * 256 + b2, r1 * 256 + r2, w1 * 256 + w2\n"
+"local nd, ns = d1 * 256 + d2, s1 * 256 + s2\n"
+"local nf = nc + nr + nw\n"
+ /* the part with x = 1, 2, ... is argv[start + x] */
+"local bytes = 1 + nf\n"
+"local values = bytes + nb\n"
+"local dels = values + nw\n"
+"local sets = dels + nd\n"
+"local extra = sets + 2 * ns\n"
+ /* memcmp(a, b) < 0, a prefix sorts first */
+"local function less(a, b)\n"
+"  local n = #a < #b and #a or #b\n"
+"  for x = 1, n do\n"
+"    local p, q = byte(a, x), byte(b, x)\n"
+"    if p ~= q then return p < q end\n"
+"  end\n"
+"  return #a < #b\n"
+"end\n"
+ /* where an entry stands in a list of 16-byte entries, or nil */
+"local function find(list, entry)\n"
+"  for x = 1, #list, 16 do\n"
+"    if sub(list, x, x + 15) == entry then return x end\n"
+"  end\n"
+"end\n"
+ /* a command on list[from .. to], at most 7000 at once */
+"local function each(command, list, from, to)\n"
+"  for x = from, to, 7000 do\n"
+"    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n"
+"  end\n"
+"end\n"
+ /* read: v[x] is the value of field x; absent is false or nil */
+"local v, all\n"
+"if whole == 1 then\n"
+"  all = call('HGETALL', key)\n"
+"  local map = {}\n"
+"  for x = 1, #all, 2 do map[all[x]] = all[x + 1] end\n"
+"  v = {}\n"
+"  for x = 1, nf do v[x] = map[argv[1 + x]] or false end\n"
+"elseif nf > 0 then\n"
+"  v = call('HMGET', key, unpack(argv, 2, 1 + nf))\n"
+"end\n"
+ /* compare */
+"local failed, at, want = -1, 14, ''\n"
+"for x = 1, nc do\n"
+"  local kind, hi, lo = byte(plan, at, at + 2)\n"
+"  local val, ok = v[x], true\n"
+"  at = at + 3\n"
+"  if kind >= 128 then\n"
+"    kind = kind - 128\n"
+"  else\n"
+"    bytes = bytes + 1\n"
+"    want = argv[bytes]\n"
+"  end\n"
+"  if kind == 0 then\n"			/* ABSENT */
+"    ok = not val\n"
+"  elseif kind == 1 then\n"		/* EQUAL */
+"    local o = hi * 256 + lo\n"
+"    ok = val and sub(val, o + 1, o + #want) == want\n"
+"  elseif kind == 2 then\n"		/* AT_MOST */
+"    local o = hi * 256 + lo\n"
+"    ok = not val or not less(want, sub(val, o + 1, o + #want))\n"
+"  elseif kind == 3 then\n"		/* IN */
+"    local o = hi * 256 + lo + 1\n"
+"    ok = val and #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
+"  elseif kind == 4 then\n"		/* ONLY */
+"    ok = not val or val == want\n"
+"  else\n"						/* RANGE */
+"    local low, upper, most = argv[1 + x], argv[extra + 1], argv[extra + 2]\n"
+"    extra = extra + 2\n"
+"    for y = 1, #all, 2 do\n"
+"      local field, stored = all[y], all[y + 1]\n"
+"      local prefix = byte(field, 1)\n"
+"      if prefix == 105 or prefix == 114 then\n"	/* 'i', 'r' */
+"        local k = sub(field, 2)\n"
+"        if not less(k, low) and (hi == 0 or less(k, upper)) then\n"
+"          if prefix == 105 then\n"
+"            ok = sub(stored, 1, #want) == want\n"
+"          else\n"
+"            ok = not less(most, sub(stored, 1, #most))\n"	/* '' <= '' */
+"          end\n"
+"          if not ok then break end\n"
+"        end\n"
+"      end\n"
+"    end\n"
+"  end\n"
+"  if not ok then\n"
+"    failed = x - 1\n"
+"    break\n"
+"  end\n"
+"end\n"
+ /* the reply's values: false, not nil, or the array would end there */
+"local reply = {failed, 0}\n"
+"for x = 1, nr do reply[2 + x] = v[nc + x] or false end\n"
+ /* write: deletes first, so that the hash never outgrows its final size */
+"if failed < 0 then\n"
+"  local moresets, moredels\n"
+"  if nw > 0 then\n"
+"    moresets, moredels = {}, {}\n"
+"    for x = 1, nw do\n"
+"      local kind, field = byte(plan, at), argv[1 + nc + nr + x]\n"
+"      local old, val, new = v[nc + nr + x], argv[values + x], nil\n"
+"      at = at + 1\n"
+"      if kind == 2 then\n"		/* MAX */
+"        if not old or less(old, val) then new = val end\n"
+"      elseif kind == 3 then\n"	/* APPEND */
+"        if not old then\n"
+"          new = val\n"
+"        elseif not find(old, val) then\n"
+"          new = old .. val\n"
+"        end\n"
+"      elseif old then\n"		/* REMOVE */
+"        local y = find(old, val)\n"
+"        if y and #old == 16 then\n"
+"          moredels[#moredels + 1] = field\n"
+"        elseif y then\n"
+"          new = sub(old, 1, y - 1) .. sub(old, y + 16)\n"
+"        end\n"
+"      end\n"
+"      if new then\n"
+"        moresets[#moresets + 1] = field\n"
+"        moresets[#moresets + 1] = new\n"
+"      end\n"
+"    end\n"
+"    each('HDEL', moredels, 1, #moredels)\n"
+"  end\n"
+"  each('HDEL', argv, dels + 1, dels + nd)\n"
+"  each('HSET', argv, sets + 1, sets + 2 * ns)\n"
+"  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n"
+"end\n"
+"reply[2] = call('HLEN', key)\n"
+"return reply\n";
+
+#endif							/* MOSQL_STEP_LUA_H */

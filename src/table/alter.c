@@ -1,0 +1,388 @@
+/*
+ * alter.c: creating, changing, dropping and emptying tables.
+ *
+ * Layer: table.  All of it is part of the current transaction: definitions are
+ * rows, and trees that a transaction made or dropped go when its outcome is
+ * known.  Rows carry stable column ids, hence adding and dropping columns
+ * touches no row; what would have to, is refused.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+#include "nodes/makefuncs.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "table/table_int.h"
+
+#define KEY_TYPES_HINT \
+	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time, timestamp, interval (the last three with or without time zone), and enums."
+
+/* ---- CREATE ---- */
+
+static void
+check_key_column(Form_pg_attribute att)
+{
+	MosqlTableColumn column = {0};
+	const char *refusal = NULL;
+
+	column.typmod = att->atttypmod;
+	column.type = getBaseTypeAndTypmod(att->atttypid, &column.typmod);
+	column.collation = att->attcollation;
+#if PG_VERSION_NUM >= 180000
+	if (att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		refusal = "Virtual generated columns are not stored.";
+	else
+#endif
+		refusal = mosql_key_refusal(&column);
+	if (refusal != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" cannot be part of a key", NameStr(att->attname)),
+				 errdetail_internal("%s", refusal),
+				 errhint(KEY_TYPES_HINT)));
+}
+
+static void
+check_key(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	int			nkeys = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attisdropped || !mosql_table_is_key_column(RelationGetRelid(rel), att->attnum))
+			continue;
+		nkeys++;
+		check_key_column(att);
+	}
+	if (nkeys > MOSQL_KEY_MAX_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
+}
+
+/*
+ * A new empty tree, which goes again if the transaction fails.  If it breaks
+ * off before it is noted, it is an orphan that mosql_fdw_check() does not see,
+ * of a few hundred bytes.
+ */
+static uint64
+create_tree(MosqlSession *session)
+{
+	uint64		root = mosql_session_new_id(session);
+
+	if (!mosql_btree_create(mosql_session_store(session), root))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("node id " UINT64_FORMAT " exists already in Redis", root),
+				 errdetail("Ids are unique unless the clock's counters were lost or set back.")));
+	mosql_txn_created_tree(mosql_txn_current(session), root);
+	return root;
+}
+
+static void
+create_definition(MosqlSession *session, MosqlDefinition *definition)
+{
+	if (!mosql_catalog_exists(session))
+		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	definition->id = mosql_session_new_id(session);
+	for (int i = 0; i < definition->ncolumns; i++)
+		definition->columns[i].id = i + 1;
+	definition->next_column = definition->ncolumns + 1;
+	definition->root = create_tree(session);
+	mosql_definition_insert(session, definition);
+}
+
+static List *
+missing_options(List *options, List *given, const char *name, const char *value)
+{
+	ListCell   *cell;
+
+	foreach(cell, given)
+		if (strcmp(((DefElem *) lfirst(cell))->defname, name) == 0)
+			return options;
+	return lappend(options, makeDefElemExtended(NULL, pstrdup(name),
+												(Node *) makeString(pstrdup(value)),
+												DEFELEM_ADD, -1));
+}
+
+/*
+ * Write the name in Redis into the table's options where it is not given, so
+ * that ALTER ... RENAME and SET SCHEMA do not lose the data.
+ */
+static void
+pin_name(Relation rel, const MosqlDefinition *definition)
+{
+	Oid			relid = RelationGetRelid(rel);
+	List	   *given = GetForeignTable(relid)->options;
+	List	   *options = NIL;
+	Relation	catalog;
+	HeapTuple	tuple;
+	Datum		datum;
+	bool		isnull;
+	Datum		values[Natts_pg_foreign_table] = {0};
+	bool		nulls[Natts_pg_foreign_table] = {0};
+	bool		replaces[Natts_pg_foreign_table] = {0};
+
+	options = missing_options(options, given, "schema_name", definition->schema);
+	options = missing_options(options, given, "table_name", definition->name);
+	if (options == NIL)
+		return;
+
+	catalog = table_open(ForeignTableRelationId, RowExclusiveLock);
+	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for foreign table %u", relid);
+	datum = SysCacheGetAttr(FOREIGNTABLEREL, tuple, Anum_pg_foreign_table_ftoptions, &isnull);
+	datum = transformGenericOptions(ForeignTableRelationId,
+									isnull ? PointerGetDatum(NULL) : datum, options, InvalidOid);
+	values[Anum_pg_foreign_table_ftoptions - 1] = datum;
+	replaces[Anum_pg_foreign_table_ftoptions - 1] = true;
+	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replaces);
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	table_close(catalog, RowExclusiveLock);
+	CacheInvalidateRelcache(rel);
+	CommandCounterIncrement();
+}
+
+void
+mosql_table_create(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *here = mosql_definition_describe(rel);
+	MosqlDefinition *there;
+
+	check_key(rel);
+	there = mosql_table_definition(session, here->schema, here->name);
+	if (there != NULL)
+	{
+		char	   *difference = mosql_definition_difference(here, there);
+
+		if (difference != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+					 errmsg("table \"%s.%s\" exists in Redis with another definition",
+							here->schema, here->name),
+					 errdetail_internal("%s", difference),
+					 errhint("Use IMPORT FOREIGN SCHEMA, or name another table in the options schema_name and table_name.")));
+	}
+	else
+		create_definition(session, here);
+	pin_name(rel, here);
+}
+
+/* ---- ALTER ---- */
+
+static MosqlDefinition *
+stored_definition(Relation rel, MosqlSession *session)
+{
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	return mosql_table_definition(session, schema, name);
+}
+
+static void
+write_definition(Relation rel, MosqlSession *session, MosqlDefinition *definition)
+{
+	mosql_definition_update(session, definition);
+	CacheInvalidateRelcache(rel);
+}
+
+static void refuse(const char *what, const char *column, const char *hint) pg_attribute_noreturn();
+
+static void
+refuse(const char *what, const char *column, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg(what, column),
+			 errhint("%s", hint)));
+}
+
+static bool
+is_empty(MosqlSession *session, uint64 root)
+{
+	MosqlRow	row;
+	MosqlView  *view = mosql_view_open(mosql_txn_current(session), &row,
+									   GetCurrentCommandId(false), false);
+	MosqlRowScan *scan = mosql_view_scan_begin(view, mosql_session_tree(session, root),
+											   mosql_bytes("", 0), MOSQL_ABSENT, false, 1);
+	bool		found = mosql_view_scan_next(scan, &row);
+
+	mosql_view_scan_end(scan);
+	mosql_view_close(view);
+	return !found;
+}
+
+/*
+ * The rows there are have no value for a new column, and get none: it must be
+ * null in them.  (A row that somebody commits between this look and our commit
+ * keeps a null, too.)
+ */
+static void
+check_new_column(Relation rel, MosqlSession *session, const MosqlDefinition *there,
+				 const MosqlDefinitionColumn *column)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column->name);
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
+
+	if (column->key_position >= 0)
+		refuse("cannot add column \"%s\" to the key of a table",
+			   column->name, "Create a new table with that key, and copy the rows.");
+	if ((att->atthasdef || att->attnotnull) && !is_empty(session, there->root))
+		refuse("cannot add column \"%s\" with a default, NOT NULL or generated to a table that has rows",
+			   column->name,
+			   "Add it without these, UPDATE the rows, then SET DEFAULT and SET NOT NULL.");
+}
+
+static void
+add_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
+{
+	MosqlDefinitionColumn *added;
+
+	if (there->columns == NULL)
+		there->columns = palloc(sizeof(MosqlDefinitionColumn));
+	else
+		there->columns = repalloc(there->columns, (there->ncolumns + 1) *
+								  sizeof(MosqlDefinitionColumn));
+	added = &there->columns[there->ncolumns++];
+	*added = *column;
+	added->id = there->next_column++;
+}
+
+static void
+drop_column(MosqlDefinitionColumn *column)
+{
+	if (column->key_position >= 0)
+		refuse("cannot drop key column \"%s\"", column->name,
+			   "Create a new table with another key, and copy the rows.");
+	column->dropped = true;
+}
+
+/* Returns whether `there` has to be written. */
+static bool
+follow_local_columns(Relation rel, MosqlSession *session, const MosqlDefinition *here,
+					 MosqlDefinition *there)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *mine = &here->columns[i];
+		MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine->name);
+
+		if (theirs == NULL)
+		{
+			check_new_column(rel, session, there, mine);
+			add_column(there, mine);
+			changed = true;
+			continue;
+		}
+		if (mosql_definition_column_difference(mine, theirs) != NULL)
+			refuse("cannot change type, collation or key of column \"%s\"", mine->name,
+				   "Add a column with the new type, UPDATE the rows, drop the old column and rename the new one; for another key create a new table and copy the rows.");
+		changed |= theirs->not_null != mine->not_null;
+		theirs->not_null = mine->not_null;
+	}
+	return changed;
+}
+
+void
+mosql_table_alter(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *here = mosql_definition_describe(rel);
+	MosqlDefinition *there = mosql_table_definition(session, here->schema, here->name);
+	bool		changed = false;
+
+	if (there == NULL)
+		mosql_table_missing(rel, here->schema, here->name);
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		MosqlDefinitionColumn *column = &there->columns[i];
+
+		if (column->dropped || mosql_definition_column(here, column->name) != NULL)
+			continue;
+		drop_column(column);
+		changed = true;
+	}
+	changed |= follow_local_columns(rel, session, here, there);
+	if (changed)
+		write_definition(rel, session, there);
+}
+
+void
+mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from, const char *to)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinitionColumn *column;
+
+	if (there == NULL)
+		return;					/* nothing to follow; opening it says so */
+	column = mosql_definition_column(there, from);
+	if (column == NULL)
+		return;
+	if (mosql_definition_column(there, to) != NULL)
+		refuse("column \"%s\" exists already in the table in Redis", to,
+			   "Another server added it: import the table again.");
+	column->name = pstrdup(to);
+	write_definition(rel, session, there);
+}
+
+void
+mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinitionColumn *column;
+
+	if (there == NULL)
+		return;
+	column = mosql_definition_column(there, name);
+	if (column == NULL)
+		return;
+	drop_column(column);
+	write_definition(rel, session, there);
+}
+
+/* ---- DROP and TRUNCATE ---- */
+
+void
+mosql_table_drop(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+
+	if (there == NULL)
+		return;					/* another server was faster */
+	mosql_definition_delete(session, there);
+	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
+}
+
+void
+mosql_table_truncate(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	uint64		old;
+
+	if (there == NULL)
+	{
+		const char *schema;
+		const char *name;
+
+		mosql_table_remote_name(rel, &schema, &name);
+		mosql_table_missing(rel, schema, name);
+	}
+	old = there->root;
+	there->root = create_tree(session);
+	write_definition(rel, session, there);
+	mosql_txn_drops_tree(mosql_txn_current(session), old);
+}

@@ -1,0 +1,536 @@
+/*
+ * catalog.c: the definitions of tables, in Redis.
+ *
+ * Layer: table.  A system tree with the fixed root id MOSQL_CATALOG_ROOT holds
+ * one row per table, read and written by the same transactions as all other
+ * rows; src/table/README.md gives its bytes.  A definition knows neither OIDs
+ * nor attribute numbers, only names, so that it means the same to every
+ * PostgreSQL server.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "table/table_int.h"
+
+/* Kinds of catalog rows: the first byte of their keys. */
+#define KIND_TABLE		"T"
+
+/* Columns of a catalog row; a table's column with id n is at COLUMN_FIRST + n. */
+#define COLUMN_FORMAT	1
+#define COLUMN_ID		2
+#define COLUMN_ROOT		3
+#define COLUMN_FLAGS	4
+#define COLUMN_NEXT		5
+#define COLUMN_NAMES	6
+#define COLUMN_FIRST	16
+
+#define CATALOG_FORMAT	1
+
+#define FLAG_HIDDEN_ROW_ID	1
+
+#define COLUMN_FLAG_NOT_NULL	1
+#define COLUMN_FLAG_DROPPED		2
+
+/* More columns than PostgreSQL can have, counting dropped ones. */
+#define MAX_COLUMN_ID	(1 << 15)
+
+/* ---- names ---- */
+
+static const char *
+option_string(List *options, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, options)
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (strcmp(option->defname, name) == 0)
+			return defGetString(option);
+	}
+	return NULL;
+}
+
+void
+mosql_table_remote_name(Relation rel, const char **schema, const char **name)
+{
+	List	   *options = GetForeignTable(RelationGetRelid(rel))->options;
+
+	*schema = option_string(options, "schema_name");
+	*name = option_string(options, "table_name");
+	if (*schema == NULL)
+		*schema = get_namespace_name(RelationGetNamespace(rel));
+	if (*name == NULL)
+		*name = pstrdup(RelationGetRelationName(rel));
+}
+
+bool
+mosql_table_is_key_column(Oid relid, AttrNumber attnum)
+{
+	ListCell   *cell;
+
+	foreach(cell, GetForeignColumnOptions(relid, attnum))
+	{
+		DefElem    *option = lfirst(cell);
+
+		if (strcmp(option->defname, "key") == 0)
+			return defGetBoolean(option);
+	}
+	return false;
+}
+
+static MosqlBytes
+utf8_name(const char *name)
+{
+	return mosql_text_to_utf8(name, strlen(name));
+}
+
+MosqlBytes
+mosql_catalog_key(const char *schema, const char *name)
+{
+	StringInfoData key;
+
+	initStringInfo(&key);
+	mosql_key_put_fixed(&key, KIND_TABLE, 1);
+	if (schema != NULL)
+		mosql_key_put_bytes(&key, utf8_name(schema));
+	if (schema != NULL && name != NULL)
+		mosql_key_put_bytes(&key, utf8_name(name));
+	return mosql_bytes_of(&key);
+}
+
+/* "integer", "character varying(10)", "public.mood": says the same whatever
+ * the search path. */
+static char *
+portable_type_name(Oid type, int32 typmod)
+{
+	char	   *name;
+
+	type = getBaseTypeAndTypmod(type, &typmod);
+	name = format_type_extended(type, typmod,
+								FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	return strncmp(name, "pg_catalog.", 11) == 0 ? name + 11 : name;
+}
+
+/* As SQL writes it: "C", "en_US.utf8", "default", public.german. */
+static const char *
+portable_collation_name(Oid collation)
+{
+	HeapTuple	tuple;
+	Form_pg_collation form;
+	const char *name;
+
+	if (!OidIsValid(collation))
+		return "";
+	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	form = (Form_pg_collation) GETSTRUCT(tuple);
+	if (form->collnamespace == PG_CATALOG_NAMESPACE)
+		name = quote_identifier(pstrdup(NameStr(form->collname)));
+	else
+		name = quote_qualified_identifier(get_namespace_name(form->collnamespace),
+										  NameStr(form->collname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+/* ---- definitions as bytes ---- */
+
+static void
+put_string(StringInfo out, const char *string)
+{
+	MosqlBytes	utf8 = utf8_name(string);
+
+	mosql_varint_put(out, utf8.len);
+	appendBinaryStringInfo(out, utf8.data, utf8.len);
+}
+
+static bool
+get_string(MosqlBytes *in, const char **string)
+{
+	uint64		len;
+	MosqlBytes	text;
+
+	if (!mosql_varint_get(in, &len) || len > in->len)
+		return false;
+	text = mosql_text_from_utf8(mosql_bytes(in->data, len));
+	if (text.data == NULL)
+		return false;
+	*string = pnstrdup(text.data, text.len);
+	in->data += len;
+	in->len -= len;
+	return true;
+}
+
+static MosqlBytes
+encode_column(const MosqlDefinitionColumn *column)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, (column->not_null ? COLUMN_FLAG_NOT_NULL : 0) |
+					 (column->dropped ? COLUMN_FLAG_DROPPED : 0));
+	mosql_varint_put(&out, column->key_position + 1);
+	put_string(&out, column->name);
+	put_string(&out, column->type);
+	put_string(&out, column->collation);
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_column(MosqlBytes in, MosqlDefinitionColumn *column)
+{
+	uint64		flags;
+	uint64		position;
+
+	if (!mosql_varint_get(&in, &flags) || !mosql_varint_get(&in, &position) ||
+		position > MOSQL_KEY_MAX_COLUMNS)
+		return false;
+	column->not_null = (flags & COLUMN_FLAG_NOT_NULL) != 0;
+	column->dropped = (flags & COLUMN_FLAG_DROPPED) != 0;
+	column->key_position = (int) position - 1;
+	return get_string(&in, &column->name) && get_string(&in, &column->type) &&
+		get_string(&in, &column->collation) && in.len == 0;
+}
+
+/*
+ * Its columns' ids ascend in the array; new columns get the highest.  The
+ * schema's and the table's name are repeated for the tools that read rows.
+ */
+static void
+encode(MosqlDefinition *definition)
+{
+	StringInfoData out;
+	StringInfoData names;
+
+	initStringInfo(&out);
+	initStringInfo(&names);
+	put_string(&names, definition->schema);
+	put_string(&names, definition->name);
+	mosql_column_put_int(&out, COLUMN_FORMAT, CATALOG_FORMAT, 2);
+	mosql_column_put_int(&out, COLUMN_ID, (int64) definition->id, 8);
+	mosql_column_put_int(&out, COLUMN_ROOT, (int64) definition->root, 8);
+	mosql_column_put_int(&out, COLUMN_FLAGS,
+						 definition->hidden_row_id ? FLAG_HIDDEN_ROW_ID : 0, 4);
+	mosql_column_put_int(&out, COLUMN_NEXT, definition->next_column, 4);
+	mosql_column_put_bytes(&out, COLUMN_NAMES, mosql_bytes_of(&names));
+	for (int i = 0; i < definition->ncolumns; i++)
+		mosql_column_put_bytes(&out, COLUMN_FIRST + definition->columns[i].id,
+							   encode_column(&definition->columns[i]));
+	definition->bytes = mosql_bytes_of(&out);
+}
+
+static void
+refuse_format(int64 format)
+{
+	if (format != CATALOG_FORMAT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table definition in Redis has format " INT64_FORMAT, format),
+				 errdetail("This version of mosql_fdw knows format %d.", CATALOG_FORMAT),
+				 errhint("Install a newer mosql_fdw on this server.")));
+}
+
+static bool
+decode_table_column(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionColumn *column;
+
+	if (stored->wire != MOSQL_WIRE_BYTES || stored->column - COLUMN_FIRST > MAX_COLUMN_ID)
+		return false;
+	if (definition->columns == NULL)
+		definition->columns = palloc(sizeof(MosqlDefinitionColumn));
+	else
+		definition->columns = repalloc(definition->columns, (definition->ncolumns + 1) *
+									   sizeof(MosqlDefinitionColumn));
+	column = &definition->columns[definition->ncolumns++];
+	column->id = stored->column - COLUMN_FIRST;
+	return decode_column(stored->value, column);
+}
+
+static bool
+decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	static const MosqlWire wires[] = {
+		[COLUMN_FORMAT] = MOSQL_WIRE_2,[COLUMN_ID] = MOSQL_WIRE_8,[COLUMN_ROOT] = MOSQL_WIRE_8,
+		[COLUMN_FLAGS] = MOSQL_WIRE_4,[COLUMN_NEXT] = MOSQL_WIRE_4,[COLUMN_NAMES] = MOSQL_WIRE_BYTES
+	};
+	MosqlBytes	value = stored->value;
+
+	if (stored->column >= COLUMN_FIRST)
+		return decode_table_column(definition, stored);
+	if (stored->column == 0 || stored->column >= lengthof(wires) ||
+		stored->wire != wires[stored->column])
+		return false;
+	switch (stored->column)
+	{
+		case COLUMN_FORMAT:
+			refuse_format(mosql_read_int(value.data, 2));
+			return true;
+		case COLUMN_ID:
+			definition->id = (uint64) mosql_read_int(value.data, 8);
+			return true;
+		case COLUMN_ROOT:
+			definition->root = (uint64) mosql_read_int(value.data, 8);
+			return true;
+		case COLUMN_FLAGS:
+			definition->hidden_row_id =
+				(mosql_read_int(value.data, 4) & FLAG_HIDDEN_ROW_ID) != 0;
+			return true;
+		case COLUMN_NEXT:
+			definition->next_column = (uint32) mosql_read_int(value.data, 4);
+			return true;
+		default:
+			return get_string(&value, &definition->schema) &&
+				get_string(&value, &definition->name) && value.len == 0;
+	}
+}
+
+static MosqlDefinition *
+decode(MosqlBytes bytes, MosqlTimestamp version)
+{
+	MosqlDefinition *definition = palloc0(sizeof(MosqlDefinition));
+	MosqlBytes	in = bytes;
+	MosqlColumn stored;
+	int			got;
+
+	while ((got = mosql_column_next(&in, &stored)) > 0)
+		if (!decode_field(definition, &stored))
+			break;
+	if (got != 0 || definition->root == 0 || definition->name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("The catalog row of table \"%s\" does not decode.",
+						   definition->name ? definition->name : "?")));
+	definition->version = version;
+	definition->bytes = mosql_bytes_copy(CurrentMemoryContext, bytes);
+	return definition;
+}
+
+/* ---- reading ---- */
+
+MosqlTree *
+mosql_catalog_tree(MosqlSession *session)
+{
+	return mosql_session_tree(session, MOSQL_CATALOG_ROOT);
+}
+
+/*
+ * The view is this read's own: under READ COMMITTED it sees the latest
+ * definition, not the running statement's snapshot.
+ */
+MosqlDefinition *
+mosql_table_definition(MosqlSession *session, const char *schema, const char *name)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+	MosqlBytes	key = mosql_catalog_key(schema, name);
+	MosqlView  *view;
+	MosqlRow	row;
+
+	if (!mosql_catalog_exists(session))
+		return NULL;
+	view = mosql_view_open(txn, &row, GetCurrentCommandId(false), true);
+	mosql_view_get(view, mosql_catalog_tree(session), &key, 1, &row);
+	mosql_view_close(view);
+	return row.found ? decode(row.columns, row.version) : NULL;
+}
+
+int
+mosql_table_definitions(MosqlSession *session, const char *schema, MosqlDefinition **definitions)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+	MosqlBytes	low = mosql_catalog_key(schema, NULL);
+	StringInfoData high;
+	MosqlView  *view;
+	MosqlRowScan *scan;
+	MosqlRow	row;
+	int			n = 0;
+	int			max = 16;
+
+	*definitions = palloc(max * sizeof(MosqlDefinition));
+	if (!mosql_catalog_exists(session))
+		return 0;
+	initStringInfo(&high);
+	appendBinaryStringInfo(&high, low.data, low.len);
+	if (!mosql_key_after_prefix(&high))
+		elog(ERROR, "catalog prefix has no end");
+
+	view = mosql_view_open(txn, &row, GetCurrentCommandId(false), false);
+	scan = mosql_view_scan_begin(view, mosql_catalog_tree(session), low, mosql_bytes_of(&high),
+								 false, 0);
+	while (mosql_view_scan_next(scan, &row))
+	{
+		if (n == max)
+		{
+			max *= 2;
+			*definitions = repalloc(*definitions, max * sizeof(MosqlDefinition));
+		}
+		(*definitions)[n++] = *decode(row.columns, row.version);
+	}
+	mosql_view_scan_end(scan);
+	mosql_view_close(view);
+	return n;
+}
+
+/* ---- the local relation ---- */
+
+static bool
+is_stored(Form_pg_attribute att)
+{
+	if (att->attisdropped)
+		return false;
+#if PG_VERSION_NUM >= 180000
+	if (att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		return false;
+#endif
+	return true;
+}
+
+MosqlDefinition *
+mosql_definition_describe(Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	MosqlDefinition *definition = palloc0(sizeof(MosqlDefinition));
+	int			nkeys = 0;
+
+	mosql_table_remote_name(rel, &definition->schema, &definition->name);
+	definition->columns = palloc0(Max(desc->natts, 1) * sizeof(MosqlDefinitionColumn));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		MosqlDefinitionColumn *column = &definition->columns[definition->ncolumns];
+
+		if (!is_stored(att))
+			continue;
+		definition->ncolumns++;
+		column->name = pstrdup(NameStr(att->attname));
+		column->type = portable_type_name(att->atttypid, att->atttypmod);
+		column->collation = portable_collation_name(att->attcollation);
+		column->not_null = att->attnotnull;
+		column->key_position =
+			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum) ? nkeys++ : -1;
+	}
+	definition->hidden_row_id = nkeys == 0;
+	return definition;
+}
+
+MosqlDefinitionColumn *
+mosql_definition_column(const MosqlDefinition *definition, const char *name)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		MosqlDefinitionColumn *column = &definition->columns[i];
+
+		if (!column->dropped && strcmp(column->name, name) == 0)
+			return column;
+	}
+	return NULL;
+}
+
+char *
+mosql_definition_column_difference(const MosqlDefinitionColumn *here,
+								   const MosqlDefinitionColumn *there)
+{
+	if (strcmp(here->type, there->type) != 0)
+		return psprintf("Column \"%s\" has type %s here and %s there.",
+						here->name, here->type, there->type);
+	if (strcmp(here->collation, there->collation) != 0)
+		return psprintf("Column \"%s\" has collation %s here and %s there.",
+						here->name, here->collation, there->collation);
+	if ((here->key_position >= 0) != (there->key_position >= 0))
+		return psprintf(here->key_position >= 0 ? "Column \"%s\" is part of the key only here."
+						: "Column \"%s\" is part of the key only there.", here->name);
+	return NULL;
+}
+
+char *
+mosql_definition_difference(const MosqlDefinition *here, const MosqlDefinition *there)
+{
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *mine = &here->columns[i];
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine->name);
+		char	   *difference;
+
+		if (theirs == NULL)
+			return psprintf("Column \"%s\" exists only here.", mine->name);
+		difference = mosql_definition_column_difference(mine, theirs);
+		if (difference != NULL)
+			return difference;
+	}
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *theirs = &there->columns[i];
+
+		if (!theirs->dropped && mosql_definition_column(here, theirs->name) == NULL)
+			return psprintf("Column \"%s\", of type %s, exists only there.",
+							theirs->name, theirs->type);
+	}
+	return NULL;
+}
+
+/* ---- writing ---- */
+
+/*
+ * A definition that this command changed is visible to the commands after it;
+ * several changes in one statement (DROP COLUMN a, DROP COLUMN b) build on
+ * each other only if each ends its command.
+ */
+static void
+changed(MosqlSession *session, MosqlBytes key, MosqlBytes bytes, MosqlWriteResult result)
+{
+	if (result != MOSQL_WRITTEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("the definition of this table was already changed by the same command")));
+	mosql_txn_changes_schema(mosql_txn_current(session));
+	mosql_table_note_change(session, key, bytes);
+	CommandCounterIncrement();
+}
+
+void
+mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition)
+{
+	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
+
+	if (key.len > MOSQL_KEY_MAX_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("options schema_name and table_name are too long")));
+	encode(definition);
+	changed(session, key, definition->bytes,
+			mosql_txn_insert(mosql_txn_current(session), mosql_catalog_tree(session), key,
+							 definition->bytes, GetCurrentCommandId(true), false));
+}
+
+void
+mosql_definition_update(MosqlSession *session, MosqlDefinition *definition)
+{
+	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
+
+	encode(definition);
+	changed(session, key, definition->bytes,
+			mosql_txn_update(mosql_txn_current(session), mosql_catalog_tree(session), key,
+							 definition->version, definition->bytes, GetCurrentCommandId(true)));
+}
+
+void
+mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition)
+{
+	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
+
+	changed(session, key, MOSQL_ABSENT,
+			mosql_txn_delete(mosql_txn_current(session), mosql_catalog_tree(session), key,
+							 definition->version, GetCurrentCommandId(true)));
+}

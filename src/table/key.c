@@ -1,0 +1,558 @@
+/*
+ * key.c: values as keys whose memcmp order is the order of the values.
+ *
+ * Layer: table.  Chooses, per type, one of the encodings of code/key.h, and
+ * says what it gives: whether the key gives the value back (else the row keeps
+ * it, too), and whether its order is the one of the type's btree operator class
+ * (else only equality may be looked up by key).  src/table/README.md has the
+ * table.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "port/pg_bswap.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/lsyscache.h"
+#include "utils/numeric.h"
+#include "utils/pg_locale.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "table/table_int.h"
+
+/* ---- which encoding ---- */
+
+static MosqlKeyClass
+key_class(Oid type)
+{
+	switch (type)
+	{
+		case BOOLOID:
+			return MOSQL_KEY_BOOL;
+		case CHAROID:
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+		case OIDOID:
+		case CASHOID:
+			return MOSQL_KEY_INT;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			return MOSQL_KEY_FLOAT;
+		case NUMERICOID:
+			return MOSQL_KEY_NUMERIC;
+		case TEXTOID:
+		case VARCHAROID:
+		case NAMEOID:
+			return MOSQL_KEY_TEXT;
+		case BPCHAROID:
+			return MOSQL_KEY_BPCHAR;
+		case BYTEAOID:
+			return MOSQL_KEY_BYTEA;
+		case UUIDOID:
+			return MOSQL_KEY_UUID;
+		case DATEOID:
+			return MOSQL_KEY_DATE;
+		case TIMEOID:
+			return MOSQL_KEY_TIME;
+		case TIMETZOID:
+			return MOSQL_KEY_TIMETZ;
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return MOSQL_KEY_TIMESTAMP;
+		case INTERVALOID:
+			return MOSQL_KEY_INTERVAL;
+		default:
+			return get_typtype(type) == TYPTYPE_ENUM ? MOSQL_KEY_ENUM : MOSQL_KEY_NONE;
+	}
+}
+
+static bool
+is_byte_order(Oid collation)
+{
+	bool		is_c;
+
+	if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII)
+		return false;			/* keys are in UTF-8 */
+#if PG_VERSION_NUM >= 180000
+	is_c = pg_newlocale_from_collation(collation)->collate_is_c;
+#else
+	is_c = lc_collate_is_c(collation);
+#endif
+	return is_c;
+}
+
+static bool
+is_characters(MosqlKeyClass class)
+{
+	return class == MOSQL_KEY_TEXT || class == MOSQL_KEY_BPCHAR;
+}
+
+void
+mosql_key_setup(MosqlTableColumn *column)
+{
+	column->in_row = true;
+	column->range_order = false;
+	if (column->key_position < 0)
+	{
+		column->key_class = MOSQL_KEY_NONE;
+		return;
+	}
+	column->key_class = key_class(column->type);
+	switch (column->key_class)
+	{
+		case MOSQL_KEY_NONE:
+			break;
+		case MOSQL_KEY_FLOAT:	/* -0 */
+		case MOSQL_KEY_NUMERIC: /* display scale */
+		case MOSQL_KEY_INTERVAL:	/* 1 month = 30 days */
+			column->range_order = true;
+			break;
+		case MOSQL_KEY_BPCHAR:	/* trailing blanks */
+			column->range_order = is_byte_order(column->collation);
+			break;
+		case MOSQL_KEY_TEXT:
+			column->in_row = false;
+			column->range_order = is_byte_order(column->collation);
+			break;
+		case MOSQL_KEY_ENUM:	/* the label: servers may order labels differently */
+			column->in_row = false;
+			break;
+		default:
+			column->in_row = false;
+			column->range_order = true;
+	}
+}
+
+const char *
+mosql_key_refusal(const MosqlTableColumn *column)
+{
+	MosqlKeyClass class = key_class(column->type);
+
+	if (class == MOSQL_KEY_NONE)
+		return "Its type has no key encoding.";
+	if (is_characters(class) && !get_collation_isdeterministic(column->collation))
+		return "Its collation is nondeterministic: equal values may have different bytes.";
+	return NULL;
+}
+
+/* ---- values to keys ---- */
+
+/* Types whose numbers compare without sign: shift them into signed order. */
+static int64
+int_of(const MosqlTableColumn *column, Datum value)
+{
+	switch (column->type)
+	{
+		case CHAROID:
+			return (int) (uint8) DatumGetChar(value) - 128;
+		case OIDOID:
+			return (int64) DatumGetObjectId(value) + PG_INT32_MIN;
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+static Datum
+datum_of_int(const MosqlTableColumn *column, int64 value)
+{
+	switch (column->type)
+	{
+		case CHAROID:
+			return CharGetDatum((char) (uint8) (value + 128));
+		case OIDOID:
+			return ObjectIdGetDatum((Oid) (value - PG_INT32_MIN));
+		case INT2OID:
+			return Int16GetDatum((int16) value);
+		case INT4OID:
+			return Int32GetDatum((int32) value);
+		default:
+			return Int64GetDatum(value);
+	}
+}
+
+static uint16
+read_uint16(const char **at)
+{
+	uint16		value;
+
+	memcpy(&value, *at, sizeof(value));
+	*at += sizeof(value);
+	return pg_ntoh16(value);
+}
+
+/* Take a numeric apart by its binary format: count, weight, sign, scale, digits. */
+static void
+put_numeric(Datum value, StringInfo out)
+{
+	bytea	   *sent = DatumGetByteaP(DirectFunctionCall1(numeric_send, value));
+	const char *at = VARDATA(sent);
+	int			ndigits = read_uint16(&at);
+	int			weight = (int16) read_uint16(&at);
+	int			sign = read_uint16(&at);
+	int16	   *digits = palloc(Max(ndigits, 1) * sizeof(int16));
+	MosqlNumericKind kind = MOSQL_NUMERIC_FINITE;
+
+	at += sizeof(uint16);		/* display scale */
+	for (int i = 0; i < ndigits; i++)
+		digits[i] = (int16) read_uint16(&at);
+	if (sign == 0xC000)
+		kind = MOSQL_NUMERIC_NAN;
+	else if (sign == 0xD000)
+		kind = MOSQL_NUMERIC_PINF;
+	else if (sign == 0xF000)
+		kind = MOSQL_NUMERIC_NINF;
+	mosql_key_put_numeric(out, kind, sign == 0x4000, weight, digits, ndigits);
+	pfree(digits);
+}
+
+/*
+ * What interval_cmp() compares: days of 24 hours, months of 30 days.  As days
+ * and the rest of a day, since the sum does not fit in 64 bits.
+ */
+static void
+put_interval(const Interval *interval, StringInfo out)
+{
+	int64		days = interval->time / USECS_PER_DAY;
+	int64		rest = interval->time % USECS_PER_DAY;
+
+	if (rest < 0)
+	{
+		rest += USECS_PER_DAY;
+		days--;
+	}
+	days += (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	mosql_key_put_int(out, days, 8);
+	mosql_key_put_int(out, rest, 8);
+}
+
+/* As timetz_cmp() compares: by the moment, then by the zone. */
+static void
+put_timetz(const TimeTzADT *time, StringInfo out)
+{
+	mosql_key_put_int(out, time->time + (int64) time->zone * USECS_PER_SEC, 8);
+	mosql_key_put_int(out, time->zone, 4);
+}
+
+static MosqlBytes
+name_bytes(Datum value)
+{
+	const char *name = NameStr(*DatumGetName(value));
+
+	return mosql_text_to_utf8(name, strlen(name));
+}
+
+static MosqlBytes
+without_blanks(MosqlBytes text)
+{
+	while (text.len > 0 && text.data[text.len - 1] == ' ')
+		text.len--;
+	return text;
+}
+
+void
+mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, StringInfo out)
+{
+	const MosqlTableColumn *column = &table->columns[table->key_attnums[key_position] - 1];
+
+	Assert(key_position >= 0 && key_position < table->nkeys);
+	switch (column->key_class)
+	{
+		case MOSQL_KEY_BOOL:
+			mosql_key_put_int(out, DatumGetBool(value) ? 1 : 0, 1);
+			return;
+		case MOSQL_KEY_INT:
+			mosql_key_put_int(out, int_of(column, value), column->fixed_width);
+			return;
+		case MOSQL_KEY_FLOAT:
+			mosql_key_put_float(out, column->type == FLOAT4OID ? DatumGetFloat4(value)
+								: DatumGetFloat8(value), column->fixed_width);
+			return;
+		case MOSQL_KEY_NUMERIC:
+			put_numeric(value, out);
+			return;
+		case MOSQL_KEY_TEXT:
+			mosql_key_put_bytes(out, column->type == NAMEOID ? name_bytes(value)
+								: mosql_codec_bytes(column, value));
+			return;
+		case MOSQL_KEY_BPCHAR:
+			mosql_key_put_bytes(out, without_blanks(mosql_codec_bytes(column, value)));
+			return;
+		case MOSQL_KEY_BYTEA:
+		case MOSQL_KEY_ENUM:
+			mosql_key_put_bytes(out, mosql_codec_bytes(column, value));
+			return;
+		case MOSQL_KEY_UUID:
+			mosql_key_put_fixed(out, DatumGetUUIDP(value)->data, UUID_LEN);
+			return;
+		case MOSQL_KEY_DATE:
+			mosql_key_put_int(out, DatumGetDateADT(value), 4);
+			return;
+		case MOSQL_KEY_TIME:
+			mosql_key_put_int(out, DatumGetTimeADT(value), 8);
+			return;
+		case MOSQL_KEY_TIMETZ:
+			put_timetz(DatumGetTimeTzADTP(value), out);
+			return;
+		case MOSQL_KEY_TIMESTAMP:
+			mosql_key_put_int(out, DatumGetTimestamp(value), 8);
+			return;
+		case MOSQL_KEY_INTERVAL:
+			put_interval(DatumGetIntervalP(value), out);
+			return;
+		case MOSQL_KEY_NONE:
+			break;
+	}
+	elog(ERROR, "column %d has no key encoding", column->attnum);
+}
+
+void
+mosql_table_new_row_id(const MosqlTable *table, StringInfo out)
+{
+	uint64		id = pg_hton64(mosql_session_new_id(table->session));
+
+	Assert(table->nkeys == 0);
+	mosql_key_put_fixed(out, &id, sizeof(id));
+}
+
+/* ---- keys to values ---- */
+
+/*
+ * Bytes of a text-like column, unescaped behind room for a varlena's header.
+ * False if damaged.
+ */
+static bool
+get_text(MosqlBytes *in, StringInfo buf)
+{
+	buf->maxlen = VARHDRSZ + in->len + 1;
+	buf->data = palloc(buf->maxlen);
+	buf->len = VARHDRSZ;
+	buf->cursor = 0;
+	return mosql_key_get_bytes(in, buf);
+}
+
+/* The varlena around the bytes of get_text(). */
+static Datum
+varlena_of(StringInfo buf)
+{
+	SET_VARSIZE(buf->data, buf->len);
+	return PointerGetDatum(buf->data);
+}
+
+static Datum
+text_datum(const MosqlTable *table, const MosqlTableColumn *column, StringInfo buf)
+{
+	MosqlBytes	stored = mosql_bytes(buf->data + VARHDRSZ, buf->len - VARHDRSZ);
+	MosqlBytes	text = mosql_text_from_utf8(stored);
+	Name		name;
+
+	if (text.data == NULL)
+		mosql_codec_damage(table, column, "The text in the key is not valid UTF-8.");
+	if (column->type == NAMEOID)
+	{
+		if (text.len >= NAMEDATALEN)
+			mosql_codec_damage(table, column, "The name in the key is too long.");
+		name = palloc0(NAMEDATALEN);
+		memcpy(NameStr(*name), text.data, text.len);
+		return NameGetDatum(name);
+	}
+	if (text.data == stored.data)
+		return varlena_of(buf);
+	return PointerGetDatum(cstring_to_text_with_len(text.data, text.len));
+}
+
+static bool
+get_texts(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+{
+	StringInfoData buf;
+
+	if (!get_text(in, &buf))
+		return false;
+	if (value == NULL)
+		pfree(buf.data);
+	else if (column->key_class == MOSQL_KEY_ENUM)
+		*value = mosql_codec_value(table, column,
+								   mosql_bytes(buf.data + VARHDRSZ, buf.len - VARHDRSZ));
+	else if (column->key_class == MOSQL_KEY_BYTEA)
+		*value = varlena_of(&buf);
+	else
+		*value = text_datum(table, column, &buf);
+	return true;
+}
+
+static bool
+get_timetz(MosqlBytes *in, Datum *value)
+{
+	int64		utc;
+	int64		zone;
+	TimeTzADT  *time;
+
+	if (!mosql_key_get_int(in, 8, &utc) || !mosql_key_get_int(in, 4, &zone))
+		return false;
+	if (value == NULL)
+		return true;
+	time = palloc(sizeof(TimeTzADT));
+	time->time = utc - zone * USECS_PER_SEC;
+	time->zone = (int32) zone;
+	*value = TimeTzADTPGetDatum(time);
+	return time->time >= 0 && time->time <= USECS_PER_DAY;
+}
+
+static bool
+get_interval(MosqlBytes *in, Datum *value)
+{
+	int64		days;
+	int64		rest;
+	Interval   *interval;
+
+	if (!mosql_key_get_int(in, 8, &days) || !mosql_key_get_int(in, 8, &rest))
+		return false;
+	if (value == NULL)
+		return true;
+	interval = palloc0(sizeof(Interval));
+	interval->month = (int32) (days / DAYS_PER_MONTH);
+	interval->day = (int32) (days % DAYS_PER_MONTH);
+	interval->time = rest;
+	*value = IntervalPGetDatum(interval);
+	return true;
+}
+
+static bool
+get_float(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+{
+	double		number;
+
+	if (!mosql_key_get_float(in, column->fixed_width, &number))
+		return false;
+	if (value != NULL)
+		*value = column->type == FLOAT4OID ? Float4GetDatum((float4) number)
+			: Float8GetDatum(number);
+	return true;
+}
+
+static bool
+get_int(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+{
+	int64		number;
+
+	switch (column->key_class)
+	{
+		case MOSQL_KEY_BOOL:
+			if (!mosql_key_get_int(in, 1, &number) || number < 0 || number > 1)
+				return false;
+			if (value != NULL)
+				*value = BoolGetDatum(number == 1);
+			return true;
+		case MOSQL_KEY_INT:
+			if (!mosql_key_get_int(in, column->fixed_width, &number))
+				return false;
+			if (value != NULL)
+				*value = datum_of_int(column, number);
+			return true;
+		case MOSQL_KEY_DATE:
+			if (!mosql_key_get_int(in, 4, &number))
+				return false;
+			if (value != NULL)
+				*value = DateADTGetDatum((DateADT) number);
+			return DATE_NOT_FINITE((DateADT) number) || IS_VALID_DATE((DateADT) number);
+		default:				/* TIME, TIMESTAMP */
+			if (!mosql_key_get_int(in, 8, &number))
+				return false;
+			if (value != NULL)
+				*value = Int64GetDatum(number);
+			if (column->key_class == MOSQL_KEY_TIME)
+				return number >= 0 && number <= USECS_PER_DAY;
+			return TIMESTAMP_NOT_FINITE(number) || IS_VALID_TIMESTAMP(number);
+	}
+}
+
+bool
+mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
+			  Datum *value)
+{
+	const char *data;
+
+	switch (column->key_class)
+	{
+		case MOSQL_KEY_FLOAT:
+			return get_float(column, in, value);
+		case MOSQL_KEY_NUMERIC:
+			if (value != NULL)
+				*value = (Datum) 0;
+			return mosql_key_skip_numeric(in);
+		case MOSQL_KEY_TEXT:
+		case MOSQL_KEY_BPCHAR:
+		case MOSQL_KEY_BYTEA:
+		case MOSQL_KEY_ENUM:
+			return get_texts(table, column, in, value);
+		case MOSQL_KEY_UUID:
+			if (!mosql_key_get_fixed(in, UUID_LEN, &data))
+				return false;
+			if (value != NULL)
+				*value = mosql_codec_value(table, column, mosql_bytes(data, UUID_LEN));
+			return true;
+		case MOSQL_KEY_TIMETZ:
+			return get_timetz(in, value);
+		case MOSQL_KEY_INTERVAL:
+			return get_interval(in, value);
+		case MOSQL_KEY_NONE:
+			return false;
+		default:
+			return get_int(column, in, value);
+	}
+}
+
+/* ---- for messages ---- */
+
+static void
+describe_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
+			   StringInfo out)
+{
+	Datum		value;
+	Oid			output;
+	bool		varlena;
+
+	if (!mosql_key_get(table, column, in, &value))
+		mosql_codec_damage(table, column, "The key does not decode.");
+	if (column->key_class == MOSQL_KEY_NUMERIC)
+	{
+		appendStringInfoString(out, "...");
+		return;
+	}
+	getTypeOutputInfo(column->type, &output, &varlena);
+	appendStringInfoString(out, OidOutputFunctionCall(output, value));
+}
+
+char *
+mosql_table_describe_key(const MosqlTable *table, MosqlBytes key)
+{
+	StringInfoData names;
+	StringInfoData values;
+
+	initStringInfo(&names);
+	initStringInfo(&values);
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		AttrNumber	attnum = table->key_attnums[i];
+
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "",
+						 get_attname(table->relid, attnum, false));
+		if (i > 0)
+			appendStringInfoString(&values, ", ");
+		describe_value(table, &table->columns[attnum - 1], &key, &values);
+	}
+	if (table->nkeys == 0)
+	{
+		appendStringInfoString(&names, "hidden row id");
+		for (size_t i = 0; i < key.len; i++)
+			appendStringInfo(&values, "%02x", (uint8) key.data[i]);
+	}
+	return psprintf("(%s)=(%s)", names.data, values.data);
+}

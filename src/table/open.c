@@ -1,0 +1,487 @@
+/*
+ * open.c: the tables that this backend knows, and whether they are still so.
+ *
+ * Layer: table.  A table is built from two definitions, the local relation and
+ * the catalog row in Redis, and stays valid while neither changes: relcache
+ * invalidations tell about the first, the schema version about the second.  The
+ * schema version is that of the whole namespace, hence when it moves the
+ * definition is read again, and the table is kept if its bytes are the same.
+ *
+ * The version is read before the definition.  So a table may carry a version
+ * that is older than its definition, never a newer one: then commit is refused
+ * as stale, definitions_unchanged() compares, and commit goes on.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+
+#include "base/retry.h"
+#include "table/table_int.h"
+
+/* ---- the cache: per session, by relid ---- */
+
+typedef struct TableEntry
+{
+	Oid			relid;			/* hash key */
+	bool		valid;			/* no relcache invalidation since it was built */
+	uint64		used_in;		/* the transaction (by our own count) that noted it */
+	MemoryContext cxt;			/* of the table and the two below; NULL: no table */
+	MosqlTable *table;
+	MosqlBytes	key;			/* in the catalog */
+	MosqlBytes	definition;		/* its bytes there */
+} TableEntry;
+
+typedef struct TableCache
+{
+	dlist_node	node;			/* in caches */
+	MosqlSession *session;
+	HTAB	   *tables;
+	bool		catalog_exists;
+	MemoryContextCallback forget;
+} TableCache;
+
+static dlist_head caches = DLIST_STATIC_INIT(caches);
+
+/* ---- what the current transaction used ---- */
+
+/*
+ * A definition that this transaction relies on.  changed: it wrote the
+ * definition itself, so that commit compares the catalog row's version anyway.
+ */
+typedef struct UsedTable
+{
+	struct UsedTable *next;
+	MosqlSession *session;		/* NULL: closed since */
+	MosqlBytes	key;
+	MosqlBytes	definition;
+	bool		changed;
+} UsedTable;
+
+static UsedTable *used_tables = NULL;	/* in TopTransactionContext */
+static uint64 transactions = 1; /* ended ones, to tell one from the next */
+
+/* TopTransactionContext is reset: everything noted is gone. */
+static void
+forget_used(void *arg)
+{
+	used_tables = NULL;
+	transactions++;
+}
+
+static UsedTable *
+find_used(MosqlSession *session, MosqlBytes key)
+{
+	UsedTable  *used;
+
+	for (used = used_tables; used != NULL; used = used->next)
+		if (used->session == session && mosql_bytes_equal(used->key, key))
+			return used;
+
+	if (used_tables == NULL)
+	{
+		MemoryContextCallback *callback = MemoryContextAlloc(TopTransactionContext,
+															 sizeof(MemoryContextCallback));
+
+		callback->func = forget_used;
+		callback->arg = NULL;
+		MemoryContextRegisterResetCallback(TopTransactionContext, callback);
+	}
+	used = MemoryContextAllocZero(TopTransactionContext, sizeof(UsedTable));
+	used->session = session;
+	used->key = mosql_bytes_copy(TopTransactionContext, key);
+	used->definition = MOSQL_ABSENT;
+	used->next = used_tables;
+	used_tables = used;
+	return used;
+}
+
+static bool
+same_definition(MosqlBytes a, MosqlBytes b)
+{
+	return (a.data == NULL) == (b.data == NULL) && mosql_bytes_equal(a, b);
+}
+
+/*
+ * This transaction relies on a definition.  If it wrote that one itself, the
+ * note says so already; if what it wrote was rolled back to a savepoint, the
+ * note turns back into one that must be checked.
+ */
+static void
+note_use(MosqlSession *session, TableEntry *entry)
+{
+	UsedTable  *used;
+
+	if (entry->used_in == transactions)
+		return;
+	used = find_used(session, entry->key);
+	if (!same_definition(used->definition, entry->definition))
+	{
+		used->definition = mosql_bytes_copy(TopTransactionContext, entry->definition);
+		used->changed = false;
+	}
+	entry->used_in = transactions;
+}
+
+void
+mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition)
+{
+	UsedTable  *used = find_used(session, key);
+
+	used->definition = mosql_bytes_copy(TopTransactionContext, definition);
+	used->changed = true;
+}
+
+/* ---- invalidation ---- */
+
+/* Relcache callback; InvalidOid: all of them. */
+static void
+invalidate(Datum arg, Oid relid)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &caches)
+	{
+		TableCache *cache = dlist_container(TableCache, node, iter.cur);
+		TableEntry *entry;
+		HASH_SEQ_STATUS scan;
+
+		if (OidIsValid(relid))
+		{
+			entry = hash_search(cache->tables, &relid, HASH_FIND, NULL);
+			if (entry != NULL)
+				entry->valid = false;
+			continue;
+		}
+		hash_seq_init(&scan, cache->tables);
+		while ((entry = hash_seq_search(&scan)) != NULL)
+			entry->valid = false;
+	}
+}
+
+/* The session's memory goes, and its cache with it. */
+static void
+forget_cache(void *arg)
+{
+	TableCache *cache = arg;
+
+	for (UsedTable *used = used_tables; used != NULL; used = used->next)
+		if (used->session == cache->session)
+			used->session = NULL;
+	dlist_delete(&cache->node);
+}
+
+static TableCache *
+session_cache(MosqlSession *session)
+{
+	void	  **slot = mosql_session_cache_slot(session);
+	MemoryContext cxt = mosql_session_context(session);
+	HASHCTL		ctl = {0};
+	TableCache *cache;
+
+	if (*slot != NULL)
+		return *slot;
+	cache = MemoryContextAllocZero(cxt, sizeof(TableCache));
+	cache->session = session;
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(TableEntry);
+	ctl.hcxt = cxt;
+	cache->tables = hash_create("mosql_fdw tables", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	cache->forget.func = forget_cache;
+	cache->forget.arg = cache;
+	MemoryContextRegisterResetCallback(cxt, &cache->forget);
+	dlist_push_tail(&caches, &cache->node);
+	*slot = cache;
+	return cache;
+}
+
+bool
+mosql_catalog_exists(MosqlSession *session)
+{
+	TableCache *cache = session_cache(session);
+
+	if (!cache->catalog_exists)
+		cache->catalog_exists = mosql_btree_exists(mosql_session_store(session),
+												   MOSQL_CATALOG_ROOT);
+	return cache->catalog_exists;
+}
+
+/* ---- building a table ---- */
+
+static void
+setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, Form_pg_attribute att)
+{
+	MosqlTableColumn *column = &table->columns[att->attnum - 1];
+
+	column->attnum = att->attnum;
+	column->id = there->id;
+	column->type = att->atttypid;
+	column->typmod = att->atttypmod;
+	column->collation = att->attcollation;
+	column->key_position = there->key_position;
+	mosql_codec_setup(column);
+	mosql_key_setup(column);
+	table->by_id[there->id] = att->attnum - 1;
+	if (there->key_position >= 0)
+		table->key_attnums[there->key_position] = att->attnum;
+}
+
+static void
+allocate_columns(MosqlTable *table, const MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		table->nids = Max(table->nids, (int) definition->columns[i].id + 1);
+		if (!definition->columns[i].dropped && definition->columns[i].key_position >= 0)
+			table->nkeys++;
+	}
+	table->columns = palloc0(Max(table->natts, 1) * sizeof(MosqlTableColumn));
+	table->key_attnums = palloc0(Max(table->nkeys, 1) * sizeof(AttrNumber));
+	table->by_id = palloc(Max(table->nids, 1) * sizeof(int16));
+	for (int i = 0; i < table->nids; i++)
+		table->by_id[i] = -1;
+}
+
+/* Key positions that do not run from 0 to nkeys - 1. */
+static void
+check_key(const MosqlTable *table, const MosqlDefinition *definition)
+{
+	bool		sound = definition->hidden_row_id == (table->nkeys == 0);
+
+	for (int i = 0; i < table->nkeys; i++)
+		sound &= table->key_attnums[i] > 0;
+	if (!sound)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("The key columns of table \"%s.%s\" do not add up.",
+						   definition->schema, definition->name)));
+}
+
+/* Everything in the current context; local and stored definition agree. */
+static MosqlTable *
+build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definition)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	MosqlTable *table = palloc0(sizeof(MosqlTable));
+
+	table->relid = RelationGetRelid(rel);
+	table->session = session;
+	table->tree = mosql_session_tree(session, definition->root);
+	table->id = definition->id;
+	table->natts = desc->natts;
+	allocate_columns(table, definition);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		const MosqlDefinitionColumn *there;
+
+		table->columns[i].key_position = -1;
+		if (att->attisdropped)
+			continue;
+		there = mosql_definition_column(definition, NameStr(att->attname));
+		if (there != NULL)		/* virtual generated columns are not stored */
+		{
+			if (there->key_position >= table->nkeys)
+				break;			/* check_key() says so */
+			setup_column(table, there, att);
+		}
+	}
+	check_key(table, definition);
+	return table;
+}
+
+/* ---- opening ---- */
+
+void
+mosql_table_missing(Relation rel, const char *schema, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
+					schema, name, RelationGetRelationName(rel)),
+			 errdetail("It was dropped by another server, or never created there because event triggers were off."),
+			 errhint("Drop the foreign table and create it again.")));
+}
+
+static MosqlDefinition *
+load_definition(Relation rel, MosqlSession *session)
+{
+	const char *schema;
+	const char *name;
+	MosqlDefinition *definition;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	definition = mosql_table_definition(session, schema, name);
+	if (definition == NULL)
+		mosql_table_missing(rel, schema, name);
+	return definition;
+}
+
+static void
+check_agreement(Relation rel, const MosqlDefinition *there)
+{
+	char	   *difference = mosql_definition_difference(mosql_definition_describe(rel), there);
+
+	if (difference != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("foreign table \"%s\" differs from table \"%s.%s\" in Redis",
+						RelationGetRelationName(rel), there->schema, there->name),
+				 errdetail_internal("%s", difference),
+				 errhint("Another server changed it: drop the foreign table with mosql_fdw.drop_data off, and use IMPORT FOREIGN SCHEMA.")));
+}
+
+/*
+ * The running statement may still use the table: its memory lives on until the
+ * end of the transaction.
+ */
+static void
+retire(TableEntry *entry)
+{
+	if (entry->cxt != NULL)
+		MemoryContextSetParent(entry->cxt, TopTransactionContext);
+	entry->cxt = NULL;
+	entry->table = NULL;
+	entry->used_in = 0;
+}
+
+static void
+rebuild(TableEntry *entry, Relation rel, MosqlSession *session, const MosqlDefinition *definition)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+
+	retire(entry);
+	check_agreement(rel, definition);
+
+	/* a child of the current context until it is complete */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql table", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	entry->table = build_table(rel, session, definition);
+	entry->key = mosql_bytes_copy(cxt, mosql_catalog_key(definition->schema, definition->name));
+	entry->definition = mosql_bytes_copy(cxt, definition->bytes);
+	MemoryContextSwitchTo(old);
+
+	MemoryContextSetParent(cxt, mosql_session_context(session));
+	entry->cxt = cxt;
+}
+
+/* Work of one load, thrown away at its end. */
+static void
+load(TableEntry *entry, Relation rel, MosqlSession *session)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql table definition",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlDefinition *definition;
+	uint64		schema;
+
+	(void) mosql_txn_current(session);	/* a new session learns the version here */
+	schema = mosql_session_schema(session);
+
+	/*
+	 * Race -- an invalidation that arrives while we build must count: so the
+	 * entry is valid from here on, not from the end.  What was built before an
+	 * earlier one goes first, lest an error below leaves it looking valid.
+	 */
+	if (!entry->valid)
+		retire(entry);
+	entry->valid = true;
+	definition = load_definition(rel, session);
+	if (entry->table == NULL || !mosql_bytes_equal(entry->definition, definition->bytes))
+		rebuild(entry, rel, session, definition);
+	entry->table->schema = schema;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+MosqlTable *
+mosql_table_open(Relation rel, MosqlSession *session)
+{
+	TableCache *cache = session_cache(session);
+	Oid			relid = RelationGetRelid(rel);
+	TableEntry *entry;
+	bool		found;
+
+	entry = hash_search(cache->tables, &relid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));
+	if (entry->table == NULL || !entry->valid ||
+		entry->table->schema != mosql_session_schema(session))
+		load(entry, rel, session);
+	note_use(session, entry);
+	return entry->table;
+}
+
+/* ---- commit ---- */
+
+/* The latest committed definition is the one that was used. */
+static bool
+is_unchanged(const UsedTable *used, const MosqlPoint *point)
+{
+	MosqlVersion newest;
+
+	if (point->row.data == NULL)
+		return false;
+	if (!mosql_row_newest(point->row, &newest))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis")));
+	return newest.live && mosql_bytes_equal(newest.columns, used->definition);
+}
+
+/*
+ * MosqlSchemaCheck.  Reads past the transaction's snapshot and writes, which
+ * no view does, hence straight from the tree.  An intent is somebody's change
+ * that is under way, or decided and not applied yet: wait for it a little.
+ */
+static bool
+definitions_unchanged(MosqlSession *session)
+{
+	MosqlBudget budget = mosql_budget_start(mosql_txn_intent_timeout_ms);
+	int			n = 0;
+	int			max = 0;
+	UsedTable **used;
+	MosqlBytes *keys;
+	MosqlPoint *points;
+
+	for (UsedTable *u = used_tables; u != NULL; u = u->next)
+		max++;
+	used = palloc(Max(max, 1) * sizeof(UsedTable *));
+	keys = palloc(Max(max, 1) * sizeof(MosqlBytes));
+	points = palloc0(Max(max, 1) * sizeof(MosqlPoint));
+	for (UsedTable *u = used_tables; u != NULL; u = u->next)
+	{
+		if (u->session != session || u->changed)
+			continue;
+		used[n] = u;
+		keys[n++] = u->key;
+	}
+	while (n > 0)
+	{
+		bool		pending = false;
+
+		mosql_btree_get(mosql_catalog_tree(session), keys, n, points);
+		for (int i = 0; i < n; i++)
+		{
+			if (!is_unchanged(used[i], &points[i]))
+				return false;
+			pending |= points[i].intent.data != NULL;
+		}
+		if (!pending)
+			break;
+		if (!mosql_budget_pause(&budget))
+			return false;
+	}
+	return true;
+}
+
+void
+mosql_table_init(void)
+{
+	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+	mosql_txn_schema_check = definitions_unchanged;
+}

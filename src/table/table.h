@@ -1,0 +1,198 @@
+/*
+ * table.h: a foreign table as its tree, its key and the codecs of its columns.
+ *
+ * Layer: table.  Knows Datums, types and the catalog in Redis; knows no plan.
+ */
+#ifndef MOSQL_TABLE_H
+#define MOSQL_TABLE_H
+
+#include "base/base.h"
+#include "executor/tuptable.h"
+#include "fmgr.h"
+#include "txn/txn.h"
+#include "utils/rel.h"
+
+/* How a type is ordered as a key. */
+typedef enum MosqlKeyClass
+{
+	MOSQL_KEY_NONE,				/* cannot be a key */
+	MOSQL_KEY_BOOL, MOSQL_KEY_INT, MOSQL_KEY_FLOAT, MOSQL_KEY_NUMERIC,
+	MOSQL_KEY_TEXT,				/* text, varchar */
+	MOSQL_KEY_BPCHAR,			/* trailing blanks do not count */
+	MOSQL_KEY_BYTEA, MOSQL_KEY_UUID,
+	MOSQL_KEY_DATE, MOSQL_KEY_TIME, MOSQL_KEY_TIMETZ, MOSQL_KEY_TIMESTAMP, MOSQL_KEY_INTERVAL,
+	MOSQL_KEY_ENUM				/* by label: equality only */
+} MosqlKeyClass;
+
+/* How a value is stored in a row; docs: src/table/README.md. */
+typedef enum MosqlCodec
+{
+	MOSQL_CODEC_FIXED,			/* passed by value, fixed_width bytes */
+	MOSQL_CODEC_UUID,			/* its 16 bytes */
+	MOSQL_CODEC_TEXT,			/* a varlena of characters: stored in UTF-8 */
+	MOSQL_CODEC_BYTEA,			/* a varlena of bytes: as they are */
+	MOSQL_CODEC_BINARY,			/* the type's send and receive functions */
+	MOSQL_CODEC_INOUT			/* its output and input functions: binary form names
+								 * OIDs that only this server knows */
+} MosqlCodec;
+
+typedef struct MosqlTableColumn
+{
+	AttrNumber	attnum;
+	uint32		id;				/* stable id from the catalog in Redis */
+	Oid			type;			/* base type for domains */
+	int32		typmod;
+	Oid			collation;
+	int			key_position;	/* 0-based position in the key, -1: none */
+	MosqlKeyClass key_class;
+	bool		in_row;			/* value stored in the row (false: the key gives it back) */
+	bool		range_order;	/* key order = the type's btree order (text: only
+								 * collation C); false: only equality may be pushed */
+	/* codec, filled by codec.c */
+	MosqlCodec	codec;
+	int			fixed_width;	/* FIXED: 1, 2, 4, 8; UUID: 16; else 0 */
+	bool		byval;
+	int16		typlen;
+	FmgrInfo	send;			/* INOUT: output and input */
+	FmgrInfo	receive;
+	Oid			ioparam;
+} MosqlTableColumn;
+
+typedef struct MosqlTable
+{
+	Oid			relid;
+	MosqlSession *session;
+	MosqlTree  *tree;
+	uint64		id;				/* table id in the catalog in Redis */
+	int			natts;			/* of the local relation */
+	MosqlTableColumn *columns;	/* [natts], by attnum - 1; dropped ones have attnum 0 */
+	int			nkeys;			/* 0: hidden row id */
+	AttrNumber *key_attnums;	/* [nkeys] in key order */
+	uint64		schema;			/* schema version it was loaded at */
+	/* column id -> attnum - 1, -1 for columns unknown here */
+	int			nids;
+	int16	   *by_id;
+} MosqlTable;
+
+/*
+ * The table behind a foreign table, from the backend's cache; loads its
+ * definition from Redis on first use and checks it against the local one.
+ * Throws 42P01 when it does not exist there (dropped by another server), 42P16
+ * with a detail when the definitions differ.  Valid until the end of the
+ * statement (a relcache invalidation or a newer schema version replaces it).
+ */
+extern MosqlTable *mosql_table_open(Relation rel, MosqlSession *session);
+
+/* ---- keys ---- */
+
+/*
+ * Append the encoding of one key column; value not null.  Any length: a range's
+ * bound may be longer than any key (mosql_table_slot_key has the limit).
+ */
+extern void mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, StringInfo out);
+
+/* The whole key of a row in a slot; 23502 if a key column is null, 54000 if it
+ * is longer than MOSQL_KEY_MAX_BYTES. */
+extern void mosql_table_slot_key(const MosqlTable *table, TupleTableSlot *slot, StringInfo out);
+
+/* A fresh hidden row id as a key (tables without key columns). */
+extern void mosql_table_new_row_id(const MosqlTable *table, StringInfo out);
+
+/* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
+extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
+
+/* ---- rows ---- */
+
+/* Append the columns of a slot (all that are in_row). 54000 over the limits. */
+extern void mosql_table_put_row(const MosqlTable *table, TupleTableSlot *slot, StringInfo out);
+
+/*
+ * Key and columns into values/nulls by attnum - 1; only attributes in `needed`
+ * (bitmap over attnum - 1; NULL: all), others become null.  By-reference values
+ * in the current context.  XX001 if damaged.
+ */
+extern void mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBytes columns,
+								const bool *needed, Datum *values, bool *nulls);
+
+/*
+ * What is wrong with a stored row, or NULL: for checks, hence without throwing.
+ * It looks at the key's and the columns' shape, not into every value.
+ */
+extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key,
+										 MosqlBytes columns);
+
+/* ---- definitions (catalog.c, alter.c) ---- */
+
+/*
+ * CREATE FOREIGN TABLE: register the table in Redis, or attach to the one of
+ * that name if its definition is the same (else 42P16 with a detail).  Part of
+ * the current transaction.
+ */
+extern void mosql_table_create(Relation rel, MosqlSession *session);
+
+/* ALTER FOREIGN TABLE: bring the definition in Redis up to the local one, where
+ * that touches no row; otherwise 0A000 with a hint. */
+extern void mosql_table_alter(Relation rel, MosqlSession *session);
+
+/* ALTER ... RENAME COLUMN, after it was done locally. */
+extern void mosql_table_rename_column(Relation rel, MosqlSession *session,
+									  const char *from, const char *to);
+
+/* A column is about to be dropped locally: its values are forgotten, a new
+ * column of the same name starts empty. 0A000 for a key column. */
+extern void mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name);
+
+/* DROP: definition and data go when the transaction commits. */
+extern void mosql_table_drop(Relation rel, MosqlSession *session);
+
+/* TRUNCATE: a new empty tree from commit on. */
+extern void mosql_table_truncate(Relation rel, MosqlSession *session);
+
+/* The namespace-wide name: options schema_name and table_name, else the local ones. */
+extern void mosql_table_remote_name(Relation rel, const char **schema, const char **name);
+
+/* A table's definition as the catalog in Redis has it. */
+typedef struct MosqlDefinitionColumn
+{
+	uint32		id;
+	const char *name;
+	const char *type;			/* as format_type prints it, schema-qualified unless
+								 * it is in pg_catalog; base type of domains */
+	const char *collation;		/* the same, quoted; "" for types without one */
+	bool		not_null;
+	bool		dropped;
+	int			key_position;	/* 0-based, -1: not in the key */
+} MosqlDefinitionColumn;
+
+typedef struct MosqlDefinition
+{
+	const char *schema;
+	const char *name;
+	uint64		id;
+	uint64		root;
+	bool		hidden_row_id;	/* no key columns */
+	uint32		next_column;	/* id of the next column added */
+	int			ncolumns;
+	MosqlDefinitionColumn *columns;
+	MosqlTimestamp version;		/* of the catalog row read */
+	MosqlBytes	bytes;			/* as stored */
+} MosqlDefinition;
+
+/*
+ * All definitions of a schema (schema NULL: of the namespace), by name: what
+ * IMPORT FOREIGN SCHEMA lists.  In the current context.
+ */
+extern int	mosql_table_definitions(MosqlSession *session, const char *schema,
+									MosqlDefinition **definitions);
+
+/* The definition of one table, or NULL.  One round trip. */
+extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char *schema,
+											   const char *name);
+
+/* Is this column an option key 'true' column? */
+extern bool mosql_table_is_key_column(Oid relid, AttrNumber attnum);
+
+/* Callbacks (relcache, schema check); once, from _PG_init. */
+extern void mosql_table_init(void);
+
+#endif							/* MOSQL_TABLE_H */

@@ -1,0 +1,107 @@
+/*
+ * table_int.h: what the files of the table layer share.
+ *
+ * Layer: table.  codec.c (values as bytes), key.c (values as keys), open.c (the
+ * cache of tables), catalog.c (definitions in Redis), alter.c (changing them).
+ */
+#ifndef MOSQL_TABLE_INT_H
+#define MOSQL_TABLE_INT_H
+
+#include "base/limits.h"
+#include "code/key.h"
+#include "table/table.h"
+
+/* The tree of definitions has the first node id of every namespace. */
+#define MOSQL_CATALOG_ROOT		UINT64CONST(1)
+
+/* ---- codec.c ---- */
+
+/* Fill the codec of a column whose type, typmod and collation are set. */
+extern void mosql_codec_setup(MosqlTableColumn *column);
+
+/* Append a value to a row.  54000 over MOSQL_VALUE_MAX_BYTES. */
+extern void mosql_codec_put(const MosqlTable *table, const MosqlTableColumn *column, Datum value,
+							StringInfo out);
+
+/* A value out of a row; by-reference values in the current context.  XX001. */
+extern Datum mosql_codec_get(const MosqlTable *table, const MosqlTableColumn *column,
+							 const MosqlColumn *stored);
+
+/* The stored form of a by-reference value, uncompressed; may point into it. */
+extern MosqlBytes mosql_codec_bytes(const MosqlTableColumn *column, Datum value);
+
+/* The inverse. */
+extern Datum mosql_codec_value(const MosqlTable *table, const MosqlTableColumn *column,
+							   MosqlBytes bytes);
+
+/* Characters of this database's encoding to UTF-8 and back; the same bytes
+ * where nothing has to be converted.  from_utf8 returns absent for bytes that
+ * are no valid text. */
+extern MosqlBytes mosql_text_to_utf8(const char *text, size_t len);
+extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
+
+/* Can a column's values be stored with this wire type? */
+extern bool mosql_codec_accepts(const MosqlTableColumn *column, MosqlWire wire);
+
+/* Damaged bytes: XX001 naming table and column. */
+extern void mosql_codec_damage(const MosqlTable *table, const MosqlTableColumn *column,
+							   const char *what) pg_attribute_noreturn();
+
+/* ---- key.c ---- */
+
+/* Fill key_class, in_row and range_order of a column with codec. */
+extern void mosql_key_setup(MosqlTableColumn *column);
+
+/*
+ * Take one key column off the key.  value NULL: skip it.  Columns that are
+ * in_row give a value that compares equal (numeric: none).  False if damaged.
+ */
+extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column,
+						  MosqlBytes *in, Datum *value);
+
+/* Why this column cannot be part of a key, NULL if it can. */
+extern const char *mosql_key_refusal(const MosqlTableColumn *column);
+
+/* ---- catalog.c ---- */
+
+/* The catalog's key of a table; schema or name NULL: the prefix of all below. */
+extern MosqlBytes mosql_catalog_key(const char *schema, const char *name);
+extern MosqlTree *mosql_catalog_tree(MosqlSession *session);
+
+/* The local relation, in the terms of a definition: ids, root and key positions
+ * beyond "is in the key" are not filled. */
+extern MosqlDefinition *mosql_definition_describe(Relation rel);
+
+/* The column of that name that is not dropped, NULL if none. */
+extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
+													  const char *name);
+
+/* How two columns of a name differ, for an errdetail; NULL if they do not. */
+extern char *mosql_definition_column_difference(const MosqlDefinitionColumn *here,
+												const MosqlDefinitionColumn *there);
+
+/* The first difference between a local and a stored definition; NULL if none. */
+extern char *mosql_definition_difference(const MosqlDefinition *here,
+										 const MosqlDefinition *there);
+
+/* Buffer a new, a changed, or no definition; raises the schema version. */
+extern void mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition);
+extern void mosql_definition_update(MosqlSession *session, MosqlDefinition *definition);
+extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition);
+
+/* ---- open.c ---- */
+
+/* Does the catalog's tree exist?  A round trip per session, or until it does. */
+extern bool mosql_catalog_exists(MosqlSession *session);
+
+/*
+ * This transaction wrote the definition of that catalog key (absent: deleted
+ * it): commit certifies that row itself, so the schema check skips it.
+ */
+extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition);
+
+/* 42P01: there is no such table in Redis. */
+extern void mosql_table_missing(Relation rel, const char *schema, const char *name)
+			pg_attribute_noreturn();
+
+#endif							/* MOSQL_TABLE_INT_H */

@@ -1,0 +1,480 @@
+/*
+ * apply.c: from intents to rows, after the decision.
+ *
+ * Layer: txn.  Sent at once and not waited for (small commits), or in bounded
+ * rounds (large ones).  Each key compares "the intent is still mine": a helper
+ * may have applied it already and somebody else may have written since.
+ *
+ * Nothing here may fail the transaction: it is committed.  What was not
+ * acknowledged as done is remembered in a MosqlPending and redone later the way
+ * any helper would; only then is the record dropped (rule 5).
+ */
+#include "postgres.h"
+
+#include "txn/txn_int.h"
+
+/* Up to so many leaves are applied without waiting. */
+#define DETACHED_MAX_LEAVES	32
+#define ROUND_MAX_ITEMS		32768
+#define ROUND_MAX_STEPS		512
+#define APPLY_MAX_ROUNDS	20
+
+int
+mosql_apply_writes(MosqlSession *session, uint64 node, MosqlBytes field_row, MosqlBytes old_row,
+				   bool live, MosqlBytes columns, MosqlTimestamp ts,
+				   const MosqlSnapshotList *list, MosqlWrite *writes)
+{
+	MosqlVersion version = {.ts = ts, .end = MOSQL_TS_MAX, .live = live, .columns = columns};
+	StringInfoData out;
+
+	if (!live && mosql_row_may_purge(ts, list))
+	{
+		writes[0] = (MosqlWrite) {MOSQL_WRITE_DELETE, field_row, MOSQL_ABSENT};
+		writes[1] = (MosqlWrite) {MOSQL_WRITE_MAX, MOSQL_PURGED_FIELD, mosql_ts_bytes(ts)};
+		return 2;
+	}
+	mosql_string_init(&out, columns.len + 32);
+	if (!mosql_row_supersede(&out, old_row, &version, list))
+		mosql_report_damage(session->config.ns, node, "a row does not decode");
+	writes[0] = (MosqlWrite) {MOSQL_WRITE_SET, field_row, mosql_bytes_of(&out)};
+	return 1;
+}
+
+/* ---- what is left for later ---- */
+
+static size_t
+copied_size(MosqlBytes b)
+{
+	return b.len + 1;
+}
+
+static MosqlBytes
+copy_to(char **at, MosqlBytes b)
+{
+	MosqlBytes	copy = MOSQL_ABSENT;
+
+	if (b.data != NULL)
+	{
+		memcpy(*at, b.data, b.len);
+		copy = mosql_bytes(*at, b.len);
+		*at += copied_size(b);
+	}
+	return copy;
+}
+
+/* One allocation: the struct, its arrays, the bytes. */
+static MosqlPending *
+make_pending(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	MosqlPending *pending;
+	size_t		size = sizeof(MosqlPending);
+	int			nkeys = 0;
+	char	   *at;
+
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE)
+			{
+				nkeys++;
+				size += copied_size(commit->parts[p].items[i].key);
+			}
+	for (int m = 0; m < commit->nmarks; m++)
+		size += copied_size(commit->marks[m].low) + copied_size(commit->marks[m].high);
+	size += nkeys * (sizeof(uint64) + sizeof(MosqlBytes));
+	size += commit->nmarks * (sizeof(uint64) + 2 * sizeof(MosqlBytes));
+
+	pending = MemoryContextAllocHuge(session->cxt, size);
+	memset(pending, 0, sizeof(*pending));
+	pending->session = session;
+	pending->tx = commit->tx;
+	pending->ts = commit->ts;
+	at = (char *) (pending + 1);
+	pending->keys = (MosqlBytes *) at;
+	at += nkeys * sizeof(MosqlBytes);
+	pending->mark_low = (MosqlBytes *) at;
+	at += commit->nmarks * sizeof(MosqlBytes);
+	pending->mark_high = (MosqlBytes *) at;
+	at += commit->nmarks * sizeof(MosqlBytes);
+	pending->roots = (uint64 *) at;
+	at += nkeys * sizeof(uint64);
+	pending->mark_roots = (uint64 *) at;
+	at += commit->nmarks * sizeof(uint64);
+
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE)
+			{
+				pending->roots[pending->nkeys] = mosql_btree_root(commit->parts[p].tree);
+				pending->keys[pending->nkeys++] = copy_to(&at, commit->parts[p].items[i].key);
+			}
+	for (int m = 0; m < commit->nmarks; m++)
+	{
+		pending->mark_roots[m] = mosql_btree_root(commit->marks[m].tree);
+		pending->mark_low[m] = copy_to(&at, commit->marks[m].low);
+		pending->mark_high[m] = copy_to(&at, commit->marks[m].high);
+	}
+	pending->nmarks = commit->nmarks;
+	dlist_push_tail(&session->pending, &pending->node);
+	return pending;
+}
+
+static void
+step_answered(void *arg, MosqlStepStatus status, int nfields)
+{
+	MosqlPending *pending = arg;
+
+	(void) nfields;
+	pending->outstanding--;
+	if (status != MOSQL_STEP_DONE)
+		pending->failed = true;
+}
+
+bool
+mosql_pending_any(MosqlSession *session)
+{
+	return !dlist_is_empty(&session->pending);
+}
+
+/* Redo a transaction's applies as a helper; may throw. */
+static void
+redo(MosqlSession *session, MosqlPending *pending)
+{
+	MosqlSnapshotList list;
+	uint64		schema;
+
+	mosql_clock_snapshots(&session->stepper, &list, &schema);
+	for (int i = 0; i < pending->nkeys; i++)
+		mosql_recover_apply(session, mosql_session_tree(session, pending->roots[i]),
+							pending->keys[i], pending->tx, pending->ts, &list);
+	for (int m = 0; m < pending->nmarks; m++)
+		mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[m]),
+							 pending->mark_low[m], pending->mark_high[m], pending->tx);
+	pending->failed = false;
+}
+
+/* A failure now is no failure of what the caller is doing: try again later. */
+static bool
+try_redo(MosqlSession *session, MosqlPending *pending)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(caller, "mosql redo", ALLOCSET_DEFAULT_SIZES);
+	uint32		held = InterruptHoldoffCount;
+	bool		ok = true;
+
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(cxt);
+		redo(session, pending);
+		MemoryContextSwitchTo(caller);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_ADMIN_SHUTDOWN)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+		ok = false;
+	}
+	PG_END_TRY();
+	MemoryContextDelete(cxt);
+	return ok;
+}
+
+void
+mosql_pending_finish(MosqlSession *session)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &session->pending)
+	{
+		MosqlPending *pending = dlist_container(MosqlPending, node, iter.cur);
+
+		if (pending->outstanding > 0)
+			continue;
+		if (pending->failed && !try_redo(session, pending))
+			continue;
+		if (pending->tx.session == session->sid)
+			mosql_session_add_drop(session, pending->tx.n);
+		else
+			mosql_clock_drop(&session->stepper, pending->tx.session, &pending->tx.n, 1);
+		dlist_delete(&pending->node);
+		pfree(pending);
+	}
+	if (session->ndrops > 64)
+	{
+		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+		session->ndrops = 0;
+	}
+}
+
+/* ---- the owner's apply ---- */
+
+typedef struct ApplyStep
+{
+	MosqlStep	step;
+	MosqlTree  *tree;
+	int			nitems;
+	MosqlItem **items;
+} ApplyStep;
+
+static void
+build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items)
+{
+	MosqlStep  *step = &apply->step;
+	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
+	int			n = group->n;
+
+	memset(apply, 0, sizeof(*apply));
+	apply->items = items + group->first;
+	apply->nitems = n;
+	step->node = group->leaf;
+	step->repeatable = true;
+	step->compares = palloc0((n + 1) * sizeof(MosqlCompare));
+	step->reads = palloc(sizeof(MosqlBytes));
+	step->writes = palloc((3 * n + 1) * sizeof(MosqlWrite));
+	step->reads[step->nreads++] = MOSQL_META_FIELD;
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD,
+		.bytes = mosql_generation_bytes(group->generation)
+	};
+	for (int i = 0; i < n; i++)
+	{
+		MosqlItem  *item = apply->items[i];
+		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+		bool		live = item->change->kind != MOSQL_CHANGE_DELETE;
+
+		step->compares[step->ncompares++] = (MosqlCompare)
+		{
+			.kind = MOSQL_COMPARE_EQUAL, .field = intent, .bytes = txid
+		};
+		step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT};
+		step->nwrites += mosql_apply_writes(commit->session, group->leaf,
+											mosql_field_name(MOSQL_FIELD_ROW, item->key),
+											item->old_row, live, item->columns, commit->ts,
+											&commit->list, step->writes + step->nwrites);
+	}
+	if (commit->nmarks > 0)
+		step->writes[step->nwrites++] =
+			(MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, txid};
+}
+
+/* Steps for up to a round of items not done yet. */
+static int
+build_round(MosqlCommit *commit, ApplyStep **steps)
+{
+	int			nsteps = 0;
+
+	for (int p = 0; p < commit->nparts && nsteps < ROUND_MAX_STEPS; p++)
+	{
+		MosqlParticipant *part = &commit->parts[p];
+		int			max = Min(part->n, ROUND_MAX_ITEMS);
+		MosqlBytes *keys = palloc(max * sizeof(MosqlBytes) + 1);
+		MosqlItem **items = palloc(max * sizeof(MosqlItem *) + 1);
+		MosqlLeafGroup *groups;
+		int			n = 0,
+					ngroups;
+
+		for (int i = 0; i < part->n && n < max; i++)
+			if (part->items[i].kind == MOSQL_ITEM_WRITE && !part->items[i].done)
+			{
+				items[n] = &part->items[i];
+				keys[n++] = part->items[i].key;
+			}
+		if (n == 0)
+			continue;
+		ngroups = mosql_btree_group(part->tree, keys, n, &groups);
+		for (int g = 0; g < ngroups && nsteps < ROUND_MAX_STEPS; g++)
+		{
+			steps[nsteps] = palloc(sizeof(ApplyStep));
+			build_apply(commit, steps[nsteps], &groups[g], items);
+			steps[nsteps++]->tree = part->tree;
+		}
+	}
+	return nsteps;
+}
+
+static void
+remove_marks(MosqlCommit *commit)
+{
+	for (int m = 0; m < commit->nmarks; m++)
+		mosql_recover_unmark(commit->session, commit->marks[m].tree, commit->marks[m].low,
+							 commit->marks[m].high, commit->tx);
+}
+
+/* Large commits: rounds, each waited for. */
+static void
+apply_in_rounds(MosqlCommit *commit)
+{
+	MemoryContext cxt = AllocSetContextCreate(commit->cxt, "mosql apply round",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	int			failures = 0;
+
+	while (failures < APPLY_MAX_ROUNDS)
+	{
+		ApplyStep **applies = palloc(ROUND_MAX_STEPS * sizeof(ApplyStep *));
+		int			n = build_round(commit, applies);
+		MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
+		bool		failed = false;
+
+		if (n == 0)
+			break;
+		for (int i = 0; i < n; i++)
+			steps[i] = &applies[i]->step;
+		mosql_step_run(&commit->session->stepper, steps, n, NULL);
+		for (int i = 0; i < n; i++)
+		{
+			ApplyStep  *apply = applies[i];
+
+			if (steps[i]->status == MOSQL_STEP_DONE)
+			{
+				for (int j = 0; j < apply->nitems; j++)
+					apply->items[j]->done = true;
+				mosql_btree_observe(apply->tree, steps[i]->node, steps[i]->values[0],
+									steps[i]->nfields);
+				continue;
+			}
+			failed = true;
+			if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
+				mosql_btree_observe(apply->tree, steps[i]->node, steps[i]->values[0], -1);
+			else
+				for (int j = 0; j < apply->nitems; j++)
+					mosql_recover_apply(commit->session, apply->tree, apply->items[j]->key,
+										commit->tx, commit->ts, &commit->list),
+						apply->items[j]->done = true;
+		}
+		failures += failed;
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	if (failures >= APPLY_MAX_ROUNDS)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("leaves changed faster than rows could be applied")));
+	remove_marks(commit);
+}
+
+/* Small commits: sent, not waited for. */
+static bool
+apply_detached(MosqlCommit *commit, MosqlPending *pending)
+{
+	ApplyStep **applies = palloc(ROUND_MAX_STEPS * sizeof(ApplyStep *));
+	int			n = build_round(commit, applies);
+
+	if (n > DETACHED_MAX_LEAVES)
+		return false;
+	pending->outstanding += n;
+	for (int i = 0; i < n; i++)
+	{
+		mosql_step_send(&commit->session->stepper, &applies[i]->step, step_answered, pending);
+		MOSQL_DEBUG_POINT("apply-some");
+	}
+	if (commit->nmarks > 0)
+		remove_marks(commit);
+	return true;
+}
+
+void
+mosql_txn_apply(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+	uint32		held = InterruptHoldoffCount;
+	MosqlPending *pending = make_pending(commit);
+
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			commit->parts[p].items[i].done = false;
+
+	HOLD_INTERRUPTS();			/* bounded by timeouts; the transaction is committed */
+	PG_TRY();
+	{
+		if (!apply_detached(commit, pending))
+			apply_in_rounds(commit);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(commit->cxt);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+		pending->failed = true;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- taking an attempt back ---- */
+
+static void
+nobody_waits(void *arg, MosqlStepStatus status, int nfields)
+{
+	(void) arg;
+	(void) status;
+	(void) nfields;
+}
+
+/*
+ * One detached step per leaf: compares only the generation, and per key that
+ * the intent is ours is the delete's condition -- expressed as one step per key,
+ * since an intent that is not there must not stop the others (rule 3).
+ * Whatever does not arrive is removed by whoever waits for it.
+ */
+void
+mosql_txn_release(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
+	uint32		held = InterruptHoldoffCount;
+	MosqlBytes	txid;
+
+	HOLD_INTERRUPTS();
+	PG_TRY();
+	{
+		txid = mosql_txid_bytes(commit->tx);
+		for (int p = 0; p < commit->nparts; p++)
+		{
+			MosqlParticipant *part = &commit->parts[p];
+
+			for (int i = 0; i < part->n; i++)
+			{
+				MosqlItem  *item = &part->items[i];
+				MosqlLeafGroup *group;
+				MosqlStep	step = {0};
+				MosqlCompare compares[2] = {0};
+				MosqlWrite	write = {0};
+
+				if (item->kind != MOSQL_ITEM_WRITE)
+					continue;
+				(void) mosql_btree_group(part->tree, &item->key, 1, &group);
+				compares[0].kind = MOSQL_COMPARE_EQUAL;
+				compares[0].field = MOSQL_META_FIELD;
+				compares[0].bytes = mosql_generation_bytes(group->generation);
+				compares[1].kind = MOSQL_COMPARE_EQUAL;
+				compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+				compares[1].bytes = txid;
+				write.kind = MOSQL_WRITE_DELETE;
+				write.field = compares[1].field;
+				step.node = group->leaf;
+				step.repeatable = true;
+				step.compares = compares;
+				step.ncompares = 2;
+				step.writes = &write;
+				step.nwrites = 1;
+				mosql_step_send(&session->stepper, &step, nobody_waits, NULL);
+			}
+		}
+		remove_marks(commit);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(commit->attempt_cxt);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	MemoryContextSwitchTo(old);
+}

@@ -1,0 +1,576 @@
+/*
+ * buffer.c: the writes of a transaction until it commits.
+ *
+ * Layer: txn.  Per tree a skip list of rows in key order (Pugh, 1990); per row
+ * a stack of changes, each tagged with the command and the nesting level that
+ * made it.  So a statement sees what earlier commands wrote and not its own
+ * writes, and ROLLBACK TO SAVEPOINT takes off the right ones.
+ *
+ * The journal strings all changes together, newest first.  A row's changes
+ * appear in it in the order of its stack, so popping the journal pops stacks.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/int.h"
+
+#include "txn/txn_int.h"
+
+int			mosql_txn_max_mb = 1024;
+
+/* ---- skip list ---- */
+
+static int
+random_height(MosqlTxn *txn)
+{
+	int			height = 1;
+	uint64		r;
+
+	/* xorshift64: quality hardly matters here */
+	txn->random ^= txn->random << 13;
+	txn->random ^= txn->random >> 7;
+	txn->random ^= txn->random << 17;
+	r = txn->random;
+	while ((r & 3) == 0 && height < MOSQL_SKIP_LEVELS)
+	{
+		height++;
+		r >>= 2;
+	}
+	return height;
+}
+
+MosqlBuffer *
+mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create)
+{
+	MosqlBuffer *buffer;
+
+	for (buffer = txn->buffers; buffer != NULL; buffer = buffer->next_buffer)
+		if (buffer->tree == tree)
+			return buffer;
+	if (!create)
+		return NULL;
+	buffer = MemoryContextAllocZero(txn->cxt, sizeof(MosqlBuffer));
+	buffer->tree = tree;
+	buffer->next_buffer = txn->buffers;
+	txn->buffers = buffer;
+	return buffer;
+}
+
+/* On each level the last entry with key < low (NULL: the head). */
+static void
+find_before(MosqlBuffer *buffer, MosqlBytes low, MosqlEntryW **before)
+{
+	MosqlEntryW *at = NULL;
+
+	for (int level = buffer->height - 1; level >= 0; level--)
+	{
+		MosqlEntryW *next = at ? at->next[level] : buffer->head[level];
+
+		while (next != NULL && mosql_bytes_compare(next->key, low) < 0)
+		{
+			at = next;
+			next = at->next[level];
+		}
+		before[level] = at;
+	}
+}
+
+MosqlEntryW *
+mosql_buffer_seek(MosqlBuffer *buffer, MosqlBytes low)
+{
+	MosqlEntryW *before[MOSQL_SKIP_LEVELS];
+
+	if (buffer->height == 0)
+		return NULL;
+	find_before(buffer, low, before);
+	return before[0] ? before[0]->next[0] : buffer->head[0];
+}
+
+MosqlEntryW *
+mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key)
+{
+	MosqlEntryW *entry;
+
+	if (buffer->height == 0)
+		return NULL;
+	/* ascending loads ask for keys beyond the last one */
+	if (mosql_bytes_compare(buffer->tail[0]->key, key) < 0)
+		return NULL;
+	entry = mosql_buffer_seek(buffer, key);
+	return entry != NULL && mosql_bytes_equal(entry->key, key) ? entry : NULL;
+}
+
+static void
+account(MosqlTxn *txn, size_t bytes)
+{
+	txn->bytes += bytes;
+	if (txn->bytes > (size_t) mosql_txn_max_mb * 1024 * 1024)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("transaction writes more than %d MB to mosql_fdw tables",
+						mosql_txn_max_mb),
+				 errhint("Commit in smaller parts, or raise mosql_fdw.max_transaction_size.")));
+}
+
+static MosqlEntryW *
+add_entry(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key)
+{
+	MosqlEntryW *before[MOSQL_SKIP_LEVELS];
+	MosqlEntryW *entry;
+	int			height = random_height(txn);
+	size_t		size = offsetof(MosqlEntryW, next) + height * sizeof(MosqlEntryW *);
+	bool		last;
+
+	account(txn, size + key.len);
+	entry = MemoryContextAllocZero(txn->cxt, size + key.len);
+	memcpy((char *) entry + size, key.data, key.len);
+	entry->key = mosql_bytes((char *) entry + size, key.len);
+	entry->height = height;
+
+	last = buffer->height == 0 || mosql_bytes_compare(buffer->tail[0]->key, key) < 0;
+	if (!last)
+		find_before(buffer, key, before);
+	for (int level = 0; level < height; level++)
+	{
+		MosqlEntryW *prev;
+
+		if (last)
+			prev = level < buffer->height ? buffer->tail[level] : NULL;
+		else
+			prev = level < buffer->height ? before[level] : NULL;
+		entry->next[level] = prev ? prev->next[level] : buffer->head[level];
+		if (prev)
+			prev->next[level] = entry;
+		else
+			buffer->head[level] = entry;
+		if (entry->next[level] == NULL)
+			buffer->tail[level] = entry;
+	}
+	buffer->height = Max(buffer->height, height);
+	buffer->nentries++;
+	return entry;
+}
+
+/* ---- changes ---- */
+
+static MosqlChange *
+push_change(MosqlTxn *txn, MosqlEntryW *entry, MosqlChangeKind kind, MosqlBytes columns,
+			CommandId cid)
+{
+	MosqlChange *change;
+
+	account(txn, sizeof(MosqlChange) + columns.len);
+	change = MemoryContextAllocHuge(txn->cxt, sizeof(MosqlChange) + columns.len);
+	memset(change, 0, sizeof(MosqlChange));
+	if (columns.data != NULL)
+	{
+		memcpy((char *) (change + 1), columns.data, columns.len);
+		change->columns = mosql_bytes(change + 1, columns.len);
+	}
+	change->kind = kind;
+	change->cid = cid;
+	change->level = GetCurrentTransactionNestLevel();
+	change->entry = entry;
+	change->older = entry->top;
+	if (entry->top != NULL)
+	{
+		change->base = entry->top->base;
+		change->version = entry->top->version;
+	}
+	entry->top = change;
+	change->earlier = txn->journal;
+	txn->journal = change;
+	return change;
+}
+
+MosqlChange *
+mosql_entry_visible(MosqlEntryW *entry, CommandId curcid)
+{
+	MosqlChange *change = entry->top;
+
+	while (change != NULL && change->cid >= curcid)
+		change = change->older;
+	return change;
+}
+
+static void
+report_overflow(int width)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("%s out of range",
+					width == 2 ? "smallint" : width == 4 ? "integer" : "bigint")));
+}
+
+/* The row after increments, in the current context. */
+static MosqlBytes
+increment_columns(MosqlTxn *txn, MosqlBytes columns, const MosqlIncrement *inc, int ninc)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	switch (mosql_columns_increment(&out, columns, inc, ninc))
+	{
+		case MOSQL_INCREMENT_OK:
+			break;
+		case MOSQL_INCREMENT_OVERFLOW:
+			report_overflow(inc[0].width);
+			break;
+		case MOSQL_INCREMENT_DAMAGED:
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("a row in namespace \"%s\" cannot be incremented: its columns do not decode",
+							mosql_session_namespace(txn->session))));
+	}
+	return mosql_bytes_of(&out);
+}
+
+MosqlBytes
+mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
+{
+	if (change->kind == MOSQL_CHANGE_INCREMENT)
+		return increment_columns(txn, change->columns, change->inc, change->ninc);
+	return change->columns;
+}
+
+/*
+ * Somebody in this transaction looks at the incremented row: from now on it is
+ * a plain update of the version it was computed from.  All changes of the
+ * stack are bound, so that a rollback to a savepoint uncovers bound ones.
+ */
+void
+mosql_change_bind(MosqlTxn *txn, MosqlEntryW *entry)
+{
+	MemoryContext old = MemoryContextSwitchTo(txn->cxt);
+
+	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
+	{
+		if (change->kind != MOSQL_CHANGE_INCREMENT)
+			continue;
+		change->columns = mosql_change_columns(txn, change);
+		change->kind = MOSQL_CHANGE_PUT;
+		change->base = MOSQL_BASE_VERSION;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- verbs ---- */
+
+static void
+add_unchecked(MosqlTxn *txn, MosqlBuffer *buffer, MosqlEntryW *entry)
+{
+	if (buffer->nunchecked == buffer->maxunchecked)
+	{
+		int			max = Max(64, buffer->maxunchecked * 2);
+		MosqlEntryW **grown = MemoryContextAllocHuge(txn->cxt, max * sizeof(*grown));
+
+		if (buffer->nunchecked > 0)
+		{
+			memcpy(grown, buffer->unchecked, buffer->nunchecked * sizeof(*grown));
+			pfree(buffer->unchecked);
+		}
+		buffer->unchecked = grown;
+		buffer->maxunchecked = max;
+	}
+	entry->unchecked = true;
+	buffer->unchecked[buffer->nunchecked++] = entry;
+}
+
+MosqlWriteResult
+mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes columns,
+				 CommandId cid, bool check)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
+	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+	MosqlChange *change;
+
+	if (entry == NULL)
+		entry = add_entry(txn, buffer, key);
+	if (entry->top != NULL)
+	{
+		if (entry->top->kind != MOSQL_CHANGE_DELETE)
+			return MOSQL_DUPLICATE;
+		(void) push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
+		return MOSQL_WRITTEN;	/* base as of the delete */
+	}
+	change = push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
+	change->base = MOSQL_BASE_ABSENT;
+	change->version = 0;
+	if (check)
+		add_unchecked(txn, buffer, entry);
+	return MOSQL_WRITTEN;
+}
+
+/* The entry to change, or NULL if this command did so already. */
+static MosqlEntryW *
+entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
+	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+
+	if (entry == NULL)
+		return add_entry(txn, buffer, key);
+	if (entry->top != NULL && entry->top->cid >= cid)
+		return NULL;
+	return entry;
+}
+
+MosqlWriteResult
+mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
+				 MosqlBytes columns, CommandId cid)
+{
+	MosqlEntryW *entry = entry_to_change(txn, tree, key, cid);
+	MosqlChange *change;
+	bool		first;
+
+	if (entry == NULL)
+		return MOSQL_SELF_MODIFIED;
+	if (entry->top != NULL)
+		mosql_change_bind(txn, entry);
+	first = entry->top == NULL;
+	change = push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
+	if (first)
+	{
+		change->base = MOSQL_BASE_VERSION;
+		change->version = version;
+	}
+	return MOSQL_WRITTEN;
+}
+
+MosqlWriteResult
+mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
+				 CommandId cid)
+{
+	MosqlEntryW *entry = entry_to_change(txn, tree, key, cid);
+	MosqlChange *change;
+	bool		first;
+
+	if (entry == NULL)
+		return MOSQL_SELF_MODIFIED;
+	if (entry->top != NULL)
+		mosql_change_bind(txn, entry);
+	first = entry->top == NULL;
+	change = push_change(txn, entry, MOSQL_CHANGE_DELETE, MOSQL_ABSENT, cid);
+	if (first)
+	{
+		change->base = MOSQL_BASE_VERSION;
+		change->version = version;
+	}
+	return MOSQL_WRITTEN;
+}
+
+/* Add increments to increments, column by column. */
+static void
+merge_increments(MosqlChange *change, const MosqlIncrement *inc, int ninc)
+{
+	for (int i = 0; i < ninc; i++)
+	{
+		int			j;
+
+		for (j = 0; j < change->ninc; j++)
+			if (change->inc[j].column == inc[i].column)
+				break;
+		if (j == change->ninc)
+			change->inc[change->ninc++] = inc[i];
+		else if (pg_add_s64_overflow(change->inc[j].delta, inc[i].delta, &change->inc[j].delta))
+			report_overflow(8);
+	}
+}
+
+/*
+ * Three cases: the row was put by this transaction (then the increment is just
+ * another put), it has increments already (they add up), or it is untouched.
+ */
+MosqlWriteResult
+mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
+					const MosqlIncrement *inc, int ninc, CommandId cid)
+{
+	MosqlEntryW *entry = entry_to_change(txn, tree, row->key, cid);
+	MosqlChange *top,
+			   *change;
+	MosqlBytes	base_columns;
+
+	if (entry == NULL)
+		return MOSQL_SELF_MODIFIED;
+	top = entry->top;
+	if (top != NULL && top->kind != MOSQL_CHANGE_INCREMENT)
+	{
+		MosqlBytes	columns = increment_columns(txn, top->columns, inc, ninc);
+
+		(void) push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
+		return MOSQL_WRITTEN;
+	}
+
+	base_columns = top ? top->columns : row->columns;
+	change = push_change(txn, entry, MOSQL_CHANGE_INCREMENT, base_columns, cid);
+	account(txn, (ninc + (top ? top->ninc : 0)) * sizeof(MosqlIncrement));
+	change->inc = MemoryContextAlloc(txn->cxt,
+									 (ninc + (top ? top->ninc : 0)) * sizeof(MosqlIncrement));
+	if (top)
+	{
+		memcpy(change->inc, top->inc, top->ninc * sizeof(MosqlIncrement));
+		change->ninc = top->ninc;
+	}
+	else
+	{
+		change->base = MOSQL_BASE_LIVE;
+		change->version = row->version;
+	}
+	merge_increments(change, inc, ninc);
+
+	/* The statement reports an overflow of the row that it read. */
+	(void) mosql_change_columns(txn, change);
+	return MOSQL_WRITTEN;
+}
+
+void
+mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
+	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+
+	if (entry == NULL)
+		entry = add_entry(txn, buffer, key);
+	if (entry->top != NULL || entry->locked)
+		return;					/* what is there is checked at commit anyway */
+	entry->locked = true;
+	entry->lock_version = version;
+}
+
+/* ---- uniqueness at the statement ---- */
+
+int
+mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+
+	return buffer ? buffer->nunchecked : 0;
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+	return mosql_bytes_compare((*(MosqlEntryW *const *) a)->key, (*(MosqlEntryW *const *) b)->key);
+}
+
+/*
+ * Note what a look-up found under an insert.  False: a live row.  A tombstone
+ * becomes the version that commit expects, absence stays absence.
+ */
+static bool
+settle_insert(MosqlTxn *txn, MosqlEntryW *entry, bool found, MosqlTimestamp version)
+{
+	if (found)
+		return false;
+	entry->unchecked = false;
+	for (MosqlChange *c = entry->top; c != NULL; c = c->older)
+		c->version = version;
+	return true;
+}
+
+/*
+ * All keys in one batch of reads of their rows and intents as they are now
+ * (not as of a snapshot: a row that somebody committed since would conflict at
+ * commit anyway).
+ */
+bool
+mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	MemoryContext result_cxt = CurrentMemoryContext;
+	MemoryContext cxt,
+				old;
+	MosqlBytes *keys;
+	MosqlPoint *points;
+	MosqlStatusCache cache = {0};
+	int			n = 0;
+	bool		ok = true;
+
+	if (buffer == NULL || buffer->nunchecked == 0)
+		return true;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql insert check",
+								ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+
+	for (int i = 0; i < buffer->nunchecked; i++)
+		if (buffer->unchecked[i]->unchecked && buffer->unchecked[i]->top != NULL)
+			buffer->unchecked[n++] = buffer->unchecked[i];
+	qsort(buffer->unchecked, n, sizeof(MosqlEntryW *), compare_entries);
+
+	keys = palloc(n * sizeof(MosqlBytes) + 1);
+	points = palloc0(n * sizeof(MosqlPoint) + 1);
+	for (int i = 0; i < n; i++)
+		keys[i] = buffer->unchecked[i]->key;
+	mosql_btree_get(tree, keys, n, points);
+	mosql_points_settle(txn->session, tree, keys, points, n, &cache);
+	for (int i = 0; i < n && ok; i++)
+	{
+		MosqlBytes	columns;
+		MosqlTimestamp version;
+		bool		found = mosql_point_visible(txn->session, &points[i], points[i].leaf,
+												MOSQL_TS_MAX, &cache, &columns, &version);
+
+		if (!settle_insert(txn, buffer->unchecked[i], found, version))
+		{
+			*duplicate = mosql_bytes_copy(result_cxt, keys[i]);
+			ok = false;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	buffer->nunchecked = 0;
+	return ok;
+}
+
+/* ---- savepoints ---- */
+
+void
+mosql_buffer_subabort(MosqlTxn *txn, int level)
+{
+	while (txn->journal != NULL && txn->journal->level >= level)
+	{
+		MosqlChange *change = txn->journal;
+
+		Assert(change->entry->top == change);
+		change->entry->top = change->older;
+		txn->journal = change->earlier;
+	}
+}
+
+void
+mosql_buffer_subcommit(MosqlTxn *txn, int level)
+{
+	for (MosqlChange *c = txn->journal; c != NULL && c->level >= level; c = c->earlier)
+		c->level = level - 1;
+}
+
+/* ---- reads of SERIALIZABLE transactions ---- */
+
+void
+mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high, bool range)
+{
+	MosqlRead  *read;
+
+	if (txn->isolation != MOSQL_SERIALIZABLE || XactReadOnly ||
+		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
+		return;
+	if (txn->nreads == txn->maxreads)
+	{
+		int			max = Max(64, txn->maxreads * 2);
+		MosqlRead  *grown = MemoryContextAllocHuge(txn->cxt, max * sizeof(MosqlRead));
+
+		if (txn->nreads > 0)
+		{
+			memcpy(grown, txn->reads, txn->nreads * sizeof(MosqlRead));
+			pfree(txn->reads);
+		}
+		txn->reads = grown;
+		txn->maxreads = max;
+	}
+	account(txn, sizeof(MosqlRead) + low.len + high.len);
+	read = &txn->reads[txn->nreads++];
+	read->tree = tree;
+	read->range = range;
+	read->low = mosql_bytes_copy(txn->cxt, low);
+	read->high = mosql_bytes_copy(txn->cxt, high);
+}

@@ -1,0 +1,74 @@
+/*
+ * check.c: rows and intents of a leaf, examined for mosql_fdw_check().
+ *
+ * Layer: txn.  The tree checks its own structure; this checks what the tree
+ * does not understand: that histories, intents and marks decode, that versions
+ * descend, and that no intent is stale: one whose transaction is decided or
+ * whose session is dead.
+ */
+#include "postgres.h"
+
+#include "txn/txn_int.h"
+
+static void
+check_row(const MosqlLeaf *leaf, const MosqlEntry *entry, MosqlCheckReport report, void *arg)
+{
+	MosqlHistory history;
+
+	if (!mosql_history_decode(entry->row, &history))
+	{
+		report(arg, 'E', leaf->node, "a row does not decode");
+		return;
+	}
+	for (int i = 0; i < history.n; i++)
+	{
+		const MosqlVersion *v = &history.versions[i];
+		MosqlBytes	columns = v->columns;
+		MosqlColumn column;
+		int			got;
+
+		if (i > 0 && v->ts >= history.versions[i - 1].ts)
+			report(arg, 'E', leaf->node, "the versions of a row do not descend");
+		while ((got = mosql_column_next(&columns, &column)) > 0)
+			;
+		if (got < 0)
+			report(arg, 'E', leaf->node, "the columns of a row do not decode");
+	}
+}
+
+static void
+check_intent(MosqlSession *session, const MosqlLeaf *leaf, const MosqlEntry *entry,
+			 MosqlCheckReport report, void *arg)
+{
+	MosqlIntent intent;
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	if (!mosql_intent_decode(entry->intent, &intent))
+	{
+		report(arg, 'E', leaf->node, "an intent does not decode");
+		return;
+	}
+	mosql_clock_status(&session->stepper, &intent.tx, 1, &record, &list);
+	report(arg, 'W', leaf->node,
+		   psprintf("intent of transaction " UINT64_FORMAT "." UINT64_FORMAT ", %s",
+					intent.tx.session, intent.tx.n,
+					record.state == MOSQL_RECORD_COMMITTED ? "committed and not applied yet" :
+					record.state == MOSQL_RECORD_ABORTED ? "aborted and not removed yet" :
+					"undecided"));
+}
+
+void
+mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf, MosqlCheckReport report,
+					 void *arg)
+{
+	for (int i = 0; i < leaf->n; i++)
+	{
+		if (leaf->entries[i].row.data != NULL)
+			check_row(leaf, &leaf->entries[i], report, arg);
+		if (leaf->entries[i].intent.data != NULL)
+			check_intent(session, leaf, &leaf->entries[i], report, arg);
+	}
+	if (leaf->range_marks.len % MOSQL_TXID_BYTES != 0)
+		report(arg, 'E', leaf->node, "the list of read marks does not decode");
+}

@@ -1,0 +1,165 @@
+/*
+ * decide.c: the one step in which a transaction commits.
+ *
+ * Layer: txn.  All intents and marks are in place.  The clock refuses, or
+ * draws the timestamp and writes the record: from then on every reader counts
+ * the intents, whoever applies them.
+ *
+ * Race -- the reply is lost: whether the record was written is settled by
+ * writing "aborted" if there is none (rule 6); asking alone would leave a
+ * decide that is still on its way to commit after we said no.
+ *
+ * The exchange cannot be cancelled (interrupts are held), and is bounded by
+ * the command timeout, twice.
+ */
+#include "postgres.h"
+
+#include "txn/txn_int.h"
+
+/* How a tree's part in a record is told. */
+#define PARTS_KEYS	'K'			/* varint n, then n times varint length, key */
+#define PARTS_RANGE	'R'			/* first and last key; one tree, many keys */
+#define PARTS_MARKS	'M'			/* ranges [low, high) with read marks */
+
+static void
+put_bytes(StringInfo out, MosqlBytes b)
+{
+	mosql_varint_put(out, b.len);
+	appendBinaryStringInfo(out, b.data, b.len);
+}
+
+static void
+put_head(StringInfo out, char kind, MosqlTree *tree, uint64 n)
+{
+	appendStringInfoChar(out, kind);
+	mosql_varint_put(out, mosql_btree_root(tree));
+	mosql_varint_put(out, n);
+}
+
+/* Where the intents and marks are, for whoever must clean up after us. */
+static MosqlBytes
+encode_parts(MosqlCommit *commit)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (int p = 0; p < commit->nparts; p++)
+	{
+		MosqlParticipant *part = &commit->parts[p];
+		MosqlItem  *first = NULL,
+				   *last = NULL;
+		int			n = 0;
+
+		for (int i = 0; i < part->n; i++)
+			if (part->items[i].kind == MOSQL_ITEM_WRITE)
+			{
+				first = first ? first : &part->items[i];
+				last = &part->items[i];
+				n++;
+			}
+		if (n == 0)
+			continue;
+		if (n > MOSQL_RECORD_MAX_KEYS)
+		{
+			put_head(&out, PARTS_RANGE, part->tree, 2);
+			put_bytes(&out, first->key);
+			put_bytes(&out, last->key);
+			continue;
+		}
+		put_head(&out, PARTS_KEYS, part->tree, n);
+		for (int i = 0; i < part->n; i++)
+			if (part->items[i].kind == MOSQL_ITEM_WRITE)
+				put_bytes(&out, part->items[i].key);
+	}
+	for (int m = 0; m < commit->nmarks; m++)
+	{
+		put_head(&out, PARTS_MARKS, commit->marks[m].tree, 1);
+		put_bytes(&out, commit->marks[m].low);
+		appendStringInfoChar(&out, commit->marks[m].high.data != NULL);
+		if (commit->marks[m].high.data != NULL)
+			put_bytes(&out, commit->marks[m].high);
+	}
+	return mosql_bytes_of(&out);
+}
+
+static void
+report_unknown(MosqlCommit *commit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			 errmsg("the outcome of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" is not known",
+					commit->tx.session, commit->tx.n, commit->session->config.ns),
+			 errdetail("The connection broke while it was being decided, and the clock could not be asked in time."),
+			 errhint("It is committed as a whole or not at all; look at the data before you retry.")));
+}
+
+/* The reply of decide was lost. */
+static MosqlDecision
+settle(MosqlCommit *commit)
+{
+	MosqlRecord record = {MOSQL_RECORD_UNKNOWN};
+	MemoryContext cxt = CurrentMemoryContext;
+	MosqlBudget budget = mosql_budget_start(commit->session->config.redis.command_timeout_ms);
+
+	MOSQL_DEBUG_POINT("before-settle");
+	PG_TRY();
+	{
+		mosql_clock_settle(&commit->session->stepper, commit->tx, &record, &commit->list, &budget);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		record.state = MOSQL_RECORD_UNKNOWN;
+	}
+	PG_END_TRY();
+
+	switch (record.state)
+	{
+		case MOSQL_RECORD_COMMITTED:
+			commit->ts = record.ts;
+			return MOSQL_DECIDED;
+		case MOSQL_RECORD_NONE:
+		case MOSQL_RECORD_ABORTED:
+			return MOSQL_REFUSED_ABORTED;
+		case MOSQL_RECORD_UNKNOWN:
+			break;
+	}
+	return MOSQL_DECISION_LOST;
+}
+
+MosqlDecision
+mosql_txn_decide(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MosqlDecideArgs args = {
+		.tx = commit->tx,
+		.schema = session->schema,
+		.schema_change = commit->txn->changes_schema,
+		.parts = encode_parts(commit),
+		.lease_ms = MOSQL_LEASE_MS,
+		.ndrops = session->ndrops,
+		.drops = session->drops
+	};
+	MosqlDecision decision;
+
+	/*
+	 * Interrupts stay held if this throws: the error's own handling resets the
+	 * count.
+	 */
+	HOLD_INTERRUPTS();
+	decision = mosql_clock_decide(&session->stepper, &args, &commit->ts, &commit->list,
+								  &session->schema, &budget);
+	if (decision == MOSQL_DECISION_LOST)
+		decision = settle(commit);
+	else
+	{
+		session->ndrops = 0;
+		mosql_session_note_contact(session);
+	}
+	RESUME_INTERRUPTS();
+	if (decision == MOSQL_DECISION_LOST)
+		report_unknown(commit);
+	return decision;
+}

@@ -1,0 +1,606 @@
+/*
+ * prepare.c: place the intents, all leaves in parallel.
+ *
+ * Layer: txn.  One mini-transaction per leaf.  It compares
+ *
+ *   - the leaf's generation: so it still covers the keys and is not frozen for
+ *     them (rule 2); a failed compare returns the meta, the tree looks again;
+ *   - no read mark of anybody else on the leaf, if it writes there (rule 13);
+ *   - per key: no intent; and the row as expected: the version that was read,
+ *     or absent, or, for an increment, live (rule 15);
+ *   - for keys that were only read (SERIALIZABLE, FOR UPDATE): no intent, and
+ *     nothing newer than was read; for absent rows also the purge mark;
+ *
+ * and writes the intents and, if something was read there, a read mark.
+ *
+ * The step compares bytes.  What a difference means is judged here, from one
+ * more read of the row: a conflict (40001), somebody in the way (wait), or
+ * merely another expectation (a tombstone that was purged meanwhile).
+ *
+ * A step whose reply was lost is never sent again: the attempt is released and
+ * the next one has a new id (rule 1).
+ */
+#include "postgres.h"
+
+#include "txn/txn_int.h"
+
+/* Rows and leaves worked on at a time, so that memory stays bounded. */
+#define ROUND_MAX_ITEMS		32768
+#define ROUND_MAX_STEPS		512
+
+/* One leaf's step and what its parts stand for. */
+typedef struct LeafStep
+{
+	MosqlStep	step;
+	MosqlTree  *tree;
+	int			nitems;
+	MosqlItem **items;
+	MosqlItem  *range;			/* a range mark's step, else NULL */
+	MosqlBytes	range_high;		/* fence of the leaf it marks */
+	bool		marks;			/* places a read mark */
+	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
+	int		   *old_at;			/* per item: index into reads, -1 */
+} LeafStep;
+
+/* ---- small byte makers, in the current context ---- */
+
+MosqlBytes
+mosql_field_name(char prefix, MosqlBytes key)
+{
+	char	   *p = palloc(key.len + 1);
+
+	p[0] = prefix;
+	memcpy(p + 1, key.data, key.len);
+	return mosql_bytes(p, key.len + 1);
+}
+
+MosqlBytes
+mosql_txid_bytes(MosqlTxid tx)
+{
+	StringInfoData buf;
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES);
+	mosql_txid_put(&buf, tx);
+	return mosql_bytes_of(&buf);
+}
+
+MosqlBytes
+mosql_generation_bytes(uint64 generation)
+{
+	uint8	   *p = palloc(MOSQL_GENERATION_BYTES);
+
+	for (int i = 0; i < 8; i++)
+		p[i] = (uint8) (generation >> (56 - 8 * i));
+	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
+}
+
+MosqlBytes
+mosql_ts_bytes(MosqlTimestamp ts)
+{
+	uint8	   *p = palloc(MOSQL_TS_BYTES);
+
+	for (int i = 0; i < MOSQL_TS_BYTES; i++)
+		p[i] = (uint8) (ts >> (8 * (MOSQL_TS_BYTES - 1 - i)));
+	return mosql_bytes(p, MOSQL_TS_BYTES);
+}
+
+/* ---- building a leaf's step ---- */
+
+static void
+add_compare(LeafStep *leaf, MosqlItem *item, MosqlCompareKind kind, MosqlBytes field,
+			int offset, MosqlBytes bytes)
+{
+	MosqlCompare *compare = &leaf->step.compares[leaf->step.ncompares];
+
+	memset(compare, 0, sizeof(*compare));
+	compare->kind = kind;
+	compare->field = field;
+	compare->offset = offset;
+	compare->bytes = bytes;
+	leaf->blame[leaf->step.ncompares++] = item;
+}
+
+static void
+add_write(LeafStep *leaf, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
+{
+	leaf->step.writes[leaf->step.nwrites++] = (MosqlWrite) {kind, field, value};
+}
+
+static MosqlBytes
+intent_bytes(MosqlTxid tx, const MosqlChange *change)
+{
+	StringInfoData buf;
+	MosqlIntent intent = {.tx = tx};
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES + change->columns.len + 16);
+	switch (change->kind)
+	{
+		case MOSQL_CHANGE_PUT:
+			intent.kind = MOSQL_INTENT_PUT;
+			intent.payload = change->columns;
+			break;
+		case MOSQL_CHANGE_DELETE:
+			intent.kind = MOSQL_INTENT_DELETE;
+			intent.payload = mosql_bytes("", 0);
+			break;
+		case MOSQL_CHANGE_INCREMENT:
+			{
+				StringInfoData inc;
+
+				initStringInfo(&inc);
+				mosql_increments_encode(&inc, change->inc, change->ninc);
+				intent.kind = MOSQL_INTENT_INCREMENT;
+				intent.payload = mosql_bytes_of(&inc);
+				break;
+			}
+	}
+	mosql_intent_encode(&buf, &intent);
+	return mosql_bytes_of(&buf);
+}
+
+/* Room for n items: per item at most 3 compares, 1 read, 1 write. */
+static void
+start_leaf_step(LeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
+{
+	memset(leaf, 0, sizeof(*leaf));
+	leaf->tree = tree;
+	leaf->step.node = node;
+	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
+	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
+	leaf->step.reads = palloc((n + 1) * sizeof(MosqlBytes));
+	leaf->step.writes = palloc((n + 1) * sizeof(MosqlWrite));
+	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
+	leaf->old_at = palloc((n + 1) * sizeof(int));
+	leaf->step.reads[leaf->step.nreads++] = MOSQL_META_FIELD;
+	add_compare(leaf, NULL, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+				mosql_generation_bytes(generation));
+}
+
+/* The row must be as expected; kinds as the head of this file says. */
+static void
+add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes field)
+{
+	MosqlTxn   *txn = commit->txn;
+
+	if (item->kind == MOSQL_ITEM_CHECK && !item->exact)
+	{
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(txn->S));
+	}
+	else if (item->base == MOSQL_BASE_LIVE)
+		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
+					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
+	else if (item->version != 0)
+		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
+	else
+	{
+		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, field, 0, MOSQL_ABSENT);
+		if (txn->drawn)
+			add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+						mosql_ts_bytes(txn->S));
+	}
+}
+
+static void
+build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
+{
+	bool		writes = false;
+
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+
+		if (item->kind == MOSQL_ITEM_WRITE)
+			writes = true;
+		else
+			leaf->marks = true;
+	}
+	if (writes)
+		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+
+		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
+		add_row_compare(commit, leaf, item, row);
+		leaf->old_at[i] = -1;
+		if (item->kind != MOSQL_ITEM_WRITE)
+			continue;
+		add_write(leaf, MOSQL_WRITE_SET, intent, intent_bytes(commit->tx, item->change));
+		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
+		{
+			leaf->old_at[i] = leaf->step.nreads;
+			leaf->step.reads[leaf->step.nreads++] = row;
+		}
+	}
+	if (leaf->marks)
+		add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
+}
+
+static void
+build_range_step(MosqlCommit *commit, LeafStep *leaf, MosqlItem *range, MosqlBytes txid)
+{
+	MosqlCompare *compare;
+
+	leaf->range = range;
+	leaf->marks = true;
+	add_compare(leaf, range, MOSQL_COMPARE_RANGE, range->key, 0, txid);
+	compare = &leaf->step.compares[leaf->step.ncompares - 1];
+	compare->upper = range->high;
+	compare->at_most = mosql_ts_bytes(commit->txn->S);
+	add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
+	add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
+}
+
+/* ---- one round ---- */
+
+typedef struct Round
+{
+	MosqlCommit *commit;
+	int			nsteps;
+	int			nitems;
+	LeafStep  **leaves;
+} Round;
+
+static void
+collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
+{
+	MosqlBytes *keys;
+	MosqlItem **items;
+	MosqlLeafGroup *groups;
+	int			n = 0,
+				ngroups;
+	int			max = Min(part->n, ROUND_MAX_ITEMS - round->nitems);
+
+	if (max <= 0 || round->nsteps >= ROUND_MAX_STEPS)
+		return;
+	keys = palloc(max * sizeof(MosqlBytes));
+	items = palloc(max * sizeof(MosqlItem *));
+	for (int i = 0; i < part->n && n < max; i++)
+		if (!part->items[i].done)
+		{
+			items[n] = &part->items[i];
+			keys[n++] = part->items[i].key;
+		}
+	if (n == 0)
+		return;
+	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
+	for (int g = 0; g < ngroups && round->nsteps < ROUND_MAX_STEPS; g++)
+	{
+		LeafStep   *leaf = palloc(sizeof(LeafStep));
+
+		start_leaf_step(leaf, part->tree, groups[g].leaf, groups[g].generation, groups[g].n);
+		for (int i = 0; i < groups[g].n; i++)
+			leaf->items[leaf->nitems++] = items[groups[g].first + i];
+		build_leaf_step(round->commit, leaf, txid);
+		round->leaves[round->nsteps++] = leaf;
+		round->nitems += groups[g].n;
+	}
+}
+
+static void
+collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
+{
+	for (int i = 0; i < part->nranges && round->nsteps < ROUND_MAX_STEPS; i++)
+	{
+		MosqlItem  *range = &part->ranges[i];
+		MosqlLeafGroup *group;
+		LeafStep   *leaf;
+
+		if (range->done)
+			continue;
+		(void) mosql_btree_group(part->tree, &range->key, 1, &group);
+		leaf = palloc(sizeof(LeafStep));
+		start_leaf_step(leaf, part->tree, group->leaf, group->generation, 1);
+		leaf->range_high = mosql_bytes_copy(CurrentMemoryContext, group->high);
+		build_range_step(round->commit, leaf, range, txid);
+		round->leaves[round->nsteps++] = leaf;
+	}
+}
+
+static void
+remember_mark(MosqlCommit *commit, MosqlTree *tree, MosqlBytes low, MosqlBytes high)
+{
+	MosqlMark  *mark;
+
+	if (commit->nmarks == commit->maxmarks)
+	{
+		int			max = Max(16, commit->maxmarks * 2);
+		MosqlMark  *grown = MemoryContextAlloc(commit->attempt_cxt, max * sizeof(MosqlMark));
+
+		if (commit->nmarks > 0)
+			memcpy(grown, commit->marks, commit->nmarks * sizeof(MosqlMark));
+		commit->marks = grown;
+		commit->maxmarks = max;
+	}
+	mark = &commit->marks[commit->nmarks++];
+	mark->tree = tree;
+	mark->low = mosql_bytes_copy(commit->attempt_cxt, low);
+	mark->high = mosql_bytes_copy(commit->attempt_cxt, high);
+}
+
+/* A mark on the leaf of this one key. */
+static void
+remember_key_mark(MosqlCommit *commit, MosqlTree *tree, MosqlBytes key)
+{
+	StringInfoData high;
+
+	initStringInfo(&high);
+	appendBinaryStringInfo(&high, key.data, key.len);
+	appendStringInfoChar(&high, '\0');
+	remember_mark(commit, tree, key, mosql_bytes_of(&high));
+}
+
+/* The columns that will be written; for increments computed now, under the
+ * intent, so that an overflow is found before the decision. */
+static void
+compute_columns(MosqlCommit *commit, MosqlItem *item)
+{
+	const MosqlChange *change = item->change;
+	MosqlVersion newest;
+	StringInfoData out;
+
+	if (change->kind != MOSQL_CHANGE_INCREMENT)
+	{
+		item->columns = change->columns;
+		return;
+	}
+	if (!mosql_row_newest(item->old_row, &newest))
+		mosql_report_damage(commit->session->config.ns, 0, "a row does not decode");
+	initStringInfo(&out);
+	if (mosql_columns_increment(&out, newest.columns, change->inc, change->ninc)
+		== MOSQL_INCREMENT_OVERFLOW)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range"),
+				 errdetail("Another transaction changed the row since the statement computed it.")));
+	item->columns = mosql_bytes_of(&out);
+}
+
+static void
+leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
+{
+	MemoryContext old;
+
+	mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
+	if (leaf->range != NULL)
+	{
+		MosqlItem  *range = leaf->range;
+
+		remember_mark(commit, leaf->tree, range->key,
+					  leaf->range_high.data ? leaf->range_high : range->high);
+		if (leaf->range_high.data == NULL ||
+			(range->high.data != NULL &&
+			 mosql_bytes_compare(leaf->range_high, range->high) >= 0))
+			range->done = true;
+		else
+			range->key = mosql_bytes_copy(commit->attempt_cxt, leaf->range_high);
+		return;
+	}
+	if (leaf->marks)
+		remember_key_mark(commit, leaf->tree, leaf->items[0]->key);
+
+	old = MemoryContextSwitchTo(commit->attempt_cxt);
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+
+		item->done = true;
+		if (item->kind != MOSQL_ITEM_WRITE)
+			continue;
+		item->old_row = leaf->old_at[i] < 0 ? MOSQL_ABSENT
+			: mosql_bytes_copy(commit->attempt_cxt, leaf->step.values[leaf->old_at[i]]);
+		compute_columns(commit, item);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* ---- judging a compare that failed ---- */
+
+static void
+set_blocker(MosqlBlocker *blocker, LeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
+			MemoryContext cxt)
+{
+	blocker->tree = leaf->tree;
+	blocker->key = mosql_bytes_copy(cxt, key);
+	blocker->tx = tx;
+	blocker->mark = mark;
+}
+
+/* Somebody else's mark in a list of transaction ids. */
+static bool
+foreign_mark(MosqlBytes list, MosqlTxid mine, MosqlTxid *tx)
+{
+	for (size_t at = 0; at + MOSQL_TXID_BYTES <= list.len; at += MOSQL_TXID_BYTES)
+	{
+		*tx = mosql_txid_get(list.data + at);
+		if (!mosql_txid_equal(*tx, mine))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * row, purged: as they are now, no intent in the way.  MOSQL_PREPARED: the
+ * expectation was refined or the failure has passed; try again.
+ */
+static MosqlOutcome
+judge_row(MosqlCommit *commit, MosqlItem *item, MosqlBytes row, MosqlBytes purged)
+{
+	MosqlTxn   *txn = commit->txn;
+	MosqlVersion v = {0};
+	bool		live = false;
+	bool		bounded = txn->drawn;	/* REPEATABLE READ and above */
+
+	if (row.data != NULL)
+	{
+		if (!mosql_row_newest(row, &v))
+			mosql_report_damage(commit->session->config.ns, 0, "a row does not decode");
+		live = v.live;
+	}
+	if (bounded && row.data == NULL && purged.len == MOSQL_TS_BYTES &&
+		mosql_ts_get(purged.data) > txn->S)
+		return MOSQL_CONFLICT;
+	if (item->kind == MOSQL_ITEM_CHECK)
+	{
+		if (item->exact ? v.ts != item->version : v.ts > txn->S)
+			return MOSQL_CONFLICT;
+		return MOSQL_PREPARED;
+	}
+	switch (item->base)
+	{
+		case MOSQL_BASE_LIVE:
+			return live ? MOSQL_PREPARED : MOSQL_CONFLICT;
+		case MOSQL_BASE_VERSION:
+			return v.ts == item->version ? MOSQL_PREPARED : MOSQL_CONFLICT;
+		case MOSQL_BASE_ABSENT:
+			if (live || (bounded && v.ts > txn->S))
+				return MOSQL_CONFLICT;
+			item->version = v.ts;	/* a tombstone, or 0: nothing */
+			return MOSQL_PREPARED;
+	}
+	return MOSQL_CONFLICT;
+}
+
+static MosqlOutcome
+judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+{
+	MosqlItem  *range = leaf->range;
+	MosqlLeaf  *now = mosql_btree_read_leaf(leaf->tree, range->key);
+
+	for (int i = 0; i < now->n; i++)
+	{
+		MosqlEntry *entry = &now->entries[i];
+		MosqlVersion v;
+
+		if (mosql_bytes_compare(entry->key, range->key) < 0 ||
+			(range->high.data != NULL && mosql_bytes_compare(entry->key, range->high) >= 0))
+			continue;
+		if (entry->intent.len > MOSQL_TXID_BYTES)
+		{
+			MosqlTxid	tx = mosql_txid_get(entry->intent.data);
+
+			if (!mosql_txid_equal(tx, commit->tx))
+			{
+				set_blocker(blocker, leaf, entry->key, tx, false, commit->cxt);
+				return MOSQL_BUSY;
+			}
+		}
+		if (mosql_row_newest(entry->row, &v) && v.ts > commit->txn->S)
+			return MOSQL_CONFLICT;
+	}
+	return now->purged > commit->txn->S ? MOSQL_CONFLICT : MOSQL_PREPARED;
+}
+
+static MosqlOutcome
+judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+{
+	MosqlItem  *item = leaf->blame[leaf->step.failed];
+	MosqlBytes	fields[4];
+	MosqlBytes	values[4];
+	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 4, .fields = fields, .values = values};
+	MosqlTxid	tx;
+
+	if (leaf->range != NULL)
+		return judge_range(commit, leaf, blocker);
+	if (item == NULL)
+		item = leaf->items[0];	/* the leaf's marks; any key names the leaf */
+	fields[0] = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+	fields[2] = MOSQL_MARKS_FIELD;
+	fields[3] = MOSQL_PURGED_FIELD;
+	mosql_step_read_fields(&commit->session->stepper, &read, 1, &commit->budget);
+
+	if (values[1].len > MOSQL_TXID_BYTES)
+	{
+		tx = mosql_txid_get(values[1].data);
+		if (!mosql_txid_equal(tx, commit->tx))
+		{
+			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
+			return MOSQL_BUSY;
+		}
+		return MOSQL_AGAIN;		/* our own: a step that was done and not noticed */
+	}
+	if (leaf->blame[leaf->step.failed] == NULL)
+	{
+		if (!foreign_mark(values[2], commit->tx, &tx))
+			return MOSQL_PREPARED;
+		set_blocker(blocker, leaf, item->key, tx, true, commit->cxt);
+		return MOSQL_BUSY;
+	}
+	return judge_row(commit, item, values[0], values[3]);
+}
+
+/* ---- the drive ---- */
+
+/* MOSQL_PREPARED: nothing in the way so far. */
+static MosqlOutcome
+run_round(Round *round, MosqlBlocker *blocker)
+{
+	MosqlCommit *commit = round->commit;
+	MosqlStep **steps = palloc(round->nsteps * sizeof(MosqlStep *));
+	MosqlOutcome worst = MOSQL_PREPARED;
+
+	for (int i = 0; i < round->nsteps; i++)
+		steps[i] = &round->leaves[i]->step;
+	mosql_step_run(&commit->session->stepper, steps, round->nsteps, &commit->budget);
+	MOSQL_DEBUG_POINT("prepare-some");
+
+	for (int i = 0; i < round->nsteps; i++)
+		if (steps[i]->status == MOSQL_STEP_DONE)
+			leaf_prepared(commit, round->leaves[i]);
+	for (int i = 0; i < round->nsteps && worst != MOSQL_CONFLICT; i++)
+	{
+		MosqlOutcome outcome = MOSQL_PREPARED;
+
+		if (steps[i]->status == MOSQL_STEP_LOST)
+			outcome = MOSQL_AGAIN;
+		else if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
+			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0], -1);
+		else if (steps[i]->status == MOSQL_STEP_FAILED && worst != MOSQL_BUSY)
+			outcome = judge(commit, round->leaves[i], blocker);
+		if (outcome == MOSQL_CONFLICT || worst == MOSQL_PREPARED)
+			worst = outcome;
+	}
+	return worst;
+}
+
+MosqlOutcome
+mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker)
+{
+	MemoryContext round_cxt = AllocSetContextCreate(commit->attempt_cxt, "mosql prepare round",
+													ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(round_cxt);
+	MosqlOutcome outcome;
+
+	for (;;)
+	{
+		Round		round = {.commit = commit};
+		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
+
+		round.leaves = palloc(ROUND_MAX_STEPS * sizeof(LeafStep *));
+		for (int i = 0; i < commit->nparts; i++)
+		{
+			collect_items(&round, &commit->parts[i], txid);
+			collect_ranges(&round, &commit->parts[i], txid);
+		}
+		outcome = MOSQL_PREPARED;
+		if (round.nsteps == 0)
+			break;
+		outcome = run_round(&round, blocker);
+		if (outcome != MOSQL_PREPARED)
+			break;
+		if (mosql_budget_left_ms(&commit->budget) == 0)
+		{
+			outcome = MOSQL_AGAIN;
+			break;
+		}
+		MemoryContextReset(round_cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(round_cxt);
+	return outcome;
+}

@@ -1,0 +1,207 @@
+/*
+ * recover.c: finishing, or undoing, what others left in the way.
+ *
+ * Layer: txn.  A committed transaction whose owner is slow or dead is applied
+ * by whoever meets its intents, from the intents themselves.  An undecided one
+ * is given intent_timeout from the moment it was first met; then "aborted" is
+ * written into its record, if nothing is there yet, and the intent removed.
+ * Every helper's step compares the intent again, so that any number of helpers
+ * and the owner may work on the same key; only the owner drops the record.
+ */
+#include "postgres.h"
+
+#include "txn/txn_int.h"
+
+int			mosql_txn_intent_timeout_ms = 1000;
+
+/*
+ * The shared loop: while the key holds an intent of tx, try one step on it.
+ * ts = 0: remove, else apply.
+ */
+static void
+finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
+			  MosqlTimestamp ts, const MosqlSnapshotList *list)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+
+	for (;;)
+	{
+		MosqlPoint	point;
+		MosqlIntent intent;
+		MosqlLeafGroup *group;
+		MosqlCompare compares[2] = {0};
+		MosqlWrite	writes[3];
+		MosqlStep	step = {0};
+		MosqlStep  *steps[1] = {&step};
+		MosqlBytes	meta = MOSQL_META_FIELD;
+
+		memset(&point, 0, sizeof(point));
+		mosql_btree_get(tree, &key, 1, &point);
+		if (point.intent.data == NULL)
+			return;
+		if (!mosql_intent_decode(point.intent, &intent))
+			mosql_report_damage(session->config.ns, point.leaf, "an intent does not decode");
+		if (!mosql_txid_equal(intent.tx, tx))
+			return;
+
+		(void) mosql_btree_group(tree, &key, 1, &group);
+		compares[0].kind = MOSQL_COMPARE_EQUAL;
+		compares[0].field = MOSQL_META_FIELD;
+		compares[0].bytes = mosql_generation_bytes(group->generation);
+		compares[1].kind = MOSQL_COMPARE_EQUAL;
+		compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, key);
+		compares[1].bytes = point.intent;
+		writes[0] = (MosqlWrite) {MOSQL_WRITE_DELETE, compares[1].field, MOSQL_ABSENT};
+		step.nwrites = 1;
+		if (ts != 0)
+			step.nwrites += mosql_apply_writes(session, point.leaf,
+											   mosql_field_name(MOSQL_FIELD_ROW, key), point.row,
+											   intent.kind != MOSQL_INTENT_DELETE,
+											   mosql_intent_columns(session, point.leaf, &intent,
+																	point.row),
+											   ts, list, writes + 1);
+		step.node = group->leaf;
+		step.repeatable = true;
+		step.compares = compares;
+		step.ncompares = 2;
+		step.reads = &meta;
+		step.nreads = 1;
+		step.writes = writes;
+		MOSQL_DEBUG_POINT("help-step");
+		mosql_step_run(&session->stepper, steps, 1, &budget);
+		if (step.status == MOSQL_STEP_DONE)
+		{
+			mosql_stats.helps++;
+			return;
+		}
+		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
+			mosql_btree_observe(tree, step.node, step.values[0], -1);
+		if (!mosql_budget_pause(&budget))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("could not finish another transaction's intent in namespace \"%s\" in time",
+							session->config.ns)));
+	}
+}
+
+void
+mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
+					MosqlTimestamp ts, const MosqlSnapshotList *list)
+{
+	Assert(ts != 0);
+	finish_intent(session, tree, key, tx, ts, list);
+}
+
+void
+mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
+{
+	finish_intent(session, tree, key, tx, 0, NULL);
+}
+
+void
+mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+					 MosqlTxid tx)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MosqlBytes	at = low;
+
+	for (;;)
+	{
+		MosqlLeafGroup *group;
+		MosqlCompare compare = {0};
+		MosqlWrite	write;
+		MosqlStep	step = {0};
+		MosqlStep  *steps[1] = {&step};
+		MosqlBytes	meta = MOSQL_META_FIELD;
+		MosqlBytes	next;
+
+		(void) mosql_btree_group(tree, &at, 1, &group);
+		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
+		compare.kind = MOSQL_COMPARE_EQUAL;
+		compare.field = MOSQL_META_FIELD;
+		compare.bytes = mosql_generation_bytes(group->generation);
+		write = (MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, mosql_txid_bytes(tx)};
+		step.node = group->leaf;
+		step.repeatable = true;
+		step.compares = &compare;
+		step.ncompares = 1;
+		step.reads = &meta;
+		step.nreads = 1;
+		step.writes = &write;
+		step.nwrites = 1;
+		mosql_step_run(&session->stepper, steps, 1, &budget);
+		if (step.status != MOSQL_STEP_DONE)
+		{
+			if (step.status == MOSQL_STEP_FAILED)
+				mosql_btree_observe(tree, step.node, step.values[0], -1);
+			if (!mosql_budget_pause(&budget))
+				return;			/* whoever it stops removes it */
+			continue;
+		}
+		if (next.data == NULL || (high.data != NULL && mosql_bytes_compare(next, high) >= 0))
+			return;
+		at = next;
+	}
+}
+
+/* Is the blocker still there? */
+static bool
+still_blocks(MosqlSession *session, const MosqlBlocker *blocker)
+{
+	MosqlLeaf  *leaf;
+	MosqlPoint	point;
+
+	if (!blocker->mark)
+	{
+		memset(&point, 0, sizeof(point));
+		mosql_btree_get(blocker->tree, &blocker->key, 1, &point);
+		return point.intent.len > MOSQL_TXID_BYTES &&
+			mosql_txid_equal(mosql_txid_get(point.intent.data), blocker->tx);
+	}
+	leaf = mosql_btree_read_leaf(blocker->tree, blocker->key);
+	for (size_t at = 0; at + MOSQL_TXID_BYTES <= leaf->range_marks.len; at += MOSQL_TXID_BYTES)
+		if (mosql_txid_equal(mosql_txid_get(leaf->range_marks.data + at), blocker->tx))
+			return true;
+	return false;
+}
+
+static void
+clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRecord *record,
+			  const MosqlSnapshotList *list)
+{
+	if (blocker->mark)
+	{
+		StringInfoData high;
+
+		initStringInfo(&high);
+		appendBinaryStringInfo(&high, blocker->key.data, blocker->key.len);
+		appendStringInfoChar(&high, '\0');
+		mosql_recover_unmark(session, blocker->tree, blocker->key, mosql_bytes_of(&high),
+							 blocker->tx);
+		mosql_stats.helps++;
+	}
+	else if (record->state == MOSQL_RECORD_COMMITTED)
+		mosql_recover_apply(session, blocker->tree, blocker->key, blocker->tx, record->ts, list);
+	else
+		mosql_recover_remove(session, blocker->tree, blocker->key, blocker->tx);
+}
+
+void
+mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 since_us)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	mosql_clock_status(&session->stepper, &blocker->tx, 1, &record, &list);
+	MOSQL_DEBUG_POINT("blocker-asked");
+	if (record.state == MOSQL_RECORD_NONE)
+	{
+		if (mosql_now_us() - since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
+			return;
+		if (!still_blocks(session, blocker))
+			return;
+		mosql_clock_abort(&session->stepper, blocker->tx, &record, &list);
+		MOSQL_DEBUG_POINT("blocker-aborted");
+	}
+	clear_blocker(session, blocker, &record, &list);
+}

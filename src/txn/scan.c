@@ -1,0 +1,289 @@
+/*
+ * scan.c: rows of a key range, the write buffer merged in.
+ *
+ * Layer: txn.  The tree delivers windows of leaves; intents of a whole window
+ * are settled with one question to the clock.  The buffer's rows that this
+ * view can see do not change while it is open, so they are collected once.
+ */
+#include "txn/txn_int.h"
+#include "txn/view_int.h"
+
+struct MosqlRowScan
+{
+	MosqlView  *view;
+	MosqlTree  *tree;
+	bool		backward;
+	MosqlTimestamp S;
+	MosqlScan  *scan;			/* NULL: at its end */
+	MemoryContext cxt;			/* the scan */
+	MemoryContext window_cxt;	/* what a window's intents needed */
+
+	/* --- the window --- */
+	int			nleaves;
+	MosqlLeaf  *leaves;
+	int			leaf;
+	int			entry;			/* next entry of leaves[leaf] */
+	MosqlStatusCache cache;
+	bool		have;			/* `stored` is the next stored row */
+	MosqlRow	stored;
+
+	/* --- own rows in the range, ascending --- */
+	int			nown;
+	MosqlEntryW **own;
+	int			next_own;
+};
+
+static void
+collect_own(MosqlRowScan *scan, MosqlBytes low, MosqlBytes high)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(scan->view->txn, scan->tree, false);
+	int			max = 0;
+
+	if (buffer == NULL)
+		return;
+	for (MosqlEntryW *e = mosql_buffer_seek(buffer, low); e != NULL; e = e->next[0])
+	{
+		if (high.data != NULL && mosql_bytes_compare(e->key, high) >= 0)
+			break;
+		if (mosql_entry_visible(e, scan->view->curcid) == NULL)
+			continue;
+		if (scan->nown == max)
+		{
+			max = Max(64, max * 2);
+			scan->own = scan->own ? repalloc_huge(scan->own, max * sizeof(*scan->own))
+				: MemoryContextAllocHuge(scan->cxt, max * sizeof(*scan->own));
+		}
+		scan->own[scan->nown++] = e;
+	}
+	scan->next_own = scan->backward ? scan->nown - 1 : 0;
+}
+
+MosqlRowScan *
+mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+					  bool backward, int64 limit_hint)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql row scan",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlRowScan *scan = palloc0(sizeof(MosqlRowScan));
+	int			window = 1;
+
+	scan->cxt = cxt;
+	scan->view = view;
+	scan->tree = tree;
+	scan->backward = backward;
+	scan->window_cxt = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
+	scan->S = mosql_view_snapshot(view);
+	collect_own(scan, low, high);
+	if (limit_hint > 0)
+		window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
+	scan->scan = mosql_btree_scan_begin(tree, low, high, backward, window);
+	mosql_txn_note_read(view->txn, tree, low, high, true);
+	MemoryContextSwitchTo(old);
+	return scan;
+}
+
+/* Settle the intents of all leaves of the window together. */
+static void
+settle_window(MosqlRowScan *scan)
+{
+	int			n = 0;
+	MosqlBytes *keys;
+	MosqlPoint *points;
+	MosqlEntry **entries;
+
+	for (int l = 0; l < scan->nleaves; l++)
+		for (int e = 0; e < scan->leaves[l].n; e++)
+			n += scan->leaves[l].entries[e].intent.data != NULL;
+	memset(&scan->cache, 0, sizeof(scan->cache));
+	if (n == 0)
+		return;
+
+	keys = palloc(n * sizeof(MosqlBytes));
+	points = palloc(n * sizeof(MosqlPoint));
+	entries = palloc(n * sizeof(MosqlEntry *));
+	n = 0;
+	for (int l = 0; l < scan->nleaves; l++)
+		for (int e = 0; e < scan->leaves[l].n; e++)
+		{
+			MosqlEntry *entry = &scan->leaves[l].entries[e];
+
+			if (entry->intent.data == NULL)
+				continue;
+			keys[n] = entry->key;
+			points[n].row = entry->row;
+			points[n].intent = entry->intent;
+			points[n].purged = scan->leaves[l].purged;
+			points[n].leaf = scan->leaves[l].node;
+			entries[n++] = entry;
+		}
+	mosql_points_settle(scan->view->txn->session, scan->tree, keys, points, n, &scan->cache);
+	for (int i = 0; i < n; i++)
+	{
+		entries[i]->row = points[i].row;
+		entries[i]->intent = points[i].intent;
+	}
+}
+
+static bool
+next_window(MosqlRowScan *scan)
+{
+	MemoryContext old;
+
+	MemoryContextReset(scan->window_cxt);
+	old = MemoryContextSwitchTo(scan->window_cxt);
+	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
+	if (scan->nleaves > 0)
+		settle_window(scan);
+	MemoryContextSwitchTo(old);
+
+	/* a row purged after S has left no trace but this mark (rule 11) */
+	for (int l = 0; l < scan->nleaves; l++)
+		if (scan->leaves[l].purged > scan->S)
+			mosql_report_too_old(scan->view->txn->session);
+	if (scan->nleaves == 0)
+	{
+		if (scan->scan)
+			mosql_btree_scan_end(scan->scan);
+		scan->scan = NULL;
+		return false;
+	}
+	scan->leaf = 0;
+	scan->entry = scan->backward ? scan->leaves[0].n - 1 : 0;
+	return true;
+}
+
+/* The next entry in scan order, NULL at the end of the scan. */
+static MosqlEntry *
+next_entry(MosqlRowScan *scan, MosqlLeaf **leaf_out)
+{
+	for (;;)
+	{
+		MosqlLeaf  *leaf;
+
+		if (scan->leaf >= scan->nleaves)
+		{
+			if (scan->scan == NULL || !next_window(scan))
+				return NULL;
+		}
+		leaf = &scan->leaves[scan->leaf];
+		if (scan->backward ? scan->entry >= 0 : scan->entry < leaf->n)
+		{
+			*leaf_out = leaf;
+			return &leaf->entries[scan->backward ? scan->entry-- : scan->entry++];
+		}
+		scan->leaf++;
+		if (scan->leaf < scan->nleaves)
+			scan->entry = scan->backward ? scan->leaves[scan->leaf].n - 1 : 0;
+	}
+}
+
+/* Make `stored` the next stored row that is visible at S. */
+static bool
+next_stored(MosqlRowScan *scan)
+{
+	MosqlSession *session = scan->view->txn->session;
+	MosqlLeaf  *leaf;
+	MosqlEntry *entry;
+
+	while ((entry = next_entry(scan, &leaf)) != NULL)
+	{
+		MosqlPoint	point;
+		MemoryContext old;
+		bool		live;
+
+		if (entry->row.data == NULL && entry->intent.data == NULL)
+			continue;
+		point.row = entry->row;
+		point.intent = entry->intent;
+		point.purged = leaf->purged;
+		point.leaf = leaf->node;
+		if (entry->intent.data == NULL)
+			live = mosql_point_visible(session, &point, leaf->node, scan->S, &scan->cache,
+									   &scan->stored.columns, &scan->stored.version);
+		else
+		{
+			old = MemoryContextSwitchTo(scan->window_cxt);
+			live = mosql_point_visible(session, &point, leaf->node, scan->S, &scan->cache,
+									   &scan->stored.columns, &scan->stored.version);
+			MemoryContextSwitchTo(old);
+		}
+		if (!live)
+			continue;
+		scan->stored.key = entry->key;
+		scan->stored.found = true;
+		scan->have = true;
+		return true;
+	}
+	return false;
+}
+
+/* The next own row, or false.  Rows that this view sees as deleted hide what
+ * is stored, so they are returned too, with found = false. */
+static bool
+peek_own(MosqlRowScan *scan, MosqlBytes *key)
+{
+	if (scan->next_own < 0 || scan->next_own >= scan->nown)
+		return false;
+	*key = scan->own[scan->next_own]->key;
+	return true;
+}
+
+static bool
+take_own(MosqlRowScan *scan, MosqlRow *row)
+{
+	MosqlEntryW *entry = scan->own[scan->next_own];
+	MosqlChange *change = mosql_entry_visible(entry, scan->view->curcid);
+
+	scan->next_own += scan->backward ? -1 : 1;
+	if (change == NULL || change->kind == MOSQL_CHANGE_DELETE)
+		return false;
+	if (change->kind == MOSQL_CHANGE_INCREMENT)
+		mosql_change_bind(scan->view->txn, entry);
+	row->found = true;
+	row->key = entry->key;
+	row->columns = change->columns;
+	row->version = change->version;
+	return true;
+}
+
+bool
+mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
+{
+	for (;;)
+	{
+		bool		stored = scan->have || next_stored(scan);
+		MosqlBytes	own_key;
+
+		if (scan->nown > 0 && peek_own(scan, &own_key))
+		{
+			int			c = -1;
+
+			if (stored)
+				c = mosql_bytes_compare(own_key, scan->stored.key);
+			if (stored && scan->backward)
+				c = -c;
+			if (c == 0)
+				scan->have = false; /* own row hides it */
+			if (c <= 0)
+			{
+				if (take_own(scan, row))
+					return true;
+				continue;
+			}
+		}
+		if (!stored)
+			return false;
+		*row = scan->stored;
+		scan->have = false;
+		return true;
+	}
+}
+
+void
+mosql_view_scan_end(MosqlRowScan *scan)
+{
+	if (scan->scan)
+		mosql_btree_scan_end(scan->scan);
+	MemoryContextDelete(scan->cxt);
+}

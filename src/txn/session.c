@@ -1,0 +1,312 @@
+/*
+ * session.c: a backend's tie to one namespace: identity, ids, leftovers.
+ *
+ * Layer: txn.  A session has an id with a lease at the clock.  The id names
+ * its transaction attempts and, as a prefix, everything it creates.  A lease
+ * that ran out is never renewed (rule 7): the session takes a new id.
+ */
+#include "txn/txn_int.h"
+
+dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
+
+/* Ids: 40 bits of session prefix, 24 bits of counter. */
+#define ID_COUNTER_BITS 24
+#define ID_COUNTER_MAX	((UINT64CONST(1) << ID_COUNTER_BITS) - 1)
+
+/* ---- the node store that the trees stand on ---- */
+
+static MosqlStepper *
+stepper_of(MosqlNodeStore *store)
+{
+	return &((MosqlSessionStore *) store)->session->stepper;
+}
+
+static void
+store_read_nodes(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images)
+{
+	mosql_step_read_nodes(stepper_of(store), nodes, n, images, NULL);
+}
+
+static void
+store_read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
+{
+	mosql_step_read_fields(stepper_of(store), reads, n, NULL);
+}
+
+static void
+store_run_steps(MosqlNodeStore *store, MosqlStep **steps, int n)
+{
+	mosql_step_run(stepper_of(store), steps, n, NULL);
+}
+
+static void
+store_delete_nodes(MosqlNodeStore *store, const uint64 *nodes, int n)
+{
+	mosql_step_delete_nodes(stepper_of(store), nodes, n, NULL);
+}
+
+static uint64
+store_new_id(MosqlNodeStore *store)
+{
+	return mosql_session_new_id(((MosqlSessionStore *) store)->session);
+}
+
+/* ---- life ---- */
+
+static char *
+copy_string(MemoryContext cxt, const char *s)
+{
+	return s ? MemoryContextStrdup(cxt, s) : NULL;
+}
+
+MosqlSession *
+mosql_session_open(const MosqlSessionConfig *config)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "mosql session",
+											  ALLOCSET_DEFAULT_SIZES);
+	MosqlSession *session = MemoryContextAllocZero(cxt, sizeof(MosqlSession));
+
+	session->cxt = cxt;
+	session->config = *config;
+	session->config.ns = copy_string(cxt, config->ns);
+	session->config.redis.nodes = copy_string(cxt, config->redis.nodes);
+	session->config.redis.username = copy_string(cxt, config->redis.username);
+	session->config.redis.password = copy_string(cxt, config->redis.password);
+
+	session->redis = mosql_redis_open(&session->config.redis, cxt);
+	session->stepper.redis = session->redis;
+	session->stepper.ns = session->config.ns;
+	session->stepper.engine = config->engine;
+
+	session->store.session = session;
+	session->store.store.ns = session->config.ns;
+	session->store.store.read_nodes = store_read_nodes;
+	session->store.store.read_fields = store_read_fields;
+	session->store.store.run_steps = store_run_steps;
+	session->store.store.delete_nodes = store_delete_nodes;
+	session->store.store.new_id = store_new_id;
+
+	dlist_init(&session->pending);
+	dlist_push_tail(&mosql_sessions, &session->node);
+	return session;
+}
+
+/*
+ * Wait for what is under way, give back the id, close.  Bounded (one second)
+ * and silent: whatever does not get through, the others recover.
+ */
+void
+mosql_session_close(MosqlSession *session)
+{
+	Assert(session->txn == NULL);
+	if (session->sid != 0)
+	{
+		if (mosql_redis_drain(session->redis, 1000))
+		{
+			mosql_pending_finish(session);
+			if (session->ndrops > 0)
+				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+			if (!mosql_pending_any(session))
+				mosql_clock_close(&session->stepper, session->sid);
+			(void) mosql_redis_drain(session->redis, 1000);
+		}
+	}
+	dlist_delete(&session->node);
+	mosql_redis_close(session->redis);
+	MemoryContextDelete(session->cxt);
+}
+
+bool
+mosql_session_in_use(const MosqlSession *session)
+{
+	return session->txn != NULL;
+}
+
+MosqlRedis *
+mosql_session_redis(MosqlSession *session)
+{
+	return session->redis;
+}
+
+MosqlStepper *
+mosql_session_stepper(MosqlSession *session)
+{
+	return &session->stepper;
+}
+
+MosqlNodeStore *
+mosql_session_store(MosqlSession *session)
+{
+	return &session->store.store;
+}
+
+const char *
+mosql_session_namespace(const MosqlSession *session)
+{
+	return session->config.ns;
+}
+
+MemoryContext
+mosql_session_context(MosqlSession *session)
+{
+	return session->cxt;
+}
+
+uint64
+mosql_session_schema(MosqlSession *session)
+{
+	return session->schema;
+}
+
+void **
+mosql_session_cache_slot(MosqlSession *session)
+{
+	return &session->table_cache;
+}
+
+MosqlTree *
+mosql_session_tree(MosqlSession *session, uint64 root)
+{
+	MosqlSessionTree *slot;
+
+	for (int i = 0; i < session->ntrees; i++)
+		if (session->trees[i].root == root)
+			return session->trees[i].tree;
+
+	if (session->ntrees == session->maxtrees)
+	{
+		int			max = Max(8, session->maxtrees * 2);
+		MosqlSessionTree *grown = MemoryContextAlloc(session->cxt, max * sizeof(*grown));
+
+		if (session->ntrees > 0)
+			memcpy(grown, session->trees, session->ntrees * sizeof(*grown));
+		session->trees = grown;
+		session->maxtrees = max;
+	}
+	slot = &session->trees[session->ntrees];
+	slot->root = root;
+	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
+	session->ntrees++;
+	return slot->tree;
+}
+
+/* ---- identity ---- */
+
+/* Any exchange with the clock extends a lease in its last half. */
+void
+mosql_session_note_contact(MosqlSession *session)
+{
+	session->contact_us = mosql_now_us();
+}
+
+static void
+draw_id(MosqlSession *session)
+{
+	int64		before = mosql_now_us();
+
+	session->sid = mosql_clock_open(&session->stepper, MOSQL_LEASE_MS, &session->schema);
+	session->contact_us = before;
+	session->last_tx = 0;
+	session->last_snapid = 0;
+	if (session->id_prefix == 0)
+		session->id_prefix = session->sid;
+}
+
+/*
+ * Pending transactions keep the id they were decided under; the records of an
+ * old id are dropped one by one, since decide drops only those of its own.
+ */
+void
+mosql_session_renew(MosqlSession *session)
+{
+	if (session->ndrops > 0)
+		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+	session->ndrops = 0;
+	draw_id(session);
+}
+
+static void
+destroy_garbage(MosqlSession *session)
+{
+	while (session->ngarbage > 0)
+	{
+		uint64		root = session->garbage[--session->ngarbage];
+
+		/* taken off the list first: what fails here is an orphan, not a loop */
+		mosql_btree_destroy(mosql_session_tree(session, root));
+	}
+}
+
+/*
+ * Called when a transaction begins.  A lease is half used at most when we
+ * reckon with it: the clock extends it then, in the same step that uses it.
+ */
+void
+mosql_session_ready(MosqlSession *session)
+{
+	if (session->sid == 0)
+		draw_id(session);
+	else if (mosql_now_us() - session->contact_us > (int64) MOSQL_LEASE_MS * 1000 / 2)
+		mosql_session_renew(session);
+	mosql_pending_finish(session);
+	if (session->ngarbage > 0)
+		destroy_garbage(session);
+}
+
+MosqlTxid
+mosql_session_next_txid(MosqlSession *session)
+{
+	return (MosqlTxid) {session->sid, ++session->last_tx};
+}
+
+/*
+ * The next number under this session's prefix; a prefix that is used up is
+ * replaced by a freshly drawn session id that is never used for anything else.
+ */
+uint64
+mosql_session_new_id(MosqlSession *session)
+{
+	if (session->sid == 0)
+		draw_id(session);
+	if (session->id_counter >= ID_COUNTER_MAX)
+	{
+		uint64		schema;
+
+		session->id_prefix = mosql_clock_open(&session->stepper, 1, &schema);
+		session->id_counter = 0;
+	}
+	return session->id_prefix << ID_COUNTER_BITS | ++session->id_counter;
+}
+
+/* ---- leftovers ---- */
+
+static void
+push_number(MosqlSession *session, uint64 **array, int *n, int *max, uint64 value)
+{
+	if (*n == *max)
+	{
+		int			grown = Max(16, *max * 2);
+		uint64	   *copy = MemoryContextAlloc(session->cxt, grown * sizeof(uint64));
+
+		if (*n > 0)
+		{
+			memcpy(copy, *array, *n * sizeof(uint64));
+			pfree(*array);
+		}
+		*array = copy;
+		*max = grown;
+	}
+	(*array)[(*n)++] = value;
+}
+
+void
+mosql_session_add_drop(MosqlSession *session, uint64 n)
+{
+	push_number(session, &session->drops, &session->ndrops, &session->maxdrops, n);
+}
+
+void
+mosql_session_add_garbage(MosqlSession *session, uint64 root)
+{
+	push_number(session, &session->garbage, &session->ngarbage, &session->maxgarbage, root);
+}

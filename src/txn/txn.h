@@ -1,0 +1,202 @@
+/*
+ * txn.h: transactions over the trees of one namespace.
+ *
+ * Layer: txn.  Write buffer, read views, two-round-trip commit, recovery.  The
+ * layers above see sessions, views, rows and the verbs insert, update, delete,
+ * increment; keys and columns are bytes to this layer.  docs/commit.md argues
+ * the protocol.
+ *
+ * Everything that talks to Redis throws as redis.h says, and 40001 for
+ * conflicts, 54000 for limits, XX001 for damaged bytes, 72000 "snapshot too
+ * old", 25006 for writing in a READ ONLY transaction.
+ */
+#ifndef MOSQL_TXN_H
+#define MOSQL_TXN_H
+
+#include "base/base.h"
+#include "btree/btree.h"
+#include "code/row.h"
+#include "redis/redis.h"
+#include "step/step.h"
+
+typedef struct MosqlSession MosqlSession;	/* a backend's tie to one namespace */
+typedef struct MosqlTxn MosqlTxn;	/* the current transaction there */
+typedef struct MosqlView MosqlView; /* what one statement sees */
+
+/* ---- settings (GUCs; defined in mosql_fdw.c) ---- */
+extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
+extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
+extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
+
+/* ---- sessions ---- */
+
+typedef struct MosqlSessionConfig
+{
+	MosqlRedisConfig redis;
+	const char *ns;				/* namespace */
+	MosqlEngine engine;
+} MosqlSessionConfig;
+
+/* Make a session; talks to Redis on first use.  Lives until closed. */
+extern MosqlSession *mosql_session_open(const MosqlSessionConfig *config);
+
+/* Close sockets, give up the session id.  Not inside one of its transactions. */
+extern void mosql_session_close(MosqlSession *session);
+extern bool mosql_session_in_use(const MosqlSession *session);
+
+extern MosqlRedis *mosql_session_redis(MosqlSession *session);
+extern MosqlStepper *mosql_session_stepper(MosqlSession *session);
+extern MosqlNodeStore *mosql_session_store(MosqlSession *session);
+extern const char *mosql_session_namespace(const MosqlSession *session);
+extern MemoryContext mosql_session_context(MosqlSession *session);
+
+/* The handle of a tree, cached for the session's life; no round trip. */
+extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
+
+/* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
+ * within a session). */
+extern uint64 mosql_session_new_id(MosqlSession *session);
+
+/* Schema version last seen; what the table layer's cache compares. */
+extern uint64 mosql_session_schema(MosqlSession *session);
+
+/* Space for the table layer's cache in the session; freed with it. */
+extern void **mosql_session_cache_slot(MosqlSession *session);
+
+/* ---- transactions ---- */
+
+/*
+ * The session's transaction in the current PostgreSQL transaction, begun on
+ * first use.  Ends by itself: committed in XACT_EVENT_PRE_COMMIT, thrown away
+ * on abort; savepoints are followed.
+ */
+extern MosqlTxn *mosql_txn_current(MosqlSession *session);
+extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
+
+/* ---- reading ---- */
+
+/*
+ * What a statement sees: the rows as of its snapshot (READ COMMITTED: the
+ * statement's; above: the transaction's) and this transaction's own writes of
+ * commands before curcid.  Views of the same `statement` (the EState) share
+ * one snapshot.  single_read: the statement reads one row by key and nothing
+ * else, so READ COMMITTED takes the latest version without a snapshot.
+ */
+extern MosqlView *mosql_view_open(MosqlTxn *txn, const void *statement, CommandId curcid,
+								  bool single_read);
+extern void mosql_view_close(MosqlView *view);
+
+typedef struct MosqlRow
+{
+	bool		found;
+	MosqlBytes	key;
+	MosqlBytes	columns;
+	MosqlTimestamp version;		/* of the stored row read; 0: none (own insert) */
+} MosqlRow;
+
+/* Rows by key, any order, one round trip; bytes in the current context. */
+extern void mosql_view_get(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
+						   MosqlRow *rows);
+
+/*
+ * Look at one row without binding pending increments to it: the existence
+ * check of a late-bound update, the only read that another increment does not
+ * invalidate.
+ */
+extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row);
+
+typedef struct MosqlRowScan MosqlRowScan;
+
+/*
+ * Rows with low <= key < high in key order (or backwards).  limit_hint: rows
+ * wanted, 0 unknown.  A row's bytes are valid until the next call.
+ */
+extern MosqlRowScan *mosql_view_scan_begin(MosqlView *view, MosqlTree *tree,
+										   MosqlBytes low, MosqlBytes high,
+										   bool backward, int64 limit_hint);
+extern bool mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row);
+extern void mosql_view_scan_end(MosqlRowScan *scan);
+
+/* ---- writing (buffered until commit; bytes are copied) ---- */
+
+typedef enum MosqlWriteResult
+{
+	MOSQL_WRITTEN,
+	MOSQL_DUPLICATE,			/* insert: this transaction has the row already */
+	MOSQL_SELF_MODIFIED			/* update, delete: this same command (or a later one)
+								 * changed the row already: skip it, as PostgreSQL does */
+} MosqlWriteResult;
+
+/*
+ * Insert.  check: the key may exist; it is looked up by the next
+ * mosql_txn_check_inserts (batched: one read for many rows).  Without check
+ * (hidden row ids) only commit compares that it is absent.
+ */
+extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+										 MosqlBytes columns, CommandId cid, bool check);
+
+/* Inserts of this tree that still have to be looked up. */
+extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
+
+/*
+ * Look up unchecked inserts.  Returns false with *duplicate set (current
+ * context) for the first that exists; the caller reports 23505.
+ */
+extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate);
+
+/* version: as read (MosqlRow.version). */
+extern MosqlWriteResult mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+										 MosqlTimestamp version, MosqlBytes columns, CommandId cid);
+extern MosqlWriteResult mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+										 MosqlTimestamp version, CommandId cid);
+
+/*
+ * Late-bound update: adds to columns without fixing the version.  row is what
+ * the statement read when it checked that the row exists (bytes and version;
+ * copied): a later read in this transaction binds to it.  Throws 22003 when
+ * that row would overflow.
+ */
+extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
+											const MosqlIncrement *inc, int ninc, CommandId cid);
+
+/* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
+extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+							   MosqlTimestamp version);
+
+/* ---- schema changes ---- */
+
+/* This transaction changes definitions: decide raises the schema version. */
+extern void mosql_txn_changes_schema(MosqlTxn *txn);
+
+/* A tree made for this transaction: destroyed if it does not commit. */
+extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
+
+/* A tree to destroy once this transaction has committed. */
+extern void mosql_txn_drops_tree(MosqlTxn *txn, uint64 root);
+
+/*
+ * Set by the table layer: called at commit when decide found the schema
+ * version stale, with the new version.  Returns true if every definition that
+ * this transaction used is unchanged, so that it may prepare again.
+ */
+typedef bool (*MosqlSchemaCheck) (MosqlSession *session);
+extern MosqlSchemaCheck mosql_txn_schema_check;
+
+/* ---- transaction-lifetime notes for the executor ---- */
+
+/*
+ * A 48-bit handle for a row that was read (its tree, key and version), to be
+ * carried in ctid from a scan to the UPDATE, DELETE or FOR UPDATE above it.
+ * Handles live until the last view of the transaction is closed.
+ */
+extern uint64 mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row);
+extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/* key, version */
+
+/* ---- checks of rows and intents in a leaf (for mosql_fdw_check) ---- */
+extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
+								 MosqlCheckReport report, void *arg);
+
+/* Register the transaction callbacks; once, from _PG_init. */
+extern void mosql_txn_init(void);
+
+#endif							/* MOSQL_TXN_H */

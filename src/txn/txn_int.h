@@ -1,0 +1,449 @@
+/*
+ * txn_int.h: what the phases of a transaction share.
+ *
+ * Layer: txn.  One file per phase: session.c, buffer.c (writes until commit),
+ * view.c and scan.c (reads), visible.c (rows and intents at a snapshot),
+ * commit.c (the drive), prepare.c, decide.c, apply.c, recover.c (what others
+ * left), xact.c (PostgreSQL's callbacks, the only ones).
+ */
+#ifndef MOSQL_TXN_INT_H
+#define MOSQL_TXN_INT_H
+
+#include "base/base.h"
+#include "lib/ilist.h"
+
+#include "base/debug.h"
+#include "base/limits.h"
+#include "base/retry.h"
+#include "base/stats.h"
+#include "code/node.h"
+#include "step/clock.h"
+#include "txn/txn.h"
+
+/* The tree of definitions: never marked by SERIALIZABLE readers, because the
+ * schema version that decide compares protects it. */
+#define MOSQL_CATALOG_ROOT		UINT64CONST(1)
+
+/* ---------- session ---------- */
+
+typedef struct MosqlSessionStore
+{
+	MosqlNodeStore store;		/* first, so that the two convert */
+	MosqlSession *session;
+} MosqlSessionStore;
+
+typedef struct MosqlSessionTree
+{
+	uint64		root;
+	MosqlTree  *tree;
+} MosqlSessionTree;
+
+/*
+ * A committed transaction whose applies are not all acknowledged.  Its record
+ * is dropped when they are (rule 5); what failed is redone, key by key, the way
+ * any helper would.
+ */
+typedef struct MosqlPending
+{
+	dlist_node	node;
+	MosqlSession *session;
+	MemoryContext cxt;
+	MosqlTxid	tx;
+	MosqlTimestamp ts;
+	int			outstanding;	/* replies still to come */
+	bool		failed;			/* some step was not DONE: redo */
+	int			nkeys;			/* for the redo: written keys, then marked ranges */
+	uint64	   *roots;
+	MosqlBytes *keys;
+	int			nmarks;
+	uint64	   *mark_roots;
+	MosqlBytes *mark_low;
+	MosqlBytes *mark_high;
+} MosqlPending;
+
+struct MosqlSession
+{
+	dlist_node	node;			/* in the backend's list of sessions */
+	MemoryContext cxt;
+	MosqlSessionConfig config;
+	MosqlRedis *redis;
+	MosqlStepper stepper;
+	MosqlSessionStore store;
+
+	/* --- identity --- */
+	uint64		sid;			/* 0: none */
+	int64		contact_us;		/* last time the clock surely saw us */
+	uint64		last_tx;		/* number of the last attempt */
+	uint64		last_snapid;
+	uint64		id_prefix;		/* ids are prefix << 24 | counter */
+	uint64		id_counter;
+	uint64		schema;
+
+	/* --- caches --- */
+	int			ntrees;
+	int			maxtrees;
+	MosqlSessionTree *trees;
+	void	   *table_cache;
+
+	/* --- left over from earlier transactions --- */
+	dlist_head	pending;		/* MosqlPending */
+	int			ndrops;			/* records to drop, of session drops_sid */
+	int			maxdrops;
+	uint64	   *drops;
+	int			ngarbage;		/* trees to destroy */
+	int			maxgarbage;
+	uint64	   *garbage;
+
+	/* --- now --- */
+	MosqlTxn   *txn;
+};
+
+/* Make sure that there is a live session id; settles what is left over. */
+extern void mosql_session_ready(MosqlSession *session);
+
+/* The lease ran out: take a new id. */
+extern void mosql_session_renew(MosqlSession *session);
+extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
+extern void mosql_session_note_contact(MosqlSession *session);
+extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
+extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+extern dlist_head mosql_sessions;
+
+/* ---------- write buffer ---------- */
+
+typedef enum MosqlChangeKind
+{
+	MOSQL_CHANGE_PUT, MOSQL_CHANGE_DELETE, MOSQL_CHANGE_INCREMENT
+} MosqlChangeKind;
+
+/* What commit must find stored for a change to be made. */
+typedef enum MosqlBaseKind
+{
+	MOSQL_BASE_ABSENT,			/* no live row */
+	MOSQL_BASE_VERSION,			/* the newest version is `version` */
+	MOSQL_BASE_LIVE				/* any live row (increments) */
+} MosqlBaseKind;
+
+/*
+ * One change of a row by one command.  The newest alone describes the net
+ * effect on the stored row: increments are cumulative.
+ */
+typedef struct MosqlChange
+{
+	struct MosqlChange *older;	/* of the same row */
+	struct MosqlChange *earlier;	/* in the transaction's journal */
+	struct MosqlEntryW *entry;
+	CommandId	cid;
+	int			level;			/* transaction nesting level */
+	MosqlChangeKind kind;
+	MosqlBaseKind base;
+	MosqlTimestamp version;		/* BASE_VERSION; INCREMENT: version of `columns` */
+	MosqlBytes	columns;		/* PUT: new row; INCREMENT: stored row as read */
+	int			ninc;
+	MosqlIncrement *inc;
+} MosqlChange;
+
+/* A row in the buffer: a node of a skip list in key order. */
+#define MOSQL_SKIP_LEVELS 20
+typedef struct MosqlEntryW
+{
+	MosqlBytes	key;
+	MosqlChange *top;			/* newest change, NULL: all rolled back */
+	bool		unchecked;		/* insert whose key was not looked up yet */
+	bool		locked;			/* FOR UPDATE: lock_version must still be there */
+	MosqlTimestamp lock_version;
+	int			height;
+	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
+} MosqlEntryW;
+
+typedef struct MosqlBuffer
+{
+	MosqlTree  *tree;
+	struct MosqlBuffer *next_buffer;
+	int			nentries;
+	int			height;
+	MosqlEntryW *head[MOSQL_SKIP_LEVELS];
+	MosqlEntryW *tail[MOSQL_SKIP_LEVELS];	/* last entry of each level */
+	int			nunchecked;
+	int			maxunchecked;
+	MosqlEntryW **unchecked;
+} MosqlBuffer;
+
+/* ---------- reads of SERIALIZABLE transactions ---------- */
+
+typedef struct MosqlRead
+{
+	MosqlTree  *tree;
+	MosqlBytes	low;			/* a key, or the start of a range */
+	MosqlBytes	high;
+	bool		range;
+} MosqlRead;
+
+/* ---------- views ---------- */
+
+typedef struct MosqlStatement
+{
+	struct MosqlStatement *next;
+	const void *id;
+	int			level;			/* nesting level it began at */
+	int			nviews;
+	bool		drawn;
+	uint64		snapid;
+	uint64		sid;			/* under which it is registered */
+	MosqlTimestamp S;
+} MosqlStatement;
+
+struct MosqlView
+{
+	MosqlTxn   *txn;
+	MosqlStatement *statement;
+	CommandId	curcid;
+	bool		single_read;
+};
+
+typedef enum MosqlIsolation
+{
+	MOSQL_READ_COMMITTED, MOSQL_REPEATABLE_READ, MOSQL_SERIALIZABLE
+} MosqlIsolation;
+
+/* ---------- the transaction ---------- */
+
+typedef struct MosqlTreeNote
+{
+	struct MosqlTreeNote *next;
+	uint64		root;
+	int			level;
+	bool		drop;			/* dropped at commit; else created, undone at abort */
+} MosqlTreeNote;
+
+typedef struct MosqlHandle
+{
+	MosqlBytes	key;
+	MosqlTimestamp version;
+} MosqlHandle;
+
+struct MosqlTxn
+{
+	MosqlSession *session;
+	MemoryContext cxt;
+	MosqlIsolation isolation;
+
+	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */
+	bool		drawn;
+	MosqlTimestamp S;
+	uint64		snapid;
+	uint64		snap_sid;
+
+	/* --- views --- */
+	MosqlStatement *statements;
+	int			nviews;
+	MemoryContext handle_cxt;
+	uint64		nhandles;
+	uint64		maxhandles;
+	MosqlHandle *handles;
+
+	/* --- writes --- */
+	MosqlBuffer *buffers;
+	MosqlChange *journal;		/* newest first */
+	size_t		bytes;
+	uint64		random;
+	bool		changes_schema;
+	MosqlTreeNote *trees;
+
+	/* --- reads --- */
+	int			nreads;
+	int			maxreads;
+	MosqlRead  *reads;
+};
+
+extern MosqlBuffer *mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create);
+extern MosqlEntryW *mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key);
+
+/* First entry with key >= low. */
+extern MosqlEntryW *mosql_buffer_seek(MosqlBuffer *buffer, MosqlBytes low);
+
+/* The change that a command sees, NULL if none. */
+extern MosqlChange *mosql_entry_visible(MosqlEntryW *entry, CommandId curcid);
+
+/* Make an increment a plain put on the row that it was computed from. */
+extern void mosql_change_bind(MosqlTxn *txn, MosqlEntryW *entry);
+
+/* The columns that a change leaves behind, as its own transaction sees them;
+ * in the current context if they must be computed. */
+extern MosqlBytes mosql_change_columns(MosqlTxn *txn, const MosqlChange *change);
+
+extern void mosql_buffer_subabort(MosqlTxn *txn, int level);
+extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
+
+/* Remember a read for SERIALIZABLE. */
+extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+								bool range);
+
+/* ---------- visibility ---------- */
+
+/* Where intents lead when the clock was asked: a small cache of one call. */
+typedef struct MosqlStatusCache
+{
+	int			n;
+	int			max;
+	MosqlTxid  *txs;
+	MosqlTimestamp *committed;	/* 0: not committed, and read again since */
+} MosqlStatusCache;
+
+/*
+ * Find out about the intents of n points, reading points again where the
+ * clock's answer alone is not final (rule 4).  Afterwards every intent left in
+ * `points` is in the cache with its commit timestamp or 0.
+ */
+extern void mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
+								MosqlPoint *points, int n, MosqlStatusCache *cache);
+
+/*
+ * The row of a settled point at S (MOSQL_TS_MAX: latest).  Returns true and
+ * the columns if it is live; *version is the version seen (0: none).  Throws
+ * 72000 if S is too old.
+ */
+extern bool mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
+								MosqlTimestamp S, const MosqlStatusCache *cache,
+								MosqlBytes *columns, MosqlTimestamp *version);
+
+/* A snapshot whose lease ran out met a row that was pruned since: 72000. */
+extern void mosql_report_too_old(MosqlSession *session) pg_attribute_noreturn();
+
+/* ---------- commit ---------- */
+
+typedef enum MosqlItemKind
+{
+	MOSQL_ITEM_WRITE,			/* a change */
+	MOSQL_ITEM_CHECK,			/* a key read or locked: must be unchanged until decided */
+	MOSQL_ITEM_RANGE			/* a range read */
+} MosqlItemKind;
+
+/* One row, or one range, that takes part in a commit. */
+typedef struct MosqlItem
+{
+	MosqlItemKind kind;
+	MosqlBytes	key;			/* RANGE: where to go on; moves as leaves are marked */
+	MosqlBytes	high;			/* RANGE */
+	const MosqlChange *change;	/* WRITE */
+	MosqlBaseKind base;			/* expectation now; prepare may refine it */
+	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly */
+	bool		exact;			/* CHECK: exactly this version (locks) */
+	bool		done;
+	MosqlBytes	field_row;		/* "r" + key, "i" + key */
+	MosqlBytes	field_intent;
+	MosqlBytes	old_row;		/* the row's field as prepare found it */
+	MosqlBytes	columns;		/* the row to write (computed for increments) */
+} MosqlItem;
+
+/* A stretch of keys on which a read mark was placed. */
+typedef struct MosqlMark
+{
+	MosqlTree  *tree;
+	MosqlBytes	low;
+	MosqlBytes	high;
+} MosqlMark;
+
+typedef struct MosqlParticipant
+{
+	MosqlTree  *tree;
+	int			n;
+	MosqlItem  *items;			/* ascending, distinct keys; ranges apart */
+	int			nranges;
+	MosqlItem  *ranges;
+} MosqlParticipant;
+
+typedef struct MosqlCommit
+{
+	MosqlTxn   *txn;
+	MosqlSession *session;
+	MemoryContext cxt;			/* whole commit */
+	MemoryContext attempt_cxt;	/* one attempt */
+	MosqlTxid	tx;				/* of this attempt */
+	int			nparts;
+	MosqlParticipant *parts;
+	int			nmarks;
+	int			maxmarks;
+	MosqlMark  *marks;
+	MosqlBudget budget;
+	MosqlTimestamp ts;
+	MosqlSnapshotList list;
+} MosqlCommit;
+
+typedef enum MosqlOutcome
+{
+	MOSQL_PREPARED,
+	MOSQL_CONFLICT,				/* 40001 */
+	MOSQL_BUSY,					/* somebody's intent or mark: blocker tells */
+	MOSQL_AGAIN					/* something was lost or changed: a new attempt */
+} MosqlOutcome;
+
+typedef struct MosqlBlocker
+{
+	MosqlTree  *tree;
+	MosqlBytes	key;
+	MosqlTxid	tx;
+	bool		mark;			/* a read mark, not an intent */
+} MosqlBlocker;
+
+extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker);
+
+/* Take back this attempt's intents and marks; detached, never throws. */
+extern void mosql_txn_release(MosqlCommit *commit);
+extern MosqlDecision mosql_txn_decide(MosqlCommit *commit);
+
+/* Turn the intents into rows; never throws.  What is not acknowledged is left
+ * to mosql_pending_finish. */
+extern void mosql_txn_apply(MosqlCommit *commit);
+extern void mosql_txn_commit(MosqlTxn *txn);
+
+/* Redo what failed, collect what was acknowledged. */
+extern void mosql_pending_finish(MosqlSession *session);
+extern bool mosql_pending_any(MosqlSession *session);
+
+/* ---------- recovery ---------- */
+
+/*
+ * Turn the intents of a committed transaction on these keys (one tree) into
+ * rows, wherever the keys are now; harmless if somebody did it already.
+ */
+extern void mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
+								MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list);
+
+/* Take an aborted transaction's intent off a key. */
+extern void mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
+								 MosqlTxid tx);
+
+/* Take a decided transaction's read marks off the leaves of low <= key < high. */
+extern void mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low,
+								 MosqlBytes high, MosqlTxid tx);
+
+/*
+ * A blocker was met again: ask the clock, help or remove, or after
+ * intent_timeout abort it.  since_us: when this blocker was first met.
+ */
+extern void mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker,
+								  int64 since_us);
+
+/* The row field after an intent is applied; the shared heart of apply.  Fills
+ * one or two writes (a purged tombstone is a delete and a purge mark). */
+extern int	mosql_apply_writes(MosqlSession *session, uint64 node, MosqlBytes field_row,
+							   MosqlBytes old_row, bool live, MosqlBytes columns,
+							   MosqlTimestamp ts, const MosqlSnapshotList *list,
+							   MosqlWrite *writes);
+
+/* Columns of an increment intent on a stored row. XX001 if impossible. */
+extern MosqlBytes mosql_intent_columns(MosqlSession *session, uint64 node,
+									   const MosqlIntent *intent, MosqlBytes row);
+
+/* "field" helpers in the current context */
+extern MosqlBytes mosql_field_name(char prefix, MosqlBytes key);
+extern MosqlBytes mosql_txid_bytes(MosqlTxid tx);
+extern MosqlBytes mosql_generation_bytes(uint64 generation);
+extern MosqlBytes mosql_ts_bytes(MosqlTimestamp ts);
+
+#define MOSQL_META_FIELD	mosql_bytes("m", 1)
+#define MOSQL_MARKS_FIELD	mosql_bytes("l", 1)
+#define MOSQL_PURGED_FIELD	mosql_bytes("p", 1)
+
+#endif							/* MOSQL_TXN_INT_H */

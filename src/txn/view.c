@@ -1,0 +1,278 @@
+/*
+ * view.c: what a statement sees; reads by key.
+ *
+ * Layer: txn.  READ COMMITTED draws a snapshot per statement, the levels above
+ * one per transaction; both only when something is read, and both are
+ * registered at the clock in the same step that draws them (rule 8).  A READ
+ * COMMITTED statement that reads a single row by key takes its latest version
+ * without a snapshot (rule 12).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+
+#include "txn/txn_int.h"
+#include "txn/view_int.h"
+
+/* ---- snapshots ---- */
+
+static MosqlTimestamp
+draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
+{
+	MosqlSession *session = txn->session;
+	MosqlTimestamp S;
+	uint64		schema = session->schema;
+
+	*snapid = ++session->last_snapid;
+	while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, MOSQL_LEASE_MS,
+								 &S, &schema))
+	{
+		mosql_session_renew(session);
+		*snapid = ++session->last_snapid;
+	}
+	*sid = session->sid;
+	session->schema = schema;
+	mosql_session_note_contact(session);
+	return S;
+}
+
+static void
+release_statement(MosqlTxn *txn, MosqlStatement *statement)
+{
+	if (statement->drawn)
+		mosql_clock_release(&txn->session->stepper, statement->sid, statement->snapid);
+	statement->drawn = false;
+}
+
+/* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
+static MosqlTimestamp
+view_snapshot(MosqlView *view, bool range)
+{
+	MosqlTxn   *txn = view->txn;
+	MosqlStatement *statement = view->statement;
+
+	if (txn->isolation != MOSQL_READ_COMMITTED)
+	{
+		if (!txn->drawn)
+		{
+			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
+			txn->drawn = true;
+		}
+		return txn->S;
+	}
+	if (view->single_read && !range)
+		return MOSQL_TS_MAX;
+	if (!statement->drawn)
+	{
+		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid);
+		statement->drawn = true;
+	}
+	return statement->S;
+}
+
+MosqlView *
+mosql_view_open(MosqlTxn *txn, const void *statement_id, CommandId curcid, bool single_read)
+{
+	MosqlView  *view = MemoryContextAllocZero(txn->cxt, sizeof(MosqlView));
+	MosqlStatement *statement;
+
+	for (statement = txn->statements; statement != NULL; statement = statement->next)
+		if (statement->id == statement_id)
+			break;
+	if (statement == NULL)
+	{
+		statement = MemoryContextAllocZero(txn->cxt, sizeof(MosqlStatement));
+		statement->id = statement_id;
+		statement->level = GetCurrentTransactionNestLevel();
+		statement->next = txn->statements;
+		txn->statements = statement;
+	}
+	statement->nviews++;
+	txn->nviews++;
+	view->txn = txn;
+	view->statement = statement;
+	view->curcid = curcid;
+	view->single_read = single_read;
+	return view;
+}
+
+static void
+unlink_statement(MosqlTxn *txn, MosqlStatement *statement)
+{
+	MosqlStatement **at = &txn->statements;
+
+	while (*at != statement)
+		at = &(*at)->next;
+	*at = statement->next;
+	release_statement(txn, statement);
+	pfree(statement);
+}
+
+void
+mosql_view_close(MosqlView *view)
+{
+	MosqlTxn   *txn = view->txn;
+
+	txn->nviews--;
+	if (--view->statement->nviews == 0)
+		unlink_statement(txn, view->statement);
+	pfree(view);
+	if (txn->nviews == 0 && txn->nhandles > 0)
+	{
+		txn->nhandles = 0;
+		txn->maxhandles = 0;
+		txn->handles = NULL;
+		MemoryContextReset(txn->handle_cxt);
+	}
+}
+
+/* ---- reads by key ---- */
+
+/* Answer from the write buffer; false if it knows nothing of the key. */
+static bool
+get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRow *row)
+{
+	MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+	MosqlChange *change = entry ? mosql_entry_visible(entry, view->curcid) : NULL;
+
+	if (change == NULL)
+		return false;
+	if (change->kind == MOSQL_CHANGE_INCREMENT && bind)
+		mosql_change_bind(view->txn, entry);
+	row->key = key;
+	row->found = change->kind != MOSQL_CHANGE_DELETE;
+	row->version = change->version;
+	row->columns = row->found ? mosql_change_columns(view->txn, change) : MOSQL_ABSENT;
+	return true;
+}
+
+static void
+get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows, bool bind)
+{
+	MosqlTxn   *txn = view->txn;
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	MosqlBytes	one_key;
+	MosqlPoint	one_point;
+	int			one_where;
+	MosqlBytes *wanted = n == 1 ? &one_key : palloc(n * sizeof(MosqlBytes));
+	int		   *where = n == 1 ? &one_where : palloc(n * sizeof(int));
+	MosqlPoint *points = n == 1 ? &one_point : palloc(n * sizeof(MosqlPoint));
+	MosqlStatusCache cache = {0};
+	MosqlTimestamp S;
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (get_own(view, buffer, keys[i], bind, &rows[i]))
+			continue;
+		where[m] = i;
+		wanted[m++] = keys[i];
+	}
+	if (m == 0)
+		return;
+
+	S = view_snapshot(view, n > 1);
+	memset(points, 0, m * sizeof(MosqlPoint));
+	mosql_btree_get(tree, wanted, m, points);
+	mosql_points_settle(txn->session, tree, wanted, points, m, &cache);
+	for (int i = 0; i < m; i++)
+	{
+		MosqlRow   *row = &rows[where[i]];
+
+		row->key = wanted[i];
+		row->columns = MOSQL_ABSENT;
+		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
+										 &row->columns, &row->version);
+		if (bind || !row->found)
+			mosql_txn_note_read(txn, tree, wanted[i], MOSQL_ABSENT, false);
+	}
+}
+
+void
+mosql_view_get(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	get_rows(view, tree, keys, n, rows, true);
+}
+
+void
+mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row)
+{
+	get_rows(view, tree, &key, 1, row, false);
+}
+
+/* Exported to scan.c. */
+MosqlTimestamp
+mosql_view_snapshot(MosqlView *view)
+{
+	return view_snapshot(view, true);
+}
+
+/* A subtransaction ended in an error: forget the statements begun inside it. */
+void
+mosql_view_subabort(MosqlTxn *txn, int level)
+{
+	MosqlStatement **at = &txn->statements;
+
+	while (*at != NULL)
+	{
+		MosqlStatement *statement = *at;
+
+		if (statement->level < level)
+		{
+			at = &statement->next;
+			continue;
+		}
+		*at = statement->next;
+		txn->nviews -= statement->nviews;
+		release_statement(txn, statement);
+		pfree(statement);
+	}
+}
+
+/* The transaction ends: nothing is registered any more.  Detached sends. */
+void
+mosql_view_end(MosqlTxn *txn)
+{
+	for (MosqlStatement *s = txn->statements; s != NULL; s = s->next)
+		release_statement(txn, s);
+	txn->statements = NULL;
+	if (txn->drawn)
+		mosql_clock_release(&txn->session->stepper, txn->snap_sid, txn->snapid);
+	txn->drawn = false;
+}
+
+/* ---- handles ---- */
+
+uint64
+mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row)
+{
+	MosqlHandle *handle;
+
+	(void) tree;
+	if (txn->nhandles == txn->maxhandles)
+	{
+		uint64		max = Max(256, txn->maxhandles * 2);
+
+		if (txn->handles == NULL)
+			txn->handles = MemoryContextAllocHuge(txn->handle_cxt, max * sizeof(MosqlHandle));
+		else
+			txn->handles = repalloc_huge(txn->handles, max * sizeof(MosqlHandle));
+		txn->maxhandles = max;
+	}
+	handle = &txn->handles[txn->nhandles];
+	handle->key = mosql_bytes_copy(txn->handle_cxt, row->key);
+	handle->version = row->version;
+	return txn->nhandles++;
+}
+
+bool
+mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row)
+{
+	if (handle >= txn->nhandles)
+		return false;
+	memset(row, 0, sizeof(*row));
+	row->found = true;
+	row->key = txn->handles[handle].key;
+	row->version = txn->handles[handle].version;
+	return true;
+}

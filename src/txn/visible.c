@@ -1,0 +1,265 @@
+/*
+ * visible.c: what a row and the intent on it mean to a reader.
+ *
+ * Layer: txn.  A reader never waits.  An intent whose transaction is committed
+ * at a timestamp <= S counts, any other does not: a commit that is not decided
+ * yet will get a timestamp above S.
+ *
+ * Race -- "no record" is ambiguous: the transaction may be undecided, or be
+ * applied and its record dropped since we read the leaf.  "Aborted" is, too: a
+ * late resolver may write it for a transaction that was applied and dropped.
+ * Both are believed only after the leaf, read again, still shows the same
+ * intent (rule 4): then at that later moment it was not applied, so at the
+ * earlier moment of the clock's answer it was not decided (an applied intent
+ * never comes back, since every attempt has a new id: rule 1).
+ */
+#include "txn/txn_int.h"
+
+/* ---- a cache of the clock's answers ---- */
+
+static int
+status_find(const MosqlStatusCache *cache, MosqlTxid tx)
+{
+	for (int i = 0; i < cache->n; i++)
+		if (mosql_txid_equal(cache->txs[i], tx))
+			return i;
+	return -1;
+}
+
+static void
+status_add(MosqlStatusCache *cache, MosqlTxid tx, MosqlTimestamp committed)
+{
+	int			at = status_find(cache, tx);
+
+	if (at < 0)
+	{
+		if (cache->n == cache->max)
+		{
+			cache->max = Max(8, cache->max * 2);
+			cache->txs = cache->txs ? repalloc(cache->txs, cache->max * sizeof(MosqlTxid))
+				: palloc(cache->max * sizeof(MosqlTxid));
+			cache->committed = cache->committed
+				? repalloc(cache->committed, cache->max * sizeof(MosqlTimestamp))
+				: palloc(cache->max * sizeof(MosqlTimestamp));
+		}
+		at = cache->n++;
+		cache->txs[at] = tx;
+	}
+	cache->committed[at] = committed;
+}
+
+static MosqlTxid
+intent_tx(MosqlSession *session, const MosqlPoint *point)
+{
+	if (point->intent.len <= MOSQL_TXID_BYTES)
+		mosql_report_damage(session->config.ns, point->leaf, "an intent is too short");
+	return mosql_txid_get(point->intent.data);
+}
+
+/* ---- settling ---- */
+
+/* Ask the clock about every intent that is not in the cache yet. */
+static int
+ask_clock(MosqlSession *session, MosqlPoint *points, int n, MosqlStatusCache *cache,
+		  MosqlTxid **asked, MosqlRecord **records)
+{
+	MosqlStatusCache seen = {0};
+	MosqlSnapshotList list;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlTxid	tx;
+
+		if (points[i].intent.data == NULL)
+			continue;
+		tx = intent_tx(session, &points[i]);
+		if (status_find(cache, tx) < 0)
+			status_add(&seen, tx, 0);
+	}
+	*asked = seen.txs;
+	if (seen.n == 0)
+		return 0;
+	*records = palloc0(seen.n * sizeof(MosqlRecord));
+	mosql_clock_status(&session->stepper, seen.txs, seen.n, *records, &list);
+	return seen.n;
+}
+
+static bool
+is_in(const MosqlTxid *txs, int n, MosqlTxid tx)
+{
+	for (int i = 0; i < n; i++)
+		if (mosql_txid_equal(txs[i], tx))
+			return true;
+	return false;
+}
+
+void
+mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
+					MosqlPoint *points, int n, MosqlStatusCache *cache)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+
+	for (;;)
+	{
+		MosqlTxid  *asked = NULL;
+		MosqlRecord *records = NULL;
+		int			nasked = ask_clock(session, points, n, cache, &asked, &records);
+		int			ndoubt = 0;
+		MosqlTxid  *doubt;
+		int			nagain = 0;
+		int		   *again;
+		MosqlBytes *again_keys;
+		MosqlPoint *fresh;
+		bool		changed = false;
+
+		if (nasked == 0)
+			return;
+		doubt = palloc(nasked * sizeof(MosqlTxid));
+		for (int i = 0; i < nasked; i++)
+		{
+			if (records[i].state == MOSQL_RECORD_COMMITTED)
+				status_add(cache, asked[i], records[i].ts);
+			else
+				doubt[ndoubt++] = asked[i];
+		}
+		if (ndoubt == 0)
+			return;
+		MOSQL_DEBUG_POINT("read-status-asked");
+
+		/* read those rows again (rule 4) */
+		again = palloc(n * sizeof(int));
+		again_keys = palloc(n * sizeof(MosqlBytes));
+		for (int i = 0; i < n; i++)
+		{
+			if (points[i].intent.data == NULL ||
+				!is_in(doubt, ndoubt, intent_tx(session, &points[i])))
+				continue;
+			again[nagain] = i;
+			again_keys[nagain++] = keys[i];
+		}
+		fresh = palloc0(nagain * sizeof(MosqlPoint));
+		mosql_btree_get(tree, again_keys, nagain, fresh);
+		for (int i = 0; i < nagain; i++)
+		{
+			MosqlPoint *point = &points[again[i]];
+			MosqlTxid	before = intent_tx(session, point);
+
+			*point = fresh[i];
+			if (point->intent.data != NULL &&
+				mosql_txid_equal(intent_tx(session, point), before))
+				status_add(cache, before, 0);
+			else
+				changed = true;
+		}
+		if (!changed)
+			return;
+
+		/* one row of several of a transaction in doubt was applied meanwhile:
+		 * the others of it must not be believed undecided */
+		for (int i = 0; i < nagain; i++)
+		{
+			const MosqlPoint *point = &points[again[i]];
+
+			if (point->intent.data != NULL)
+			{
+				int			at = status_find(cache, intent_tx(session, point));
+
+				if (at >= 0 && cache->committed[at] == 0)
+				{
+					cache->txs[at] = cache->txs[cache->n - 1];
+					cache->committed[at] = cache->committed[cache->n - 1];
+					cache->n--;
+				}
+			}
+		}
+		if (!mosql_budget_pause(&budget))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("rows in namespace \"%s\" changed faster than they could be read",
+							session->config.ns)));
+	}
+}
+
+/* ---- evaluation ---- */
+
+MosqlBytes
+mosql_intent_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent, MosqlBytes row)
+{
+	MosqlVersion newest;
+	MosqlIncrement *inc;
+	int			ninc;
+	StringInfoData out;
+
+	if (intent->kind == MOSQL_INTENT_PUT)
+		return intent->payload;
+	if (intent->kind == MOSQL_INTENT_DELETE)
+		return mosql_bytes("", 0);
+	if (!mosql_row_newest(row, &newest) || !newest.live)
+		mosql_report_damage(session->config.ns, node, "an increment stands on an absent row");
+	if (!mosql_increments_decode(intent->payload, &inc, &ninc))
+		mosql_report_damage(session->config.ns, node, "an increment does not decode");
+	initStringInfo(&out);
+	if (mosql_columns_increment(&out, newest.columns, inc, ninc) != MOSQL_INCREMENT_OK)
+		mosql_report_damage(session->config.ns, node, "an increment does not fit its row");
+	return mosql_bytes_of(&out);
+}
+
+void
+mosql_report_too_old(MosqlSession *session)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SNAPSHOT_TOO_OLD),
+			 errmsg("snapshot too old"),
+			 errdetail("A row in namespace \"%s\" no longer has the version that this snapshot needs, because the session's lease ran out.",
+					   session->config.ns),
+			 errhint("Retry the transaction.")));
+}
+
+bool
+mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
+					MosqlTimestamp S, const MosqlStatusCache *cache,
+					MosqlBytes *columns, MosqlTimestamp *version)
+{
+	MosqlVersion v;
+
+	if (point->intent.data != NULL)
+	{
+		MosqlIntent intent;
+		int			at;
+
+		if (!mosql_intent_decode(point->intent, &intent))
+			mosql_report_damage(session->config.ns, node, "an intent does not decode");
+		at = status_find(cache, intent.tx);
+		Assert(at >= 0);
+		if (cache->committed[at] != 0 && cache->committed[at] <= S)
+		{
+			*version = cache->committed[at];
+			if (intent.kind == MOSQL_INTENT_DELETE)
+				return false;
+			*columns = mosql_intent_columns(session, node, &intent, point->row);
+			return true;
+		}
+	}
+	if (point->row.data == NULL && (point->purged <= S))
+	{
+		*version = 0;
+		return false;
+	}
+	v.ts = 0;
+	switch (mosql_row_visible(point->row, point->purged, S, &v))
+	{
+		case MOSQL_VISIBLE_LIVE:
+			*columns = v.columns;
+			*version = v.ts;
+			return true;
+		case MOSQL_VISIBLE_ABSENT:
+			*version = v.ts;
+			return false;
+		case MOSQL_VISIBLE_TOO_OLD:
+			mosql_report_too_old(session);
+			break;
+		case MOSQL_VISIBLE_DAMAGED:
+			mosql_report_damage(session->config.ns, node, "a row does not decode");
+	}
+	return false;
+}

@@ -1,0 +1,201 @@
+/*
+ * xact.c: PostgreSQL's transaction callbacks, the only ones of the product.
+ *
+ * Layer: txn.
+ *
+ *   first use            mosql_txn_current() makes a MosqlTxn
+ *   pre-commit           mosql_txn_commit() of each session: may throw, then
+ *                        everything is rolled back
+ *   commit, abort        forget; throws nothing
+ *   savepoints           changes, statements and tree notes of a level go or
+ *                        rise with it
+ *
+ * With several servers in one PostgreSQL transaction each commits by itself,
+ * one after the other: a failure in between leaves the earlier ones committed.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/ipc.h"
+
+#include "txn/txn_int.h"
+#include "txn/view_int.h"
+#include "txn/xact_int.h"
+
+static bool exit_registered = false;
+
+/* ---- beginning ---- */
+
+static void
+close_sessions(int code, Datum arg)
+{
+	dlist_mutable_iter iter;
+
+	(void) code;
+	(void) arg;
+	dlist_foreach_modify(iter, &mosql_sessions)
+	{
+		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+
+		if (session->txn == NULL)
+			mosql_session_close(session);
+	}
+}
+
+static MosqlIsolation
+isolation_level(void)
+{
+	if (XactIsoLevel == XACT_SERIALIZABLE)
+		return MOSQL_SERIALIZABLE;
+	return IsolationUsesXactSnapshot() ? MOSQL_REPEATABLE_READ : MOSQL_READ_COMMITTED;
+}
+
+MosqlTxn *
+mosql_txn_current(MosqlSession *session)
+{
+	MemoryContext cxt;
+	MosqlTxn   *txn;
+
+	if (session->txn != NULL)
+		return session->txn;
+	if (!exit_registered)
+	{
+		before_shmem_exit(close_sessions, (Datum) 0);
+		exit_registered = true;
+	}
+	mosql_session_ready(session);
+
+	cxt = AllocSetContextCreate(session->cxt, "mosql transaction", ALLOCSET_DEFAULT_SIZES);
+	txn = MemoryContextAllocZero(cxt, sizeof(MosqlTxn));
+	txn->cxt = cxt;
+	txn->handle_cxt = AllocSetContextCreate(cxt, "mosql row handles", ALLOCSET_DEFAULT_SIZES);
+	txn->session = session;
+	txn->isolation = isolation_level();
+	txn->random = (uint64) mosql_now_us() | 1;
+	session->txn = txn;
+	return txn;
+}
+
+MosqlSession *
+mosql_txn_session(MosqlTxn *txn)
+{
+	return txn->session;
+}
+
+/* ---- ending ---- */
+
+static void
+forget(MosqlSession *session)
+{
+	MosqlTxn   *txn = session->txn;
+
+	session->txn = NULL;
+	mosql_view_end(txn);
+	MemoryContextDelete(txn->cxt);
+}
+
+static void
+refuse_prepare(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot PREPARE a transaction that has used mosql_fdw tables"),
+			 errhint("Use COMMIT; the commit over all Redis nodes is atomic by itself.")));
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	dlist_iter	iter;
+
+	(void) arg;
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+
+		if (session->txn == NULL)
+			continue;
+		switch (event)
+		{
+			case XACT_EVENT_PRE_COMMIT:
+				mosql_txn_commit(session->txn);
+				break;
+			case XACT_EVENT_PRE_PREPARE:
+				refuse_prepare();
+				break;
+			case XACT_EVENT_COMMIT:
+				forget(session);
+				break;
+			case XACT_EVENT_ABORT:
+				mosql_txn_abandon_trees(session->txn);
+				forget(session);
+				break;
+			case XACT_EVENT_PREPARE:
+			case XACT_EVENT_PARALLEL_COMMIT:
+			case XACT_EVENT_PARALLEL_ABORT:
+			case XACT_EVENT_PARALLEL_PRE_COMMIT:
+				break;
+		}
+	}
+}
+
+/* ---- savepoints ---- */
+
+static void
+sub_abort(MosqlTxn *txn, int level)
+{
+	MosqlTreeNote **at = &txn->trees;
+
+	mosql_buffer_subabort(txn, level);
+	mosql_view_subabort(txn, level);
+	while (*at != NULL)
+	{
+		MosqlTreeNote *note = *at;
+
+		if (note->level < level)
+		{
+			at = &note->next;
+			continue;
+		}
+		if (!note->drop)
+			mosql_session_add_garbage(txn->session, note->root);
+		*at = note->next;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_iter	iter;
+
+	(void) mine;
+	(void) parent;
+	(void) arg;
+	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
+		return;
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlTxn   *txn = dlist_container(MosqlSession, node, iter.cur)->txn;
+
+		if (txn == NULL)
+			continue;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			sub_abort(txn, level);
+		else
+		{
+			mosql_buffer_subcommit(txn, level);
+			for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+				note->level = Min(note->level, level - 1);
+			for (MosqlStatement *s = txn->statements; s != NULL; s = s->next)
+				s->level = Min(s->level, level - 1);
+		}
+	}
+}
+
+void
+mosql_txn_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

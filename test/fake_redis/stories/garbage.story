@@ -1,0 +1,13 @@
+# What the server says is no Redis protocol.
+0 SLOTS 0-16383=0
+0 EXPECT INCR foo
+0 SEND HTTP/1.1 400 Bad Request\r\n
+0 EXPECT GET foo
+0 SEND $3\r\nbar\r\n
+client OPEN
+client ADD once INCR foo
+client RUN
+client REPLY 0 0 lost
+client ADD repeatable GET foo
+client RUN
+client REPLY 0 0 string bar

@@ -1,0 +1,10 @@
+# Nothing is sent before AUTH is accepted.
+0 SLOTS 0-16383=0
+0 EXPECT AUTH secret
+0 SEND +OK\r\n
+0 EXPECT GET foo
+0 SEND $3\r\nbar\r\n
+client OPEN password=secret
+client ADD once GET foo
+client RUN
+client REPLY 0 0 string bar

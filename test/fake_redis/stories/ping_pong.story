@@ -1,0 +1,16 @@
+# Two servers send the client to each other: bounded by the budget.
+nodes 2
+0 SLOTS 0-16383=0
+1 SLOTS 0-16383=1
+0 EXPECT GET foo
+0 SEND -MOVED 12182 127.0.0.1:$PORT1\r\n
+1 EXPECT GET foo
+1 SEND -MOVED 12182 127.0.0.1:$PORT0\r\n
+0 EXPECT GET foo
+0 SEND -MOVED 12182 127.0.0.1:$PORT1\r\n
+1 EXPECT GET foo
+1 SEND $3\r\nbar\r\n
+client OPEN seeds=1
+client ADD once GET foo
+client RUN
+client REPLY 0 0 string bar

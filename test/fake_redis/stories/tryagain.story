@@ -1,0 +1,12 @@
+# Keys of one slot are on both sides: try again after a pause.
+0 SLOTS 0-16383=0
+0 EXPECT GET foo
+0 SEND -TRYAGAIN Multiple keys request during rehashing of slot\r\n
+0 EXPECT GET foo
+0 SEND -TRYAGAIN Multiple keys request during rehashing of slot\r\n
+0 EXPECT GET foo
+0 SEND $3\r\nbar\r\n
+client OPEN
+client ADD once GET foo
+client RUN
+client REPLY 0 0 string bar

@@ -1,0 +1,1302 @@
+/*
+ * test_btree.c: the tree against a sorted array.
+ *
+ * Runs twice: with the limits of the product, and (make LIMITS=tiny) with
+ * leaves and inner nodes so small that a few thousand rows make deep trees.
+ * BTREE_TEST_SCALE multiplies the number of random operations (default 1);
+ * BTREE_TEST_SEED changes them; BTREE_TEST_BENCH=1 prints speeds.
+ */
+#include "unit.h"
+
+#include <unistd.h>
+
+#include "memstore.h"
+
+#include "base/limits.h"
+#include "base/retry.h"
+#include "base/stats.h"
+
+#define ROOT		7
+#define TINY		(MOSQL_LEAF_MAX_ROWS < 20)
+
+/* --- the truth: keys[0 .. nkeys - 1] ascending, value 0 = absent --- */
+
+typedef struct World
+{
+	MemStore   *mem;
+	MosqlNodeStore *store;
+	int			nkeys;
+	MosqlBytes *keys;
+	uint32	   *values;
+	int64	   *changed;		/* when, on `time` */
+	int64		time;
+	uint32		last_value;
+	int			ntrees;
+	MosqlTree  *trees[3];		/* handles, each with its own stale cache */
+	int			depth;			/* of operations within operations */
+	int64		operations;
+} World;
+
+static uint64 seed = 1;
+
+static int
+scaled(int n)
+{
+	const char *s = getenv("BTREE_TEST_SCALE");
+	double		scale = s ? atof(s) : 1;
+
+	return Max((int) (n * scale), 1);
+}
+
+static uint32
+rnd(World *w, uint32 n)
+{
+	return (uint32) (memstore_random(w->mem) % n);
+}
+
+static int
+compare_bytes(const void *a, const void *b)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
+}
+
+/* Keys of random lengths over a small alphabet (many common prefixes), the
+ * empty key among them, or fixed 8-byte numbers. */
+static void
+make_keys(World *w, int n, bool numbers)
+{
+	int			out = 0;
+
+	w->keys = palloc(n * sizeof(MosqlBytes));
+	for (int i = 0; i < n; i++)
+	{
+		char		buf[40];
+		int			len = 0;
+
+		if (numbers)
+			for (len = 0; len < 8; len++)
+				buf[len] = (char) ((uint64) i * 3 >> (8 * (7 - len)));
+		else if (i > 0)
+			for (len = 0; len < 1 + (int) rnd(w, 3) * (int) rnd(w, 12) + 4; len++)
+				buf[len] = "\x00\x01" "ab\xff"[rnd(w, 5)];
+		w->keys[i] = mosql_bytes_copy(CurrentMemoryContext, mosql_bytes(buf, len));
+	}
+	qsort(w->keys, n, sizeof(MosqlBytes), compare_bytes);
+	for (int i = 0; i < n; i++)
+		if (out == 0 || compare_bytes(&w->keys[out - 1], &w->keys[i]) != 0)
+			w->keys[out++] = w->keys[i];
+	w->nkeys = out;
+	w->values = palloc0(n * sizeof(uint32));
+	w->changed = palloc0(n * sizeof(int64));
+}
+
+static World *
+world_open(int nkeys, bool numbers, int ntrees)
+{
+	World	   *w = palloc0(sizeof(World));
+
+	w->mem = memstore_open(seed++);
+	w->store = &w->mem->store;
+	make_keys(w, nkeys, numbers);
+	CHECK(mosql_btree_create(w->store, ROOT));
+	w->ntrees = ntrees;
+	for (int i = 0; i < ntrees; i++)
+		w->trees[i] = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
+	return w;
+}
+
+static void
+world_close(World *w)
+{
+	for (int i = 0; i < w->ntrees; i++)
+		mosql_btree_close(w->trees[i]);
+	memstore_close(w->mem);
+}
+
+static MosqlTree *
+any_tree(World *w)
+{
+	return w->trees[rnd(w, w->ntrees)];
+}
+
+/* --- writing, as the layer above does it --- */
+
+static MosqlBytes
+field_of(char kind, MosqlBytes key)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	mosql_field_put(&buf, kind, key);
+	return mosql_bytes_of(&buf);
+}
+
+static MosqlBytes
+generation_of(uint64 generation)
+{
+	char	   *p = palloc(8);
+
+	for (int i = 0; i < 8; i++)
+		p[i] = (char) (generation >> (8 * (7 - i)));
+	return mosql_bytes(p, 8);
+}
+
+/*
+ * Write keys (indexes ascending, distinct) with values (0: delete) until all
+ * steps have gone through.  Rows are 4 bytes, some padded to `pad` bytes.
+ */
+static void
+write_keys(World *w, MosqlTree *tree, const int *index, const uint32 *values, int n, int pad)
+{
+	MosqlBytes	meta_field = mosql_bytes("m", 1);
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	int		   *left = palloc(n * sizeof(int));
+	MosqlBudget budget = mosql_budget_start(20000);
+
+	for (int i = 0; i < n; i++)
+		left[i] = i;
+	while (n > 0)
+	{
+		MosqlLeafGroup *groups;
+		MosqlStep **steps;
+		int			ngroups;
+		int			nleft = 0;
+
+		for (int i = 0; i < n; i++)
+			keys[i] = w->keys[index[left[i]]];
+		ngroups = mosql_btree_group(tree, keys, n, &groups);
+		steps = palloc(ngroups * sizeof(MosqlStep *));
+		for (int g = 0; g < ngroups; g++)
+		{
+			MosqlStep  *step = steps[g] = palloc0(sizeof(MosqlStep));
+
+			step->node = groups[g].leaf;
+			step->ncompares = 1;
+			step->compares = palloc0(sizeof(MosqlCompare));
+			step->compares[0].kind = MOSQL_COMPARE_EQUAL;
+			step->compares[0].field = meta_field;
+			step->compares[0].bytes = generation_of(groups[g].generation);
+			step->nreads = 1;
+			step->reads = &meta_field;
+			step->nwrites = groups[g].n;
+			step->writes = palloc(groups[g].n * sizeof(MosqlWrite));
+			for (int i = 0; i < groups[g].n; i++)
+			{
+				uint32		value = values[left[groups[g].first + i]];
+				int			size = 4 + (value % 7 == 0 ? pad : 0);
+				char	   *row = palloc0(size);
+
+				memcpy(row, &value, 4);
+				step->writes[i] = (MosqlWrite)
+				{
+					value ? MOSQL_WRITE_SET : MOSQL_WRITE_DELETE,
+					field_of('r', keys[groups[g].first + i]), mosql_bytes(row, size)
+				};
+			}
+		}
+		w->store->run_steps(w->store, steps, ngroups);
+		for (int g = 0; g < ngroups; g++)
+		{
+			MosqlStep  *step = steps[g];
+
+			for (int i = groups[g].first; i < groups[g].first + groups[g].n; i++)
+			{
+				int			k = index[left[i]];
+
+				if (step->status == MOSQL_STEP_DONE)
+				{
+					w->values[k] = values[left[i]];
+					w->changed[k] = ++w->time;
+				}
+				else
+				{
+					/* what a lost step did is not known before it is repeated */
+					if (step->status == MOSQL_STEP_LOST)
+						w->changed[k] = INT64CONST(1) << 60;
+					left[nleft++] = left[i];
+				}
+			}
+		}
+		for (int g = 0; g < ngroups; g++)
+		{
+			MosqlStep  *step = steps[g];
+
+			if (step->status != MOSQL_STEP_LOST)
+				mosql_btree_observe(tree, step->node, step->values[0], step->nfields);
+			if (step->status == MOSQL_STEP_DONE && mosql_btree_is_crowded(step->nfields, 30))
+				mosql_btree_split(tree, keys[groups[g].first + groups[g].n - 1], rnd(w, 2));
+		}
+		if (nleft == n && !mosql_budget_pause(&budget))
+		{
+			CHECK(!"writing never ends");
+			return;
+		}
+		n = nleft;
+	}
+}
+
+/* --- operations and their checks --- */
+
+static bool
+row_is(World *w, int k, MosqlBytes row, int64 since)
+{
+	uint32		value = 0;
+
+	if (w->changed[k] > since)
+		return true;			/* somebody wrote it meanwhile */
+	if (row.data != NULL)
+		memcpy(&value, row.data, 4);
+	return value == w->values[k];
+}
+
+static void
+do_write(World *w, bool delete)
+{
+	int			n = rnd(w, 4) == 0 ? 1 + rnd(w, 60) : 1;
+	int			start = rnd(w, w->nkeys);
+	int			gap = rnd(w, 3) == 0 ? 1 : 1 + rnd(w, 20);
+	int		   *index = palloc(n * sizeof(int));
+	uint32	   *values = palloc(n * sizeof(uint32));
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlTree  *tree = any_tree(w);
+	int			m = 0;
+
+	for (int k = start; m < n && k < w->nkeys; k += 1 + rnd(w, gap))
+	{
+		index[m] = k;
+		keys[m] = w->keys[k];
+		values[m++] = delete ? 0 : ++w->last_value;
+	}
+	if (!delete && rnd(w, 3))
+		mosql_btree_reserve(tree, keys, m, 30);
+	write_keys(w, tree, index, values, m, 20);
+	w->operations += m;
+}
+
+static void
+do_get(World *w)
+{
+	int			n = 1 + (rnd(w, 4) == 0 ? rnd(w, 40) : 0);
+	int		   *index = palloc(n * sizeof(int));
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlPoint *points = palloc(n * sizeof(MosqlPoint));
+	int64		since = w->time;
+	bool		ok = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		index[i] = rnd(w, w->nkeys);
+		keys[i] = w->keys[index[i]];
+	}
+	mosql_btree_get(any_tree(w), keys, n, points);
+	for (int i = 0; i < n; i++)
+		ok = ok && row_is(w, index[i], points[i].row, since);
+	CHECK(ok);
+	w->operations += n;
+}
+
+static void
+do_scan(World *w, int max_leaves)
+{
+	int			from = rnd(w, w->nkeys + 1);
+	int			width = rnd(w, 4) ? (int) rnd(w, 300) : w->nkeys;
+	int			to = Min(from + width, w->nkeys);
+	MosqlBytes	low = rnd(w, 8) ? (from < w->nkeys ? w->keys[from] : w->keys[w->nkeys - 1]) : MOSQL_ABSENT;
+	MosqlBytes	high = to < w->nkeys ? w->keys[to] : MOSQL_ABSENT;
+	bool		backward = rnd(w, 2);
+	int64		since = w->time;
+	int			next;
+	int			end = backward ? (low.data == NULL ? 0 : Min(from, w->nkeys - 1)) : to;
+	bool		ok = true;
+	bool		complete = true;
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+	int			n;
+
+	if (low.data == NULL)
+		from = 0;
+	from = Min(from, w->nkeys - 1);
+	next = backward ? to - 1 : from;
+	scan = mosql_btree_scan_begin(any_tree(w), low, high, backward, 1 + rnd(w, 8));
+	while (ok && (n = mosql_btree_scan_next(scan, &leaves)) > 0)
+	{
+		for (int l = 0; l < n && ok; l++)
+			for (int e = 0; e < leaves[l].n && ok; e++)
+			{
+				const MosqlEntry *entry = &leaves[l].entries[backward ? leaves[l].n - 1 - e : e];
+
+				/* all between the last entry and this one must be absent */
+				for (;;)
+				{
+					int			c;
+
+					if (backward ? next < end : next >= end)
+					{
+						ok = false;
+						break;
+					}
+					c = compare_bytes(&w->keys[next], &entry->key);
+					if (c != 0)
+						ok = ok && row_is(w, next, MOSQL_ABSENT, since);
+					else
+						ok = ok && row_is(w, next, entry->row, since);
+					next += backward ? -1 : 1;
+					if (c == 0 || !ok)
+						break;
+					if (backward ? c < 0 : c > 0)
+						ok = false;
+				}
+				w->operations++;
+			}
+		if (--max_leaves == 0)
+		{
+			complete = false;
+			break;
+		}
+	}
+	if (complete)
+		for (; ok && (backward ? next >= end : next < end); next += backward ? -1 : 1)
+			ok = row_is(w, next, MOSQL_ABSENT, since);
+	mosql_btree_scan_end(scan);
+	if (!CHECK(ok))
+		printf("#   %s scan from key %d to %d of %d, at key %d\n", backward ? "backward" : "forward",
+			   from, to, w->nkeys, next);
+}
+
+/* One random operation in a memory context of its own. */
+static void
+do_something(World *w)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "operation", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	int			what = rnd(w, 100);
+
+	w->depth++;
+	if (what < 40)
+		do_write(w, false);
+	else if (what < 60)
+		do_write(w, true);
+	else if (what < 85)
+		do_get(w);
+	else
+		do_scan(w, rnd(w, 3) ? 0 : 2);
+	w->depth--;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/* --- whole trees --- */
+
+static int	check_errors;
+static int	check_warnings;
+static const char *check_last;
+static char check_text[200];
+
+static void
+report(void *arg, char severity, uint64 node, const char *what)
+{
+	check_last = what;
+	if (severity == 'E')
+		check_errors++;
+	else
+		check_warnings++;
+	if (severity == 'E' && getenv("BTREE_TEST_VERBOSE"))
+		printf("# %c node %llu: %s\n", severity, (unsigned long long) node, what);
+	snprintf(check_text, sizeof(check_text), "%s", what);
+}
+
+static int64 check_rows;
+static int64 check_leaves;
+
+static void
+on_leaf(void *arg, const MosqlLeaf *leaf)
+{
+	check_leaves++;
+	for (int i = 0; i < leaf->n; i++)
+		check_rows += leaf->entries[i].row.data != NULL;
+}
+
+static void
+check_tree(World *w, MosqlTree *tree)
+{
+	check_errors = check_warnings = 0;
+	check_rows = check_leaves = 0;
+	mosql_btree_check(tree, report, on_leaf, NULL);
+}
+
+/* No finding of any kind, and exactly the rows that should be there. */
+static void
+expect_sound(World *w)
+{
+	int64		rows = 0;
+
+	check_tree(w, w->trees[0]);
+	for (int k = 0; k < w->nkeys; k++)
+		rows += w->values[k] != 0;
+	CHECK_INT(check_errors, 0);
+	CHECK_INT(check_warnings, 0);
+	CHECK_INT(check_rows, rows);
+	if (check_errors + check_warnings > 0)
+		printf("#   %s\n", check_text);
+}
+
+/* Every key through get, and scans over all in both directions. */
+static void
+expect_rows(World *w, MosqlTree *tree)
+{
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	bool		ok = true;
+
+	mosql_btree_get(tree, w->keys, w->nkeys, points);
+	for (int k = 0; k < w->nkeys; k++)
+		ok = ok && row_is(w, k, points[k].row, w->time);
+	CHECK(ok);
+	for (int backward = 0; backward < 2; backward++)
+	{
+		MosqlScan  *scan = mosql_btree_scan_begin(tree, MOSQL_ABSENT, MOSQL_ABSENT, backward, 1);
+		MosqlLeaf  *leaves;
+		int			k = backward ? w->nkeys - 1 : 0;
+		int			n;
+
+		ok = true;
+		while ((n = mosql_btree_scan_next(scan, &leaves)) > 0)
+			for (int l = 0; l < n; l++)
+				for (int e = 0; e < leaves[l].n; e++)
+				{
+					const MosqlEntry *entry = &leaves[l].entries[backward ? leaves[l].n - 1 - e : e];
+
+					while (k >= 0 && k < w->nkeys && w->values[k] == 0)
+						k += backward ? -1 : 1;
+					ok = ok && k >= 0 && k < w->nkeys &&
+						compare_bytes(&w->keys[k], &entry->key) == 0 && row_is(w, k, entry->row, w->time);
+					k += backward ? -1 : 1;
+				}
+		while (k >= 0 && k < w->nkeys && w->values[k] == 0)
+			k += backward ? -1 : 1;
+		CHECK(ok && k == (backward ? -1 : w->nkeys));
+		mosql_btree_scan_end(scan);
+	}
+}
+
+/* Nothing in the store but the tree: counted by dump. */
+static int64 dumped;
+
+static void
+count_node(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int nintents, size_t bytes)
+{
+	dumped++;
+}
+
+static void
+expect_no_garbage(World *w)
+{
+	dumped = 0;
+	mosql_btree_dump(w->trees[0], count_node, NULL);
+	CHECK_INT(w->mem->nnodes, dumped);
+}
+
+/* --- the cases --- */
+
+static void
+test_empty(void)
+{
+	World	   *w = world_open(10, true, 1);
+	MosqlBytes	key = w->keys[3];
+	MosqlPoint	point;
+	double		rows;
+	double		bytes;
+	double		leaves;
+	int			levels;
+	uint64	   *ids;
+
+	CHECK(!mosql_btree_create(w->store, ROOT));
+	CHECK_INT(w->mem->nnodes, 2);
+	CHECK(mosql_btree_exists(w->store, ROOT));
+	CHECK(!mosql_btree_exists(w->store, ROOT + 1));
+	mosql_btree_get(w->trees[0], &key, 1, &point);
+	CHECK(point.row.data == NULL && point.intent.data == NULL && point.purged == 0);
+	expect_rows(w, w->trees[0]);
+	expect_sound(w);
+	CHECK_INT(check_leaves, 1);
+	mosql_btree_estimate(w->trees[0], &rows, &bytes, &leaves, &levels);
+	CHECK(rows == 0 && leaves == 1 && levels == 2);
+	CHECK_INT(mosql_btree_leaf_ids(w->trees[0], &ids), 1);
+	mosql_btree_destroy(w->trees[0]);
+	CHECK_INT(w->mem->nnodes, 0);
+	CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(w->trees[0], &key, 1, &point));
+	world_close(w);
+}
+
+/* One round trip per read with a warm cache, none to group. */
+static void
+test_round_trips(void)
+{
+	World	   *w = world_open(3000, true, 2);
+	int		   *index = palloc(w->nkeys * sizeof(int));
+	uint32	   *values = palloc(w->nkeys * sizeof(uint32));
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeafGroup *groups;
+	int64		before;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		index[k] = k;
+		values[k] = k + 1;
+	}
+	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
+	before = w->mem->round_trips;
+	mosql_btree_group(w->trees[0], w->keys, w->nkeys, &groups);
+	CHECK_INT(w->mem->round_trips - before, 0);
+	mosql_btree_get(w->trees[0], w->keys, w->nkeys, points);
+	CHECK_INT(w->mem->round_trips - before, 1);
+	for (int k = 0; k < 100; k++)
+		mosql_btree_get(w->trees[0], &w->keys[k * 29], 1, points);
+	CHECK_INT(w->mem->round_trips - before, 101);
+
+	/* a cold cache: one per level */
+	before = w->mem->round_trips;
+	mosql_btree_get(w->trees[1], &w->keys[1500], 1, points);
+	CHECK(w->mem->round_trips - before <= 1 + MOSQL_TREE_MAX_LEVEL);
+	if (!TINY)
+		CHECK_INT(w->mem->round_trips - before, 3 - (mosql_btree_leaf_ids(w->trees[0], &(uint64 *) {0}) < 256));
+	expect_rows(w, w->trees[0]);
+	expect_sound(w);
+	expect_no_garbage(w);
+	world_close(w);
+}
+
+/* Load in ascending order, in batches: full leaves, few round trips. */
+static void
+test_bulk_load(void)
+{
+	World	   *w = world_open(scaled(TINY ? 20000 : 200000), true, 1);
+	int			batch = w->nkeys / 5 + 1;
+	int		   *index = palloc(batch * sizeof(int));
+	uint32	   *values = palloc(batch * sizeof(uint32));
+	double		rows;
+	double		bytes;
+	double		leaves;
+	int			levels;
+	uint64	   *ids;
+
+	for (int start = 0; start < w->nkeys; start += batch)
+	{
+		int			n = Min(batch, w->nkeys - start);
+		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "batch", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		int64		before;
+
+		for (int i = 0; i < n; i++)
+		{
+			index[i] = start + i;
+			values[i] = start + i + 1;
+		}
+		before = w->mem->round_trips;
+		mosql_btree_reserve(w->trees[0], w->keys + start, n, 20);
+		if (!TINY)
+			CHECK(w->mem->round_trips - before < 40);
+		before = w->mem->round_trips;
+		write_keys(w, w->trees[0], index, values, n, 0);
+		if (!TINY)
+			CHECK_INT(w->mem->round_trips - before, 1);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	expect_sound(w);
+	expect_no_garbage(w);
+	if (!TINY)
+		CHECK_INT(check_leaves, (w->nkeys + MOSQL_LEAF_MAX_ROWS - 1) / MOSQL_LEAF_MAX_ROWS);
+	CHECK_INT(mosql_btree_leaf_ids(w->trees[0], &ids), check_leaves);
+	mosql_btree_estimate(w->trees[0], &rows, &bytes, &leaves, &levels);
+	if (!CHECK(rows > w->nkeys * 0.5 && rows < w->nkeys * 2.0))
+		printf("#   estimated %.0f rows in %.0f leaves, are %d in %lld\n", rows, leaves, w->nkeys, (long long) check_leaves);
+	CHECK(leaves > check_leaves * 0.5 && leaves < check_leaves * 2.0);
+	CHECK(bytes == 12);
+	if (getenv("BTREE_TEST_BENCH"))
+		printf("# %d rows, %d levels, %lld leaves\n", w->nkeys, levels, (long long) check_leaves);
+	mosql_btree_destroy(w->trees[0]);
+	CHECK_INT(w->mem->nnodes, 0);
+	world_close(w);
+}
+
+/* One row at a time, ascending, descending, random, then in random order away. */
+static void
+test_single_inserts(void)
+{
+	for (int order = 0; order < 3; order++)
+	{
+		World	   *w = world_open(scaled(TINY ? 2000 : 8000), order == 0, 2);
+
+		for (int i = 0; i < w->nkeys; i++)
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "op", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			int			k = order == 0 ? i : order == 1 ? w->nkeys - 1 - i : (int) ((int64) i * 7919 % w->nkeys);
+			uint32		value = i + 1;
+
+			mosql_btree_reserve(w->trees[0], &w->keys[k], 1, 20);
+			write_keys(w, w->trees[0], &k, &value, 1, 0);
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+		}
+		expect_sound(w);
+		expect_no_garbage(w);
+		if (order == 0)			/* full leaves */
+			CHECK(check_leaves <= w->nkeys / MOSQL_LEAF_MAX_ROWS + 2);
+		else
+			CHECK(check_leaves <= 2.5 * w->nkeys / MOSQL_LEAF_MAX_ROWS + 2);
+		expect_rows(w, w->trees[1]);
+		world_close(w);
+	}
+}
+
+static void
+test_random(void)
+{
+	for (int round = 0; round < 4; round++)
+	{
+		World	   *w = world_open(TINY ? 3000 : 20000, round % 2, 3);
+		int			n = scaled(TINY ? 6000 : 10000);
+
+		for (int i = 0; i < n; i++)
+			do_something(w);
+		expect_sound(w);
+		expect_no_garbage(w);
+		for (int i = 0; i < w->ntrees; i++)
+			expect_rows(w, w->trees[i]);
+		if (getenv("BTREE_TEST_BENCH"))
+			printf("# %lld rows and keys\n", (long long) w->operations);
+		world_close(w);
+	}
+}
+
+/* With a cache that holds next to nothing. */
+static void
+test_small_cache(void)
+{
+	World	   *w = world_open(TINY ? 2000 : 20000, false, 3);
+	int			kb = mosql_btree_cache_kb;
+
+	mosql_btree_cache_kb = 2;
+	for (int i = 0; i < scaled(2000); i++)
+		do_something(w);
+	expect_sound(w);
+	expect_rows(w, w->trees[0]);
+	mosql_btree_cache_kb = 0;
+	for (int i = 0; i < scaled(500); i++)
+		do_something(w);
+	expect_rows(w, w->trees[0]);
+	mosql_btree_cache_kb = kb;
+	world_close(w);
+}
+
+/*
+ * Somebody else works between any two round trips: the hook runs whole
+ * operations of other handles inside those of this one.
+ */
+static void
+interfere(void *arg)
+{
+	World	   *w = arg;
+	MosqlTree  *first = w->trees[0];
+
+	if (w->depth >= 3 || rnd(w, 3) != 0)
+		return;
+
+	/* the handle that is in the middle of something must not be used */
+	w->trees[0] = w->trees[w->depth];
+	w->ntrees = 1;
+	do_something(w);
+	w->trees[0] = first;
+}
+
+static void
+test_interleaved(void)
+{
+	for (int round = 0; round < 4; round++)
+	{
+		World	   *w = world_open(TINY ? 400 : 4000, round % 2, 3);
+		int			n = scaled(TINY ? 3000 : 3000);
+
+		w->mem->hook = interfere;
+		w->mem->hook_arg = w;
+		w->mem->lost = round < 2 ? 0 : 0.05;
+		for (int i = 0; i < n; i++)
+		{
+			w->ntrees = 1;
+			do_something(w);
+		}
+		w->mem->hook = NULL;
+		w->mem->lost = 0;
+		w->ntrees = 3;
+		expect_rows(w, w->trees[0]);
+		{
+			/* whoever writes finishes what is unfinished */
+			MosqlLeafGroup *groups;
+
+			mosql_btree_group(w->trees[1], w->keys, w->nkeys, &groups);
+		}
+		expect_sound(w);
+		world_close(w);
+	}
+}
+
+static void
+test_lost_replies(void)
+{
+	World	   *w = world_open(TINY ? 2000 : 5000, false, 3);
+
+	w->mem->lost = 0.2;
+	for (int i = 0; i < scaled(3000); i++)
+		do_something(w);
+	w->mem->lost = 0;
+	expect_sound(w);
+	expect_no_garbage(w);
+	expect_rows(w, w->trees[0]);
+	world_close(w);
+}
+
+/*
+ * Crash at each step of a protocol, before and after the step: whoever comes
+ * next finds all rows, finishes the work, and leaves a clean tree.
+ */
+typedef void (*Protocol) (World *w, MosqlTree *tree);
+
+static void
+crash_everywhere(World *w, Protocol protocol, int stride)
+{
+	for (volatile int after = 0; after < 2; after++)
+		for (volatile int64 at = 1;; at += 1 + (at > 60 ? rnd(w, stride) : 0))
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "crash", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			World		c = *w;
+			MosqlTree  *tree;
+			MosqlLeafGroup *groups;
+			bool		crashed;
+
+			c.mem = memstore_copy(w->mem);
+			c.store = &c.mem->store;
+			tree = mosql_btree_open(c.store, ROOT, cxt);
+			c.mem->crash_at = at;
+			c.mem->crash_after = after;
+			crashed = PGSTUB_RAISES(protocol(&c, tree));
+			MemoryContextSwitchTo(cxt);
+			if (crashed)
+				CHECK_INT(pgstub_error.sqlstate, MEMSTORE_CRASH);
+			c.mem->crash_at = 0;
+			mosql_btree_close(tree);
+
+			c.ntrees = 2;
+			c.trees[0] = mosql_btree_open(c.store, ROOT, cxt);
+			c.trees[1] = mosql_btree_open(c.store, ROOT, cxt);
+			check_tree(&c, c.trees[0]);
+			CHECK_INT(check_errors, 0);
+			expect_rows(&c, c.trees[at % 2]);
+			mosql_btree_group(c.trees[1], c.keys, c.nkeys, &groups);
+			expect_sound(&c);
+
+			/* the tree works, and the same again succeeds */
+			protocol(&c, c.trees[1]);
+			protocol(&c, c.trees[0]);
+			expect_rows(&c, c.trees[0]);
+			expect_sound(&c);
+			memstore_close(c.mem);
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+			if (!crashed || unit_failed > 20)
+				break;
+		}
+}
+
+/* A tree with every third key, and an intent, marks and a purge mark per leaf. */
+static World *
+crash_world(int nkeys)
+{
+	World	   *w = world_open(nkeys, false, 1);
+	uint64	   *ids;
+	int			n;
+
+	for (int k = 0; k < w->nkeys; k += 3)
+	{
+		uint32		value = k + 1;
+
+		write_keys(w, w->trees[0], &k, &value, 1, 0);
+	}
+	n = memstore_ids(w->mem, &ids);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlNodeImage image;
+		MosqlNodeMeta meta;
+
+		memstore_image(w->mem, ids[i], &image);
+		if (mosql_meta_decode(image.fields[0].value, &meta) && meta.level == 0)
+		{
+			memstore_set(w->mem, ids[i], mosql_bytes("p", 1), mosql_bytes("\0\0\0\0\0\0\1", 7));
+			memstore_set(w->mem, ids[i], mosql_bytes("l", 1), mosql_bytes("0123456789abcdef", 16));
+		}
+	}
+	return w;
+}
+
+/* Reserve for many new keys all over. */
+static void
+protocol_reserve(World *w, MosqlTree *tree)
+{
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+	int			n = 0;
+
+	for (int k = 0; k < w->nkeys; k++)
+		if (w->values[k] == 0)
+			keys[n++] = w->keys[k];
+	mosql_btree_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 5);
+}
+
+/* Reserve for a long run after the last key. */
+static void
+protocol_append(World *w, MosqlTree *tree)
+{
+	int			n = TINY ? 300 : 3000;
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+
+	for (int i = 0; i < n; i++)
+	{
+		char	   *key = palloc(20);
+
+		keys[i] = mosql_bytes(key, sprintf(key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff%09d", i));
+	}
+	mosql_btree_reserve(tree, keys, n, 20);
+}
+
+static void
+protocol_split(World *w, MosqlTree *tree)
+{
+	static int	round;
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+
+	for (int k = 0; k < w->nkeys; k++)
+		keys[k] = w->keys[k];
+	mosql_btree_reserve(tree, keys + w->nkeys / 4, w->nkeys / 2, MOSQL_LEAF_MAX_BYTES / 3);
+	mosql_btree_split(tree, w->keys[w->nkeys / 2], round++ % 2);
+}
+
+static void
+test_crash_reserve(void)
+{
+	World	   *w = crash_world(TINY ? 120 : 1000);
+
+	crash_everywhere(w, protocol_reserve, TINY ? 20 : 60);
+	world_close(w);
+}
+
+static void
+test_crash_append(void)
+{
+	World	   *w = crash_world(TINY ? 60 : 600);
+
+	crash_everywhere(w, protocol_append, 10);
+	world_close(w);
+}
+
+static void
+test_crash_split(void)
+{
+	World	   *w = crash_world(TINY ? 60 : 600);
+
+	crash_everywhere(w, protocol_split, 20);
+	world_close(w);
+}
+
+/* What a split copies: intents, both marks, the purge mark. */
+static void
+test_split_copies(void)
+{
+	World	   *w = world_open(50, true, 1);
+	MosqlTree  *tree = w->trees[0];
+	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, w->keys[0]);
+	uint64		id = leaf->node;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		memstore_set(w->mem, id, field_of('i', w->keys[k]), mosql_bytes("intent", 6));
+		if (k % 2)
+			memstore_set(w->mem, id, field_of('k', w->keys[k]), mosql_bytes("0123456789abcdef", 16));
+		if (k % 3)
+			memstore_set(w->mem, id, field_of('r', w->keys[k]), mosql_bytes("row", 3));
+	}
+	memstore_set(w->mem, id, mosql_bytes("p", 1), mosql_bytes("\0\0\0\0\0\1\2", 7));
+	memstore_set(w->mem, id, mosql_bytes("l", 1), mosql_bytes("fedcba9876543210", 16));
+	{
+		MosqlBytes *keys = palloc(400 * sizeof(MosqlBytes));
+
+		/* not many, but said to be long */
+		for (int k = 0; k < w->nkeys; k++)
+			keys[k] = w->keys[k];
+		mosql_btree_reserve(tree, keys + 10, 30, MOSQL_LEAF_MAX_BYTES / 10);
+		mosql_btree_split(tree, keys[20], false);
+	}
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		MosqlEntry *entry = NULL;
+
+		leaf = mosql_btree_read_leaf(tree, w->keys[k]);
+		for (int i = 0; i < leaf->n; i++)
+			if (mosql_bytes_equal(leaf->entries[i].key, w->keys[k]))
+				entry = &leaf->entries[i];
+		CHECK(entry != NULL);
+		if (entry == NULL)
+			continue;
+		CHECK(entry->intent.len == 6);
+		CHECK((entry->marks.len == 16) == (k % 2 != 0));
+		CHECK((entry->row.len == 3) == (k % 3 != 0));
+		CHECK_INT(leaf->purged, 0x102);
+		CHECK(leaf->range_marks.len == 16 && leaf->range_marks.data[0] == 'f');
+	}
+	for (int k = 0; k < w->nkeys; k++)
+		w->values[k] = k % 3;
+	check_tree(w, tree);
+	CHECK_INT(check_errors + check_warnings, 0);
+	if (TINY)
+		CHECK(check_leaves > 3);
+	world_close(w);
+}
+
+/* --- dead and dying nodes, as maintenance leaves them --- */
+
+static void
+set_meta(World *w, uint64 id, const MosqlNodeMeta *meta)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	mosql_meta_encode(&buf, meta);
+	memstore_set(w->mem, id, mosql_bytes("m", 1), mosql_bytes_of(&buf));
+}
+
+static void
+test_merged_away(void)
+{
+	World	   *w = world_open(1000, true, 2);
+	MosqlTree  *tree = w->trees[0];
+	MosqlTree  *other = w->trees[1];
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	MosqlNodeMeta left;
+	MosqlNodeMeta right;
+	MosqlLeafGroup *groups;
+	MosqlPoint	point;
+	int			n;
+	int			k = -1;
+
+	for (int i = 0; i < w->nkeys; i++)
+	{
+		uint32		value = i + 1;
+
+		mosql_btree_reserve(tree, &w->keys[i], 1, 20);
+		write_keys(w, tree, &i, &value, 1, 0);
+	}
+	expect_rows(w, other);		/* warm caches */
+	mosql_btree_group(other, w->keys, w->nkeys, &groups);
+	n = mosql_btree_leaf_ids(tree, &ids);
+	CHECK(n > 3);
+	mosql_btree_read_leaves(tree, ids, n, &leaves);
+	left = leaves[1].meta;
+	right = leaves[2].meta;
+
+	/* empty the right one, as nobody else would do it */
+	for (int i = 0; i < w->nkeys; i++)
+		if (mosql_meta_cover(&right, w->keys[i]) == MOSQL_COVER_OK)
+		{
+			memstore_set(w->mem, ids[2], field_of('r', w->keys[i]), MOSQL_ABSENT);
+			w->values[i] = 0;
+			k = i;
+		}
+	right.state = MOSQL_NODE_DYING;
+	right.generation++;
+	set_meta(w, ids[2], &right);
+	if (TINY)
+		CHECK_RAISES(ERRCODE_OBJECT_IN_USE, mosql_btree_get(other, &w->keys[k], 1, &point));
+	left.high = right.high;
+	left.right = right.right;
+	left.generation++;
+	set_meta(w, ids[1], &left);
+	right.state = MOSQL_NODE_DEAD;
+	right.other = ids[1];
+	right.generation++;
+	set_meta(w, ids[2], &right);
+
+	mosql_btree_get(other, &w->keys[k], 1, &point);
+	CHECK(point.row.data == NULL && point.leaf == ids[1]);
+	expect_rows(w, other);
+	expect_rows(w, tree);
+	CHECK_INT(mosql_btree_group(other, &w->keys[k], 1, &groups), 1);
+	CHECK_INT(groups[0].leaf, ids[1]);
+	{
+		uint32		value = 77;
+
+		write_keys(w, tree, &k, &value, 1, 0);
+	}
+	expect_rows(w, other);
+	check_tree(w, tree);
+	CHECK_INT(check_errors, 0);
+	CHECK_INT(check_warnings, 1);
+	world_close(w);
+}
+
+/* --- damaged bytes --- */
+
+static void
+damage(World *w)
+{
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+	uint64		id = ids[rnd(w, n)];
+	MosqlNodeImage image;
+	MosqlFieldValue *field;
+	char	   *bytes;
+
+	if (rnd(w, 2))				/* inner nodes are few */
+		id = ROOT;
+	memstore_image(w->mem, id, &image);
+	field = &image.fields[rnd(w, image.nfields)];
+	if (rnd(w, 2))
+		field = &image.fields[0];
+	bytes = (char *) field->value.data;
+	switch (rnd(w, 7))
+	{
+		case 0:
+			for (int i = 0; i < image.nfields; i++)
+				memstore_set(w->mem, id, image.fields[i].field, MOSQL_ABSENT);
+			break;
+		case 1:
+			memstore_set(w->mem, id, field->field, MOSQL_ABSENT);
+			break;
+		case 2:
+			memstore_set(w->mem, id, field->field, mosql_bytes(bytes, rnd(w, field->value.len + 1)));
+			break;
+		case 3:
+			{
+				MosqlNodeImage from;
+
+				/* the meta of another node */
+				memstore_image(w->mem, ids[rnd(w, n)], &from);
+				memstore_set(w->mem, id, from.fields[0].field, from.fields[0].value);
+				break;
+			}
+		case 4:
+			memstore_set(w->mem, id, mosql_bytes("x", rnd(w, 2)), mosql_bytes("y", 1));
+			break;
+		default:
+			if (field->value.len > 0)
+				bytes[rnd(w, field->value.len)] ^= (char) (1 << rnd(w, 8));
+			memstore_set(w->mem, id, field->field, field->value);
+			break;
+	}
+}
+
+static void
+destroy_all(World *w)
+{
+	mosql_btree_destroy(w->trees[0]);
+}
+
+static void
+try(World *w, void (*what) (World *w))
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "try", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	int			failed = unit_failed;
+	bool		raised = PGSTUB_RAISES(what(w));
+
+	MemoryContextSwitchTo(cxt);
+	unit_failed = failed;		/* answers may be wrong; they must end */
+	if (raised && pgstub_error.sqlstate == ERRCODE_INTERNAL_ERROR)
+		CHECK_STR(pgstub_error.message, "");
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+static void
+check_all(World *w)
+{
+	check_tree(w, w->trees[0]);
+}
+
+static void
+dump_all(World *w)
+{
+	mosql_btree_dump(w->trees[0], count_node, NULL);
+}
+
+static void
+list_all(World *w)
+{
+	uint64	   *ids;
+
+	mosql_btree_leaf_ids(w->trees[0], &ids);
+}
+
+static void
+test_damage(void)
+{
+	int			found = 0;
+	World	   *w = world_open(TINY ? 300 : 2000, false, 1);
+
+	for (int i = 0; i < 300; i++)
+		do_something(w);
+	for (int i = 0; i < scaled(TINY ? 600 : 200); i++)
+	{
+		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "damage", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		World		c = *w;
+		int			passed = unit_passed;
+
+		c.mem = memstore_copy(w->mem);
+		c.store = &c.mem->store;
+		c.ntrees = 1;
+		c.values = palloc(w->nkeys * sizeof(uint32));
+		c.changed = palloc(w->nkeys * sizeof(int64));
+		memcpy(c.values, w->values, w->nkeys * sizeof(uint32));
+		memcpy(c.changed, w->changed, w->nkeys * sizeof(int64));
+		for (int d = rnd(w, 3); d >= 0; d--)
+			damage(&c);
+		c.trees[0] = mosql_btree_open(c.store, ROOT, cxt);
+		check_errors = 0;
+		pgstub_error.sqlstate = 0;
+		try(&c, check_all);
+		found += check_errors > 0 || pgstub_error.sqlstate != 0;
+		try(&c, dump_all);
+		try(&c, list_all);
+		for (int k = 0; k < 12; k++)
+			try(&c, do_something);
+		try(&c, destroy_all);
+		unit_passed = passed;
+		memstore_close(c.mem);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	CHECK(found > 0);
+	world_close(w);
+}
+
+/* A destroy that is interrupted anywhere can be repeated; readers are told. */
+static void
+test_destroy(void)
+{
+	World	   *w = crash_world(TINY ? 100 : 1500);
+	MemoryContext cxt = CurrentMemoryContext;
+
+	for (int64 at = 1; at < 10000; at++)
+	{
+		MosqlPoint	point;
+		MemStore   *mem = memstore_copy(w->mem);
+		MosqlTree  *tree = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
+		MosqlTree  *reader = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
+		bool		crashed;
+
+		mosql_btree_get(reader, &w->keys[10], 1, &point);
+		mem->crash_at = at;
+		mem->crash_after = true;
+		crashed = PGSTUB_RAISES(mosql_btree_destroy(tree));
+		MemoryContextSwitchTo(cxt);
+		mem->crash_at = 0;
+		if (at == 1)
+		{
+			MosqlTree  *late = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
+
+			CHECK(!mosql_btree_exists(&mem->store, ROOT));
+			CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(late, &w->keys[10], 1, &point));
+			mosql_btree_close(late);
+		}
+		mosql_btree_destroy(tree);
+		CHECK_INT(mem->nnodes, 0);
+		CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(reader, &w->keys[10], 1, &point));
+		mosql_btree_close(tree);
+		mosql_btree_close(reader);
+		memstore_close(mem);
+		if (!crashed)
+			break;
+	}
+	world_close(w);
+}
+
+/* Speeds, if asked for. */
+static void
+test_speed(void)
+{
+	World	   *w;
+	int			n = 1000000;
+	int		   *index;
+	uint32	   *values;
+	int64		t0;
+	int64		t1;
+	int64		rows = 0;
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+	MosqlLeafGroup *groups;
+	int			k;
+
+	if (getenv("BTREE_TEST_BENCH") == NULL || TINY)
+		return;
+	w = world_open(n, true, 1);
+	index = palloc(n * sizeof(int));
+	values = palloc(n * sizeof(uint32));
+	for (int i = 0; i < n; i++)
+	{
+		index[i] = i;
+		values[i] = i + 1;
+	}
+	w->mem->round_trips = 0;
+	t0 = mosql_now_us();
+	mosql_btree_reserve(w->trees[0], w->keys, n, 100);
+	t1 = mosql_now_us();
+	printf("# reserve %d keys: %.0f ms, %lld round trips\n", n, (t1 - t0) / 1e3, (long long) w->mem->round_trips);
+	w->mem->round_trips = 0;
+	t0 = mosql_now_us();
+	k = mosql_btree_group(w->trees[0], w->keys, n, &groups);
+	t1 = mosql_now_us();
+	printf("# group into %d leaves: %.0f ms, %lld round trips\n", k, (t1 - t0) / 1e3, (long long) w->mem->round_trips);
+	write_keys(w, w->trees[0], index, values, n, 0);
+	w->mem->borrow = true;
+	for (int backward = 0; backward < 2; backward++)
+	{
+		w->mem->round_trips = 0;
+		rows = 0;
+		t0 = mosql_now_us();
+		scan = mosql_btree_scan_begin(w->trees[0], MOSQL_ABSENT, MOSQL_ABSENT, backward, 1);
+		while ((k = mosql_btree_scan_next(scan, &leaves)) > 0)
+			for (int l = 0; l < k; l++)
+				rows += leaves[l].n;
+		mosql_btree_scan_end(scan);
+		t1 = mosql_now_us();
+		printf("# scan %lld rows: %.0f ms, %.1f M rows/s, %lld round trips\n", (long long) rows, (t1 - t0) / 1e3,
+			   (double) rows / (t1 - t0), (long long) w->mem->round_trips);
+	}
+	w->mem->borrow = false;
+	world_close(w);
+}
+
+int
+main(void)
+{
+	if (getenv("BTREE_TEST_SEED"))
+		seed = strtoull(getenv("BTREE_TEST_SEED"), NULL, 10);
+	RUN(test_empty);
+	RUN(test_round_trips);
+	RUN(test_bulk_load);
+	RUN(test_single_inserts);
+	RUN(test_split_copies);
+	RUN(test_random);
+	RUN(test_small_cache);
+	RUN(test_lost_replies);
+	RUN(test_interleaved);
+	RUN(test_crash_split);
+	RUN(test_crash_append);
+	RUN(test_crash_reserve);
+	RUN(test_merged_away);
+	RUN(test_destroy);
+	RUN(test_damage);
+	RUN(test_speed);
+	return unit_finish();
+}

@@ -1,0 +1,780 @@
+/*
+ * test_clock.c: the clock, the same tests for both engines, against a real
+ * server.
+ */
+#include "unit.h"
+#include "server.h"
+
+#include "base/stats.h"
+#include "step/clock.h"
+#include "step/step_int.h"
+
+#define LEASE_MS 60000
+#define SHORT_MS 200
+
+#define B(s) mosql_bytes(s, sizeof(s) - 1)
+
+static MosqlStepper ck;
+static MosqlEngine engine;
+static MosqlSnapshotList list;
+static uint64 schema;
+static MosqlTimestamp ts;
+static MosqlRecord record;
+
+static void
+begin(void)
+{
+	ck.redis = server_client(5000);
+	ck.ns = "test";
+	ck.engine = engine;
+	server_command(ck.redis, "FLUSHALL");
+}
+
+static void
+reconnect(void)
+{
+	ck.redis = server_client(5000);
+}
+
+static uint64
+open_session(int lease_ms)
+{
+	return mosql_clock_open(&ck, lease_ms, &schema);
+}
+
+static MosqlDecideArgs
+args_for(uint64 sid, uint64 n)
+{
+	return (MosqlDecideArgs) {.tx = {sid, n},.parts = B("p\0rts"),.lease_ms = LEASE_MS};
+}
+
+static MosqlDecision
+decide(uint64 sid, uint64 n)
+{
+	MosqlDecideArgs args = args_for(sid, n);
+
+	return mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL);
+}
+
+static MosqlRecordState
+status(uint64 sid, uint64 n)
+{
+	MosqlTxid	tx = {sid, n};
+
+	mosql_clock_status(&ck, &tx, 1, &record, &list);
+	return record.state;
+}
+
+static MosqlRecordState
+aborted(uint64 sid, uint64 n)
+{
+	mosql_clock_abort(&ck, (MosqlTxid) {sid, n}, &record, &list);
+	return record.state;
+}
+
+static MosqlRecordState
+settle(uint64 sid, uint64 n)
+{
+	mosql_clock_settle(&ck, (MosqlTxid) {sid, n}, &record, &list, NULL);
+	return record.state;
+}
+
+static int64
+number(const MosqlReply *reply)
+{
+	return (int64) mosql_reply_u64(reply);
+}
+
+static MosqlTimestamp
+server_now(void)
+{
+	const MosqlReply *reply = server_command(ck.redis, "TIME");
+
+	return number(reply->elem[0]) * INT64CONST(1000000) + number(reply->elem[1]);
+}
+
+static bool
+listed(MosqlTimestamp S)
+{
+	for (int i = 0; i < list.n; i++)
+		if (list.snapshots[i] == S)
+			return true;
+	return false;
+}
+
+/* --- sessions --- */
+
+static void
+test_open(void)
+{
+	uint64		a,
+				b;
+
+	begin();
+	schema = 99;
+	a = open_session(LEASE_MS);
+	CHECK_INT(schema, 0);
+	b = open_session(LEASE_MS);
+	CHECK(a > 0 && b > a);
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "1");
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
+	CHECK(number(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) a), "lease"))
+		  > (int64) server_now() + 50 * 1000000);
+}
+
+static void
+test_foreign_format(void)
+{
+	begin();
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "2");
+	CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, open_session(LEASE_MS));
+	CHECK(pgstub_error.hint[0] != '\0');
+	CHECK(server_command(ck.redis, "HGET", "test:{test.clock}:c", "sid")->kind == MOSQL_REPLY_NIL);
+}
+
+static void
+test_wrong_type(void)
+{
+	begin();
+	server_command(ck.redis, "SET", "test:{test.clock}:c", "x");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, open_session(LEASE_MS));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_snapshots(&ck, &list, &schema));
+}
+
+/* Whoever is dead stays dead, and everything of his but commits is forgotten. */
+static void
+test_lease_ends(void)
+{
+	MosqlTimestamp S,
+				S2;
+	uint64		a,
+				b;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(SHORT_MS);
+	args = args_for(a, 1);
+	args.lease_ms = SHORT_MS;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK_INT(aborted(a, 2), MOSQL_RECORD_ABORTED);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, SHORT_MS, &S, &schema));
+	usleep(SHORT_MS * 1500);
+
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_LEASE);
+	CHECK(!mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &S2, &schema));
+	CHECK_INT(decide(a, 2), MOSQL_REFUSED_ABORTED);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK(listed(S));
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_LEASE);
+
+	b = open_session(LEASE_MS);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.n, 0);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 1);
+	CHECK_INT(decide(a, 2), MOSQL_REFUSED_LEASE);
+	CHECK_INT(decide(b, 1), MOSQL_DECIDED);
+}
+
+/* Live sessions are not swept, and neither are snapshots of longer ids. */
+static void
+test_sweep_spares_others(void)
+{
+	MosqlTimestamp S;
+	uint64		first = 0;
+	uint64		live;
+
+	begin();
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", "0");
+	for (int i = 1; i <= 20; i++)
+	{
+		uint64		sid = open_session(i == 10 ? LEASE_MS : SHORT_MS * 4);
+
+		first = first == 0 ? sid : first;
+		CHECK(mosql_clock_snapshot(&ck, sid, 5, SHORT_MS * 4, &S, &schema));
+	}
+	live = first + 9;
+	usleep(SHORT_MS * 5000);
+	(void) open_session(LEASE_MS);	/* 16 of 19 */
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 4);
+	(void) open_session(LEASE_MS);
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
+	CHECK(mosql_clock_snapshot(&ck, live, 6, LEASE_MS, &S, &schema));
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 3);
+}
+
+static void
+test_lease_is_extended(void)
+{
+	MosqlTimestamp S;
+	uint64		sid;
+	MosqlDecideArgs args;
+
+	begin();
+	sid = open_session(SHORT_MS * 3);
+	args = args_for(sid, 0);
+	args.lease_ms = SHORT_MS * 3;
+	for (int i = 0; i < 4; i++)
+	{
+		usleep(SHORT_MS * 1800);
+		args.tx.n = i;
+		if (i % 2 == 0)
+			CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+		else
+			CHECK(mosql_clock_snapshot(&ck, sid, i, SHORT_MS * 3, &S, &schema));
+	}
+	CHECK(number(server_command(ck.redis, "ZSCORE", "test:{test.clock}:e", psprintf("%d", (int) sid)))
+		  == number(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) sid), "lease")));
+}
+
+static void
+test_close(void)
+{
+	MosqlTimestamp S;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	aborted(a, 2);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	mosql_clock_close(&ck, a);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_LEASE);
+	(void) open_session(LEASE_MS);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.n, 0);
+	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 1);
+}
+
+/* --- snapshots --- */
+
+static void
+test_snapshots(void)
+{
+	MosqlTimestamp S,
+				again,
+				S2;
+	MosqlTimestamp before;
+	uint64		a;
+
+	begin();
+	before = server_now();
+	a = open_session(LEASE_MS);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK(S >= before && S <= server_now());
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK(ts > S);
+	CHECK(list.n == 1 && listed(S) && list.last == ts);
+
+	/* the same registration again, after the clock has moved */
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &again, &schema));
+	CHECK_INT(again, S);
+	CHECK(mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &S2, &schema));
+	CHECK(S2 >= ts);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK(list.n == 2 && listed(S) && listed(S2) && list.last == S2);
+
+	mosql_clock_release(&ck, a, 1);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK(list.n == 1 && listed(S2));
+}
+
+/* last may be ahead of the time (a failover); nothing goes backward. */
+static void
+test_time_behind(void)
+{
+	MosqlTimestamp S;
+	MosqlTimestamp future = UINT64CONST(3000000000123456);
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", psprintf(UINT64_FORMAT, future));
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK_INT(S, future);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK_INT(ts, future + 1);
+	CHECK(mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &S, &schema));
+	CHECK_INT(S, future + 1);
+}
+
+/* --- transactions --- */
+
+static void
+test_decide(void)
+{
+	MosqlTimestamp first;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_NONE);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	first = ts;
+	CHECK(first <= server_now() && first > server_now() - 10 * 1000000);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(record.ts, first);
+	CHECK(mosql_bytes_equal(record.parts, B("p\0rts")));
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK(ts > first);
+
+	/* again: the same answer, also when the schema has moved on */
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK_INT(ts, first);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "schema", "7");
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK_INT(ts, first);
+	CHECK_INT(schema, 7);
+}
+
+static void
+test_decide_without_parts(void)
+{
+	uint64		a;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(LEASE_MS);
+	args = args_for(a, 1);
+	args.parts = MOSQL_ABSENT;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(record.parts.len, 0);
+}
+
+static void
+test_abort(void)
+{
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(decide(a, 1), MOSQL_REFUSED_ABORTED);
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK_INT(aborted(a, 2), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(record.ts, ts);
+	CHECK_INT(list.last, ts);
+	CHECK_INT(decide(a, 3), MOSQL_DECIDED);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 1);
+}
+
+static void
+test_status_of_many(void)
+{
+	MosqlTimestamp S;
+	MosqlTxid	txs[4];
+	MosqlRecord records[4];
+	uint64		a,
+				b;
+
+	begin();
+	a = open_session(LEASE_MS);
+	b = open_session(LEASE_MS);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	aborted(b, 1);
+	txs[0] = (MosqlTxid) {a, 1};
+	txs[1] = (MosqlTxid) {a, 2};
+	txs[2] = (MosqlTxid) {b, 1};
+	txs[3] = (MosqlTxid) {12345, 1};
+	mosql_clock_status(&ck, txs, 4, records, &list);
+	CHECK_INT(records[0].state, MOSQL_RECORD_COMMITTED);
+	CHECK_INT(records[0].ts, ts);
+	CHECK_INT(records[1].state, MOSQL_RECORD_NONE);
+	CHECK_INT(records[2].state, MOSQL_RECORD_ABORTED);
+	CHECK_INT(records[3].state, MOSQL_RECORD_NONE);
+	CHECK(list.n == 1 && listed(S) && list.last == ts);
+}
+
+static void
+test_damaged_record(void)
+{
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "1", "Cx");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, status(a, 1));
+}
+
+static void
+test_schema(void)
+{
+	uint64		a;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(LEASE_MS);
+	args = args_for(a, 1);
+	args.schema_change = true;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK_INT(schema, 1);
+	schema = 99;
+	CHECK_INT(decide(a, 2), MOSQL_REFUSED_SCHEMA);
+	CHECK_INT(schema, 1);
+	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
+	args = args_for(a, 2);
+	args.schema = 1;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	schema = 99;
+	(void) open_session(LEASE_MS);
+	CHECK_INT(schema, 1);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(schema, 1);
+	CHECK_INT(list.last, ts);
+}
+
+/* The order of refusals: aborted, lease, schema. */
+static void
+test_refusals(void)
+{
+	uint64		a;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(SHORT_MS);
+	aborted(a, 1);
+	usleep(SHORT_MS * 1500);
+	args = args_for(a, 1);
+	args.schema = 5;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_ABORTED);
+	args.tx.n = 2;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_LEASE);
+	a = open_session(LEASE_MS);
+	args.tx.session = a;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_SCHEMA);
+}
+
+static void
+test_settle(void)
+{
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(settle(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(decide(a, 1), MOSQL_REFUSED_ABORTED);
+	CHECK_INT(settle(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK_INT(settle(a, 2), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(record.ts, ts);
+	CHECK_INT(list.last, ts);
+
+	/* dead: only "committed" is certain */
+	a = open_session(SHORT_MS);
+	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
+	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "2", "C5 ");
+	usleep(SHORT_MS * 1500);
+	CHECK_INT(settle(a, 1), MOSQL_RECORD_UNKNOWN);
+	CHECK_INT(settle(a, 2), MOSQL_RECORD_COMMITTED);
+	CHECK_INT(record.ts, 5);
+	CHECK_INT(settle(a, 3), MOSQL_RECORD_UNKNOWN);
+	CHECK_INT(status(a, 3), MOSQL_RECORD_NONE);
+}
+
+static void
+test_drop(void)
+{
+	uint64		a;
+	uint64		ns[3] = {1, 2, 9};
+	uint64		drops[2] = {3, 4};
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(LEASE_MS);
+	for (int i = 1; i <= 4; i++)
+		CHECK_INT(decide(a, i), MOSQL_DECIDED);
+	mosql_clock_drop(&ck, a, ns, 3);
+	mosql_clock_drop(&ck, a, ns, 0);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	CHECK_INT(status(a, 1), MOSQL_RECORD_NONE);
+	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
+	CHECK_INT(status(a, 3), MOSQL_RECORD_COMMITTED);
+
+	/* on the way to the next decision, also a refused one */
+	args = args_for(a, 5);
+	args.drops = drops;
+	args.ndrops = 1;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK_INT(status(a, 3), MOSQL_RECORD_NONE);
+	CHECK_INT(status(a, 4), MOSQL_RECORD_COMMITTED);
+	args.tx.n = 6;
+	args.schema = 1;
+	args.drops = drops + 1;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_SCHEMA);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	CHECK_INT(status(a, 4), MOSQL_RECORD_NONE);
+	CHECK_INT(status(a, 5), MOSQL_RECORD_COMMITTED);
+}
+
+/* More drops than fit into one call. */
+static void
+test_many_drops(void)
+{
+	enum {N = 2500};
+	uint64	   *ns = palloc(N * sizeof(uint64));
+	uint64		a;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(LEASE_MS);
+	for (int round = 0; round < 2; round++)
+	{
+		for (int i = 0; i < N; i++)
+		{
+			ns[i] = i + 10;
+			server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a),
+						   psprintf("%d", i + 10), "C5 ");
+		}
+		args = args_for(a, 1);
+		args.drops = ns;
+		args.ndrops = N;
+		if (round == 0)
+			mosql_clock_drop(&ck, a, ns, N);
+		else
+			CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+		CHECK(mosql_redis_drain(ck.redis, 1000));
+		CHECK_INT(number(server_command(ck.redis, "HLEN", psprintf("test:{test.clock}:s:%d", (int) a))),
+				  1 + round);
+	}
+}
+
+/* What the dead have committed is found, and dropped only if they are dead. */
+static void
+test_orphans(void)
+{
+	MosqlOrphan *orphans;
+	uint64		ns[2] = {1, 2};
+	uint64		a,
+				b;
+
+	begin();
+	a = open_session(SHORT_MS * 2);
+	b = open_session(LEASE_MS);
+	for (int i = 1; i <= 2; i++)
+	{
+		MosqlDecideArgs args = args_for(a, i);
+
+		args.lease_ms = SHORT_MS * 2;
+		CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+		CHECK_INT(decide(b, i), MOSQL_DECIDED);
+	}
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 0);
+	CHECK(!mosql_clock_reap(&ck, a, ns, 2));
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+	usleep(SHORT_MS * 2500);
+	(void) open_session(LEASE_MS);
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 2);
+	CHECK(orphans[0].tx.session == a && orphans[0].tx.n + orphans[1].tx.n == 3);
+	CHECK(orphans[0].record.state == MOSQL_RECORD_COMMITTED);
+	CHECK(mosql_bytes_equal(orphans[1].record.parts, B("p\0rts")));
+	CHECK(mosql_clock_reap(&ck, a, ns, 1));
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 1);
+	CHECK_INT(orphans[0].tx.n, 2);
+
+	/* late resolvers write "aborted": it is swept once more */
+	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK(mosql_clock_reap(&ck, a, ns, 2));
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 0);
+	CHECK_INT(status(a, 1), MOSQL_RECORD_ABORTED);
+	(void) open_session(LEASE_MS);
+	CHECK_INT(number(server_command(ck.redis, "EXISTS", psprintf("test:{test.clock}:s:%d", (int) a))), 0);
+	CHECK(!mosql_clock_reap(&ck, b, ns, 2));
+	CHECK_INT(status(b, 2), MOSQL_RECORD_COMMITTED);
+}
+
+/* The reply of decide is lost, the decision comes later: settle finds out. */
+static void
+test_decision_lost(void)
+{
+	MosqlBudget budget;
+	MosqlDecideArgs args;
+	MosqlDecision decision;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	args = args_for(a, 2);
+	budget = mosql_budget_start(200);
+	kill(server_pid, SIGSTOP);
+	decision = MOSQL_DECISION_LOST;
+	if (PGSTUB_RAISES(decision = mosql_clock_decide(&ck, &args, &ts, &list, &schema, &budget)))
+		CHECK(engine == MOSQL_ENGINE_WATCH && pgstub_error.sqlstate == ERRCODE_CONNECTION_FAILURE);
+	kill(server_pid, SIGCONT);
+	CHECK_INT(decision, MOSQL_DECISION_LOST);
+	settle(a, 2);
+	CHECK(record.state == MOSQL_RECORD_COMMITTED || record.state == MOSQL_RECORD_ABORTED);
+	CHECK_INT(status(a, 2), record.state);
+}
+
+/* --- many at once --- */
+
+#define WORKERS 4
+#define DECISIONS 250
+
+/*
+ * Each worker decides, one after the other, and writes down what it got in
+ * order; with snapshots in between, that must not lie before what was
+ * decided.
+ */
+static int
+decide_often(int worker)
+{
+	MosqlTimestamp previous = 0;
+	uint64		sid;
+	int			bad = 0;
+
+	reconnect();
+	sid = open_session(LEASE_MS);
+	for (int i = 0; i < DECISIONS; i++)
+	{
+		MosqlTimestamp S;
+
+		bad += decide(sid, i) != MOSQL_DECIDED;
+		bad += ts <= previous;
+		bad += list.last != ts;
+		previous = ts;
+		server_command(ck.redis, "RPUSH", "timestamps", psprintf(UINT64_FORMAT, ts));
+		if (i % 5 == 0)
+		{
+			bad += !mosql_clock_snapshot(&ck, sid, i, LEASE_MS, &S, &schema);
+			bad += S < previous;
+			mosql_clock_release(&ck, sid, i);
+			previous = S;
+		}
+	}
+	return bad;
+}
+
+static int
+compare_u64(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a,
+				y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+test_concurrent(void)
+{
+	const MosqlReply *reply;
+	uint64	   *all;
+	bool		unique = true;
+
+	begin();
+	mosql_redis_close(ck.redis);
+	CHECK_INT(server_fork(WORKERS, decide_often), 0);
+	reconnect();
+	reply = server_command(ck.redis, "LRANGE", "timestamps", "0", "-1");
+	CHECK_INT(reply->n, WORKERS * DECISIONS);
+	all = palloc(reply->n * sizeof(uint64));
+	for (int i = 0; i < reply->n; i++)
+		all[i] = mosql_reply_u64(reply->elem[i]);
+	qsort(all, reply->n, sizeof(uint64), compare_u64);
+	for (int i = 1; i < reply->n; i++)
+		unique &= all[i] != all[i - 1];
+	CHECK(unique);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.n, 0);
+}
+
+/* Owners decide, others abort the same transactions: both see one outcome. */
+static int
+race(int worker)
+{
+	int			bad = 0;
+
+	reconnect();
+	for (int i = 0; i < 200; i++)
+	{
+		MosqlRecordState mine;
+
+		if (worker % 2 == 0)
+			mine = decide(1, i) == MOSQL_DECIDED ? MOSQL_RECORD_COMMITTED : MOSQL_RECORD_ABORTED;
+		else
+			mine = aborted(1, i);
+		bad += mine != status(1, i);
+	}
+	return bad;
+}
+
+static void
+test_race(void)
+{
+	begin();
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", "0");
+	CHECK_INT(open_session(LEASE_MS), 1);
+	mosql_redis_close(ck.redis);
+	CHECK_INT(server_fork(WORKERS, race), 0);
+	reconnect();
+}
+
+/* Sessions opened at once get different ids, while others are swept. */
+static int
+open_often(int worker)
+{
+	reconnect();
+	for (int i = 0; i < 100; i++)
+		server_command(ck.redis, "SADD", "ids", psprintf("%d", (int) open_session(5)));
+	return 0;
+}
+
+static void
+test_concurrent_open(void)
+{
+	begin();
+	mosql_redis_close(ck.redis);
+	CHECK_INT(server_fork(WORKERS, open_often), 0);
+	reconnect();
+	CHECK_INT(number(server_command(ck.redis, "SCARD", "ids")), WORKERS * 100);
+	usleep(20000);
+	for (int i = 0; i < 40; i++)
+		(void) open_session(LEASE_MS);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 40);
+	CHECK_INT(server_command(ck.redis, "KEYS", "test:{test.clock}:s:*")->n, 40);
+}
+
+int
+main(void)
+{
+	server_start();
+	for (engine = MOSQL_ENGINE_SCRIPT; engine <= MOSQL_ENGINE_WATCH; engine++)
+	{
+		printf("# engine %s\n", engine == MOSQL_ENGINE_SCRIPT ? "script" : "watch");
+		RUN(test_open);
+		RUN(test_foreign_format);
+		RUN(test_wrong_type);
+		RUN(test_lease_ends);
+		RUN(test_sweep_spares_others);
+		RUN(test_lease_is_extended);
+		RUN(test_close);
+		RUN(test_snapshots);
+		RUN(test_time_behind);
+		RUN(test_decide);
+		RUN(test_decide_without_parts);
+		RUN(test_abort);
+		RUN(test_status_of_many);
+		RUN(test_damaged_record);
+		RUN(test_schema);
+		RUN(test_refusals);
+		RUN(test_settle);
+		RUN(test_drop);
+		RUN(test_many_drops);
+		RUN(test_orphans);
+		RUN(test_concurrent);
+		RUN(test_race);
+		RUN(test_concurrent_open);
+		RUN(test_decision_lost);
+	}
+	return unit_finish();
+}

@@ -1,0 +1,247 @@
+/*
+ * test_format.c: docs/format.md tells the truth.
+ *
+ * Each example there is a block
+ *
+ *     ```hex name
+ *     00 01 02   what these bytes are
+ *     ```
+ *
+ * and is compared here with what the code writes.  Run with an argument, it
+ * prints the bytes of all examples.
+ */
+#include "bytes.h"
+
+#include <ctype.h>
+#include <math.h>
+
+#include "code/key.h"
+#include "code/node.h"
+#include "code/row.h"
+
+#define FORMAT_MD "../../docs/format.md"
+
+static StringInfoData document;
+static bool print_only;
+static int	examples;
+
+static void
+read_document(void)
+{
+	FILE	   *file = fopen(FORMAT_MD, "r");
+	int			c;
+
+	initStringInfo(&document);
+	if (!CHECK(file != NULL))
+		return;
+	while ((c = getc(file)) != EOF)
+		appendStringInfoChar(&document, (char) c);
+	fclose(file);
+}
+
+/* The hex bytes at the start of each line of a block, as one line. */
+static const char *
+documented(const char *name)
+{
+	const char *p = strstr(document.data, psprintf("\n```hex %s\n", name));
+	StringInfoData out;
+
+	initStringInfo(&out);
+	if (p == NULL)
+		return "(not there)";
+	for (p = strchr(p + 1, '\n') + 1; *p != '\0' && strncmp(p, "```", 3) != 0;)
+	{
+		while (isxdigit((unsigned char) p[0]) && isxdigit((unsigned char) p[1]))
+		{
+			appendStringInfo(&out, "%s%.2s", out.len > 0 ? " " : "", p);
+			p += 2;
+			if (*p != ' ')
+				break;
+			p++;
+		}
+		p = strchr(p, '\n');
+		if (p == NULL)
+			break;
+		p++;
+	}
+	return out.data;
+}
+
+static void
+example(const char *name, const StringInfoData *bytes)
+{
+	const char *is = hex(mosql_bytes_of(bytes));
+
+	examples++;
+	if (print_only)
+		printf("```hex %s\n%s\n```\n\n", name, is);
+	else if (!CHECK(strcmp(is, documented(name)) == 0))
+		printf("#   %s\n#   is         %s\n#   documented %s\n", name, is, documented(name));
+}
+
+#define EXAMPLE(name, ...) \
+	do { \
+		StringInfoData b; \
+		initStringInfo(&b); \
+		__VA_ARGS__; \
+		example(name, &b); \
+	} while (0)
+
+static MosqlBytes
+chars(const char *s)
+{
+	return mosql_bytes(s, strlen(s));
+}
+
+static void
+test_scalars(void)
+{
+	EXAMPLE("varint-5", mosql_varint_put(&b, 5));
+	EXAMPLE("varint-300", mosql_varint_put(&b, 300));
+	EXAMPLE("timestamp", mosql_ts_put(&b, UINT64CONST(1700000000000000)));
+	EXAMPLE("transaction", mosql_txid_put(&b, (MosqlTxid) {258, 3}));
+}
+
+static void
+test_keys(void)
+{
+	static const int16 digits[] = {1, 2345, 6780};
+	static const int16 cent[] = {100};
+	static const int16 one[] = {1};
+	int			from;
+
+	EXAMPLE("key-int4-7", mosql_key_put_int(&b, 7, 4));
+	EXAMPLE("key-int4-minus-1", mosql_key_put_int(&b, -1, 4));
+	EXAMPLE("key-int2-minus-32768", mosql_key_put_int(&b, -32768, 2));
+	EXAMPLE("key-float8-1.5", mosql_key_put_float(&b, 1.5, 8));
+	EXAMPLE("key-float8-minus-1.5", mosql_key_put_float(&b, -1.5, 8));
+	EXAMPLE("key-float8-zero", mosql_key_put_float(&b, -0.0, 8));
+	EXAMPLE("key-float8-nan", mosql_key_put_float(&b, NAN, 8));
+	EXAMPLE("key-float4-nan", mosql_key_put_float(&b, NAN, 4));
+	EXAMPLE("key-string", mosql_key_put_bytes(&b, chars("ab")));
+	EXAMPLE("key-string-zero", mosql_key_put_bytes(&b, mosql_bytes("a\0b", 3)));
+	EXAMPLE("key-string-empty", mosql_key_put_bytes(&b, chars("")));
+	EXAMPLE("key-string-prefix", mosql_key_put_prefix(&b, chars("ab")));
+	EXAMPLE("key-string-after-prefix",
+			mosql_key_put_prefix(&b, chars("ab"));
+			CHECK(mosql_key_after_prefix(&b)));
+	EXAMPLE("key-numeric-0", mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, 0, one, 0));
+	EXAMPLE("key-numeric-1", mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, 0, one, 1));
+	EXAMPLE("key-numeric-0.01", mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, -1, cent, 1));
+	EXAMPLE("key-numeric-12345.678",
+			mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, 1, digits, 3));
+	EXAMPLE("key-numeric-minus-12345.678",
+			mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, true, 1, digits, 3));
+	EXAMPLE("key-numeric-1e400", mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, 100, one, 1));
+	EXAMPLE("key-descending",
+			from = b.len;
+			mosql_key_put_bytes(&b, chars("ab"));
+			mosql_key_invert(&b, from));
+	EXAMPLE("key-two-columns",
+			mosql_key_put_int(&b, 7, 4);
+			mosql_key_put_bytes(&b, chars("ab")));
+	EXAMPLE("field-row",
+			StringInfoData key;
+			initStringInfo(&key);
+			mosql_key_put_int(&key, 7, 4);
+			mosql_field_put(&b, MOSQL_FIELD_ROW, mosql_bytes_of(&key)));
+}
+
+static MosqlBytes
+example_columns(int32 number)
+{
+	StringInfoData b;
+
+	initStringInfo(&b);
+	mosql_column_put_int(&b, 1, number, 4);
+	mosql_column_put_bytes(&b, 2, chars("abc"));
+	return mosql_bytes_of(&b);
+}
+
+static void
+test_rows(void)
+{
+	MosqlIncrement inc[] = {{1, 4, 5}, {3, 8, -1}};
+	MosqlVersion versions[] = {
+		{.ts = 40, .end = MOSQL_TS_MAX, .live = true, .columns = example_columns(9)},
+		{.ts = 20, .end = 30, .live = true, .columns = example_columns(8)},
+		{.ts = 0, .end = 10}
+	};
+	MosqlVersion tombstone = {.ts = 50, .end = MOSQL_TS_MAX};
+
+	EXAMPLE("columns",
+			mosql_column_put_int(&b, 1, 9, 4);
+			mosql_column_put_bytes(&b, 2, chars("abc"));
+			mosql_column_put_int(&b, 4, 1, 1);
+			mosql_column_put_compressed(&b, 20, chars("\x88\x27...")));
+	EXAMPLE("increments", mosql_increments_encode(&b, inc, 2));
+	EXAMPLE("row-plain", mosql_history_encode(&b, &(MosqlHistory) {1, true, versions}));
+	EXAMPLE("row-tombstone", mosql_history_encode(&b, &(MosqlHistory) {1, true, &tombstone}));
+	EXAMPLE("row-complete", mosql_history_encode(&b, &(MosqlHistory) {1, false, versions}));
+	EXAMPLE("row-older", mosql_history_encode(&b, &(MosqlHistory) {2, true, versions}));
+	EXAMPLE("row-absent-first", mosql_history_encode(&b, &(MosqlHistory) {3, false, versions}));
+}
+
+static void
+test_nodes(void)
+{
+	MosqlNodeMeta leaf = {
+		.generation = 5, .level = 0, .state = MOSQL_NODE_NORMAL, .tree = 0x01000001, .right = 0x01000003,
+		.low = {"", 0}, .high = mosql_bytes("\x80\0\0\x40", 4)
+	};
+	MosqlNodeMeta dead = leaf;
+	MosqlChild	children[] = {
+		{{"", 0}, 0x01000002}, {mosql_bytes("\x80\0\0\x40", 4), 0x01000003}
+	};
+	MosqlIntent put = {{258, 3}, MOSQL_INTENT_PUT, example_columns(9)};
+	MosqlIntent delete = {{258, 3}, MOSQL_INTENT_DELETE};
+	MosqlIntent increment = {{258, 3}, MOSQL_INTENT_INCREMENT};
+	StringInfoData payload;
+	MosqlIncrement inc = {1, 4, 5};
+
+	initStringInfo(&payload);
+	mosql_increments_encode(&payload, &inc, 1);
+	increment.payload = mosql_bytes_of(&payload);
+	dead.state = MOSQL_NODE_DEAD;
+	dead.other = 0x01000002;
+	dead.generation = 9;
+
+	EXAMPLE("meta-leaf", mosql_meta_encode(&b, &leaf));
+	leaf.generation = 6;
+	leaf.state = MOSQL_NODE_SPLITTING;
+	leaf.split_key = mosql_bytes("\x80\0\0\x20", 4);
+	leaf.other = 0x01000004;
+	EXAMPLE("meta-splitting", mosql_meta_encode(&b, &leaf));
+	EXAMPLE("meta-dead", mosql_meta_encode(&b, &dead));
+	EXAMPLE("separators", mosql_children_encode(&b, children, 2));
+	EXAMPLE("intent-put", mosql_intent_encode(&b, &put));
+	EXAMPLE("intent-delete", mosql_intent_encode(&b, &delete));
+	EXAMPLE("intent-increment", mosql_intent_encode(&b, &increment));
+}
+
+/* No example there that is not compared here. */
+static void
+test_all_compared(void)
+{
+	int			there = 0;
+
+	for (const char *p = document.data; (p = strstr(p, "\n```hex ")) != NULL; p++)
+		there++;
+	CHECK_INT(there, examples);
+	CHECK(strstr(document.data, psprintf("**Format %d.**", MOSQL_NODE_FORMAT)) != NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+	print_only = argc > 1;
+	if (!print_only)
+		read_document();
+	RUN(test_scalars);
+	RUN(test_keys);
+	RUN(test_rows);
+	RUN(test_nodes);
+	if (!print_only)
+		RUN(test_all_compared);
+	return unit_finish();
+}

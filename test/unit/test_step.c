@@ -1,0 +1,971 @@
+/*
+ * test_step.c: the contract of the mini-transaction, the same tests for both
+ * engines, against a real server.
+ */
+#include "unit.h"
+#include "server.h"
+
+#include "base/stats.h"
+#include "code/node.h"
+#include "step/step.h"
+#include "step/step_int.h"
+
+static MosqlStepper stepper;
+static MosqlEngine engine;
+
+#define B(s) mosql_bytes(s, sizeof(s) - 1)
+
+static MosqlBytes
+str(const char *s)
+{
+	return mosql_bytes(s, strlen(s));
+}
+
+/* A stepper with connections of its own, on an empty server. */
+static void
+begin(void)
+{
+	stepper.redis = server_client(5000);
+	stepper.ns = "test";
+	stepper.engine = engine;
+	server_command(stepper.redis, "FLUSHALL");
+}
+
+static void
+reconnect(void)
+{
+	stepper.redis = server_client(5000);
+}
+
+/* An empty step with room for up to so many parts of each sort. */
+static MosqlStep *
+new_large_step(uint64 node, int parts)
+{
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = node;
+	step->compares = palloc(parts * sizeof(MosqlCompare));
+	step->reads = palloc(parts * sizeof(MosqlBytes));
+	step->writes = palloc(parts * sizeof(MosqlWrite));
+	return step;
+}
+
+static MosqlStep *
+new_step(uint64 node)
+{
+	return new_large_step(node, 32);
+}
+
+static void
+compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
+{
+	step->compares[step->ncompares++] = (MosqlCompare) {kind, field, offset, bytes};
+}
+
+static void
+compare_range(MosqlStep *step, MosqlBytes low, MosqlBytes upper, MosqlBytes tx, MosqlBytes at_most)
+{
+	step->compares[step->ncompares++] = (MosqlCompare) {MOSQL_COMPARE_RANGE, low, 0, tx, upper, at_most};
+}
+
+static void
+reading(MosqlStep *step, MosqlBytes field)
+{
+	step->reads[step->nreads++] = field;
+}
+
+static void
+writing(MosqlStep *step, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
+{
+	step->writes[step->nwrites++] = (MosqlWrite) {kind, field, value};
+}
+
+static MosqlStepStatus
+run(MosqlStep *step)
+{
+	mosql_step_run(&stepper, &step, 1, NULL);
+	return step->status;
+}
+
+static void
+set(uint64 node, MosqlBytes field, MosqlBytes value)
+{
+	MosqlStep  *step = new_step(node);
+
+	writing(step, MOSQL_WRITE_SET, field, value);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+static MosqlBytes
+get(uint64 node, MosqlBytes field)
+{
+	MosqlFieldRead read = {node, 1, &field};
+
+	mosql_step_read_fields(&stepper, &read, 1, NULL);
+	return read.values[0];
+}
+
+/* Does a single compare hold on node 1? */
+static bool
+holds(MosqlCompareKind kind, const char *field, int offset, MosqlBytes bytes)
+{
+	MosqlStep  *step = new_step(1);
+	MosqlStepStatus status;
+
+	compare(step, kind, str(field), offset, bytes);
+	writing(step, MOSQL_WRITE_SET, B("zz"), B("written"));
+	status = run(step);
+	CHECK_INT(step->failed, status == MOSQL_STEP_DONE ? -1 : 0);
+	CHECK((get(1, B("zz")).data != NULL) == (status == MOSQL_STEP_DONE));
+	step = new_step(1);
+	writing(step, MOSQL_WRITE_DELETE, B("zz"), MOSQL_ABSENT);
+	run(step);
+	return status == MOSQL_STEP_DONE;
+}
+
+/* --- compares --- */
+
+static void
+test_compares(void)
+{
+	begin();
+	set(1, B("m"), B("abc\0def\xff"));
+	set(1, B("e"), B(""));
+
+	CHECK(holds(MOSQL_COMPARE_ABSENT, "x", 0, B("")));
+	CHECK(!holds(MOSQL_COMPARE_ABSENT, "m", 0, B("")));
+	CHECK(!holds(MOSQL_COMPARE_ABSENT, "e", 0, B("")));
+
+	CHECK(holds(MOSQL_COMPARE_EQUAL, "m", 0, B("abc")));
+	CHECK(holds(MOSQL_COMPARE_EQUAL, "m", 2, B("c\0d")));
+	CHECK(holds(MOSQL_COMPARE_EQUAL, "m", 7, B("\xff")));
+	CHECK(!holds(MOSQL_COMPARE_EQUAL, "m", 7, B("\xff\xff")));
+	CHECK(!holds(MOSQL_COMPARE_EQUAL, "m", 0, B("abd")));
+	CHECK(!holds(MOSQL_COMPARE_EQUAL, "x", 0, B("abc")));
+	CHECK(!holds(MOSQL_COMPARE_EQUAL, "x", 0, B("")));
+	CHECK(holds(MOSQL_COMPARE_EQUAL, "e", 0, B("")));
+	CHECK(holds(MOSQL_COMPARE_EQUAL, "e", 300, B("")));
+
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "x", 0, B("a")));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("abc")));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("abd")));
+	CHECK(!holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("abb")));
+	CHECK(!holds(MOSQL_COMPARE_AT_MOST, "m", 7, B("\xfe")));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 3, B("\0e")));
+	CHECK(!holds(MOSQL_COMPARE_AT_MOST, "m", 3, B("\0\0")));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 20, B("a")));
+
+	CHECK(holds(MOSQL_COMPARE_IN, "m", 1, B("xb")));
+	CHECK(holds(MOSQL_COMPARE_IN, "m", 3, B("x\0")));
+	CHECK(!holds(MOSQL_COMPARE_IN, "m", 1, B("xy")));
+	CHECK(!holds(MOSQL_COMPARE_IN, "m", 8, B("xy\0")));
+	CHECK(!holds(MOSQL_COMPARE_IN, "m", 1, B("")));
+	CHECK(!holds(MOSQL_COMPARE_IN, "x", 0, B("Ll")));
+	set(1, B("%"), B("%."));
+	CHECK(holds(MOSQL_COMPARE_IN, "%", 0, B("a%")));
+	CHECK(!holds(MOSQL_COMPARE_IN, "%", 1, B("ab")));
+
+	CHECK(holds(MOSQL_COMPARE_ONLY, "x", 0, B("a")));
+	CHECK(holds(MOSQL_COMPARE_ONLY, "m", 0, B("abc\0def\xff")));
+	CHECK(!holds(MOSQL_COMPARE_ONLY, "m", 0, B("abc")));
+	CHECK(!holds(MOSQL_COMPARE_ONLY, "e", 0, B("abc")));
+}
+
+/* Upper-case letters sort first in bytes, last in many locales. */
+static void
+test_compare_is_bytewise(void)
+{
+	begin();
+	set(1, B("m"), B("a"));
+	CHECK(!holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("B")));
+	set(1, B("m"), B("B"));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("a")));
+	set(1, B("m"), B("\x7f"));
+	CHECK(holds(MOSQL_COMPARE_AT_MOST, "m", 0, B("\x80")));
+}
+
+static bool
+range_holds(MosqlBytes low, MosqlBytes upper, const char *tx, MosqlBytes at_most)
+{
+	MosqlStep  *step = new_step(1);
+
+	compare_range(step, low, upper, str(tx), at_most);
+	writing(step, MOSQL_WRITE_APPEND, B("l"), B("0123456789abcdef"));
+	return run(step) == MOSQL_STEP_DONE;
+}
+
+static void
+test_range(void)
+{
+	begin();
+	set(1, B("m"), B("meta"));
+	set(1, B("rb"), B("0000005Lrow"));
+	set(1, B("rd"), B("0000009T"));
+	set(1, B("id"), B("aaaaaaaaaaaaaaaaP"));
+
+	CHECK(range_holds(B("a"), B("b"), "", B("0000001")));
+	CHECK(range_holds(B(""), B("d"), "", B("0000005")));
+	CHECK(!range_holds(B(""), B("d"), "", B("0000004")));
+	CHECK(range_holds(B("bb"), B("d"), "", B("0000004")));
+	CHECK(range_holds(B("b"), MOSQL_ABSENT, "aaaaaaaaaaaaaaaa", B("0000009")));
+	CHECK(!range_holds(B("b"), MOSQL_ABSENT, "aaaaaaaaaaaaaaaa", B("0000008")));
+	CHECK(!range_holds(B("b"), MOSQL_ABSENT, "aaaaaaaaaaaaaaab", B("0000009")));
+	CHECK(range_holds(B("b"), B("d"), "aaaaaaaaaaaaaaab", B("0000009")));
+	CHECK(range_holds(B("b"), B(""), "aaaaaaaaaaaaaaab", B("0000001")));
+	CHECK(range_holds(B("e"), MOSQL_ABSENT, "aaaaaaaaaaaaaaab", B("0000001")));
+	CHECK(range_holds(B("b"), B("d"), "", MOSQL_ABSENT));
+}
+
+/* The first compare that fails is named, and its step changes nothing. */
+static void
+test_failed(void)
+{
+	MosqlStep  *step = new_step(1);
+
+	begin();
+	set(1, B("a"), B("1"));
+	compare(step, MOSQL_COMPARE_EQUAL, B("a"), 0, B("1"));
+	compare_range(step, B(""), MOSQL_ABSENT, B("t"), B("1"));
+	compare(step, MOSQL_COMPARE_ABSENT, B("a"), 0, MOSQL_ABSENT);
+	compare(step, MOSQL_COMPARE_EQUAL, B("b"), 0, B("1"));
+	reading(step, B("b"));
+	reading(step, B("a"));
+	writing(step, MOSQL_WRITE_SET, B("b"), B("2"));
+	writing(step, MOSQL_WRITE_DELETE, B("a"), MOSQL_ABSENT);
+	writing(step, MOSQL_WRITE_MAX, B("c"), B("2"));
+	CHECK_INT(run(step), MOSQL_STEP_FAILED);
+	CHECK_INT(step->failed, 2);
+	CHECK_INT(step->nfields, 1);
+	CHECK(step->values[0].data == NULL);
+	CHECK(mosql_bytes_equal(step->values[1], B("1")));
+	CHECK(get(1, B("b")).data == NULL);
+	CHECK(get(1, B("c")).data == NULL);
+	CHECK(mosql_bytes_equal(get(1, B("a")), B("1")));
+}
+
+/* --- writes --- */
+
+static void
+test_writes(void)
+{
+	MosqlStep  *step = new_step(1);
+
+	begin();
+	set(1, B("old"), B("x"));
+	set(1, B("max1"), B("5"));
+	set(1, B("max2"), B("5"));
+	set(1, B("list1"), B("aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb"));
+	set(1, B("list2"), B("aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb"));
+	set(1, B("list3"), B("aaaaaaaaaaaaaaaa"));
+	set(1, B("list4"), B("aaaaaaaaaaaaaaaa"));
+
+	writing(step, MOSQL_WRITE_SET, B("new"), B("\0bin\xff\r\n"));
+	writing(step, MOSQL_WRITE_SET, B("empty"), B(""));
+	writing(step, MOSQL_WRITE_DELETE, B("old"), MOSQL_ABSENT);
+	writing(step, MOSQL_WRITE_DELETE, B("never"), MOSQL_ABSENT);
+	writing(step, MOSQL_WRITE_MAX, B("max0"), B(""));
+	writing(step, MOSQL_WRITE_MAX, B("max1"), B("6"));
+	writing(step, MOSQL_WRITE_MAX, B("max2"), B("49"));
+	writing(step, MOSQL_WRITE_APPEND, B("list0"), B("cccccccccccccccc"));
+	writing(step, MOSQL_WRITE_APPEND, B("list1"), B("bbbbbbbbbbbbbbbb"));
+	writing(step, MOSQL_WRITE_REMOVE, B("list2"), B("aaaaaaaaaaaaaaaa"));
+	writing(step, MOSQL_WRITE_REMOVE, B("list3"), B("aaaaaaaaaaaaaaaa"));
+	writing(step, MOSQL_WRITE_APPEND, B("list4"), B("bbbbbbbbbbbbbbbb"));
+	writing(step, MOSQL_WRITE_REMOVE, B("list5"), B("bbbbbbbbbbbbbbbb"));
+	reading(step, B("old"));
+	reading(step, B("new"));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK(mosql_bytes_equal(step->values[0], B("x")));
+	CHECK(step->values[1].data == NULL);
+	CHECK_INT(step->nfields, 9);
+
+	CHECK(mosql_bytes_equal(get(1, B("new")), B("\0bin\xff\r\n")));
+	CHECK(get(1, B("empty")).data != NULL && get(1, B("empty")).len == 0);
+	CHECK(get(1, B("old")).data == NULL);
+	CHECK(get(1, B("max0")).data != NULL);
+	CHECK(mosql_bytes_equal(get(1, B("max1")), B("6")));
+	CHECK(mosql_bytes_equal(get(1, B("max2")), B("5")));
+	CHECK(mosql_bytes_equal(get(1, B("list0")), B("cccccccccccccccc")));
+	CHECK(mosql_bytes_equal(get(1, B("list1")), B("aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb")));
+	CHECK(mosql_bytes_equal(get(1, B("list2")), B("bbbbbbbbbbbbbbbb")));
+	CHECK(get(1, B("list3")).data == NULL);
+	CHECK(mosql_bytes_equal(get(1, B("list4")), B("aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbb")));
+	CHECK(get(1, B("list5")).data == NULL);
+}
+
+/* An entry is found at multiples of its length only. */
+static void
+test_list_alignment(void)
+{
+	MosqlStep  *step = new_step(1);
+
+	begin();
+	set(1, B("l"), B("aaaaaaaabbbbbbbbaaaaaaaabbbbbbbb"));
+	writing(step, MOSQL_WRITE_REMOVE, B("l"), B("bbbbbbbbaaaaaaaa"));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(get(1, B("l")).len, 32);
+	step = new_step(1);
+	writing(step, MOSQL_WRITE_APPEND, B("l"), B("bbbbbbbbaaaaaaaa"));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(get(1, B("l")).len, 48);
+}
+
+/* The last field goes: the node is gone. */
+static void
+test_emptied(void)
+{
+	MosqlStep  *step = new_step(1);
+	MosqlNodeImage image;
+	uint64		node = 1;
+
+	begin();
+	set(1, B("a"), B("1"));
+	writing(step, MOSQL_WRITE_DELETE, B("a"), MOSQL_ABSENT);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 0);
+	mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
+	CHECK(!image.found);
+}
+
+/* Only compares, only reads, nothing at all. */
+static void
+test_partial_steps(void)
+{
+	MosqlStep  *step;
+
+	begin();
+	set(1, B("a"), B("1"));
+	step = new_step(1);
+	reading(step, B("a"));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK(mosql_bytes_equal(step->values[0], B("1")));
+	CHECK_INT(step->nfields, 1);
+	step = new_step(1);
+	compare(step, MOSQL_COMPARE_EQUAL, B("a"), 0, B("2"));
+	CHECK_INT(run(step), MOSQL_STEP_FAILED);
+	step = new_step(1);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 1);
+	step = new_step(7);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 0);
+	mosql_step_run(&stepper, NULL, 0, NULL);
+}
+
+/* As many parts as the largest real steps have, and more than unpack() takes. */
+static void
+test_large(void)
+{
+	MosqlStep  *step = new_large_step(1, 300);
+
+	begin();
+	for (int i = 0; i < 150; i++)
+	{
+		compare(step, MOSQL_COMPARE_ABSENT, str(psprintf("i%d", i)), 0, MOSQL_ABSENT);
+		compare(step, MOSQL_COMPARE_ABSENT, str(psprintf("r%d", i)), 0, MOSQL_ABSENT);
+		writing(step, MOSQL_WRITE_SET, str(psprintf("i%d", i)), str(psprintf("value %d", i)));
+	}
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 150);
+	CHECK_INT(run(step), MOSQL_STEP_FAILED);
+	CHECK_INT(step->failed, 0);
+	CHECK(mosql_bytes_equal(get(1, B("i149")), B("value 149")));
+
+	step = new_large_step(2, 9000);
+	for (int i = 0; i < 9000; i++)
+		writing(step, MOSQL_WRITE_SET, str(psprintf("f%d", i)), str(psprintf("%d", i)));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 9000);
+	step = new_large_step(2, 9000);
+	for (int i = 0; i < 8999; i++)
+		writing(step, MOSQL_WRITE_DELETE, str(psprintf("f%d", i)), MOSQL_ABSENT);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	CHECK_INT(step->nfields, 1);
+	CHECK(mosql_bytes_equal(get(2, B("f8999")), B("8999")));
+}
+
+/* --- several steps --- */
+
+static void
+test_parallel(void)
+{
+	MosqlStep  *steps[20];
+
+	begin();
+	for (int i = 0; i < 20; i++)
+	{
+		steps[i] = new_step(i);
+		if (i % 3 == 0)
+			compare(steps[i], MOSQL_COMPARE_EQUAL, B("no"), 0, B("x"));
+		writing(steps[i], MOSQL_WRITE_SET, B("a"), str(psprintf("%d", i)));
+	}
+	mosql_step_run(&stepper, steps, 20, NULL);
+	for (int i = 0; i < 20; i++)
+	{
+		CHECK_INT(steps[i]->status, i % 3 == 0 ? MOSQL_STEP_FAILED : MOSQL_STEP_DONE);
+		CHECK((get(i, B("a")).data != NULL) == (i % 3 != 0));
+	}
+
+	/* on one node they happen one after the other */
+	for (int i = 0; i < 20; i++)
+	{
+		steps[i] = new_step(100);
+		if (i > 0)
+			compare(steps[i], MOSQL_COMPARE_EQUAL, B("a"), 0, str(psprintf("%02d", i - 1)));
+		writing(steps[i], MOSQL_WRITE_SET, B("a"), str(psprintf("%02d", i)));
+	}
+	mosql_step_run(&stepper, steps, 20, NULL);
+	for (int i = 0; i < 20; i++)
+		CHECK_INT(steps[i]->status, MOSQL_STEP_DONE);
+	CHECK(mosql_bytes_equal(get(100, B("a")), B("19")));
+}
+
+/* A failed step's watch does not trouble the next step on its connection. */
+static void
+test_no_watch_left(void)
+{
+	MosqlRedis *other;
+	MosqlStep  *step = new_step(1);
+	int64		retries;
+
+	begin();
+	other = server_client(5000);
+	compare(step, MOSQL_COMPARE_EQUAL, B("no"), 0, B("x"));
+	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
+	CHECK_INT(run(step), MOSQL_STEP_FAILED);
+	retries = mosql_stats.step_retries;
+	server_command(other, "HSET", "test:{0000000000000001}", "b", "1");
+	set(2, B("a"), B("1"));
+	CHECK_INT(mosql_stats.step_retries, retries);
+}
+
+static int	sent_status;
+static int	sent_nfields;
+static int	sent_calls;
+
+static void
+sent(void *arg, MosqlStepStatus status, int nfields)
+{
+	sent_status = status;
+	sent_nfields = nfields;
+	sent_calls += *(int *) arg;
+}
+
+static void
+test_send(void)
+{
+	MosqlStep  *step = new_step(1);
+	int			one = 1;
+
+	begin();
+	sent_calls = 0;
+	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
+	writing(step, MOSQL_WRITE_SET, B("b"), B("1"));
+	mosql_step_send(&stepper, step, sent, &one);
+	CHECK(mosql_redis_drain(stepper.redis, 1000));
+	CHECK_INT(sent_calls, 1);
+	CHECK_INT(sent_status, MOSQL_STEP_DONE);
+	CHECK_INT(sent_nfields, 2);
+
+	/* now by hash, and refused */
+	set(1, B("c"), B("1"));
+	compare(step, MOSQL_COMPARE_ABSENT, B("a"), 0, MOSQL_ABSENT);
+	mosql_step_send(&stepper, step, sent, &one);
+	mosql_step_send(&stepper, step, NULL, NULL);
+	CHECK(mosql_redis_drain(stepper.redis, 1000));
+	CHECK_INT(sent_calls, 2);
+	CHECK_INT(sent_status, MOSQL_STEP_FAILED);
+	CHECK_INT(sent_nfields, 3);
+
+	/* an error is LOST, not an exception */
+	server_command(stepper.redis, "SET", "test:{0000000000000002}", "x");
+	step->node = 2;
+	mosql_step_send(&stepper, step, sent, &one);
+	CHECK(mosql_redis_drain(stepper.redis, 1000));
+	CHECK_INT(sent_calls, 3);
+	CHECK_INT(sent_status, MOSQL_STEP_LOST);
+}
+
+/* --- the world around --- */
+
+static void
+test_reads(void)
+{
+	uint64		nodes[3] = {1, 2, 3};
+	MosqlNodeImage images[3];
+	MosqlBytes	fields[3] = {B("a"), B("x"), B("b")};
+	MosqlFieldRead reads[2] = {{1, 3, fields}, {2, 1, fields}};
+
+	begin();
+	set(1, B("a"), B("1"));
+	set(1, B("b"), B(""));
+	set(3, B("c"), B("\0\xff"));
+	mosql_step_read_nodes(&stepper, nodes, 3, images, NULL);
+	CHECK(images[0].found && images[0].nfields == 2 && images[0].node == 1);
+	CHECK(!images[1].found && images[1].nfields == 0);
+	CHECK(images[2].found && mosql_bytes_equal(images[2].fields[0].value, B("\0\xff")));
+	mosql_step_read_fields(&stepper, reads, 2, NULL);
+	CHECK(mosql_bytes_equal(reads[0].values[0], B("1")));
+	CHECK(reads[0].values[1].data == NULL);
+	CHECK(reads[0].values[2].data != NULL && reads[0].values[2].len == 0);
+	CHECK(reads[1].values[0].data == NULL);
+	mosql_step_delete_nodes(&stepper, nodes, 2, NULL);
+	mosql_step_read_nodes(&stepper, nodes, 3, images, NULL);
+	CHECK(!images[0].found && !images[1].found && images[2].found);
+	mosql_step_read_nodes(&stepper, NULL, 0, NULL, NULL);
+}
+
+static void
+test_wrong_type(void)
+{
+	MosqlStep  *step = new_step(1);
+	uint64		node = 1;
+	MosqlNodeImage image;
+	MosqlBytes	field = B("a");
+	MosqlFieldRead read = {1, 1, &field};
+
+	begin();
+	server_command(stepper.redis, "SET", "test:{0000000000000001}", "x");
+	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, run(step));
+	CHECK(strstr(pgstub_error.message, "test:{0000000000000001}") != NULL);
+	reading(step, B("a"));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, run(step));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_step_read_nodes(&stepper, &node, 1, &image, NULL));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_step_read_fields(&stepper, &read, 1, NULL));
+	step->node = 2;
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+/*
+ * No memory left: nothing is written, whatever the order of commands.  Deletes
+ * alone still work in a script; inside MULTI Redis refuses everything then.
+ */
+static void
+test_out_of_memory(void)
+{
+	MosqlStep  *both = new_step(1);
+	MosqlStep  *delete = new_step(1);
+	bool		raised;
+
+	begin();
+	set(1, B("a"), B("1"));
+	writing(both, MOSQL_WRITE_SET, B("b"), B("1"));
+	writing(delete, MOSQL_WRITE_DELETE, B("a"), MOSQL_ABSENT);
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "1");
+	CHECK_RAISES(ERRCODE_OUT_OF_MEMORY, run(both));
+	CHECK_INT(both->status, MOSQL_STEP_LOST);
+	raised = PGSTUB_RAISES(run(delete));
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "0");
+	CHECK(raised == (engine == MOSQL_ENGINE_WATCH));
+	CHECK((get(1, B("a")).data != NULL) == raised);
+	CHECK(get(1, B("b")).data == NULL);
+}
+
+/* The servers forget scripts when they restart. */
+static void
+test_script_flush(void)
+{
+	MosqlStep  *steps[3];
+
+	begin();
+	for (int round = 0; round < 2; round++)
+	{
+		for (int i = 0; i < 3; i++)
+		{
+			steps[i] = new_step(i);
+			writing(steps[i], MOSQL_WRITE_SET, B("a"), B("1"));
+		}
+		mosql_step_run(&stepper, steps, 3, NULL);
+		for (int i = 0; i < 3; i++)
+			CHECK_INT(steps[i]->status, MOSQL_STEP_DONE);
+		server_command(stepper.redis, "SCRIPT", "FLUSH");
+	}
+}
+
+/* The server does not answer in time: repeatable or not makes the difference. */
+static void
+test_lost(void)
+{
+	MosqlStep  *step = new_step(1);
+	MosqlBudget budget;
+	bool		raised;
+
+	begin();
+	set(1, B("a"), B("0"));
+	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
+	kill(server_pid, SIGSTOP);
+	budget = mosql_budget_start(300);
+	raised = PGSTUB_RAISES(mosql_step_run(&stepper, &step, 1, &budget));
+	kill(server_pid, SIGCONT);
+	CHECK(raised || step->status == MOSQL_STEP_LOST);
+	if (raised)
+		CHECK_INT(pgstub_error.sqlstate, ERRCODE_CONNECTION_FAILURE);
+	CHECK_INT(step->status, MOSQL_STEP_LOST);
+	set(1, B("b"), B("0"));		/* the client goes on */
+}
+
+/* --- random steps: Redis and evaluate.c agree --- */
+
+static uint64 seed = 88172645463325252ULL;
+
+static int
+random_below(int n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (int) ((seed >> 16) % n);
+}
+
+#define MODEL_FIELDS 40
+
+static MosqlFieldValue model[MODEL_FIELDS];
+
+static int
+random_field(void)
+{
+	return random_below(random_below(3) == 0 ? MODEL_FIELDS : 12);
+}
+
+static MosqlBytes
+random_value(int max)
+{
+	char	   *p = palloc(max + 1);
+	int			len = random_below(max + 1);
+
+	for (int i = 0; i < len; i++)
+		p[i] = "\0aAb\xff"[random_below(5)];
+	return mosql_bytes(p, len);
+}
+
+static MosqlBytes
+random_entry(void)
+{
+	static const char entries[3][17] = {"aaaaaaaaaaaaaaaa", "aaaaaaaaAAAAAAAA", "bbbbbbbbbbbbbbb\xff"};
+
+	return mosql_bytes(entries[random_below(3)], 16);
+}
+
+static MosqlBytes
+model_get(void *arg, MosqlBytes field)
+{
+	for (int i = 0; i < MODEL_FIELDS; i++)
+		if (mosql_bytes_equal(model[i].field, field))
+			return model[i].value;
+	return MOSQL_ABSENT;
+}
+
+static MosqlStep *
+random_step(void)
+{
+	MosqlStep  *step = new_step(1);
+	int			ncompares = random_below(4) == 0 ? random_below(30) : random_below(4);
+	int			nwrites = random_below(6);
+	bool		used[MODEL_FIELDS] = {0};
+
+	step->repeatable = random_below(2);
+	for (int i = 0; i < ncompares; i++)
+	{
+		MosqlBytes	field = model[random_field()].field;
+		MosqlBytes	value = model_get(NULL, field);
+		MosqlCompareKind kind = random_below(6);
+
+		/* mostly what holds, so that long steps get through */
+		if (kind == MOSQL_COMPARE_ABSENT && value.data != NULL && random_below(4) > 0)
+			kind = MOSQL_COMPARE_ONLY;
+		if (kind == MOSQL_COMPARE_RANGE)
+			compare_range(step, random_value(2), random_below(2) ? random_value(2) : MOSQL_ABSENT,
+						  random_below(2) ? random_value(1) : B(""),
+						  random_below(2) ? B("\xff\xff\xff\xff\xff\xff\xff") : random_value(7));
+		else if (value.data != NULL && random_below(4) > 0)
+		{
+			int			offset = kind == MOSQL_COMPARE_ONLY ? 0 : random_below((int) value.len + 1);
+			size_t		len = kind == MOSQL_COMPARE_ONLY ? value.len :
+				random_below((int) value.len - offset + 1);
+
+			compare(step, kind, field, offset, mosql_bytes(value.data + offset, len));
+		}
+		else
+			compare(step, kind, field, random_below(3), random_value(4));
+	}
+	for (int i = random_below(4); i > 0; i--)
+		reading(step, model[random_field()].field);
+	for (int i = 0; i < nwrites; i++)
+	{
+		int			f = random_field();
+		MosqlWriteKind kind = random_below(5);
+
+		if (used[f])
+			continue;
+		used[f] = true;
+		writing(step, kind, model[f].field,
+				kind >= MOSQL_WRITE_APPEND ? random_entry() :
+				random_below(4) == 0 ? random_entry() : random_value(9));
+	}
+	return step;
+}
+
+static MosqlNodeImage
+model_image(void)
+{
+	MosqlNodeImage image = {1, false, 0, palloc(sizeof(model))};
+
+	for (int i = 0; i < MODEL_FIELDS; i++)
+		if (model[i].value.data != NULL)
+			image.fields[image.nfields++] = model[i];
+	image.found = image.nfields > 0;
+	return image;
+}
+
+static bool
+same_image(const MosqlNodeImage *image)
+{
+	MosqlNodeImage expected = model_image();
+
+	if (image->nfields != expected.nfields)
+		return false;
+	for (int i = 0; i < image->nfields; i++)
+	{
+		MosqlBytes	value = model_get(NULL, image->fields[i].field);
+
+		if (value.data == NULL || !mosql_bytes_equal(value, image->fields[i].value))
+			return false;
+	}
+	return true;
+}
+
+static void
+test_random_steps(void)
+{
+	const char *prefixes = "rilkmp";
+	MemoryContext test = CurrentMemoryContext;
+	int			done = 0;
+
+	begin();
+	for (int i = 0; i < MODEL_FIELDS; i++)
+	{
+		char	   *name = psprintf("%c%c%c", prefixes[i % 6], "aAb\xff"[i / 6 % 4], "aA\x01"[i % 3]);
+
+		model[i].field = mosql_bytes(name, 1 + i / 6 % 3);
+		model[i].value = MOSQL_ABSENT;
+		for (int j = 0; j < i; j++)
+			if (mosql_bytes_equal(model[i].field, model[j].field))
+				model[i].field = mosql_bytes(psprintf("r%02d", i), 3);
+	}
+	for (int round = 0; round < 4000; round++)
+	{
+		MemoryContext cxt = AllocSetContextCreate(test, "round", ALLOCSET_DEFAULT_SIZES);
+		MosqlStep  *step;
+		MosqlNodeImage image;
+		MosqlBytes	expected_values[4];
+		uint64		start = seed;
+		uint64		node = 1;
+		int			expected;
+		bool		ok = true;
+
+		MemoryContextSwitchTo(cxt);
+		step = random_step();
+		image = model_image();
+		expected = mosql_step_evaluate(step, model_get, NULL, &image);
+		for (int i = 0; i < step->nreads; i++)
+			expected_values[i] = model_get(NULL, step->reads[i]);
+		if (expected < 0)
+			for (int i = 0; i < step->nwrites; i++)
+				for (int j = 0; j < MODEL_FIELDS; j++)
+					if (mosql_bytes_equal(model[j].field, step->writes[i].field))
+						model[j].value = mosql_bytes_copy(test, mosql_step_written(&step->writes[i], model[j].value));
+
+		run(step);
+		ok &= step->failed == expected;
+		ok &= step->status == (expected < 0 ? MOSQL_STEP_DONE : MOSQL_STEP_FAILED);
+		for (int i = 0; i < step->nreads; i++)
+			ok &= (step->values[i].data != NULL) == (expected_values[i].data != NULL) &&
+				mosql_bytes_equal(step->values[i], expected_values[i]);
+		mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
+		ok &= same_image(&image) && step->nfields == image.nfields;
+		done += expected < 0;
+		MemoryContextSwitchTo(test);
+		MemoryContextDelete(cxt);
+		if (!ok)
+		{
+			printf("# round %d, seed " UINT64_FORMAT "\n", round, start);
+			CHECK(ok);
+			return;
+		}
+	}
+	CHECK(done > 1000 && done < 3500);
+}
+
+/* --- many at once --- */
+
+#define WORKERS 4
+#define INCREMENTS 300
+
+/* Read, add one, write if unchanged: no update may get lost. */
+static int
+increment(int worker)
+{
+	int			bad = 0;
+
+	reconnect();
+	for (int i = 0; i < INCREMENTS; i++)
+	{
+		MosqlStep  *step;
+
+		do
+		{
+			MosqlBytes	old = get(1, B("n"));
+
+			step = new_step(1);
+			compare(step, MOSQL_COMPARE_ONLY, B("n"), 0, old);
+			writing(step, MOSQL_WRITE_SET, B("n"), str(psprintf("%d", atoi(old.data) + 1)));
+		} while (run(step) == MOSQL_STEP_FAILED);
+		bad += step->status != MOSQL_STEP_DONE;
+
+		/* other fields of the same node are no reason to fail */
+		step = new_step(1);
+		compare(step, MOSQL_COMPARE_ABSENT, str(psprintf("w%d.%d", worker, i)), 0, MOSQL_ABSENT);
+		writing(step, MOSQL_WRITE_SET, str(psprintf("w%d.%d", worker, i)), B("x"));
+		writing(step, MOSQL_WRITE_APPEND, B("l"), str(psprintf("%08d%08d", worker, i)));
+		bad += run(step) != MOSQL_STEP_DONE;
+	}
+	return bad;
+}
+
+static void
+test_concurrent(void)
+{
+	uint64		node = 1;
+	MosqlNodeImage image;
+
+	begin();
+	set(1, B("n"), B("0"));
+	mosql_redis_close(stepper.redis);
+	CHECK_INT(server_fork(WORKERS, increment), 0);
+	reconnect();
+	CHECK_INT(atoi(get(1, B("n")).data), WORKERS * INCREMENTS);
+	CHECK_INT(get(1, B("l")).len, 16 * WORKERS * INCREMENTS);
+	mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
+	CHECK_INT(image.nfields, 2 + WORKERS * INCREMENTS);
+}
+
+/*
+ * Money moves between nodes in batches of several steps, each of which moves
+ * money inside its node: chains of watched steps do not disturb each other.
+ */
+static int
+transfer(int worker)
+{
+	reconnect();
+	seed += worker * 7919;
+	for (int i = 0; i < 100; i++)
+	{
+		MosqlStep  *steps[4];
+
+		for (int j = 0; j < 4; j++)
+		{
+			MosqlBytes	fields[2] = {B("a"), B("b")};
+			MosqlFieldRead read = {j, 2, fields};
+			int			amount = random_below(10);
+
+			mosql_step_read_fields(&stepper, &read, 1, NULL);
+			steps[j] = new_step(j);
+			compare(steps[j], MOSQL_COMPARE_ONLY, B("a"), 0, read.values[0]);
+			writing(steps[j], MOSQL_WRITE_SET, B("a"), str(psprintf("%d", atoi(read.values[0].data) - amount)));
+			writing(steps[j], MOSQL_WRITE_SET, B("b"), str(psprintf("%d", atoi(read.values[1].data) + amount)));
+		}
+		mosql_step_run(&stepper, steps, 4, NULL);
+	}
+	return 0;
+}
+
+static void
+test_concurrent_chains(void)
+{
+	begin();
+	for (int j = 0; j < 4; j++)
+	{
+		set(j, B("a"), B("0"));
+		set(j, B("b"), B("0"));
+	}
+	mosql_redis_close(stepper.redis);
+	CHECK_INT(server_fork(WORKERS, transfer), 0);
+	reconnect();
+	for (int j = 0; j < 4; j++)
+	{
+		int			a = atoi(get(j, B("a")).data);
+
+		CHECK(a != 0);
+		CHECK_INT(a + atoi(get(j, B("b")).data), 0);
+	}
+}
+
+/* --- by itself --- */
+
+static void
+test_sha1(void)
+{
+	char		hex[41];
+	char	   *million = palloc(1000000);
+
+	mosql_sha1_hex("", 0, hex);
+	CHECK_STR(hex, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+	mosql_sha1_hex("abc", 3, hex);
+	CHECK_STR(hex, "a9993e364706816aba3e25717850c26c9cd0d89d");
+	mosql_sha1_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, hex);
+	CHECK_STR(hex, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+	memset(million, 'a', 1000000);
+	mosql_sha1_hex(million, 1000000, hex);
+	CHECK_STR(hex, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+}
+
+/* The server caches scripts under the name computed here. */
+static void
+test_hash_is_known(void)
+{
+	MosqlStep  *step = new_step(1);
+
+	begin();
+	if (engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	server_command(stepper.redis, "SCRIPT", "FLUSH");
+	run(step);					/* caches it */
+	server_command(stepper.redis, "CONFIG", "RESETSTAT");
+	run(step);
+	CHECK(strstr(server_command(stepper.redis, "INFO", "commandstats")->str.data,
+				 "cmdstat_eval:") == NULL);
+}
+
+int
+main(void)
+{
+	server_start();
+	RUN(test_sha1);
+	for (engine = MOSQL_ENGINE_SCRIPT; engine <= MOSQL_ENGINE_WATCH; engine++)
+	{
+		printf("# engine %s\n", engine == MOSQL_ENGINE_SCRIPT ? "script" : "watch");
+		RUN(test_compares);
+		RUN(test_compare_is_bytewise);
+		RUN(test_range);
+		RUN(test_failed);
+		RUN(test_writes);
+		RUN(test_list_alignment);
+		RUN(test_emptied);
+		RUN(test_partial_steps);
+		RUN(test_large);
+		RUN(test_parallel);
+		RUN(test_no_watch_left);
+		RUN(test_send);
+		RUN(test_reads);
+		RUN(test_wrong_type);
+		RUN(test_out_of_memory);
+		RUN(test_script_flush);
+		RUN(test_hash_is_known);
+		RUN(test_random_steps);
+		RUN(test_concurrent);
+		RUN(test_concurrent_chains);
+		RUN(test_lost);
+	}
+	return unit_finish();
+}
