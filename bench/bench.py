@@ -185,8 +185,8 @@ def measure_trips(system, options):
         warm = text(0) if callable(text) else text
         body = "".join(text(i + 1) if callable(text) else text for i in range(times))
         out = sql(system, f"""{warm}
-            {inside} SELECT round_trips AS before FROM mosql_fdw_stats() \\gset
-            {body} SELECT round_trips - :before FROM mosql_fdw_stats();
+            {inside} SELECT value AS before FROM mosql_fdw_stats() WHERE name = 'round_trips' \\gset
+            {body} SELECT value - :before FROM mosql_fdw_stats() WHERE name = 'round_trips';
             {"ROLLBACK;" if inside else ""}""")
         return int(out.splitlines()[-1]) / times
 

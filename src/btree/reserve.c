@@ -18,7 +18,7 @@
  */
 #include "btree/btree_int.h"
 
-/* Rounds of group, read and split before reserve() leaves it at that. */
+/* Fruitless rounds of group, read and split before reserve() leaves it at that. */
 #define RESERVE_ROUNDS		16
 
 /* So many new keys between two neighbours are a run, not chance. */
@@ -271,8 +271,16 @@ mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_b
 		return;
 	old = MemoryContextSwitchTo(tree->call);
 	row_bytes = Min(Max(row_bytes, 1), MOSQL_ROW_MAX_BYTES);
-	for (int round = 0; round < RESERVE_ROUNDS && reserve_round(tree, keys, n, row_bytes); round++)
+	for (int fruitless = 0; fruitless < RESERVE_ROUNDS; fruitless++)
+	{
+		int64		splits = mosql_stats.splits;
+
 		CHECK_FOR_INTERRUPTS();
+		if (!reserve_round(tree, keys, n, row_bytes))
+			break;
+		if (mosql_stats.splits > splits)
+			fruitless = -1;
+	}
 	MemoryContextSwitchTo(old);
 }
 

@@ -50,6 +50,10 @@ extern void mosql_key_put_numeric(StringInfo out, MosqlNumericKind kind, bool ne
 /* Skip over one numeric (its exact value is kept in the row). */
 extern bool mosql_key_skip_numeric(MosqlBytes *in);
 
+/* Its value for messages; digits has room for in->len / 2 of them. */
+extern bool mosql_key_get_numeric(MosqlBytes *in, MosqlNumericKind *kind, bool *negative,
+								  int *weight, int16 *digits, int *ndigits);
+
 /* NULL marker for index columns that may be null: one byte before the value. */
 extern void mosql_key_put_null(StringInfo out, bool isnull, bool nulls_first);
 extern bool mosql_key_get_null(MosqlBytes *in, bool nulls_first, bool *isnull);

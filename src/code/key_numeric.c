@@ -150,3 +150,39 @@ mosql_key_skip_numeric(MosqlBytes *in)
 	} while (word & 1);
 	return word != 0;			/* the last digit is not 0 */
 }
+
+bool
+mosql_key_get_numeric(MosqlBytes *in, MosqlNumericKind *kind, bool *negative,
+					  int *weight, int16 *digits, int *ndigits)
+{
+	MosqlBytes	at = *in;
+	unsigned int first;
+	unsigned int flip;
+	unsigned int word;
+
+	*ndigits = 0;
+	*weight = 0;
+	if (!mosql_key_skip_numeric(in))
+		return false;			/* below, everything is there */
+	first = (uint8) *at.data++;
+	at.len--;
+	*negative = first < FIRST_ZERO;
+	*kind = first == FIRST_NAN ? MOSQL_NUMERIC_NAN :
+		first == FIRST_PINF ? MOSQL_NUMERIC_PINF :
+		first == FIRST_NINF ? MOSQL_NUMERIC_NINF : MOSQL_NUMERIC_FINITE;
+	if (*kind != MOSQL_NUMERIC_FINITE || first == FIRST_ZERO)
+		return true;
+	flip = *negative ? 0xFFFF : 0;
+	first ^= flip & 0xFF;
+	if (first != FIRST_TINY && first != FIRST_HUGE)
+		*weight = (int) first - FIRST_WEIGHT_0;
+	else if (take_uint16(&at, flip, &word))
+		*weight = (int) word - WEIGHT_BIAS;
+	while (take_uint16(&at, flip, &word))
+	{
+		digits[(*ndigits)++] = (int16) (word / 2);
+		if ((word & 1) == 0)
+			break;
+	}
+	return true;
+}

@@ -55,6 +55,9 @@ typedef struct SessionEntry
 	LocalTransactionId last_used;	/* transaction that used it last */
 } SessionEntry;
 
+/* How long a session that is not to be kept waits for replies. */
+#define CLOSE_DRAIN_MS	1000
+
 static HTAB *sessions = NULL;
 
 /* keep_connections 'false': the transaction at whose end sockets close */
@@ -164,10 +167,31 @@ check_password(const MosqlFdwOptions *options, Oid mapping, Oid userid)
 			 errdetail("Non-superusers must provide a password in a user mapping that names a Redis user.")));
 }
 
+/* Wait for what was sent at commit and not waited for, then close the sockets. */
+static void
+disconnect(MosqlSession *session)
+{
+	MemoryContext old = CurrentMemoryContext;
+
+	HOLD_INTERRUPTS();			/* a cancel must not come through here */
+	PG_TRY();
+	{
+		(void) mosql_redis_drain(mosql_session_redis(session), CLOSE_DRAIN_MS);
+		mosql_redis_disconnect(mosql_session_redis(session));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+}
+
 /*
  * End of a transaction's memory: close the sockets of sessions that are not
- * to be kept.  Runs after commit or abort are complete; must not throw, and
- * closing sockets does not.
+ * to be kept.  Runs after commit or abort are complete, where nothing may
+ * throw.
  */
 static void
 close_unkept(void *arg)
@@ -180,7 +204,7 @@ close_unkept(void *arg)
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
 		if (entry->session != NULL && !entry->keep && !mosql_session_in_use(entry->session))
-			mosql_redis_disconnect(mosql_session_redis(entry->session));
+			disconnect(entry->session);
 	}
 }
 

@@ -204,7 +204,7 @@ expire_connecting(MosqlRedis *redis)
 
 		if (conn != NULL && conn->state != MOSQL_READY && redis->now_us >= conn->deadline_us)
 		{
-			mosql_connection_close(conn, ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+			mosql_connection_close(conn, MOSQL_COULD_NOT_CONNECT,
 								   "Timed out.");
 			any = true;
 		}

@@ -249,7 +249,7 @@ answered_plain(MosqlRedis *redis, MosqlServer *server)
 	if (redis->nseeds > 1)
 	{
 		redis->ask_fatal = true;
-		ask_failed(redis, server, ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT,
 				   "The server has cluster support disabled, but several servers are listed.");
 		return;
 	}
@@ -313,6 +313,14 @@ mosql_cluster_moved(MosqlRedis *redis, uint16 slot, MosqlServer *server)
 	redis->map_stale = true;
 }
 
+void
+mosql_cluster_doubt(MosqlRedis *redis, const MosqlServer *server)
+{
+	if (!redis->map_stale && redis->asked == NULL)
+		redis->ask_next = server->index + 1;
+	redis->map_stale = true;
+}
+
 MosqlServer *
 mosql_cluster_route(MosqlRedis *redis, uint16 slot)
 {
@@ -328,7 +336,7 @@ mosql_cluster_raise(MosqlRedis *redis)
 	{
 		redis->ask_failure_server = redis->asked;
 		mosql_failure_set(&redis->ask_failure,
-						  ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+						  MOSQL_COULD_NOT_CONNECT,
 						  "It did not answer in time.");
 	}
 	mosql_error_raise_failure(redis->ask_failure_server, &redis->ask_failure);

@@ -165,7 +165,7 @@ void
 mosql_error_raise_failure(const MosqlServer *server, const MosqlFailure *failure)
 {
 	int			sqlstate = failure->sqlstate != 0 ? failure->sqlstate : ERRCODE_CONNECTION_FAILURE;
-	bool		connecting = sqlstate == ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION;
+	bool		connecting = sqlstate == MOSQL_COULD_NOT_CONNECT;
 	const char *address = server != NULL ? server->address : "(none)";
 
 	ereport(ERROR,

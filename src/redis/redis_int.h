@@ -238,7 +238,9 @@ extern void mosql_failure_set(MosqlFailure *failure, int sqlstate, const char *t
 /* The SQLSTATE of an error reply. */
 extern int	mosql_error_sqlstate(MosqlBytes message);
 
-/* connection.c */
+/* connection.c, stream.c: one socket */
+
+#define MOSQL_COULD_NOT_CONNECT ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION
 
 /*
  * Begin to connect; the connection is usable once it is MOSQL_READY.  NULL if
@@ -267,6 +269,12 @@ extern void mosql_connection_ask_map(MosqlConnection *conn);
 
 /* Send what the kernel takes.  False if the connection broke and is gone. */
 extern bool mosql_connection_flush(MosqlConnection *conn);
+
+/* Receive until there is nothing more.  False if the connection broke and is gone. */
+extern bool mosql_connection_receive(MosqlConnection *conn);
+
+/* AUTH was accepted, or is not needed.  False if the connection broke and is gone. */
+extern bool mosql_connection_become_ready(MosqlConnection *conn);
 
 /* Go on after poll() said so.  False if the connection broke and is gone. */
 extern bool mosql_connection_progress(MosqlConnection *conn, short revents);
@@ -311,6 +319,9 @@ extern void mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const M
 /* A slot was redirected: remember, and have the map refreshed. */
 extern void mosql_cluster_moved(MosqlRedis *redis, uint16 slot, MosqlServer *server);
 
+/* The map may be out of date; ask anybody but this server. */
+extern void mosql_cluster_doubt(MosqlRedis *redis, const MosqlServer *server);
+
 /* The server of a slot; NULL if unknown. */
 extern MosqlServer *mosql_cluster_route(MosqlRedis *redis, uint16 slot);
 
@@ -328,7 +339,7 @@ extern void mosql_cluster_need_map(MosqlRedis *redis);
  */
 extern bool mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible);
 
-/* batch.c, run.c: collecting a batch, and running it */
+/* batch.c, run.c, group.c: collecting a batch, running it, its groups */
 
 typedef enum MosqlGroupState
 {
@@ -412,6 +423,25 @@ struct MosqlBatch
 	MosqlCommand inline_commands[MOSQL_BATCH_INLINE_GROUPS];
 	MosqlBytes	inline_args[MOSQL_BATCH_INLINE_ARGS];
 };
+
+/* Lists of groups, by index; a server's queue is one, too. */
+extern void mosql_group_enqueue(MosqlBatch *batch, int *head, int *tail, int group);
+extern void mosql_group_push(MosqlBatch *batch, MosqlGroupList *list, const MosqlGroup *group);
+extern int	mosql_group_pop(MosqlBatch *batch, int *head);
+extern void mosql_group_move_all(MosqlBatch *batch, int *head, MosqlGroupList *to);
+
+/* It surely did not run, and there is no more time, or no sense in trying. */
+extern void mosql_group_give_up(MosqlBatch *batch, MosqlGroup *group);
+extern void mosql_group_give_up_all(MosqlBatch *batch, int *head);
+
+/* To be tried again, at once or after a pause. */
+extern void mosql_group_try_again(MosqlBatch *batch, MosqlGroup *group, bool at_once);
+
+/* Is the command of this name?  In any case of letters. */
+extern bool mosql_command_is(const MosqlCommand *command, const char *name);
+
+/* It owes us replies, and nothing was sent or heard for a while. */
+extern bool mosql_server_is_silent(const MosqlRedis *redis, const MosqlServer *server);
 
 /* A reply for a group of the running batch. */
 extern void mosql_batch_deliver(MosqlBatch *batch, MosqlConnection *conn,

@@ -20,339 +20,6 @@
 
 #include "base/stats.h"
 
-/* Redirections of one group that are followed at once; more must pause. */
-#define MOSQL_REDIRECTS_AT_ONCE	5
-
-/*
- * ---------------------------------------------------------------------------
- * Lists of groups
- * ---------------------------------------------------------------------------
- */
-
-static void
-push(MosqlBatch *batch, int *head, int *tail, int group)
-{
-	batch->groups[group].next = -1;
-	if (*head < 0)
-		*head = group;
-	else
-		batch->groups[*tail].next = group;
-	*tail = group;
-}
-
-/* The first of the list, which must not be empty. */
-static int
-pop(MosqlBatch *batch, int *head)
-{
-	int			group = *head;
-
-	Assert(group >= 0);
-	*head = batch->groups[group].next;
-	return group;
-}
-
-static void
-push_list(MosqlBatch *batch, MosqlGroupList *list, const MosqlGroup *group)
-{
-	push(batch, &list->head, &list->tail, group - batch->groups);
-}
-
-/* Move everything from a list to the end of another. */
-static void
-move_all(MosqlBatch *batch, int *head, MosqlGroupList *to)
-{
-	while (*head >= 0)
-	{
-		int			group = pop(batch, head);
-
-		push(batch, &to->head, &to->tail, group);
-	}
-}
-
-/*
- * ---------------------------------------------------------------------------
- * The end of a group
- * ---------------------------------------------------------------------------
- */
-
-static void
-finish(MosqlBatch *batch, MosqlGroup *group, MosqlGroupState state)
-{
-	Assert(batch->unfinished > 0);
-	group->state = state;
-	batch->unfinished--;
-	if (state == MOSQL_GROUP_FAILED && batch->failed_group < 0)
-		batch->failed_group = group - batch->groups;
-}
-
-/* It may have run, or has no connection to run on: missing replies are LOST. */
-static void
-finish_lost(MosqlBatch *batch, MosqlGroup *group)
-{
-	for (int i = 0; i < group->ncommands; i++)
-		if (batch->commands[group->first + i].reply == NULL)
-			batch->commands[group->first + i].reply = &mosql_reply_lost;
-	finish(batch, group, MOSQL_GROUP_DONE);
-}
-
-/* It surely did not run, and there is no more time, or no sense in trying. */
-static void
-give_up(MosqlBatch *batch, MosqlGroup *group)
-{
-	if (group->mode == MOSQL_SEND_PINNED)
-		finish_lost(batch, group);
-	else
-		finish(batch, group, MOSQL_GROUP_FAILED);
-}
-
-static void
-give_up_all(MosqlBatch *batch, int *head)
-{
-	while (*head >= 0)
-		give_up(batch, &batch->groups[pop(batch, head)]);
-}
-
-/* To be tried again, at once or after a pause. */
-static void
-try_again(MosqlBatch *batch, MosqlGroup *group, bool at_once)
-{
-	group->state = MOSQL_GROUP_WAITING;
-	if (batch->expired)
-		give_up(batch, group);
-	else if (at_once)
-		push_list(batch, &batch->todo, group);
-	else
-	{
-		group->asking = false;	/* the slot may have arrived by then */
-		push_list(batch, &batch->paused, group);
-	}
-}
-
-/*
- * ---------------------------------------------------------------------------
- * Replies
- * ---------------------------------------------------------------------------
- */
-
-static bool
-command_is(const MosqlCommand *command, const char *name)
-{
-	return command->argv[0].len == strlen(name) &&
-		pg_strncasecmp(command->argv[0].data, name, command->argv[0].len) == 0;
-}
-
-/*
- * Did any command of a refused group run, that does more than tell the
- * connection or the server something?  Then the group cannot be repeated,
- * unless it is REPEATABLE.  When in doubt: yes.
- */
-static bool
-something_ran(const MosqlBatch *batch, const MosqlGroup *group)
-{
-	static const char *const harmless[] = {"MULTI", "WATCH", "UNWATCH", "DISCARD",
-	"WAIT", "WAITAOF", "PING"};
-
-	for (int i = 0; i < group->ncommands; i++)
-	{
-		const MosqlCommand *command = &batch->commands[group->first + i];
-		const MosqlReply *reply = command->reply;
-		bool		ran = true;
-
-		if (reply->kind == MOSQL_REPLY_ERROR)
-			ran = mosql_error_classify(reply->str) == MOSQL_ERROR_OTHER;
-		else if (reply->kind == MOSQL_REPLY_STATUS && strcmp(reply->str.data, "QUEUED") == 0)
-			ran = false;
-		for (int k = 0; ran && k < lengthof(harmless); k++)
-			ran = !command_is(command, harmless[k]);
-		if (ran)
-			return true;
-	}
-	return false;
-}
-
-/*
- * The server a redirection names: "MOVED 3999 host:port"; without host it is
- * the one that said it.  NULL if it cannot be understood.
- */
-static MosqlServer *
-redirected_to(MosqlRedis *redis, const MosqlGroup *group, const char *message)
-{
-	const char *address = strrchr(message, ' ');
-	int			host_len;
-	int			port;
-
-	if (address == NULL || !mosql_nodes_split(address + 1, &host_len, &port) ||
-		address[1] == '?')
-		return NULL;
-	if (host_len == 0)
-		return mosql_cluster_server(redis, group->target->host, strlen(group->target->host), port);
-	return mosql_cluster_server(redis, address + 1, host_len, port);
-}
-
-/* Whoever is asked for the map next, not this one. */
-static void
-doubt(MosqlRedis *redis, const MosqlServer *server)
-{
-	if (!redis->map_stale && redis->asked == NULL)
-		redis->ask_next = server->index + 1;
-	redis->map_stale = true;
-}
-
-/* The group was refused: follow the redirection, or wait. */
-static void
-follow(MosqlBatch *batch, MosqlGroup *group)
-{
-	MosqlRedis *redis = batch->redis;
-	MosqlBytes	message = group->refusal->str;
-	MosqlErrorClass class = mosql_error_classify(message);
-	MosqlServer *server = class == MOSQL_ERROR_LATER ? NULL :
-		redirected_to(redis, group, message.data);
-
-	for (int i = 0; i < group->ncommands; i++)
-		batch->commands[group->first + i].reply = NULL;
-	if (server == NULL)
-	{
-		if (mosql_error_doubts_map(message))
-			doubt(redis, group->target);
-		try_again(batch, group, false);
-		return;
-	}
-	mosql_stats.redirects++;
-	group->redirects++;
-	if (class == MOSQL_ERROR_MOVED)
-		mosql_cluster_moved(redis, group->slot, server);
-	group->asking = class == MOSQL_ERROR_ASK;
-	group->target = server;
-	try_again(batch, group, group->redirects <= MOSQL_REDIRECTS_AT_ONCE);
-}
-
-/* All replies of a group are in. */
-static void
-complete(MosqlBatch *batch, MosqlGroup *group)
-{
-	batch->sent--;
-	if (group->refusal == NULL || group->mode == MOSQL_SEND_PINNED ||
-		(group->mode == MOSQL_SEND_ONCE && something_ran(batch, group)) ||
-		(group->fixed != NULL && mosql_error_classify(group->refusal->str) != MOSQL_ERROR_LATER))
-		finish(batch, group, MOSQL_GROUP_DONE);
-	else
-		follow(batch, group);
-}
-
-void
-mosql_batch_deliver(MosqlBatch *batch, MosqlConnection *conn,
-					const MosqlPending *pending, const MosqlReply *reply)
-{
-	MosqlGroup *group = &batch->groups[pending->group];
-
-	Assert(group->state == MOSQL_GROUP_SENT && group->serial == conn->serial);
-	Assert(group->missing > 0);
-	batch->commands[group->first + pending->command].reply = reply;
-	if (reply->kind == MOSQL_REPLY_ERROR)
-	{
-		MosqlErrorClass class = mosql_error_classify(reply->str);
-
-		if (class == MOSQL_ERROR_RAISE && batch->raise == NULL)
-			batch->raise = reply;
-		if ((class == MOSQL_ERROR_MOVED || class == MOSQL_ERROR_ASK ||
-			 class == MOSQL_ERROR_LATER) && group->refusal == NULL)
-			group->refusal = reply;
-	}
-	if (--group->missing == 0)
-		complete(batch, group);
-}
-
-/*
- * Called for each command without a reply; the first one of a group settles
- * the whole group.  The first repetition is immediate: the connection may just
- * have been idle for too long.
- */
-void
-mosql_batch_lose(MosqlBatch *batch, const MosqlPending *pending, uint64 sent_bytes)
-{
-	MosqlGroup *group = &batch->groups[pending->group];
-	bool		started = group->start < sent_bytes;
-
-	if (group->state != MOSQL_GROUP_SENT)
-		return;
-	batch->sent--;
-	doubt(batch->redis, group->target);
-	if (group->mode == MOSQL_SEND_PINNED || (group->mode == MOSQL_SEND_ONCE && started))
-	{
-		finish_lost(batch, group);
-		return;
-	}
-	for (int i = 0; i < group->ncommands; i++)
-		batch->commands[group->first + i].reply = NULL;
-	group->refusal = NULL;
-	try_again(batch, group, group->attempts <= 1);
-}
-
-void
-mosql_batch_unreachable(MosqlBatch *batch, MosqlServer *server)
-{
-	bool		final = mosql_failure_is_final(&server->failure);
-
-	if (server->queue_head < 0)
-		return;
-	doubt(batch->redis, server);
-	while (server->queue_head >= 0)
-	{
-		MosqlGroup *group = &batch->groups[pop(batch, &server->queue_head)];
-
-		group->refusal = NULL;
-		if (final || group->mode == MOSQL_SEND_PINNED)
-			give_up(batch, group);
-		else
-			try_again(batch, group, false);
-	}
-}
-
-/* It owes us replies, and nothing was sent or heard for a while. */
-static bool
-is_silent(const MosqlRedis *redis, const MosqlServer *server)
-{
-	const MosqlConnection *conn = server->conn;
-
-	return conn != NULL && conn->state == MOSQL_READY && conn->under_way > 0 &&
-		redis->now_us - Max(conn->used_us, conn->heard_us) > MOSQL_SILENCE_US;
-}
-
-/*
- * A server that is silent and serves no slot any more was replaced: nobody
- * needs to wait for it to the end of the budget.
- */
-void
-mosql_batch_reroute(MosqlBatch *batch, bool everything)
-{
-	MosqlRedis *redis = batch->redis;
-
-	move_all(batch, &batch->unrouted.head, &batch->todo);
-	for (int i = 0; everything && i < redis->nservers; i++)
-	{
-		MosqlServer *server = redis->servers[i];
-
-		move_all(batch, &server->queue_head, &batch->todo);
-		if (!server->primary && is_silent(redis, server))
-			mosql_connection_close(server->conn, ERRCODE_CONNECTION_FAILURE,
-								   "It did not answer, and another server took over.");
-	}
-}
-
-/* Every now and then: is somebody silent?  Then others may know why. */
-static void
-listen_for_silence(MosqlBatch *batch)
-{
-	MosqlRedis *redis = batch->redis;
-
-	if (redis->now_us < batch->listen_us)
-		return;
-	batch->listen_us = redis->now_us + MOSQL_SILENCE_US;
-	for (int i = 0; i < redis->nservers; i++)
-		if (is_silent(redis, redis->servers[i]))
-			doubt(redis, redis->servers[i]);
-}
-
 /*
  * ---------------------------------------------------------------------------
  * Sending
@@ -386,7 +53,7 @@ send_group(MosqlBatch *batch, MosqlConnection *conn, MosqlGroup *group)
 		{
 			if (!in_multi)
 				mosql_connection_append(conn, 1, asking, &nobody);
-			in_multi = (in_multi || command_is(command, "MULTI")) && !command_is(command, "EXEC");
+			in_multi = (in_multi || mosql_command_is(command, "MULTI")) && !mosql_command_is(command, "EXEC");
 		}
 		pending.command = i;
 		mosql_connection_append(conn, command->argc, command->argv, &pending);
@@ -439,10 +106,10 @@ fill(MosqlBatch *batch, MosqlServer *server)
 		return;
 	while (server->queue_head >= 0 && has_room(conn, &batch->groups[server->queue_head]))
 	{
-		MosqlGroup *group = &batch->groups[pop(batch, &server->queue_head)];
+		MosqlGroup *group = &batch->groups[mosql_group_pop(batch, &server->queue_head)];
 
 		if (group->pin != 0 && group->pin != conn->serial)
-			give_up(batch, group);
+			mosql_group_give_up(batch, group);
 		else
 			send_group(batch, conn, group);
 	}
@@ -481,17 +148,17 @@ route(MosqlBatch *batch, MosqlGroup *group)
 	if (server != NULL)
 	{
 		group->target = server;
-		push(batch, &server->queue_head, &server->queue_tail, group - batch->groups);
+		mosql_group_enqueue(batch, &server->queue_head, &server->queue_tail, group - batch->groups);
 	}
 	else if (group->pin != 0)
-		give_up(batch, group);
+		mosql_group_give_up(batch, group);
 	else if (redis->topology == MOSQL_TOPOLOGY_UNKNOWN)
-		push_list(batch, &batch->unrouted, group);
+		mosql_group_push(batch, &batch->unrouted, group);
 	else
 	{
 		redis->map_stale = true;	/* nobody serves this slot; that may change */
 		group->target = NULL;
-		try_again(batch, group, false);
+		mosql_group_try_again(batch, group, false);
 	}
 }
 
@@ -504,11 +171,11 @@ no_map(MosqlBatch *batch)
 		batch->redis->map_stale = false;	/* until it is doubted again */
 		return;
 	}
-	move_all(batch, &batch->unrouted.head, &batch->todo);
+	mosql_group_move_all(batch, &batch->unrouted.head, &batch->todo);
 	if (batch->redis->ask_fatal)
-		give_up_all(batch, &batch->todo.head);
+		mosql_group_give_up_all(batch, &batch->todo.head);
 	else
-		move_all(batch, &batch->todo.head, &batch->paused);
+		mosql_group_move_all(batch, &batch->todo.head, &batch->paused);
 }
 
 /* Do all that can be done without waiting. */
@@ -518,7 +185,7 @@ dispatch(MosqlBatch *batch)
 	MosqlRedis *redis = batch->redis;
 
 	while (batch->todo.head >= 0)
-		route(batch, &batch->groups[pop(batch, &batch->todo.head)]);
+		route(batch, &batch->groups[mosql_group_pop(batch, &batch->todo.head)]);
 	if (batch->unrouted.head >= 0 ||
 		(redis->map_stale && redis->topology == MOSQL_TOPOLOGY_CLUSTER))
 	{
@@ -577,13 +244,13 @@ expire(MosqlBatch *batch)
 
 		if (server->queue_head >= 0 && server->conn != NULL)
 			mosql_connection_close(server->conn,
-								   ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+								   MOSQL_COULD_NOT_CONNECT,
 								   "It did not answer in time.");
-		give_up_all(batch, &server->queue_head);
+		mosql_group_give_up_all(batch, &server->queue_head);
 	}
-	give_up_all(batch, &batch->todo.head);
-	give_up_all(batch, &batch->unrouted.head);
-	give_up_all(batch, &batch->paused.head);
+	mosql_group_give_up_all(batch, &batch->todo.head);
+	mosql_group_give_up_all(batch, &batch->unrouted.head);
+	mosql_group_give_up_all(batch, &batch->paused.head);
 	Assert(batch->unfinished == 0);
 }
 
@@ -601,7 +268,21 @@ static void
 end_pause(MosqlBatch *batch)
 {
 	batch->resume_us = 0;
-	move_all(batch, &batch->paused.head, &batch->todo);
+	mosql_group_move_all(batch, &batch->paused.head, &batch->todo);
+}
+
+/* Every now and then: is somebody silent?  Then others may know why. */
+static void
+listen_for_silence(MosqlBatch *batch)
+{
+	MosqlRedis *redis = batch->redis;
+
+	if (redis->now_us < batch->listen_us)
+		return;
+	batch->listen_us = redis->now_us + MOSQL_SILENCE_US;
+	for (int i = 0; i < redis->nservers; i++)
+		if (mosql_server_is_silent(redis, redis->servers[i]))
+			mosql_cluster_doubt(redis, redis->servers[i]);
 }
 
 /*
@@ -682,7 +363,7 @@ prepare_run(MosqlBatch *batch)
 	redis->corked = false;
 	batch->unrouted.head = batch->paused.head = batch->todo.head = -1;
 	for (int i = 0; i < batch->ngroups; i++)
-		push_list(batch, &batch->todo, &batch->groups[i]);
+		mosql_group_push(batch, &batch->todo, &batch->groups[i]);
 	batch->unfinished = batch->ngroups;
 	redis->running = batch;
 }

@@ -40,7 +40,7 @@ typedef struct MosqlCompare
 	int			offset;
 	MosqlBytes	bytes;
 	MosqlBytes	upper;			/* RANGE */
-	MosqlBytes	at_most;		/* RANGE: 7 bytes timestamp */
+	MosqlBytes	at_most;		/* RANGE: 7 bytes timestamp; empty: any */
 } MosqlCompare;
 
 typedef enum MosqlWriteKind
@@ -68,8 +68,9 @@ typedef enum MosqlStepStatus
 
 /*
  * Deletes run before sets, whatever their order here, so that a leaf never
- * grows beyond its final size.  The caller owns all bytes; they stay in place
- * until the step has run.
+ * grows beyond its final size.  At most one write names a field.  Offsets and
+ * counts are below 65536.  The caller owns all bytes; they stay in place until
+ * the step has run (or been sent).
  */
 typedef struct MosqlStep
 {

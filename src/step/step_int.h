@@ -16,11 +16,11 @@
 
 /*
  * From so many fields on, a step reads the whole hash: HMGET searches a
- * listpack from its start for every field, HGETALL passes over it once.
+ * listpack from its start for every field, HGETALL passes over it once but
+ * returns it all.  Measured on leaves of 120 rows and as many intents: equal
+ * at 120 fields, HMGET a quarter faster at 40, HGETALL a third at 240.
  */
-#ifndef MOSQL_STEP_WHOLE_FIELDS
-#define MOSQL_STEP_WHOLE_FIELDS	16
-#endif
+#define MOSQL_STEP_WHOLE_FIELDS	100
 
 #define LITERAL(s) mosql_bytes(s, sizeof(s) - 1)
 

@@ -4,12 +4,13 @@
  * Layer: table.  All of it is part of the current transaction: definitions are
  * rows, and trees that a transaction made or dropped go when its outcome is
  * known.  Rows carry stable column ids, hence adding and dropping columns
- * touches no row; what would have to, is refused.
+ * touches no row; what would have to, is refused unless there are none.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_foreign_table.h"
@@ -226,28 +227,69 @@ is_empty(MosqlSession *session, uint64 root)
 }
 
 /*
- * The rows there are have no value for a new column, and get none: it must be
- * null in them.  (A row that somebody commits between this look and our commit
- * keeps a null, too.)
+ * Was this column added or altered by the current transaction?  Only such a
+ * difference is ours to bring to Redis; any other comes from another server.
  */
-static void
-check_new_column(Relation rel, MosqlSession *session, const MosqlDefinition *there,
-				 const MosqlDefinitionColumn *column)
+static bool
+is_altered_here(Relation rel, const char *name)
 {
-	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column->name);
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(rel)),
+										Int16GetDatum(attnum));
+	bool		altered;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for column \"%s\"", name);
+	altered = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+	return altered;
+}
+
+/* A change on its way from here to there. */
+typedef struct Alteration
+{
+	Relation	rel;
+	MosqlSession *session;
+	const MosqlDefinition *here;
+	MosqlDefinition *there;
+	bool		changed;		/* `there` must be written */
+	bool		starts_over;	/* in a new tree, since keys or widths change */
+} Alteration;
+
+/*
+ * A table without rows may change in any way.  (What somebody inserts between
+ * this look and our commit is lost where the table starts over, as it is with
+ * TRUNCATE.)
+ */
+static bool
+has_rows(const Alteration *alter)
+{
+	return !is_empty(alter->session, alter->there->root);
+}
+
+/* The rows there are have no value for a new column, and get none: it must be
+ * null in them. */
+static void
+check_new_column(const Alteration *alter, const MosqlDefinitionColumn *column)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(alter->rel), column->name);
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(alter->rel), attnum - 1);
 
 	if (column->key_position >= 0)
-		refuse("cannot add column \"%s\" to the key of a table",
-			   column->name, "Create a new table with that key, and copy the rows.");
-	if ((att->atthasdef || att->attnotnull) && !is_empty(session, there->root))
+	{
+		check_key_column(att);
+		if (has_rows(alter))
+			refuse("cannot add column \"%s\" to the key of a table that has rows",
+				   column->name, "Create a new table with that key, and copy the rows.");
+	}
+	else if ((att->atthasdef || att->attnotnull) && has_rows(alter))
 		refuse("cannot add column \"%s\" with a default, NOT NULL or generated to a table that has rows",
 			   column->name,
 			   "Add it without these, UPDATE the rows, then SET DEFAULT and SET NOT NULL.");
 }
 
 static void
-add_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
+append_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
 {
 	MosqlDefinitionColumn *added;
 
@@ -262,63 +304,117 @@ add_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
 }
 
 static void
-drop_column(MosqlDefinitionColumn *column)
+add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 {
-	if (column->key_position >= 0)
-		refuse("cannot drop key column \"%s\"", column->name,
-			   "Create a new table with another key, and copy the rows.");
-	column->dropped = true;
+	check_new_column(alter, column);
+	append_column(alter->there, column);
+	alter->changed = true;
+	alter->starts_over |= column->key_position >= 0;
 }
 
-/* Returns whether `there` has to be written. */
-static bool
-follow_local_columns(Relation rel, MosqlSession *session, const MosqlDefinition *here,
-					 MosqlDefinition *there)
+/* Another type, collation or place in the key: a new column of the same name. */
+static void
+replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
+			   MosqlDefinitionColumn *theirs)
 {
-	bool		changed = false;
+	if (mine->key_position >= 0)
+		check_key_column(TupleDescAttr(RelationGetDescr(alter->rel),
+									   get_attnum(RelationGetRelid(alter->rel), mine->name) - 1));
+	if (has_rows(alter))
+		refuse("cannot change type, collation or key of column \"%s\" of a table that has rows",
+			   mine->name,
+			   "Add a column with the new type, UPDATE the rows, drop the old column and rename the new one; for another key create a new table and copy the rows.");
+	theirs->dropped = true;
+	append_column(alter->there, mine);
+	alter->changed = true;
+	alter->starts_over = true;
+}
 
+static void
+follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
+{
+	MosqlDefinitionColumn *theirs = mosql_definition_column(alter->there, mine->name);
+	char	   *difference;
+
+	if (!is_altered_here(alter->rel, mine->name))
+	{
+		difference = theirs == NULL ? psprintf("Column \"%s\" exists only here.", mine->name) :
+			mosql_definition_column_difference(mine, theirs);
+		if (difference != NULL)
+			mosql_table_differs(alter->rel, alter->there, difference);
+	}
+	else if (theirs == NULL)
+		add_column(alter, mine);
+	else if (mosql_definition_column_difference(mine, theirs) != NULL)
+		replace_column(alter, mine, theirs);
+	else if (theirs->not_null != mine->not_null)
+	{
+		theirs->not_null = mine->not_null;
+		alter->changed = true;
+	}
+}
+
+/* Dropped columns leave the key; the others stand there in column order. */
+static void
+renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
+{
+	int			nkeys = 0;
+
+	for (int i = 0; i < there->ncolumns; i++)
+		there->columns[i].key_position = -1;
 	for (int i = 0; i < here->ncolumns; i++)
 	{
-		const MosqlDefinitionColumn *mine = &here->columns[i];
-		MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine->name);
+		MosqlDefinitionColumn *theirs = mosql_definition_column(there, here->columns[i].name);
 
-		if (theirs == NULL)
-		{
-			check_new_column(rel, session, there, mine);
-			add_column(there, mine);
-			changed = true;
-			continue;
-		}
-		if (mosql_definition_column_difference(mine, theirs) != NULL)
-			refuse("cannot change type, collation or key of column \"%s\"", mine->name,
-				   "Add a column with the new type, UPDATE the rows, drop the old column and rename the new one; for another key create a new table and copy the rows.");
-		changed |= theirs->not_null != mine->not_null;
-		theirs->not_null = mine->not_null;
+		if (theirs != NULL && here->columns[i].key_position >= 0)
+			theirs->key_position = nkeys++;
 	}
-	return changed;
+	there->hidden_row_id = nkeys == 0;
+	if (nkeys > MOSQL_KEY_MAX_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
 }
 
+static void
+replace_tree(MosqlSession *session, MosqlDefinition *there)
+{
+	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
+	there->root = create_tree(session);
+}
+
+static void
+finish_alteration(Alteration *alter)
+{
+	if (alter->starts_over)
+	{
+		renumber_key(alter->here, alter->there);
+		replace_tree(alter->session, alter->there);
+	}
+	if (alter->changed)
+		write_definition(alter->rel, alter->session, alter->there);
+}
+
+/*
+ * Columns dropped here are no longer there (mosql_table_drop_column).  So one
+ * that exists only there was added by another server.
+ */
 void
 mosql_table_alter(Relation rel, MosqlSession *session)
 {
-	MosqlDefinition *here = mosql_definition_describe(rel);
-	MosqlDefinition *there = mosql_table_definition(session, here->schema, here->name);
-	bool		changed = false;
+	Alteration	alter = {.rel = rel,.session = session};
+	char	   *difference;
 
-	if (there == NULL)
-		mosql_table_missing(rel, here->schema, here->name);
-	for (int i = 0; i < there->ncolumns; i++)
-	{
-		MosqlDefinitionColumn *column = &there->columns[i];
-
-		if (column->dropped || mosql_definition_column(here, column->name) != NULL)
-			continue;
-		drop_column(column);
-		changed = true;
-	}
-	changed |= follow_local_columns(rel, session, here, there);
-	if (changed)
-		write_definition(rel, session, there);
+	alter.here = mosql_definition_describe(rel);
+	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
+	if (alter.there == NULL)
+		mosql_table_missing(rel, alter.here->schema, alter.here->name);
+	for (int i = 0; i < alter.here->ncolumns; i++)
+		follow_column(&alter, &alter.here->columns[i]);
+	difference = mosql_definition_difference(alter.here, alter.there);
+	if (difference != NULL)
+		mosql_table_differs(rel, alter.there, difference);
+	finish_alteration(&alter);
 }
 
 void
@@ -342,16 +438,26 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 void
 mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	Alteration	alter = {.rel = rel,.session = session};
 	MosqlDefinitionColumn *column;
 
-	if (there == NULL)
+	alter.here = mosql_definition_describe(rel);
+	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
+	if (alter.there == NULL)
 		return;
-	column = mosql_definition_column(there, name);
+	column = mosql_definition_column(alter.there, name);
 	if (column == NULL)
 		return;
-	drop_column(column);
-	write_definition(rel, session, there);
+	if (column->key_position >= 0)
+	{
+		if (has_rows(&alter))
+			refuse("cannot drop key column \"%s\" of a table that has rows", name,
+				   "Create a new table with another key, and copy the rows.");
+		alter.starts_over = true;
+	}
+	column->dropped = true;
+	alter.changed = true;
+	finish_alteration(&alter);
 }
 
 /* ---- DROP and TRUNCATE ---- */
@@ -360,9 +466,22 @@ void
 mosql_table_drop(Relation rel, MosqlSession *session)
 {
 	MosqlDefinition *there = stored_definition(rel, session);
+	char	   *difference;
 
 	if (there == NULL)
 		return;					/* another server was faster */
+	difference = mosql_definition_difference(mosql_definition_describe(rel), there);
+	if (difference != NULL)
+	{
+		/* perhaps not even the table that this one was made for */
+		ereport(WARNING,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table \"%s.%s\" is kept in Redis, because foreign table \"%s\" differs from it",
+						there->schema, there->name, RelationGetRelationName(rel)),
+				 errdetail_internal("%s", difference),
+				 errhint("To drop it too, use IMPORT FOREIGN SCHEMA, and drop the foreign table that you get.")));
+		return;
+	}
 	mosql_definition_delete(session, there);
 	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
 }
@@ -371,7 +490,6 @@ void
 mosql_table_truncate(Relation rel, MosqlSession *session)
 {
 	MosqlDefinition *there = stored_definition(rel, session);
-	uint64		old;
 
 	if (there == NULL)
 	{
@@ -381,8 +499,6 @@ mosql_table_truncate(Relation rel, MosqlSession *session)
 		mosql_table_remote_name(rel, &schema, &name);
 		mosql_table_missing(rel, schema, name);
 	}
-	old = there->root;
-	there->root = create_tree(session);
+	replace_tree(session, there);
 	write_definition(rel, session, there);
-	mosql_txn_drops_tree(mosql_txn_current(session), old);
 }

@@ -11,6 +11,7 @@
 
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
 #include "utils/builtins.h"
@@ -424,6 +425,51 @@ get_interval(MosqlBytes *in, Datum *value)
 	return true;
 }
 
+/* Digits behind the decimal point that are not trailing zeros. */
+static int
+decimal_scale(int weight, const int16 *digits, int ndigits)
+{
+	int			scale = (ndigits - 1 - weight) * 4;
+	int			last = ndigits > 0 ? digits[ndigits - 1] : 1;
+
+	for (; scale > 0 && last % 10 == 0; last /= 10)
+		scale--;
+	return Max(scale, 0);
+}
+
+/* By way of the binary format; with the smallest display scale. */
+static bool
+get_numeric(MosqlBytes *in, Datum *value)
+{
+	static const int signs[] = {
+		[MOSQL_NUMERIC_FINITE] = 0,[MOSQL_NUMERIC_NAN] = 0xC000,
+		[MOSQL_NUMERIC_PINF] = 0xD000,[MOSQL_NUMERIC_NINF] = 0xF000
+	};
+	MosqlNumericKind kind;
+	bool		negative;
+	int			weight;
+	int			ndigits;
+	int16	   *digits;
+	StringInfoData buf;
+
+	if (value == NULL)
+		return mosql_key_skip_numeric(in);
+	digits = palloc((in->len / 2 + 1) * sizeof(int16));
+	if (!mosql_key_get_numeric(in, &kind, &negative, &weight, digits, &ndigits))
+		return false;
+	pq_begintypsend(&buf);
+	pq_sendint16(&buf, ndigits);
+	pq_sendint16(&buf, weight);
+	pq_sendint16(&buf, kind == MOSQL_NUMERIC_FINITE && negative ? 0x4000 : signs[kind]);
+	pq_sendint16(&buf, decimal_scale(weight, digits, ndigits));
+	for (int i = 0; i < ndigits; i++)
+		pq_sendint16(&buf, digits[i]);
+	buf.cursor = VARHDRSZ;		/* where pq_begintypsend left room */
+	*value = DirectFunctionCall3(numeric_recv, PointerGetDatum(&buf),
+								 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+	return true;
+}
+
 static bool
 get_float(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 {
@@ -484,9 +530,7 @@ mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlByte
 		case MOSQL_KEY_FLOAT:
 			return get_float(column, in, value);
 		case MOSQL_KEY_NUMERIC:
-			if (value != NULL)
-				*value = (Datum) 0;
-			return mosql_key_skip_numeric(in);
+			return get_numeric(in, value);
 		case MOSQL_KEY_TEXT:
 		case MOSQL_KEY_BPCHAR:
 		case MOSQL_KEY_BYTEA:
@@ -521,11 +565,6 @@ describe_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlByt
 
 	if (!mosql_key_get(table, column, in, &value))
 		mosql_codec_damage(table, column, "The key does not decode.");
-	if (column->key_class == MOSQL_KEY_NUMERIC)
-	{
-		appendStringInfoString(out, "...");
-		return;
-	}
 	getTypeOutputInfo(column->type, &output, &varlena);
 	appendStringInfoString(out, OidOutputFunctionCall(output, value));
 }

@@ -320,18 +320,24 @@ load_definition(Relation rel, MosqlSession *session)
 	return definition;
 }
 
+void
+mosql_table_differs(Relation rel, const MosqlDefinition *there, const char *difference)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("foreign table \"%s\" differs from table \"%s.%s\" in Redis",
+					RelationGetRelationName(rel), there->schema, there->name),
+			 errdetail_internal("%s", difference),
+			 errhint("Another server changed it: drop the foreign table, which keeps a differing table in Redis, and use IMPORT FOREIGN SCHEMA.")));
+}
+
 static void
 check_agreement(Relation rel, const MosqlDefinition *there)
 {
 	char	   *difference = mosql_definition_difference(mosql_definition_describe(rel), there);
 
 	if (difference != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("foreign table \"%s\" differs from table \"%s.%s\" in Redis",
-						RelationGetRelationName(rel), there->schema, there->name),
-				 errdetail_internal("%s", difference),
-				 errhint("Another server changed it: drop the foreign table with mosql_fdw.drop_data off, and use IMPORT FOREIGN SCHEMA.")));
+		mosql_table_differs(rel, there, difference);
 }
 
 /*

@@ -130,8 +130,11 @@ extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key
  */
 extern void mosql_table_create(Relation rel, MosqlSession *session);
 
-/* ALTER FOREIGN TABLE: bring the definition in Redis up to the local one, where
- * that touches no row; otherwise 0A000 with a hint. */
+/*
+ * ALTER FOREIGN TABLE: bring the definition in Redis up to what this transaction
+ * changed in the local one, where that touches no row; otherwise 0A000 with a
+ * hint.  42P16 where they differ for other reasons.
+ */
 extern void mosql_table_alter(Relation rel, MosqlSession *session);
 
 /* ALTER ... RENAME COLUMN, after it was done locally. */
@@ -139,7 +142,8 @@ extern void mosql_table_rename_column(Relation rel, MosqlSession *session,
 									  const char *from, const char *to);
 
 /* A column is about to be dropped locally: its values are forgotten, a new
- * column of the same name starts empty. 0A000 for a key column. */
+ * column of the same name starts empty. 0A000 for a key column, unless the
+ * table has no rows. */
 extern void mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name);
 
 /* DROP: definition and data go when the transaction commits. */

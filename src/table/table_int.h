@@ -54,7 +54,7 @@ extern void mosql_key_setup(MosqlTableColumn *column);
 
 /*
  * Take one key column off the key.  value NULL: skip it.  Columns that are
- * in_row give a value that compares equal (numeric: none).  False if damaged.
+ * in_row give a value that compares equal.  False if damaged.
  */
 extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column,
 						  MosqlBytes *in, Datum *value);
@@ -99,6 +99,10 @@ extern bool mosql_catalog_exists(MosqlSession *session);
  * it): commit certifies that row itself, so the schema check skips it.
  */
 extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition);
+
+/* 42P16: the local and the stored definition differ. */
+extern void mosql_table_differs(Relation rel, const MosqlDefinition *there,
+								const char *difference) pg_attribute_noreturn();
 
 /* 42P01: there is no such table in Redis. */
 extern void mosql_table_missing(Relation rel, const char *schema, const char *name)

@@ -305,19 +305,14 @@ restore_ranges(MosqlCommit *commit, const MosqlBytes *saved)
  * owners are about to apply.  Met again, the clock is asked.
  */
 static void
-wait_for(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlTxid *last, int64 *since_us,
-		 int waits)
+wait_for(MosqlCommit *commit, const MosqlBlocker *blocker, int waits)
 {
 	MosqlBudget pause = commit->budget;
+	int64		since_us;
 
 	mosql_stats.waits++;
-	if (mosql_txid_equal(*last, blocker->tx))
-		mosql_recover_blocker(commit->session, blocker, *since_us);
-	else
-	{
-		*last = blocker->tx;
-		*since_us = mosql_now_us();
-	}
+	if (mosql_recover_met(commit->session, blocker->tx, &since_us))
+		mosql_recover_blocker(commit->session, blocker, since_us);
 	pause.attempts = Min(waits, 5);
 	if (!mosql_budget_pause(&pause))
 		report_conflict(commit->session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
@@ -325,7 +320,7 @@ wait_for(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlTxid *last, int6
 
 /* One attempt; true when decided. */
 static bool
-attempt(MosqlCommit *commit, MosqlTxid *blocked_by, int64 *since_us, int tries)
+attempt(MosqlCommit *commit, int tries)
 {
 	MosqlSession *session = commit->session;
 	MosqlBlocker blocker;
@@ -342,7 +337,7 @@ attempt(MosqlCommit *commit, MosqlTxid *blocked_by, int64 *since_us, int tries)
 			break;
 		case MOSQL_BUSY:
 			mosql_txn_release(commit);
-			wait_for(commit, &blocker, blocked_by, since_us, tries);
+			wait_for(commit, &blocker, tries);
 			return false;
 		case MOSQL_AGAIN:
 			mosql_txn_release(commit);
@@ -382,13 +377,13 @@ attempt(MosqlCommit *commit, MosqlTxid *blocked_by, int64 *since_us, int tries)
 /* An attempt that ends in an error is released, unless its outcome is unknown:
  * then it may be committed. */
 static bool
-guarded_attempt(MosqlCommit *commit, MosqlTxid *blocked_by, int64 *since_us, int tries)
+guarded_attempt(MosqlCommit *commit, int tries)
 {
 	bool		decided = false;
 
 	PG_TRY();
 	{
-		decided = attempt(commit, blocked_by, since_us, tries);
+		decided = attempt(commit, tries);
 	}
 	PG_CATCH();
 	{
@@ -403,8 +398,6 @@ guarded_attempt(MosqlCommit *commit, MosqlTxid *blocked_by, int64 *since_us, int
 static void
 run_attempts(MosqlCommit *commit)
 {
-	MosqlTxid	blocked_by = {0, 0};
-	int64		since_us = 0;
 	MosqlBytes *ranges;
 
 	save_ranges(commit, &ranges);
@@ -414,7 +407,7 @@ run_attempts(MosqlCommit *commit)
 		restore_ranges(commit, ranges);
 		start_attempt(commit);
 		MOSQL_DEBUG_POINT("before-prepare");
-		if (guarded_attempt(commit, &blocked_by, &since_us, tries))
+		if (guarded_attempt(commit, tries))
 			return;
 		mosql_stats.prepare_retries++;
 	}

@@ -500,8 +500,8 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *item = leaf->blame[leaf->step.failed];
 	MosqlBytes	fields[4];
-	MosqlBytes	values[4];
-	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 4, .fields = fields, .values = values};
+	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 4, .fields = fields};
+	MosqlBytes *values;
 	MosqlTxid	tx;
 
 	if (leaf->range != NULL)
@@ -512,7 +512,8 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 	fields[2] = MOSQL_MARKS_FIELD;
 	fields[3] = MOSQL_PURGED_FIELD;
-	mosql_step_read_fields(&commit->session->stepper, &read, 1, &commit->budget);
+	mosql_step_read_fields(&commit->session->stepper, &read, 1, NULL);
+	values = read.values;
 
 	if (values[1].len > MOSQL_TXID_BYTES)
 	{
@@ -546,7 +547,7 @@ run_round(Round *round, MosqlBlocker *blocker)
 
 	for (int i = 0; i < round->nsteps; i++)
 		steps[i] = &round->leaves[i]->step;
-	mosql_step_run(&commit->session->stepper, steps, round->nsteps, &commit->budget);
+	mosql_step_run(&commit->session->stepper, steps, round->nsteps, NULL);
 	MOSQL_DEBUG_POINT("prepare-some");
 
 	for (int i = 0; i < round->nsteps; i++)

@@ -68,7 +68,7 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		step.nreads = 1;
 		step.writes = writes;
 		MOSQL_DEBUG_POINT("help-step");
-		mosql_step_run(&session->stepper, steps, 1, &budget);
+		mosql_step_run(&session->stepper, steps, 1, NULL);
 		if (step.status == MOSQL_STEP_DONE)
 		{
 			mosql_stats.helps++;
@@ -129,7 +129,7 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 		step.nreads = 1;
 		step.writes = &write;
 		step.nwrites = 1;
-		mosql_step_run(&session->stepper, steps, 1, &budget);
+		mosql_step_run(&session->stepper, steps, 1, NULL);
 		if (step.status != MOSQL_STEP_DONE)
 		{
 			if (step.status == MOSQL_STEP_FAILED)
@@ -142,6 +142,29 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 			return;
 		at = next;
 	}
+}
+
+/*
+ * Note that a transaction's intent is in the way.  Returns true, with the time
+ * it was first met, if this session has met it before.  A small ring: a commit
+ * may be held up by several at once, dead and alive, and must not forget the
+ * one because of the other.
+ */
+bool
+mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us)
+{
+	MosqlMet   *met;
+
+	for (int i = 0; i < MOSQL_MET_MAX; i++)
+		if (mosql_txid_equal(session->met[i].tx, tx))
+		{
+			*since_us = session->met[i].since_us;
+			return true;
+		}
+	met = &session->met[session->next_met++ % MOSQL_MET_MAX];
+	met->tx = tx;
+	met->since_us = *since_us = mosql_now_us();
+	return false;
 }
 
 /* Is the blocker still there? */

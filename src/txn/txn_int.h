@@ -61,6 +61,15 @@ typedef struct MosqlPending
 	MosqlBytes *mark_high;
 } MosqlPending;
 
+/* Somebody's undecided transaction that was in our way. */
+typedef struct MosqlMet
+{
+	MosqlTxid	tx;
+	int64		since_us;
+} MosqlMet;
+
+#define MOSQL_MET_MAX 64
+
 struct MosqlSession
 {
 	dlist_node	node;			/* in the backend's list of sessions */
@@ -93,6 +102,10 @@ struct MosqlSession
 	int			ngarbage;		/* trees to destroy */
 	int			maxgarbage;
 	uint64	   *garbage;
+
+	/* --- others in the way --- */
+	unsigned	next_met;
+	MosqlMet	met[MOSQL_MET_MAX];
 
 	/* --- now --- */
 	MosqlTxn   *txn;
@@ -417,6 +430,8 @@ extern void mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBy
 /* Take a decided transaction's read marks off the leaves of low <= key < high. */
 extern void mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low,
 								 MosqlBytes high, MosqlTxid tx);
+
+extern bool mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us);
 
 /*
  * A blocker was met again: ask the clock, help or remove, or after

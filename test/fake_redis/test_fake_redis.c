@@ -199,7 +199,7 @@ static void
 do_open(Player *p)
 {
 	StringInfoData nodes;
-	MosqlRedisConfig config = {.connect_timeout_ms = 400, .command_timeout_ms = p->timeout_ms};
+	MosqlRedisConfig config = {.connect_timeout_ms = 1500, .command_timeout_ms = p->timeout_ms};
 	int			listed = p->story->nnodes;
 
 	for (int i = 2; i < p->line->nwords; i++)

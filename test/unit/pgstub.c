@@ -11,7 +11,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/debug.h"
 #include "common/pg_prng.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -1066,19 +1065,6 @@ proc_exit(int code)
 
 static uint32 wait_event;
 uint32	   *my_wait_event_info = &wait_event;
-
-/*
- * base/debug.c takes advisory locks; here a test may hang in a function.
- */
-bool		mosql_debug_active;
-void		(*pgstub_debug_hook) (const char *name);
-
-void
-mosql_debug_reach(const char *name)
-{
-	if (pgstub_debug_hook != NULL)
-		pgstub_debug_hook(name);
-}
 
 /*
  * ---------------------------------------------------------------------------

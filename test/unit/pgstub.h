@@ -61,7 +61,4 @@ extern int64 pgstub_chunks(void);
 extern int	pgstub_warnings;
 extern bool pgstub_print_messages;
 
-/* Called at debug points (base/debug.h) while mosql_debug_active is set. */
-extern void (*pgstub_debug_hook) (const char *name);
-
 #endif							/* PGSTUB_H */

@@ -1,7 +1,7 @@
 /*
- * server.h: a redis-server of a test's own, plain, without persistence.
+ * server.h: redis-servers of a test's own, without persistence.
  *
- * Started on a free port with its files in <top>/tmp, killed when the test
+ * Started on free ports with their files in <top>/tmp, killed when the test
  * ends, however it ends.
  */
 #ifndef UNIT_SERVER_H
@@ -19,67 +19,115 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pgstub.h"
 #include "redis/redis.h"
 
-static pid_t server_pid;
-static pid_t server_owner;
-static int	server_port;
+#define SERVERS_MAX 4
 
+typedef struct Server
+{
+	pid_t		pid;
+	int			port;
+	char		dir[64];
+} Server;
+
+static Server servers[SERVERS_MAX];
+static int	nservers;
+static pid_t server_owner;
+
+/* The first one is the plain server that most tests use. */
+#define server_pid (servers[0].pid)
+#define server_port (servers[0].port)
+
+static inline struct sockaddr_in
+server_address(int port)
+{
+	return (struct sockaddr_in) {
+		.sin_family = AF_INET,.sin_addr.s_addr = htonl(INADDR_LOOPBACK),.sin_port = htons(port)
+	};
+}
+
+/* A port that is free, and the cluster bus's (+ 10000) too. */
 static inline int
 server_free_port(void)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t	len = sizeof(address);
-	int			fd = socket(AF_INET, SOCK_STREAM, 0);
+	for (int port = 21000 + getpid() % 9000;; port++)
+	{
+		bool		is_free = true;
 
-	if (bind(fd, (struct sockaddr *) &address, len) != 0 ||
-		getsockname(fd, (struct sockaddr *) &address, &len) != 0)
-		abort();
-	close(fd);
-	return ntohs(address.sin_port);
+		for (int bus = 0; bus <= 10000; bus += 10000)
+		{
+			struct sockaddr_in address = server_address(port + bus);
+			int			fd = socket(AF_INET, SOCK_STREAM, 0);
+			int			on = 1;
+
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+			is_free &= bind(fd, (struct sockaddr *) &address, sizeof(address)) == 0;
+			close(fd);
+		}
+		if (is_free)
+			return port;
+	}
 }
 
-static inline bool
-server_answers(int port)
+/* One command, in plain words, to one server: the raw reply, "" if none. */
+static inline const char *
+server_raw(int port, const char *command)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,.sin_addr.s_addr = htonl(INADDR_LOOPBACK),.sin_port = htons(port)};
+	static char buf[16384];
+	struct sockaddr_in address = server_address(port);
+	struct timeval timeout = {5, 0};
 	int			fd = socket(AF_INET, SOCK_STREAM, 0);
-	bool		ok = connect(fd, (struct sockaddr *) &address, sizeof(address)) == 0;
-	char		buf[16] = "";
+	ssize_t		len = 0;
 
-	ok = ok && write(fd, "PING\r\n", 6) == 6 && read(fd, buf, sizeof(buf) - 1) > 0 && buf[0] == '+';
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	if (connect(fd, (struct sockaddr *) &address, sizeof(address)) == 0 &&
+		write(fd, command, strlen(command)) == (ssize_t) strlen(command) &&
+		write(fd, "\r\n", 2) == 2)
+		len = read(fd, buf, sizeof(buf) - 1);
 	close(fd);
-	return ok;
+	buf[Max(len, 0)] = '\0';
+	return buf;
 }
 
 static inline void
 server_stop(void)
 {
-	if (server_pid > 0 && getpid() == server_owner)
+	char		path[128];
+
+	if (getpid() != server_owner)
+		return;
+	while (nservers > 0)
 	{
-		kill(server_pid, SIGKILL);
-		waitpid(server_pid, NULL, 0);
+		Server	   *server = &servers[--nservers];
+
+		kill(server->pid, SIGKILL);
+		waitpid(server->pid, NULL, 0);
+		snprintf(path, sizeof(path), "%s/nodes.conf", server->dir);
+		(void) unlink(path);
+		(void) rmdir(server->dir);
 	}
-	server_pid = 0;
 }
 
-static inline void
-server_start(void)
+static inline Server *
+server_start(bool cluster)
 {
-	char		dir[64];
+	Server	   *server = &servers[nservers++];
 	char		port[16];
 	const char *top = access("../../src/base/base.h", R_OK) == 0 ? "../.." : ".";
 
-	server_port = server_free_port();
-	snprintf(port, sizeof(port), "%d", server_port);
-	snprintf(dir, sizeof(dir), "%s/tmp", top);
-	(void) mkdir(dir, 0777);
-	snprintf(dir, sizeof(dir), "%s/tmp/redis-%s", top, port);
-	(void) mkdir(dir, 0777);
-	fflush(NULL);
+	if (server_owner == 0)
+		atexit(server_stop);
 	server_owner = getpid();
-	server_pid = fork();
-	if (server_pid == 0)
+	server->port = server_free_port();
+	snprintf(port, sizeof(port), "%d", server->port);
+	snprintf(server->dir, sizeof(server->dir), "%s/tmp", top);
+	(void) mkdir(server->dir, 0777);
+	snprintf(server->dir, sizeof(server->dir), "%s/tmp/redis-%s", top, port);
+	(void) mkdir(server->dir, 0777);
+	fflush(NULL);
+	server->pid = fork();
+	if (server->pid == 0)
 	{
 		int			null = open("/dev/null", O_RDWR);
 
@@ -88,32 +136,38 @@ server_start(void)
 		dup2(null, 1);
 		dup2(null, 2);
 		execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
-			   "--dir", dir, "--save", "", "--appendonly", "no",
+			   "--dir", server->dir, "--save", "", "--appendonly", "no",
 			   "--hash-max-listpack-entries", "256", "--hash-max-listpack-value", "512",
+			   "--cluster-enabled", cluster ? "yes" : "no",
 			   (char *) NULL);
 		_exit(127);
 	}
-	atexit(server_stop);
-	for (int i = 0; i < 500 && !server_answers(server_port); i++)
+	for (int i = 0; i < 500 && server_raw(server->port, "PING")[0] != '+'; i++)
 		usleep(10000);
-	(void) rmdir(dir);			/* nothing is kept there */
-	if (!server_answers(server_port))
+	if (server_raw(server->port, "PING")[0] != '+')
 	{
 		fprintf(stderr, "redis-server does not start\n");
 		exit(1);
 	}
+	return server;
 }
 
-/* A client of that server, in the current context. */
+/* A client of a server, in the current context. */
 static inline MosqlRedis *
-server_client(int timeout_ms)
+server_client_of(const Server *server, int timeout_ms)
 {
 	MosqlRedisConfig config = {0};
 
-	config.nodes = psprintf("127.0.0.1:%d", server_port);
+	config.nodes = psprintf("127.0.0.1:%d", server->port);
 	config.connect_timeout_ms = 5000;
 	config.command_timeout_ms = timeout_ms;
 	return mosql_redis_open(&config, CurrentMemoryContext);
+}
+
+static inline MosqlRedis *
+server_client(int timeout_ms)
+{
+	return server_client_of(&servers[0], timeout_ms);
 }
 
 /* Run one command given as words; the reply lives in the current context. */
@@ -134,18 +188,20 @@ server_command_words(MosqlRedis *redis, int n, const char *const *words)
 	return mosql_batch_reply(batch, 0, 0);
 }
 
-/*
- * Run work(i) in n processes at once; the sum of what they exit with: work
- * returns the number of its failures.
- */
-static inline int
-server_fork(int n, int (*work) (int i))
-{
-	int			failures = 0;
+#define SERVER_WORKERS_MAX 16
 
+static pid_t server_workers[SERVER_WORKERS_MAX];
+
+/* Start work(i) in n processes. */
+static inline void
+server_fork_start(int n, int (*work) (int i))
+{
+	Assert(n <= SERVER_WORKERS_MAX);
 	fflush(NULL);
 	for (int i = 0; i < n; i++)
-		if (fork() == 0)
+	{
+		server_workers[i] = fork();
+		if (server_workers[i] == 0)
 		{
 			volatile int bad = 100;
 
@@ -155,24 +211,38 @@ server_fork(int n, int (*work) (int i))
 			}
 			PG_CATCH();
 			{
-				FlushErrorState();
+				pgstub_error_take();
+				printf("# worker %d: %s %s\n", i, pgstub_sqlstate(pgstub_error.sqlstate),
+					   pgstub_error.message);
 			}
 			PG_END_TRY();
 			fflush(NULL);
 			_exit(Min(bad, 100));
 		}
+	}
+}
+
+/* The sum of what they exit with: work returns the number of its failures. */
+static inline int
+server_fork_wait(int n)
+{
+	int			failures = 0;
+
 	for (int i = 0; i < n; i++)
 	{
 		int			status;
 
-		/* not the server, which is a child too */
-		pid_t		pid = waitpid(0, &status, 0);
-
-		if (pid == server_pid)
-			abort();
+		waitpid(server_workers[i], &status, 0);
 		failures += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 	}
 	return failures;
+}
+
+static inline int
+server_fork(int n, int (*work) (int i))
+{
+	server_fork_start(n, work);
+	return server_fork_wait(n);
 }
 
 #endif							/* UNIT_SERVER_H */

@@ -495,6 +495,42 @@ expect_no_garbage(World *w)
 	CHECK_INT(w->mem->nnodes, dumped);
 }
 
+/* Group a key of every leaf and of every frozen range: whoever writes finishes
+ * what is unfinished. */
+typedef struct Fences
+{
+	MosqlBytes *keys;
+	int			n;
+} Fences;
+
+static void
+add_fences(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int nintents, size_t bytes)
+{
+	Fences	   *fences = arg;
+
+	if (meta->level > 0)
+		return;
+	fences->keys = fences->keys == NULL ? palloc(2 * sizeof(MosqlBytes)) :
+		repalloc(fences->keys, (fences->n + 2) * sizeof(MosqlBytes));
+	fences->keys[fences->n++] = mosql_bytes_copy(GetMemoryChunkContext(fences->keys), meta->low);
+	if (meta->state == MOSQL_NODE_SPLITTING)
+		fences->keys[fences->n++] = mosql_bytes_copy(GetMemoryChunkContext(fences->keys), meta->split_key);
+}
+
+static void
+touch_all(World *w, MosqlTree *tree)
+{
+	Fences		fences = {palloc(2 * sizeof(MosqlBytes)), 0};
+	MosqlLeafGroup *groups;
+	int			n = 0;
+
+	mosql_btree_dump(tree, add_fences, &fences);
+	for (int i = 0; i < fences.n; i++)
+		if (n == 0 || compare_bytes(&fences.keys[n - 1], &fences.keys[i]) != 0)
+			fences.keys[n++] = fences.keys[i];
+	n = mosql_btree_group(tree, fences.keys, n, &groups);
+}
+
 /* --- the cases --- */
 
 static void
@@ -731,12 +767,8 @@ test_interleaved(void)
 		w->mem->lost = 0;
 		w->ntrees = 3;
 		expect_rows(w, w->trees[0]);
-		{
-			/* whoever writes finishes what is unfinished */
-			MosqlLeafGroup *groups;
-
-			mosql_btree_group(w->trees[1], w->keys, w->nkeys, &groups);
-		}
+		touch_all(w, w->trees[1]);
+		touch_all(w, w->trees[1]);
 		expect_sound(w);
 		world_close(w);
 	}
@@ -773,7 +805,7 @@ crash_everywhere(World *w, Protocol protocol, int stride)
 			MemoryContext old = MemoryContextSwitchTo(cxt);
 			World		c = *w;
 			MosqlTree  *tree;
-			MosqlLeafGroup *groups;
+			int			failed = unit_failed;
 			bool		crashed;
 
 			c.mem = memstore_copy(w->mem);
@@ -794,7 +826,8 @@ crash_everywhere(World *w, Protocol protocol, int stride)
 			check_tree(&c, c.trees[0]);
 			CHECK_INT(check_errors, 0);
 			expect_rows(&c, c.trees[at % 2]);
-			mosql_btree_group(c.trees[1], c.keys, c.nkeys, &groups);
+			touch_all(&c, c.trees[1]);	/* finish splits */
+			touch_all(&c, c.trees[1]);	/* link what came out of them */
 			expect_sound(&c);
 
 			/* the tree works, and the same again succeeds */
@@ -803,6 +836,8 @@ crash_everywhere(World *w, Protocol protocol, int stride)
 			expect_rows(&c, c.trees[0]);
 			expect_sound(&c);
 			memstore_close(c.mem);
+			if (unit_failed > failed)
+				printf("#   crash %s step %lld\n", after ? "after" : "before", (long long) at);
 			MemoryContextSwitchTo(old);
 			MemoryContextDelete(cxt);
 			if (!crashed || unit_failed > 20)

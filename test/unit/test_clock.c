@@ -747,7 +747,7 @@ test_concurrent_open(void)
 int
 main(void)
 {
-	server_start();
+	server_start(false);
 	for (engine = MOSQL_ENGINE_SCRIPT; engine <= MOSQL_ENGINE_WATCH; engine++)
 	{
 		printf("# engine %s\n", engine == MOSQL_ENGINE_SCRIPT ? "script" : "watch");

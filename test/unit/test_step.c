@@ -659,12 +659,20 @@ model_get(void *arg, MosqlBytes field)
 static MosqlStep *
 random_step(void)
 {
-	MosqlStep  *step = new_step(1);
+	MosqlStep  *step = new_large_step(1, MOSQL_STEP_WHOLE_FIELDS + 32);
 	int			ncompares = random_below(4) == 0 ? random_below(30) : random_below(4);
 	int			nwrites = random_below(6);
 	bool		used[MODEL_FIELDS] = {0};
 
 	step->repeatable = random_below(2);
+	if (random_below(20) == 0)
+		for (int i = 0; i < MOSQL_STEP_WHOLE_FIELDS; i++)
+		{
+			MosqlFieldValue *f = &model[random_field()];
+
+			compare(step, f->value.data == NULL ? MOSQL_COMPARE_ABSENT : MOSQL_COMPARE_EQUAL,
+					f->field, 0, f->value);
+		}
 	for (int i = 0; i < ncompares; i++)
 	{
 		MosqlBytes	field = model[random_field()].field;
@@ -901,6 +909,159 @@ test_concurrent_chains(void)
 	}
 }
 
+/* --- a slot moves to another server --- */
+
+static Server *from_server;
+static Server *to_server;
+
+static MosqlRedis *
+cluster_client(void)
+{
+	return server_client_of(from_server, 5000);
+}
+
+/* Two servers; the first has all slots. */
+static void
+start_cluster(void)
+{
+	from_server = server_start(true);
+	to_server = server_start(true);
+	server_raw(from_server->port, "CLUSTER ADDSLOTSRANGE 0 16383");
+	server_raw(to_server->port, psprintf("CLUSTER MEET 127.0.0.1 %d", from_server->port));
+	for (int i = 0; i < 1000; i++)
+	{
+		if (strstr(server_raw(to_server->port, "CLUSTER INFO"), "cluster_state:ok") != NULL &&
+			strstr(server_raw(from_server->port, "CLUSTER INFO"), "cluster_known_nodes:2") != NULL)
+			return;
+		usleep(10000);
+	}
+	CHECK(!"the cluster comes up");
+}
+
+/* A server's own id in the cluster, or the command `format` with it. */
+static const char *
+with_id(const char *format, int slot, const Server *server)
+{
+	const char *reply = server_raw(server->port, "CLUSTER MYID");
+
+	return psprintf(format, slot, pnstrdup(strchr(reply, '\n') + 1, 40));
+}
+
+static void
+begin_move(int slot)
+{
+	CHECK(server_raw(to_server->port, with_id("CLUSTER SETSLOT %d IMPORTING %s", slot, from_server))[0] == '+');
+	CHECK(server_raw(from_server->port, with_id("CLUSTER SETSLOT %d MIGRATING %s", slot, to_server))[0] == '+');
+}
+
+static void
+move_key(MosqlBytes key)
+{
+	CHECK_STR(server_raw(from_server->port, psprintf("MIGRATE 127.0.0.1 %d %s 0 1000", to_server->port, key.data)),
+			  "+OK\r\n");
+}
+
+static void
+end_move(int slot)
+{
+	CHECK(server_raw(to_server->port, with_id("CLUSTER SETSLOT %d NODE %s", slot, to_server))[0] == '+');
+	CHECK(server_raw(from_server->port, with_id("CLUSTER SETSLOT %d NODE %s", slot, to_server))[0] == '+');
+}
+
+/* Slots that have not moved yet. */
+static uint64
+moving_node(int i)
+{
+	return (engine == MOSQL_ENGINE_SCRIPT ? 100 : 200) + i;
+}
+
+/* Step by step: still there, asked for, moved; with steps elsewhere beside it. */
+static void
+test_moving_slot(void)
+{
+	MosqlBytes	key;
+	int			slot;
+
+	stepper.redis = cluster_client();
+	stepper.engine = engine;
+	key = mosql_step_key(&stepper, moving_node(1));
+	slot = mosql_redis_slot(key);
+	set(moving_node(1), B("n"), B("0"));
+	for (int phase = 0; phase < 4; phase++)
+	{
+		if (phase == 1)
+			begin_move(slot);
+		else if (phase == 2)
+			move_key(key);
+		else if (phase == 3)
+			end_move(slot);
+		for (int i = 0; i < 3; i++)
+		{
+			MosqlStep  *steps[6];
+			int			n = phase * 3 + i;
+
+			for (int j = 0; j < 6; j++)
+			{
+				steps[j] = new_step(moving_node(j));
+				if (j == 1)
+					compare(steps[j], MOSQL_COMPARE_ONLY, B("n"), 0, str(psprintf("%d", n)));
+				writing(steps[j], MOSQL_WRITE_SET, B("n"), str(psprintf("%d", n + 1)));
+			}
+			mosql_step_run(&stepper, steps, 6, NULL);
+			for (int j = 0; j < 6; j++)
+				CHECK_INT(steps[j]->status, MOSQL_STEP_DONE);
+		}
+	}
+	CHECK_INT(atoi(get(moving_node(1), B("n")).data), 12);
+}
+
+static int
+increment_moving(int worker)
+{
+	int			bad = 0;
+
+	stepper.redis = cluster_client();
+	for (int i = 0; i < 500; i++)
+	{
+		MosqlStep  *step;
+
+		do
+		{
+			MosqlBytes	old = get(moving_node(2), B("n"));
+
+			step = new_step(moving_node(2));
+			compare(step, MOSQL_COMPARE_ONLY, B("n"), 0, old);
+			writing(step, MOSQL_WRITE_SET, B("n"), str(psprintf("%d", atoi(old.data) + 1)));
+		} while (run(step) == MOSQL_STEP_FAILED);
+		bad += step->status != MOSQL_STEP_DONE;
+	}
+	return bad;
+}
+
+/* No update is lost while it moves. */
+static void
+test_moving_slot_under_load(void)
+{
+	MosqlBytes	key;
+	int			slot;
+
+	stepper.redis = cluster_client();
+	key = mosql_step_key(&stepper, moving_node(2));
+	slot = mosql_redis_slot(key);
+	set(moving_node(2), B("n"), B("0"));
+	mosql_redis_close(stepper.redis);
+	server_fork_start(3, increment_moving);
+	usleep(20000);
+	begin_move(slot);
+	usleep(20000);
+	move_key(key);
+	usleep(20000);
+	end_move(slot);
+	CHECK_INT(server_fork_wait(3), 0);
+	stepper.redis = cluster_client();
+	CHECK_INT(atoi(get(moving_node(2), B("n")).data), 1500);
+}
+
 /* --- by itself --- */
 
 static void
@@ -940,7 +1101,8 @@ test_hash_is_known(void)
 int
 main(void)
 {
-	server_start();
+	server_start(false);
+	start_cluster();
 	RUN(test_sha1);
 	for (engine = MOSQL_ENGINE_SCRIPT; engine <= MOSQL_ENGINE_WATCH; engine++)
 	{
@@ -965,6 +1127,8 @@ main(void)
 		RUN(test_random_steps);
 		RUN(test_concurrent);
 		RUN(test_concurrent_chains);
+		RUN(test_moving_slot);
+		RUN(test_moving_slot_under_load);
 		RUN(test_lost);
 	}
 	return unit_finish();

@@ -2,6 +2,7 @@
 nodes 2
 0 EXPECT CLUSTER SLOTS
 0 SEND -LOADING Redis is loading the dataset in memory\r\n
+0 SLOTS 0-16383=1
 1 SLOTS 0-16383=1
 1 EXPECT GET foo
 1 SEND $3\r\nbar\r\n

@@ -5,8 +5,9 @@ nodes 2
 0 ALWAYS -MOVED 12182 127.0.0.1:$PORT1\r\n
 1 ALWAYS -MOVED 12182 127.0.0.1:$PORT0\r\n
 client OPEN
+client CLUSTER true
 client TIMEOUT 300
 client ADD once INCR foo
 client RUN raises 08006
 client SAID MOVED
-client WITHIN 600
+client WITHIN 2000

@@ -4,7 +4,7 @@ nodes 3
 1 EXPECT GET foo
 1 SEND $3\r\nold\r\n
 1 EXPECT INCR foo
-1 SLEEP 1500
+1 SLEEP 2500
 1 EXPECT GET foo
 0 EXPECT CLUSTER SLOTS
 0 SEND *1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:$PORT1\r\n
@@ -22,4 +22,4 @@ client ADD repeatable GET foo
 client RUN
 client REPLY 0 0 lost
 client REPLY 1 0 string new
-client WITHIN 1400
+client WITHIN 2400

@@ -5,6 +5,7 @@
 0 EXPECT GET foo
 0 SEND $1\r\n1\r\n
 client OPEN
+client CLUSTER true
 client TIMEOUT 150
 client ADD once INCR foo
 client RUN

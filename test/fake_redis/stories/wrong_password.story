@@ -6,4 +6,4 @@ client OPEN user=joe password=secret
 client ADD once GET foo
 client RUN raises 28P01
 client SAID WRONGPASS
-client WITHIN 500
+client WITHIN 1500
