@@ -35,7 +35,7 @@ INSERT INTO large SELECT 2, string_agg(md5(i::text), ''), decode(string_agg(md5(
 SELECT id, length(v), md5(v), length(b) FROM large ORDER BY id;
 
 -- keys: order of storage is the order of the type
-CREATE FOREIGN TABLE k_text (k text COLLATE "C" OPTIONS (key 'true') NOT NULL, n int) SERVER redis;
+CREATE FOREIGN TABLE k_text (k text OPTIONS (key 'true') COLLATE "C" NOT NULL, n int) SERVER redis;
 INSERT INTO k_text SELECT v, row_number() OVER () FROM unnest(ARRAY['', 'a', 'A', 'aa', 'b', E'a\x01', 'ab', 'Ä', 'zz', repeat('x', 1000)]) v;
 SELECT left(k, 10) FROM k_text ORDER BY k;
 SELECT left(k, 10) FROM k_text WHERE k > 'a' AND k < 'b' ORDER BY k DESC;
@@ -66,5 +66,7 @@ SELECT a, b, f, g, v FROM k_multi ORDER BY a, b;
 -- what cannot be a key
 CREATE FOREIGN TABLE bad (k jsonb OPTIONS (key 'true') NOT NULL) SERVER redis;
 CREATE FOREIGN TABLE bad (k int[] OPTIONS (key 'true') NOT NULL) SERVER redis;
+SELECT c.* FROM (VALUES ('all_types'), ('large'), ('k_text'), ('k_num'), ('k_float'), ('k_multi')) v(t),
+    mosql_fdw_check(t::regclass) c;
 DROP FOREIGN TABLE all_types, large, k_text, k_num, k_float, k_multi;
 DROP TYPE mood, pair; DROP DOMAIN positive;

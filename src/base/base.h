@@ -15,6 +15,11 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+/* PostgreSQL 18 has pg_noreturn, in front of the declaration, instead. */
+#ifndef pg_attribute_noreturn
+#define pg_attribute_noreturn() __attribute__((noreturn))
+#endif
+
 /* A run of bytes that somebody else owns.  data == NULL means "absent". */
 typedef struct MosqlBytes
 {

@@ -69,6 +69,8 @@ typedef struct MosqlLeafGroup
 	bool		covers_high;	/* ranges only: `high` below is beyond the range end */
 	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
 								 * the next call on this tree */
+	MosqlBytes	frozen_from;	/* being split: its keys from here on are frozen
+								 * (data NULL: none are); as long valid */
 } MosqlLeafGroup;
 
 /*

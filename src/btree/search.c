@@ -621,7 +621,9 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 			{
 				.leaf = item.node, .generation = hint->meta.generation,
 				.first = item.first, .n = item.n, .nfields = hint->nfields,
-				.high = hint->meta.high
+				.high = hint->meta.high,
+				.frozen_from = hint->meta.state == MOSQL_NODE_SPLITTING
+					? hint->meta.split_key : MOSQL_ABSENT
 			};
 		}
 		if (nfrozen > 0)

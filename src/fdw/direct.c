@@ -200,6 +200,10 @@ is_checked(Relation rel, Bitmapset *attributes)
 
 	if (constr && (constr->num_check > 0 || constr->has_generated_stored))
 		return true;
+#if PG_VERSION_NUM >= 180000
+	if (constr && constr->has_generated_virtual)
+		return true;			/* may be NOT NULL */
+#endif
 	if (rel->rd_rel->relispartition)
 	{
 		Bitmapset  *bound = NULL;

@@ -296,6 +296,27 @@ build_round(MosqlCommit *commit, ApplyStep **steps)
 	return nsteps;
 }
 
+/*
+ * Take this transaction's mark off a leaf, if the leaf is as it was when the
+ * mark was placed; if it was split since, mosql_recover_unmark() finds the
+ * copies.  Detached.
+ */
+static void
+send_unmark(MosqlCommit *commit, const MosqlMark *mark, MosqlStepCallback done, void *arg)
+{
+	MosqlCompare compare = {
+		.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD,
+		.bytes = mosql_generation_bytes(mark->generation)
+	};
+	MosqlWrite	write = {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, mosql_txid_bytes(commit->tx)};
+	MosqlStep	step = {
+		.node = mark->leaf, .repeatable = true,
+		.compares = &compare, .ncompares = 1, .writes = &write, .nwrites = 1
+	};
+
+	mosql_step_send(&commit->session->stepper, &step, done, arg);
+}
+
 static void
 remove_marks(MosqlCommit *commit)
 {
@@ -372,8 +393,14 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 		mosql_step_send(&commit->session->stepper, &applies[i]->step, step_answered, pending);
 		MOSQL_DEBUG_POINT("apply-some");
 	}
-	if (commit->nmarks > 0)
-		remove_marks(commit);
+	for (int m = 0; m < commit->nmarks; m++)
+	{
+		/* an apply that finds the leaf unchanged takes the mark off as well */
+		if (commit->marks[m].with_writes)
+			continue;
+		pending->outstanding++;
+		send_unmark(commit, &commit->marks[m], step_answered, pending);
+	}
 	return true;
 }
 
@@ -466,7 +493,8 @@ mosql_txn_release(MosqlCommit *commit)
 				mosql_step_send(&session->stepper, &step, nobody_waits, NULL);
 			}
 		}
-		remove_marks(commit);
+		for (int m = 0; m < commit->nmarks; m++)
+			send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
 	}
 	PG_CATCH();
 	{

@@ -38,6 +38,7 @@ typedef struct LeafStep
 	MosqlItem  *range;			/* a range mark's step, else NULL */
 	MosqlBytes	range_high;		/* fence of the leaf it marks */
 	bool		marks;			/* places a read mark */
+	bool		writes;			/* places intents */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
 } LeafStep;
@@ -185,18 +186,16 @@ add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes
 static void
 build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 {
-	bool		writes = false;
-
 	for (int i = 0; i < leaf->nitems; i++)
 	{
 		MosqlItem  *item = leaf->items[i];
 
 		if (item->kind == MOSQL_ITEM_WRITE)
-			writes = true;
+			leaf->writes = true;
 		else
 			leaf->marks = true;
 	}
-	if (writes)
+	if (leaf->writes)
 		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
 	for (int i = 0; i < leaf->nitems; i++)
 	{
@@ -242,8 +241,36 @@ typedef struct Round
 	MosqlCommit *commit;
 	int			nsteps;
 	int			nitems;
+	bool		again;			/* a split was in the way of something */
 	LeafStep  **leaves;
 } Round;
+
+/*
+ * A read mark covers a leaf as a whole, so it must not be placed while a part
+ * of the leaf is on its way into another one (rule 13): the copy would miss it.
+ * Looking up a frozen key finishes the split; the next round finds the leaf
+ * as it is then.  True if the split was in the way.
+ */
+static bool
+finish_split(MosqlTree *tree, const MosqlLeafGroup *group)
+{
+	MosqlBytes	key = mosql_bytes_copy(CurrentMemoryContext, group->frozen_from);
+	MosqlLeafGroup *ignored;
+
+	if (key.data == NULL)
+		return false;
+	(void) mosql_btree_group(tree, &key, 1, &ignored);
+	return true;
+}
+
+static bool
+any_reads(MosqlItem *const *items, const MosqlLeafGroup *group)
+{
+	for (int i = 0; i < group->n; i++)
+		if (items[group->first + i]->kind != MOSQL_ITEM_WRITE)
+			return true;
+	return false;
+}
 
 static void
 collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
@@ -270,8 +297,16 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
 	for (int g = 0; g < ngroups && round->nsteps < ROUND_MAX_STEPS; g++)
 	{
-		LeafStep   *leaf = palloc(sizeof(LeafStep));
+		LeafStep   *leaf;
 
+		if (groups[g].frozen_from.data != NULL && any_reads(items, &groups[g]))
+		{
+			/* what the groups point to is gone after this: all of them again */
+			(void) finish_split(part->tree, &groups[g]);
+			round->again = true;
+			return;
+		}
+		leaf = palloc(sizeof(LeafStep));
 		start_leaf_step(leaf, part->tree, groups[g].leaf, groups[g].generation, groups[g].n);
 		for (int i = 0; i < groups[g].n; i++)
 			leaf->items[leaf->nitems++] = items[groups[g].first + i];
@@ -293,6 +328,11 @@ collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
 		if (range->done)
 			continue;
 		(void) mosql_btree_group(part->tree, &range->key, 1, &group);
+		if (finish_split(part->tree, group))
+		{
+			round->again = true;
+			continue;
+		}
 		leaf = palloc(sizeof(LeafStep));
 		start_leaf_step(leaf, part->tree, group->leaf, group->generation, 1);
 		leaf->range_high = mosql_bytes_copy(CurrentMemoryContext, group->high);
@@ -301,10 +341,12 @@ collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	}
 }
 
+/* The mark is on this leaf, and on every leaf that is split off it from now on. */
 static void
-remember_mark(MosqlCommit *commit, MosqlTree *tree, MosqlBytes low, MosqlBytes high)
+remember_mark(MosqlCommit *commit, LeafStep *leaf)
 {
 	MosqlMark  *mark;
+	MosqlNodeMeta meta;
 
 	if (commit->nmarks == commit->maxmarks)
 	{
@@ -316,22 +358,15 @@ remember_mark(MosqlCommit *commit, MosqlTree *tree, MosqlBytes low, MosqlBytes h
 		commit->marks = grown;
 		commit->maxmarks = max;
 	}
+	if (!mosql_meta_decode(leaf->step.values[0], &meta))
+		mosql_report_damage(commit->session->config.ns, leaf->step.node, "its meta does not decode");
 	mark = &commit->marks[commit->nmarks++];
-	mark->tree = tree;
-	mark->low = mosql_bytes_copy(commit->attempt_cxt, low);
-	mark->high = mosql_bytes_copy(commit->attempt_cxt, high);
-}
-
-/* A mark on the leaf of this one key. */
-static void
-remember_key_mark(MosqlCommit *commit, MosqlTree *tree, MosqlBytes key)
-{
-	StringInfoData high;
-
-	initStringInfo(&high);
-	appendBinaryStringInfo(&high, key.data, key.len);
-	appendStringInfoChar(&high, '\0');
-	remember_mark(commit, tree, key, mosql_bytes_of(&high));
+	mark->tree = leaf->tree;
+	mark->leaf = leaf->step.node;
+	mark->generation = meta.generation;
+	mark->with_writes = leaf->writes;
+	mark->low = mosql_bytes_copy(commit->attempt_cxt, meta.low);
+	mark->high = mosql_bytes_copy(commit->attempt_cxt, meta.high);
 }
 
 /* The columns that will be written; for increments computed now, under the
@@ -370,8 +405,7 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 	{
 		MosqlItem  *range = leaf->range;
 
-		remember_mark(commit, leaf->tree, range->key,
-					  leaf->range_high.data ? leaf->range_high : range->high);
+		remember_mark(commit, leaf);
 		if (leaf->range_high.data == NULL ||
 			(range->high.data != NULL &&
 			 mosql_bytes_compare(leaf->range_high, range->high) >= 0))
@@ -381,7 +415,7 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 		return;
 	}
 	if (leaf->marks)
-		remember_key_mark(commit, leaf->tree, leaf->items[0]->key);
+		remember_mark(commit, leaf);
 
 	old = MemoryContextSwitchTo(commit->attempt_cxt);
 	for (int i = 0; i < leaf->nitems; i++)
@@ -589,9 +623,10 @@ mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker)
 			collect_ranges(&round, &commit->parts[i], txid);
 		}
 		outcome = MOSQL_PREPARED;
-		if (round.nsteps == 0)
+		if (round.nsteps == 0 && !round.again)
 			break;
-		outcome = run_round(&round, blocker);
+		if (round.nsteps > 0)
+			outcome = run_round(&round, blocker);
 		if (outcome != MOSQL_PREPARED)
 			break;
 		if (mosql_budget_left_ms(&commit->budget) == 0)

@@ -116,6 +116,14 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 		MosqlBytes	next;
 
 		(void) mosql_btree_group(tree, &at, 1, &group);
+		if (group->frozen_from.data != NULL)
+		{
+			/* the new leaf may have a copy already: finish the split, look again */
+			MosqlBytes	frozen = mosql_bytes_copy(CurrentMemoryContext, group->frozen_from);
+
+			(void) mosql_btree_group(tree, &frozen, 1, &group);
+			(void) mosql_btree_group(tree, &at, 1, &group);
+		}
 		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
 		compare.kind = MOSQL_COMPARE_EQUAL;
 		compare.field = MOSQL_META_FIELD;

@@ -349,10 +349,13 @@ typedef struct MosqlItem
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
 } MosqlItem;
 
-/* A stretch of keys on which a read mark was placed. */
+/* A read mark that was placed: on a leaf, with the fences it had. */
 typedef struct MosqlMark
 {
 	MosqlTree  *tree;
+	uint64		leaf;
+	uint64		generation;
+	bool		with_writes;	/* the leaf has intents, too: apply takes it off */
 	MosqlBytes	low;
 	MosqlBytes	high;
 } MosqlMark;

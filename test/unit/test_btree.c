@@ -34,6 +34,7 @@ typedef struct World
 	int			ntrees;
 	MosqlTree  *trees[3];		/* handles, each with its own stale cache */
 	int			depth;			/* of operations within operations */
+	bool		damaged;		/* answers may be wrong, they must only end */
 	int64		operations;
 } World;
 
@@ -228,7 +229,7 @@ write_keys(World *w, MosqlTree *tree, const int *index, const uint32 *values, in
 		}
 		if (nleft == n && !mosql_budget_pause(&budget))
 		{
-			CHECK(!"writing never ends");
+			CHECK(!"writing never ends" || w->damaged);
 			return;
 		}
 		n = nleft;
@@ -244,7 +245,7 @@ row_is(World *w, int k, MosqlBytes row, int64 since)
 
 	if (w->changed[k] > since)
 		return true;			/* somebody wrote it meanwhile */
-	if (row.data != NULL)
+	if (row.data != NULL && row.len >= 4)
 		memcpy(&value, row.data, 4);
 	return value == w->values[k];
 }
@@ -291,7 +292,7 @@ do_get(World *w)
 	mosql_btree_get(any_tree(w), keys, n, points);
 	for (int i = 0; i < n; i++)
 		ok = ok && row_is(w, index[i], points[i].row, since);
-	CHECK(ok);
+	CHECK(ok || w->damaged);
 	w->operations += n;
 }
 
@@ -358,7 +359,7 @@ do_scan(World *w, int max_leaves)
 		for (; ok && (backward ? next >= end : next < end); next += backward ? -1 : 1)
 			ok = row_is(w, next, MOSQL_ABSENT, since);
 	mosql_btree_scan_end(scan);
-	if (!CHECK(ok))
+	if (!CHECK(ok || w->damaged))
 		printf("#   %s scan from key %d to %d of %d, at key %d\n", backward ? "backward" : "forward",
 			   from, to, w->nkeys, next);
 }
@@ -1093,7 +1094,8 @@ damage(World *w)
 
 	if (rnd(w, 2))				/* inner nodes are few */
 		id = ROOT;
-	memstore_image(w->mem, id, &image);
+	if (!memstore_image(w->mem, id, &image))
+		return;
 	field = &image.fields[rnd(w, image.nfields)];
 	if (rnd(w, 2))
 		field = &image.fields[0];
@@ -1141,11 +1143,9 @@ try(World *w, void (*what) (World *w))
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "try", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	int			failed = unit_failed;
 	bool		raised = PGSTUB_RAISES(what(w));
 
 	MemoryContextSwitchTo(cxt);
-	unit_failed = failed;		/* answers may be wrong; they must end */
 	if (raised && pgstub_error.sqlstate == ERRCODE_INTERNAL_ERROR)
 		CHECK_STR(pgstub_error.message, "");
 	MemoryContextSwitchTo(old);
@@ -1185,11 +1185,11 @@ test_damage(void)
 		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "damage", ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(cxt);
 		World		c = *w;
-		int			passed = unit_passed;
 
 		c.mem = memstore_copy(w->mem);
 		c.store = &c.mem->store;
 		c.ntrees = 1;
+		c.damaged = true;
 		c.values = palloc(w->nkeys * sizeof(uint32));
 		c.changed = palloc(w->nkeys * sizeof(int64));
 		memcpy(c.values, w->values, w->nkeys * sizeof(uint32));
@@ -1206,7 +1206,6 @@ test_damage(void)
 		for (int k = 0; k < 12; k++)
 			try(&c, do_something);
 		try(&c, destroy_all);
-		unit_passed = passed;
 		memstore_close(c.mem);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(cxt);
