@@ -64,7 +64,7 @@ has_package() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) ==
 # Install those packages that are missing.  While they are unpacked a policy
 # keeps Debian from starting the services that come with them.
 need_packages() {
-    local package missing=() policy=/usr/sbin/policy-rc.d rc=0
+    local package missing=() policy=/usr/sbin/policy-rc.d
 
     command -v dpkg-query >/dev/null || return 0    # not Debian: what is missing will say so
     for package; do
@@ -72,20 +72,26 @@ need_packages() {
     done
     ((${#missing[@]})) || return 0
 
+    is_root || command -v sudo >/dev/null || die "packages are missing: ${missing[*]}"
     note "installing ${missing[*]}"
     mkdir -p "$TOP/tmp"
     if [[ -e $policy ]]; then
-        policy=
+        install_packages "${missing[@]}"
     else
-        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
-        as_root chmod 755 $policy
+        (
+            trap 'as_root rm -f $policy' EXIT
+            printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+            as_root chmod 755 $policy
+            install_packages "${missing[@]}"
+        )
     fi
-    apt install --no-install-recommends "${missing[@]}" ||
-        { apt update && apt install --no-install-recommends "${missing[@]}"; } || rc=$?
-    [[ -z $policy ]] || as_root rm -f $policy
-    ((rc == 0)) || {
+}
+
+install_packages() {
+    apt install --no-install-recommends "$@" ||
+        { apt update && apt install --no-install-recommends "$@"; } || {
         tail -n 5 "$TOP/tmp/packages.log" >&2
-        die "could not install ${missing[*]} (tmp/packages.log)"
+        die "could not install $* (tmp/packages.log)"
     }
 }
 

@@ -420,6 +420,14 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 
 	/* The statement reports an overflow of the row that it read. */
 	(void) mosql_change_columns(txn, change);
+
+	/*
+	 * First committer wins under REPEATABLE READ, also where the command alone
+	 * would commute: the transaction may have looked at the row before.  (READ
+	 * COMMITTED promises no more; SERIALIZABLE checks what was read.)
+	 */
+	if (txn->isolation == MOSQL_REPEATABLE_READ)
+		mosql_change_bind(txn, entry);
 	return MOSQL_WRITTEN;
 }
 
@@ -518,7 +526,8 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
-	buffer->nunchecked = 0;
+	/* after a failure the others still wait: a trigger may catch the error */
+	buffer->nunchecked = ok ? 0 : n;
 	return ok;
 }
 
@@ -533,6 +542,8 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 
 		Assert(change->entry->top == change);
 		change->entry->top = change->older;
+		if (change->older == NULL)
+			change->entry->unchecked = false;	/* the insert is no more */
 		txn->journal = change->earlier;
 	}
 }

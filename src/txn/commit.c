@@ -169,7 +169,11 @@ merge_checks(MosqlCommit *commit, MosqlParticipant *part, const MosqlRead *reads
 		while (i < part->n && mosql_bytes_compare(part->items[i].key, reads[r].low) < 0)
 			merged[m++] = part->items[i++];
 		if (i < part->n && mosql_bytes_equal(part->items[i].key, reads[r].low))
-			continue;			/* its write, or lock, compares more */
+		{
+			/* its write, or lock, compares as much; an increment does not */
+			part->items[i].also_read = true;
+			continue;
+		}
 		memset(&merged[m], 0, sizeof(MosqlItem));
 		merged[m].kind = MOSQL_ITEM_CHECK;
 		merged[m++].key = reads[r].low;
@@ -301,18 +305,15 @@ restore_ranges(MosqlCommit *commit, const MosqlBytes *saved)
 }
 
 /*
- * Somebody's intent is in the way.  The first time only a short pause: most
- * owners are about to apply.  Met again, the clock is asked.
+ * Somebody's intent is in the way: a short pause, for most owners are about to
+ * apply.  (Prepare has dealt with those met before.)
  */
 static void
-wait_for(MosqlCommit *commit, const MosqlBlocker *blocker, int waits)
+wait_for_others(MosqlCommit *commit, int waits)
 {
 	MosqlBudget pause = commit->budget;
-	int64		since_us;
 
 	mosql_stats.waits++;
-	if (mosql_recover_met(commit->session, blocker->tx, &since_us))
-		mosql_recover_blocker(commit->session, blocker, since_us);
 	pause.attempts = Min(waits, 5);
 	if (!mosql_budget_pause(&pause))
 		report_conflict(commit->session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
@@ -323,7 +324,7 @@ static bool
 attempt(MosqlCommit *commit, int tries)
 {
 	MosqlSession *session = commit->session;
-	MosqlBlocker blocker;
+	MosqlBlocker blocker = {0};
 	MosqlOutcome outcome;
 
 	outcome = mosql_txn_prepare(commit, &blocker);
@@ -337,16 +338,12 @@ attempt(MosqlCommit *commit, int tries)
 			break;
 		case MOSQL_BUSY:
 			mosql_txn_release(commit);
-			wait_for(commit, &blocker, tries);
+			wait_for_others(commit, tries);
 			return false;
 		case MOSQL_AGAIN:
 			mosql_txn_release(commit);
 			if (!mosql_budget_pause(&commit->budget))
-				ereport(ERROR,
-						(errcode(ERRCODE_CONNECTION_FAILURE),
-						 errmsg("the transaction could not be prepared in namespace \"%s\" in time",
-								session->config.ns),
-						 errhint("Nothing was changed. The limit is mosql_fdw.commit_timeout.")));
+				report_conflict(session, "The transaction could not be prepared within mosql_fdw.commit_timeout.");
 			return false;
 	}
 
@@ -443,6 +440,7 @@ mosql_txn_commit(MosqlTxn *txn)
 		MOSQL_DEBUG_POINT("after-apply");
 	}
 	settle_trees(txn, true);
+	mosql_session_collect_garbage(session);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }

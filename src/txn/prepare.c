@@ -27,6 +27,7 @@
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
 #define ROUND_MAX_ITEMS		32768
 #define ROUND_MAX_STEPS		512
+#define ROUND_MAX_RANGE_LEAVES 64
 
 /* One leaf's step and what its parts stand for. */
 typedef struct LeafStep
@@ -36,6 +37,7 @@ typedef struct LeafStep
 	int			nitems;
 	MosqlItem **items;
 	MosqlItem  *range;			/* a range mark's step, else NULL */
+	MosqlBytes	range_low;		/* where the range begins on this leaf */
 	MosqlBytes	range_high;		/* fence of the leaf it marks */
 	bool		marks;			/* places a read mark */
 	bool		writes;			/* places intents */
@@ -170,8 +172,12 @@ add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes
 					mosql_ts_bytes(txn->S));
 	}
 	else if (item->base == MOSQL_BASE_LIVE)
+	{
 		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
 					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
+		if (item->also_read)
+			add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
+	}
 	else if (item->version != 0)
 		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
 	else
@@ -226,7 +232,7 @@ build_range_step(MosqlCommit *commit, LeafStep *leaf, MosqlItem *range, MosqlByt
 
 	leaf->range = range;
 	leaf->marks = true;
-	add_compare(leaf, range, MOSQL_COMPARE_RANGE, range->key, 0, txid);
+	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, 0, txid);
 	compare = &leaf->step.compares[leaf->step.ncompares - 1];
 	compare->upper = range->high;
 	compare->at_most = mosql_ts_bytes(commit->txn->S);
@@ -316,29 +322,49 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	}
 }
 
-static void
-collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
+/* Does a leaf that ends at this fence end the range? */
+static bool
+ends_range(const MosqlItem *range, MosqlBytes fence)
 {
-	for (int i = 0; i < part->nranges && round->nsteps < ROUND_MAX_STEPS; i++)
+	return fence.data == NULL ||
+		(range->high.data != NULL && mosql_bytes_compare(fence, range->high) >= 0);
+}
+
+/* Steps for the next leaves of a range, as far as this round takes. */
+static void
+collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes txid)
+{
+	MosqlBytes	at = range->key;
+
+	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < ROUND_MAX_STEPS; n++)
 	{
-		MosqlItem  *range = &part->ranges[i];
 		MosqlLeafGroup *group;
 		LeafStep   *leaf;
 
-		if (range->done)
-			continue;
-		(void) mosql_btree_group(part->tree, &range->key, 1, &group);
+		(void) mosql_btree_group(part->tree, &at, 1, &group);
 		if (finish_split(part->tree, group))
 		{
 			round->again = true;
-			continue;
+			return;
 		}
 		leaf = palloc(sizeof(LeafStep));
 		start_leaf_step(leaf, part->tree, group->leaf, group->generation, 1);
+		leaf->range_low = at;
 		leaf->range_high = mosql_bytes_copy(CurrentMemoryContext, group->high);
 		build_range_step(round->commit, leaf, range, txid);
 		round->leaves[round->nsteps++] = leaf;
+		if (ends_range(range, leaf->range_high))
+			return;
+		at = leaf->range_high;
 	}
+}
+
+static void
+collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
+{
+	for (int i = 0; i < part->nranges; i++)
+		if (!part->ranges[i].done)
+			collect_range(round, part, &part->ranges[i], txid);
 }
 
 /* The mark is on this leaf, and on every leaf that is split off it from now on. */
@@ -405,10 +431,14 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 	{
 		MosqlItem  *range = leaf->range;
 
+		/*
+		 * The range goes on behind this leaf, if all before it is marked.  If
+		 * not, this leaf's turn comes again, which does no harm.
+		 */
 		remember_mark(commit, leaf);
-		if (leaf->range_high.data == NULL ||
-			(range->high.data != NULL &&
-			 mosql_bytes_compare(leaf->range_high, range->high) >= 0))
+		if (!mosql_bytes_equal(range->key, leaf->range_low))
+			return;
+		if (ends_range(range, leaf->range_high))
 			range->done = true;
 		else
 			range->key = mosql_bytes_copy(commit->attempt_cxt, leaf->range_high);
@@ -487,6 +517,8 @@ judge_row(MosqlCommit *commit, MosqlItem *item, MosqlBytes row, MosqlBytes purge
 	switch (item->base)
 	{
 		case MOSQL_BASE_LIVE:
+			if (item->also_read && v.ts > txn->S)
+				return MOSQL_CONFLICT;
 			return live ? MOSQL_PREPARED : MOSQL_CONFLICT;
 		case MOSQL_BASE_VERSION:
 			return v.ts == item->version ? MOSQL_PREPARED : MOSQL_CONFLICT;
@@ -503,14 +535,14 @@ static MosqlOutcome
 judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *range = leaf->range;
-	MosqlLeaf  *now = mosql_btree_read_leaf(leaf->tree, range->key);
+	MosqlLeaf  *now = mosql_btree_read_leaf(leaf->tree, leaf->range_low);
 
 	for (int i = 0; i < now->n; i++)
 	{
 		MosqlEntry *entry = &now->entries[i];
 		MosqlVersion v;
 
-		if (mosql_bytes_compare(entry->key, range->key) < 0 ||
+		if (mosql_bytes_compare(entry->key, leaf->range_low) < 0 ||
 			(range->high.data != NULL && mosql_bytes_compare(entry->key, range->high) >= 0))
 			continue;
 		if (entry->intent.len > MOSQL_TXID_BYTES)
@@ -569,6 +601,26 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	return judge_row(commit, item, values[0], values[3]);
 }
 
+/*
+ * Somebody in the way whom this session has met before is perhaps done, or
+ * dead: then the way is cleared at once, and this attempt goes on.
+ */
+static MosqlOutcome
+judge_and_clear(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+{
+	MosqlBlocker found;
+	MosqlOutcome outcome = judge(commit, leaf, &found);
+	int64		since_us;
+
+	if (outcome != MOSQL_BUSY)
+		return outcome;
+	if (mosql_recover_met(commit->session, found.tx, &since_us) &&
+		mosql_recover_blocker(commit->session, &found, since_us))
+		return MOSQL_PREPARED;
+	*blocker = found;
+	return MOSQL_BUSY;
+}
+
 /* ---- the drive ---- */
 
 /* MOSQL_PREPARED: nothing in the way so far. */
@@ -595,8 +647,8 @@ run_round(Round *round, MosqlBlocker *blocker)
 			outcome = MOSQL_AGAIN;
 		else if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
 			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0], -1);
-		else if (steps[i]->status == MOSQL_STEP_FAILED && worst != MOSQL_BUSY)
-			outcome = judge(commit, round->leaves[i], blocker);
+		else if (steps[i]->status == MOSQL_STEP_FAILED)
+			outcome = judge_and_clear(commit, round->leaves[i], blocker);
 		if (outcome == MOSQL_CONFLICT || worst == MOSQL_PREPARED)
 			worst = outcome;
 	}

@@ -217,7 +217,7 @@ clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRec
 		mosql_recover_remove(session, blocker->tree, blocker->key, blocker->tx);
 }
 
-void
+bool
 mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 since_us)
 {
 	MosqlRecord record;
@@ -228,11 +228,12 @@ mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 
 	if (record.state == MOSQL_RECORD_NONE)
 	{
 		if (mosql_now_us() - since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
-			return;
+			return false;
 		if (!still_blocks(session, blocker))
-			return;
+			return true;
 		mosql_clock_abort(&session->stepper, blocker->tx, &record, &list);
 		MOSQL_DEBUG_POINT("blocker-aborted");
 	}
 	clear_blocker(session, blocker, &record, &list);
+	return true;
 }

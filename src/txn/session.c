@@ -104,6 +104,7 @@ mosql_session_close(MosqlSession *session)
 		if (mosql_redis_drain(session->redis, 1000))
 		{
 			mosql_pending_finish(session);
+			mosql_session_collect_garbage(session);
 			if (session->ndrops > 0)
 				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
 			if (!mosql_pending_any(session))
@@ -225,16 +226,37 @@ mosql_session_renew(MosqlSession *session)
 	draw_id(session);
 }
 
-static void
-destroy_garbage(MosqlSession *session)
+/*
+ * Destroy the trees that nobody can reach any more.  A failure is no failure of
+ * what the caller is doing: the rest is tried again with the next transaction.
+ */
+void
+mosql_session_collect_garbage(MosqlSession *session)
 {
-	while (session->ngarbage > 0)
-	{
-		uint64		root = session->garbage[--session->ngarbage];
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
 
-		/* taken off the list first: what fails here is an orphan, not a loop */
-		mosql_btree_destroy(mosql_session_tree(session, root));
+	if (session->ngarbage == 0)
+		return;
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		while (session->ngarbage > 0)
+		{
+			uint64		root = session->garbage[session->ngarbage - 1];
+
+			mosql_btree_destroy(mosql_session_tree(session, root));
+			session->ngarbage--;
+		}
 	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
 }
 
 /*
@@ -249,8 +271,7 @@ mosql_session_ready(MosqlSession *session)
 	else if (mosql_now_us() - session->contact_us > (int64) MOSQL_LEASE_MS * 1000 / 2)
 		mosql_session_renew(session);
 	mosql_pending_finish(session);
-	if (session->ngarbage > 0)
-		destroy_garbage(session);
+	mosql_session_collect_garbage(session);
 }
 
 MosqlTxid

@@ -120,6 +120,9 @@ extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
 extern void mosql_session_note_contact(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+
+/* Destroy the trees noted as garbage; never throws. */
+extern void mosql_session_collect_garbage(MosqlSession *session);
 extern dlist_head mosql_sessions;
 
 /* ---------- write buffer ---------- */
@@ -342,6 +345,7 @@ typedef struct MosqlItem
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly */
 	bool		exact;			/* CHECK: exactly this version (locks) */
+	bool		also_read;		/* WRITE, BASE_LIVE: the row was read, too */
 	bool		done;
 	MosqlBytes	field_row;		/* "r" + key, "i" + key */
 	MosqlBytes	field_intent;
@@ -439,8 +443,9 @@ extern bool mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_
 /*
  * A blocker was met again: ask the clock, help or remove, or after
  * intent_timeout abort it.  since_us: when this blocker was first met.
+ * Returns true when it is out of the way.
  */
-extern void mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker,
+extern bool mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker,
 								  int64 since_us);
 
 /* The row field after an intent is applied; the shared heart of apply.  Fills

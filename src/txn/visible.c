@@ -120,7 +120,13 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 			if (records[i].state == MOSQL_RECORD_COMMITTED)
 				status_add(cache, asked[i], records[i].ts);
 			else
+			{
+				int64		since_us;
+
+				/* a commit of ours that finds it in its way will remember */
+				(void) mosql_recover_met(session, asked[i], &since_us);
 				doubt[ndoubt++] = asked[i];
+			}
 		}
 		if (ndoubt == 0)
 			return;
