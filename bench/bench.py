@@ -195,7 +195,7 @@ def measure_trips(system, options):
 
     def commit(rows):
         return count("COMMIT;", inside=f"""BEGIN;
-            UPDATE pgbench_accounts SET abalance = -1 WHERE aid BETWEEN 1000 AND {999 + rows};""")
+            UPDATE pgbench_accounts SET filler = 'x' WHERE aid BETWEEN 1000 AND {999 + rows};""")
 
     yield "SELECT by key", count(read, 100)
     yield "COMMIT, read only", count("COMMIT;", inside=f"BEGIN; {read(5)}")
@@ -287,7 +287,7 @@ def measure_all(options):
         for r in range(options.rounds):
             for clients in options.clients:
                 for system in options.systems if part == "tpcb" else systems:
-                    progress(f"{part} {r + 1}/{options.rounds}, {clients} clients: {NAMES[system]}")
+                    progress(f"{part} {r + 1}/{options.rounds}, {column(part, clients)}: {NAMES[system]}")
                     tps, failed = measure_pgbench(system, clients, options, *arguments)
                     figures.add(part, clients, system, tps, failed)
         if part == "tpcb":

@@ -94,10 +94,10 @@ CREATE FOREIGN TABLE r_small (k int2 OPTIONS (key 'true') NOT NULL, v int) SERVE
 CREATE TABLE l_small (k int2 PRIMARY KEY, v int);
 INSERT INTO l_small SELECT k, k * 2 FROM unnest('{-32768,-1,0,1,32767}'::int2[]) k;
 INSERT INTO r_small SELECT * FROM l_small;
-SELECT compare(format('SELECT * FROM @ WHERE k %s %s', op, c), 'small')
+SELECT compare(format('SELECT * FROM @ WHERE k %s %s', op, coalesce(c, 'NULL')), 'small')
 	FROM unnest('{<,<=,=,>=,>,<>}'::text[]) op,
 		unnest('{32768,-32769,2147483648,-2147483649,9223372036854775807,-9223372036854775808,NULL,1.5,0.5,1.0,1e10}'::text[]) c
-	WHERE compare(format('SELECT * FROM @ WHERE k %s %s', op, c), 'small') IS NOT NULL;
+	WHERE compare(format('SELECT * FROM @ WHERE k %s %s', op, coalesce(c, 'NULL')), 'small') IS NOT NULL;
 SELECT count(*) FROM r_small WHERE k IN (1, 70000, 1, NULL, -70000);
 SELECT count(*) FROM r_small WHERE k = ANY ('{}');
 SELECT count(*) FROM r_small WHERE k = ANY (NULL::int[]);
@@ -158,6 +158,7 @@ BEGIN
 	END CASE;
 	RETURN q;
 END $$;
+SELECT compare('SELECT ''@''', 'multi') AS "difference found";
 SELECT differs FROM generate_series(1, 1500), compare(question(), 'multi') differs WHERE differs IS NOT NULL;
 
 -- ... and with parameters, in generic plans

@@ -388,6 +388,7 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 	if (n > DETACHED_MAX_LEAVES)
 		return false;
 	pending->outstanding += n;
+	mosql_redis_cork(commit->session->redis);	/* one write per server */
 	for (int i = 0; i < n; i++)
 	{
 		mosql_step_send(&commit->session->stepper, &applies[i]->step, step_answered, pending);
@@ -401,6 +402,7 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 		pending->outstanding++;
 		send_unmark(commit, &commit->marks[m], step_answered, pending);
 	}
+	mosql_redis_uncork(commit->session->redis);
 	return true;
 }
 
@@ -461,6 +463,7 @@ mosql_txn_release(MosqlCommit *commit)
 	PG_TRY();
 	{
 		txid = mosql_txid_bytes(commit->tx);
+		mosql_redis_cork(session->redis);
 		for (int p = 0; p < commit->nparts; p++)
 		{
 			MosqlParticipant *part = &commit->parts[p];
@@ -495,6 +498,7 @@ mosql_txn_release(MosqlCommit *commit)
 		}
 		for (int m = 0; m < commit->nmarks; m++)
 			send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
+		mosql_redis_uncork(session->redis);
 	}
 	PG_CATCH();
 	{

@@ -226,6 +226,7 @@ run_step(MemStore *mem, MosqlStep *step)
 
 	if ((crash && !mem->crash_after) || (lost && memstore_random(mem) % 2))
 		goto unmade;
+	lost = lost || mem->steps == mem->lose_at;
 	for (int i = 0; i < step->ncompares; i++)
 		if (step->compares[i].kind == MOSQL_COMPARE_RANGE)
 			memstore_image(mem, step->node, &image);

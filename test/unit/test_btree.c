@@ -917,6 +917,98 @@ protocol_split(World *w, MosqlTree *tree)
 	mosql_btree_split(tree, w->keys[w->nkeys / 2], round++ % 2);
 }
 
+/*
+ * Lose the reply of each step in turn, and let somebody else finish the work
+ * and build on it before the step is sent again.
+ */
+typedef struct Rival
+{
+	World	   *w;
+	Protocol	protocol;
+	bool		busy;
+} Rival;
+
+static void
+rival_works(void *arg)
+{
+	Rival	   *rival = arg;
+	World	   *w = rival->w;
+
+	if (rival->busy || w->mem->lose_at == 0 || w->mem->steps < w->mem->lose_at)
+		return;
+	rival->busy = true;
+	touch_all(w, w->trees[0]);
+	if (rnd(w, 4))
+		rival->protocol(w, w->trees[0]);
+	if (rnd(w, 2))
+		touch_all(w, w->trees[0]);
+	w->mem->hook = NULL;
+}
+
+static void
+lose_everywhere(World *w, Protocol protocol, Protocol rivals, int stride)
+{
+	for (int64 at = 1;; at += 1 + (at > 60 ? rnd(w, stride) : 0))
+	{
+		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lose", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		World		c = *w;
+		Rival		rival = {&c, rivals, false};
+		int			failed = unit_failed;
+
+		c.mem = memstore_copy(w->mem);
+		c.store = &c.mem->store;
+		c.ntrees = 2;
+		c.trees[0] = mosql_btree_open(c.store, ROOT, cxt);
+		c.trees[1] = mosql_btree_open(c.store, ROOT, cxt);
+		c.mem->lose_at = at;
+		c.mem->hook = rival_works;
+		c.mem->hook_arg = &rival;
+		protocol(&c, c.trees[1]);
+		c.mem->hook = NULL;
+		c.mem->lose_at = 0;
+		expect_rows(&c, c.trees[at % 2]);
+		touch_all(&c, c.trees[0]);
+		touch_all(&c, c.trees[0]);
+		expect_sound(&c);
+		memstore_close(c.mem);
+		if (unit_failed > failed)
+			printf("#   lost reply of step %lld\n", (long long) at);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+		if (!rival.busy || unit_failed > 20)
+			break;
+	}
+}
+
+/* The same run of new keys, but with other sizes: other bounds. */
+static void
+protocol_append_differently(World *w, MosqlTree *tree)
+{
+	int			n = 40 + rnd(w, 200);
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+
+	for (int i = 0; i < n; i++)
+	{
+		char	   *key = palloc(20);
+
+		keys[i] = mosql_bytes(key, sprintf(key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff%09d", i));
+	}
+	mosql_btree_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 2);
+}
+
+static void
+test_lost_and_overtaken(void)
+{
+	World	   *w = crash_world(TINY ? 60 : 300);
+
+	for (int i = 0; i < scaled(3); i++)
+		lose_everywhere(w, protocol_append, protocol_append_differently, 10);
+	lose_everywhere(w, protocol_reserve, protocol_split, 20);
+	lose_everywhere(w, protocol_split, protocol_reserve, 20);
+	world_close(w);
+}
+
 static void
 test_crash_reserve(void)
 {
@@ -1325,6 +1417,7 @@ main(void)
 	RUN(test_small_cache);
 	RUN(test_lost_replies);
 	RUN(test_interleaved);
+	RUN(test_lost_and_overtaken);
 	RUN(test_crash_split);
 	RUN(test_crash_append);
 	RUN(test_crash_reserve);

@@ -1,0 +1,111 @@
+-- what it costs: round trips, counted
+SET client_min_messages = warning;
+CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, v int, w text) SERVER redis;
+INSERT INTO t SELECT i, i, repeat('x', 50) FROM generate_series(1, 5000) i;
+ANALYZE t;
+CREATE FUNCTION counter(wanted text) RETURNS bigint LANGUAGE sql AS
+	$$ SELECT value FROM mosql_fdw_stats() WHERE name = wanted $$;
+-- The lines of EXPLAIN (ANALYZE) that we write.
+CREATE FUNCTION costs(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
+		IF line ~ '(Key|Key Range|Order|Redis|Increment|Batch Size): ' THEN
+			RETURN NEXT trim(line);
+		END IF;
+	END LOOP;
+END $$;
+-- everything that is cached, is
+SELECT count(*) FROM t;
+UPDATE t SET v = v WHERE id = 1;
+
+-- a point: one round trip, and none to commit
+SELECT mosql_fdw_stats_reset();
+SELECT v FROM t WHERE id = 77;
+SELECT counter('round_trips'), counter('commands'), counter('point_reads');
+SELECT mosql_fdw_stats_reset();
+BEGIN;
+SELECT v FROM t WHERE id = 78;
+SELECT v FROM t WHERE id = 79;
+COMMIT;
+SELECT counter('round_trips');
+-- no row
+SELECT mosql_fdw_stats_reset();
+SELECT v FROM t WHERE id = -1;
+SELECT v FROM t WHERE id = NULL::int;
+SELECT counter('round_trips');
+-- many points: the snapshot, and all of them
+SELECT mosql_fdw_stats_reset();
+SELECT count(v) FROM t WHERE id IN (1, 1000, 2000, 3000, 4000, 5000);
+SELECT counter('round_trips'), counter('point_reads');
+-- prepared
+PREPARE p (int) AS SELECT v FROM t WHERE id = $1;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE p (1);
+SELECT mosql_fdw_stats_reset();
+EXECUTE p (4000);
+SELECT counter('round_trips');
+
+-- a commit: two round trips, for one row and for a thousand
+BEGIN;
+UPDATE t SET v = 0 WHERE id = 1;
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('commits');
+BEGIN;
+UPDATE t SET v = 0 WHERE id % 5 = 0;
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('commits');
+BEGIN;
+DELETE FROM t WHERE id IN (10, 1010, 2010, 3010);
+UPDATE t SET v = v + 1 WHERE id = 4010;
+UPDATE t SET w = 'new' WHERE id = 1011;
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('commits');
+-- TPC-B's shape: a look and an addition each, then the commit
+BEGIN;
+UPDATE t SET v = v + 1 WHERE id = 100;
+SELECT v FROM t WHERE id = 100;
+UPDATE t SET v = v + 1 WHERE id = 200;
+UPDATE t SET v = v + 1 WHERE id = 300;
+INSERT INTO t VALUES (-5, 0, '');
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('prepare_retries'), counter('conflicts');
+-- nothing written, nothing sent
+BEGIN;
+UPDATE t SET v = 0 WHERE id = -100;
+SELECT count(*) FROM t WHERE id < 10;
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('commands');
+BEGIN;
+UPDATE t SET v = 0;
+SELECT mosql_fdw_stats_reset();
+ROLLBACK;
+SELECT counter('round_trips');
+
+-- EXPLAIN (ANALYZE)
+SELECT costs('SELECT v FROM t WHERE id = 5');
+SELECT costs('SELECT v FROM t WHERE id IN (5, 2500)');
+SELECT costs('SELECT v FROM t ORDER BY id LIMIT 5');
+SELECT costs('SELECT v FROM t ORDER BY id DESC LIMIT 5');
+SELECT costs('SELECT max(id) FROM t');
+SELECT costs('SELECT min(id) FROM t WHERE id > 2500');
+SELECT costs('SELECT v FROM t WHERE id > 10 AND id < 20 AND v > 0');
+SELECT costs('SELECT v FROM t WHERE id > 20 AND id < 10');
+SELECT costs('UPDATE t SET v = v + 1 WHERE id = 5');
+SELECT costs('DELETE FROM t WHERE id = 6');
+SELECT costs('INSERT INTO t VALUES (6001, 1, NULL)');
+SELECT costs('SELECT * FROM (VALUES (1), (2), (3)) x(i) JOIN t ON t.id = x.i');
+-- a scan reads windows that grow: far fewer round trips than leaves
+SELECT costs LIKE 'Redis: round trips=_ leaves=__ rows=____ retries=0' AS windows, costs !~ 'Redis' AS range
+	FROM costs('SELECT * FROM t') costs;
+
+SELECT array_agg(name) FROM mosql_fdw_stats();
+SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;
+DROP FOREIGN TABLE t;
+DROP FUNCTION counter, costs;

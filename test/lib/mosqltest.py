@@ -1,0 +1,514 @@
+"""What the fault tests (t/) and the workloads (test/workloads/) share.
+
+TAP output; private PostgreSQL servers and Redis nodes through script/server and
+script/cluster; a small Redis client; threads of clients that retry and record.
+
+Everything that is started here is stopped when the program ends, however it
+ends.  Settings (environment): MOSQL_TEST_PREFIX, prefix of the servers' names;
+MOSQL_TEST_BUILD, release or assert; MOSQL_TEST_KEEP, leave servers running.
+"""
+import atexit
+import contextlib
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import psycopg2
+import psycopg2.extensions
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PREFIX = os.environ.get("MOSQL_TEST_PREFIX", "tap-")
+BUILD = os.environ.get("MOSQL_TEST_BUILD", "release")
+READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = (
+    "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+LEVELS = (READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE)
+ENGINES = ("script", "watch")
+
+
+# ---- TAP ----
+
+class Tap:
+    """Counts and prints; safe to use from several threads."""
+
+    def __init__(self):
+        self.n = self.bad = 0
+        self.lock = threading.Lock()
+
+    def ok(self, good, name, why=None):
+        with self.lock:
+            self.n += 1
+            self.bad += not good
+            print(f"{'ok' if good else 'not ok'} {self.n} - {name}", flush=True)
+            if not good and why not in (None, ""):
+                self._note(why)
+        return bool(good)
+
+    def equal(self, got, wanted, name):
+        return self.ok(got == wanted, name, f"got {got!r}\nwanted {wanted!r}")
+
+    def skip(self, name, why):
+        with self.lock:
+            self.n += 1
+            print(f"ok {self.n} - {name} # SKIP {why}", flush=True)
+
+    def note(self, text):
+        with self.lock:
+            self._note(text)
+
+    def _note(self, text):
+        lines = str(text).splitlines()
+        for line in lines[:30]:
+            print(f"# {line[:400]}", flush=True)
+        if len(lines) > 30:
+            print(f"# ... and {len(lines) - 30} lines more", flush=True)
+
+
+tap = Tap()
+
+
+def main(body):
+    """Run a test program's body; its exit code."""
+    rc = 1
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, lambda *_: sys.exit(143))
+    started = time.monotonic()
+    try:
+        body()
+        print(f"1..{tap.n}", flush=True)
+        rc = 1 if tap.bad else 0
+    except SystemExit as e:
+        rc = e.code
+    except BaseException:       # whatever it was: the tests end here
+        tap.ok(False, "the test runs to its end", traceback.format_exc())
+    finally:
+        tap.note(f"{time.monotonic() - started:.1f} s")
+        stop_everything()
+    sys.stdout.flush()
+    os._exit(rc if isinstance(rc, int) else 1)      # threads may hang, servers do not
+
+
+@contextlib.contextmanager
+def section(name):
+    """A part of a test whose failure does not end the others."""
+    tap.note(f"---- {name}")
+    started = time.monotonic()
+    try:
+        yield
+    except Exception:
+        tap.ok(False, f"{name}: runs to its end", traceback.format_exc())
+    tap.note(f"{name}: {time.monotonic() - started:.1f} s")
+
+
+# ---- processes ----
+
+_running = []
+
+
+def stop_everything():
+    if os.environ.get("MOSQL_TEST_KEEP"):
+        return
+    while _running:
+        try:
+            _running.pop().stop()
+        except Exception as e:
+            tap.note(f"could not stop: {e}")
+
+
+atexit.register(stop_everything)
+
+
+def run(*command, timeout=180, check=True):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PG") or
+           k in ("PG_CONFIG", "PG_VERSION")}
+    done = subprocess.run(command, cwd=TOP, env=env, timeout=timeout, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def wait_until(what, seconds=10, pause=0.02):
+    """Poll until what() is true; its value, or the last false one."""
+    end = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(pause)
+
+
+# ---- Redis ----
+
+class RedisError(Exception):
+    pass
+
+
+class Redis:
+    """One connection to one node.  Replies: str-like bytes, int, list, None."""
+
+    def __init__(self, port, timeout=10, password=None):
+        self.port = port
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.file = self.sock.makefile("rb")
+        if password:
+            self("AUTH", password)
+
+    def __call__(self, *args):
+        parts = [a if isinstance(a, bytes) else str(a).encode() for a in args]
+        self.sock.sendall(b"*%d\r\n" % len(parts) +
+                          b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+        return self.reply()
+
+    def reply(self):
+        line = self.file.readline()
+        if not line:
+            raise ConnectionError("closed")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise RedisError(rest.decode(errors="replace"))
+        if kind == b"+":
+            return rest
+        if kind == b":":
+            return int(rest)
+        n = int(rest)
+        if n < 0:
+            return None
+        if kind == b"*":
+            return [self.reply() for _ in range(n)]
+        data = self.file.read(n + 2)
+        return data[:-2]
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+class Cluster:
+    """Nodes of script/cluster."""
+
+    def __init__(self, name, primaries=3, replicas=0, plain=False, settings=()):
+        self.name = PREFIX + name
+        self.plain = plain
+        run("script/cluster", "stop", "--name", self.name)
+        args = ["--plain"] if plain else ["--primaries", str(primaries), "--replicas", str(replicas)]
+        for s in settings:
+            args += ["--set", s]
+        _running.append(self)
+        self.nodes = run("script/cluster", "start", "--name", self.name, *args).split()[-1]
+        self.ports = [int(n.split(":")[1]) for n in self.nodes.split(",")]
+        self.primaries = self.ports[:1 if plain else primaries]
+
+    def stop(self):
+        for port in self.ports:         # a stopped process does not mind, but be kind
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.kill(self.pid(port), signal.SIGCONT)
+        run("script/cluster", "stop", "--name", self.name)
+
+    def kill(self, port):
+        run("script/cluster", "kill", "--name", self.name, str(port))
+
+    def restart(self, port):
+        run("script/cluster", "restart", "--name", self.name, str(port))
+
+    def redis(self, port, **kw):
+        return Redis(port, **kw)
+
+    def ask(self, port, *args):
+        r = Redis(port)
+        try:
+            return r(*args)
+        finally:
+            r.close()
+
+    def pid(self, port):
+        if not hasattr(self, "pids"):
+            self.pids = {}
+        if port not in self.pids:
+            info = self.ask(port, "INFO", "server").decode()
+            self.pids[port] = int(re.search(r"process_id:(\d+)", info)[1])
+        return self.pids[port]
+
+    def remember_pids(self):
+        for port in self.ports:
+            self.pid(port)
+
+    def signal(self, port, sig):
+        os.kill(self.pid(port), sig)
+
+    def map(self):
+        """slot -> port of its primary."""
+        owner = {}
+        for low, high, primary, *_ in self.ask(self.ports[0], "CLUSTER", "SLOTS"):
+            for slot in range(low, high + 1):
+                owner[slot] = primary[1]
+        return owner
+
+    def owner(self, key):
+        """Port of the primary that has this key."""
+        if self.plain:
+            return self.ports[0]
+        slot = self.ask(self.ports[0], "CLUSTER", "KEYSLOT", key)
+        return self.map()[slot]
+
+    def on(self, key, *args):
+        """Run a command where the key is."""
+        return self.ask(self.owner(key), *args)
+
+    def clock_port(self, ns):
+        return self.owner("%s:{%s.clock}:c" % (ns, ns))
+
+    def everywhere(self, *args):
+        return [self.ask(p, *args) for p in self.primaries]
+
+
+# ---- PostgreSQL ----
+
+class Server:
+    """A PostgreSQL of script/server."""
+
+    def __init__(self, name, settings=()):
+        self.name = PREFIX + name
+        run("script/server", "stop", "--name", self.name, "immediate")
+        args = []
+        for s in settings:
+            args += ["-c", s]
+        _running.append(self)
+        run("script/server", "start", "--name", self.name, "--build", BUILD,
+            "-c", "log_min_messages=warning", *args, timeout=600)
+        env = run("script/server", "env", "--name", self.name)
+        self.args = dict(host=re.search(r"PGHOST=(\S+)", env)[1],
+                         port=re.search(r"PGPORT=(\S+)", env)[1], user="postgres")
+        self.home = os.path.dirname(self.args["host"])
+
+    def stop(self):
+        run("script/server", "stop", "--name", self.name, "immediate")
+
+    def connect(self, dbname="postgres", autocommit=True, level=None, options=None, **settings):
+        settings = dict(settings)
+        text = " ".join(f"-c {k}={v}" for k, v in settings.items())
+        if options:
+            text += " " + options
+        conn = psycopg2.connect(dbname=dbname, options=text, application_name="mosql test",
+                                connect_timeout=20, **self.args)
+        conn.autocommit = autocommit
+        if level:
+            conn.set_session(isolation_level=level)
+        return conn
+
+    def wait_up(self, seconds=30):
+        """After a backend was killed the server restarts: wait for that."""
+        def up():
+            try:
+                self.connect().close()
+                return True
+            except psycopg2.OperationalError:
+                return False
+        return wait_until(up, seconds, 0.05)
+
+    def log(self):
+        run_dir = os.path.join(TOP, "tmp")
+        for path in (os.path.join(run_dir, "pg-" + self.name, "log"),
+                     os.path.join(run_dir, "run", "pg-" + self.name, "log")):
+            if os.path.exists(path):
+                with open(path, errors="replace") as f:
+                    return f.read()
+        return ""
+
+    def crashes(self):
+        """Backends that died of a signal that nobody sent: a bug."""
+        return re.findall(r"terminated by signal (?:6|7|8|11)\b.*|TRAP:.*|PANIC:.*", self.log())
+
+
+def query(conn, sql, args=None):
+    """All rows, or None."""
+    with conn.cursor() as c:
+        c.execute(sql, args)
+        return c.fetchall() if c.description else None
+
+
+def value(conn, sql, args=None):
+    return query(conn, sql, args)[0][0]
+
+
+def attempt(conn, sql, args=None):
+    """(rows, None) or (None, SQLSTATE); 'gone' if the connection died."""
+    try:
+        return query(conn, sql, args), None
+    except psycopg2.Error as e:
+        return None, state_of(conn, e)
+
+
+def state_of(conn, e):
+    if e.pgcode:
+        return e.pgcode
+    return "gone" if conn is None or conn.closed else "?" + str(e)
+
+
+def error_of(conn, sql, args=None):
+    """(SQLSTATE, message with detail) of a statement; (None, rows) if it works."""
+    try:
+        return None, query(conn, sql, args)
+    except psycopg2.Error as e:
+        text = str(e)
+        return state_of(conn, e), text
+
+
+def make_database(server, name, nodes, options=None, ddl="", mapping=None):
+    """A database with the extension, server "redis", and tables."""
+    with contextlib.closing(server.connect()) as c:
+        query(c, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        query(c, f"CREATE DATABASE {name}")
+    with contextlib.closing(server.connect(name)) as c:
+        opts = {"nodes": nodes, "namespace": name}
+        opts.update(options or {})
+        query(c, "CREATE EXTENSION mosql_fdw")
+        query(c, "CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (" +
+              ", ".join(f"{k} '{v}'" for k, v in opts.items()) + ")")
+        if mapping:
+            query(c, "CREATE USER MAPPING FOR PUBLIC SERVER redis OPTIONS (" +
+                  ", ".join(f"{k} '{v}'" for k, v in mapping.items()) + ")")
+        if ddl:
+            query(c, ddl)
+
+
+def findings(conn, table):
+    """What mosql_fdw_check() says: (broken, unfinished)."""
+    rows = query(conn, "SELECT severity, node, finding FROM mosql_fdw_check(%s)", (table,))
+    return ([r for r in rows if r[0] == "broken"], [r for r in rows if r[0] != "broken"])
+
+
+# ---- clients under load ----
+
+# Serialization failures are part of the bargain; so is an unknown outcome when
+# the clock's node disappears in the middle of decide.
+CONFLICT = "40001"
+
+
+class Client(threading.Thread):
+    """Calls work(conn, rng) over and over, until told to stop.
+
+    work returns normally for a commit.  A psycopg2 error is counted by its
+    SQLSTATE; the session is reconnected if it died.  Anything else is a bug of
+    the test and is kept in .crash."""
+
+    def __init__(self, server, dbname, work, seed, level=None, pause=0, **settings):
+        super().__init__(daemon=True)
+        self.server, self.dbname, self.work = server, dbname, work
+        self.level, self.settings, self.pause = level, settings, pause
+        self.rng = random.Random(seed)
+        self.done = 0
+        self.errors = {}
+        self.messages = {}
+        self.slowest = 0.0
+        self.last_done = 0.0
+        self.crash = None
+        self.halt = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.idle = threading.Event()
+
+    def run(self):
+        conn = None
+        try:
+            while not self.halt.is_set():
+                if not self.gate.is_set():
+                    self.idle.set()
+                    self.gate.wait(0.05)
+                    continue
+                started = time.monotonic()
+                try:
+                    if conn is None or conn.closed:
+                        conn = self.server.connect(self.dbname, False, self.level, **self.settings)
+                    self.work(conn, self.rng)
+                    self.done += 1
+                    self.last_done = time.monotonic()
+                except psycopg2.Error as e:
+                    state = state_of(conn, e)
+                    self.errors[state] = self.errors.get(state, 0) + 1
+                    self.messages.setdefault(state, str(e))
+                    if conn is not None and not conn.closed:
+                        try:
+                            conn.rollback()
+                        except psycopg2.Error:
+                            conn.close()
+                    if state != CONFLICT:
+                        time.sleep(0.05)
+                self.slowest = max(self.slowest, time.monotonic() - started)
+                if self.pause:
+                    time.sleep(self.pause)
+        except Exception:
+            self.crash = traceback.format_exc()
+        finally:
+            self.idle.set()
+            if conn is not None and not conn.closed:
+                conn.close()
+
+
+class Clients:
+    """A crowd of them, over several servers."""
+
+    def __init__(self):
+        self.all = []
+
+    def add(self, client):
+        self.all.append(client)
+        client.start()
+        return client
+
+    def hold(self, seconds=30):
+        """Let everybody finish what they do, and wait."""
+        for c in self.all:
+            c.idle.clear()
+            c.gate.clear()
+        return all(c.idle.wait(seconds) for c in self.all)
+
+    def go(self):
+        for c in self.all:
+            c.idle.clear()
+            c.gate.set()
+
+    def stop(self, seconds=30):
+        for c in self.all:
+            c.halt.set()
+            c.gate.set()
+        for c in self.all:
+            c.join(seconds)
+        return not any(c.is_alive() for c in self.all)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def done(self):
+        return sum(c.done for c in self.all)
+
+    def errors(self):
+        total = {}
+        for c in self.all:
+            for k, v in c.errors.items():
+                total[k] = total.get(k, 0) + v
+        return total
+
+    def unexpected(self, allowed):
+        """Messages of errors whose SQLSTATE no pattern allows, and crashes."""
+        out = []
+        for c in self.all:
+            out += [f"{k}: {m}" for k, m in c.messages.items()
+                    if not re.fullmatch(allowed, k)]
+            if c.crash:
+                out.append(c.crash)
+        return "\n".join(out)
+
+    def everybody_went_on(self, since, seconds):
+        """Did each client commit something after `since`, within `seconds`?"""
+        return wait_until(lambda: all(c.last_done > since for c in self.all), seconds)
