@@ -182,8 +182,8 @@ END;
 def measure_trips(system, options):
     """Round trips of single operations, in one warm session."""
     def count(text, times=1, inside=""):
-        warm = text(0) if callable(text) else text
         body = "".join(text(i + 1) if callable(text) else text for i in range(times))
+        warm = body if times > 1 else ""
         out = sql(system, f"""{warm}
             {inside} SELECT value AS before FROM mosql_fdw_stats() WHERE name = 'round_trips' \\gset
             {body} SELECT value - :before FROM mosql_fdw_stats() WHERE name = 'round_trips';
@@ -467,7 +467,7 @@ def plot(figures, options, about, path):
                     label += f"\n{value / figures.get(part, what, 'postgres_fdw'):.1f}×"
                 failed = figures.failed(part, what, system)
                 if failed is not None and failed >= 0.5:
-                    label += f"\n{failed:.0f} % failed"
+                    label += f"\n{failed:.0f} %\nfailed"
                 ax.annotate(label, (bar[0].get_x() + bar[0].get_width() / 2, value), ha="center",
                             va="bottom", fontsize=7, color="#333333", xytext=(0, 2),
                             textcoords="offset points", linespacing=1.15)

@@ -138,8 +138,9 @@ class Proceed:
         for t in threads:
             t.join(30)
         stuck = [(s, r) for s, r in zip(self.sql + ["once more"], results) if not r or r[0] is None]
-        times = [r[0] - since for r in results if r and r[0]]
-        return max(times, default=99), stuck, results[-1] and results[-1][1]
+        who = self.sql + ["the same transaction"]
+        slowest = max((r[0] - since, w) for r, w in zip(results, who) if r and r[0])
+        return slowest, stuck, results[-1] and results[-1][1]
 
     def again(self, deadline, tag, number):
         """The victim's client asks the other server: the same keys."""
@@ -165,21 +166,31 @@ class Proceed:
 
 
 class Crash:
-    def __init__(self, cluster, one, two, engine):
-        self.cluster, self.one, self.two, self.engine = cluster, one, two, engine
+    def __init__(self, cluster, one, two, engine, proxy=None):
+        self.one, self.two, self.engine, self.proxy = one, two, engine, proxy
         self.level = SERIALIZABLE if engine == "script" else READ_COMMITTED
-        self.db = "crash_" + engine
+        self.db = ("lost_" if proxy else "crash_") + engine
         self.number = 0
+        self.known = set()
         options = {"atomic": engine, "command_timeout": "4000"}
         for s in (one, two):
-            make_database(s, self.db, cluster.nodes, options, DDL)
+            make_database(s, self.db, proxy.nodes if proxy and s is one else cluster.nodes,
+                          options, DDL)
         with contextlib.closing(two.connect(self.db)) as c:
             fill(c)
 
-    def victim(self, point, big=None, **settings):
-        """Run the transaction; True if its backend died on the way."""
-        self.number += 1
-        self.tag = f"{point}.{self.number}"
+    def died(self, probe):
+        """After a crash PostgreSQL ends all backends, then starts anew."""
+        wait_until(lambda: attempt(probe, "SELECT 1")[1], 10)
+        self.one.wait_up()
+        return True
+
+    def victim(self, point, big=None, again=False):
+        """Run the transaction; True if its backend died on the way.  again: with
+        the keys of the one before."""
+        self.number += not again
+        self.tag = f"{point}.{self.number}{'.again' if again else ''}"
+        probe = self.one.connect()
         conn = self.one.connect(self.db, level=self.level)
         try:
             query(conn, f"SET mosql_fdw.debug_crash_at = '{point}'")
@@ -192,11 +203,13 @@ class Crash:
         except psycopg2.Error as e:
             if not conn.closed:
                 raise
-            return True
+            return self.died(probe)
         finally:
             conn.close()
+            probe.close()
 
     def reader(self, point):
+        probe = self.one.connect()
         conn = self.one.connect(self.db)
         try:
             query(conn, f"SET mosql_fdw.debug_crash_at = '{point}'")
@@ -205,9 +218,10 @@ class Crash:
         except psycopg2.Error:
             if not conn.closed:
                 raise
-            return True
+            return self.died(probe)
         finally:
             conn.close()
+            probe.close()
 
     # Ways to get a backend to the point; each returns True if it died there.
 
@@ -216,17 +230,14 @@ class Crash:
 
     def after_an_undecided_one(self, point):
         self.victim("after-prepare")
-        self.one.wait_up()
-        return self.victim(point)
+        return self.victim(point, again=True)
 
     def after_a_decided_one(self, point):
         self.victim("after-decide")
-        self.one.wait_up()
         return self.victim(point)
 
-    def reading_a_decided_one(self, point):
-        self.victim("after-decide")
-        self.one.wait_up()
+    def reading_an_undecided_one(self, point):
+        self.victim("after-prepare")
         return self.reader(point)
 
     def with_many_rows(self, point):
@@ -234,49 +245,53 @@ class Crash:
         return self.victim(point, big=self.big)
 
     def with_lost_reply(self, point):
-        """The clock's node hangs when decide is sent, and goes on when its
-        backend is dead: decide arrives after its owner's end."""
+        return self.spoiled("reply", point)
+
+    def with_lost_request(self, point):
+        return self.spoiled("request", point)
+
+    def with_late_request(self, point):
+        """The decision arrives when nobody waits for it any more."""
+        died = self.spoiled("late", point)
+        self.proxy.release()
+        return died
+
+    def spoiled(self, how, point):
+        """Stop the victim between prepare and decide, then spoil decide."""
         holder = self.one.connect(self.db)
-        query(holder, "SELECT mosql_fdw_debug_lock('after-prepare')")
-        query(holder, "ALTER SERVER redis OPTIONS (SET command_timeout '1000')")
-        port = self.cluster.clock_port(self.db)
+        probe = self.one.connect()
         died = []
+        query(holder, "SELECT mosql_fdw_debug_lock('after-prepare')")
+        self.number += 1
+        self.tag = f"{point}.{self.number}"
+        conn = self.one.connect(self.db)
         try:
-            os.environ["PGOPTIONS"] = ""
-            self.number += 1
-            self.tag = f"{point}.{self.number}"
-            conn = self.one.connect(self.db)
             query(conn, f"SET mosql_fdw.debug_points = on; SET mosql_fdw.debug_crash_at = '{point}'")
             query(conn, "BEGIN")
             transaction(conn, self.tag, self.number)
             t = threading.Thread(target=lambda: died.append(attempt(conn, "COMMIT")[1]))
             t.start()
-            waits = wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
-            if not waits:
+            if not wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted")):
                 return False
-            self.cluster.pid(port)
-            self.cluster.signal(port, signal.SIGSTOP)
+            self.proxy.arm(how)
             query(holder, "SELECT mosql_fdw_debug_unlock('after-prepare')")
             t.join(20)
         finally:
-            self.cluster.signal(port, signal.SIGCONT)
             holder.close()
-        return died == ["gone"]
+        return died == ["gone"] and self.died(probe)
 
-    def check(self, point, way, name, proceed, conn, since, died):
+    def check(self, point, way, name, proceed, conn):
+        since = time.monotonic()
         first = seen(conn, self.tag, self.big)
-        slowest, stuck, again = proceed.run(since, self.tag + ".again", self.number)
-        tap.ok(died, f"{name}: the backend dies ({way.replace('_', ' ')})")
+        (slowest, who), stuck, again = proceed.run(since, self.tag + ".again", self.number)
+        tap.ok(True, f"{name}: the backend dies ({way.replace('_', ' ')})")
         tap.ok(not stuck and slowest <= WITHIN, f"{name}: the others proceed within {WITHIN:g} s",
-               f"slowest {slowest:.2f} s; stuck: {stuck}")
+               f"slowest {slowest:.2f} s: {who}; stuck: {stuck}")
         tap.note(f"slowest after {slowest:.2f} s; {first or 'nothing'} of it visible")
         last = seen(conn, self.tag, self.big) if again else ""
-        # At once and later: the same, except that a late decide may have come.
-        wanted = {"all"} if point in ALL and way == "plainly" else \
-            {""} if point in NOTHING and way == "plainly" else {"", "all"}
-        tap.ok(first in wanted | {""} and last in wanted, f"{name}: all or nothing",
-               f"at first {first!r}, at last {last!r}")
-        tap.ok(first == last or way == "with_lost_reply", f"{name}: visible or not from the start",
+        wanted = {"all"} if point in ALL or way == "with_lost_reply" else \
+            {""} if point in NOTHING or way == "with_lost_request" else {"", "all"}
+        tap.ok(first == last and last in wanted, f"{name}: all or nothing, from the start",
                f"at first {first!r}, at last {last!r}")
 
         tap.equal(again, "23505" if last == "all" else None,
@@ -286,41 +301,56 @@ class Crash:
 
         found = [(t, f) for t in TABLES for f in findings(conn, t)[0]]
         tap.ok(not found, f"{name}: nothing is broken", found)
+        self.touch(conn)
+        # the last commit itself is applied without being waited for
+        wait_until(lambda: not self.leftovers(conn), 3, 0.2)
+        found = self.leftovers(conn)
+        if "created" in point:
+            # new nodes that nobody heard of before their maker died
+            lost = {f for f in found if f[3].startswith("no path from the root")}
+            tap.note(f"{len(lost)} nodes are lost")
+            self.known |= lost
+            found -= lost
+        tap.ok(not found, f"{name}: nothing is left over", "\n".join(map(str, sorted(found)[:8])))
+
+    def touch(self, conn):
+        """Change every row, and insert those that were deleted once more."""
+        query(conn, "INSERT INTO swap SELECT g, '' FROM generate_series("
+              "(SELECT greatest(min(id) - 3, 1) FROM swap), (SELECT min(id) - 1 FROM swap)) g")
+        query(conn, "DELETE FROM swap WHERE id < (SELECT max(id) - 9 FROM swap)")
         query(conn, "UPDATE acct SET note = note; UPDATE cnt SET n = n; UPDATE swap SET note = note; "
               "UPDATE ledger SET tag = tag")
-        query(conn, "UPDATE ledger SET tag = tag")
-        if self.big is not None:
-            query(conn, "DELETE FROM big")
-        # the last update itself is applied without being waited for
-        wait_until(lambda: not any(findings(conn, t)[1] for t in TABLES), 3, 0.2)
-        found = sorted({(t,) + f for t in TABLES for fs in findings(conn, t) for f in fs})
-        tap.ok(not found, f"{name}: nothing is left over", "\n".join(map(str, found[:8])))
+        query(conn, "DELETE FROM big")
+
+    def leftovers(self, conn):
+        return {(t,) + f for t in TABLES for fs in findings(conn, t) for f in fs} - self.known
 
     def test(self, point):
         name = f"{self.engine}, {point}"
         ways = [self.plainly, self.after_an_undecided_one, self.after_a_decided_one,
-                self.reading_a_decided_one, self.with_many_rows]
+                self.reading_an_undecided_one, self.with_many_rows]
         if "inner" in point:
             ways = [self.with_many_rows]
-        if "settle" in point:
-            ways = [self.with_lost_reply]
+        if self.proxy:
+            ways = [self.with_lost_reply, self.with_lost_request, self.with_late_request]
         if point.startswith(("help", "blocker")):
             ways = ways[1:]
         if point.startswith("read"):
             ways = ways[3:]
-        if not self.one.wait_up():
-            tap.ok(False, f"{name}: the server restarts")
-            return
         conn = self.two.connect(self.db)
         proceed = Proceed(self.two, self.db)
         try:
             for way in ways:
                 self.big = None
                 if way(point):
-                    self.check(point, way.__name__, name, proceed, conn, time.monotonic(), True)
-                    break
+                    self.check(point, way.__name__, name, proceed, conn)
+                    if not self.proxy:
+                        break
+                elif self.proxy:
+                    tap.ok(False, f"{name}: a backend dies there ({way.__name__})")
             else:
-                tap.ok(False, f"{name}: a backend dies there", "no transaction came to that point")
+                if not self.proxy:
+                    tap.ok(False, f"{name}: a backend dies there", "no transaction came there")
         finally:
             proceed.close()
             conn.close()
@@ -329,14 +359,16 @@ class Crash:
 def body():
     names = sys.argv[1:] or points()
     cluster = Cluster("crash")
-    cluster.remember_pids()
+    plain = Cluster("crash-plain", plain=True)
+    proxy = Proxy(plain.ports[0])
     one, two = Server("crash1"), Server("crash2")
     tap.ok(len(points()) >= 12, "debug points are found in the sources")
     for engine in ENGINES:
         crash = Crash(cluster, one, two, engine)
+        lost = Crash(plain, one, two, engine, proxy)
         for point in names:
             with section(f"{engine}, {point}"):
-                crash.test(point)
+                (lost if "settle" in point else crash).test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

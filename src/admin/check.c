@@ -347,8 +347,8 @@ static const Advice advice[] = {
 static char *
 own_address(const MosqlReply *nodes)
 {
-	char	   *line;
-	char	   *at;
+	const char *line;
+	const char *at;
 
 	if (nodes->kind != MOSQL_REPLY_STRING)
 		return "";

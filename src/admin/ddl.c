@@ -55,6 +55,22 @@ hint_drop_data(void *arg)
 				(const char *) arg);
 }
 
+/*
+ * A temporary table over one that is permanent in Redis (IMPORT ... INTO
+ * pg_temp): the end of a session must not take the data with it.
+ */
+static bool
+is_window(Relation rel)
+{
+	const char *schema;
+	const char *name;
+
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP)
+		return false;
+	mosql_table_remote_name(rel, &schema, &name);
+	return strncmp(schema, "pg_temp_", strlen("pg_temp_")) != 0;
+}
+
 static void
 drop_relation(Oid relid)
 {
@@ -64,6 +80,11 @@ drop_relation(Oid relid)
 	if (!mosql_admin_drop_data)
 		return;
 	rel = relation_open(relid, NoLock); /* whoever drops it has the lock */
+	if (is_window(rel))
+	{
+		relation_close(rel, NoLock);
+		return;
+	}
 	context.callback = hint_drop_data;
 	context.arg = RelationGetRelationName(rel);
 	context.previous = error_context_stack;

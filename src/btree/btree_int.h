@@ -92,6 +92,7 @@ extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMe
 /* --- node.c: decoding with checks, steps, errors --- */
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();
+extern void mosql_btree_missing(const MosqlTree *tree, uint64 node) pg_attribute_noreturn();
 extern void mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node);
 extern const char *mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m,
 										  MosqlNodeMeta *meta);
@@ -213,7 +214,8 @@ extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n
 								   MosqlLeafGroup **groups);
 
 /* --- inner.c --- */
-extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n);
+extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n,
+									 int *unknown);
 
 /* --- split.c --- */
 

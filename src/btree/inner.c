@@ -377,11 +377,12 @@ run_changes(MosqlTree *tree, InnerChange *changes, int n)
  * Insert children (sorted here; separators are low fences of living nodes on
  * level - 1) into the inner nodes of a level, and what that splits off into
  * the levels above.  Children that are there already do no harm.  Returns how
- * many were not.  Per level two round trips, three with splits, for any number
+ * many were not; *unknown (unless NULL) gets how many were new to the cache.
+ * Per level two round trips, three with splits, for any number
  * of nodes; more if somebody else changes them.
  */
 int
-mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n)
+mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n, int *unknown)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	MosqlBytes *keys;
@@ -392,6 +393,8 @@ mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n
 	Search		s;
 
 	n = drop_known(tree, level, children, tidy_children(children, n));
+	if (unknown != NULL)
+		*unknown = n;
 	if (n == 0)
 	{
 		MemoryContextSwitchTo(old);
@@ -444,7 +447,7 @@ mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n
 	}
 	mosql_btree_search_end(&s);
 	if (nuppers > 0)
-		mosql_btree_inner_insert(tree, level + 1, uppers, nuppers);
+		mosql_btree_inner_insert(tree, level + 1, uppers, nuppers, NULL);
 	MemoryContextSwitchTo(old);
 	return inserted;
 }

@@ -25,6 +25,15 @@ mosql_btree_gone(const MosqlTree *tree)
 	pg_unreachable();
 }
 
+/* A node that the tree leads to is not there: damage, unless the tree is gone. */
+void
+mosql_btree_missing(const MosqlTree *tree, uint64 node)
+{
+	if (!mosql_btree_exists(tree->store, tree->root))
+		mosql_btree_gone(tree);
+	mosql_btree_damage(tree, node, "the tree leads here, but the node is missing");
+}
+
 /*
  * Pause before looking again at a node that somebody else is changing; an
  * error when the budget is spent.
@@ -303,7 +312,7 @@ mosql_btree_partition(const uint32 *sizes, int n, int max_items, size_t max_byte
 		size_t		wanted;
 
 		for (int i = 0; i < n; i++)
-			total += sizes[i];
+			total += Min(sizes[i], max_bytes);
 		wanted = Max((n + room_items - 1) / room_items, (total + room_bytes - 1) / room_bytes);
 		wanted = Min(Max(wanted, 2), (size_t) Max(n, 1));
 		max_items = (n + wanted - 1) / wanted;

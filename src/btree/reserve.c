@@ -27,6 +27,9 @@
 /* Without knowing its size we trust a leaf to have room for so many. */
 #define TRUST_KEYS			(MOSQL_LEAF_MAX_ROWS / 8)
 
+/* Fields of a leaf that is_crowded() does not take for rows. */
+#define FIELDS_SLACK		(2 + MOSQL_LEAF_MAX_ROWS / 8)
+
 /* What a leaf holds and is going to hold, in key order. */
 typedef struct Load
 {
@@ -284,11 +287,14 @@ mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_b
 	MemoryContextSwitchTo(old);
 }
 
-/* See btree.h.  Intents in flight count as rows: a false alarm costs a read. */
+/*
+ * See btree.h.  Fields are not only rows, and a false alarm costs a read: some
+ * marks and intents in flight do not make a full leaf a crowded one.
+ */
 bool
 mosql_btree_is_crowded(int nfields, size_t row_bytes)
 {
-	int			rows = nfields - 1;
+	int			rows = nfields - 1 - FIELDS_SLACK;
 
 	return rows > 0 && !fits(rows, rows * row_bytes);
 }

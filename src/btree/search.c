@@ -372,13 +372,15 @@ has_arrived(Search *s, const SearchItem *item)
 	return root != NULL && root->meta.state != MOSQL_NODE_DEAD && root->meta.level == s->level;
 }
 
-/* Insert what was found unlinked into the parents. */
+/*
+ * Insert what was found unlinked into the parents, or learn that it is there.
+ * If there was anything to learn the next descent gets further.
+ */
 static void
 relink(Search *s)
 {
 	SearchLink *links = s->links;
 	int			n = s->nlinks;
-	int			inserted = 0;
 
 	s->relink = false;
 	s->links = NULL;
@@ -396,11 +398,15 @@ relink(Search *s)
 				children[nchildren++] = links[i].child;
 			}
 		if (nchildren > 0)
-			inserted += mosql_btree_inner_insert(s->tree, level + 1, children, nchildren);
+		{
+			int			unknown;
+
+			mosql_stats.helps += mosql_btree_inner_insert(s->tree, level + 1, children, nchildren,
+														  &unknown);
+			if (unknown > 0)
+				s->restarts = 0;
+		}
 	}
-	mosql_stats.helps += inserted;
-	if (n > 0)
-		s->restarts = 0;		/* the next descent gets further */
 }
 
 /*
@@ -515,7 +521,7 @@ read_hints(Search *s)
 		if (i < s->nitems && cached(s, &s->items[i]) == NULL)
 		{
 			if (reads == NULL)
-				reads = palloc0(BTREE_READ_BATCH * sizeof(MosqlFieldRead));
+				reads = palloc0(Min(s->nitems, BTREE_READ_BATCH) * sizeof(MosqlFieldRead));
 			reads[n++] = (MosqlFieldRead)
 			{
 				.node = s->items[i].node, .nfields = 1, .fields = &field
@@ -585,8 +591,10 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 	*groups = palloc(max * sizeof(MosqlLeafGroup));
 	if (n == 0)
 		return 0;
+#ifdef USE_ASSERT_CHECKING
 	for (int i = 1; i < n; i++)
 		Assert(mosql_bytes_compare(keys[i - 1], keys[i]) < 0);
+#endif
 	mosql_btree_search_begin(&s, tree, keys, n, 0);
 	while (mosql_btree_search_next(&s) > 0)
 	{

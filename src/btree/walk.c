@@ -175,7 +175,7 @@ all_children(MosqlTree *tree, const WalkNode *nodes, int n, MosqlChild **childre
 		if (nodes[i].found && nodes[i].fault != NULL)
 			mosql_btree_damage(tree, nodes[i].id, nodes[i].fault);
 		if (!nodes[i].found)
-			mosql_btree_damage(tree, nodes[i].id, "an inner node is missing");
+			mosql_btree_missing(tree, nodes[i].id);
 		total += nodes[i].nchildren;
 	}
 	if (total > PG_INT32_MAX)
@@ -310,7 +310,7 @@ dump_node(MosqlTree *tree, const WalkNode *node, MosqlDumpNode each, void *arg)
 	int			nintents = 0;
 
 	if (!node->found)
-		mosql_btree_damage(tree, node->id, "it is missing");
+		mosql_btree_missing(tree, node->id);
 	if (node->fault != NULL)
 		mosql_btree_damage(tree, node->id, node->fault);
 	for (int i = 0; i < node->image.nfields; i++)

@@ -397,3 +397,86 @@ mosql_row_may_purge(MosqlTimestamp ts, const MosqlSnapshotList *list)
 			return false;
 	return true;
 }
+
+/* ---- increments, in any order ---- */
+
+static MosqlIncrementResult
+increment_version(MosqlVersion *version, const MosqlIncrement *inc, int ninc)
+{
+	StringInfoData out;
+	MosqlIncrementResult result;
+
+	if (!version->live)
+		return MOSQL_INCREMENT_OK;
+	mosql_string_init(&out, version->columns.len);
+	result = mosql_columns_increment(&out, version->columns, inc, ninc);
+	version->columns = mosql_bytes_of(&out);
+	return result;
+}
+
+/*
+ * Versions newest first; v[at] is the newest one below ts.
+ *
+ *     before     v0@12          v1@5                 ts = 10
+ *     after      v0@12 + inc    v1@5 + inc @10       v1@5, until 10
+ */
+MosqlIncrementResult
+mosql_row_increment(StringInfo out, MosqlBytes old, MosqlTimestamp ts,
+					const MosqlIncrement *inc, int ninc, const MosqlSnapshotList *list)
+{
+	MosqlHistory history;
+	MosqlVersion *v;
+	int			at = 0;
+	int			n;
+
+	if (!mosql_history_decode(old, &history) || history.n == 0)
+		return MOSQL_INCREMENT_DAMAGED;
+	v = palloc((history.n + 2) * sizeof(MosqlVersion));
+	while (at < history.n && history.versions[at].ts >= ts)
+	{
+		MosqlIncrementResult result;
+
+		v[at] = history.versions[at];
+		result = increment_version(&v[at], inc, ninc);
+		if (result != MOSQL_INCREMENT_OK)
+			return result;
+		at++;
+	}
+	n = at;
+	if (at < history.n)
+	{
+		MosqlIncrementResult result;
+
+		v[n] = history.versions[at];
+		v[n].ts = ts;			/* its end is that of the version it follows */
+		result = increment_version(&v[n], inc, ninc);
+		if (result != MOSQL_INCREMENT_OK)
+			return result;
+		n++;
+		for (int i = at; i < history.n; i++)
+			v[n++] = history.versions[i];
+		v[at + 1].end = ts;
+	}
+	put_pruned(out, v, n, history.truncated, list);
+	pfree(v);
+	return MOSQL_INCREMENT_OK;
+}
+
+bool
+mosql_row_column_offset(MosqlBytes field, uint32 column, uint32 *offset)
+{
+	MosqlVersion newest;
+	MosqlBytes	in;
+	MosqlColumn c;
+
+	if (!mosql_row_newest(field, &newest))
+		return false;
+	in = newest.columns;
+	while (mosql_column_next(&in, &c) == 1)
+		if (c.column == column)
+		{
+			*offset = (uint32) (c.value.data - field.data);
+			return true;
+		}
+	return false;
+}

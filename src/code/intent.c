@@ -1,11 +1,13 @@
 /*
- * intent.c: what a transaction is about to do to a row.
+ * intent.c: what transactions are about to do to a row.
  *
  * Layer: code.
  *
  *     offset 0  16 bytes  transaction id: session, number, both big-endian
  *           16   1 byte   kind: 'P', 'D', 'I'
- *           17            payload: columns, nothing, increments
+ *           17            'P': columns, to the end of the field; 'D': nothing;
+ *                         'I': 1 byte length, increments; then perhaps the
+ *                         next 'I' of another transaction, with its id
  *
  * The transaction id comes first, so that a step can compare it alone.
  */
@@ -15,32 +17,57 @@
 void
 mosql_intent_encode(StringInfo out, const MosqlIntent *intent)
 {
-	char	   *p = grow(out, MOSQL_TXID_BYTES + 1 + intent->payload.len);
+	char	   *p = grow(out, MOSQL_TXID_BYTES + 2 + intent->payload.len);
 
 	Assert(intent->kind != MOSQL_INTENT_DELETE || intent->payload.len == 0);
 	p = put_uint64(put_uint64(p, intent->tx.session), intent->tx.n);
 	*p++ = (char) intent->kind;
+	if (intent->kind == MOSQL_INTENT_INCREMENT)
+	{
+		Assert(intent->payload.len <= MOSQL_INCREMENTS_MAX_BYTES);
+		*p++ = (char) intent->payload.len;
+	}
+	else
+		out->len--;				/* no length: up to the end */
 	put_bytes(p, intent->payload);
+	out->data[out->len] = '\0';
 }
 
-/* The payload, which points into `in`, is checked by whoever decodes it. */
-bool
-mosql_intent_decode(MosqlBytes in, MosqlIntent *intent)
+/* The payload is checked by whoever decodes it. */
+int
+mosql_intent_next(MosqlBytes *in, MosqlIntent *intent)
 {
 	const char *p;
 
-	if (!take(&in, MOSQL_TXID_BYTES + 1, &p) || in.len > MOSQL_ROW_MAX_BYTES)
-		return false;
+	if (in->len == 0)
+		return 0;
+	if (!take(in, MOSQL_TXID_BYTES + 1, &p) || in->len > MOSQL_ROW_MAX_BYTES)
+		return -1;
 	intent->tx = mosql_txid_get(p);
-	intent->kind = (MosqlIntentKind) (uint8) p[MOSQL_TXID_BYTES];
-	intent->payload = in;
+	intent->kind = (MosqlIntentKind) (uint8) p[MOSQL_INTENT_KIND_OFFSET];
 	switch (intent->kind)
 	{
-		case MOSQL_INTENT_PUT:
-		case MOSQL_INTENT_INCREMENT:
-			return true;
 		case MOSQL_INTENT_DELETE:
-			return in.len == 0;
+			if (in->len > 0)
+				return -1;
+			/* fall through */
+		case MOSQL_INTENT_PUT:
+			intent->payload = *in;
+			in->data += in->len;
+			in->len = 0;
+			return 1;
+		case MOSQL_INTENT_INCREMENT:
+			{
+				size_t		len;
+
+				if (!take(in, 1, &p))
+					return -1;
+				len = (uint8) *p;
+				if (!take(in, len, &p))
+					return -1;
+				intent->payload = mosql_bytes(p, len);
+				return 1;
+			}
 	}
-	return false;
+	return -1;
 }

@@ -119,8 +119,24 @@ typedef struct MosqlIntent
 	MosqlBytes	payload;
 } MosqlIntent;
 
+/*
+ * Append an intent.  An intents field holds one 'P' or 'D', or any number of
+ * increments of different transactions one after the other: those commute.
+ */
 extern void mosql_intent_encode(StringInfo out, const MosqlIntent *intent);
-extern bool mosql_intent_decode(MosqlBytes in, MosqlIntent *intent);
+
+/*
+ * The next intent of a field; payload points into it.  Returns 1: got one,
+ * 0: end, -1: damaged.
+ */
+extern int	mosql_intent_next(MosqlBytes *in, MosqlIntent *intent);
+
+/* Bytes that encoded increments may have: their length is one byte. */
+#define MOSQL_INCREMENTS_MAX_BYTES 255
+
+/* Where an intent's kind stands, and the kind that lets others in. */
+#define MOSQL_INTENT_KIND_OFFSET 16
+#define MOSQL_INTENT_SHARED_KINDS "I"
 
 /* Damaged stored bytes: XX001 naming the Redis key and what is wrong. */
 extern void mosql_report_damage(const char *ns, uint64 node, const char *what) pg_attribute_noreturn();

@@ -94,6 +94,7 @@ extern bool mosql_increments_decode(MosqlBytes in, MosqlIncrement **inc, int *ni
 /* --- history --- */
 #define MOSQL_ROW_KIND_OFFSET 7
 #define MOSQL_ROW_LIVE_KINDS "Ll"	/* for a compare of kind IN */
+#define MOSQL_ROW_PLAIN_KIND "L"	/* live, no older versions */
 
 typedef struct MosqlVersion
 {
@@ -154,6 +155,22 @@ typedef struct MosqlSnapshotList
  */
 extern bool mosql_row_supersede(StringInfo out, MosqlBytes old, const MosqlVersion *new_version,
 								const MosqlSnapshotList *list);
+
+/*
+ * The same for a committed increment, which need not be the newest change: in
+ * flight together, increments are applied in any order.  Versions from ts on
+ * get the increment added; between an older and a newer version one of its own
+ * is inserted.
+ */
+extern MosqlIncrementResult mosql_row_increment(StringInfo out, MosqlBytes old, MosqlTimestamp ts,
+												const MosqlIncrement *inc, int ninc,
+												const MosqlSnapshotList *list);
+
+/*
+ * Where a column's value stands in a row's field: offset and width (2, 4, 8).
+ * Returns false if the newest version has no such column (null).
+ */
+extern bool mosql_row_column_offset(MosqlBytes field, uint32 column, uint32 *offset);
 
 typedef enum MosqlPruned
 {

@@ -22,14 +22,12 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
-#include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 #include "utils/typcache.h"
 
 #include "fdw/fdw_int.h"
@@ -82,20 +80,6 @@ is_value(const Matcher *m, Node *node)
 		!contain_volatile_functions(node);
 }
 
-/* Are the bytes of the key in the order of this collation? */
-static bool
-is_byte_order(Oid collation)
-{
-	if (!OidIsValid(collation) ||
-		(GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII))
-		return false;			/* keys are in UTF-8 */
-#if PG_VERSION_NUM >= 180000
-	return pg_newlocale_from_collation(collation)->collate_is_c;
-#else
-	return lc_collate_is_c(collation);
-#endif
-}
-
 static bool
 is_characters(const MosqlTableColumn *column)
 {
@@ -105,7 +89,7 @@ is_characters(const MosqlTableColumn *column)
 bool
 mosql_quals_key_ordered(const MosqlTableColumn *column, Oid collation)
 {
-	return is_characters(column) ? is_byte_order(collation) : column->range_order;
+	return is_characters(column) ? mosql_key_is_byte_order(collation) : column->range_order;
 }
 
 static bool

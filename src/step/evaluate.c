@@ -49,6 +49,39 @@ range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
 	return true;
 }
 
+/*
+ * Where the intent of a transaction stands in an intents field (node.h): its
+ * start and end.  Bytes that do not decode end the search.
+ */
+static bool
+intent_find(MosqlBytes field, MosqlBytes tx, size_t *start, size_t *end)
+{
+	size_t		at = 0;
+
+	while (at + MOSQL_TXID_BYTES + 1 <= field.len)
+	{
+		size_t		next = field.len;
+
+		if (field.data[at + MOSQL_INTENT_KIND_OFFSET] == MOSQL_INTENT_INCREMENT)
+		{
+			if (at + MOSQL_TXID_BYTES + 2 > field.len)
+				return false;
+			next = at + MOSQL_TXID_BYTES + 2 +
+				(uint8) field.data[at + MOSQL_INTENT_KIND_OFFSET + 1];
+			if (next > field.len)
+				return false;
+		}
+		if (mosql_bytes_equal(mosql_bytes(field.data + at, MOSQL_TXID_BYTES), tx))
+		{
+			*start = at;
+			*end = next;
+			return true;
+		}
+		at = next;
+	}
+	return false;
+}
+
 bool
 mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeImage *image)
 {
@@ -73,6 +106,17 @@ mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeI
 		case MOSQL_COMPARE_RANGE:
 			Assert(image != NULL);
 			return range_holds(compare, image);
+		case MOSQL_COMPARE_OPEN:
+			return value.data == NULL ||
+				(value.len > (size_t) compare->offset && compare->bytes.len > 0 &&
+				 memchr(compare->bytes.data, value.data[compare->offset], compare->bytes.len) != NULL);
+		case MOSQL_COMPARE_LISTED:
+			{
+				size_t		start,
+							end;
+
+				return intent_find(value, compare->bytes, &start, &end);
+			}
 	}
 	elog(ERROR, "unknown kind of compare: %d", (int) compare->kind);
 	return false;
@@ -119,17 +163,73 @@ list_append(MosqlBytes list, MosqlBytes entry)
 }
 
 static MosqlBytes
-list_remove(MosqlBytes list, size_t at)
+list_remove(MosqlBytes list, size_t start, size_t end)
 {
-	size_t		rest = list.len - at - MOSQL_TXID_BYTES;
+	size_t		rest = list.len - end;
 	char	   *out;
 
-	if (list.len == MOSQL_TXID_BYTES)
+	if (start + rest == 0)
 		return MOSQL_ABSENT;
-	out = palloc(list.len - MOSQL_TXID_BYTES);
-	memcpy(out, list.data, at);
-	memcpy(out + at, list.data + at + MOSQL_TXID_BYTES, rest);
-	return mosql_bytes(out, at + rest);
+	out = palloc(start + rest);
+	memcpy(out, list.data, start);
+	memcpy(out + start, list.data + end, rest);
+	return mosql_bytes(out, start + rest);
+}
+
+#define ADD_HEAD_BYTES	7
+#define ADD_DELTA_BYTES	13
+
+MosqlBytes
+mosql_step_add(MosqlTimestamp ts, const MosqlStepDelta *deltas, int n)
+{
+	size_t		len = ADD_HEAD_BYTES + (size_t) n * ADD_DELTA_BYTES;
+	uint8	   *out = palloc(len);
+	uint8	   *p = out;
+
+	for (int i = 0; i < ADD_HEAD_BYTES; i++)
+		*p++ = (uint8) (ts >> (8 * (ADD_HEAD_BYTES - 1 - i)));
+	for (int d = 0; d < n; d++)
+	{
+		for (int i = 24; i >= 0; i -= 8)
+			*p++ = (uint8) (deltas[d].offset >> i);
+		*p++ = (uint8) deltas[d].width;
+		for (int i = 56; i >= 0; i -= 8)
+			*p++ = (uint8) ((uint64) deltas[d].delta >> i);
+	}
+	return mosql_bytes(out, len);
+}
+
+/* What does not fit the row is left out: the caller compared its kind. */
+static MosqlBytes
+row_add(MosqlBytes old, MosqlBytes add)
+{
+	uint8	   *out;
+	const uint8 *p = (const uint8 *) add.data;
+
+	if (old.data == NULL || old.len < ADD_HEAD_BYTES)
+		return old;
+	out = palloc(old.len);
+	memcpy(out, old.data, old.len);
+	if (memcmp(out, p, ADD_HEAD_BYTES) < 0)
+		memcpy(out, p, ADD_HEAD_BYTES);
+	for (p += ADD_HEAD_BYTES; p + ADD_DELTA_BYTES <= (const uint8 *) add.data + add.len;
+		 p += ADD_DELTA_BYTES)
+	{
+		size_t		offset = (size_t) p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
+		int			width = p[4];
+		int			carry = 0;
+
+		if (width > 8 || offset + width > old.len)
+			continue;
+		for (int i = width - 1; i >= 0; i--)
+		{
+			int			sum = out[offset + i] + p[5 + 8 - width + i] + carry;
+
+			out[offset + i] = (uint8) sum;
+			carry = sum >> 8;
+		}
+	}
+	return mosql_bytes(out, old.len);
 }
 
 /* The result is old, the write's value, or a palloc'ed list. */
@@ -137,6 +237,8 @@ MosqlBytes
 mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 {
 	ssize_t		at;
+	size_t		start,
+				end;
 
 	switch (write->kind)
 	{
@@ -154,7 +256,15 @@ mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 			return list_append(old, write->value);
 		case MOSQL_WRITE_REMOVE:
 			at = old.data == NULL ? -1 : list_find(old, write->value);
-			return at < 0 ? old : list_remove(old, at);
+			return at < 0 ? old : list_remove(old, at, at + MOSQL_TXID_BYTES);
+		case MOSQL_WRITE_CONCAT:
+			return list_append(old, write->value);
+		case MOSQL_WRITE_UNLIST:
+			if (!intent_find(old, write->value, &start, &end))
+				return old;
+			return list_remove(old, start, end);
+		case MOSQL_WRITE_ADD:
+			return row_add(old, write->value);
 	}
 	elog(ERROR, "unknown kind of write: %d", (int) write->kind);
 	return old;

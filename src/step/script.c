@@ -134,7 +134,7 @@ mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slot,
 static bool
 is_conditional(MosqlWriteKind kind)
 {
-	return kind == MOSQL_WRITE_MAX || kind == MOSQL_WRITE_APPEND || kind == MOSQL_WRITE_REMOVE;
+	return kind != MOSQL_WRITE_SET && kind != MOSQL_WRITE_DELETE;
 }
 
 /* How many parts of each sort a step has. */
@@ -203,7 +203,9 @@ StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
 				 MOSQL_COMPARE_AT_MOST == 2 && MOSQL_COMPARE_IN == 3 &&
 				 MOSQL_COMPARE_ONLY == 4 && MOSQL_COMPARE_RANGE == 5 &&
 				 MOSQL_WRITE_MAX == 2 && MOSQL_WRITE_APPEND == 3 &&
-				 MOSQL_WRITE_REMOVE == 4, "step_lua.h knows these numbers");
+				 MOSQL_WRITE_REMOVE == 4 && MOSQL_WRITE_CONCAT == 5 &&
+				 MOSQL_WRITE_UNLIST == 6 && MOSQL_WRITE_ADD == 7 &&
+				 MOSQL_COMPARE_OPEN == 6 && MOSQL_COMPARE_LISTED == 7, "step_lua.h knows these numbers");
 
 static MosqlBytes
 step_plan(const MosqlStep *step, const StepCounts *counts)

@@ -25,12 +25,15 @@ typedef enum MosqlCompareKind
 								 * <= `bytes` (memcmp over bytes.len) */
 	MOSQL_COMPARE_IN,			/* it exists and its byte at `offset` is one of `bytes` */
 	MOSQL_COMPARE_ONLY,			/* absent, or equal to `bytes` as a whole */
-	MOSQL_COMPARE_RANGE			/* all rows and intents with `field` <= key <
+	MOSQL_COMPARE_RANGE,		/* all rows and intents with `field` <= key <
 								 * `upper` (no bound if upper.data is NULL): no
 								 * intent but those starting with `bytes` (16
 								 * byte txid), and every row's first 7 bytes <=
 								 * `at_most`.  field and upper are keys here,
 								 * without prefix. */
+	MOSQL_COMPARE_OPEN,			/* absent, or its byte at `offset` is one of `bytes` */
+	MOSQL_COMPARE_LISTED		/* an intents field in which transaction `bytes`
+								 * (16-byte id) has an intent */
 } MosqlCompareKind;
 
 typedef struct MosqlCompare
@@ -49,7 +52,11 @@ typedef enum MosqlWriteKind
 	MOSQL_WRITE_DELETE,
 	MOSQL_WRITE_MAX,			/* set if absent or smaller (memcmp) */
 	MOSQL_WRITE_APPEND,			/* add a 16-byte entry to a list, unless it is in it */
-	MOSQL_WRITE_REMOVE			/* take a 16-byte entry out; an empty list is deleted */
+	MOSQL_WRITE_REMOVE,			/* take a 16-byte entry out; an empty list is deleted */
+	MOSQL_WRITE_CONCAT,			/* put the value behind what is there */
+	MOSQL_WRITE_UNLIST,			/* take the intent of a transaction (16-byte id) out of
+								 * an intents field; an empty one is deleted */
+	MOSQL_WRITE_ADD				/* increments on a plain row, see mosql_step_add() */
 } MosqlWriteKind;
 
 typedef struct MosqlWrite
@@ -165,6 +172,22 @@ extern void mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, 
 typedef MosqlBytes (*MosqlFieldGetter) (void *arg, MosqlBytes field);
 extern int	mosql_step_evaluate(const MosqlStep *step, MosqlFieldGetter get, void *arg,
 								const MosqlNodeImage *image);
+
+/*
+ * The value of a MOSQL_WRITE_ADD: the row's timestamp becomes the greater of
+ * its own and ts; each delta is added, modulo its width, to the big-endian
+ * integer at its offset in the field.
+ *
+ *     7 bytes timestamp; per delta: 4 bytes offset, 1 byte width (2, 4, 8),
+ *     8 bytes delta; all big-endian
+ */
+typedef struct MosqlStepDelta
+{
+	uint32		offset;
+	int			width;
+	int64		delta;
+} MosqlStepDelta;
+extern MosqlBytes mosql_step_add(MosqlTimestamp ts, const MosqlStepDelta *deltas, int n);
 
 /* A write op as what it does to the old value: the new one; data NULL = delete. */
 extern MosqlBytes mosql_step_written(const MosqlWrite *write, MosqlBytes old);

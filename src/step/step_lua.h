@@ -58,6 +58,37 @@ static const char step_lua[] =
 "    if sub(list, x, x + 15) == entry then return x end\n"
 "  end\n"
 "end\n"
+ /* where the intent of a transaction stands in an intents field, or nil */
+"local function intent(list, tx)\n"
+"  local x = 1\n"
+"  while x + 16 <= #list do\n"
+"    local next = #list + 1\n"
+"    if byte(list, x + 16) == 73 then\n"	/* 'I' */
+"      next = x + 18 + (byte(list, x + 17) or #list)\n"
+"      if next > #list + 1 then return nil end\n"
+"    end\n"
+"    if sub(list, x, x + 15) == tx then return x, next end\n"
+"    x = next\n"
+"  end\n"
+"end\n"
+ /* a row after increments: see mosql_step_add() */
+"local function add(row, val)\n"
+"  if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n"
+"  for x = 8, #val - 12, 13 do\n"
+"    local a, b, c, d, width = byte(val, x, x + 4)\n"
+"    local from = ((a * 256 + b) * 256 + c) * 256 + d + 1\n"
+"    if width <= 8 and from + width - 1 <= #row then\n"
+"      local carry, out = 0, ''\n"
+"      for y = width - 1, 0, -1 do\n"
+"        local sum = byte(row, from + y) + byte(val, x + 13 - width + y) + carry\n"
+"        carry = sum > 255 and 1 or 0\n"
+"        out = string.char(sum % 256) .. out\n"
+"      end\n"
+"      row = sub(row, 1, from - 1) .. out .. sub(row, from + width)\n"
+"    end\n"
+"  end\n"
+"  return row\n"
+"end\n"
  /* a command on list[from .. to], at most 7000 at once */
 "local function each(command, list, from, to)\n"
 "  for x = from, to, 7000 do\n"
@@ -100,6 +131,11 @@ static const char step_lua[] =
 "    ok = val and #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
 "  elseif kind == 4 then\n"		/* ONLY */
 "    ok = not val or val == want\n"
+"  elseif kind == 6 then\n"		/* OPEN */
+"    local o = hi * 256 + lo + 1\n"
+"    ok = not val or #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
+"  elseif kind == 7 then\n"		/* LISTED */
+"    ok = val and intent(val, want)\n"
 "  else\n"						/* RANGE */
 "    local low, upper, most = argv[1 + x], argv[extra + 1], argv[extra + 2]\n"
 "    extra = extra + 2\n"
@@ -144,6 +180,18 @@ static const char step_lua[] =
 "        elseif not find(old, val) then\n"
 "          new = old .. val\n"
 "        end\n"
+"      elseif kind == 5 then\n"	/* CONCAT */
+"        new = (old or '') .. val\n"
+"      elseif kind == 6 then\n"	/* UNLIST */
+"        local y, z = nil, nil\n"
+"        if old then y, z = intent(old, val) end\n"
+"        if y and y == 1 and z > #old then\n"
+"          moredels[#moredels + 1] = field\n"
+"        elseif y then\n"
+"          new = sub(old, 1, y - 1) .. sub(old, z)\n"
+"        end\n"
+"      elseif kind == 7 then\n"	/* ADD */
+"        if old and #old >= 7 then new = add(old, val) end\n"
 "      elseif old then\n"		/* REMOVE */
 "        local y = find(old, val)\n"
 "        if y and #old == 16 then\n"

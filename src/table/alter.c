@@ -214,7 +214,7 @@ refuse(const char *what, const char *column, const char *hint)
 static bool
 is_empty(MosqlSession *session, uint64 root)
 {
-	MosqlRow	row;
+	MosqlRow	row = {0};
 	MosqlView  *view = mosql_view_open(mosql_txn_current(session), &row,
 									   GetCurrentCommandId(false), false);
 	MosqlRowScan *scan = mosql_view_scan_begin(view, mosql_session_tree(session, root),

@@ -337,7 +337,7 @@ mosql_table_definition(MosqlSession *session, const char *schema, const char *na
 	MosqlTxn   *txn = mosql_txn_current(session);
 	MosqlBytes	key = mosql_catalog_key(schema, name);
 	MosqlView  *view;
-	MosqlRow	row;
+	MosqlRow	row = {0};
 
 	if (!mosql_catalog_exists(session))
 		return NULL;
@@ -355,7 +355,7 @@ mosql_table_definitions(MosqlSession *session, const char *schema, MosqlDefiniti
 	StringInfoData high;
 	MosqlView  *view;
 	MosqlRowScan *scan;
-	MosqlRow	row;
+	MosqlRow	row = {0};
 	int			n = 0;
 	int			max = 16;
 

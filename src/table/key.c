@@ -18,11 +18,16 @@
 #include "utils/date.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
-#include "utils/pg_locale.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
 #include "table/table_int.h"
+
+/* With ICU this one wants ICU's headers, which nothing here needs. */
+#pragma push_macro("USE_ICU")
+#undef USE_ICU
+#include "utils/pg_locale.h"
+#pragma pop_macro("USE_ICU")
 
 /* ---- which encoding ---- */
 
@@ -71,19 +76,17 @@ key_class(Oid type)
 	}
 }
 
-static bool
-is_byte_order(Oid collation)
+bool
+mosql_key_is_byte_order(Oid collation)
 {
-	bool		is_c;
-
-	if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII)
+	if (!OidIsValid(collation) ||
+		(GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII))
 		return false;			/* keys are in UTF-8 */
 #if PG_VERSION_NUM >= 180000
-	is_c = pg_newlocale_from_collation(collation)->collate_is_c;
+	return pg_newlocale_from_collation(collation)->collate_is_c;
 #else
-	is_c = lc_collate_is_c(collation);
+	return lc_collate_is_c(collation);
 #endif
-	return is_c;
 }
 
 static bool
@@ -113,11 +116,11 @@ mosql_key_setup(MosqlTableColumn *column)
 			column->range_order = true;
 			break;
 		case MOSQL_KEY_BPCHAR:	/* trailing blanks */
-			column->range_order = is_byte_order(column->collation);
+			column->range_order = mosql_key_is_byte_order(column->collation);
 			break;
 		case MOSQL_KEY_TEXT:
 			column->in_row = false;
-			column->range_order = is_byte_order(column->collation);
+			column->range_order = mosql_key_is_byte_order(column->collation);
 			break;
 		case MOSQL_KEY_ENUM:	/* the label: servers may order labels differently */
 			column->in_row = false;

@@ -98,6 +98,9 @@ extern void mosql_table_slot_key(const MosqlTable *table, TupleTableSlot *slot, 
 /* A fresh hidden row id as a key (tables without key columns). */
 extern void mosql_table_new_row_id(const MosqlTable *table, StringInfo out);
 
+/* Are the bytes of a key of characters in the order of this collation? */
+extern bool mosql_key_is_byte_order(Oid collation);
+
 /* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
 extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
 

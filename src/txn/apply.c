@@ -220,6 +220,71 @@ typedef struct ApplyStep
 } ApplyStep;
 
 static void
+add_compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
+{
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = kind, .field = field, .offset = offset, .bytes = bytes
+	};
+}
+
+static void
+build_write(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlBytes txid)
+{
+	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+
+	add_compare(step, MOSQL_COMPARE_EQUAL, intent, 0, txid);
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT};
+	step->nwrites += mosql_apply_writes(commit->session, step->node,
+										mosql_field_name(MOSQL_FIELD_ROW, item->key),
+										item->old_row,
+										item->change->kind != MOSQL_CHANGE_DELETE,
+										item->columns, commit->ts, &commit->list,
+										step->writes + step->nwrites);
+}
+
+/*
+ * An increment that is added where the row lies.  Others may have been applied
+ * since prepare looked, in any order: sums do not care, and nobody needs the
+ * states between them, as long as the row is plain (keeps no older version)
+ * and no snapshot was registered when we decided.  The columns stay where they
+ * are, because only increments touch this row while ours is in flight.
+ */
+static bool
+is_added_in_place(const MosqlCommit *commit, const MosqlItem *item)
+{
+	return commit->list.n == 0 && item->old_row.len > MOSQL_ROW_KIND_OFFSET &&
+		item->old_row.data[MOSQL_ROW_KIND_OFFSET] == MOSQL_ROW_PLAIN_KIND[0];
+}
+
+static void
+build_increment(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlBytes txid)
+{
+	const MosqlChange *change = item->change;
+	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+	MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+	MosqlStepDelta *deltas = palloc(change->ninc * sizeof(MosqlStepDelta));
+	int			n = 0;
+
+	for (int i = 0; i < change->ninc; i++)
+	{
+		/* a null column stays null */
+		if (!mosql_row_column_offset(item->old_row, change->inc[i].column, &deltas[n].offset))
+			continue;
+		deltas[n].width = change->inc[i].width;
+		deltas[n++].delta = change->inc[i].delta;
+	}
+	add_compare(step, MOSQL_COMPARE_LISTED, intent, 0, txid);
+	add_compare(step, MOSQL_COMPARE_IN, row, MOSQL_ROW_KIND_OFFSET,
+				mosql_bytes(MOSQL_ROW_PLAIN_KIND, 1));
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, intent, txid};
+	step->writes[step->nwrites++] = (MosqlWrite)
+	{
+		MOSQL_WRITE_ADD, row, mosql_step_add(commit->ts, deltas, n)
+	};
+}
+
+static void
 build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items)
 {
 	MosqlStep  *step = &apply->step;
@@ -231,7 +296,7 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 	apply->nitems = n;
 	step->node = group->leaf;
 	step->repeatable = true;
-	step->compares = palloc0((n + 1) * sizeof(MosqlCompare));
+	step->compares = palloc0((2 * n + 1) * sizeof(MosqlCompare));
 	step->reads = palloc(sizeof(MosqlBytes));
 	step->writes = palloc((3 * n + 1) * sizeof(MosqlWrite));
 	step->reads[step->nreads++] = MOSQL_META_FIELD;
@@ -243,22 +308,41 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 	for (int i = 0; i < n; i++)
 	{
 		MosqlItem  *item = apply->items[i];
-		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
-		bool		live = item->change->kind != MOSQL_CHANGE_DELETE;
 
-		step->compares[step->ncompares++] = (MosqlCompare)
-		{
-			.kind = MOSQL_COMPARE_EQUAL, .field = intent, .bytes = txid
-		};
-		step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT};
-		step->nwrites += mosql_apply_writes(commit->session, group->leaf,
-											mosql_field_name(MOSQL_FIELD_ROW, item->key),
-											item->old_row, live, item->columns, commit->ts,
-											&commit->list, step->writes + step->nwrites);
+		if (item->change->kind == MOSQL_CHANGE_INCREMENT)
+			build_increment(commit, step, item, txid);
+		else
+			build_write(commit, step, item, txid);
 	}
 	if (commit->nmarks > 0)
 		step->writes[step->nwrites++] =
 			(MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, txid};
+}
+
+static bool
+goes_into_history(const MosqlCommit *commit, const MosqlItem *item)
+{
+	return item->change->kind == MOSQL_CHANGE_INCREMENT && !is_added_in_place(commit, item);
+}
+
+/*
+ * Increments that must find their place in a history: one at a time, the way
+ * any helper does it.
+ */
+static void
+apply_into_histories(MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+		{
+			MosqlItem  *item = &commit->parts[p].items[i];
+
+			if (item->kind != MOSQL_ITEM_WRITE || item->done || !goes_into_history(commit, item))
+				continue;
+			item->done = true;
+			mosql_recover_apply(commit->session, commit->parts[p].tree, item->key, commit->tx,
+								commit->ts, &commit->list);
+		}
 }
 
 /* Steps for up to a round of items not done yet. */
@@ -278,7 +362,8 @@ build_round(MosqlCommit *commit, ApplyStep **steps)
 					ngroups;
 
 		for (int i = 0; i < part->n && n < max; i++)
-			if (part->items[i].kind == MOSQL_ITEM_WRITE && !part->items[i].done)
+			if (part->items[i].kind == MOSQL_ITEM_WRITE && !part->items[i].done &&
+				!goes_into_history(commit, &part->items[i]))
 			{
 				items[n] = &part->items[i];
 				keys[n++] = part->items[i].key;
@@ -422,6 +507,7 @@ mosql_txn_apply(MosqlCommit *commit)
 	{
 		if (!apply_detached(commit, pending))
 			apply_in_rounds(commit);
+		apply_into_histories(commit);
 	}
 	PG_CATCH();
 	{
@@ -482,11 +568,12 @@ mosql_txn_release(MosqlCommit *commit)
 				compares[0].kind = MOSQL_COMPARE_EQUAL;
 				compares[0].field = MOSQL_META_FIELD;
 				compares[0].bytes = mosql_generation_bytes(group->generation);
-				compares[1].kind = MOSQL_COMPARE_EQUAL;
+				compares[1].kind = MOSQL_COMPARE_LISTED;
 				compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 				compares[1].bytes = txid;
-				write.kind = MOSQL_WRITE_DELETE;
+				write.kind = MOSQL_WRITE_UNLIST;
 				write.field = compares[1].field;
+				write.value = txid;
 				step.node = group->leaf;
 				step.repeatable = true;
 				step.compares = compares;

@@ -359,6 +359,9 @@ mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp 
 	return MOSQL_WRITTEN;
 }
 
+/* Columns that one late-bound update may increment: what fits an intent. */
+#define MAX_INCREMENTS (MOSQL_INCREMENTS_MAX_BYTES / 16)
+
 /* Add increments to increments, column by column. */
 static void
 merge_increments(MosqlChange *change, const MosqlIncrement *inc, int ninc)
@@ -426,7 +429,7 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	 * would commute: the transaction may have looked at the row before.  (READ
 	 * COMMITTED promises no more; SERIALIZABLE checks what was read.)
 	 */
-	if (txn->isolation == MOSQL_REPEATABLE_READ)
+	if (txn->isolation == MOSQL_REPEATABLE_READ || change->ninc > MAX_INCREMENTS)
 		mosql_change_bind(txn, entry);
 	return MOSQL_WRITTEN;
 }

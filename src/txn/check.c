@@ -37,25 +37,28 @@ check_row(const MosqlLeaf *leaf, const MosqlEntry *entry, MosqlCheckReport repor
 }
 
 static void
-check_intent(MosqlSession *session, const MosqlLeaf *leaf, const MosqlEntry *entry,
-			 MosqlCheckReport report, void *arg)
+check_intents(MosqlSession *session, const MosqlLeaf *leaf, const MosqlEntry *entry,
+			  MosqlCheckReport report, void *arg)
 {
+	MosqlBytes	rest = entry->intent;
 	MosqlIntent intent;
-	MosqlRecord record;
-	MosqlSnapshotList list;
+	int			got;
 
-	if (!mosql_intent_decode(entry->intent, &intent))
+	while ((got = mosql_intent_next(&rest, &intent)) == 1)
 	{
-		report(arg, 'E', leaf->node, "an intent does not decode");
-		return;
+		MosqlRecord record;
+		MosqlSnapshotList list;
+
+		mosql_clock_status(&session->stepper, &intent.tx, 1, &record, &list);
+		report(arg, 'W', leaf->node,
+			   psprintf("intent of transaction " UINT64_FORMAT "." UINT64_FORMAT ", %s",
+						intent.tx.session, intent.tx.n,
+						record.state == MOSQL_RECORD_COMMITTED ? "committed and not applied yet" :
+						record.state == MOSQL_RECORD_ABORTED ? "aborted and not removed yet" :
+						"undecided"));
 	}
-	mosql_clock_status(&session->stepper, &intent.tx, 1, &record, &list);
-	report(arg, 'W', leaf->node,
-		   psprintf("intent of transaction " UINT64_FORMAT "." UINT64_FORMAT ", %s",
-					intent.tx.session, intent.tx.n,
-					record.state == MOSQL_RECORD_COMMITTED ? "committed and not applied yet" :
-					record.state == MOSQL_RECORD_ABORTED ? "aborted and not removed yet" :
-					"undecided"));
+	if (got < 0)
+		report(arg, 'E', leaf->node, "an intent does not decode");
 }
 
 void
@@ -67,7 +70,7 @@ mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf, MosqlCheckRep
 		if (leaf->entries[i].row.data != NULL)
 			check_row(leaf, &leaf->entries[i], report, arg);
 		if (leaf->entries[i].intent.data != NULL)
-			check_intent(session, leaf, &leaf->entries[i], report, arg);
+			check_intents(session, leaf, &leaf->entries[i], report, arg);
 	}
 	if (leaf->range_marks.len % MOSQL_TXID_BYTES != 0)
 		report(arg, 'E', leaf->node, "the list of read marks does not decode");

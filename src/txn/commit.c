@@ -153,6 +153,20 @@ add_range(MosqlParticipant *part, const MosqlRead *read)
 	};
 }
 
+/*
+ * The row of an increment was read as well (SERIALIZABLE): then it is an update
+ * of the version that was read, and lets no other increment in.
+ */
+static void
+bind_increment(MosqlCommit *commit, MosqlItem *item)
+{
+	if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_LIVE)
+		return;
+	mosql_change_bind(commit->txn, item->change->entry);
+	item->base = MOSQL_BASE_VERSION;
+	item->version = item->change->version;
+}
+
 /* Merge ascending checks into a participant's ascending items. */
 static void
 merge_checks(MosqlCommit *commit, MosqlParticipant *part, const MosqlRead *reads, int n)
@@ -170,8 +184,8 @@ merge_checks(MosqlCommit *commit, MosqlParticipant *part, const MosqlRead *reads
 			merged[m++] = part->items[i++];
 		if (i < part->n && mosql_bytes_equal(part->items[i].key, reads[r].low))
 		{
-			/* its write, or lock, compares as much; an increment does not */
-			part->items[i].also_read = true;
+			/* its write, or lock, compares as much */
+			bind_increment(commit, &part->items[i]);
 			continue;
 		}
 		memset(&merged[m], 0, sizeof(MosqlItem));
@@ -205,6 +219,9 @@ add_reads(MosqlCommit *commit)
 		keys = i;
 		while (i < txn->nreads && txn->reads[i].tree == tree)
 			i++;
+		for (int w = 0; w < part->n; w++)
+			if (in_ranges(part, part->items[w].key))
+				bind_increment(commit, &part->items[w]);
 		merge_checks(commit, part, txn->reads + keys, i - keys);
 	}
 }

@@ -22,6 +22,8 @@
  */
 #include "postgres.h"
 
+#include "common/int.h"
+
 #include "txn/txn_int.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
@@ -141,7 +143,13 @@ intent_bytes(MosqlTxid tx, const MosqlChange *change)
 	return mosql_bytes_of(&buf);
 }
 
-/* Room for n items: per item at most 3 compares, 1 read, 1 write. */
+static bool
+is_increment(const MosqlItem *item)
+{
+	return item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_INCREMENT;
+}
+
+/* Room for n items: per item at most 3 compares, 2 reads, 1 write. */
 static void
 start_leaf_step(LeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
 {
@@ -150,7 +158,7 @@ start_leaf_step(LeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation,
 	leaf->step.node = node;
 	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
 	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
-	leaf->step.reads = palloc((n + 1) * sizeof(MosqlBytes));
+	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
 	leaf->step.writes = palloc((n + 1) * sizeof(MosqlWrite));
 	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
 	leaf->old_at = palloc((n + 1) * sizeof(int));
@@ -172,12 +180,8 @@ add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes
 					mosql_ts_bytes(txn->S));
 	}
 	else if (item->base == MOSQL_BASE_LIVE)
-	{
 		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
 					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
-		if (item->also_read)
-			add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
-	}
 	else if (item->version != 0)
 		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
 	else
@@ -209,16 +213,26 @@ build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
-		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
+		bool		shared = is_increment(item);
+
+		/* increments let other increments in, everything else is alone */
+		if (shared)
+			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+						mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
+		else
+			add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
 		add_row_compare(commit, leaf, item, row);
 		leaf->old_at[i] = -1;
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
-		add_write(leaf, MOSQL_WRITE_SET, intent, intent_bytes(commit->tx, item->change));
+		add_write(leaf, shared ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
+				  intent_bytes(commit->tx, item->change));
 		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
 		{
 			leaf->old_at[i] = leaf->step.nreads;
 			leaf->step.reads[leaf->step.nreads++] = row;
+			if (shared)
+				leaf->step.reads[leaf->step.nreads++] = intent;
 		}
 	}
 	if (leaf->marks)
@@ -395,75 +409,6 @@ remember_mark(MosqlCommit *commit, LeafStep *leaf)
 	mark->high = mosql_bytes_copy(commit->attempt_cxt, meta.high);
 }
 
-/* The columns that will be written; for increments computed now, under the
- * intent, so that an overflow is found before the decision. */
-static void
-compute_columns(MosqlCommit *commit, MosqlItem *item)
-{
-	const MosqlChange *change = item->change;
-	MosqlVersion newest;
-	StringInfoData out;
-
-	if (change->kind != MOSQL_CHANGE_INCREMENT)
-	{
-		item->columns = change->columns;
-		return;
-	}
-	if (!mosql_row_newest(item->old_row, &newest))
-		mosql_report_damage(commit->session->config.ns, 0, "a row does not decode");
-	initStringInfo(&out);
-	if (mosql_columns_increment(&out, newest.columns, change->inc, change->ninc)
-		== MOSQL_INCREMENT_OVERFLOW)
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("integer out of range"),
-				 errdetail("Another transaction changed the row since the statement computed it.")));
-	item->columns = mosql_bytes_of(&out);
-}
-
-static void
-leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
-{
-	MemoryContext old;
-
-	mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
-	if (leaf->range != NULL)
-	{
-		MosqlItem  *range = leaf->range;
-
-		/*
-		 * The range goes on behind this leaf, if all before it is marked.  If
-		 * not, this leaf's turn comes again, which does no harm.
-		 */
-		remember_mark(commit, leaf);
-		if (!mosql_bytes_equal(range->key, leaf->range_low))
-			return;
-		if (ends_range(range, leaf->range_high))
-			range->done = true;
-		else
-			range->key = mosql_bytes_copy(commit->attempt_cxt, leaf->range_high);
-		return;
-	}
-	if (leaf->marks)
-		remember_mark(commit, leaf);
-
-	old = MemoryContextSwitchTo(commit->attempt_cxt);
-	for (int i = 0; i < leaf->nitems; i++)
-	{
-		MosqlItem  *item = leaf->items[i];
-
-		item->done = true;
-		if (item->kind != MOSQL_ITEM_WRITE)
-			continue;
-		item->old_row = leaf->old_at[i] < 0 ? MOSQL_ABSENT
-			: mosql_bytes_copy(commit->attempt_cxt, leaf->step.values[leaf->old_at[i]]);
-		compute_columns(commit, item);
-	}
-	MemoryContextSwitchTo(old);
-}
-
-/* ---- judging a compare that failed ---- */
-
 static void
 set_blocker(MosqlBlocker *blocker, LeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
 			MemoryContext cxt)
@@ -473,6 +418,133 @@ set_blocker(MosqlBlocker *blocker, LeafStep *leaf, MosqlBytes key, MosqlTxid tx,
 	blocker->tx = tx;
 	blocker->mark = mark;
 }
+
+/* What increments that others have in flight may add to a column, at most. */
+static void
+sum_in_flight(MosqlCommit *commit, MosqlBytes intents, uint32 column, int64 *plus, int64 *minus,
+			  MosqlTxid *other)
+{
+	MosqlIntent intent;
+
+	*plus = *minus = 0;
+	while (mosql_intent_next(&intents, &intent) == 1)
+	{
+		MosqlIncrement *inc;
+		int			ninc;
+
+		if (!mosql_increments_decode(intent.payload, &inc, &ninc))
+			mosql_report_damage(commit->session->config.ns, 0, "an increment does not decode");
+		for (int i = 0; i < ninc; i++)
+		{
+			int64	   *sum = inc[i].delta > 0 ? plus : minus;
+
+			if (inc[i].column != column)
+				continue;
+			*other = intent.tx;
+			if (pg_add_s64_overflow(*sum, inc[i].delta, sum))
+				*sum = inc[i].delta > 0 ? PG_INT64_MAX : PG_INT64_MIN;
+		}
+	}
+}
+
+static bool
+fits(MosqlBytes columns, const MosqlIncrement *inc, int64 more)
+{
+	MosqlIncrement sum = *inc;
+	StringInfoData out;
+
+	if (pg_add_s64_overflow(sum.delta, more, &sum.delta))
+		return false;
+	mosql_string_init(&out, columns.len);
+	return mosql_columns_increment(&out, columns, &sum, 1) == MOSQL_INCREMENT_OK;
+}
+
+/*
+ * The increment must fit the row whichever of the others in flight commit, so
+ * that an overflow is found before the decision.  If one of those is what
+ * makes it doubtful, wait for it.  intents: as they were before ours.
+ */
+static MosqlOutcome
+check_overflow(MosqlCommit *commit, MosqlItem *item, MosqlBytes intents, MosqlTxid *other)
+{
+	const MosqlChange *change = item->change;
+	MosqlVersion newest;
+
+	if (!mosql_row_newest(item->old_row, &newest))
+		mosql_report_damage(commit->session->config.ns, 0, "a row does not decode");
+	for (int i = 0; i < change->ninc; i++)
+	{
+		int64		plus,
+					minus;
+
+		sum_in_flight(commit, intents, change->inc[i].column, &plus, &minus, other);
+		if (fits(newest.columns, &change->inc[i], plus) &&
+			fits(newest.columns, &change->inc[i], minus))
+			continue;
+		if (plus != 0 || minus != 0)
+			return MOSQL_BUSY;
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("integer out of range"),
+				 errdetail("Another transaction changed the row since the statement computed it.")));
+	}
+	return MOSQL_PREPARED;
+}
+
+/* A write is in place: keep what apply needs. */
+static MosqlOutcome
+write_prepared(MosqlCommit *commit, LeafStep *leaf, int i, MosqlBlocker *blocker)
+{
+	MosqlItem  *item = leaf->items[i];
+	int			at = leaf->old_at[i];
+	MosqlTxid	other = {0, 0};
+
+	item->columns = item->change->columns;
+	item->old_row = at < 0 ? MOSQL_ABSENT
+		: mosql_bytes_copy(commit->attempt_cxt, leaf->step.values[at]);
+	if (!is_increment(item) ||
+		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
+		return MOSQL_PREPARED;
+	set_blocker(blocker, leaf, item->key, other, false, commit->cxt);
+	return MOSQL_BUSY;
+}
+
+/* All compares of a leaf's step held. */
+static MosqlOutcome
+leaf_prepared(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+{
+	MosqlOutcome outcome = MOSQL_PREPARED;
+
+	mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
+	if (leaf->marks)
+		remember_mark(commit, leaf);
+	if (leaf->range != NULL)
+	{
+		MosqlItem  *range = leaf->range;
+
+		/*
+		 * The range goes on behind this leaf, if all before it is marked.  If
+		 * not, this leaf's turn comes again, which does no harm.
+		 */
+		if (!mosql_bytes_equal(range->key, leaf->range_low))
+			return outcome;
+		if (ends_range(range, leaf->range_high))
+			range->done = true;
+		else
+			range->key = mosql_bytes_copy(commit->attempt_cxt, leaf->range_high);
+		return outcome;
+	}
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		leaf->items[i]->done = true;
+		if (leaf->items[i]->kind == MOSQL_ITEM_WRITE &&
+			write_prepared(commit, leaf, i, blocker) != MOSQL_PREPARED)
+			outcome = MOSQL_BUSY;
+	}
+	return outcome;
+}
+
+/* ---- judging a compare that failed ---- */
 
 /* Somebody else's mark in a list of transaction ids. */
 static bool
@@ -517,8 +589,6 @@ judge_row(MosqlCommit *commit, MosqlItem *item, MosqlBytes row, MosqlBytes purge
 	switch (item->base)
 	{
 		case MOSQL_BASE_LIVE:
-			if (item->also_read && v.ts > txn->S)
-				return MOSQL_CONFLICT;
 			return live ? MOSQL_PREPARED : MOSQL_CONFLICT;
 		case MOSQL_BASE_VERSION:
 			return v.ts == item->version ? MOSQL_PREPARED : MOSQL_CONFLICT;
@@ -568,6 +638,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	MosqlBytes	fields[4];
 	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 4, .fields = fields};
 	MosqlBytes *values;
+	MosqlIntent own;
 	MosqlTxid	tx;
 
 	if (leaf->range != NULL)
@@ -584,12 +655,13 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	if (values[1].len > MOSQL_TXID_BYTES)
 	{
 		tx = mosql_txid_get(values[1].data);
-		if (!mosql_txid_equal(tx, commit->tx))
+		if (mosql_intents_find(values[1], commit->tx, &own))
+			return MOSQL_AGAIN; /* a step that was done and not noticed */
+		if (!is_increment(item) || values[1].data[MOSQL_INTENT_KIND_OFFSET] != MOSQL_INTENT_INCREMENT)
 		{
 			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
 			return MOSQL_BUSY;
 		}
-		return MOSQL_AGAIN;		/* our own: a step that was done and not noticed */
 	}
 	if (leaf->blame[leaf->step.failed] == NULL)
 	{
@@ -637,8 +709,9 @@ run_round(Round *round, MosqlBlocker *blocker)
 	MOSQL_DEBUG_POINT("prepare-some");
 
 	for (int i = 0; i < round->nsteps; i++)
-		if (steps[i]->status == MOSQL_STEP_DONE)
-			leaf_prepared(commit, round->leaves[i]);
+		if (steps[i]->status == MOSQL_STEP_DONE &&
+			leaf_prepared(commit, round->leaves[i], blocker) != MOSQL_PREPARED)
+			worst = MOSQL_BUSY;
 	for (int i = 0; i < round->nsteps && worst != MOSQL_CONFLICT; i++)
 	{
 		MosqlOutcome outcome = MOSQL_PREPARED;

@@ -14,9 +14,43 @@
 
 int			mosql_txn_intent_timeout_ms = 1000;
 
+bool
+mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent)
+{
+	while (mosql_intent_next(&field, intent) == 1)
+		if (mosql_txid_equal(intent->tx, tx))
+			return true;
+	return false;
+}
+
+/* The writes that turn an intent of a transaction committed at ts into a
+ * version; returns their number. */
+static int
+intent_writes(MosqlSession *session, const MosqlPoint *point, MosqlBytes field_row,
+			  const MosqlIntent *intent, MosqlTimestamp ts, const MosqlSnapshotList *list,
+			  MosqlWrite *writes)
+{
+	MosqlIncrement *inc;
+	int			ninc;
+	StringInfoData out;
+
+	if (intent->kind != MOSQL_INTENT_INCREMENT)
+		return mosql_apply_writes(session, point->leaf, field_row, point->row,
+								  intent->kind == MOSQL_INTENT_PUT, intent->payload, ts, list,
+								  writes);
+	if (!mosql_increments_decode(intent->payload, &inc, &ninc))
+		mosql_report_damage(session->config.ns, point->leaf, "an increment does not decode");
+	mosql_string_init(&out, point->row.len + 32);
+	if (mosql_row_increment(&out, point->row, ts, inc, ninc, list) != MOSQL_INCREMENT_OK)
+		mosql_report_damage(session->config.ns, point->leaf, "an increment does not fit its row");
+	writes[0] = (MosqlWrite) {MOSQL_WRITE_SET, field_row, mosql_bytes_of(&out)};
+	return 1;
+}
+
 /*
  * The shared loop: while the key holds an intent of tx, try one step on it.
- * ts = 0: remove, else apply.
+ * ts = 0: remove, else apply.  The row is compared as a whole: other
+ * increments may be applied to it at the same time.
  */
 static void
 finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
@@ -29,51 +63,46 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		MosqlPoint	point;
 		MosqlIntent intent;
 		MosqlLeafGroup *group;
-		MosqlCompare compares[2] = {0};
+		MosqlCompare compares[3] = {0};
 		MosqlWrite	writes[3];
 		MosqlStep	step = {0};
 		MosqlStep  *steps[1] = {&step};
 		MosqlBytes	meta = MOSQL_META_FIELD;
+		MosqlBytes	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);
 
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(tree, &key, 1, &point);
-		if (point.intent.data == NULL)
-			return;
-		if (!mosql_intent_decode(point.intent, &intent))
-			mosql_report_damage(session->config.ns, point.leaf, "an intent does not decode");
-		if (!mosql_txid_equal(intent.tx, tx))
+		if (!mosql_intents_find(point.intent, tx, &intent))
 			return;
 
 		(void) mosql_btree_group(tree, &key, 1, &group);
 		compares[0].kind = MOSQL_COMPARE_EQUAL;
 		compares[0].field = MOSQL_META_FIELD;
 		compares[0].bytes = mosql_generation_bytes(group->generation);
-		compares[1].kind = MOSQL_COMPARE_EQUAL;
+		compares[1].kind = MOSQL_COMPARE_LISTED;
 		compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, key);
-		compares[1].bytes = point.intent;
-		writes[0] = (MosqlWrite) {MOSQL_WRITE_DELETE, compares[1].field, MOSQL_ABSENT};
+		compares[1].bytes = mosql_txid_bytes(tx);
+		compares[2].kind = point.row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
+		compares[2].field = field_row;
+		compares[2].bytes = point.row;
+		writes[0] = (MosqlWrite) {MOSQL_WRITE_UNLIST, compares[1].field, compares[1].bytes};
+		step.ncompares = 2;
 		step.nwrites = 1;
 		if (ts != 0)
-			step.nwrites += mosql_apply_writes(session, point.leaf,
-											   mosql_field_name(MOSQL_FIELD_ROW, key), point.row,
-											   intent.kind != MOSQL_INTENT_DELETE,
-											   mosql_intent_columns(session, point.leaf, &intent,
-																	point.row),
-											   ts, list, writes + 1);
+		{
+			step.ncompares = 3;
+			step.nwrites += intent_writes(session, &point, field_row, &intent, ts, list, writes + 1);
+		}
 		step.node = group->leaf;
 		step.repeatable = true;
 		step.compares = compares;
-		step.ncompares = 2;
 		step.reads = &meta;
 		step.nreads = 1;
 		step.writes = writes;
 		MOSQL_DEBUG_POINT("help-step");
 		mosql_step_run(&session->stepper, steps, 1, NULL);
 		if (step.status == MOSQL_STEP_DONE)
-		{
-			mosql_stats.helps++;
 			return;
-		}
 		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
 			mosql_btree_observe(tree, step.node, step.values[0], -1);
 		if (!mosql_budget_pause(&budget))
@@ -181,13 +210,13 @@ still_blocks(MosqlSession *session, const MosqlBlocker *blocker)
 {
 	MosqlLeaf  *leaf;
 	MosqlPoint	point;
+	MosqlIntent intent;
 
 	if (!blocker->mark)
 	{
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(blocker->tree, &blocker->key, 1, &point);
-		return point.intent.len > MOSQL_TXID_BYTES &&
-			mosql_txid_equal(mosql_txid_get(point.intent.data), blocker->tx);
+		return mosql_intents_find(point.intent, blocker->tx, &intent);
 	}
 	leaf = mosql_btree_read_leaf(blocker->tree, blocker->key);
 	for (size_t at = 0; at + MOSQL_TXID_BYTES <= leaf->range_marks.len; at += MOSQL_TXID_BYTES)
@@ -209,7 +238,6 @@ clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRec
 		appendStringInfoChar(&high, '\0');
 		mosql_recover_unmark(session, blocker->tree, blocker->key, mosql_bytes_of(&high),
 							 blocker->tx);
-		mosql_stats.helps++;
 	}
 	else if (record->state == MOSQL_RECORD_COMMITTED)
 		mosql_recover_apply(session, blocker->tree, blocker->key, blocker->tx, record->ts, list);
@@ -235,5 +263,6 @@ mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 
 		MOSQL_DEBUG_POINT("blocker-aborted");
 	}
 	clear_blocker(session, blocker, &record, &list);
+	mosql_stats.helps++;
 	return true;
 }

@@ -345,7 +345,6 @@ typedef struct MosqlItem
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly */
 	bool		exact;			/* CHECK: exactly this version (locks) */
-	bool		also_read;		/* WRITE, BASE_LIVE: the row was read, too */
 	bool		done;
 	MosqlBytes	field_row;		/* "r" + key, "i" + key */
 	MosqlBytes	field_intent;
@@ -455,9 +454,12 @@ extern int	mosql_apply_writes(MosqlSession *session, uint64 node, MosqlBytes fie
 							   MosqlTimestamp ts, const MosqlSnapshotList *list,
 							   MosqlWrite *writes);
 
-/* Columns of an increment intent on a stored row. XX001 if impossible. */
-extern MosqlBytes mosql_intent_columns(MosqlSession *session, uint64 node,
-									   const MosqlIntent *intent, MosqlBytes row);
+/* Columns after an increment intent, in the current context. */
+extern MosqlBytes mosql_increment_columns(MosqlSession *session, uint64 node,
+										  const MosqlIntent *intent, MosqlBytes columns);
+
+/* Is a transaction among the intents of a field?  Which one, if so. */
+extern bool mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent);
 
 /* "field" helpers in the current context */
 extern MosqlBytes mosql_field_name(char prefix, MosqlBytes key);

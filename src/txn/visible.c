@@ -48,12 +48,15 @@ status_add(MosqlStatusCache *cache, MosqlTxid tx, MosqlTimestamp committed)
 	cache->committed[at] = committed;
 }
 
-static MosqlTxid
-intent_tx(MosqlSession *session, const MosqlPoint *point)
+/* The next intent of a point; false at the end.  XX001 if damaged. */
+static bool
+next_intent(MosqlSession *session, const MosqlPoint *point, MosqlBytes *rest, MosqlIntent *intent)
 {
-	if (point->intent.len <= MOSQL_TXID_BYTES)
-		mosql_report_damage(session->config.ns, point->leaf, "an intent is too short");
-	return mosql_txid_get(point->intent.data);
+	int			got = mosql_intent_next(rest, intent);
+
+	if (got < 0)
+		mosql_report_damage(session->config.ns, point->leaf, "an intent does not decode");
+	return got == 1;
 }
 
 /* ---- settling ---- */
@@ -68,13 +71,12 @@ ask_clock(MosqlSession *session, MosqlPoint *points, int n, MosqlStatusCache *ca
 
 	for (int i = 0; i < n; i++)
 	{
-		MosqlTxid	tx;
+		MosqlBytes	rest = points[i].intent;
+		MosqlIntent intent;
 
-		if (points[i].intent.data == NULL)
-			continue;
-		tx = intent_tx(session, &points[i]);
-		if (status_find(cache, tx) < 0)
-			status_add(&seen, tx, 0);
+		while (next_intent(session, &points[i], &rest, &intent))
+			if (status_find(cache, intent.tx) < 0)
+				status_add(&seen, intent.tx, 0);
 	}
 	*asked = seen.txs;
 	if (seen.n == 0)
@@ -84,13 +86,38 @@ ask_clock(MosqlSession *session, MosqlPoint *points, int n, MosqlStatusCache *ca
 	return seen.n;
 }
 
+/* Is one of these transactions among a point's intents? */
 static bool
-is_in(const MosqlTxid *txs, int n, MosqlTxid tx)
+has_any(MosqlSession *session, const MosqlPoint *point, const MosqlTxid *txs, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (mosql_txid_equal(txs[i], tx))
-			return true;
+	MosqlBytes	rest = point->intent;
+	MosqlIntent intent;
+
+	while (next_intent(session, point, &rest, &intent))
+		for (int i = 0; i < n; i++)
+			if (mosql_txid_equal(txs[i], intent.tx))
+				return true;
 	return false;
+}
+
+/* Forget what was answered about this point's intents, unless it is final. */
+static void
+ask_again(MosqlSession *session, const MosqlPoint *point, MosqlStatusCache *cache)
+{
+	MosqlBytes	rest = point->intent;
+	MosqlIntent intent;
+
+	while (next_intent(session, point, &rest, &intent))
+	{
+		int			at = status_find(cache, intent.tx);
+
+		if (at >= 0 && cache->committed[at] == 0)
+		{
+			cache->n--;
+			cache->txs[at] = cache->txs[cache->n];
+			cache->committed[at] = cache->committed[cache->n];
+		}
+	}
 }
 
 void
@@ -137,8 +164,7 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 		again_keys = palloc(n * sizeof(MosqlBytes));
 		for (int i = 0; i < n; i++)
 		{
-			if (points[i].intent.data == NULL ||
-				!is_in(doubt, ndoubt, intent_tx(session, &points[i])))
+			if (!has_any(session, &points[i], doubt, ndoubt))
 				continue;
 			again[nagain] = i;
 			again_keys[nagain++] = keys[i];
@@ -148,36 +174,24 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 		for (int i = 0; i < nagain; i++)
 		{
 			MosqlPoint *point = &points[again[i]];
-			MosqlTxid	before = intent_tx(session, point);
 
-			*point = fresh[i];
-			if (point->intent.data != NULL &&
-				mosql_txid_equal(intent_tx(session, point), before))
-				status_add(cache, before, 0);
-			else
+			if (!mosql_bytes_equal(point->intent, fresh[i].intent))
 				changed = true;
+			*point = fresh[i];
 		}
+		for (int i = 0; i < ndoubt; i++)
+			status_add(cache, doubt[i], 0);
 		if (!changed)
 			return;
 
-		/* one row of several of a transaction in doubt was applied meanwhile:
-		 * the others of it must not be believed undecided */
+		/*
+		 * A row of a doubted transaction was applied meanwhile, or somebody
+		 * else's intent joined: ask about all of these rows' intents in one
+		 * step, so that no part of a transaction, and no earlier increment,
+		 * is believed undecided.
+		 */
 		for (int i = 0; i < nagain; i++)
-		{
-			const MosqlPoint *point = &points[again[i]];
-
-			if (point->intent.data != NULL)
-			{
-				int			at = status_find(cache, intent_tx(session, point));
-
-				if (at >= 0 && cache->committed[at] == 0)
-				{
-					cache->txs[at] = cache->txs[cache->n - 1];
-					cache->committed[at] = cache->committed[cache->n - 1];
-					cache->n--;
-				}
-			}
-		}
+			ask_again(session, &points[again[i]], cache);
 		if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -189,23 +203,17 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 /* ---- evaluation ---- */
 
 MosqlBytes
-mosql_intent_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent, MosqlBytes row)
+mosql_increment_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent,
+						MosqlBytes columns)
 {
-	MosqlVersion newest;
 	MosqlIncrement *inc;
 	int			ninc;
 	StringInfoData out;
 
-	if (intent->kind == MOSQL_INTENT_PUT)
-		return intent->payload;
-	if (intent->kind == MOSQL_INTENT_DELETE)
-		return mosql_bytes("", 0);
-	if (!mosql_row_newest(row, &newest) || !newest.live)
-		mosql_report_damage(session->config.ns, node, "an increment stands on an absent row");
 	if (!mosql_increments_decode(intent->payload, &inc, &ninc))
 		mosql_report_damage(session->config.ns, node, "an increment does not decode");
-	initStringInfo(&out);
-	if (mosql_columns_increment(&out, newest.columns, inc, ninc) != MOSQL_INCREMENT_OK)
+	mosql_string_init(&out, columns.len);
+	if (mosql_columns_increment(&out, columns, inc, ninc) != MOSQL_INCREMENT_OK)
 		mosql_report_damage(session->config.ns, node, "an increment does not fit its row");
 	return mosql_bytes_of(&out);
 }
@@ -221,31 +229,65 @@ mosql_report_too_old(MosqlSession *session)
 			 errhint("Retry the transaction.")));
 }
 
+/*
+ * What the committed intents of a point make of its row: a put or delete stands
+ * alone; increments add up on the version that S sees.
+ */
+static bool
+intents_visible(MosqlSession *session, const MosqlPoint *point, MosqlTimestamp S,
+				const MosqlStatusCache *cache, MosqlBytes *columns, MosqlTimestamp *version,
+				bool *live)
+{
+	MosqlBytes	rest = point->intent;
+	MosqlIntent intent;
+	bool		any = false;
+
+	while (next_intent(session, point, &rest, &intent))
+	{
+		int			at = status_find(cache, intent.tx);
+		MosqlTimestamp ts;
+
+		Assert(at >= 0);
+		ts = cache->committed[at];
+		if (ts == 0 || ts > S)
+			continue;
+		*version = any ? Max(*version, ts) : ts;
+		if (intent.kind == MOSQL_INTENT_INCREMENT)
+		{
+			if (!any)
+			{
+				MosqlVersion v;
+
+				if (mosql_row_visible(point->row, point->purged, S, &v) != MOSQL_VISIBLE_LIVE)
+					mosql_report_damage(session->config.ns, point->leaf,
+										"an increment stands on an absent row");
+				*columns = v.columns;
+				*version = Max(v.ts, ts);
+			}
+			*columns = mosql_increment_columns(session, point->leaf, &intent, *columns);
+			*live = true;
+		}
+		else
+		{
+			*live = intent.kind == MOSQL_INTENT_PUT;
+			*columns = intent.payload;
+		}
+		any = true;
+	}
+	return any;
+}
+
 bool
 mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
 					MosqlTimestamp S, const MosqlStatusCache *cache,
 					MosqlBytes *columns, MosqlTimestamp *version)
 {
 	MosqlVersion v;
+	bool		live = false;
 
-	if (point->intent.data != NULL)
-	{
-		MosqlIntent intent;
-		int			at;
-
-		if (!mosql_intent_decode(point->intent, &intent))
-			mosql_report_damage(session->config.ns, node, "an intent does not decode");
-		at = status_find(cache, intent.tx);
-		Assert(at >= 0);
-		if (cache->committed[at] != 0 && cache->committed[at] <= S)
-		{
-			*version = cache->committed[at];
-			if (intent.kind == MOSQL_INTENT_DELETE)
-				return false;
-			*columns = mosql_intent_columns(session, node, &intent, point->row);
-			return true;
-		}
-	}
+	if (point->intent.data != NULL &&
+		intents_visible(session, point, S, cache, columns, version, &live))
+		return live;
 	if (point->row.data == NULL && (point->purged <= S))
 	{
 		*version = 0;

@@ -268,6 +268,122 @@ class Cluster:
         return [self.ask(p, *args) for p in self.primaries]
 
 
+class Proxy:
+    """Stands before a plain Redis and, when armed, spoils one exchange: the
+    next one that changes the clock of a namespace.
+
+        reply    Redis executes it, the answer is lost
+        request  it never arrives
+        late     it arrives after the connection broke, when release() is called
+    """
+
+    def __init__(self, port):
+        self.upstream = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.nodes = f"127.0.0.1:{self.port}"
+        self.armed = None
+        self.spoiled = threading.Event()
+        self.held = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def arm(self, how):
+        self.spoiled.clear()
+        self.armed = how
+
+    def release(self):
+        """Deliver what came too late; the answers."""
+        answers = []
+        for server, data in self.held:
+            server.settimeout(5)
+            server.sendall(data)
+            answers.append(server.recv(65536))
+            server.close()
+        self.held = []
+        return answers
+
+    def stop(self):
+        self.listener.close()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.upstream))
+            except OSError:
+                return
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            muted = threading.Event()
+            threading.Thread(target=self._replies, args=(server, client, muted), daemon=True).start()
+            threading.Thread(target=self._requests, args=(client, server, muted), daemon=True).start()
+
+    def _replies(self, server, client, muted):
+        try:
+            while True:
+                data = server.recv(65536)
+                if not data:
+                    break
+                if not muted.is_set():
+                    client.sendall(data)
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+    @staticmethod
+    def _command(file):
+        """One request: its bytes and its words."""
+        line = file.readline()
+        if not line.startswith(b"*"):
+            return None, None
+        raw, words = [line], []
+        for _ in range(int(line[1:])):
+            head = file.readline()
+            body = file.read(int(head[1:]) + 2)
+            raw += [head, body]
+            words.append(body[:-2])
+        return b"".join(raw), words
+
+    def _requests(self, client, server, muted):
+        file = client.makefile("rb")
+        in_multi = touches = False
+        held = b""
+        try:
+            while True:
+                raw, words = self._command(file)
+                if raw is None:
+                    break
+                name = words[0].upper()
+                clock = any(b".clock}:" in w for w in words[1:])
+                if name == b"MULTI":
+                    in_multi, touches = True, False
+                if in_multi:
+                    touches |= clock
+                changes = name in (b"EVAL", b"EVALSHA") and clock or name == b"EXEC" and touches
+                if name == b"EXEC":
+                    in_multi = False
+                if not (self.armed and changes):
+                    server.sendall(raw)
+                    continue
+                how, self.armed = self.armed, None
+                muted.set()
+                if how == "reply":
+                    server.sendall(raw)
+                    time.sleep(0.05)
+                elif how == "late":
+                    self.held.append((server, raw))
+                client.shutdown(socket.SHUT_RDWR)
+                self.spoiled.set()
+                if how == "late":
+                    return
+                break
+        except (OSError, ValueError):
+            pass
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+
+
 # ---- PostgreSQL ----
 
 class Server:

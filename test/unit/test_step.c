@@ -656,6 +656,38 @@ model_get(void *arg, MosqlBytes field)
 	return MOSQL_ABSENT;
 }
 
+/* An increment's intent mostly, else one that takes the rest of the field. */
+static MosqlBytes
+random_intent(void)
+{
+	StringInfoData buf;
+	MosqlBytes	tx = random_entry();
+	int			len = random_below(4);
+
+	initStringInfo(&buf);
+	appendBinaryStringInfo(&buf, tx.data, tx.len);
+	appendStringInfoChar(&buf, random_below(5) > 0 ? 'I' : 'P');
+	appendStringInfoChar(&buf, (char) len);
+	for (int i = 0; i < len; i++)
+		appendStringInfoChar(&buf, (char) random_below(256));
+	return mosql_bytes_of(&buf);
+}
+
+static MosqlBytes
+random_add(void)
+{
+	MosqlStepDelta deltas[3];
+	int			n = random_below(4);
+
+	for (int i = 0; i < n; i++)
+		deltas[i] = (MosqlStepDelta)
+	{
+		random_below(12), 2 << random_below(3),
+			((int64) random_below(1 << 30) << 33) - random_below(1 << 30)
+	};
+	return mosql_step_add((MosqlTimestamp) random_below(1 << 30) << 24, deltas, n);
+}
+
 static MosqlStep *
 random_step(void)
 {
@@ -677,12 +709,14 @@ random_step(void)
 	{
 		MosqlBytes	field = model[random_field()].field;
 		MosqlBytes	value = model_get(NULL, field);
-		MosqlCompareKind kind = random_below(6);
+		MosqlCompareKind kind = random_below(8);
 
 		/* mostly what holds, so that long steps get through */
 		if (kind == MOSQL_COMPARE_ABSENT && value.data != NULL && random_below(4) > 0)
 			kind = MOSQL_COMPARE_ONLY;
-		if (kind == MOSQL_COMPARE_RANGE)
+		if (kind == MOSQL_COMPARE_LISTED)
+			compare(step, kind, field, 0, random_entry());
+		else if (kind == MOSQL_COMPARE_RANGE)
 			compare_range(step, random_value(2), random_below(2) ? random_value(2) : MOSQL_ABSENT,
 						  random_below(2) ? random_value(1) : B(""),
 						  random_below(2) ? B("\xff\xff\xff\xff\xff\xff\xff") : random_value(7));
@@ -702,12 +736,14 @@ random_step(void)
 	for (int i = 0; i < nwrites; i++)
 	{
 		int			f = random_field();
-		MosqlWriteKind kind = random_below(5);
+		MosqlWriteKind kind = random_below(8);
 
 		if (used[f])
 			continue;
 		used[f] = true;
 		writing(step, kind, model[f].field,
+				kind == MOSQL_WRITE_CONCAT ? random_intent() :
+				kind == MOSQL_WRITE_ADD ? random_add() :
 				kind >= MOSQL_WRITE_APPEND ? random_entry() :
 				random_below(4) == 0 ? random_entry() : random_value(9));
 	}
