@@ -24,7 +24,9 @@ FROM debian:12-slim
 RUN apt-get update && apt-get install -y --no-install-recommends postgresql-common \
     && echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf \
     && apt-get install -y --no-install-recommends postgresql-15 libhiredis0.14 \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* \
+    && install -d -o postgres -g postgres /run/postgresql \
+    && install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data
 COPY --from=build /out /
 COPY --chmod=755 script/docker-entrypoint /usr/local/bin/
 ENV PATH=/usr/lib/postgresql/15/bin:$PATH PGDATA=/var/lib/postgresql/data LANG=C.UTF-8

@@ -285,7 +285,9 @@ class Crash:
         first = seen(conn, self.tag, self.big)
         (slowest, who), stuck, again = proceed.run(since, self.tag + ".again", self.number)
         tap.ok(True, f"{name}: the backend dies ({way.replace('_', ' ')})")
-        tap.ok(not stuck and slowest <= WITHIN, f"{name}: the others proceed within {WITHIN:g} s",
+        # a second dead one in the way costs mosql_fdw.intent_timeout once more
+        limit = WITHIN + (way.startswith("after_an_undecided"))
+        tap.ok(not stuck and slowest <= limit, f"{name}: the others proceed within {limit:g} s",
                f"slowest {slowest:.2f} s: {who}; stuck: {stuck}")
         tap.note(f"slowest after {slowest:.2f} s; {first or 'nothing'} of it visible")
         last = seen(conn, self.tag, self.big) if again else ""

@@ -257,8 +257,11 @@ intents_visible(MosqlSession *session, const MosqlPoint *point, MosqlTimestamp S
 			if (!any)
 			{
 				MosqlVersion v;
+				MosqlVisible visible = mosql_row_visible(point->row, point->purged, S, &v);
 
-				if (mosql_row_visible(point->row, point->purged, S, &v) != MOSQL_VISIBLE_LIVE)
+				if (visible == MOSQL_VISIBLE_TOO_OLD)
+					mosql_report_too_old(session);
+				if (visible != MOSQL_VISIBLE_LIVE)
 					mosql_report_damage(session->config.ns, point->leaf,
 										"an increment stands on an absent row");
 				*columns = v.columns;

@@ -285,6 +285,7 @@ class Proxy:
         self.armed = None
         self.spoiled = threading.Event()
         self.held = []
+        self.answers = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def arm(self, how):
@@ -293,14 +294,14 @@ class Proxy:
 
     def release(self):
         """Deliver what came too late; the answers."""
-        answers = []
+        self.answers = []
         for server, data in self.held:
-            server.settimeout(5)
             server.sendall(data)
-            answers.append(server.recv(65536))
-            server.close()
+            wait_until(lambda: self.answers, 5)
+        for server, _ in self.held:
+            server.shutdown(socket.SHUT_RDWR)
         self.held = []
-        return answers
+        return self.answers
 
     def stop(self):
         self.listener.close()
@@ -324,7 +325,9 @@ class Proxy:
                 data = server.recv(65536)
                 if not data:
                     break
-                if not muted.is_set():
+                if muted.is_set():
+                    self.answers.append(data)
+                else:
                     client.sendall(data)
         except OSError:
             pass

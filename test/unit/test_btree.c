@@ -390,13 +390,11 @@ do_something(World *w)
 
 static int	check_errors;
 static int	check_warnings;
-static const char *check_last;
 static char check_text[200];
 
 static void
 report(void *arg, char severity, uint64 node, const char *what)
 {
-	check_last = what;
 	if (severity == 'E')
 		check_errors++;
 	else

@@ -671,6 +671,91 @@ test_world(void)
 	CHECK(seen[0] > 10000 && seen[1] > 10000 && seen[2] > 10000 && seen[3] > 1000);
 }
 
+/* ---- increments in any order ---- */
+
+#define ORDER_MAX 8
+
+/*
+ * A row with a few increments, applied in a random order with lists that name
+ * some snapshots: each of those must read the sum of what is not newer.
+ */
+static void
+increments_in_any_order(void)
+{
+	MosqlTimestamp ts[ORDER_MAX];
+	int			delta[ORDER_MAX];
+	int			order[ORDER_MAX];
+	MosqlTimestamp snapshots[3];
+	int			n = 1 + random_below(ORDER_MAX);
+	int			nsnapshots = random_below(4);
+	StringInfoData columns,
+				row,
+				next;
+
+	initStringInfo(&columns);
+	initStringInfo(&row);
+	mosql_column_put_int(&columns, 1, 1000, 4);
+	CHECK(mosql_row_supersede(&row, MOSQL_ABSENT,
+							  &(MosqlVersion) {.ts = 5, .live = true, .columns = mosql_bytes_of(&columns)},
+							  &(MosqlSnapshotList) {.last = 5}));
+	for (int i = 0; i < n; i++)
+	{
+		ts[i] = 10 * (i + 1);
+		delta[i] = 1 << i;
+		order[i] = i;
+	}
+	for (int i = n - 1; i > 0; i--)
+	{
+		int			j = random_below(i + 1);
+		int			swap = order[i];
+
+		order[i] = order[j];
+		order[j] = swap;
+	}
+	for (int i = 0; i < nsnapshots; i++)
+		snapshots[i] = 5 + random_below(10 * n);
+
+	for (int i = 0; i < n; i++)
+	{
+		int			at = order[i];
+		MosqlSnapshotList list = {.last = ts[at]};
+		MosqlTimestamp known[3];
+
+		/* registered before this increment was decided: those below its time */
+		for (int s = 0; s < nsnapshots; s++)
+			if (snapshots[s] < ts[at])
+				known[list.n++] = snapshots[s];
+		list.snapshots = known;
+		initStringInfo(&next);
+		CHECK(mosql_row_increment(&next, mosql_bytes_of(&row), ts[at],
+								  &(MosqlIncrement) {1, 4, delta[at]}, 1, &list) == MOSQL_INCREMENT_OK);
+		row = next;
+	}
+	for (int s = -1; s < nsnapshots; s++)
+	{
+		MosqlTimestamp S = s < 0 ? MOSQL_TS_MAX : snapshots[s];
+		int			sum = 1000;
+		MosqlVersion v;
+		MosqlBytes	in;
+		MosqlColumn c;
+
+		for (int i = 0; i < n; i++)
+			if (ts[i] <= S)
+				sum += delta[i];
+		CHECK(mosql_row_visible(mosql_bytes_of(&row), 0, S, &v) == MOSQL_VISIBLE_LIVE);
+		in = v.columns;
+		CHECK(mosql_column_next(&in, &c) == 1);
+		CHECK_INT(mosql_read_int(c.value.data, 4), sum);
+	}
+}
+
+static void
+test_increments(void)
+{
+	for (int i = 0; i < 20000; i++)
+		increments_in_any_order();
+}
+
 int
 main(void)
 {
@@ -682,5 +767,6 @@ main(void)
 	RUN(test_may_purge);
 	RUN(test_many);
 	RUN(test_world);
+	RUN(test_increments);
 	return unit_finish();
 }
