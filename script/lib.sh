@@ -8,6 +8,7 @@
 # Settings (environment):
 #   PG_VERSION   PostgreSQL major version; default: an installed one, else Debian's
 #   PG_CONFIG    pg_config of some other PostgreSQL, instead of PG_VERSION
+#   REDIS        redis or valkey; default: what is installed, redis first
 #   NO_COLOR     plain output
 
 set -euo pipefail
@@ -33,6 +34,8 @@ die() {
     printf '%s%s: %s%s\n' "$RED" "$ME" "$*" "$OFF" >&2
     exit 1
 }
+
+commit() { git -C "$TOP" describe --always --dirty 2>/dev/null || echo "no commit"; }
 
 # The comment at the head of the calling script, for --help.
 usage() {
@@ -130,18 +133,20 @@ need_postgres() {
 
 # Sets REDIS_SERVER and REDIS_CLI.
 need_redis() {
-    local try
+    local try kind kinds=${REDIS:-redis valkey}
 
     for try in 1 2; do
-        for REDIS_SERVER in redis-server valkey-server; do
-            REDIS_CLI=${REDIS_SERVER%-server}-cli
+        for kind in $kinds; do
+            REDIS_SERVER=$kind-server REDIS_CLI=$kind-cli
             if command -v $REDIS_SERVER >/dev/null && command -v $REDIS_CLI >/dev/null; then
                 set_run
                 return
             fi
         done
         ((try == 1)) || break
-        if apt-cache show redis-server >/dev/null 2>&1 || ! apt-cache show valkey-server >/dev/null 2>&1; then
+        if [[ -n ${REDIS:-} ]]; then
+            need_packages "$REDIS-server"
+        elif apt-cache show redis-server >/dev/null 2>&1 || ! apt-cache show valkey-server >/dev/null 2>&1; then
             need_packages redis-server
         else
             need_packages valkey-server

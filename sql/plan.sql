@@ -39,7 +39,8 @@ EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE number = 5;
 EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE (customer, number) > (49, 38) ORDER BY customer, number LIMIT 3;
 SELECT * FROM orders WHERE (customer, number) > (49, 38) ORDER BY customer, number LIMIT 3;
 SELECT count(*) FROM orders WHERE (customer, number) <= (2, NULL);
-EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE customer IS NULL;
+-- (from version 17 on the planner itself knows that there are none)
+SELECT * FROM orders WHERE customer IS NULL;
 EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE customer IS NOT NULL AND customer < 2;
 EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE customer IN (1, 2) AND number IN (3, 4);
 

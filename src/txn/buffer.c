@@ -429,7 +429,7 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	 * would commute: the transaction may have looked at the row before.  (READ
 	 * COMMITTED promises no more; SERIALIZABLE checks what was read.)
 	 */
-	if (txn->isolation == MOSQL_REPEATABLE_READ || change->ninc > MAX_INCREMENTS)
+	if (txn->isolation == MOSQL_REPEATABLE_READ || entry->locked || change->ninc > MAX_INCREMENTS)
 		mosql_change_bind(txn, entry);
 	return MOSQL_WRITTEN;
 }

@@ -94,6 +94,8 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 		item->change = e->top;
 		item->base = e->top->base;
 		item->version = item->base == MOSQL_BASE_LIVE ? 0 : e->top->version;
+		if (e->locked && e->top->version != e->lock_version)
+			report_conflict(commit->session, "A row was changed by another transaction after this one had locked it.");
 		if (txn->drawn && item->version > txn->S)
 			report_conflict(commit->session, "A row was changed by a transaction that committed after this one's snapshot.");
 	}

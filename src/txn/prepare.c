@@ -193,6 +193,56 @@ add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes
 	}
 }
 
+/* From so many inserts on a leaf that is nearly empty is looked at as a whole. */
+#define BULK_MIN_ITEMS		16
+#define BULK_MAX_FIELDS		4
+
+static bool
+is_bulk(const LeafStep *leaf, int nfields)
+{
+	if (leaf->nitems < BULK_MIN_ITEMS || nfields < 0 || nfields > BULK_MAX_FIELDS)
+		return false;
+	for (int i = 0; i < leaf->nitems; i++)
+		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE ||
+			leaf->items[i]->base != MOSQL_BASE_ABSENT || leaf->items[i]->version != 0)
+			return false;
+	return true;
+}
+
+/*
+ * A load fills leaves that were made for it: one compare that there is nothing
+ * at all between the first and the last key, instead of two per key.  Where it
+ * fails, the leaf's number of fields, known then, leads to the other way.
+ */
+static void
+build_bulk_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
+{
+	MosqlItem  *last = leaf->items[leaf->nitems - 1];
+	MosqlCompare *compare;
+	StringInfoData upper;
+
+	mosql_string_init(&upper, last->key.len + 1);
+	appendBinaryStringInfo(&upper, last->key.data, last->key.len);
+	appendStringInfoChar(&upper, '\0');
+	leaf->writes = true;
+	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
+	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, leaf->items[0]->key, 0, txid);
+	compare = &leaf->step.compares[leaf->step.ncompares - 1];
+	compare->upper = mosql_bytes_of(&upper);
+	compare->at_most = mosql_ts_bytes(0);
+	if (commit->txn->drawn)
+		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(commit->txn->S));
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+
+		leaf->old_at[i] = -1;
+		add_write(leaf, MOSQL_WRITE_SET, mosql_field_name(MOSQL_FIELD_INTENT, item->key),
+				  intent_bytes(commit->tx, item->change));
+	}
+}
+
 static void
 build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 {
@@ -330,7 +380,10 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 		start_leaf_step(leaf, part->tree, groups[g].leaf, groups[g].generation, groups[g].n);
 		for (int i = 0; i < groups[g].n; i++)
 			leaf->items[leaf->nitems++] = items[groups[g].first + i];
-		build_leaf_step(round->commit, leaf, txid);
+		if (is_bulk(leaf, groups[g].nfields))
+			build_bulk_step(round->commit, leaf, txid);
+		else
+			build_leaf_step(round->commit, leaf, txid);
 		round->leaves[round->nsteps++] = leaf;
 		round->nitems += groups[g].n;
 	}
@@ -721,7 +774,11 @@ run_round(Round *round, MosqlBlocker *blocker)
 		else if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
 			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0], -1);
 		else if (steps[i]->status == MOSQL_STEP_FAILED)
+		{
+			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0],
+								steps[i]->nfields);
 			outcome = judge_and_clear(commit, round->leaves[i], blocker);
+		}
 		if (outcome == MOSQL_CONFLICT || worst == MOSQL_PREPARED)
 			worst = outcome;
 	}
