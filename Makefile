@@ -26,6 +26,7 @@ OBJS = $(patsubst %.c,%.o,$(call files,mosql_fdw.c src/*/*.c))
 DATA = $(call files,sql/*--*.sql)
 REGRESS = setup $(filter-out setup,$(patsubst sql/%.sql,%,$(filter-out $(DATA),$(call files,sql/*.sql))))
 ISOLATION = $(patsubst specs/%.spec,%,$(call files,specs/*.spec))
+ISOLATION_OPTS = --load-extension=mosql_fdw
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)

@@ -24,6 +24,21 @@ class Mover:
     def slots_with_keys(self):
         return [s for s, p in self.where.items() if self.r[p]("CLUSTER", "COUNTKEYSINSLOT", s)]
 
+    def disagreement(self):
+        """Slots that some node sees elsewhere than where they were moved to."""
+        out = []
+        for port, r in self.r.items():
+            seen = {}
+            for low, high, primary, *_ in r("CLUSTER", "SLOTS"):
+                for slot in range(low, high + 1):
+                    seen[slot] = primary[1]
+            out += [f"{port} sees slot {s} at {seen.get(s)}, it is at {p}"
+                    for s, p in self.where.items() if seen.get(s) != p]
+        return "\n".join(out[:10])
+
+    def agreed(self):
+        return not self.disagreement()
+
     def move(self, slot, rng, end=None):
         """As redis-cli does it, with pauses where it is most awkward."""
         source = self.where[slot]
@@ -83,6 +98,8 @@ def body():
             tap.note(f"{mover.moved} slots with {mover.keys} keys moved, {work.crowd.done} "
                      f"transactions, errors {work.crowd.errors()}")
             tap.ok(mover.moved >= 20, f"{engine}: slots were moved")
+            tap.ok(wait_until(mover.agreed, 10, 0.2), f"{engine}: the nodes agree who has what",
+                   mover.disagreement())
             bad = work.crowd.unexpected(CONFLICT)
             tap.ok(not bad, f"{engine}: no error but conflicts", bad)
             work.verify(engine)

@@ -367,10 +367,10 @@ run_changes(MosqlTree *tree, InnerChange *changes, int n)
 		if (!mosql_btree_step_created(creates.steps[i]))
 			mosql_btree_damage(tree, creates.steps[i]->node, "a node that was to be created exists");
 	if (creates.n > 0)
-		MOSQL_DEBUG_POINT("btree_inner_created");
+		MOSQL_DEBUG_POINT("inner-created");
 	mosql_btree_steps_run(tree, steps.steps, steps.n);
 	if (creates.n > 0)
-		MOSQL_DEBUG_POINT("btree_inner_split");
+		MOSQL_DEBUG_POINT("inner-split");
 }
 
 /*

@@ -176,7 +176,7 @@ freeze(MosqlTree *tree, Split *splits, int n)
 		}
 	}
 	if (list.n > 0)
-		MOSQL_DEBUG_POINT("btree_split_frozen");
+		MOSQL_DEBUG_POINT("split-frozen");
 }
 
 /* Step 2.  A leaf that a helper has cut meanwhile is done. */
@@ -312,7 +312,7 @@ create_first(MosqlTree *tree, Split *splits, int n)
 		}
 	}
 	if (list.n > 0)
-		MOSQL_DEBUG_POINT("btree_split_created");
+		MOSQL_DEBUG_POINT("split-created");
 }
 
 /* Step 5. */
@@ -348,7 +348,7 @@ cut(MosqlTree *tree, Split *splits, int n)
 		}
 	}
 	if (list.n > 0)
-		MOSQL_DEBUG_POINT("btree_split_cut");
+		MOSQL_DEBUG_POINT("split-cut");
 }
 
 /*

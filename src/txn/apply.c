@@ -14,9 +14,9 @@
 #include "txn/txn_int.h"
 
 /* Up to so many leaves are applied without waiting. */
-#define DETACHED_MAX_LEAVES	32
-#define ROUND_MAX_ITEMS		32768
-#define ROUND_MAX_STEPS		512
+#define DETACHED_MAX_LEAVES	512
+#define ROUND_MAX_ITEMS		65536
+#define ROUND_MAX_STEPS		1024
 #define APPLY_MAX_ROUNDS	20
 
 int

@@ -27,8 +27,8 @@
 #include "txn/txn_int.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
-#define ROUND_MAX_ITEMS		32768
-#define ROUND_MAX_STEPS		512
+#define ROUND_MAX_ITEMS		65536
+#define ROUND_MAX_STEPS		1024
 #define ROUND_MAX_RANGE_LEAVES 64
 
 /* One leaf's step and what its parts stand for. */

@@ -1,5 +1,5 @@
 /*
- * server.h: redis-servers of a test's own, without persistence.
+ * server.h: Redis (or Valkey) servers of a test's own, without persistence.
  *
  * Started on free ports with their files in <top>/tmp, killed when the test
  * ends, however it ends.
@@ -129,24 +129,26 @@ server_start(bool cluster)
 	server->pid = fork();
 	if (server->pid == 0)
 	{
+		static const char *const programs[] = {"redis-server", "valkey-server"};
 		int			null = open("/dev/null", O_RDWR);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(null, 0);
 		dup2(null, 1);
 		dup2(null, 2);
-		execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1",
-			   "--dir", server->dir, "--save", "", "--appendonly", "no",
-			   "--hash-max-listpack-entries", "256", "--hash-max-listpack-value", "512",
-			   "--cluster-enabled", cluster ? "yes" : "no",
-			   (char *) NULL);
+		for (int i = 0; i < 2; i++)		/* the first one that is installed */
+			execlp(programs[i], programs[i], "--port", port, "--bind", "127.0.0.1",
+				   "--dir", server->dir, "--save", "", "--appendonly", "no",
+				   "--hash-max-listpack-entries", "256", "--hash-max-listpack-value", "512",
+				   "--cluster-enabled", cluster ? "yes" : "no",
+				   (char *) NULL);
 		_exit(127);
 	}
 	for (int i = 0; i < 500 && server_raw(server->port, "PING")[0] != '+'; i++)
 		usleep(10000);
 	if (server_raw(server->port, "PING")[0] != '+')
 	{
-		fprintf(stderr, "redis-server does not start\n");
+		fprintf(stderr, "neither redis-server nor valkey-server starts\n");
 		exit(1);
 	}
 	return server;
