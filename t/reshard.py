@@ -59,10 +59,15 @@ class Mover:
             self.keys += len(keys)
             if rng.random() < 0.3:
                 time.sleep(0.01)
+        self.where[slot] = target
         for p in (target, source, *self.r):
             self.r[p]("CLUSTER", "SETSLOT", slot, "NODE", self.id[target])
-        self.where[slot] = target
         self.moved += 1
+        # Old news may still be on its way between the nodes and make them point
+        # at each other for longer than any client waits; that is not the test.
+        while not wait_until(self.agreed, 2):
+            for p in (target, *self.r):
+                self.r[p]("CLUSTER", "SETSLOT", slot, "NODE", self.id[target])
 
 
 def body():

@@ -48,10 +48,9 @@ mosql_intent_next(MosqlBytes *in, MosqlIntent *intent)
 	switch (intent->kind)
 	{
 		case MOSQL_INTENT_DELETE:
-			if (in->len > 0)
-				return -1;
-			/* fall through */
 		case MOSQL_INTENT_PUT:
+			if (intent->kind == MOSQL_INTENT_DELETE && in->len > 0)
+				return -1;
 			intent->payload = *in;
 			in->data += in->len;
 			in->len = 0;

@@ -487,12 +487,10 @@ static int64
 update_all(MosqlDirectState *direct, ForeignScanState *node)
 {
 	MosqlScanState *scan = &direct->scan;
-	EState	   *estate = node->ss.ps.state;
 	int64		updated = 0;
 
 	evaluate_amounts(direct, node->ss.ps.ps_ExprContext);
 	mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
-	mosql_exec_scan_view(scan, estate);
 	if (!scan->ranges->all_points && scan->ranges->n > 0)
 		elog(ERROR, "conditions of a late-bound update do not name keys");
 	for (int i = 0; i < scan->ranges->n; i++)

@@ -94,8 +94,6 @@ extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, R
 /* Evaluate the key conditions to scan->ranges. */
 extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
 
-/* Open the view if it is not open. */
-extern void mosql_exec_scan_view(MosqlScanState *scan, EState *estate);
 extern void mosql_exec_scan_close(MosqlScanState *scan);
 
 /*

@@ -107,6 +107,13 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->point_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql points",
 											ALLOCSET_DEFAULT_SIZES);
 	scan->scan_cxt = CurrentMemoryContext;
+
+	/*
+	 * Now, and not at the first row: a cursor's view belongs to the savepoint
+	 * level that the cursor was opened at.  (No snapshot is drawn yet.)
+	 */
+	scan->view = mosql_view_open(scan->txn, node->ss.ps.state,
+								 node->ss.ps.state->es_snapshot->curcid, scan->single);
 }
 
 void
@@ -136,18 +143,6 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 	scan->ranges = mosql_ranges_build(scan->table, scan->conds, scan->nconds,
 									  scan->values, scan->nulls, scan->types);
 	MemoryContextSwitchTo(old);
-}
-
-/*
- * Opened at the first row, not at the start of the node: under READ COMMITTED
- * the statement's snapshot is drawn by the first read through any of its views.
- */
-void
-mosql_exec_scan_view(MosqlScanState *scan, EState *estate)
-{
-	if (scan->view == NULL)
-		scan->view = mosql_view_open(scan->txn, estate, estate->es_snapshot->curcid,
-									 scan->single);
 }
 
 /* The i-th range in scan order. */
@@ -280,10 +275,7 @@ mosqlIterateForeignScan(ForeignScanState *node)
 	MosqlRow	row;
 
 	if (scan->ranges == NULL)
-	{
 		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
-		mosql_exec_scan_view(scan, node->ss.ps.state);
-	}
 
 	ExecClearTuple(slot);
 	if (!(scan->costed ? next_row_costed(scan, &row) : next_row(scan, &row)))

@@ -253,7 +253,11 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
  * ---------------------------------------------------------------------------
  */
 
-/* Does the window have room?  If not, wait for it, but not for ever. */
+/*
+ * Does the window have room?  If not, wait for it, but not for ever: callers
+ * cannot be cancelled.  A server that answers nothing for that long is hung up
+ * on, so that the next command does not wait for it again.
+ */
 static bool
 wait_for_room(MosqlRedis *redis, MosqlServer *server)
 {
@@ -269,9 +273,15 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 			mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES)
 			return true;
 		if (deadline_us == 0)
-			deadline_us = mosql_now_us() + (int64) redis->command_timeout_ms * 1000;
+			deadline_us = mosql_now_us() +
+				Min((int64) redis->command_timeout_ms * 1000, MOSQL_DETACHED_WAIT_US);
 		if (!mosql_redis_pump(redis, deadline_us, false))
+		{
+			if (server->conn != NULL)
+				mosql_connection_close(server->conn, ERRCODE_CONNECTION_FAILURE,
+									   "It did not answer in time.");
 			return false;
+		}
 	}
 }
 

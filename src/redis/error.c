@@ -47,6 +47,8 @@ static const ErrorRule rules[] = {
 	"The server runs in protected mode; give it a password."},
 	{"NOPERM", MOSQL_ERROR_RAISE, false, ERRCODE_INSUFFICIENT_PRIVILEGE,
 	"Extend the rights of that Redis user with ACL SETUSER."},
+	{"ERR The user executing the script can't", MOSQL_ERROR_OTHER, false,	/* Redis 7.0 */
+	ERRCODE_INSUFFICIENT_PRIVILEGE, "Extend the rights of that Redis user with ACL SETUSER."},
 	{"OOM", MOSQL_ERROR_RAISE, false, ERRCODE_OUT_OF_MEMORY,
 	"Raise the server's setting maxmemory, or add nodes to the cluster."},
 	{"MISCONF", MOSQL_ERROR_OTHER, false, ERRCODE_IO_ERROR,

@@ -38,6 +38,9 @@
 /* A server that is silent for so long may have been replaced: ask others. */
 #define MOSQL_SILENCE_US		500000
 
+/* How long a detached command may wait for room in a connection's window. */
+#define MOSQL_DETACHED_WAIT_US		(1000 * 1000)
+
 typedef struct MosqlConnection MosqlConnection;
 
 /* What is wrong with a server, for the user. */

@@ -36,10 +36,14 @@ mosql_step_key(const MosqlStepper *stepper, uint64 node)
 	return mosql_bytes(repalloc(key.data, key.len + 1), key.len);
 }
 
+/* What a detached step of the engine `watch` may take. */
+#define DETACHED_TIMEOUT_MS	1000
+
 /*
  * The engine `watch` cannot send ahead what depends on a reply, so a detached
  * step is run at once.  Not cancellable: callers come here after the decision,
- * when an error could no longer be reported.
+ * when an error could no longer be reported.  So they must not wait long: after
+ * a failure all detached steps are LOST for a moment, unsent.
  */
 static void
 send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
@@ -49,17 +53,27 @@ send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void 
 											  ALLOCSET_SMALL_SIZES);
 	volatile uint32 holdoff = InterruptHoldoffCount;
 	volatile MosqlStepStatus status = MOSQL_STEP_LOST;
+	MosqlBudget budget = mosql_budget_start(DETACHED_TIMEOUT_MS);
 
+	if (mosql_now_us() < stepper->detached_after_us)
+	{
+		MemoryContextDelete(cxt);
+		step->values = NULL;
+		if (done != NULL)
+			done(arg, MOSQL_STEP_LOST, 0);
+		return;
+	}
 	MemoryContextSwitchTo(cxt);
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
-		mosql_step_run(stepper, &step, 1, NULL);
+		mosql_step_run(stepper, &step, 1, &budget);
 		status = step->status;
 	}
 	PG_CATCH();
 	{
 		FlushErrorState();
+		stepper->detached_after_us = mosql_now_us() + DETACHED_TIMEOUT_MS * 1000;
 	}
 	PG_END_TRY();
 	InterruptHoldoffCount = holdoff;	/* an error sets it to 0 */

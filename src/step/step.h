@@ -132,6 +132,7 @@ typedef struct MosqlStepper
 	MosqlRedis *redis;
 	const char *ns;				/* namespace */
 	MosqlEngine engine;
+	int64		detached_after_us;	/* watch: detached steps are LOST until then */
 } MosqlStepper;
 
 /*

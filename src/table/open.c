@@ -119,6 +119,12 @@ note_use(MosqlSession *session, TableEntry *entry)
 	used = find_used(session, entry->key);
 	if (!same_definition(used->definition, entry->definition))
 	{
+		/* what this transaction did by the old one cannot be committed */
+		if (!used->changed && used->definition.data != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to a concurrent change of a table's definition"),
+					 errhint("The transaction might succeed if retried.")));
 		used->definition = mosql_bytes_copy(TopTransactionContext, entry->definition);
 		used->changed = false;
 	}

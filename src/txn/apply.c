@@ -63,8 +63,8 @@ copy_to(char **at, MosqlBytes b)
 }
 
 /* One allocation: the struct, its arrays, the bytes. */
-static MosqlPending *
-make_pending(MosqlCommit *commit)
+MosqlPending *
+mosql_pending_make(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
 	MosqlPending *pending;
@@ -88,7 +88,6 @@ make_pending(MosqlCommit *commit)
 	memset(pending, 0, sizeof(*pending));
 	pending->session = session;
 	pending->tx = commit->tx;
-	pending->ts = commit->ts;
 	at = (char *) (pending + 1);
 	pending->keys = (MosqlBytes *) at;
 	at += nkeys * sizeof(MosqlBytes);
@@ -115,7 +114,6 @@ make_pending(MosqlCommit *commit)
 		pending->mark_high[m] = copy_to(&at, commit->marks[m].high);
 	}
 	pending->nmarks = commit->nmarks;
-	dlist_push_tail(&session->pending, &pending->node);
 	return pending;
 }
 
@@ -173,9 +171,10 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 		MemoryContextSwitchTo(caller);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_ADMIN_SHUTDOWN)
 			PG_RE_THROW();
+		/* a table that was dropped or truncated since has nothing to apply to */
+		ok = geterrcode() == ERRCODE_UNDEFINED_TABLE;
 		FlushErrorState();
 		InterruptHoldoffCount = held;
-		ok = false;
 	}
 	PG_END_TRY();
 	MemoryContextDelete(cxt);
@@ -470,12 +469,12 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 	ApplyStep **applies = palloc(ROUND_MAX_STEPS * sizeof(ApplyStep *));
 	int			n = build_round(commit, applies);
 
-	if (n > DETACHED_MAX_LEAVES)
+	if (n > DETACHED_MAX_LEAVES || commit->session->stepper.engine == MOSQL_ENGINE_WATCH)
 		return false;
-	pending->outstanding += n;
 	mosql_redis_cork(commit->session->redis);	/* one write per server */
 	for (int i = 0; i < n; i++)
 	{
+		pending->outstanding++;
 		mosql_step_send(&commit->session->stepper, &applies[i]->step, step_answered, pending);
 		MOSQL_DEBUG_POINT("apply-some");
 	}
@@ -496,8 +495,10 @@ mosql_txn_apply(MosqlCommit *commit)
 {
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
 	uint32		held = InterruptHoldoffCount;
-	MosqlPending *pending = make_pending(commit);
+	MosqlPending *pending = commit->pending;
 
+	pending->ts = commit->ts;
+	dlist_push_tail(&commit->session->pending, &pending->node);
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
 			commit->parts[p].items[i].done = false;
@@ -514,6 +515,7 @@ mosql_txn_apply(MosqlCommit *commit)
 		MemoryContextSwitchTo(commit->cxt);
 		FlushErrorState();
 		InterruptHoldoffCount = held + 1;
+		mosql_redis_uncork(commit->session->redis);
 		pending->failed = true;
 	}
 	PG_END_TRY();
@@ -531,11 +533,71 @@ nobody_waits(void *arg, MosqlStepStatus status, int nfields)
 	(void) nfields;
 }
 
+/* One step per key: an intent that is not there must not stop the others
+ * (rule 3). */
+static MosqlStep *
+release_step(const MosqlLeafGroup *group, MosqlBytes key, MosqlBytes txid)
+{
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = group->leaf;
+	step->repeatable = true;
+	step->compares = palloc0(2 * sizeof(MosqlCompare));
+	add_compare(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+				mosql_generation_bytes(group->generation));
+	add_compare(step, MOSQL_COMPARE_LISTED, mosql_field_name(MOSQL_FIELD_INTENT, key), 0, txid);
+	step->writes = palloc(sizeof(MosqlWrite));
+	step->writes[step->nwrites++] = (MosqlWrite)
+	{
+		MOSQL_WRITE_UNLIST, step->compares[1].field, txid
+	};
+	return step;
+}
+
+/* Send the steps, or, where the engine cannot, run them within one budget. */
+static void
+send_all(MosqlSession *session, MosqlStep **steps, int n)
+{
+	if (session->stepper.engine == MOSQL_ENGINE_WATCH)
+	{
+		MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+
+		if (n > 0)
+			mosql_step_run(&session->stepper, steps, n, &budget);
+		return;
+	}
+	mosql_redis_cork(session->redis);
+	for (int i = 0; i < n; i++)
+		mosql_step_send(&session->stepper, steps[i], nobody_waits, NULL);
+	mosql_redis_uncork(session->redis);
+}
+
+static void
+release_part(MosqlCommit *commit, MosqlParticipant *part, MosqlBytes txid)
+{
+	MosqlBytes *keys = MemoryContextAllocHuge(CurrentMemoryContext, part->n * sizeof(MosqlBytes) + 1);
+	MosqlStep **steps;
+	MosqlLeafGroup *groups;
+	int			ngroups,
+				nsteps = 0,
+				n = 0;
+
+	for (int i = 0; i < part->n; i++)
+		if (part->items[i].kind == MOSQL_ITEM_WRITE)
+			keys[n++] = part->items[i].key;
+	if (n == 0)
+		return;
+	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
+	steps = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(MosqlStep *));
+	for (int g = 0; g < ngroups; g++)
+		for (int i = 0; i < groups[g].n; i++)
+			steps[nsteps++] = release_step(&groups[g], keys[groups[g].first + i], txid);
+	send_all(commit->session, steps, nsteps);
+}
+
 /*
- * One detached step per leaf: compares only the generation, and per key that
- * the intent is ours is the delete's condition -- expressed as one step per key,
- * since an intent that is not there must not stop the others (rule 3).
- * Whatever does not arrive is removed by whoever waits for it.
+ * Whatever does not arrive is removed by whoever waits for it.  Throws nothing;
+ * not to be called while an error is being handled (it catches its own).
  */
 void
 mosql_txn_release(MosqlCommit *commit)
@@ -543,57 +605,28 @@ mosql_txn_release(MosqlCommit *commit)
 	MosqlSession *session = commit->session;
 	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
 	uint32		held = InterruptHoldoffCount;
-	MosqlBytes	txid;
 
-	HOLD_INTERRUPTS();
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
-		txid = mosql_txid_bytes(commit->tx);
-		mosql_redis_cork(session->redis);
+		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
+
 		for (int p = 0; p < commit->nparts; p++)
-		{
-			MosqlParticipant *part = &commit->parts[p];
-
-			for (int i = 0; i < part->n; i++)
-			{
-				MosqlItem  *item = &part->items[i];
-				MosqlLeafGroup *group;
-				MosqlStep	step = {0};
-				MosqlCompare compares[2] = {0};
-				MosqlWrite	write = {0};
-
-				if (item->kind != MOSQL_ITEM_WRITE)
-					continue;
-				(void) mosql_btree_group(part->tree, &item->key, 1, &group);
-				compares[0].kind = MOSQL_COMPARE_EQUAL;
-				compares[0].field = MOSQL_META_FIELD;
-				compares[0].bytes = mosql_generation_bytes(group->generation);
-				compares[1].kind = MOSQL_COMPARE_LISTED;
-				compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
-				compares[1].bytes = txid;
-				write.kind = MOSQL_WRITE_UNLIST;
-				write.field = compares[1].field;
-				write.value = txid;
-				step.node = group->leaf;
-				step.repeatable = true;
-				step.compares = compares;
-				step.ncompares = 2;
-				step.writes = &write;
-				step.nwrites = 1;
-				mosql_step_send(&session->stepper, &step, nobody_waits, NULL);
-			}
-		}
+			release_part(commit, &commit->parts[p], txid);
 		for (int m = 0; m < commit->nmarks; m++)
 			send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
-		mosql_redis_uncork(session->redis);
 	}
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(commit->attempt_cxt);
 		FlushErrorState();
 		InterruptHoldoffCount = held + 1;
+		mosql_redis_uncork(session->redis);
 	}
 	PG_END_TRY();
 	RESUME_INTERRUPTS();
+	if (commit->pending != NULL)
+		pfree(commit->pending);
+	commit->pending = NULL;
 	MemoryContextSwitchTo(old);
 }

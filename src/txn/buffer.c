@@ -234,14 +234,51 @@ mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
 }
 
 /*
+ * The row was peeked at while others' increments were in flight.  Now that it
+ * matters, read it properly.  40001 if it is gone.
+ */
+static void
+settle_base(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
+{
+	MosqlPoint	point;
+	MosqlStatusCache cache = {0};
+	MosqlBytes	columns;
+	MosqlTimestamp version;
+
+	memset(&point, 0, sizeof(point));
+	mosql_btree_get(tree, &entry->key, 1, &point);
+	mosql_points_settle(txn->session, tree, &entry->key, &point, 1, true, &cache);
+	if (!mosql_point_visible(txn->session, &point, point.leaf, MOSQL_TS_MAX, &cache,
+							 &columns, &version))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent delete"),
+				 errhint("The transaction might succeed if retried.")));
+	columns = mosql_bytes_copy(txn->cxt, columns);
+	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
+	{
+		if (change->kind != MOSQL_CHANGE_INCREMENT)
+			continue;
+		change->columns = columns;
+		change->version = version;
+		change->unsettled = false;
+	}
+}
+
+/*
  * Somebody in this transaction looks at the incremented row: from now on it is
  * a plain update of the version it was computed from.  All changes of the
  * stack are bound, so that a rollback to a savepoint uncovers bound ones.
  */
 void
-mosql_change_bind(MosqlTxn *txn, MosqlEntryW *entry)
+mosql_change_bind(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 {
-	MemoryContext old = MemoryContextSwitchTo(txn->cxt);
+	MemoryContext old;
+
+	if (entry->top != NULL && entry->top->kind == MOSQL_CHANGE_INCREMENT &&
+		entry->top->unsettled)
+		settle_base(txn, tree, entry);
+	old = MemoryContextSwitchTo(txn->cxt);
 
 	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
 	{
@@ -326,7 +363,7 @@ mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp 
 	if (entry == NULL)
 		return MOSQL_SELF_MODIFIED;
 	if (entry->top != NULL)
-		mosql_change_bind(txn, entry);
+		mosql_change_bind(txn, tree, entry);
 	first = entry->top == NULL;
 	change = push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
 	if (first)
@@ -348,7 +385,7 @@ mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp 
 	if (entry == NULL)
 		return MOSQL_SELF_MODIFIED;
 	if (entry->top != NULL)
-		mosql_change_bind(txn, entry);
+		mosql_change_bind(txn, tree, entry);
 	first = entry->top == NULL;
 	change = push_change(txn, entry, MOSQL_CHANGE_DELETE, MOSQL_ABSENT, cid);
 	if (first)
@@ -419,10 +456,12 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 		change->base = MOSQL_BASE_LIVE;
 		change->version = row->version;
 	}
+	change->unsettled = top ? top->unsettled : row->unsettled;
 	merge_increments(change, inc, ninc);
 
 	/* The statement reports an overflow of the row that it read. */
-	(void) mosql_change_columns(txn, change);
+	if (!change->unsettled)
+		(void) mosql_change_columns(txn, change);
 
 	/*
 	 * First committer wins under REPEATABLE READ, also where the command alone
@@ -430,7 +469,7 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	 * COMMITTED promises no more; SERIALIZABLE checks what was read.)
 	 */
 	if (txn->isolation == MOSQL_REPEATABLE_READ || entry->locked || change->ninc > MAX_INCREMENTS)
-		mosql_change_bind(txn, entry);
+		mosql_change_bind(txn, tree, entry);
 	return MOSQL_WRITTEN;
 }
 
@@ -513,7 +552,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
 	mosql_btree_get(tree, keys, n, points);
-	mosql_points_settle(txn->session, tree, keys, points, n, &cache);
+	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
 	for (int i = 0; i < n && ok; i++)
 	{
 		MosqlBytes	columns;
@@ -565,7 +604,9 @@ mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes h
 {
 	MosqlRead  *read;
 
-	if (txn->isolation != MOSQL_SERIALIZABLE || XactReadOnly ||
+	/* a READ ONLY transaction stays one; a subtransaction's end ends it */
+	if (txn->isolation != MOSQL_SERIALIZABLE ||
+		(XactReadOnly && GetCurrentTransactionNestLevel() == 1) ||
 		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
 		return;
 	if (txn->nreads == txn->maxreads)

@@ -160,11 +160,11 @@ add_range(MosqlParticipant *part, const MosqlRead *read)
  * of the version that was read, and lets no other increment in.
  */
 static void
-bind_increment(MosqlCommit *commit, MosqlItem *item)
+bind_increment(MosqlCommit *commit, MosqlTree *tree, MosqlItem *item)
 {
 	if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_LIVE)
 		return;
-	mosql_change_bind(commit->txn, item->change->entry);
+	mosql_change_bind(commit->txn, tree, item->change->entry);
 	item->base = MOSQL_BASE_VERSION;
 	item->version = item->change->version;
 }
@@ -187,7 +187,7 @@ merge_checks(MosqlCommit *commit, MosqlParticipant *part, const MosqlRead *reads
 		if (i < part->n && mosql_bytes_equal(part->items[i].key, reads[r].low))
 		{
 			/* its write, or lock, compares as much */
-			bind_increment(commit, &part->items[i]);
+			bind_increment(commit, part->tree, &part->items[i]);
 			continue;
 		}
 		memset(&merged[m], 0, sizeof(MosqlItem));
@@ -223,7 +223,7 @@ add_reads(MosqlCommit *commit)
 			i++;
 		for (int w = 0; w < part->n; w++)
 			if (in_ranges(part, part->items[w].key))
-				bind_increment(commit, &part->items[w]);
+				bind_increment(commit, tree, &part->items[w]);
 		merge_checks(commit, part, txn->reads + keys, i - keys);
 	}
 }
@@ -347,10 +347,10 @@ attempt(MosqlCommit *commit, int tries)
 	MosqlOutcome outcome;
 
 	outcome = mosql_txn_prepare(commit, &blocker);
-	MOSQL_DEBUG_POINT("after-prepare");
 	switch (outcome)
 	{
 		case MOSQL_PREPARED:
+			MOSQL_DEBUG_POINT("after-prepare");
 			break;
 		case MOSQL_CONFLICT:
 			report_conflict(session, "A row that this transaction read or wrote was changed by another one that committed first.");
@@ -366,6 +366,7 @@ attempt(MosqlCommit *commit, int tries)
 			return false;
 	}
 
+	commit->pending = mosql_pending_make(commit);
 	switch (mosql_txn_decide(commit))
 	{
 		case MOSQL_DECIDED:
@@ -381,6 +382,7 @@ attempt(MosqlCommit *commit, int tries)
 			mosql_txn_release(commit);
 			if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session))
 				report_conflict(session, "The definition of a table was changed by another transaction.");
+			commit->txn->schema = session->schema;
 			break;
 		case MOSQL_DECISION_LOST:
 			pg_unreachable();
@@ -403,9 +405,18 @@ guarded_attempt(MosqlCommit *commit, int tries)
 	}
 	PG_CATCH();
 	{
-		if (geterrcode() != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(commit->cxt);
+		error = CopyErrorData();
+		FlushErrorState();		/* the release handles errors of its own */
+		if (error->sqlerrcode != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
 			mosql_txn_release(commit);
-		PG_RE_THROW();
+		else
+			commit->txn->trees = NULL;	/* made or dropped: nobody knows */
+		if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
+			report_conflict(commit->session, "A table of this transaction was dropped or truncated by another one.");
+		ReThrowError(error);
 	}
 	PG_END_TRY();
 	return decided;

@@ -99,6 +99,7 @@ settle(MosqlCommit *commit)
 {
 	MosqlRecord record = {MOSQL_RECORD_UNKNOWN};
 	MemoryContext cxt = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
 	MosqlBudget budget = mosql_budget_start(commit->session->config.redis.command_timeout_ms);
 
 	MOSQL_DEBUG_POINT("before-settle");
@@ -110,6 +111,7 @@ settle(MosqlCommit *commit)
 	{
 		MemoryContextSwitchTo(cxt);
 		FlushErrorState();
+		InterruptHoldoffCount = held;
 		record.state = MOSQL_RECORD_UNKNOWN;
 	}
 	PG_END_TRY();
@@ -135,7 +137,7 @@ mosql_txn_decide(MosqlCommit *commit)
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	MosqlDecideArgs args = {
 		.tx = commit->tx,
-		.schema = session->schema,
+		.schema = commit->txn->schema,
 		.schema_change = commit->txn->changes_schema,
 		.parts = encode_parts(commit),
 		.lease_ms = MOSQL_LEASE_MS,

@@ -43,6 +43,7 @@ typedef struct LeafStep
 	MosqlBytes	range_high;		/* fence of the leaf it marks */
 	bool		marks;			/* places a read mark */
 	bool		writes;			/* places intents */
+	bool		bulk;			/* compares the leaf as a whole */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
 } LeafStep;
@@ -203,7 +204,7 @@ is_bulk(const LeafStep *leaf, int nfields)
 	if (leaf->nitems < BULK_MIN_ITEMS || nfields < 0 || nfields > BULK_MAX_FIELDS)
 		return false;
 	for (int i = 0; i < leaf->nitems; i++)
-		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE ||
+		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE || leaf->items[i]->no_bulk ||
 			leaf->items[i]->base != MOSQL_BASE_ABSENT || leaf->items[i]->version != 0)
 			return false;
 	return true;
@@ -212,7 +213,7 @@ is_bulk(const LeafStep *leaf, int nfields)
 /*
  * A load fills leaves that were made for it: one compare that there is nothing
  * at all between the first and the last key, instead of two per key.  Where it
- * fails, the leaf's number of fields, known then, leads to the other way.
+ * fails, its items take the other way, which finds out what is there.
  */
 static void
 build_bulk_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
@@ -225,6 +226,7 @@ build_bulk_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 	appendBinaryStringInfo(&upper, last->key.data, last->key.len);
 	appendStringInfoChar(&upper, '\0');
 	leaf->writes = true;
+	leaf->bulk = true;
 	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
 	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, leaf->items[0]->key, 0, txid);
 	compare = &leaf->step.compares[leaf->step.ncompares - 1];
@@ -312,6 +314,7 @@ typedef struct Round
 	int			nsteps;
 	int			nitems;
 	bool		again;			/* a split was in the way of something */
+	bool		progress;		/* a leaf was prepared: time well spent */
 	LeafStep  **leaves;
 } Round;
 
@@ -688,22 +691,35 @@ static MosqlOutcome
 judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *item = leaf->blame[leaf->step.failed];
-	MosqlBytes	fields[4];
-	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 4, .fields = fields};
+	MosqlBytes	fields[5];
+	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 5, .fields = fields};
 	MosqlBytes *values;
 	MosqlIntent own;
 	MosqlTxid	tx;
 
 	if (leaf->range != NULL)
 		return judge_range(commit, leaf, blocker);
+	if (leaf->bulk)
+	{
+		for (int i = 0; i < leaf->nitems; i++)
+			leaf->items[i]->no_bulk = true;
+		return MOSQL_PREPARED;
+	}
 	if (item == NULL)
 		item = leaf->items[0];	/* the leaf's marks; any key names the leaf */
 	fields[0] = mosql_field_name(MOSQL_FIELD_ROW, item->key);
 	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 	fields[2] = MOSQL_MARKS_FIELD;
 	fields[3] = MOSQL_PURGED_FIELD;
+	fields[4] = MOSQL_META_FIELD;
 	mosql_step_read_fields(&commit->session->stepper, &read, 1, NULL);
 	values = read.values;
+	if (!mosql_bytes_equal(values[4], leaf->step.values[0]))
+	{
+		/* split since: the row may be elsewhere */
+		mosql_btree_observe(leaf->tree, leaf->step.node, values[4], -1);
+		return MOSQL_PREPARED;
+	}
 
 	if (values[1].len > MOSQL_TXID_BYTES)
 	{
@@ -762,9 +778,13 @@ run_round(Round *round, MosqlBlocker *blocker)
 	MOSQL_DEBUG_POINT("prepare-some");
 
 	for (int i = 0; i < round->nsteps; i++)
-		if (steps[i]->status == MOSQL_STEP_DONE &&
-			leaf_prepared(commit, round->leaves[i], blocker) != MOSQL_PREPARED)
+	{
+		if (steps[i]->status != MOSQL_STEP_DONE)
+			continue;
+		round->progress = true;
+		if (leaf_prepared(commit, round->leaves[i], blocker) != MOSQL_PREPARED)
 			worst = MOSQL_BUSY;
+	}
 	for (int i = 0; i < round->nsteps && worst != MOSQL_CONFLICT; i++)
 	{
 		MosqlOutcome outcome = MOSQL_PREPARED;
@@ -811,7 +831,7 @@ mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker)
 			outcome = run_round(&round, blocker);
 		if (outcome != MOSQL_PREPARED)
 			break;
-		if (mosql_budget_left_ms(&commit->budget) == 0)
+		if (!round.progress && mosql_budget_left_ms(&commit->budget) == 0)
 		{
 			outcome = MOSQL_AGAIN;
 			break;

@@ -91,6 +91,7 @@ settle_window(MosqlRowScan *scan)
 	MosqlBytes *keys;
 	MosqlPoint *points;
 	MosqlEntry **entries;
+	MosqlLeaf **leaves;
 
 	for (int l = 0; l < scan->nleaves; l++)
 		for (int e = 0; e < scan->leaves[l].n; e++)
@@ -102,6 +103,7 @@ settle_window(MosqlRowScan *scan)
 	keys = palloc(n * sizeof(MosqlBytes));
 	points = palloc(n * sizeof(MosqlPoint));
 	entries = palloc(n * sizeof(MosqlEntry *));
+	leaves = palloc(n * sizeof(MosqlLeaf *));
 	n = 0;
 	for (int l = 0; l < scan->nleaves; l++)
 		for (int e = 0; e < scan->leaves[l].n; e++)
@@ -115,13 +117,16 @@ settle_window(MosqlRowScan *scan)
 			points[n].intent = entry->intent;
 			points[n].purged = scan->leaves[l].purged;
 			points[n].leaf = scan->leaves[l].node;
+			leaves[n] = &scan->leaves[l];
 			entries[n++] = entry;
 		}
-	mosql_points_settle(scan->view->txn->session, scan->tree, keys, points, n, &scan->cache);
+	mosql_points_settle(scan->view->txn->session, scan->tree, keys, points, n, false,
+						&scan->cache);
 	for (int i = 0; i < n; i++)
 	{
 		entries[i]->row = points[i].row;
 		entries[i]->intent = points[i].intent;
+		leaves[i]->purged = Max(leaves[i]->purged, points[i].purged);
 	}
 }
 
@@ -130,6 +135,7 @@ next_window(MosqlRowScan *scan)
 {
 	MemoryContext old;
 
+	mosql_view_keep_alive(scan->view);
 	MemoryContextReset(scan->window_cxt);
 	old = MemoryContextSwitchTo(scan->window_cxt);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
@@ -239,7 +245,7 @@ take_own(MosqlRowScan *scan, MosqlRow *row)
 	if (change == NULL || change->kind == MOSQL_CHANGE_DELETE)
 		return false;
 	if (change->kind == MOSQL_CHANGE_INCREMENT)
-		mosql_change_bind(scan->view->txn, entry);
+		mosql_change_bind(scan->view->txn, scan->tree, entry);
 	row->found = true;
 	row->key = entry->key;
 	row->columns = change->columns;

@@ -5,6 +5,10 @@
  * its transaction attempts and, as a prefix, everything it creates.  A lease
  * that ran out is never renewed (rule 7): the session takes a new id.
  */
+#include "postgres.h"
+
+#include "storage/ipc.h"
+
 #include "txn/txn_int.h"
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
@@ -103,8 +107,12 @@ mosql_session_close(MosqlSession *session)
 	{
 		if (mosql_redis_drain(session->redis, 1000))
 		{
-			mosql_pending_finish(session);
-			mosql_session_collect_garbage(session);
+			/* an ERROR is FATAL while the process exits: nothing that may throw */
+			if (!proc_exit_inprogress)
+			{
+				mosql_pending_finish(session);
+				mosql_session_collect_garbage(session);
+			}
 			if (session->ndrops > 0)
 				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
 			if (!mosql_pending_any(session))
@@ -200,11 +208,23 @@ mosql_session_note_contact(MosqlSession *session)
 	session->contact_us = mosql_now_us();
 }
 
+/*
+ * A snapshot was being drawn when an error came: perhaps it is registered.
+ */
+void
+mosql_session_forget_drawing(MosqlSession *session)
+{
+	if (session->drawing != 0 && session->sid != 0)
+		mosql_clock_release(&session->stepper, session->sid, session->drawing);
+	session->drawing = 0;
+}
+
 static void
 draw_id(MosqlSession *session)
 {
 	int64		before = mosql_now_us();
 
+	session->drawing = 0;
 	session->sid = mosql_clock_open(&session->stepper, MOSQL_LEASE_MS, &session->schema);
 	session->contact_us = before;
 	session->last_tx = 0;
@@ -270,6 +290,14 @@ mosql_session_ready(MosqlSession *session)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) MOSQL_LEASE_MS * 1000 / 2)
 		mosql_session_renew(session);
+	if (session->ask_schema)
+	{
+		MosqlSnapshotList list;
+
+		mosql_clock_snapshots(&session->stepper, &list, &session->schema);
+		session->ask_schema = false;
+	}
+	mosql_session_forget_drawing(session);
 	mosql_pending_finish(session);
 	mosql_session_collect_garbage(session);
 }

@@ -92,6 +92,7 @@ typedef struct MosqlRow
 	MosqlBytes	key;
 	MosqlBytes	columns;
 	MosqlTimestamp version;		/* of the stored row read; 0: none (own insert) */
+	bool		unsettled;		/* peek: increments of others may be missing */
 } MosqlRow;
 
 /* Rows by key, any order, one round trip; bytes in the current context. */
@@ -101,7 +102,8 @@ extern void mosql_view_get(MosqlView *view, MosqlTree *tree, const MosqlBytes *k
 /*
  * Look at one row without binding pending increments to it: the existence
  * check of a late-bound update, the only read that another increment does not
- * invalidate.
+ * invalidate.  Others' increments in flight prove that the row is there and are
+ * not asked about (`unsettled`): hot rows cost one round trip.
  */
 extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row);
 

@@ -84,9 +84,11 @@ struct MosqlSession
 	int64		contact_us;		/* last time the clock surely saw us */
 	uint64		last_tx;		/* number of the last attempt */
 	uint64		last_snapid;
+	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
 	uint64		id_prefix;		/* ids are prefix << 24 | counter */
 	uint64		id_counter;
 	uint64		schema;
+	bool		ask_schema;		/* an abort: ask the clock before the next use */
 
 	/* --- caches --- */
 	int			ntrees;
@@ -119,6 +121,7 @@ extern void mosql_session_renew(MosqlSession *session);
 extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
 extern void mosql_session_note_contact(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
+extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
 
 /* Destroy the trees noted as garbage; never throws. */
@@ -154,6 +157,7 @@ typedef struct MosqlChange
 	MosqlChangeKind kind;
 	MosqlBaseKind base;
 	MosqlTimestamp version;		/* BASE_VERSION; INCREMENT: version of `columns` */
+	bool		unsettled;		/* INCREMENT: `columns` may lack others' increments */
 	MosqlBytes	columns;		/* PUT: new row; INCREMENT: stored row as read */
 	int			ninc;
 	MosqlIncrement *inc;
@@ -243,6 +247,7 @@ struct MosqlTxn
 	MosqlSession *session;
 	MemoryContext cxt;
 	MosqlIsolation isolation;
+	uint64		schema;			/* version when it began; decide compares it */
 
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */
 	bool		drawn;
@@ -282,7 +287,7 @@ extern MosqlEntryW *mosql_buffer_seek(MosqlBuffer *buffer, MosqlBytes low);
 extern MosqlChange *mosql_entry_visible(MosqlEntryW *entry, CommandId curcid);
 
 /* Make an increment a plain put on the row that it was computed from. */
-extern void mosql_change_bind(MosqlTxn *txn, MosqlEntryW *entry);
+extern void mosql_change_bind(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry);
 
 /* The columns that a change leaves behind, as its own transaction sees them;
  * in the current context if they must be computed. */
@@ -308,11 +313,20 @@ typedef struct MosqlStatusCache
 
 /*
  * Find out about the intents of n points, reading points again where the
- * clock's answer alone is not final (rule 4).  Afterwards every intent left in
+ * clock's answer alone is not final (rule 4), or, if the latest state is wanted
+ * (no snapshot), where increments are in flight.  Afterwards every intent left in
  * `points` is in the cache with its commit timestamp or 0.
  */
 extern void mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
-								MosqlPoint *points, int n, MosqlStatusCache *cache);
+								MosqlPoint *points, int n, bool latest, MosqlStatusCache *cache);
+
+/* Are increments in flight there? */
+static inline bool
+mosql_point_has_increments(const MosqlPoint *point)
+{
+	return point->intent.len > MOSQL_INTENT_KIND_OFFSET &&
+		point->intent.data[MOSQL_INTENT_KIND_OFFSET] == MOSQL_INTENT_INCREMENT;
+}
 
 /*
  * The row of a settled point at S (MOSQL_TS_MAX: latest).  Returns true and
@@ -348,6 +362,7 @@ typedef struct MosqlItem
 	bool		done;
 	MosqlBytes	field_row;		/* "r" + key, "i" + key */
 	MosqlBytes	field_intent;
+	bool		no_bulk;		/* its leaf turned out not to be empty */
 	MosqlBytes	old_row;		/* the row's field as prepare found it */
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
 } MosqlItem;
@@ -387,6 +402,7 @@ typedef struct MosqlCommit
 	MosqlBudget budget;
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
+	MosqlPending *pending;		/* made before the decision, used after it */
 } MosqlCommit;
 
 typedef enum MosqlOutcome
@@ -414,6 +430,9 @@ extern MosqlDecision mosql_txn_decide(MosqlCommit *commit);
 /* Turn the intents into rows; never throws.  What is not acknowledged is left
  * to mosql_pending_finish. */
 extern void mosql_txn_apply(MosqlCommit *commit);
+
+/* Before the decision, since it needs memory: what apply may leave for later. */
+extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
 extern void mosql_txn_commit(MosqlTxn *txn);
 
 /* Redo what failed, collect what was acknowledged. */

@@ -23,13 +23,15 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 	MosqlTimestamp S;
 	uint64		schema = session->schema;
 
-	*snapid = ++session->last_snapid;
+	mosql_session_forget_drawing(session);
+	*snapid = session->drawing = ++session->last_snapid;
 	while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, MOSQL_LEASE_MS,
 								 &S, &schema))
 	{
 		mosql_session_renew(session);
-		*snapid = ++session->last_snapid;
+		*snapid = session->drawing = ++session->last_snapid;
 	}
+	session->drawing = 0;
 	*sid = session->sid;
 	session->schema = schema;
 	mosql_session_note_contact(session);
@@ -138,7 +140,7 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 	if (change == NULL)
 		return false;
 	if (change->kind == MOSQL_CHANGE_INCREMENT && bind)
-		mosql_change_bind(view->txn, entry);
+		mosql_change_bind(view->txn, buffer->tree, entry);
 	row->key = key;
 	row->found = change->kind != MOSQL_CHANGE_DELETE;
 	row->version = change->version;
@@ -159,10 +161,12 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	MosqlPoint *points = n == 1 ? &one_point : palloc(n * sizeof(MosqlPoint));
 	MosqlStatusCache cache = {0};
 	MosqlTimestamp S;
+	bool		unsettled = false;
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
 	{
+		rows[i].unsettled = false;
 		if (get_own(view, buffer, keys[i], bind, &rows[i]))
 			continue;
 		where[m] = i;
@@ -174,13 +178,19 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	S = view_snapshot(view, n > 1);
 	memset(points, 0, m * sizeof(MosqlPoint));
 	mosql_btree_get(tree, wanted, m, points);
-	mosql_points_settle(txn->session, tree, wanted, points, m, &cache);
+	if (!bind && S == MOSQL_TS_MAX && mosql_point_has_increments(&points[0]))
+	{
+		points[0].intent = MOSQL_ABSENT;
+		unsettled = true;
+	}
+	mosql_points_settle(txn->session, tree, wanted, points, m, S == MOSQL_TS_MAX, &cache);
 	for (int i = 0; i < m; i++)
 	{
 		MosqlRow   *row = &rows[where[i]];
 
 		row->key = wanted[i];
 		row->columns = MOSQL_ABSENT;
+		row->unsettled = unsettled;
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
 		if (bind || !row->found)
@@ -198,6 +208,30 @@ void
 mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row)
 {
 	get_rows(view, tree, &key, 1, row, false);
+}
+
+/*
+ * A long statement: register its snapshot once more, which extends the lease
+ * and returns the same S.  What was lost meanwhile shows as "too old".
+ */
+void
+mosql_view_keep_alive(MosqlView *view)
+{
+	MosqlTxn   *txn = view->txn;
+	MosqlSession *session = txn->session;
+	MosqlStatement *statement = view->statement;
+	bool		of_txn = txn->isolation != MOSQL_READ_COMMITTED;
+	uint64		sid = of_txn ? txn->snap_sid : statement->sid;
+	MosqlTimestamp S;
+	uint64		schema;
+
+	if (mosql_now_us() - session->contact_us < (int64) MOSQL_LEASE_MS * 1000 / 3)
+		return;
+	if (!(of_txn ? txn->drawn : statement->drawn) || sid != session->sid)
+		return;
+	if (mosql_clock_snapshot(&session->stepper, sid, of_txn ? txn->snapid : statement->snapid,
+							 MOSQL_LEASE_MS, &S, &schema))
+		mosql_session_note_contact(session);
 }
 
 /* Exported to scan.c. */

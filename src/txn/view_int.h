@@ -9,6 +9,9 @@
 /* The snapshot for a read of more than one row; drawn if need be. */
 extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
 
+/* To be called now and then while a statement reads on. */
+extern void mosql_view_keep_alive(MosqlView *view);
+
 /* Forget statements begun at this nesting level or deeper. */
 extern void mosql_view_subabort(MosqlTxn *txn, int level);
 

@@ -120,9 +120,56 @@ ask_again(MosqlSession *session, const MosqlPoint *point, MosqlStatusCache *cach
 	}
 }
 
+/*
+ * Read again the points that the clock's answer leaves open; true if one of
+ * them is not as it was.
+ */
+static bool
+read_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, MosqlPoint *points,
+		   int n, bool latest, const MosqlTxid *doubt, int ndoubt, MosqlStatusCache *cache)
+{
+	int		   *again = palloc(n * sizeof(int));
+	MosqlBytes *again_keys = palloc(n * sizeof(MosqlBytes));
+	MosqlPoint *fresh;
+	bool		changed = false;
+	int			nagain = 0;
+
+	for (int i = 0; i < n; i++)
+		if (has_any(session, &points[i], doubt, ndoubt) || (latest && mosql_point_has_increments(&points[i])))
+		{
+			again[nagain] = i;
+			again_keys[nagain++] = keys[i];
+		}
+	if (nagain == 0)
+		return false;
+	fresh = palloc0(nagain * sizeof(MosqlPoint));
+	mosql_btree_get(tree, again_keys, nagain, fresh);
+	for (int i = 0; i < nagain; i++)
+	{
+		MosqlPoint *point = &points[again[i]];
+
+		changed |= !mosql_bytes_equal(point->intent, fresh[i].intent) ||
+			(mosql_point_has_increments(point) && !mosql_bytes_equal(point->row, fresh[i].row));
+		*point = fresh[i];
+	}
+	if (changed)
+		for (int i = 0; i < nagain; i++)
+			ask_again(session, &points[again[i]], cache);
+	return changed;
+}
+
+/*
+ * Race -- increments and the latest state: between our read of the row and the
+ * clock's answer, another increment may have been prepared, decided and even
+ * applied, with a smaller timestamp than one that we then find committed.  So
+ * the latest state with increments counts only if row and intents were the
+ * same before and after one question about all that is not known for sure.
+ * (At a snapshot there is no such race: what is not newer than S was prepared
+ * before S was drawn.)
+ */
 void
 mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
-					MosqlPoint *points, int n, MosqlStatusCache *cache)
+					MosqlPoint *points, int n, bool latest, MosqlStatusCache *cache)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 
@@ -132,66 +179,34 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 		MosqlRecord *records = NULL;
 		int			nasked = ask_clock(session, points, n, cache, &asked, &records);
 		int			ndoubt = 0;
-		MosqlTxid  *doubt;
-		int			nagain = 0;
-		int		   *again;
-		MosqlBytes *again_keys;
-		MosqlPoint *fresh;
-		bool		changed = false;
+		MosqlTxid  *doubt = palloc(nasked * sizeof(MosqlTxid) + 1);
 
-		if (nasked == 0)
-			return;
-		doubt = palloc(nasked * sizeof(MosqlTxid));
 		for (int i = 0; i < nasked; i++)
 		{
+			int64		since_us;
+
 			if (records[i].state == MOSQL_RECORD_COMMITTED)
-				status_add(cache, asked[i], records[i].ts);
-			else
 			{
-				int64		since_us;
-
-				/* a commit of ours that finds it in its way will remember */
-				(void) mosql_recover_met(session, asked[i], &since_us);
-				doubt[ndoubt++] = asked[i];
-			}
-		}
-		if (ndoubt == 0)
-			return;
-		MOSQL_DEBUG_POINT("read-status-asked");
-
-		/* read those rows again (rule 4) */
-		again = palloc(n * sizeof(int));
-		again_keys = palloc(n * sizeof(MosqlBytes));
-		for (int i = 0; i < n; i++)
-		{
-			if (!has_any(session, &points[i], doubt, ndoubt))
+				status_add(cache, asked[i], records[i].ts);
 				continue;
-			again[nagain] = i;
-			again_keys[nagain++] = keys[i];
+			}
+			/* a commit of ours that finds it in its way will remember */
+			(void) mosql_recover_met(session, asked[i], &since_us);
+			status_add(cache, asked[i], 0);
+			doubt[ndoubt++] = asked[i];
 		}
-		fresh = palloc0(nagain * sizeof(MosqlPoint));
-		mosql_btree_get(tree, again_keys, nagain, fresh);
-		for (int i = 0; i < nagain; i++)
-		{
-			MosqlPoint *point = &points[again[i]];
-
-			if (!mosql_bytes_equal(point->intent, fresh[i].intent))
-				changed = true;
-			*point = fresh[i];
-		}
-		for (int i = 0; i < ndoubt; i++)
-			status_add(cache, doubt[i], 0);
-		if (!changed)
+		if (ndoubt > 0)
+			MOSQL_DEBUG_POINT("read-status-asked");
+		if (ndoubt == 0 && !latest)
 			return;
 
 		/*
-		 * A row of a doubted transaction was applied meanwhile, or somebody
-		 * else's intent joined: ask about all of these rows' intents in one
-		 * step, so that no part of a transaction, and no earlier increment,
-		 * is believed undecided.
+		 * If a row of a doubted transaction was applied meanwhile, or an
+		 * intent joined, all of these rows are asked about again, so that no
+		 * part of a transaction is believed undecided.
 		 */
-		for (int i = 0; i < nagain; i++)
-			ask_again(session, &points[again[i]], cache);
+		if (!read_again(session, tree, keys, points, n, latest, doubt, ndoubt, cache))
+			return;
 		if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

@@ -71,6 +71,7 @@ mosql_txn_current(MosqlSession *session)
 	txn->handle_cxt = AllocSetContextCreate(cxt, "mosql row handles", ALLOCSET_DEFAULT_SIZES);
 	txn->session = session;
 	txn->isolation = isolation_level();
+	txn->schema = session->schema;
 	txn->random = (uint64) mosql_now_us() | 1;
 	session->txn = txn;
 	return txn;
@@ -128,7 +129,9 @@ xact_callback(XactEvent event, void *arg)
 				break;
 			case XACT_EVENT_ABORT:
 				mosql_txn_abandon_trees(session->txn);
+				session->ask_schema = true; /* perhaps it failed for a table that changed */
 				forget(session);
+				mosql_session_collect_garbage(session);
 				break;
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:

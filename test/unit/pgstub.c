@@ -132,19 +132,6 @@ MemoryContextRegisterResetCallback(MemoryContext context, MemoryContextCallback 
 	context->isReset = false;
 }
 
-#if PG_VERSION_NUM >= 180000
-void
-MemoryContextUnregisterResetCallback(MemoryContext context, MemoryContextCallback *cb)
-{
-	for (MemoryContextCallback **p = &context->reset_cbs; *p != NULL; p = &(*p)->next)
-		if (*p == cb)
-		{
-			*p = cb->next;
-			return;
-		}
-}
-#endif
-
 static void
 call_reset_callbacks(MemoryContext context)
 {
@@ -292,11 +279,13 @@ MemoryContextAllocZero(MemoryContext context, Size size)
 	return MemoryContextAllocExtended(context, size, MCXT_ALLOC_ZERO);
 }
 
+#if PG_VERSION_NUM < 170000
 void *
 MemoryContextAllocZeroAligned(MemoryContext context, Size size)
 {
 	return MemoryContextAllocExtended(context, size, MCXT_ALLOC_ZERO);
 }
+#endif
 
 void *
 MemoryContextAllocHuge(MemoryContext context, Size size)
