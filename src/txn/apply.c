@@ -573,8 +573,9 @@ send_all(MosqlSession *session, MosqlStep **steps, int n)
 }
 
 static void
-release_part(MosqlCommit *commit, MosqlParticipant *part, MosqlBytes txid)
+release_part(MosqlCommit *commit, MosqlParticipant *part)
 {
+	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
 	MosqlBytes *keys = MemoryContextAllocHuge(CurrentMemoryContext, part->n * sizeof(MosqlBytes) + 1);
 	MosqlStep **steps;
 	MosqlLeafGroup *groups;
@@ -595,6 +596,15 @@ release_part(MosqlCommit *commit, MosqlParticipant *part, MosqlBytes txid)
 	send_all(commit->session, steps, nsteps);
 }
 
+static void
+release_all(MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+		release_part(commit, &commit->parts[p]);
+	for (int m = 0; m < commit->nmarks; m++)
+		send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
+}
+
 /*
  * Whatever does not arrive is removed by whoever waits for it.  Throws nothing;
  * not to be called while an error is being handled (it catches its own).
@@ -609,12 +619,7 @@ mosql_txn_release(MosqlCommit *commit)
 	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
-		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
-
-		for (int p = 0; p < commit->nparts; p++)
-			release_part(commit, &commit->parts[p], txid);
-		for (int m = 0; m < commit->nmarks; m++)
-			send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
+		release_all(commit);
 	}
 	PG_CATCH();
 	{
