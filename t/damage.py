@@ -20,10 +20,10 @@ CREATE FOREIGN TABLE other (id int OPTIONS (key 'true') NOT NULL, n int) SERVER 
 """
 ROWS = 400
 # What a statement on damaged data may end with.  40001: damage that looks like
-# the doings of another transaction that never ends.  22xxx: bytes that are of
-# the right form, and no value of their type.
+# the doings of another transaction that never ends; 22003: a number that is as
+# good as any, but too large to be added to; 72000: a row from the future.
 DAMAGE = "XX001|42P01"
-LOOKS_SOUND = "XX001|42P01|40001|23505|42P16|72000|55000|08006|XX000|0A000|22..."
+LOOKS_SOUND = "XX001|42P01|40001|23505|42P16|72000|0A000|22003"
 LIMIT = 8.0
 
 
@@ -164,7 +164,8 @@ def known(server, data, conns):
     rng = random.Random(1)
     for name, damage in cases:
         damage()
-        seen, bad = run_all(server, rng, conns, LOOKS_SOUND if "clock" in name else DAMAGE + "|0A000|22...", name)
+        # 23505: the delete before could not find the rows that are inserted again
+        seen, bad = run_all(server, rng, conns, LOOKS_SOUND if "clock" in name else DAMAGE + "|23505", name)
         states = sorted({s for _, s, _ in seen if s})
         found = checked(server)
         data.restore()
@@ -229,11 +230,12 @@ def body():
             plain.ask(plain.ports[0], "FLUSHALL")
             make_database(server, DB, plain.nodes,
                           {"atomic": engine, "command_timeout": "1500", "namespace": DB}, DDL)
+            with contextlib.closing(server.connect()) as c:
+                query(c, f"ALTER DATABASE {DB} SET mosql_fdw.commit_timeout = 1000")
             conn = server.connect(DB)
             query(conn, f"INSERT INTO t SELECT g, g, repeat(chr(65 + g % 26), g % 50), g / 7.0, "
                   f"array[g, NULL, -g], timestamptz '2024-01-01' + g * interval '1 day' "
                   f"FROM generate_series(1, {ROWS}) g; INSERT INTO other SELECT g, 0 FROM generate_series(1, 5) g")
-            query(conn, "SET mosql_fdw.commit_timeout = 1000")
             time.sleep(0.2)
             data = Data(Redis(plain.ports[0]), conn)
             conns = [conn]

@@ -207,10 +207,54 @@ StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
 				 MOSQL_WRITE_UNLIST == 6 && MOSQL_WRITE_ADD == 7 &&
 				 MOSQL_COMPARE_OPEN == 6 && MOSQL_COMPARE_LISTED == 7, "step_lua.h knows these numbers");
 
-static MosqlBytes
-step_plan(const MosqlStep *step, const StepCounts *counts)
+/*
+ * The fields of a small step are sent once each, however often it names them:
+ * compares, reads and writes mostly talk of the same few, and Redis searches
+ * for each.  place[i]: which one the i-th of them is, from 1.
+ */
+#define MAX_PLACED	32
+
+typedef struct StepFields
 {
-	char	   *plan = palloc(13 + 3 * step->ncompares + counts->conditional);
+	int			n;				/* to read */
+	MosqlBytes *fields;			/* compares', reads', conditional writes' */
+	bool		placed;
+	int			ndistinct;
+	MosqlBytes	distinct[MAX_PLACED];
+	uint8		place[MAX_PLACED];
+} StepFields;
+
+static void
+step_fields(const MosqlStep *step, const StepCounts *counts, StepFields *f)
+{
+	f->n = 0;
+	f->ndistinct = 0;
+	f->fields = palloc((step->ncompares + step->nreads + counts->conditional + 1) * sizeof(MosqlBytes));
+	for (int i = 0; i < step->ncompares; i++)
+		f->fields[f->n++] = step->compares[i].field;
+	for (int i = 0; i < step->nreads; i++)
+		f->fields[f->n++] = step->reads[i];
+	for (int i = 0; i < step->nwrites; i++)
+		if (is_conditional(step->writes[i].kind))
+			f->fields[f->n++] = step->writes[i].field;
+
+	f->placed = f->n <= MAX_PLACED && counts->ranges == 0;
+	for (int i = 0; f->placed && i < f->n; i++)
+	{
+		int			at = 0;
+
+		while (at < f->ndistinct && !mosql_bytes_equal(f->distinct[at], f->fields[i]))
+			at++;
+		if (at == f->ndistinct)
+			f->distinct[f->ndistinct++] = f->fields[i];
+		f->place[i] = (uint8) (at + 1);
+	}
+}
+
+static MosqlBytes
+step_plan(const MosqlStep *step, const StepCounts *counts, const StepFields *f)
+{
+	char	   *plan = palloc(14 + 3 * step->ncompares + counts->conditional + f->n);
 	char	   *p = plan;
 
 	p = put_u16(p, step->ncompares);
@@ -219,8 +263,9 @@ step_plan(const MosqlStep *step, const StepCounts *counts)
 	p = put_u16(p, counts->conditional);
 	p = put_u16(p, counts->deletes);
 	p = put_u16(p, counts->sets);
-	*p++ = counts->ranges > 0 ||
-		step->ncompares + step->nreads + counts->conditional > MOSQL_STEP_WHOLE_FIELDS;
+	*p++ = (char) ((counts->ranges > 0 || f->n > MOSQL_STEP_WHOLE_FIELDS ? 1 : 0) |
+				   (step->no_count ? 2 : 0));
+	*p++ = (char) (f->placed ? f->ndistinct : 255);
 	for (int i = 0; i < step->ncompares; i++)
 	{
 		const MosqlCompare *compare = &step->compares[i];
@@ -232,6 +277,11 @@ step_plan(const MosqlStep *step, const StepCounts *counts)
 	for (int i = 0; i < step->nwrites; i++)
 		if (is_conditional(step->writes[i].kind))
 			*p++ = (char) step->writes[i].kind;
+	if (f->placed)
+	{
+		memcpy(p, f->place, f->n);
+		p += f->n;
+	}
 	return mosql_bytes(plan, p - plan);
 }
 
@@ -244,19 +294,20 @@ step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
 		2 * counts.conditional + counts.deletes + 2 * counts.sets + 2 * counts.ranges;
 	MosqlBytes *argv = mosql_script_argv(&step_script, 1, nargs);
 	MosqlBytes *arg = argv + 3;
+	StepFields	fields;
 	MosqlBytes *value,
 			   *delete,
 			   *set;
 
 	*arg++ = mosql_step_key(stepper, step->node);
-	*arg++ = step_plan(step, &counts);
-	for (int i = 0; i < step->ncompares; i++)
-		*arg++ = step->compares[i].field;
-	for (int i = 0; i < step->nreads; i++)
-		*arg++ = step->reads[i];
-	for (int i = 0; i < step->nwrites; i++)
-		if (is_conditional(step->writes[i].kind))
-			*arg++ = step->writes[i].field;
+	step_fields(step, &counts, &fields);
+	*arg++ = step_plan(step, &counts, &fields);
+	if (fields.placed)
+		for (int i = 0; i < fields.ndistinct; i++)
+			*arg++ = fields.distinct[i];
+	else
+		for (int i = 0; i < fields.n; i++)
+			*arg++ = fields.fields[i];
 	for (int i = 0; i < step->ncompares; i++)
 		if (has_bytes(step, i))
 			*arg++ = step->compares[i].bytes;
@@ -290,7 +341,7 @@ step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
 	call->mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
 	call->argv = argv;
 	call->argc = arg - argv;
-	Assert(call->argc == 4 + nargs);
+	Assert(call->argc <= 4 + nargs);
 }
 
 /* The script's answer into the step; false if it is not what it should be. */

@@ -133,6 +133,14 @@ mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes ke
 				 errmsg("Redis key \"%.*s\" does not have the expected type", (int) key.len, key.data),
 				 errdetail("Redis says: %s", reply->str.data),
 				 errhint("Something else writes keys into this namespace.")));
+	/* Lua's and Redis' words for a number that is none */
+	if (reply->kind == MOSQL_REPLY_ERROR &&
+		(strstr(reply->str.data, ": attempt to ") != NULL ||
+		 strstr(reply->str.data, "value is not an integer") != NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("Redis key \"%.*s\" is damaged", (int) key.len, key.data),
+				 errdetail("Redis says: %s", reply->str.data)));
 	mosql_reply_check(reply, psprintf("a step on key \"%.*s\"", (int) key.len, key.data));
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),

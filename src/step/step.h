@@ -83,6 +83,7 @@ typedef struct MosqlStep
 {
 	uint64		node;
 	bool		repeatable;		/* safe to send again after a lost reply */
+	bool		no_count;		/* nfields is not wanted (0 then) */
 	int			ncompares;
 	MosqlCompare *compares;
 	int			nreads;

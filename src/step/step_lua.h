@@ -7,11 +7,13 @@
  *
  *     ARGV[1]    the plan, bytes: six counts of 2 bytes, big-endian: compares C,
  *                bytes of compares B, reads R, conditional writes W, deletes D,
- *                sets S; 1 byte: 1 = read the whole hash; per compare 3 bytes:
- *                kind, + 128 if it has no bytes of its own (ABSENT, or the same
+ *                sets S; 1 byte: 1 = read the whole hash, + 2 = do not count its
+ *                fields; 1 byte: number N of distinct fields to read, 255 =
+ *                all C + R + W stand there one by one; per compare 3 bytes: kind, + 128 if it has no bytes of its own (ABSENT, or the same
  *                as those before), and offset (2; for RANGE 1 = there is an
- *                upper bound); per conditional write 1 byte: kind
- *     then       C + R + W   fields to read
+ *                upper bound); per conditional write 1 byte: kind; unless N is
+ *                255, C + R + W bytes: which of the N fields each one is
+ *     then       N or C + R + W   fields to read
  *                B           bytes of the compares
  *                W           values of the conditional writes (MAX, APPEND, REMOVE)
  *                D           fields to delete
@@ -33,12 +35,20 @@
 static const char step_lua[] =
 "local key, plan, argv = KEYS[1], ARGV[1], ARGV\n"
 "local byte, sub, call = string.byte, string.sub, redis.call\n"
-"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, whole = byte(plan, 1, 13)\n"
+"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n"
 "local nc, nb, nr, nw = c1 * 256 + c2, b1 * 256 + b2, r1 * 256 + r2, w1 * 256 + w2\n"
 "local nd, ns = d1 * 256 + d2, s1 * 256 + s2\n"
 "local nf = nc + nr + nw\n"
+"local whole = flags % 2 == 1\n"
+"local nn = distinct == 255 and nf or distinct\n"
+ /* field x of compares, reads, writes is the place(x)-th that is read */
+"local places = 14 + 3 * nc + nw\n"
+"local function place(x)\n"
+"  if distinct == 255 then return x end\n"
+"  return byte(plan, places + x)\n"
+"end\n"
  /* the part with x = 1, 2, ... is argv[start + x] */
-"local bytes = 1 + nf\n"
+"local bytes = 1 + nn\n"
 "local values = bytes + nb\n"
 "local dels = values + nw\n"
 "local sets = dels + nd\n"
@@ -97,20 +107,20 @@ static const char step_lua[] =
 "end\n"
  /* read: v[x] is the value of field x; absent is false or nil */
 "local v, all\n"
-"if whole == 1 then\n"
+"if whole then\n"
 "  all = call('HGETALL', key)\n"
 "  local map = {}\n"
 "  for x = 1, #all, 2 do map[all[x]] = all[x + 1] end\n"
 "  v = {}\n"
-"  for x = 1, nf do v[x] = map[argv[1 + x]] or false end\n"
-"elseif nf > 0 then\n"
-"  v = call('HMGET', key, unpack(argv, 2, 1 + nf))\n"
+"  for x = 1, nn do v[x] = map[argv[1 + x]] or false end\n"
+"elseif nn > 0 then\n"
+"  v = call('HMGET', key, unpack(argv, 2, 1 + nn))\n"
 "end\n"
  /* compare */
-"local failed, at, want = -1, 14, ''\n"
+"local failed, at, want = -1, 15, ''\n"
 "for x = 1, nc do\n"
 "  local kind, hi, lo = byte(plan, at, at + 2)\n"
-"  local val, ok = v[x], true\n"
+"  local val, ok = v[place(x)], true\n"
 "  at = at + 3\n"
 "  if kind >= 128 then\n"
 "    kind = kind - 128\n"
@@ -137,7 +147,7 @@ static const char step_lua[] =
 "  elseif kind == 7 then\n"		/* LISTED */
 "    ok = val and intent(val, want)\n"
 "  else\n"						/* RANGE */
-"    local low, upper, most = argv[1 + x], argv[extra + 1], argv[extra + 2]\n"
+"    local low, upper, most = argv[1 + place(x)], argv[extra + 1], argv[extra + 2]\n"
 "    extra = extra + 2\n"
 "    for y = 1, #all, 2 do\n"
 "      local field, stored = all[y], all[y + 1]\n"
@@ -162,15 +172,15 @@ static const char step_lua[] =
 "end\n"
  /* the reply's values: false, not nil, or the array would end there */
 "local reply = {failed, 0}\n"
-"for x = 1, nr do reply[2 + x] = v[nc + x] or false end\n"
+"for x = 1, nr do reply[2 + x] = v[place(nc + x)] or false end\n"
  /* write: deletes first, so that the hash never outgrows its final size */
 "if failed < 0 then\n"
 "  local moresets, moredels\n"
 "  if nw > 0 then\n"
 "    moresets, moredels = {}, {}\n"
 "    for x = 1, nw do\n"
-"      local kind, field = byte(plan, at), argv[1 + nc + nr + x]\n"
-"      local old, val, new = v[nc + nr + x], argv[values + x], nil\n"
+"      local kind, from = byte(plan, at), place(nc + nr + x)\n"
+"      local field, old, val, new = argv[1 + from], v[from], argv[values + x], nil\n"
 "      at = at + 1\n"
 "      if kind == 2 then\n"		/* MAX */
 "        if not old or less(old, val) then new = val end\n"
@@ -211,7 +221,7 @@ static const char step_lua[] =
 "  each('HSET', argv, sets + 1, sets + 2 * ns)\n"
 "  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n"
 "end\n"
-"reply[2] = call('HLEN', key)\n"
+"if flags < 2 then reply[2] = call('HLEN', key) end\n"
 "return reply\n";
 
 #endif							/* MOSQL_STEP_LUA_H */

@@ -534,16 +534,50 @@ text_or_damage(const MosqlTable *table, const MosqlTableColumn *column, MosqlByt
 	return text;
 }
 
+/* Whose value a type's function is reading. */
+typedef struct Reading
+{
+	const MosqlTable *table;
+	const MosqlTableColumn *column;
+} Reading;
+
+/*
+ * Error context: bytes that a type's own function refuses are damage, too.  It
+ * says so as if a client had sent them.  Errors of the surroundings (memory,
+ * cancel requests) stay what they are.
+ */
+static void
+call_it_damage(void *arg)
+{
+	const Reading *reading = arg;
+	int			class = ERRCODE_TO_CATEGORY(geterrcode());
+	char	   *table;
+	char	   *column;
+
+	if (class == ERRCODE_TO_CATEGORY(ERRCODE_INSUFFICIENT_RESOURCES) ||
+		class == ERRCODE_TO_CATEGORY(ERRCODE_OPERATOR_INTERVENTION))
+		return;
+	table = get_rel_name(reading->table->relid);
+	column = get_attname(reading->table->relid, reading->column->attnum, true);
+	errcode(ERRCODE_DATA_CORRUPTED);
+	errcontext("damaged value of column \"%s\" of foreign table \"%s\"",
+			   column ? column : "?", table ? table : "?");
+}
+
 static Datum
 binary_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes bytes)
 {
+	Reading		reading = {table, column};
+	ErrorContextCallback context = {error_context_stack, call_it_damage, &reading};
 	StringInfoData buf;
 	Datum		value;
 
 	/* a copy: receive functions may write into it, and want a zero at its end */
 	initStringInfo(&buf);
 	appendBinaryStringInfo(&buf, bytes.data, bytes.len);
+	error_context_stack = &context;
 	value = receive_value(column, &buf);
+	error_context_stack = context.previous;
 	if (buf.cursor != buf.len)
 		mosql_codec_damage(table, column, "Bytes are left over behind the value.");
 	pfree(buf.data);

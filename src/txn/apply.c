@@ -474,6 +474,8 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 	mosql_redis_cork(commit->session->redis);	/* one write per server */
 	for (int i = 0; i < n; i++)
 	{
+		applies[i]->step.nreads = 0;	/* nobody will look */
+		applies[i]->step.no_count = true;
 		pending->outstanding++;
 		mosql_step_send(&commit->session->stepper, &applies[i]->step, step_answered, pending);
 		MOSQL_DEBUG_POINT("apply-some");

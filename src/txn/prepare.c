@@ -734,6 +734,8 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	}
 	if (leaf->blame[leaf->step.failed] == NULL)
 	{
+		if (values[2].len % MOSQL_TXID_BYTES != 0)
+			mosql_report_damage(commit->session->config.ns, leaf->step.node, "its read marks do not decode");
 		if (!foreign_mark(values[2], commit->tx, &tx))
 			return MOSQL_PREPARED;
 		set_blocker(blocker, leaf, item->key, tx, true, commit->cxt);
