@@ -369,6 +369,8 @@ def body():
         crash = Crash(cluster, one, two, engine)
         lost = Crash(plain, one, two, engine, proxy)
         for point in names:
+            if engine == "watch" and point == "apply-some":
+                continue        # `watch` sends nothing that it does not wait for
             with section(f"{engine}, {point}"):
                 (lost if "settle" in point else crash).test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")

@@ -95,9 +95,16 @@ mosql_redis_disconnect(MosqlRedis *redis)
 			mosql_connection_close(redis->servers[i]->conn, 0, NULL);
 }
 
+bool
+mosql_redis_is_busy(const MosqlRedis *redis)
+{
+	return redis->running != NULL;
+}
+
 void
 mosql_redis_close(MosqlRedis *redis)
 {
+	redis->running = NULL;
 	mosql_redis_disconnect(redis);
 	MemoryContextDelete(redis->cxt);
 }

@@ -87,6 +87,12 @@ extern const char *mosql_redis_check_nodes(const char *nodes);
 extern MosqlRedis *mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent);
 extern void mosql_redis_close(MosqlRedis *redis);
 
+/*
+ * Is a batch half-way?  Only seen when the backend ends in the middle of one
+ * (FATAL unwinds nothing); then close is all that may still be called.
+ */
+extern bool mosql_redis_is_busy(const MosqlRedis *redis);
+
 /* True when the servers form a cluster (connects if not known yet). */
 extern bool mosql_redis_is_cluster(MosqlRedis *redis);
 

@@ -430,6 +430,7 @@ apply_in_rounds(MosqlCommit *commit)
 		for (int i = 0; i < n; i++)
 			steps[i] = &applies[i]->step;
 		mosql_step_run(&commit->session->stepper, steps, n, NULL);
+		MOSQL_DEBUG_POINT("apply-some");
 		for (int i = 0; i < n; i++)
 		{
 			ApplyStep  *apply = applies[i];

@@ -103,7 +103,7 @@ void
 mosql_session_close(MosqlSession *session)
 {
 	Assert(session->txn == NULL);
-	if (session->sid != 0)
+	if (session->sid != 0 && !mosql_redis_is_busy(session->redis))
 	{
 		if (mosql_redis_drain(session->redis, 1000))
 		{

@@ -37,7 +37,8 @@ close_sessions(int code, Datum arg)
 	{
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
 
-		if (session->txn == NULL)
+		/* a FATAL error in the middle of an exchange leaves the client unusable */
+		if (session->txn == NULL && !mosql_redis_is_busy(session->redis))
 			mosql_session_close(session);
 	}
 }
@@ -91,7 +92,8 @@ forget(MosqlSession *session)
 	MosqlTxn   *txn = session->txn;
 
 	session->txn = NULL;
-	mosql_view_end(txn);
+	if (!mosql_redis_is_busy(session->redis))
+		mosql_view_end(txn);
 	MemoryContextDelete(txn->cxt);
 }
 
@@ -131,7 +133,8 @@ xact_callback(XactEvent event, void *arg)
 				mosql_txn_abandon_trees(session->txn);
 				session->ask_schema = true; /* perhaps it failed for a table that changed */
 				forget(session);
-				mosql_session_collect_garbage(session);
+				if (!mosql_redis_is_busy(session->redis))
+					mosql_session_collect_garbage(session);
 				break;
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
