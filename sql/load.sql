@@ -33,6 +33,62 @@ SELECT count(*) FROM (SELECT id, lag(id) OVER () AS before FROM (SELECT id FROM 
 SELECT id FROM mixed ORDER BY id OFFSET 29990;
 SELECT id FROM mixed ORDER BY id DESC LIMIT 3 OFFSET 15000;
 
+-- cursors that read on after the savepoint of their first rows
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM up ORDER BY id;
+DECLARE d CURSOR FOR SELECT id FROM up ORDER BY id DESC;
+SAVEPOINT s;
+FETCH 1 FROM c;
+FETCH 1 FROM d;
+DELETE FROM up WHERE id % 2 = 0;
+ROLLBACK TO s;
+MOVE 29998 FROM c;
+FETCH 2 FROM c;
+MOVE 59997 FROM d;
+FETCH ALL FROM d;
+CLOSE d;
+MOVE ALL FROM c;
+CLOSE c;
+COMMIT;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+DECLARE c CURSOR FOR SELECT id FROM up ORDER BY id;
+SAVEPOINT s;
+MOVE 20000 FROM c;
+ROLLBACK TO s;
+FETCH 1 FROM c;
+SAVEPOINT s;
+MOVE 20000 FROM c;
+ROLLBACK TO s;
+MOVE ALL FROM c;
+CLOSE c;
+COMMIT;
+
+-- a load between rows that are there: one is in the middle, one was, several were
+CREATE FOREIGN TABLE gaps (id int OPTIONS (key 'true') NOT NULL, v text) SERVER redis;
+INSERT INTO gaps VALUES (50, 'there');
+INSERT INTO gaps SELECT i, 'load' FROM generate_series(1, 60) i WHERE i <> 50;
+SELECT v, count(*), sum(id) FROM gaps GROUP BY v ORDER BY v;
+DELETE FROM gaps;
+INSERT INTO gaps SELECT i, 'again' FROM generate_series(1, 60) i;
+SELECT v, count(*), sum(id) FROM gaps GROUP BY v ORDER BY v;
+TRUNCATE gaps;
+INSERT INTO gaps VALUES (30, 'there'), (61, 'there');
+DELETE FROM gaps WHERE id = 30;
+INSERT INTO gaps SELECT i, 'load' FROM generate_series(1, 60) i;
+SELECT v, count(*), sum(id) FROM gaps GROUP BY v ORDER BY v;
+TRUNCATE gaps;
+INSERT INTO gaps VALUES (1, 'there'), (60, 'there');
+SELECT outcome('INSERT INTO gaps SELECT i, ''load'' FROM generate_series(1, 59) i');
+INSERT INTO gaps SELECT i, 'load' FROM generate_series(1, 60) i ON CONFLICT DO NOTHING;
+SELECT v, count(*), sum(id) FROM gaps GROUP BY v ORDER BY v;
+TRUNCATE gaps;
+BEGIN;
+INSERT INTO gaps VALUES (50, 'own');
+DELETE FROM gaps WHERE id = 50;
+INSERT INTO gaps SELECT i, 'load' FROM generate_series(1, 60) i;
+COMMIT;
+SELECT v, count(*), sum(id) FROM gaps GROUP BY v ORDER BY v;
+
 -- duplicates deep in a load
 SELECT outcome('INSERT INTO up SELECT i FROM generate_series(60001, 65000) i UNION ALL SELECT 30000');
 SELECT outcome('INSERT INTO up SELECT CASE WHEN i = 4999 THEN 60001 ELSE 60000 + i END FROM generate_series(1, 5000) i');
@@ -99,6 +155,6 @@ INSERT INTO copied (a, b) SELECT 200 + i, 'batch' FROM generate_series(1, 4) i;
 SELECT a, c, e FROM copied WHERE a > 105 ORDER BY a;
 
 SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;
-DROP FOREIGN TABLE up, down, mixed, sizes, copied;
+DROP FOREIGN TABLE up, down, mixed, gaps, sizes, copied;
 DROP TABLE local;
 DROP FUNCTION outline, seen;

@@ -81,6 +81,7 @@ ask_clock(MosqlSession *session, MosqlPoint *points, int n, MosqlStatusCache *ca
 	*asked = seen.txs;
 	if (seen.n == 0)
 		return 0;
+	MOSQL_DEBUG_POINT("read-intents");
 	*records = palloc0(seen.n * sizeof(MosqlRecord));
 	mosql_clock_status(&session->stepper, seen.txs, seen.n, *records, &list);
 	return seen.n;
