@@ -1,8 +1,7 @@
 /*
  * history.c: the versions of a row: reading at a snapshot, adding, pruning.
  *
- * Layer: code.  row.h has the layout, model/sim.py (visible, put_version,
- * prune) the same in a few lines.
+ * Layer: code.  row.h has the layout, docs/commit.md the rules (8 to 11).
  *
  * What is stored.  Take all states that a row had since it was last purged
  * (or ever): "absent" from time 0 on, then each version, each up to the

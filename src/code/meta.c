@@ -167,7 +167,7 @@ mosql_meta_decode(MosqlBytes in, MosqlNodeMeta *meta)
 /*
  * The order of the answers matters.  A dead node's fences mean nothing any
  * more; but a splitting or dying node still knows where keys outside of it
- * are, and they need not wait for it.  sim.py: cover().
+ * are, and they need not wait for it.
  */
 MosqlCover
 mosql_meta_cover(const MosqlNodeMeta *meta, MosqlBytes key)

@@ -135,7 +135,7 @@ typedef enum MosqlVisible
 /*
  * The version of a row at snapshot S (MOSQL_TS_MAX: the latest).  purged is
  * the leaf's purge mark (0: none).  *out is set for LIVE and, where there is
- * a tombstone, for ABSENT (else ts = 0).  sim.py: visible().
+ * a tombstone, for ABSENT (else ts = 0).
  */
 extern MosqlVisible mosql_row_visible(MosqlBytes field, MosqlTimestamp purged,
 									  MosqlTimestamp S, MosqlVersion *out);
@@ -150,7 +150,7 @@ typedef struct MosqlSnapshotList
 
 /*
  * Append to out the row's field after a new version on top of old (absent for
- * none), pruned by the list (sim.py: put_version(), prune(); rules 9 and 10).
+ * none), pruned by the list (docs/commit.md, rules 9 and 10).
  * Returns false, out untouched, if old is damaged or not older than the new one.
  */
 extern bool mosql_row_supersede(StringInfo out, MosqlBytes old, const MosqlVersion *new_version,

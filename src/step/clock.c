@@ -3,7 +3,7 @@
  * of the engine.
  *
  * Layer: step.  clock_script.c and clock_watch.c do the work and leave the same
- * data; every function is one atomic step of the model (sim.py, ck_*).
+ * data; every function is one atomic step (docs/commit.md).
  */
 #include "step/step_int.h"
 

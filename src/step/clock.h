@@ -13,7 +13,7 @@
  *                                  "<n>" -> transaction record: "C<ts> <parts>" or "A"
  *
  * Each function is one atomic step, by script or by WATCH/MULTI/EXEC as the
- * stepper's engine says; both leave the same data.  sim.py: ck_*().  A session
+ * stepper's engine says; both leave the same data.  A session
  * is dead when its "lease" field is missing or in the past of the server's
  * TIME; the dead never come back (rule 7).  Every call by a live session with
  * less than half of its lease left extends it in the same step.
@@ -84,7 +84,7 @@ typedef struct MosqlDecideArgs
 } MosqlDecideArgs;
 
 /*
- * Decide: refuse or commit (DESIGN 5).  On DECIDED *ts is the commit
+ * Decide: refuse or commit (docs/commit.md).  On DECIDED *ts is the commit
  * timestamp, *list (current context) the registered snapshots with last = ts,
  * *schema the version now.  Deciding a decided transaction returns the same
  * ts again.  On a refusal *schema is the version now.

@@ -141,7 +141,7 @@ mosql_watch_outcome(const MosqlBatch *batch, int group, int n, MosqlBytes key,
 
 typedef enum WatchState
 {
-	WATCH_TODO,					/* (again) to be read */
+	WATCH_UNREAD,					/* (again) to be read */
 	WATCH_READING,				/* read group in the batch */
 	WATCH_WATCHED,				/* compares held, to be written on `connection` */
 	WATCH_WRITING,				/* write group in the batch */
@@ -384,7 +384,7 @@ finish_write(WatchStep *watch, const MosqlBatch *batch)
 	MosqlStep  *step = watch->step;
 	const MosqlReply *exec;
 
-	watch->state = WATCH_TODO;
+	watch->state = WATCH_UNREAD;
 	watch->outcome = mosql_watch_outcome(batch, watch->group, watch->commands.n, watch->key, &exec);
 	switch (watch->outcome)
 	{
@@ -424,11 +424,11 @@ start_over_shared(WatchStep *watches, int n)
 			if (watches[j].state == WATCH_WATCHED &&
 				watches[j].connection == watches[i].connection)
 			{
-				watches[j].state = WATCH_TODO;
+				watches[j].state = WATCH_UNREAD;
 				shared = true;
 			}
 		if (shared)
-			watches[i].state = WATCH_TODO;
+			watches[i].state = WATCH_UNREAD;
 		any |= shared;
 	}
 	return any;
@@ -456,7 +456,7 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 		int			route;
 		bool		clear = true;
 
-		if (watches[i].state != WATCH_TODO)
+		if (watches[i].state != WATCH_UNREAD)
 			continue;
 		if (watches[i].step->nwrites > 0)
 		{
@@ -489,7 +489,7 @@ static MosqlExec
 last_outcome(const WatchStep *watches, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (watches[i].state == WATCH_TODO && watches[i].outcome != MOSQL_EXEC_DONE)
+		if (watches[i].state == WATCH_UNREAD && watches[i].outcome != MOSQL_EXEC_DONE)
 			return watches[i].outcome;
 	return MOSQL_EXEC_RESTART;
 }

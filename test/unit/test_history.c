@@ -347,7 +347,7 @@ test_many(void)
 	CHECK_INT(row.len, 8);
 }
 
-/* ---- the model: sim.py's visible(), put_version(), prune(), bg_vacuum() ---- */
+/* ---- the model: a few lines that say what the bytes must mean ---- */
 
 #define MODEL_MAX 64
 
