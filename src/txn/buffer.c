@@ -352,48 +352,40 @@ entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
 	return entry;
 }
 
-MosqlWriteResult
-mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
-				 MosqlBytes columns, CommandId cid)
+/* A row that was read at `version` gets new columns, or is deleted. */
+static MosqlWriteResult
+replace_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
+			MosqlChangeKind kind, MosqlBytes columns, CommandId cid)
 {
 	MosqlEntryW *entry = entry_to_change(txn, tree, key, cid);
 	MosqlChange *change;
-	bool		first;
 
 	if (entry == NULL)
 		return MOSQL_SELF_MODIFIED;
 	if (entry->top != NULL)
-		mosql_change_bind(txn, tree, entry);
-	first = entry->top == NULL;
-	change = push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
-	if (first)
 	{
-		change->base = MOSQL_BASE_VERSION;
-		change->version = version;
+		mosql_change_bind(txn, tree, entry);
+		(void) push_change(txn, entry, kind, columns, cid);
+		return MOSQL_WRITTEN;	/* what must be stored is as before */
 	}
+	change = push_change(txn, entry, kind, columns, cid);
+	change->base = MOSQL_BASE_VERSION;
+	change->version = version;
 	return MOSQL_WRITTEN;
+}
+
+MosqlWriteResult
+mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
+				 MosqlBytes columns, CommandId cid)
+{
+	return replace_row(txn, tree, key, version, MOSQL_CHANGE_PUT, columns, cid);
 }
 
 MosqlWriteResult
 mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
 				 CommandId cid)
 {
-	MosqlEntryW *entry = entry_to_change(txn, tree, key, cid);
-	MosqlChange *change;
-	bool		first;
-
-	if (entry == NULL)
-		return MOSQL_SELF_MODIFIED;
-	if (entry->top != NULL)
-		mosql_change_bind(txn, tree, entry);
-	first = entry->top == NULL;
-	change = push_change(txn, entry, MOSQL_CHANGE_DELETE, MOSQL_ABSENT, cid);
-	if (first)
-	{
-		change->base = MOSQL_BASE_VERSION;
-		change->version = version;
-	}
-	return MOSQL_WRITTEN;
+	return replace_row(txn, tree, key, version, MOSQL_CHANGE_DELETE, MOSQL_ABSENT, cid);
 }
 
 /* Columns that one late-bound update may increment: what fits an intent. */
