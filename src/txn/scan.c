@@ -8,6 +8,9 @@
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
+/* Leaves in the first window of a range that will be read to its end. */
+#define WHOLE_RANGE_WINDOW	8
+
 struct MosqlRowScan
 {
 	MosqlView  *view;
@@ -66,7 +69,7 @@ mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlByt
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MosqlRowScan *scan = palloc0(sizeof(MosqlRowScan));
-	int			window = 1;
+	int			window = WHOLE_RANGE_WINDOW;
 
 	scan->cxt = cxt;
 	scan->view = view;
