@@ -66,7 +66,6 @@ typedef struct MosqlLeafGroup
 	int			first;			/* keys[first .. first + n - 1] belong to it */
 	int			n;
 	int			nfields;		/* fields it had when last seen, -1 unknown */
-	bool		covers_high;	/* ranges only: `high` below is beyond the range end */
 	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
 								 * the next call on this tree */
 	MosqlBytes	frozen_from;	/* being split: its keys from here on are frozen

@@ -343,10 +343,9 @@ static bool
 attempt(MosqlCommit *commit, int tries)
 {
 	MosqlSession *session = commit->session;
-	MosqlBlocker blocker = {0};
 	MosqlOutcome outcome;
 
-	outcome = mosql_txn_prepare(commit, &blocker);
+	outcome = mosql_txn_prepare(commit);
 	switch (outcome)
 	{
 		case MOSQL_PREPARED:

@@ -547,13 +547,27 @@ check_overflow(MosqlCommit *commit, MosqlItem *item, MosqlBytes intents, MosqlTx
 	return MOSQL_PREPARED;
 }
 
+/*
+ * Somebody in the way whom this session has met before is perhaps done, or
+ * dead: then the way is cleared at once, and this attempt may go on.
+ */
+static bool
+clear_known(MosqlCommit *commit, const MosqlBlocker *blocker)
+{
+	int64		since_us;
+
+	return mosql_recover_met(commit->session, blocker->tx, &since_us) &&
+		mosql_recover_blocker(commit->session, blocker, since_us);
+}
+
 /* A write is in place: keep what apply needs. */
 static MosqlOutcome
-write_prepared(MosqlCommit *commit, LeafStep *leaf, int i, MosqlBlocker *blocker)
+write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
 {
 	MosqlItem  *item = leaf->items[i];
 	int			at = leaf->old_at[i];
 	MosqlTxid	other = {0, 0};
+	MosqlBlocker found;
 
 	item->columns = item->change->columns;
 	item->old_row = at < 0 ? MOSQL_ABSENT
@@ -561,13 +575,15 @@ write_prepared(MosqlCommit *commit, LeafStep *leaf, int i, MosqlBlocker *blocker
 	if (!is_increment(item) ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;
-	set_blocker(blocker, leaf, item->key, other, false, commit->cxt);
+	/* the sum is to be checked anew in any case: the next attempt does */
+	set_blocker(&found, leaf, item->key, other, false, commit->cxt);
+	(void) clear_known(commit, &found);
 	return MOSQL_BUSY;
 }
 
 /* All compares of a leaf's step held. */
 static MosqlOutcome
-leaf_prepared(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 {
 	MosqlOutcome outcome = MOSQL_PREPARED;
 
@@ -594,7 +610,7 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	{
 		leaf->items[i]->done = true;
 		if (leaf->items[i]->kind == MOSQL_ITEM_WRITE &&
-			write_prepared(commit, leaf, i, blocker) != MOSQL_PREPARED)
+			write_prepared(commit, leaf, i) != MOSQL_PREPARED)
 			outcome = MOSQL_BUSY;
 	}
 	return outcome;
@@ -744,31 +760,22 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	return judge_row(commit, item, values[0], values[3]);
 }
 
-/*
- * Somebody in the way whom this session has met before is perhaps done, or
- * dead: then the way is cleared at once, and this attempt goes on.
- */
 static MosqlOutcome
-judge_and_clear(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+judge_and_clear(MosqlCommit *commit, LeafStep *leaf)
 {
 	MosqlBlocker found;
 	MosqlOutcome outcome = judge(commit, leaf, &found);
-	int64		since_us;
 
-	if (outcome != MOSQL_BUSY)
-		return outcome;
-	if (mosql_recover_met(commit->session, found.tx, &since_us) &&
-		mosql_recover_blocker(commit->session, &found, since_us))
+	if (outcome == MOSQL_BUSY && clear_known(commit, &found))
 		return MOSQL_PREPARED;
-	*blocker = found;
-	return MOSQL_BUSY;
+	return outcome;
 }
 
 /* ---- the drive ---- */
 
 /* MOSQL_PREPARED: nothing in the way so far. */
 static MosqlOutcome
-run_round(Round *round, MosqlBlocker *blocker)
+run_round(Round *round)
 {
 	MosqlCommit *commit = round->commit;
 	MosqlStep **steps = palloc(round->nsteps * sizeof(MosqlStep *));
@@ -784,7 +791,7 @@ run_round(Round *round, MosqlBlocker *blocker)
 		if (steps[i]->status != MOSQL_STEP_DONE)
 			continue;
 		round->progress = true;
-		if (leaf_prepared(commit, round->leaves[i], blocker) != MOSQL_PREPARED)
+		if (leaf_prepared(commit, round->leaves[i]) != MOSQL_PREPARED)
 			worst = MOSQL_BUSY;
 	}
 	for (int i = 0; i < round->nsteps && worst != MOSQL_CONFLICT; i++)
@@ -799,7 +806,7 @@ run_round(Round *round, MosqlBlocker *blocker)
 		{
 			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0],
 								steps[i]->nfields);
-			outcome = judge_and_clear(commit, round->leaves[i], blocker);
+			outcome = judge_and_clear(commit, round->leaves[i]);
 		}
 		if (outcome == MOSQL_CONFLICT || worst == MOSQL_PREPARED)
 			worst = outcome;
@@ -808,7 +815,7 @@ run_round(Round *round, MosqlBlocker *blocker)
 }
 
 MosqlOutcome
-mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker)
+mosql_txn_prepare(MosqlCommit *commit)
 {
 	MemoryContext round_cxt = AllocSetContextCreate(commit->attempt_cxt, "mosql prepare round",
 													ALLOCSET_DEFAULT_SIZES);
@@ -830,7 +837,7 @@ mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker)
 		if (round.nsteps == 0 && !round.again)
 			break;
 		if (round.nsteps > 0)
-			outcome = run_round(&round, blocker);
+			outcome = run_round(&round);
 		if (outcome != MOSQL_PREPARED)
 			break;
 		if (!round.progress && mosql_budget_left_ms(&commit->budget) == 0)

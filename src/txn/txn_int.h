@@ -360,8 +360,6 @@ typedef struct MosqlItem
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly */
 	bool		exact;			/* CHECK: exactly this version (locks) */
 	bool		done;
-	MosqlBytes	field_row;		/* "r" + key, "i" + key */
-	MosqlBytes	field_intent;
 	bool		no_bulk;		/* its leaf turned out not to be empty */
 	MosqlBytes	old_row;		/* the row's field as prepare found it */
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
@@ -409,7 +407,7 @@ typedef enum MosqlOutcome
 {
 	MOSQL_PREPARED,
 	MOSQL_CONFLICT,				/* 40001 */
-	MOSQL_BUSY,					/* somebody's intent or mark: blocker tells */
+	MOSQL_BUSY,					/* somebody's intent or mark */
 	MOSQL_AGAIN					/* something was lost or changed: a new attempt */
 } MosqlOutcome;
 
@@ -421,7 +419,7 @@ typedef struct MosqlBlocker
 	bool		mark;			/* a read mark, not an intent */
 } MosqlBlocker;
 
-extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit, MosqlBlocker *blocker);
+extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
 /* Take back this attempt's intents and marks; detached, never throws. */
 extern void mosql_txn_release(MosqlCommit *commit);
