@@ -92,7 +92,16 @@ mosql_redis_disconnect(MosqlRedis *redis)
 	redis->map_stale = true;
 	for (int i = 0; i < redis->nservers; i++)
 		if (redis->servers[i]->conn != NULL)
-			mosql_connection_close(redis->servers[i]->conn, 0, NULL);
+			mosql_connection_hang_up(redis->servers[i]->conn);
+}
+
+bool
+mosql_redis_is_connected(const MosqlRedis *redis)
+{
+	for (int i = 0; i < redis->nservers; i++)
+		if (redis->servers[i]->conn != NULL)
+			return true;
+	return false;
 }
 
 bool

@@ -282,3 +282,13 @@ mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why)
 	pfree(conn->ring);
 	pfree(conn);
 }
+
+void
+mosql_connection_hang_up(MosqlConnection *conn)
+{
+	struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+	if (conn->state == MOSQL_READY && conn->under_way == 0)
+		(void) setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	mosql_connection_close(conn, 0, NULL);
+}

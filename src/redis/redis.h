@@ -186,6 +186,8 @@ typedef struct MosqlConnectionInfo
 } MosqlConnectionInfo;
 extern int	mosql_redis_connections(MosqlRedis *redis, MosqlConnectionInfo **out);
 
+extern bool mosql_redis_is_connected(const MosqlRedis *redis);	/* to any server */
+
 /* Close all sockets; the next use connects again. */
 extern void mosql_redis_disconnect(MosqlRedis *redis);
 

@@ -257,6 +257,12 @@ extern MosqlConnection *mosql_connection_open(MosqlServer *server, MosqlRedis *r
  */
 extern void mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why);
 
+/*
+ * Close because nobody needs it now.  If nothing is under way it leaves no
+ * TIME_WAIT behind: backends that take turns would use up all local ports.
+ */
+extern void mosql_connection_hang_up(MosqlConnection *conn);
+
 /* As a memory context goes away: only give back what is not memory. */
 extern void mosql_connection_abandon(MosqlConnection *conn);
 

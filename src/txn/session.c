@@ -17,6 +17,9 @@ dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 #define ID_COUNTER_BITS 24
 #define ID_COUNTER_MAX	((UINT64CONST(1) << ID_COUNTER_BITS) - 1)
 
+/* How long a session that is to be closed waits for replies. */
+#define DRAIN_MS		1000
+
 /* ---- the node store that the trees stand on ---- */
 
 static MosqlStepper *
@@ -96,33 +99,74 @@ mosql_session_open(const MosqlSessionConfig *config)
 }
 
 /*
- * Wait for what is under way, give back the id, close.  Bounded (one second)
- * and silent: whatever does not get through, the others recover.
+ * Wait for what is under way, finish what is left over, give back the id.
+ * Bounded (a second per wait); false if something is left, or perhaps: then the id
+ * stays, and whatever did not get through the others recover.
+ */
+static bool
+give_up_id(MosqlSession *session)
+{
+	if (mosql_redis_is_busy(session->redis) || !mosql_redis_drain(session->redis, DRAIN_MS))
+		return false;
+	/* an ERROR is FATAL while the process exits: nothing that may throw */
+	if (!proc_exit_inprogress)
+	{
+		mosql_session_forget_drawing(session);
+		mosql_pending_finish(session);
+		mosql_session_collect_garbage(session);
+	}
+	if (session->ndrops > 0)
+		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+	session->ndrops = 0;
+	if (mosql_pending_any(session))
+		return false;
+	mosql_clock_close(&session->stepper, session->sid);
+	return mosql_redis_drain(session->redis, DRAIN_MS);
+}
+
+/*
+ * Silent.  A session that has no connection says nothing: its lease runs out.
  */
 void
 mosql_session_close(MosqlSession *session)
 {
 	Assert(session->txn == NULL);
-	if (session->sid != 0 && !mosql_redis_is_busy(session->redis))
-	{
-		if (mosql_redis_drain(session->redis, 1000))
-		{
-			/* an ERROR is FATAL while the process exits: nothing that may throw */
-			if (!proc_exit_inprogress)
-			{
-				mosql_pending_finish(session);
-				mosql_session_collect_garbage(session);
-			}
-			if (session->ndrops > 0)
-				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
-			if (!mosql_pending_any(session))
-				mosql_clock_close(&session->stepper, session->sid);
-			(void) mosql_redis_drain(session->redis, 1000);
-		}
-	}
+	if (session->sid != 0 && mosql_redis_is_connected(session->redis))
+		(void) give_up_id(session);
 	dlist_delete(&session->node);
 	mosql_redis_close(session->redis);
 	MemoryContextDelete(session->cxt);
+}
+
+void
+mosql_session_rest(MosqlSession *session, bool keep_id)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
+	uint32		held = InterruptHoldoffCount;
+
+	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(cxt);
+		if (keep_id || session->sid == 0)
+			(void) mosql_redis_drain(session->redis, DRAIN_MS);
+		else if (give_up_id(session))
+			session->sid = 0;
+		mosql_redis_disconnect(session->redis);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+		mosql_redis_disconnect(session->redis);
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
 }
 
 bool

@@ -44,6 +44,14 @@ extern MosqlSession *mosql_session_open(const MosqlSessionConfig *config);
 extern void mosql_session_close(MosqlSession *session);
 extern bool mosql_session_in_use(const MosqlSession *session);
 
+/*
+ * Between transactions: wait until what was sent is answered (a second at most),
+ * and close the sockets; the next transaction connects again.  keep_id: it will
+ * be soon; else the session's id is given back as well, if nothing needs it any
+ * more.  Throws nothing, cannot be cancelled.
+ */
+extern void mosql_session_rest(MosqlSession *session, bool keep_id);
+
 extern MosqlRedis *mosql_session_redis(MosqlSession *session);
 extern MosqlStepper *mosql_session_stepper(MosqlSession *session);
 extern MosqlNodeStore *mosql_session_store(MosqlSession *session);
@@ -197,6 +205,13 @@ extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/
 /* ---- checks of rows and intents in a leaf (for mosql_fdw_check) ---- */
 extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
 								 MosqlCheckReport report, void *arg);
+
+/*
+ * Set by the fdw layer: called at the end of every PostgreSQL transaction,
+ * committed or not, with interrupts held; must not throw.
+ */
+typedef void (*MosqlTransactionEnd) (void);
+extern MosqlTransactionEnd mosql_txn_end_hook;
 
 /* Register the transaction callbacks; once, from _PG_init. */
 extern void mosql_txn_init(void);

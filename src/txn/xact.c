@@ -7,6 +7,7 @@
  *   pre-commit           mosql_txn_commit() of each session: may throw, then
  *                        everything is rolled back
  *   commit, abort        forget; throws nothing
+ *                        (then the fdw layer may close what idles)
  *   savepoints           changes, statements and tree notes of a level go or
  *                        rise with it
  *
@@ -21,6 +22,8 @@
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 #include "txn/xact_int.h"
+
+MosqlTransactionEnd mosql_txn_end_hook = NULL;
 
 static bool exit_registered = false;
 
@@ -143,6 +146,8 @@ xact_callback(XactEvent event, void *arg)
 				break;
 		}
 	}
+	if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && mosql_txn_end_hook != NULL)
+		mosql_txn_end_hook();
 }
 
 /* ---- savepoints ---- */
