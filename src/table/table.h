@@ -62,7 +62,8 @@ typedef struct MosqlTable
 {
 	Oid			relid;
 	MosqlSession *session;
-	MosqlTree  *tree;
+	uint64		root;
+	MosqlTree  *tree;			/* set by each mosql_table_open() */
 	uint64		id;				/* table id in the catalog in Redis */
 	int			natts;			/* of the local relation */
 	MosqlTableColumn *columns;	/* [natts], by attnum - 1; dropped ones have attnum 0 */

@@ -232,15 +232,43 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 		MosqlSessionTree *grown = MemoryContextAlloc(session->cxt, max * sizeof(*grown));
 
 		if (session->ntrees > 0)
+			{
 			memcpy(grown, session->trees, session->ntrees * sizeof(*grown));
+			pfree(session->trees);
+		}
 		session->trees = grown;
 		session->maxtrees = max;
 	}
 	slot = &session->trees[session->ntrees];
 	slot->root = root;
+	slot->dead = false;
 	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
 	session->ntrees++;
 	return slot->tree;
+}
+
+void
+mosql_session_forget_trees(MosqlSession *session)
+{
+	bool		all = session->ntrees > MOSQL_SESSION_MAX_TREES;
+	int			n = 0;
+
+	Assert(session->txn == NULL);
+	for (int i = 0; i < session->ntrees; i++)
+		if (all || session->trees[i].dead)
+			mosql_btree_close(session->trees[i].tree);
+		else
+			session->trees[n++] = session->trees[i];
+	session->ntrees = n;
+}
+
+/* The tree was destroyed: its handle goes at the end of the transaction. */
+static void
+note_dead(MosqlSession *session, uint64 root)
+{
+	for (int i = 0; i < session->ntrees; i++)
+		if (session->trees[i].root == root)
+			session->trees[i].dead = true;
 }
 
 /* ---- identity ---- */
@@ -310,6 +338,7 @@ mosql_session_collect_garbage(MosqlSession *session)
 			uint64		root = session->garbage[session->ngarbage - 1];
 
 			mosql_btree_destroy(mosql_session_tree(session, root));
+			note_dead(session, root);
 			session->ngarbage--;
 		}
 	}

@@ -58,7 +58,7 @@ extern MosqlNodeStore *mosql_session_store(MosqlSession *session);
 extern const char *mosql_session_namespace(const MosqlSession *session);
 extern MemoryContext mosql_session_context(MosqlSession *session);
 
-/* The handle of a tree, cached for the session's life; no round trip. */
+/* The handle of a tree, valid until the end of the transaction; no round trip. */
 extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
 
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending

@@ -35,6 +35,7 @@ typedef struct MosqlSessionStore
 typedef struct MosqlSessionTree
 {
 	uint64		root;
+	bool		dead;			/* destroyed in Redis */
 	MosqlTree  *tree;
 } MosqlSessionTree;
 
@@ -123,6 +124,12 @@ extern void mosql_session_note_contact(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+
+/*
+ * Between transactions, when nobody refers to them: forget the handles of trees
+ * that are gone, or, if there are too many, of all.
+ */
+extern void mosql_session_forget_trees(MosqlSession *session);
 
 /* Destroy the trees noted as garbage; never throws. */
 extern void mosql_session_collect_garbage(MosqlSession *session);

@@ -131,6 +131,7 @@ xact_callback(XactEvent event, void *arg)
 				break;
 			case XACT_EVENT_COMMIT:
 				forget(session);
+				mosql_session_forget_trees(session);
 				break;
 			case XACT_EVENT_ABORT:
 				mosql_txn_abandon_trees(session->txn);
@@ -138,6 +139,7 @@ xact_callback(XactEvent event, void *arg)
 				forget(session);
 				if (!mosql_redis_is_busy(session->redis))
 					mosql_session_collect_garbage(session);
+				mosql_session_forget_trees(session);
 				break;
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
