@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "storage/ipc.h"
+
 #include "txn/txn_int.h"
 
 /* Up to so many leaves are applied without waiting. */
@@ -181,6 +183,9 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 	return ok;
 }
 
+/*
+ * While the process exits nothing is redone: an ERROR would be FATAL then.
+ */
 void
 mosql_pending_finish(MosqlSession *session)
 {
@@ -192,7 +197,7 @@ mosql_pending_finish(MosqlSession *session)
 
 		if (pending->outstanding > 0)
 			continue;
-		if (pending->failed && !try_redo(session, pending))
+		if (pending->failed && (proc_exit_inprogress || !try_redo(session, pending)))
 			continue;
 		if (pending->tx.session == session->sid)
 			mosql_session_add_drop(session, pending->tx.n);

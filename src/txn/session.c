@@ -112,9 +112,9 @@ give_up_id(MosqlSession *session)
 	if (!proc_exit_inprogress)
 	{
 		mosql_session_forget_drawing(session);
-		mosql_pending_finish(session);
 		mosql_session_collect_garbage(session);
 	}
+	mosql_pending_finish(session);
 	if (session->ndrops > 0)
 		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
 	session->ndrops = 0;
