@@ -188,7 +188,10 @@ extern int	mosql_redis_connections(MosqlRedis *redis, MosqlConnectionInfo **out)
 
 extern bool mosql_redis_is_connected(const MosqlRedis *redis);	/* to any server */
 
-/* Close all sockets; the next use connects again. */
+/*
+ * Close all sockets, after the servers have closed theirs (200 ms at most); the
+ * next use connects again.  Throws nothing.
+ */
 extern void mosql_redis_disconnect(MosqlRedis *redis);
 
 #endif							/* MOSQL_REDIS_H */

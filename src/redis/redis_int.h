@@ -38,6 +38,9 @@
 /* A server that is silent for so long may have been replaced: ask others. */
 #define MOSQL_SILENCE_US		500000
 
+/* How long a server may take to hang up after QUIT. */
+#define MOSQL_HANGUP_MS			200
+
 /* How long a detached command may wait for room in a connection's window. */
 #define MOSQL_DETACHED_WAIT_US		(1000 * 1000)
 
@@ -258,10 +261,10 @@ extern MosqlConnection *mosql_connection_open(MosqlServer *server, MosqlRedis *r
 extern void mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why);
 
 /*
- * Close because nobody needs it now.  If nothing is under way it leaves no
- * TIME_WAIT behind: backends that take turns would use up all local ports.
+ * Send QUIT, if nothing is under way.  When the connection is closed afterwards it
+ * leaves no TIME_WAIT behind: backends that take turns would use up all ports.
  */
-extern void mosql_connection_hang_up(MosqlConnection *conn);
+extern bool mosql_connection_quit(MosqlConnection *conn);
 
 /* As a memory context goes away: only give back what is not memory. */
 extern void mosql_connection_abandon(MosqlConnection *conn);

@@ -134,6 +134,8 @@ mosql_session_close(MosqlSession *session)
 	if (session->sid != 0 && mosql_redis_is_connected(session->redis))
 		(void) give_up_id(session);
 	dlist_delete(&session->node);
+	if (!mosql_redis_is_busy(session->redis))
+		mosql_redis_disconnect(session->redis);
 	mosql_redis_close(session->redis);
 	MemoryContextDelete(session->cxt);
 }

@@ -269,6 +269,7 @@ struct MosqlTxn
 	uint64		nhandles;
 	uint64		maxhandles;
 	MosqlHandle *handles;
+	size_t		handle_bytes;	/* accounted for */
 
 	/* --- writes --- */
 	MosqlBuffer *buffers;
@@ -283,6 +284,9 @@ struct MosqlTxn
 	int			maxreads;
 	MosqlRead  *reads;
 };
+
+/* So much more memory is taken until the end: 54000 beyond the limit. */
+extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);
 
 extern MosqlBuffer *mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create);
 extern MosqlEntryW *mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key);

@@ -16,12 +16,19 @@
  */
 #include "postgres.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "access/xact.h"
 #include "storage/ipc.h"
 
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 #include "txn/xact_int.h"
+
+/* A transaction with so many bytes of changes has fragmented the heap. */
+#define LARGE_BYTES		(16 * 1024 * 1024)
 
 MosqlTransactionEnd mosql_txn_end_hook = NULL;
 
@@ -89,15 +96,25 @@ mosql_txn_session(MosqlTxn *txn)
 
 /* ---- ending ---- */
 
+/*
+ * What a large transaction took goes back to the system, not only to malloc:
+ * else each backend keeps the memory of the largest one that it has ever run.
+ */
 static void
 forget(MosqlSession *session)
 {
 	MosqlTxn   *txn = session->txn;
+	bool		large = txn->bytes > LARGE_BYTES;
 
 	session->txn = NULL;
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_view_end(txn);
 	MemoryContextDelete(txn->cxt);
+#ifdef __GLIBC__
+	if (large)
+		(void) malloc_trim(0);
+#endif
+	(void) large;
 }
 
 static void
