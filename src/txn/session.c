@@ -144,13 +144,14 @@ void
 mosql_session_rest(MosqlSession *session, bool keep_id)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
+	volatile MemoryContext cxt = NULL;
 	uint32		held = InterruptHoldoffCount;
 
 	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
 	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
+		cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
 		if (keep_id || session->sid == 0)
 			(void) mosql_redis_drain(session->redis, DRAIN_MS);
@@ -160,7 +161,7 @@ mosql_session_rest(MosqlSession *session, bool keep_id)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(cxt);
+		MemoryContextSwitchTo(caller);
 		FlushErrorState();
 		InterruptHoldoffCount = held + 1;
 		mosql_redis_disconnect(session->redis);
@@ -168,7 +169,8 @@ mosql_session_rest(MosqlSession *session, bool keep_id)
 	PG_END_TRY();
 	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(caller);
-	MemoryContextDelete(cxt);
+	if (cxt != NULL)
+		MemoryContextDelete(cxt);
 }
 
 bool

@@ -28,7 +28,7 @@
 #include "txn/xact_int.h"
 
 /* A transaction with so many bytes of changes has fragmented the heap. */
-#define LARGE_BYTES		(16 * 1024 * 1024)
+#define LARGE_BYTES		(4 * 1024 * 1024)
 
 MosqlTransactionEnd mosql_txn_end_hook = NULL;
 
