@@ -215,6 +215,7 @@ def permits(cluster, server):
     (rows, state), took = in_background(lambda: attempt(c, WAIT))()
     tap.ok(rows and took < 1, "bound: who is terminated gives it back", f"{rows} {state} {took:.2f} s")
     os.kill(b.info.backend_pid, signal.SIGKILL)
+    wait_until(lambda: attempt(c, "SELECT 1")[1] is not None)   # the server has noticed
     server.wait_up()
     x, y = server.connect("few"), server.connect("few")
     hold(x)
