@@ -196,6 +196,22 @@ def permits(cluster, server):
     query(b, "COMMIT")
     tap.equal(value(c, "SELECT n FROM item WHERE id = 6"), 400, "bound: with all of its work done")
 
+    # who is terminated in the queue leaves it
+    hold(a)
+    hold(b)
+    waiting = in_background(lambda: attempt(c, WAIT))
+    time.sleep(0.3)
+    query(free, "SELECT pg_terminate_backend(%s, 5000)", (c.info.backend_pid,))
+    waiting()
+    c = server.connect("few")
+    query(a, "COMMIT")
+    query(b, "COMMIT")
+    for x in (a, b, c, other, c, b, a):
+        (rows, state), took = in_background(lambda: attempt(x, WAIT))()
+        if not rows:
+            break
+    tap.ok(rows, "bound: who is terminated in the queue leaves it", f"{rows} {state} {took:.2f} s")
+
     # two mappings in one transaction need two permits
     query(a, "ALTER SERVER redis OPTIONS (SET max_connections '1', SET connect_timeout '300')")
     query(a, "CREATE ROLE someone SUPERUSER; CREATE USER MAPPING FOR someone SERVER redis")

@@ -19,7 +19,9 @@
  *                     └── give, when somebody waits ──┴──> the longest waiter
  *
  * Fairness.  A permit that is given while somebody waits is handed over
- * (`granted`) and not free: newcomers queue behind.
+ * (`granted`) and not free: newcomers queue behind.  Race -- a newcomer, or the
+ * giver itself, runs while the one that the permit was granted to has not woken
+ * up yet: it takes only what was granted after it came (`grants`).
  *
  * Idle holders.  A backend keeps its permit and its connections between
  * transactions, because connecting is dearer than most transactions.  Who
@@ -63,6 +65,7 @@ typedef struct Pool
 	int			used;			/* permits held or granted */
 	int			waiting;
 	int			granted;		/* of these: have a permit and do not know yet */
+	uint64		grants;			/* ever made: who came later has no part in them */
 	ConditionVariable turn;
 } Pool;
 
@@ -76,6 +79,7 @@ typedef struct Permits
 
 static Permits *permits = NULL;
 static int	held[MAX_POOLS];	/* permits of this backend */
+static Pool *waiting_for = NULL;	/* this backend stands in its queue */
 static bool exit_registered = false;
 static shmem_request_hook_type previous_request_hook = NULL;
 
@@ -186,44 +190,39 @@ static void
 give_back(Pool *pool)
 {
 	if (pool->waiting > pool->granted && pool->used <= pool->max)
+	{
 		pool->granted++;
+		pool->grants++;
+	}
 	else
 		pool->used--;
 }
 
 /* ---- taking ---- */
 
-/* As the process ends: everything back. */
-static void
-give_all(int code, Datum arg)
-{
-	(void) code;
-	(void) arg;
-	for (int i = 0; i < MAX_POOLS; i++)
-		while (held[i] > 0)
-			mosql_permit_give(i);
-}
-
 /*
- * In the queue: take the permit granted to a waiter, or a free one (the bound
- * was raised).  Else ask an idle holder for its own.
+ * In the queue: take a permit granted since we came, or a free one (the bound was
+ * raised).  Else ask an idle holder for its own.
  */
 static bool
-try_to_take(Pool *pool, int max)
+try_to_take(Pool *pool, int max, uint64 grants_before)
 {
 	bool		taken = true;
 	pid_t		idle = 0;
 
 	LWLockAcquire(&permits->lock, LW_EXCLUSIVE);
 	pool->max = max;
-	if (pool->granted > 0)
+	if (pool->granted > 0 && pool->grants > grants_before)
 		pool->granted--;
 	else if (pool->used < max)
 		pool->used++;
 	else
 		taken = false;
 	if (taken)
+	{
 		pool->waiting--;
+		waiting_for = NULL;
+	}
 	else
 		idle = find_idle(pool - permits->pools);
 	LWLockRelease(&permits->lock);
@@ -232,10 +231,15 @@ try_to_take(Pool *pool, int max)
 	return taken;
 }
 
-/* Out of the queue, without a permit; one granted meanwhile goes on to the next. */
+/*
+ * Out of the queue, without a permit.  One granted meanwhile is for whoever waits
+ * now.
+ */
 static void
-stop_waiting(Pool *pool)
+stop_waiting(void)
 {
+	Pool	   *pool = waiting_for;
+
 	LWLockAcquire(&permits->lock, LW_EXCLUSIVE);
 	pool->waiting--;
 	if (pool->granted > pool->waiting)
@@ -243,13 +247,28 @@ stop_waiting(Pool *pool)
 		pool->granted--;
 		pool->used--;
 	}
+	pool->grants++;
+	waiting_for = NULL;
 	LWLockRelease(&permits->lock);
 	ConditionVariableSignal(&pool->turn);	/* the signal may have been for us */
 }
 
+/* As the process ends: everything back, and out of the queue. */
+static void
+give_all(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (waiting_for != NULL)	/* FATAL passes no PG_CATCH */
+		stop_waiting();
+	for (int i = 0; i < MAX_POOLS; i++)
+		while (held[i] > 0)
+			mosql_permit_give(i);
+}
+
 /* False if the time is over.  Throws 57014. */
 static bool
-wait_for_turn(Pool *pool, int max, int timeout_ms)
+wait_for_turn(Pool *pool, int max, uint64 grants_before, int timeout_ms)
 {
 	MosqlBudget budget = mosql_budget_start(timeout_ms);
 	bool		taken = false;
@@ -259,7 +278,7 @@ wait_for_turn(Pool *pool, int max, int timeout_ms)
 		int			left_ms;
 
 		ConditionVariablePrepareToSleep(&pool->turn);
-		while (!(taken = try_to_take(pool, max)) &&
+		while (!(taken = try_to_take(pool, max, grants_before)) &&
 			   (left_ms = mosql_budget_left_ms(&budget)) > 0)
 			(void) ConditionVariableTimedSleep(&pool->turn, Min(left_ms, LOOK_MS),
 											   PG_WAIT_EXTENSION);
@@ -267,13 +286,13 @@ wait_for_turn(Pool *pool, int max, int timeout_ms)
 	PG_CATCH();
 	{
 		(void) ConditionVariableCancelSleep();
-		stop_waiting(pool);
+		stop_waiting();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	(void) ConditionVariableCancelSleep();
 	if (!taken)
-		stop_waiting(pool);
+		stop_waiting();
 	return taken;
 }
 
@@ -281,6 +300,7 @@ int
 mosql_permit_take(uint64 key, int max, int timeout_ms)
 {
 	Pool	   *pool;
+	uint64		grants = 0;
 	bool		taken = false;
 	int			number;
 
@@ -300,7 +320,11 @@ mosql_permit_take(uint64 key, int max, int timeout_ms)
 		taken = true;
 	}
 	else if (pool != NULL)
+	{
 		pool->waiting++;
+		waiting_for = pool;
+		grants = pool->grants;
+	}
 	LWLockRelease(&permits->lock);
 
 	if (pool == NULL)
@@ -309,7 +333,7 @@ mosql_permit_take(uint64 key, int max, int timeout_ms)
 				 errmsg("more than %d lists of Redis nodes are in use with option max_connections",
 						MAX_POOLS),
 				 errhint("Name the same cluster by the same nodes everywhere.")));
-	if (!taken && !wait_for_turn(pool, max, timeout_ms))
+	if (!taken && !wait_for_turn(pool, max, grants, timeout_ms))
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_CONNECTIONS),
 				 errmsg("no connection to Redis was free within %d ms", timeout_ms),
