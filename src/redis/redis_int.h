@@ -23,6 +23,9 @@
 
 #define MOSQL_SLOTS				16384
 
+/* A name in the DNS has up to 253 bytes; longer ones are no hosts. */
+#define MOSQL_HOST_MAX_BYTES	255
+
 /* One recv(); also the bound of what is parsed before the buffer moves on. */
 #define MOSQL_RECEIVE_BYTES		(32 * 1024)
 

@@ -91,7 +91,8 @@ read_run(Watch *watch)
 	}
 	time = read_reply(watch, -1);
 	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
-	watch->now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 +
+		mosql_reply_u64(mosql_step_elem(time, 1));
 	watch->connection = mosql_batch_connection(watch->batch, watch->group);
 }
 
@@ -177,7 +178,8 @@ exec_list(const Watch *watch)
 {
 	const MosqlReply *exec = watch->exec;
 
-	return mosql_clock_list(exec->elem[exec->n - 1], mosql_reply_u64(exec->elem[exec->n - 2]));
+	return mosql_clock_list(&watch->keys, mosql_step_elem(exec, exec->n - 1),
+							mosql_step_elem(exec, exec->n - 2));
 }
 
 static void
@@ -277,22 +279,22 @@ open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **olde
 		read_run(watch);
 		c = read_reply(watch, 0);
 		*oldest = read_reply(watch, 1);
-		if (c->elem[0]->kind != MOSQL_REPLY_NIL &&
-			!mosql_bytes_equal(c->elem[0]->str, LITERAL(MOSQL_CLOCK_FORMAT)))
-			mosql_clock_refuse_format(&watch->keys, c->elem[0]->str);
-		*schema = mosql_reply_u64(c->elem[1]);
-		sid = mosql_clock_number(mosql_reply_u64(c->elem[2]) + 1);
+		if (mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
+			!mosql_bytes_equal(mosql_step_elem(c, 0)->str, LITERAL(MOSQL_CLOCK_FORMAT)))
+			mosql_clock_refuse_format(&watch->keys, mosql_step_elem(c, 0)->str);
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		sid = mosql_clock_number(mosql_reply_u64(mosql_step_elem(c, 2)) + 1);
 		ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
 
 		write_begin(watch);
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT), LITERAL("sid"), sid);
 		mosql_commands_put(&watch->commands, LITERAL("HSET"),
-						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(c->elem[2]) + 1),
+						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(mosql_step_elem(c, 2)) + 1),
 						   LITERAL("lease"), ends);
 		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, sid);
 		if (write_run(watch) == MOSQL_EXEC_DONE)
-			return mosql_reply_u64(c->elem[2]) + 1;
+			return mosql_reply_u64(mosql_step_elem(c, 2)) + 1;
 		start_over(watch);
 	}
 }
@@ -351,14 +353,18 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 		read_run(&watch);
 		lease = mosql_reply_bytes(read_reply(&watch, 0));
 		c = read_reply(&watch, 1);
-		*schema = mosql_reply_u64(c->elem[1]);
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
 		if (is_dead(&watch, lease))
 			return false;
 		*S = mosql_reply_u64(read_reply(&watch, 2));
 		if (*S != 0)
+		{
+			*S = mosql_clock_time(&watch.keys, *S);
 			return true;		/* registered by a call whose reply was lost */
+		}
 
-		*S = Max(watch.now, mosql_reply_u64(c->elem[0]));
+		*S = mosql_clock_time(&watch.keys,
+							  Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0))));
 		text = mosql_clock_number(*S);
 		write_begin(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
@@ -381,7 +387,7 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("schema"));
 	add_list(&watch);
 	run_atomic(&watch);
-	*schema = mosql_reply_u64(watch.exec->elem[0]);
+	*schema = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
 	*list = exec_list(&watch);
 }
 
@@ -444,10 +450,10 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 						   LITERAL("last"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
 	for (int i = 0; i < args->ndrops; i++)
-		if (is_committed(mosql_reply_bytes(s->elem[2 + i])))
+		if (is_committed(mosql_reply_bytes(mosql_step_elem(s, 2 + i))))
 			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
 							   mosql_clock_number(args->drops[i]));
-	add_extend(watch, args->tx.session, mosql_reply_bytes(s->elem[0]), args->lease_ms);
+	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 0)), args->lease_ms);
 	add_list(watch);
 }
 
@@ -469,11 +475,11 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 		decide_read(&watch, args, session, n);
 		s = read_reply(&watch, 0);
 		c = read_reply(&watch, 1);
-		*schema = mosql_reply_u64(c->elem[1]);
-		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(s->elem[1]));
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 		if (record.state == MOSQL_RECORD_ABORTED)
 			refusal = MOSQL_REFUSED_ABORTED;
-		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(s->elem[0])))
+		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0))))
 			refusal = MOSQL_REFUSED_LEASE;
 		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
 			refusal = MOSQL_REFUSED_SCHEMA;
@@ -490,7 +496,8 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			return MOSQL_DECIDED;
 		}
 
-		*ts = Max(watch.now, mosql_reply_u64(c->elem[0]) + 1);
+		*ts = mosql_clock_time(&watch.keys,
+							   Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0)) + 1));
 		*schema += args->schema_change;
 		decide_write(&watch, args, session, n, s, *ts, *schema);
 		(void) write_run(&watch);
@@ -520,7 +527,7 @@ watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 	run_atomic(&watch);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
-										mosql_reply_bytes(watch.exec->elem[i]));
+										mosql_reply_bytes(mosql_step_elem(watch.exec, i)));
 	*list = exec_list(&watch);
 }
 
@@ -542,7 +549,7 @@ watch_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapsho
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), session, n);
 	add_list(&watch);
 	run_atomic(&watch);
-	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(watch.exec->elem[2]));
+	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(watch.exec, 2)));
 	*list = exec_list(&watch);
 }
 
@@ -563,8 +570,8 @@ watch_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), session, LITERAL("lease"), n);
 		read_run(&watch);
 		s = read_reply(&watch, 0);
-		dead = is_dead(&watch, mosql_reply_bytes(s->elem[0]));
-		*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(s->elem[1]));
+		dead = is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0)));
+		*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 
 		write_begin(&watch);
 		if (record->state != MOSQL_RECORD_COMMITTED && dead)
