@@ -73,6 +73,7 @@ struct MosqlTree
 	uint64		epoch;
 
 	/* cache */
+	bool		distrusted;		/* it may be what led to damage: to be emptied */
 	CachedNode **buckets;
 	uint32		nbuckets;		/* a power of two */
 	uint32		nnodes;
