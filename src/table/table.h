@@ -125,6 +125,12 @@ extern void mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBy
 extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key,
 										 MosqlBytes columns);
 
+/*
+ * Decode every value of a row, by its type, and compare the key with the values
+ * that it is made of.  XX001; types' own functions may throw whatever they like.
+ */
+extern void mosql_table_check_values(const MosqlTable *table, MosqlBytes key, MosqlBytes columns);
+
 /* ---- definitions (catalog.c, alter.c) ---- */
 
 /*

@@ -90,6 +90,7 @@ struct MosqlSession
 	uint64		id_counter;
 	uint64		schema;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
+	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
 	/* --- caches --- */
 	int			ntrees;
