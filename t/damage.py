@@ -458,6 +458,17 @@ def values(server, data, conns):
         found = query(c, "SELECT * FROM mosql_fdw_check('k')")
         tap.ok(any("another key" in f[2] for f in found), "a row under another's key: mosql_fdw_check() says so", found)
     data.restore()
+    # words of a definition become SQL: no more of it than a type's name
+    catalog, field = next((k, f) for k in data.keys if b"clock" not in k for f in r("HKEYS", k)
+                          if f[:2] == b"rT" and b"\0\x01t\0\x01" in f)
+    stored = r("HGET", catalog, field)
+    r("HSET", catalog, field, stored.replace(b"timestamp with time zone", b"int, x int CHECK (false)"))
+    with contextlib.closing(server.connect(DB)) as c:
+        query(c, "CREATE SCHEMA injected")
+        state, text = error_of(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER redis INTO injected")
+        query(c, "DROP SCHEMA injected CASCADE")
+        tap.ok(state == "42601" and "int, x int" in text, "IMPORT takes a type for a type", (state, text))
+    data.restore()
     tap.equal(checked(server), [], "mended, nothing is found")
 
 
