@@ -68,6 +68,9 @@ mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent)
 	redis->password = config->password ? pstrdup(config->password) : NULL;
 	redis->connect_timeout_ms = config->connect_timeout_ms;
 	redis->command_timeout_ms = config->command_timeout_ms;
+	redis->replicas = config->replicas;
+	redis->fsync = config->fsync;
+	redis->replica_timeout_ms = config->replica_timeout_ms;
 	redis->servers_size = 8;
 	redis->servers = palloc(redis->servers_size * sizeof(MosqlServer *));
 	redis->polls = palloc(redis->servers_size * sizeof(struct pollfd));
@@ -346,9 +349,9 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 	}
 }
 
-void
-mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
-				 MosqlReplyCallback done, void *arg)
+static void
+send_detached(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv, bool durable,
+			  MosqlReplyCallback done, void *arg)
 {
 	MosqlServer *server = mosql_cluster_route(redis, slot);
 	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
@@ -360,8 +363,58 @@ mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *arg
 		return;
 	}
 	mosql_connection_append(server->conn, argc, argv, &pending);
+	server->conn->unsynced |= durable;
 	if (!redis->corked)
 		(void) mosql_connection_flush(server->conn);
+}
+
+void
+mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+				 MosqlReplyCallback done, void *arg)
+{
+	send_detached(redis, slot, argc, argv, false, done, arg);
+}
+
+void
+mosql_redis_send_durable(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+						 MosqlReplyCallback done, void *arg)
+{
+	send_detached(redis, slot, argc, argv, true, done, arg);
+}
+
+/*
+ * Race -- a connection breaks after a durable command was answered and before
+ * its WAIT is sent: its successor knows nothing of that command.  So the closing
+ * connection leaves a note, and the answer is no.
+ */
+int
+mosql_redis_send_wait(MosqlRedis *redis, MosqlReplyCallback done, void *arg)
+{
+	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
+	int			n = 0;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlConnection *conn = redis->servers[i]->conn;
+
+		if (conn == NULL || !conn->unsynced)
+			continue;
+		if (mosql_connection_waits(conn))
+		{
+			n++;
+			mosql_connection_append_wait(conn, &pending);
+		}
+		conn->unsynced = false;
+		if (!redis->corked)
+			(void) mosql_connection_flush(conn);
+	}
+	if (redis->unsynced_lost)
+	{
+		redis->unsynced_lost = false;
+		n++;
+		done(arg, &mosql_reply_lost);
+	}
+	return n;
 }
 
 void

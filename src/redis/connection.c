@@ -8,6 +8,8 @@
  *     CONNECTING ──connect()──> GREETING ──AUTH is OK──> READY
  *         └────────────no password──────────────────────────^
  *
+ * (With durability `fsync` the server's log settings are asked for in between.)
+ *
  * Commands are appended only while READY.  AUTH is waited for, because what
  * follows a refused AUTH would run as the default user.
  *
@@ -162,6 +164,24 @@ mosql_connection_become_ready(MosqlConnection *conn)
 	return true;
 }
 
+/*
+ * What `fsync` means on this server depends on how it writes its log: ask.  A
+ * server that writes none is of no use then (stream.c looks at the answer).
+ */
+bool
+mosql_connection_introduced(MosqlConnection *conn)
+{
+	MosqlPending pending = {.kind = MOSQL_PENDING_GREETING};
+	MosqlBytes	argv[3] = {mosql_bytes("CONFIG", 6), mosql_bytes("GET", 3), mosql_bytes("append*", 7)};
+
+	conn->introduced = true;
+	if (!conn->redis->fsync)
+		return mosql_connection_become_ready(conn);
+	conn->state = MOSQL_GREETING;
+	mosql_connection_append(conn, 3, argv, &pending);
+	return mosql_connection_flush(conn);
+}
+
 /* connect() is done: introduce ourselves. */
 static bool
 greet(MosqlConnection *conn)
@@ -174,7 +194,7 @@ greet(MosqlConnection *conn)
 	freeaddrinfo(conn->addresses);
 	conn->addresses = conn->address = NULL;
 	if (redis->password == NULL)
-		return mosql_connection_become_ready(conn);
+		return mosql_connection_introduced(conn);
 
 	argv[argc++] = mosql_bytes("AUTH", 4);
 	if (redis->username != NULL)
@@ -257,6 +277,8 @@ disappoint(MosqlConnection *conn)
 				 redis->running != NULL && redis->running->id == p->owner)
 			mosql_batch_lose(redis->running, p, conn->sent_bytes);
 	}
+	if (redis->running != NULL)
+		mosql_batch_confirm(redis->running, conn, NULL);
 }
 
 void
@@ -271,6 +293,8 @@ mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why)
 	if (why != NULL)
 		mosql_failure_set(&server->failure, sqlstate, why);
 	mosql_connection_abandon(conn);
+	redis->breaks += usable;
+	redis->unsynced_lost |= conn->unsynced;
 	disappoint(conn);
 	if (!usable && redis->running != NULL)
 		mosql_batch_unreachable(redis->running, server);

@@ -55,6 +55,8 @@ static const ErrorRule rules[] = {
 	"The server cannot save its data; see its log."},
 	{"NOREPLICAS", MOSQL_ERROR_OTHER, false, ERRCODE_INSUFFICIENT_RESOURCES,
 	"Too few replicas are connected; see the server's setting min-replicas-to-write."},
+	{"ERR unknown command 'WAITAOF'", MOSQL_ERROR_RAISE, false, ERRCODE_FEATURE_NOT_SUPPORTED,
+	"Durability \"fsync\" needs Redis 7.2 or Valkey, or the server's setting appendfsync always."},
 	{"WRONGTYPE", MOSQL_ERROR_OTHER, false, ERRCODE_DATA_CORRUPTED,
 	"Something else than this extension wrote under its keys."},
 	{"", MOSQL_ERROR_OTHER, false, ERRCODE_FDW_ERROR, NULL}
@@ -130,6 +132,7 @@ mosql_failure_is_final(const MosqlFailure *failure)
 {
 	return failure->sqlstate == ERRCODE_INVALID_PASSWORD ||
 		failure->sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+		failure->sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE ||
 		failure->sqlstate == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
 }
 

@@ -63,8 +63,8 @@ mosql_group_move_all(MosqlBatch *batch, int *head, MosqlGroupList *to)
  * ---------------------------------------------------------------------------
  */
 
-static void
-finish(MosqlBatch *batch, MosqlGroup *group, MosqlGroupState state)
+void
+mosql_group_finish(MosqlBatch *batch, MosqlGroup *group, MosqlGroupState state)
 {
 	Assert(batch->unfinished > 0);
 	group->state = state;
@@ -73,23 +73,27 @@ finish(MosqlBatch *batch, MosqlGroup *group, MosqlGroupState state)
 		batch->failed_group = group - batch->groups;
 }
 
-/* It may have run, or has no connection to run on: missing replies are LOST. */
-static void
-finish_lost(MosqlBatch *batch, MosqlGroup *group)
+/*
+ * It may have run, or has no connection to run on: missing replies are LOST; if
+ * it is ANSWERED, all are, for nobody knows whether its effect stays.
+ */
+void
+mosql_group_finish_lost(MosqlBatch *batch, MosqlGroup *group, const MosqlReply *lost)
 {
 	for (int i = 0; i < group->ncommands; i++)
-		if (batch->commands[group->first + i].reply == NULL)
-			batch->commands[group->first + i].reply = &mosql_reply_lost;
-	finish(batch, group, MOSQL_GROUP_DONE);
+		if (batch->commands[group->first + i].reply == NULL ||
+			group->state == MOSQL_GROUP_ANSWERED)
+			batch->commands[group->first + i].reply = lost;
+	mosql_group_finish(batch, group, MOSQL_GROUP_DONE);
 }
 
 void
 mosql_group_give_up(MosqlBatch *batch, MosqlGroup *group)
 {
 	if (group->mode == MOSQL_SEND_PINNED)
-		finish_lost(batch, group);
+		mosql_group_finish_lost(batch, group, &mosql_reply_lost);
 	else
-		finish(batch, group, MOSQL_GROUP_FAILED);
+		mosql_group_finish(batch, group, MOSQL_GROUP_FAILED);
 }
 
 void
@@ -203,15 +207,23 @@ follow(MosqlBatch *batch, MosqlGroup *group)
 	mosql_group_try_again(batch, group, group->redirects <= REDIRECTS_AT_ONCE);
 }
 
-/* All replies of a group are in. */
+/*
+ * All replies of a group are in.  If it is durable they do not count yet: its
+ * WAIT is on the way behind it (run.c).
+ */
 static void
-complete(MosqlBatch *batch, MosqlGroup *group)
+complete(MosqlBatch *batch, MosqlConnection *conn, MosqlGroup *group)
 {
+	if (group->refusal == NULL && group->durable && mosql_connection_waits(conn))
+	{
+		group->state = MOSQL_GROUP_ANSWERED;
+		return;
+	}
 	batch->sent--;
 	if (group->refusal == NULL || group->mode == MOSQL_SEND_PINNED ||
 		(group->mode == MOSQL_SEND_ONCE && something_ran(batch, group)) ||
 		(group->fixed != NULL && mosql_error_classify(group->refusal->str) != MOSQL_ERROR_LATER))
-		finish(batch, group, MOSQL_GROUP_DONE);
+		mosql_group_finish(batch, group, MOSQL_GROUP_DONE);
 	else
 		follow(batch, group);
 }
@@ -236,7 +248,7 @@ mosql_batch_deliver(MosqlBatch *batch, MosqlConnection *conn,
 			group->refusal = reply;
 	}
 	if (--group->missing == 0)
-		complete(batch, group);
+		complete(batch, conn, group);
 }
 
 /*
@@ -256,7 +268,7 @@ mosql_batch_lose(MosqlBatch *batch, const MosqlPending *pending, uint64 sent_byt
 	mosql_cluster_doubt(batch->redis, group->target);
 	if (group->mode == MOSQL_SEND_PINNED || (group->mode == MOSQL_SEND_ONCE && started))
 	{
-		finish_lost(batch, group);
+		mosql_group_finish_lost(batch, group, &mosql_reply_lost);
 		return;
 	}
 	for (int i = 0; i < group->ncommands; i++)

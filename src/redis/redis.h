@@ -21,7 +21,7 @@
  * Errors raised (ereport ERROR): 08001 cannot connect, 08006 lost or timed
  * out, 28P01 wrong or missing credentials, 42501 not permitted (ACL), 53200
  * Redis out of memory (OOM), 57P03 still loading, 25006 read-only server,
- * 57014 cancelled.  Other error replies are returned as MOSQL_REPLY_ERROR.
+ * 57014 cancelled, 55000 no disk where `fsync` wants one.  Other error replies are returned as MOSQL_REPLY_ERROR.
  * After any error the connection that was in an unknown state is closed; the
  * client stays usable.
  */
@@ -41,6 +41,11 @@ typedef struct MosqlRedisConfig
 	const char *password;		/* NULL: none */
 	int			connect_timeout_ms;
 	int			command_timeout_ms; /* default budget of a batch */
+
+	/* what a durable command waits for; see mosql_batch_make_durable() */
+	int			replicas;		/* that acknowledge it; 0: none need to */
+	bool		fsync;			/* it is on the primary's disk */
+	int			replica_timeout_ms;
 } MosqlRedisConfig;
 
 typedef enum MosqlReplyKind
@@ -51,7 +56,8 @@ typedef enum MosqlReplyKind
 	MOSQL_REPLY_ERROR,			/* -ERR ...; str is the message */
 	MOSQL_REPLY_INTEGER,
 	MOSQL_REPLY_ARRAY,
-	MOSQL_REPLY_LOST			/* it is unknown whether the command ran */
+	MOSQL_REPLY_LOST			/* it is unknown whether the command ran, or
+								 * whether its effect survives a failover */
 } MosqlReplyKind;
 
 typedef struct MosqlReply
@@ -122,6 +128,34 @@ extern int	mosql_batch_add_group(MosqlBatch *batch, uint16 slot, MosqlSendMode m
 								  uint64 pin, int ncommands,
 								  const int *argc, const MosqlBytes *const *argv);
 
+/*
+ * Does this client wait for replicas, or for the disk, behind durable commands?
+ */
+extern bool mosql_redis_is_durable(const MosqlRedis *redis);
+
+/*
+ * A group whose replies count only when the replicas (config.replicas) and the
+ * primary's disk (config.fsync) have what it wrote: a WAIT, or WAITAOF, follows
+ * it in the same write, one for all durable groups that leave together, so that
+ * it costs no round trip.  Nothing changes unless mosql_redis_is_durable().
+ *
+ * WAIT covers what this connection wrote last, and with it whatever that
+ * server's replication stream has before it, no matter who wrote that.  A group
+ * that reads something which must not be lost has to write, too.
+ *
+ * Too few replicas within config.replica_timeout_ms: the batch raises 08006, or,
+ * in modes ONCE and PINNED, the replies are LOST and mosql_reply_is_short().
+ */
+extern void mosql_batch_make_durable(MosqlBatch *batch, int group);
+extern bool mosql_reply_is_short(const MosqlReply *reply);
+
+/* Raise 08006 for such a reply.  Does not return. */
+extern void mosql_redis_raise_short(const MosqlRedis *redis, const MosqlReply *reply)
+			pg_attribute_noreturn();
+
+/* How often a connection broke that was in use: a failover may be behind it. */
+extern uint64 mosql_redis_breaks(const MosqlRedis *redis);
+
 /* To every primary of the cluster (SCAN-like sweeps, CONFIG GET): the number
  * of primaries, and a group addressed to the i-th. */
 extern int	mosql_redis_primary_count(MosqlRedis *redis);
@@ -162,6 +196,20 @@ extern int	mosql_redis_route(MosqlRedis *redis, uint16 slot);
 typedef void (*MosqlReplyCallback) (void *arg, const MosqlReply *reply);
 extern void mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
 							 MosqlReplyCallback done, void *arg);
+
+/* The same for a command whose effect mosql_redis_send_wait() will ask about. */
+extern void mosql_redis_send_durable(MosqlRedis *redis, uint16 slot, int argc,
+									 const MosqlBytes *argv, MosqlReplyCallback done, void *arg);
+
+/*
+ * Ask the servers that got durable detached commands since the last call
+ * whether all of those are durable now.  Returns how many answers come (to some
+ * of them done may be called before this returns); mosql_redis_wait_is_met()
+ * says whether an answer is yes.  What a connection took with it that broke
+ * meanwhile is answered once by LOST.
+ */
+extern int	mosql_redis_send_wait(MosqlRedis *redis, MosqlReplyCallback done, void *arg);
+extern bool mosql_redis_wait_is_met(const MosqlRedis *redis, const MosqlReply *reply);
 
 /*
  * Between cork and uncork detached commands are only collected, so that those

@@ -76,9 +76,10 @@ typedef struct MosqlServer
 typedef enum MosqlPendingKind
 {
 	MOSQL_PENDING_NOBODY,		/* ASKING, or given up */
-	MOSQL_PENDING_GREETING,		/* the connection itself: AUTH */
+	MOSQL_PENDING_GREETING,		/* the connection itself: AUTH, CONFIG GET */
 	MOSQL_PENDING_MAP,			/* the cluster map: CLUSTER SLOTS */
 	MOSQL_PENDING_BATCH,
+	MOSQL_PENDING_WAIT,			/* a batch's groups that are ANSWERED */
 	MOSQL_PENDING_DETACHED
 } MosqlPendingKind;
 
@@ -87,7 +88,7 @@ typedef struct MosqlPending
 	MosqlPendingKind kind;
 	int			group;			/* BATCH */
 	int			command;		/* BATCH: index in the group */
-	uint64		owner;			/* BATCH: its id; MAP: number of the request */
+	uint64		owner;			/* BATCH, WAIT: its id; MAP: number of the request */
 	uint64		start;			/* position of its first byte in the stream */
 	MosqlReplyCallback done;	/* DETACHED */
 	void	   *arg;
@@ -96,7 +97,8 @@ typedef struct MosqlPending
 typedef enum MosqlConnectionState
 {
 	MOSQL_CONNECTING,			/* connect() is under way */
-	MOSQL_GREETING,				/* AUTH is sent, only its reply is awaited */
+	MOSQL_GREETING,				/* AUTH or CONFIG GET is sent, only its reply
+								 * is awaited */
 	MOSQL_READY
 } MosqlConnectionState;
 
@@ -115,6 +117,9 @@ struct MosqlConnection
 	bool		heard;			/* it has answered something */
 	bool		torn;			/* a group is half appended */
 	bool		wants_map;		/* ask for the map once READY */
+	bool		introduced;		/* AUTH is done with: the next greeting is CONFIG GET */
+	bool		synchronous;	/* appendfsync always: a reply implies the disk */
+	bool		unsynced;		/* durable detached commands since the last WAIT */
 
 	/*
 	 * Incoming.  The reply of the first pending command is built in `into`;
@@ -155,6 +160,11 @@ struct MosqlRedis
 	char	   *password;
 	int			connect_timeout_ms;
 	int			command_timeout_ms;
+	int			replicas;
+	bool		fsync;
+	int			replica_timeout_ms;
+	uint64		breaks;			/* connections in use that broke */
+	bool		unsynced_lost;	/* one of them was unsynced */
 
 	MosqlServer **servers;		/* the configured ones first */
 	int			nservers;
@@ -291,6 +301,9 @@ extern bool mosql_connection_receive(MosqlConnection *conn);
 /* AUTH was accepted, or is not needed.  False if the connection broke and is gone. */
 extern bool mosql_connection_become_ready(MosqlConnection *conn);
 
+/* AUTH was accepted, or is not needed: what else there is to ask. */
+extern bool mosql_connection_introduced(MosqlConnection *conn);
+
 /* Go on after poll() said so.  False if the connection broke and is gone. */
 extern bool mosql_connection_progress(MosqlConnection *conn, short revents);
 
@@ -360,6 +373,7 @@ typedef enum MosqlGroupState
 {
 	MOSQL_GROUP_WAITING,		/* in batch->todo, batch->paused or a server's queue */
 	MOSQL_GROUP_SENT,
+	MOSQL_GROUP_ANSWERED,		/* replies are in; it waits for the replicas */
 	MOSQL_GROUP_DONE,
 	MOSQL_GROUP_FAILED			/* not executed; run raises the reason in the end */
 } MosqlGroupState;
@@ -382,6 +396,7 @@ typedef struct MosqlGroup
 	int			attempts;		/* times sent */
 	int			redirects;
 	bool		asking;			/* the next attempt is an ASK redirection */
+	bool		durable;
 	int			next;			/* in its list; -1 = last */
 	MosqlServer *fixed;			/* addressed to this server, whatever the map says */
 	MosqlServer *target;		/* of the present attempt */
@@ -423,7 +438,7 @@ struct MosqlBatch
 
 	/* while it runs */
 	int			unfinished;		/* groups neither DONE nor FAILED */
-	int			sent;			/* groups that are SENT */
+	int			sent;			/* groups that are SENT or ANSWERED */
 	bool		trip_counted;
 	int64		listen_us;		/* when to look for silent servers */
 	int64		resume_us;		/* when `paused` ends while others are under way; 0 = unset */
@@ -432,6 +447,7 @@ struct MosqlBatch
 	MosqlGroupList paused;		/* to be routed after a pause */
 	int			failed_group;	/* the first that FAILED; -1 = none */
 	const MosqlReply *raise;	/* the first error reply to be raised */
+	const MosqlReply *shortfall;	/* the first answer of too few replicas */
 
 	/* enough for the hot path, so that a batch is one allocation */
 	MosqlGroup	inline_groups[MOSQL_BATCH_INLINE_GROUPS];
@@ -464,6 +480,22 @@ extern void mosql_batch_deliver(MosqlBatch *batch, MosqlConnection *conn,
 
 /* The connection broke before the reply came; sent_bytes as it was then. */
 extern void mosql_batch_lose(MosqlBatch *batch, const MosqlPending *pending, uint64 sent_bytes);
+
+/* wait.c: durable groups */
+
+/* Does a durable command need WAIT or WAITAOF behind it on this connection? */
+extern bool mosql_connection_waits(const MosqlConnection *conn);
+
+/* Append that command. */
+extern void mosql_connection_append_wait(MosqlConnection *conn, const MosqlPending *pending);
+
+/* Its answer for the running batch, or NULL: the connection broke. */
+extern void mosql_batch_confirm(MosqlBatch *batch, const MosqlConnection *conn,
+								const MosqlReply *reply);
+
+/* The ends of a group, for wait.c. */
+extern void mosql_group_finish(MosqlBatch *batch, MosqlGroup *group, MosqlGroupState state);
+extern void mosql_group_finish_lost(MosqlBatch *batch, MosqlGroup *group, const MosqlReply *lost);
 
 /* No connection to this server: what is queued for it must wait or fail. */
 extern void mosql_batch_unreachable(MosqlBatch *batch, MosqlServer *server);

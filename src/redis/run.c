@@ -90,12 +90,16 @@ connected(MosqlRedis *redis, MosqlServer *server)
 
 /*
  * Send from a server's queue what the window takes.  The window is refilled
- * only when half of it is free, so that commands leave in large writes.
+ * only when half of it is free, so that commands leave in large writes.  One
+ * WAIT behind them is for all durable groups among them.  (If memory for it runs
+ * out the batch ends in an error, with those groups ANSWERED at most.)
  */
 static void
 fill(MosqlBatch *batch, MosqlServer *server)
 {
 	MosqlConnection *conn = connected(batch->redis, server);
+	MosqlPending wait = {.kind = MOSQL_PENDING_WAIT};
+	bool		durable = false;
 
 	if (conn == NULL)
 	{
@@ -104,15 +108,21 @@ fill(MosqlBatch *batch, MosqlServer *server)
 	}
 	if (conn->state != MOSQL_READY || conn->under_way > MOSQL_PIPELINE_MAX_COMMANDS / 2)
 		return;
+	wait.owner = batch->id;
 	while (server->queue_head >= 0 && has_room(conn, &batch->groups[server->queue_head]))
 	{
 		MosqlGroup *group = &batch->groups[mosql_group_pop(batch, &server->queue_head)];
 
 		if (group->pin != 0 && group->pin != conn->serial)
+		{
 			mosql_group_give_up(batch, group);
-		else
-			send_group(batch, conn, group);
+			continue;
+		}
+		send_group(batch, conn, group);
+		durable |= group->durable;
 	}
+	if (durable && mosql_connection_waits(conn))
+		mosql_connection_append_wait(conn, &wait);
 	(void) mosql_connection_flush(conn);
 }
 
@@ -234,7 +244,7 @@ expire(MosqlBatch *batch)
 	{
 		MosqlGroup *group = &batch->groups[i];
 
-		if (group->state == MOSQL_GROUP_SENT)
+		if (group->state == MOSQL_GROUP_SENT || group->state == MOSQL_GROUP_ANSWERED)
 			mosql_connection_close(group->target->conn, ERRCODE_CONNECTION_FAILURE,
 								   "It did not answer in time.");
 	}
@@ -336,6 +346,8 @@ raise_failure(const MosqlBatch *batch)
 {
 	const MosqlGroup *group = &batch->groups[batch->failed_group];
 
+	if (batch->shortfall != NULL)
+		mosql_redis_raise_short(batch->redis, batch->shortfall);
 	if (group->refusal != NULL)
 		mosql_error_raise_reply(group->refusal->server, group->refusal->str, NULL);
 	if (group->target != NULL)

@@ -185,6 +185,7 @@ wanted_where(const MosqlConnection *conn)
 		case MOSQL_PENDING_NOBODY:
 			return NULL;
 		case MOSQL_PENDING_BATCH:
+		case MOSQL_PENDING_WAIT:
 			return running != NULL && running->id == first->owner ? running->cxt : NULL;
 		case MOSQL_PENDING_GREETING:
 		case MOSQL_PENDING_MAP:
@@ -208,6 +209,40 @@ hear_complaint(MosqlConnection *conn, const MosqlReply *reply)
 							   "The server sent a reply that nobody asked for.");
 }
 
+static bool
+text_is(const MosqlReply *reply, const char *text)
+{
+	return reply->kind == MOSQL_REPLY_STRING && strcmp(reply->str.data, text) == 0;
+}
+
+/*
+ * The reply to CONFIG GET append*: names and values in turn.  Without a log on
+ * disk nothing is durable there.
+ */
+static bool
+hear_log_settings(MosqlConnection *conn, const MosqlReply *reply)
+{
+	bool		logs = false;
+
+	if (reply->kind == MOSQL_REPLY_ERROR)
+	{
+		mosql_connection_close(conn, mosql_error_sqlstate(reply->str), reply->str.data);
+		return false;
+	}
+	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i + 1 < reply->n; i += 2)
+	{
+		if (text_is(reply->elem[i], "appendonly"))
+			logs = text_is(reply->elem[i + 1], "yes");
+		else if (text_is(reply->elem[i], "appendfsync"))
+			conn->synchronous = text_is(reply->elem[i + 1], "always");
+	}
+	if (logs)
+		return mosql_connection_become_ready(conn);
+	mosql_connection_close(conn, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+						   "Durability \"fsync\" needs the server's setting appendonly yes.");
+	return false;
+}
+
 /*
  * The reply to AUTH.  Whatever it complains about, credentials it is, unless
  * it is one of the errors that go by.
@@ -217,8 +252,10 @@ hear_greeting(MosqlConnection *conn, const MosqlReply *reply)
 {
 	MosqlErrorClass class;
 
+	if (conn->introduced)
+		return hear_log_settings(conn, reply);
 	if (reply->kind != MOSQL_REPLY_ERROR)
-		return mosql_connection_become_ready(conn);
+		return mosql_connection_introduced(conn);
 	class = mosql_error_classify(reply->str);
 	mosql_connection_close(conn,
 						   class == MOSQL_ERROR_OTHER ? ERRCODE_INVALID_PASSWORD :
@@ -263,6 +300,9 @@ hand_over(MosqlConnection *conn, const MosqlPending *pending, const MosqlReply *
 			break;
 		case MOSQL_PENDING_BATCH:
 			mosql_batch_deliver(redis->running, conn, pending, reply);
+			break;
+		case MOSQL_PENDING_WAIT:
+			mosql_batch_confirm(redis->running, conn, reply);
 			break;
 		case MOSQL_PENDING_DETACHED:
 			pending->done(pending->arg, reply);

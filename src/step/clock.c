@@ -61,6 +61,19 @@ mosql_clock_snapshot_field(uint64 sid, uint64 snapid)
 	return mosql_bytes(field, strlen(field));
 }
 
+/* Any write will do; this one leaves the hash as it was, after the first time. */
+MosqlBytes *
+mosql_clock_touch(const MosqlClockKeys *keys)
+{
+	MosqlBytes *argv = palloc(MOSQL_TOUCH_ARGS * sizeof(MosqlBytes));
+
+	argv[0] = LITERAL("HSET");
+	argv[1] = keys->counter;
+	argv[2] = LITERAL("touched");
+	argv[3] = LITERAL("1");
+	return argv;
+}
+
 /* "A", or "C<ts> <parts>". */
 MosqlRecord
 mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored)
@@ -134,7 +147,13 @@ mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found)
 uint64
 mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
 {
-	return engine(clock)->open(clock, lease_ms, schema);
+	return engine(clock)->open(clock, lease_ms, true, schema);
+}
+
+uint64
+mosql_clock_open_existing(MosqlStepper *clock, int lease_ms, uint64 *schema)
+{
+	return engine(clock)->open(clock, lease_ms, false, schema);
 }
 
 void

@@ -4,7 +4,8 @@
  * Layer: step.  All keys of the clock share one slot (tag "{<ns>.clock}"):
  *
  *     <ns>:{<ns>.clock}:c          hash: last (timestamp), sid (session counter),
- *                                  schema (version counter), format
+ *                                  schema (version counter), format, node (the id of
+ *                                  the server that issued `last`)
  *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
  *                                  for finding expired sessions
  *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
@@ -15,7 +16,10 @@
  * Each function is one atomic step, by script or by WATCH/MULTI/EXEC as the
  * stepper's engine says; both leave the same data.  A session
  * is dead when its "lease" field is missing or in the past of the server's
- * TIME; the dead never come back (rule 7).  Every call by a live session with
+ * TIME; the dead never come back (rule 7).  When another server than before
+ * issues timestamps, `last` leaps ahead (rule 16).
+ * With a durable stepper, what is returned survives a failover, except for what
+ * only a snapshot or the list of snapshots says.    Every call by a live session with
  * less than half of its lease left extends it in the same step.
  */
 #ifndef MOSQL_CLOCK_H
@@ -57,6 +61,12 @@ typedef enum MosqlDecision
  * *schema gets the schema version.
  */
 extern uint64 mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema);
+
+/*
+ * The same, if the namespace has a database; else 0, and nothing is written.
+ * open founds one.
+ */
+extern uint64 mosql_clock_open_existing(MosqlStepper *clock, int lease_ms, uint64 *schema);
 
 /* Forget a session that ends: lease, snapshots, "aborted" records. Detached. */
 extern void mosql_clock_close(MosqlStepper *clock, uint64 sid);

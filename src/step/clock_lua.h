@@ -9,6 +9,12 @@
 #ifndef MOSQL_CLOCK_LUA_H
 #define MOSQL_CLOCK_LUA_H
 
+/*
+ * How far `last` leaps: more than the clocks of any two servers differ, and than
+ * a predecessor may have issued unreplicated beyond its own time.
+ */
+#define MOSQL_CLOCK_LEAP_US "2000000"
+
 #define LUA_HEAD \
 "local call, sub, argv = redis.call, string.sub, ARGV\n" \
 "local function text(x) return string.format('%.0f', x) end\n"
@@ -16,6 +22,25 @@
 #define LUA_NOW \
 "local time = call('TIME')\n" \
 "local now = time[1] * 1000000 + time[2]\n"
+
+/*
+ * The server that issues timestamps is another one than before (failover, slot
+ * moved): its time may be behind, and the last of what its predecessor issued
+ * may not have been replicated.  So `last` leaps ahead of both.  c[3]: who issued
+ * last; c[1]: last.  KEYS[1]: c.  A server without cluster mode has no name.
+ */
+#define LUA_TAKE_OVER \
+"local me = redis.pcall('CLUSTER', 'MYID')\n" \
+"if type(me) ~= 'string' then me = '-' end\n" \
+"local leapt = 0\n" \
+"if c[3] ~= me then\n" \
+"  if c[3] then\n" \
+"    local last = (c[1] or 0) + 0\n" \
+"    c[1] = text((last > now and last or now) + " MOSQL_CLOCK_LEAP_US ")\n" \
+"    leapt = 1\n" \
+"  end\n" \
+"  call('HSET', KEYS[1], 'node', me, 'last', c[1] or '0')\n" \
+"end\n"
 
 /* dead: of a lease as stored */
 #define LUA_DEAD \
@@ -58,7 +83,8 @@
 
 /*
  * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
- * sessions to sweep.  Replies {0, sid, schema} or {1, format found}.
+ * sessions to sweep, 1 if the database may be founded.  Replies {0, sid, schema},
+ * {1, format found} or {2}: there is no database yet.
  *
  * The keys of sessions are made up here, not declared: Redis Cluster allows
  * that as long as they are in the slot of the declared ones.
@@ -67,6 +93,7 @@ static const char open_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
 "local c = call('HMGET', KEYS[1], 'format', 'schema')\n"
 "if c[1] and c[1] ~= argv[3] then return {1, c[1]} end\n"
+"if not c[1] and argv[5] ~= '1' then return {2} end\n"
 "if not c[1] then call('HSET', KEYS[1], 'format', argv[3]) end\n"
 "local sid = text(call('HINCRBY', KEYS[1], 'sid', 1))\n"
 "local lease = text(now + argv[2])\n"
@@ -95,13 +122,15 @@ LUA_HEAD LUA_FORGET
 
 /*
  * KEYS: c, s, e, p.  ARGV: sid, field of the snapshot, lease length.
- * Replies {0, S, schema} or {1, schema} for a dead session.
+ * Replies {0, S, schema, 1 if the clock was taken over} or {1, schema} for a
+ * dead session.
  */
 static const char snapshot_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "local lease = call('HGET', KEYS[2], 'lease')\n"
-"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
 "local schema = c[2] or '0'\n"
+LUA_TAKE_OVER
 "if dead(lease) then return {1, schema} end\n"
 "local last = (c[1] or 0) + 0\n"
 "local S = text(last > now and last or now)\n"
@@ -111,7 +140,7 @@ LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "  S = call('HGET', KEYS[4], argv[2])\n"
 "end\n"
 "extend(lease, argv[3] + 0, KEYS[2], KEYS[3], argv[1])\n"
-"return {0, S, schema}\n";
+"return {0, S, schema, leapt}\n";
 
 /*
  * KEYS: c, s, e, p.  ARGV: n, schema, 1 if the schema changes, sid, lease
@@ -121,8 +150,9 @@ LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 static const char decide_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7))\n"
-"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
 "local lease, record, schema = s[1], s[2], c[2] or '0'\n"
+LUA_TAKE_OVER
 "for x = 7, #argv do\n"
 "  local old = s[x - 4]\n"
 "  if old and sub(old, 1, 1) == 'C' then call('HDEL', KEYS[2], argv[x]) end\n"

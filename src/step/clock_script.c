@@ -19,16 +19,38 @@ static MosqlScript snapshots_script = {.name = "snapshots", .source = snapshots_
 
 /* One call; the reply is of the expected kind, or LOST if mode is ONCE. */
 static const MosqlReply *
-call_script(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlScript *script,
-			MosqlSendMode mode, int argc, MosqlBytes *argv,
-			MosqlReplyKind expected, MosqlBudget *budget)
+call_script_as(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlScript *script,
+			   MosqlSendMode mode, bool durable, bool touch, int argc, MosqlBytes *argv,
+			   MosqlReplyKind expected, MosqlBudget *budget)
 {
 	MosqlScriptCall call = {keys->slot, mode, argc, argv, NULL};
+
+	call.durable = durable && clock->durable;
+	if (touch && clock->durable)
+		call.touch = mosql_clock_touch(keys);
 
 	mosql_script_run(clock->redis, script, &call, 1, budget);
 	if (call.reply->kind != MOSQL_REPLY_LOST)
 		mosql_step_check(call.reply, expected, keys->prefix);
 	return call.reply;
+}
+
+/* What is read, or written, may be lost with the server. */
+static const MosqlReply *
+call_script(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlScript *script,
+			int argc, MosqlBytes *argv, MosqlReplyKind expected)
+{
+	return call_script_as(clock, keys, script, MOSQL_SEND_REPEATABLE, false, false,
+						  argc, argv, expected, NULL);
+}
+
+/* Neither what is written nor what is read may be lost. */
+static const MosqlReply *
+call_durable(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlScript *script,
+			 int argc, MosqlBytes *argv, MosqlReplyKind expected, MosqlBudget *budget)
+{
+	return call_script_as(clock, keys, script, MOSQL_SEND_REPEATABLE, true, true,
+						  argc, argv, expected, budget);
 }
 
 /* argv of a script whose keys and arguments are at hand. */
@@ -57,17 +79,20 @@ ignore_reply(void *arg, const MosqlReply *reply)
 }
 
 static uint64
-script_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
+script_open(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes *argv = ARGUMENTS(&open_script, 4,
 								 keys.counter, keys.ends, keys.snapshots, keys.dead,
 								 keys.prefix, lease_length(lease_ms),
 								 LITERAL(MOSQL_CLOCK_FORMAT),
-								 mosql_clock_number(MOSQL_CLOCK_SWEEP));
-	const MosqlReply *reply = call_script(clock, &keys, &open_script, MOSQL_SEND_REPEATABLE,
-										  11, argv, MOSQL_REPLY_ARRAY, NULL);
+								 mosql_clock_number(MOSQL_CLOCK_SWEEP),
+								 found ? LITERAL("1") : LITERAL("0"));
+	const MosqlReply *reply = call_durable(clock, &keys, &open_script,
+										   12, argv, MOSQL_REPLY_ARRAY, NULL);
 
+	if (mosql_step_elem(reply, 0)->integer == 2)
+		return 0;
 	if (mosql_step_elem(reply, 0)->integer != 0)
 		mosql_clock_refuse_format(&keys, mosql_reply_bytes(mosql_step_elem(reply, 1)));
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 2));
@@ -97,10 +122,14 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 								 mosql_clock_number(sid),
 								 mosql_clock_snapshot_field(sid, snapid),
 								 lease_length(lease_ms));
-	const MosqlReply *reply = call_script(clock, &keys, &snapshot_script, MOSQL_SEND_REPEATABLE,
-										  10, argv, MOSQL_REPLY_ARRAY, NULL);
+	const MosqlReply *reply = call_script(clock, &keys, &snapshot_script, 10, argv,
+										  MOSQL_REPLY_ARRAY);
 	bool		dead = mosql_step_elem(reply, 0)->integer != 0;
 
+	/* before a timestamp of a new server is used, its leap must be safe */
+	if (!dead && clock->durable && mosql_step_elem(reply, 3)->integer != 0)
+		reply = call_durable(clock, &keys, &snapshot_script, 10, argv, MOSQL_REPLY_ARRAY, NULL);
+	dead = mosql_step_elem(reply, 0)->integer != 0;
 	*schema = mosql_reply_u64(mosql_step_elem(reply, dead ? 1 : 2));
 	if (!dead)
 		*S = mosql_clock_time(&keys, mosql_reply_u64(mosql_step_elem(reply, 1)));
@@ -135,8 +164,8 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 
-	reply = call_script(clock, &keys, &decide_script, MOSQL_SEND_ONCE,
-						arg - argv, argv, MOSQL_REPLY_ARRAY, budget);
+	reply = call_script_as(clock, &keys, &decide_script, MOSQL_SEND_ONCE, true, false,
+						   arg - argv, argv, MOSQL_REPLY_ARRAY, budget);
 	if (reply->kind == MOSQL_REPLY_LOST)
 		return MOSQL_DECISION_LOST;
 	decision = mosql_step_elem(reply, 0)->integer;
@@ -166,8 +195,7 @@ script_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 		argv[5 + i] = mosql_clock_session_key(&keys, txs[i].session);
 		argv[5 + n + i] = mosql_clock_number(txs[i].n);
 	}
-	reply = call_script(clock, &keys, &status_script, MOSQL_SEND_REPEATABLE,
-						5 + 2 * n, argv, MOSQL_REPLY_ARRAY, NULL);
+	reply = call_durable(clock, &keys, &status_script, 5 + 2 * n, argv, MOSQL_REPLY_ARRAY, NULL);
 	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 1));
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&keys, txs[i].session,
@@ -194,8 +222,8 @@ script_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapsh
 								 mosql_clock_session_key(&keys, tx.session), keys.ends,
 								 mosql_clock_number(tx.n), mosql_clock_number(tx.session));
 
-	one_record(&keys, tx, call_script(clock, &keys, &abort_script, MOSQL_SEND_REPEATABLE,
-									  9, argv, MOSQL_REPLY_ARRAY, NULL), record, list);
+	one_record(&keys, tx, call_durable(clock, &keys, &abort_script,
+									   9, argv, MOSQL_REPLY_ARRAY, NULL), record, list);
 }
 
 static void
@@ -208,8 +236,8 @@ script_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
 								 mosql_clock_session_key(&keys, tx.session),
 								 mosql_clock_number(tx.n));
 
-	one_record(&keys, tx, call_script(clock, &keys, &settle_script, MOSQL_SEND_REPEATABLE,
-									  7, argv, MOSQL_REPLY_ARRAY, budget), record, list);
+	one_record(&keys, tx, call_durable(clock, &keys, &settle_script,
+									   7, argv, MOSQL_REPLY_ARRAY, budget), record, list);
 }
 
 static void
@@ -235,8 +263,8 @@ script_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes *argv = ARGUMENTS(&snapshots_script, 2, keys.counter, keys.snapshots);
-	const MosqlReply *reply = call_script(clock, &keys, &snapshots_script, MOSQL_SEND_REPEATABLE,
-										  5, argv, MOSQL_REPLY_ARRAY, NULL);
+	const MosqlReply *reply = call_script(clock, &keys, &snapshots_script, 5, argv,
+										  MOSQL_REPLY_ARRAY);
 
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
 	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 0));
@@ -259,8 +287,8 @@ script_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 		argv[5] = mosql_clock_number(sid);
 		for (int i = 0; i < count; i++)
 			argv[6 + i] = mosql_clock_number(ns[from + i]);
-		dead = call_script(clock, &keys, &reap_script, MOSQL_SEND_REPEATABLE, 6 + count, argv,
-						   MOSQL_REPLY_INTEGER, NULL)->integer != 0;
+		dead = call_script(clock, &keys, &reap_script, 6 + count, argv,
+						   MOSQL_REPLY_INTEGER)->integer != 0;
 		from += count;
 	} while (dead && from < n);
 	return dead;

@@ -32,6 +32,7 @@ typedef struct Watch
 	MosqlExec	outcome;		/* of the last write group */
 	const MosqlReply *exec;		/* replies inside EXEC */
 	uint64		now;			/* the server's time, from the read group */
+	bool		once;			/* too few copies: LOST, not an error */
 } Watch;
 
 static Watch
@@ -46,10 +47,12 @@ watch_start(MosqlStepper *clock, MosqlBudget *budget)
 }
 
 static void
-run_group(Watch *watch, MosqlSendMode mode, uint64 pin)
+run_group(Watch *watch, MosqlSendMode mode, uint64 pin, bool durable)
 {
 	watch->batch = mosql_batch_create(watch->clock->redis, CurrentMemoryContext);
 	watch->group = mosql_commands_batch(&watch->commands, watch->batch, watch->keys.slot, mode, pin);
+	if (durable && watch->clock->durable)
+		mosql_batch_make_durable(watch->batch, watch->group);
 	mosql_batch_run(watch->batch, watch->budget);
 }
 
@@ -81,7 +84,7 @@ read_run(Watch *watch)
 {
 	const MosqlReply *time;
 
-	run_group(watch, MOSQL_SEND_REPEATABLE, 0);
+	run_group(watch, MOSQL_SEND_REPEATABLE, 0, false);
 	for (int i = 0; i < watch->commands.n; i++)
 	{
 		const MosqlReply *reply = mosql_batch_reply(watch->batch, watch->group, i);
@@ -105,14 +108,36 @@ write_begin(Watch *watch)
 						 watch->outcome == MOSQL_EXEC_RESTART);
 }
 
-static MosqlExec
-write_run(Watch *watch)
+/*
+ * What is read inside it may not be lost either; any write to this server sees
+ * to that.
+ */
+static void
+add_touch(Watch *watch)
 {
+	if (watch->clock->durable)
+		mosql_commands_copy(&watch->commands, MOSQL_TOUCH_ARGS, mosql_clock_touch(&watch->keys));
+}
+
+static MosqlExec
+write_run_as(Watch *watch, bool durable)
+{
+	const MosqlReply *last;
+
 	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
-	run_group(watch, MOSQL_SEND_PINNED, watch->connection);
+	run_group(watch, MOSQL_SEND_PINNED, watch->connection, durable);
+	last = mosql_batch_reply(watch->batch, watch->group, watch->commands.n - 1);
+	if (mosql_reply_is_short(last) && !watch->once)
+		mosql_redis_raise_short(watch->clock->redis, last);
 	watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
 										 watch->keys.prefix, &watch->exec);
 	return watch->outcome;
+}
+
+static MosqlExec
+write_run(Watch *watch)
+{
+	return write_run_as(watch, true);
 }
 
 /* Before another attempt: pause, or give up. */
@@ -127,12 +152,12 @@ start_over(Watch *watch)
 
 /* The same group without WATCH: atomic, repeatable. */
 static void
-run_atomic(Watch *watch)
+run_atomic(Watch *watch, bool durable)
 {
 	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
 	for (;;)
 	{
-		run_group(watch, MOSQL_SEND_REPEATABLE, 0);
+		run_group(watch, MOSQL_SEND_REPEATABLE, 0, durable);
 		watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
 											 watch->keys.prefix, &watch->exec);
 		if (watch->outcome == MOSQL_EXEC_DONE)
@@ -142,6 +167,40 @@ run_atomic(Watch *watch)
 }
 
 /* --- parts --- */
+
+/* In the read group: who answers?  Nobody has a name without cluster mode. */
+static void
+add_who(Watch *watch)
+{
+	if (mosql_redis_is_cluster(watch->clock->redis))
+		mosql_commands_put(&watch->commands, LITERAL("CLUSTER"), LITERAL("MYID"));
+	else
+		mosql_commands_put(&watch->commands, LITERAL("ECHO"), LITERAL("-"));
+}
+
+/*
+ * See LUA_TAKE_OVER.  node: who issued last.  Returns the last timestamp to go on
+ * from; *leapt says whether that is to be stored, with the new name.
+ */
+static uint64
+take_over(Watch *watch, const MosqlReply *last, const MosqlReply *node, const MosqlReply *me,
+		  bool *leapt)
+{
+	uint64		ts = mosql_reply_u64(last);
+
+	mosql_step_check(me, MOSQL_REPLY_STRING, watch->keys.counter);
+	*leapt = !mosql_bytes_equal(mosql_reply_bytes(node), me->str);
+	if (*leapt && node->kind != MOSQL_REPLY_NIL)
+		ts = Max(ts, watch->now) + MOSQL_CLOCK_LEAP;
+	return ts;
+}
+
+static void
+add_name(Watch *watch, const MosqlReply *me)
+{
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+					   LITERAL("node"), me->str);
+}
 
 static bool
 is_dead(const Watch *watch, MosqlBytes lease)
@@ -261,9 +320,12 @@ sweep(Watch *watch, uint64 sid)
 	(void) write_run(watch);
 }
 
-/* Draw an id; *oldest gets the index entries that end first. */
+/*
+ * Draw an id, 0 if there is no database and none is to be founded; *oldest gets
+ * the index entries that end first.
+ */
 static uint64
-open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **oldest)
+open_session(Watch *watch, int lease_ms, bool found, uint64 *schema, const MosqlReply **oldest)
 {
 	for (;;)
 	{
@@ -282,6 +344,8 @@ open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **olde
 		if (mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
 			!mosql_bytes_equal(mosql_step_elem(c, 0)->str, LITERAL(MOSQL_CLOCK_FORMAT)))
 			mosql_clock_refuse_format(&watch->keys, mosql_step_elem(c, 0)->str);
+		if (mosql_step_elem(c, 0)->kind == MOSQL_REPLY_NIL && !found)
+			return 0;
 		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
 		sid = mosql_clock_number(mosql_reply_u64(mosql_step_elem(c, 2)) + 1);
 		ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
@@ -300,14 +364,14 @@ open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **olde
 }
 
 static uint64
-watch_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
+watch_open(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
 {
 	Watch		watch = watch_start(clock, NULL);
 	const MosqlReply *oldest;
-	uint64		sid = open_session(&watch, lease_ms, schema, &oldest);
+	uint64		sid = open_session(&watch, lease_ms, found, schema, &oldest);
 	uint64		now = watch.now;
 
-	for (int i = 0; i + 1 < oldest->n; i += 2)
+	for (int i = 0; sid != 0 && i + 1 < oldest->n; i += 2)
 		if (strtod(oldest->elem[i + 1]->str.data, NULL) < (double) now)
 			sweep(&watch, mosql_reply_u64(oldest->elem[i]));
 	return sid;
@@ -344,33 +408,49 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 		MosqlBytes	lease;
 		MosqlBytes	text;
 		const MosqlReply *c;
+		const MosqlReply *me;
+		uint64		last;
+		bool		leapt;
 
 		read_begin(&watch, watch.keys.counter, session);
 		mosql_commands_put(&watch.commands, LITERAL("HGET"), session, LITERAL("lease"));
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
-						   LITERAL("last"), LITERAL("schema"));
+						   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
 		mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.snapshots, field);
+		add_who(&watch);
 		read_run(&watch);
 		lease = mosql_reply_bytes(read_reply(&watch, 0));
 		c = read_reply(&watch, 1);
+		me = read_reply(&watch, 3);
+		last = take_over(&watch, mosql_step_elem(c, 0), mosql_step_elem(c, 2), me, &leapt);
 		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
 		if (is_dead(&watch, lease))
 			return false;
 		*S = mosql_reply_u64(read_reply(&watch, 2));
 		if (*S != 0)
-		{
 			*S = mosql_clock_time(&watch.keys, *S);
+		if (*S != 0 && (watch.outcome != MOSQL_EXEC_LOST || !clock->durable))
 			return true;		/* registered by a call whose reply was lost */
+		if (*S != 0)
+		{
+			write_begin(&watch);
+			add_touch(&watch);
+			if (write_run(&watch) == MOSQL_EXEC_DONE)
+				return true;
+			start_over(&watch);
+			continue;
 		}
 
-		*S = mosql_clock_time(&watch.keys,
-							  Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0))));
+		*S = mosql_clock_time(&watch.keys, Max(watch.now, last));
 		text = mosql_clock_number(*S);
 		write_begin(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
 		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.snapshots, field, text);
 		add_extend(&watch, sid, lease, lease_ms);
-		if (write_run(&watch) == MOSQL_EXEC_DONE)
+		if (leapt)
+			add_name(&watch, me);
+		/* before a timestamp of a new server is used, its leap must be safe */
+		if (write_run_as(&watch, leapt) == MOSQL_EXEC_DONE)
 			return true;
 		start_over(&watch);
 	}
@@ -386,7 +466,7 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	write_begin(&watch);
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("schema"));
 	add_list(&watch);
-	run_atomic(&watch);
+	run_atomic(&watch, false);
 	*schema = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
 	*list = exec_list(&watch);
 }
@@ -424,14 +504,15 @@ decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosql
 	for (int i = 0; i < args->ndrops; i++)
 		argv[4 + i] = mosql_clock_number(args->drops[i]);
 	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
-					   LITERAL("last"), LITERAL("schema"));
+					   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
+	add_who(watch);
 	read_run(watch);
 }
 
 /* Its write group. */
 static void
 decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n,
-			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
+			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema, const MosqlReply *me)
 {
 	MosqlBytes	text = mosql_clock_number(ts);
 	StringInfoData record;
@@ -449,6 +530,8 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("last"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
+	if (me != NULL)
+		add_name(watch, me);
 	for (int i = 0; i < args->ndrops; i++)
 		if (is_committed(mosql_reply_bytes(mosql_step_elem(s, 2 + i))))
 			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
@@ -465,16 +548,22 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 	MosqlBytes	session = mosql_clock_session_key(&watch.keys, args->tx.session);
 	MosqlBytes	n = mosql_clock_number(args->tx.n);
 
+	watch.once = true;
 	for (;;)
 	{
 		const MosqlReply *s;
 		const MosqlReply *c;
+		const MosqlReply *me;
 		MosqlRecord record;
 		MosqlDecision refusal = MOSQL_DECIDED;
+		uint64		last;
+		bool		leapt;
 
 		decide_read(&watch, args, session, n);
 		s = read_reply(&watch, 0);
 		c = read_reply(&watch, 1);
+		me = read_reply(&watch, 2);
+		last = take_over(&watch, mosql_step_elem(c, 0), mosql_step_elem(c, 2), me, &leapt);
 		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
 		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 		if (record.state == MOSQL_RECORD_ABORTED)
@@ -496,10 +585,9 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			return MOSQL_DECIDED;
 		}
 
-		*ts = mosql_clock_time(&watch.keys,
-							   Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0)) + 1));
+		*ts = mosql_clock_time(&watch.keys, Max(watch.now, last + 1));
 		*schema += args->schema_change;
-		decide_write(&watch, args, session, n, s, *ts, *schema);
+		decide_write(&watch, args, session, n, s, *ts, *schema, leapt ? me : NULL);
 		(void) write_run(&watch);
 		if (watch.outcome == MOSQL_EXEC_LOST)
 			return MOSQL_DECISION_LOST;
@@ -523,8 +611,9 @@ watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 		mosql_commands_put(&watch.commands, LITERAL("HGET"),
 						   mosql_clock_session_key(&watch.keys, txs[i].session),
 						   mosql_clock_number(txs[i].n));
+	add_touch(&watch);
 	add_list(&watch);
-	run_atomic(&watch);
+	run_atomic(&watch, true);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
 										mosql_reply_bytes(mosql_step_elem(watch.exec, i)));
@@ -547,8 +636,9 @@ watch_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapsho
 	mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.ends, LITERAL("NX"),
 					   LITERAL("0"), mosql_clock_number(tx.session));
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), session, n);
+	add_touch(&watch);
 	add_list(&watch);
-	run_atomic(&watch);
+	run_atomic(&watch, true);
 	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(watch.exec, 2)));
 	*list = exec_list(&watch);
 }
@@ -581,6 +671,7 @@ watch_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
 			mosql_commands_put(&watch.commands, LITERAL("HSET"), session, n, LITERAL("A"));
 			record->state = MOSQL_RECORD_ABORTED;
 		}
+		add_touch(&watch);
 		add_list(&watch);
 		if (write_run(&watch) == MOSQL_EXEC_DONE)
 		{

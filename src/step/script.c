@@ -79,6 +79,19 @@ use_source(MosqlScript *script, MosqlBytes *argv)
 	argv[1] = mosql_bytes(script->source, strlen(script->source));
 }
 
+/* One group per call. */
+static void
+add_call(MosqlBatch *batch, const MosqlScriptCall *call)
+{
+	const int	argc[] = {call->argc, MOSQL_TOUCH_ARGS};
+	const MosqlBytes *const argv[] = {call->argv, call->touch};
+	int			group = mosql_batch_add_group(batch, call->slot, call->mode, 0,
+											  call->touch != NULL ? 2 : 1, argc, argv);
+
+	if (call->durable)
+		mosql_batch_make_durable(batch, group);
+}
+
 void
 mosql_script_run(MosqlRedis *redis, MosqlScript *script,
 				 MosqlScriptCall *calls, int n, MosqlBudget *budget)
@@ -89,12 +102,7 @@ mosql_script_run(MosqlRedis *redis, MosqlScript *script,
 
 	/* groups of a new batch are numbered from its first, one per call */
 	for (int i = 0; i < n; i++)
-	{
-		int			group PG_USED_FOR_ASSERTS_ONLY;
-
-		group = mosql_batch_add(batch, calls[i].slot, calls[i].mode, calls[i].argc, calls[i].argv);
-		Assert(group == i);
-	}
+		add_call(batch, &calls[i]);
 	mosql_batch_run(batch, budget);
 	for (int i = 0; i < n; i++)
 	{
@@ -114,7 +122,7 @@ mosql_script_run(MosqlRedis *redis, MosqlScript *script,
 		MosqlScriptCall *call = &calls[missing[i]];
 
 		use_source(script, call->argv);
-		mosql_batch_add(batch, call->slot, call->mode, call->argc, call->argv);
+		add_call(batch, call);
 	}
 	mosql_batch_run(batch, budget);
 	for (int i = 0; i < nmissing; i++)
@@ -252,7 +260,7 @@ step_fields(const MosqlStep *step, const StepCounts *counts, StepFields *f)
 }
 
 static MosqlBytes
-step_plan(const MosqlStep *step, const StepCounts *counts, const StepFields *f)
+step_plan(const MosqlStepper *stepper, const MosqlStep *step, const StepCounts *counts, const StepFields *f)
 {
 	char	   *plan = palloc(14 + 3 * step->ncompares + counts->conditional + f->n);
 	char	   *p = plan;
@@ -264,7 +272,7 @@ step_plan(const MosqlStep *step, const StepCounts *counts, const StepFields *f)
 	p = put_u16(p, counts->deletes);
 	p = put_u16(p, counts->sets);
 	*p++ = (char) ((counts->ranges > 0 || f->n > MOSQL_STEP_WHOLE_FIELDS ? 1 : 0) |
-				   (step->no_count ? 2 : 0));
+				   (step->no_count ? 2 : 0) | (stepper->durable && step->touch ? 4 : 0));
 	*p++ = (char) (f->placed ? f->ndistinct : 255);
 	for (int i = 0; i < step->ncompares; i++)
 	{
@@ -301,7 +309,7 @@ step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
 
 	*arg++ = mosql_step_key(stepper, step->node);
 	step_fields(step, &counts, &fields);
-	*arg++ = step_plan(step, &counts, &fields);
+	*arg++ = step_plan(stepper, step, &counts, &fields);
 	if (fields.placed)
 		for (int i = 0; i < fields.ndistinct; i++)
 			*arg++ = fields.distinct[i];
@@ -339,6 +347,8 @@ step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
 
 	call->slot = mosql_redis_slot(argv[3]);
 	call->mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
+	call->durable = stepper->durable && step->durable;
+	call->touch = NULL;
 	call->argv = argv;
 	call->argc = arg - argv;
 	Assert(call->argc <= 4 + nargs);
@@ -373,6 +383,8 @@ mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudg
 	mosql_script_run(stepper->redis, &step_script, calls, n, budget);
 	for (int i = 0; i < n; i++)
 	{
+		if (mosql_reply_is_short(calls[i].reply))
+			mosql_redis_raise_short(stepper->redis, calls[i].reply);
 		if (calls[i].reply->kind == MOSQL_REPLY_LOST)
 		{
 			steps[i]->status = MOSQL_STEP_LOST;
@@ -431,5 +443,51 @@ mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,
 	detached->slot = call.slot;
 	detached->done = done;
 	detached->arg = arg;
-	mosql_redis_send(stepper->redis, call.slot, call.argc, call.argv, detached_done, detached);
+	if (call.durable)
+		mosql_redis_send_durable(stepper->redis, call.slot, call.argc, call.argv,
+								 detached_done, detached);
+	else
+		mosql_redis_send(stepper->redis, call.slot, call.argc, call.argv, detached_done, detached);
+}
+
+/* What a question for copies remembers: its answers to come. */
+typedef struct Waiting
+{
+	MosqlRedis *redis;
+	int			answers;		/* 0 while they are not known yet */
+	int			early;			/* came before they were known */
+	MosqlStepCallback done;
+	void	   *arg;
+} Waiting;
+
+static void
+wait_done(void *arg, const MosqlReply *reply)
+{
+	Waiting    *waiting = arg;
+
+	waiting->done(waiting->arg, mosql_redis_wait_is_met(waiting->redis, reply) ?
+				  MOSQL_STEP_DONE : MOSQL_STEP_LOST, 0);
+	if (waiting->answers == 0)
+		waiting->early++;
+	else if (--waiting->answers == 0)
+		pfree(waiting);
+}
+
+int
+mosql_step_send_wait(MosqlStepper *stepper, MosqlStepCallback done, void *arg)
+{
+	Waiting    *waiting;
+	int			n;
+
+	if (!stepper->durable)
+		return 0;
+	waiting = MemoryContextAllocZero(TopMemoryContext, sizeof(Waiting));
+	waiting->redis = stepper->redis;
+	waiting->done = done;
+	waiting->arg = arg;
+	n = mosql_redis_send_wait(stepper->redis, wait_done, waiting);
+	waiting->answers = n - waiting->early;
+	if (waiting->answers == 0)
+		pfree(waiting);
+	return n;
 }

@@ -78,12 +78,21 @@ typedef enum MosqlStepStatus
  * grows beyond its final size.  At most one write names a field.  Offsets and
  * counts are below 65536.  The caller owns all bytes; they stay in place until
  * the step has run (or been sent).
+ *
+ * Durable (with a stepper that is durable; otherwise nothing changes): the step
+ * is DONE or FAILED when the replicas, or the disk, have what it wrote.  That
+ * says nothing about what it merely saw, since somebody else wrote it: with
+ * `touch` a step that sets no field writes the meta ("m"), if there is one, as
+ * it is, so that the same holds for all that the node held at that moment.
+ * Too few copies: 08006, in mosql_step_send() LOST.
  */
 typedef struct MosqlStep
 {
 	uint64		node;
 	bool		repeatable;		/* safe to send again after a lost reply */
 	bool		no_count;		/* nfields is not wanted (0 then) */
+	bool		durable;		/* the result counts only when it is durable */
+	bool		touch;			/* what a step that sets nothing has seen, too */
 	int			ncompares;
 	MosqlCompare *compares;
 	int			nreads;
@@ -133,6 +142,8 @@ typedef struct MosqlStepper
 	MosqlRedis *redis;
 	const char *ns;				/* namespace */
 	MosqlEngine engine;
+	bool		durable;		/* redis waits for copies: the clock's decisions,
+								 * and steps that say so, wait for them */
 	int64		detached_after_us;	/* watch: detached steps are LOST until then */
 } MosqlStepper;
 
@@ -152,6 +163,13 @@ extern void mosql_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, Mosq
 typedef void (*MosqlStepCallback) (void *arg, MosqlStepStatus status, int nfields);
 extern void mosql_step_send(MosqlStepper *stepper, MosqlStep *step,
 							MosqlStepCallback done, void *arg);
+
+/*
+ * Ask whether all durable steps that were sent since the last call are durable.
+ * done is called as often as this returns, some calls perhaps before that, with
+ * DONE for yes and LOST for no.
+ */
+extern int	mosql_step_send_wait(MosqlStepper *stepper, MosqlStepCallback done, void *arg);
 
 /* Whole nodes, in parallel, one round trip; images in the current context. */
 extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,

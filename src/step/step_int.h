@@ -22,6 +22,10 @@
  */
 #define MOSQL_STEP_WHOLE_FIELDS	100
 
+/* How far the clock leaps when another server takes over, microseconds: see
+ * clock_lua.h, which has it as text. */
+#define MOSQL_CLOCK_LEAP	2000000
+
 #define LITERAL(s) mosql_bytes(s, sizeof(s) - 1)
 
 /* --- evaluate.c --- */
@@ -45,7 +49,11 @@ typedef struct MosqlScriptCall
 	int			argc;
 	MosqlBytes *argv;			/* from mosql_script_argv */
 	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
+	bool		durable;		/* wait for copies behind it */
+	const MosqlBytes *touch;	/* HSET key field value, sent behind it; or NULL */
 } MosqlScriptCall;
+
+#define MOSQL_TOUCH_ARGS 4
 
 /*
  * An argument vector for a script: the first three elements are filled in, the
@@ -176,6 +184,13 @@ extern MosqlBytes mosql_clock_session_key(const MosqlClockKeys *keys, uint64 sid
 extern MosqlBytes mosql_clock_number(uint64 n);
 extern MosqlBytes mosql_clock_snapshot_field(uint64 sid, uint64 snapid);
 
+/*
+ * The command that gets what a clock's step has read into the replication
+ * stream: MOSQL_TOUCH_ARGS arguments, palloc'ed.  In durable mode it is sent
+ * behind steps that may report what somebody else wrote.
+ */
+extern MosqlBytes *mosql_clock_touch(const MosqlClockKeys *keys);
+
 /* A record as stored; absent gives NONE; damaged bytes are XX001. */
 extern MosqlRecord mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored);
 
@@ -198,7 +213,7 @@ extern void mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes fou
 
 typedef struct MosqlClockEngine
 {
-	uint64		(*open) (MosqlStepper *, int lease_ms, uint64 *schema);
+	uint64		(*open) (MosqlStepper *, int lease_ms, bool found, uint64 *schema);
 	void		(*close) (MosqlStepper *, uint64 sid);
 	bool		(*snapshot) (MosqlStepper *, uint64 sid, uint64 snapid, int lease_ms,
 							 MosqlTimestamp *S, uint64 *schema);

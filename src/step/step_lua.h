@@ -221,7 +221,12 @@ static const char step_lua[] =
 "  each('HSET', argv, sets + 1, sets + 2 * ns)\n"
 "  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n"
 "end\n"
-"if flags < 2 then reply[2] = call('HLEN', key) end\n"
+ /* touch: what was seen gets into the replication stream */
+"if flags >= 4 and (failed >= 0 or ns == 0) then\n"
+"  local m = call('HGET', key, 'm')\n"
+"  if m then call('HSET', key, 'm', m) end\n"
+"end\n"
+"if flags % 4 < 2 then reply[2] = call('HLEN', key) end\n"
 "return reply\n";
 
 #endif							/* MOSQL_STEP_LUA_H */

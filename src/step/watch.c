@@ -160,6 +160,9 @@ typedef struct WatchStep
 	uint64		connection;		/* WATCHED: where */
 	MosqlExec	outcome;		/* of the last write group */
 	MosqlCommands commands;		/* WATCHED: the write group */
+	bool		durable;
+	bool		touch;			/* MosqlStep.touch, and the stepper is durable */
+	MosqlStepStatus result;		/* WATCHED: what the step is once that is made */
 } WatchStep;
 
 static bool
@@ -190,9 +193,9 @@ reads_whole(const MosqlStep *step)
 
 /* UNWATCH and WATCH stand first, unless there is nothing to write. */
 static int
-read_offset(const MosqlStep *step)
+read_offset(const WatchStep *watch)
 {
-	return step->nwrites > 0 ? 2 : 0;
+	return watch->step->nwrites > 0 || watch->touch ? 2 : 0;
 }
 
 static void
@@ -202,7 +205,7 @@ add_read_group(WatchStep *watch, MosqlBatch *batch)
 	MosqlCommands commands;
 
 	mosql_commands_init(&commands);
-	if (step->nwrites > 0)
+	if (read_offset(watch) > 0)
 	{
 		mosql_commands_put(&commands, LITERAL("UNWATCH"));
 		mosql_commands_put(&commands, LITERAL("WATCH"), watch->key);
@@ -224,6 +227,8 @@ add_read_group(WatchStep *watch, MosqlBatch *batch)
 				*argv++ = step->writes[i].field;
 	}
 	mosql_commands_put(&commands, LITERAL("HLEN"), watch->key);
+	if (watch->touch)
+		mosql_commands_put(&commands, LITERAL("HGET"), watch->key, LITERAL("m"));
 	watch->group = mosql_commands_batch(&commands, batch, watch->slot, MOSQL_SEND_REPEATABLE, 0);
 	watch->state = WATCH_READING;
 }
@@ -335,14 +340,38 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 	return true;
 }
 
+/* The write group that changes nothing: false if there is nothing to touch. */
+static bool
+make_touch_group(WatchStep *watch, MosqlRedis *redis, const MosqlReply *meta)
+{
+	if (meta->kind != MOSQL_REPLY_STRING)
+		return false;
+	mosql_commands_multi(&watch->commands, redis, watch->outcome == MOSQL_EXEC_RESTART);
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->key, LITERAL("m"), meta->str);
+	mosql_commands_put(&watch->commands, LITERAL("HLEN"), watch->key);
+	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
+	return true;
+}
+
+/* The step is decided; something is to be written for it first. */
+static void
+await_write(WatchStep *watch, const MosqlBatch *batch)
+{
+	watch->result = watch->step->status;
+	watch->step->status = MOSQL_STEP_LOST;
+	watch->connection = mosql_batch_connection(batch, watch->group);
+	watch->state = WATCH_WATCHED;
+}
+
 /* The read group has been answered: evaluate. */
 static void
 finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 {
 	MosqlStep  *step = watch->step;
-	int			at = read_offset(step);
+	int			at = read_offset(watch);
 	const MosqlReply *reply = mosql_batch_reply(batch, watch->group, at);
 	const MosqlReply *hlen = reply;
+	const MosqlReply *meta = NULL;
 	MosqlBytes *values;
 	MosqlNodeImage image = {0};
 
@@ -351,8 +380,10 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 	if (watch->whole || fields_to_read(step) > 0)
 	{
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, watch->key);
-		hlen = mosql_batch_reply(batch, watch->group, at + 1);
+		hlen = mosql_batch_reply(batch, watch->group, ++at);
 	}
+	if (watch->touch)
+		meta = mosql_batch_reply(batch, watch->group, at + 1);
 	mosql_step_check(hlen, MOSQL_REPLY_INTEGER, watch->key);
 	step->nfields = (int) hlen->integer;
 
@@ -364,31 +395,35 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 		{
 			step->status = MOSQL_STEP_FAILED;
 			step->failed = i;
+			if (watch->touch && make_touch_group(watch, redis, meta))
+				await_write(watch, batch);
 			return;
 		}
 	step->status = MOSQL_STEP_DONE;
 	step->failed = -1;
-	if (step->nwrites > 0 && make_write_group(watch, redis, step->values + step->nreads))
-	{
-		step->status = MOSQL_STEP_LOST;
-		watch->connection = mosql_batch_connection(batch, watch->group);
-		watch->state = WATCH_WATCHED;
-	}
+	if ((step->nwrites > 0 && make_write_group(watch, redis, step->values + step->nreads)) ||
+		(watch->touch && make_touch_group(watch, redis, meta)))
+		await_write(watch, batch);
 }
 
-/* EXEC has been answered.  Returns true if the step has to start over. */
+/*
+ * EXEC has been answered.  Returns true if the step has to start over; throws
+ * 08006 for too few copies.
+ */
 static bool
-finish_write(WatchStep *watch, const MosqlBatch *batch)
+finish_write(WatchStep *watch, const MosqlRedis *redis, const MosqlBatch *batch)
 {
 	MosqlStep  *step = watch->step;
-	const MosqlReply *exec;
+	const MosqlReply *exec = mosql_batch_reply(batch, watch->group, watch->commands.n - 1);
 
+	if (mosql_reply_is_short(exec))
+		mosql_redis_raise_short(redis, exec);
 	watch->state = WATCH_UNREAD;
 	watch->outcome = mosql_watch_outcome(batch, watch->group, watch->commands.n, watch->key, &exec);
 	switch (watch->outcome)
 	{
 		case MOSQL_EXEC_DONE:
-			step->status = MOSQL_STEP_DONE;
+			step->status = watch->result;
 			step->nfields = (int) mosql_step_elem(exec, exec->n - 1)->integer;
 			watch->state = WATCH_DONE;
 			return false;
@@ -448,6 +483,8 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 		{
 			watches[i].group = mosql_commands_batch(&watches[i].commands, batch, watches[i].slot,
 													MOSQL_SEND_PINNED, watches[i].connection);
+			if (watches[i].durable)
+				mosql_batch_make_durable(batch, watches[i].group);
 			watches[i].state = WATCH_WRITING;
 		}
 	for (int i = 0; i < n; i++)
@@ -457,7 +494,7 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 
 		if (watches[i].state != WATCH_UNREAD)
 			continue;
-		if (watches[i].step->nwrites > 0)
+		if (read_offset(&watches[i]) > 0)
 		{
 			route = mosql_redis_route(stepper->redis, watches[i].slot);
 			for (int j = 0; j < ntaken && clear; j++)
@@ -507,6 +544,8 @@ mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudge
 		watches[i].key = mosql_step_key(stepper, steps[i]->node);
 		watches[i].slot = mosql_redis_slot(watches[i].key);
 		watches[i].whole = reads_whole(steps[i]);
+		watches[i].durable = stepper->durable && steps[i]->durable;
+		watches[i].touch = stepper->durable && steps[i]->touch;
 	}
 	while (left > 0)
 	{
@@ -518,7 +557,7 @@ mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudge
 		for (int i = 0; i < n; i++)
 		{
 			if (watches[i].state == WATCH_WRITING)
-				disturbed |= finish_write(&watches[i], batch);
+				disturbed |= finish_write(&watches[i], stepper->redis, batch);
 			else if (watches[i].state == WATCH_READING)
 				finish_read(&watches[i], stepper->redis, batch);
 			else
