@@ -16,6 +16,12 @@ SELECT server_with('nods ''127.0.0.1:6379''');
 SELECT server_with('completely_different ''1''');
 SELECT server_with('key ''true''');
 SELECT server_with('password ''secret''');
+-- what a commit waits for
+SELECT server_with('durability ''perhaps''');
+SELECT server_with('durability ''replicated'', replicas ''0''');
+SELECT server_with('replicas ''1''');
+SELECT server_with('durability ''fsync'', replicas ''101''');
+SELECT server_with('durability ''fsync'', replica_timeout ''0''');
 SELECT o || ' -> ' || server_with(o) FROM unnest(ARRAY[
 	$$nodes ''$$, $$nodes 'localhost'$$, $$nodes 'a:b'$$, $$nodes 'a:0'$$, $$nodes 'a:65536'$$, $$nodes ':1'$$, $$nodes 'a:1,,b:2'$$,
 	$$nodes 'a:1,'$$, $$nodes '[::1]:6379, b:1'$$, $$nodes '::1:6379'$$,
@@ -133,6 +139,14 @@ SELECT outcome('SET mosql_fdw.no_such_setting = 1');
 SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;
 DROP FOREIGN TABLE t, k, mine;
 DROP SERVER s;
+-- the cluster of this test has neither replicas nor a log on disk
+CREATE SERVER alone FOREIGN DATA WRAPPER mosql_fdw
+	OPTIONS (nodes :'nodes', namespace :'ns', durability 'replicated', replicas '2', replica_timeout '50');
+SELECT regexp_replace(outcome('CREATE FOREIGN TABLE unsafe (id int OPTIONS (key ''true'') NOT NULL) SERVER alone'), 'server \S+:\d+', 'server ...');
+CREATE SERVER diskless FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns', durability 'fsync');
+SELECT regexp_replace(outcome('CREATE FOREIGN TABLE unsafe (id int OPTIONS (key ''true'') NOT NULL) SERVER diskless'), 'server \S+:\d+', 'server ...');
+DROP SERVER alone;
+DROP SERVER diskless;
 DROP SERVER nobody;
 DROP SERVER nowhere;
 DROP SERVER several;

@@ -127,7 +127,8 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"conflicts", &mosql_stats.conflicts},
 		{"prepare_retries", &mosql_stats.prepare_retries},
 		{"waits", &mosql_stats.waits},
-		{"helps", &mosql_stats.helps}
+		{"lost_writes", &mosql_stats.lost_writes},
+	{"helps", &mosql_stats.helps}
 	};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 

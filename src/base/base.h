@@ -20,11 +20,6 @@
 #define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
-/* PostgreSQL 17 and later never raise 72000 themselves and have no name for it. */
-#ifndef ERRCODE_SNAPSHOT_TOO_OLD
-#define ERRCODE_SNAPSHOT_TOO_OLD MAKE_SQLSTATE('7', '2', '0', '0', '0')
-#endif
-
 /* A run of bytes that somebody else owns.  data == NULL means "absent". */
 typedef struct MosqlBytes
 {

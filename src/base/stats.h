@@ -26,6 +26,7 @@ typedef struct MosqlStats
 	int64		conflicts;		/* 40001 raised */
 	int64		prepare_retries;	/* attempts to prepare after the first */
 	int64		waits;			/* pauses for somebody else's intent */
+	int64		lost_writes;	/* committed rows that a server has lost */
 	int64		helps;			/* work of others finished: applies, removals, splits */
 } MosqlStats;
 

@@ -32,6 +32,8 @@ struct MosqlNodeStore
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);
 	uint64		(*new_id) (MosqlNodeStore *store);
+	bool		durable;		/* run_steps waits for copies, also of what a step
+								 * that wrote nothing has seen */
 };
 
 typedef struct MosqlTree MosqlTree;

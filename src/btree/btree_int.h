@@ -100,6 +100,7 @@ extern const char *mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, Mo
 extern void mosql_btree_meta(const MosqlTree *tree, uint64 node, MosqlBytes m, MosqlNodeMeta *meta);
 extern const char *mosql_btree_children_fault(const MosqlNodeMeta *meta, MosqlBytes s,
 											  MosqlChild **children, int *n);
+extern bool mosql_btree_serves(const MosqlTree *tree, const MosqlNodeMeta *meta, MosqlBytes key);
 extern bool mosql_btree_same_bound(MosqlBytes a, MosqlBytes b);
 
 static inline MosqlBytes
@@ -124,6 +125,7 @@ extern void mosql_btree_step_expect_absent(MosqlStep *step);
 extern void mosql_btree_step_expect_generation(MosqlStep *step, uint64 generation);
 extern void mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value);
 extern void mosql_btree_step_delete(MosqlStep *step, MosqlBytes field);
+extern uint64 mosql_btree_next_generation(uint64 generation);
 extern MosqlBytes mosql_btree_meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta);
 extern MosqlBytes mosql_btree_children_bytes(MosqlTree *tree, const MosqlChild *children, int n);
 extern void mosql_btree_steps_run(MosqlTree *tree, MosqlStep **steps, int n);

@@ -10,7 +10,7 @@ static MosqlStep *
 new_node(MosqlTree *tree, uint64 id, int level)
 {
 	MosqlNodeMeta meta = {
-		.generation = 1, .level = level, .state = MOSQL_NODE_NORMAL, .tree = tree->root,
+		.generation = mosql_btree_next_generation(0), .level = level, .state = MOSQL_NODE_NORMAL, .tree = tree->root,
 		.low = {"", 0}
 	};
 	MosqlStep  *step = mosql_btree_step_new(tree, id, 2);
@@ -142,7 +142,7 @@ kill_root(MosqlTree *tree)
 		if (root->meta.state == MOSQL_NODE_DEAD)
 			return root;
 		meta = root->meta;
-		meta.generation++;
+		meta.generation = mosql_btree_next_generation(meta.generation);
 		meta.state = MOSQL_NODE_DEAD;
 		meta.other = tree->root;	/* nobody inherits */
 		step = mosql_btree_step_new(tree, root->id, 1);

@@ -54,8 +54,11 @@ build_read(const Search *s, const SearchItem *item)
 	return read;
 }
 
-/* Take over what a read brought for the keys that its leaf covers. */
-static void
+/*
+ * Take over what a read brought for the keys that its leaf covers.  False if the
+ * leaf is being split and may not serve them (mosql_btree_serves()).
+ */
+static bool
 take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points)
 {
 	MosqlTree  *tree = s->tree;
@@ -65,12 +68,17 @@ take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points
 	if (read->values[0].data == NULL)
 	{
 		mosql_btree_search_settle(s, item, NULL);
-		return;
+		return true;
 	}
 	mosql_btree_meta(tree, item->node, read->values[0], &meta);
 	if (meta.level != 0)
 		mosql_btree_damage(tree, item->node, "an inner node where a leaf was expected");
 	mosql_btree_hint_put(tree, item->node, &meta, -1);
+	if (!mosql_btree_serves(tree, &meta, s->keys[item->first + item->n - 1]))
+	{
+		mosql_btree_search_again(s, item);
+		return false;
+	}
 	if (read->values[1].data != NULL)
 	{
 		if (read->values[1].len != MOSQL_TS_BYTES)
@@ -86,6 +94,7 @@ take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points
 			.purged = purged,
 			.leaf = item->node
 	};
+	return true;
 }
 
 /* Read ascending, distinct keys; values in the current context. */
@@ -101,6 +110,8 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 													   s.nitems * sizeof(MosqlFieldRead));
 
 		int			nreads = 0;
+		int			nfrozen = 0;
+		uint64	   *frozen = NULL;
 
 		for (int i = 0; i < s.nitems; i++)
 		{
@@ -119,7 +130,14 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 		if (nreads > 0)
 			tree->store->read_fields(tree->store, reads, nreads);
 		for (int i = 0; i < nreads; i++)
-			take(&s, &s.items[i], &reads[i], points);
+			if (!take(&s, &s.items[i], &reads[i], points))
+			{
+				if (frozen == NULL)
+					frozen = MemoryContextAllocHuge(tree->scratch, nreads * sizeof(uint64));
+				frozen[nfrozen++] = s.items[i].node;
+			}
+		if (nfrozen > 0)
+			mosql_btree_split_help(tree, frozen, nfrozen);
 	}
 	mosql_btree_search_end(&s);
 }

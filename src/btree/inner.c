@@ -174,7 +174,7 @@ create_pieces(MosqlTree *tree, StepList *creates, const MosqlNodeMeta *like,
 		int			end = i + 1 < npieces ? starts[i + 1] : n;
 		MosqlNodeMeta meta = *like;
 
-		meta.generation = 1;
+		meta.generation = mosql_btree_next_generation(0);
 		meta.low = children[starts[i]].separator;
 		meta.high = i + 1 < npieces ? made[i + 1 - first].separator : like->high;
 		meta.right = i + 1 < npieces ? made[i + 1 - first].node : like->right;
@@ -236,7 +236,7 @@ plan_change(MosqlTree *tree, InnerChange *change, StepList *creates)
 		change->meta.high = change->made[0].separator;
 		change->meta.right = change->made[0].node;
 	}
-	change->meta.generation++;
+	change->meta.generation = mosql_btree_next_generation(change->meta.generation);
 	change->step = mosql_btree_step_new(tree, change->old->id, 2);
 	mosql_btree_step_expect_generation(change->step, change->old->meta.generation);
 	mosql_btree_step_set(change->step, mosql_btree_meta_field(),

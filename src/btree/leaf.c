@@ -207,6 +207,14 @@ mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward)
 		{
 			mosql_btree_leaf_decode(tree, &image, leaf);
 			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+			if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))
+			{
+				SearchItem	item = s.items[0];
+
+				mosql_btree_split_help(tree, &item.node, 1);
+				mosql_btree_search_again(&s, &item);
+				continue;
+			}
 		}
 		if (mosql_btree_search_settle(&s, &s.items[0], image.found ? &leaf->meta : NULL) > 0)
 			found = true;

@@ -7,6 +7,8 @@
  */
 #include "btree/btree_int.h"
 
+#include "common/pg_prng.h"
+
 /* The next call on the tree begins without what is cached of it. */
 void
 mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what)
@@ -53,6 +55,20 @@ mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node)
 			(errcode(ERRCODE_OBJECT_IN_USE),
 			 errmsg("tree node \"%s\" stayed busy for %d ms", name.data, BTREE_WAIT_MS),
 			 errhint("Another session may have died while it changed the tree; maintenance finishes its work.")));
+}
+
+/*
+ * May the leaf be read for this key (data NULL: for all)?  Where steps wait for
+ * copies, a leaf that is being split serves only what stays in it.  For its cut
+ * may be lost in a failover after the new leaf was written to: then the leaf has
+ * an old copy of those rows again, frozen as before; whoever wants them finishes
+ * the split once more.
+ */
+bool
+mosql_btree_serves(const MosqlTree *tree, const MosqlNodeMeta *meta, MosqlBytes key)
+{
+	return !tree->store->durable || meta->state != MOSQL_NODE_SPLITTING ||
+		(key.data != NULL && mosql_bytes_compare(key, meta->split_key) < 0);
 }
 
 /* Two upper bounds, where data NULL stands for "none". */
@@ -196,6 +212,18 @@ void
 mosql_btree_step_delete(MosqlStep *step, MosqlBytes field)
 {
 	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, field, MOSQL_ABSENT};
+}
+
+/*
+ * The generation after this one (0: of a new node): higher, and unlike any other
+ * that follows it.  For after a failover that lost a change, another change of
+ * the same node may be made: a step that knows the lost one must not take the
+ * other for it.  The lower half is random: 1 in 2^32 for each such pair.
+ */
+uint64
+mosql_btree_next_generation(uint64 generation)
+{
+	return ((generation >> 32) + 1) << 32 | pg_prng_uint32(&pg_global_prng_state);
 }
 
 /* An encoded meta, in the scratch context. */

@@ -187,6 +187,12 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
 			break;
 		}
+		if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))
+		{
+			if (taken == 0)
+				mosql_btree_split_help(tree, &ids[0], 1);
+			break;
+		}
 		advance(scan, leaf);
 		taken++;
 	}

@@ -51,7 +51,7 @@ create_step(MosqlTree *tree, const Split *split, int piece)
 	MosqlStep  *step = mosql_btree_step_new(tree, split->nodes[piece], 3 + 3 * (end - first));
 	MosqlNodeMeta meta = leaf->meta;
 
-	meta.generation = 1;
+	meta.generation = mosql_btree_next_generation(0);
 	meta.state = MOSQL_NODE_NORMAL;
 	meta.other = 0;
 	meta.split_key = MOSQL_ABSENT;
@@ -91,7 +91,7 @@ cut_step(MosqlTree *tree, const Split *split)
 	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 1 + 3 * (leaf->n - first));
 	MosqlNodeMeta meta = leaf->meta;
 
-	meta.generation++;
+	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = MOSQL_NODE_NORMAL;
 	meta.other = 0;
 	meta.split_key = MOSQL_ABSENT;
@@ -152,7 +152,7 @@ freeze(MosqlTree *tree, Split *splits, int n)
 		if (splits[i].frozen)
 			continue;
 		Assert(meta.state == MOSQL_NODE_NORMAL);
-		meta.generation++;
+		meta.generation = mosql_btree_next_generation(meta.generation);
 		meta.state = MOSQL_NODE_SPLITTING;
 		meta.split_key = splits[i].bounds[0];
 		meta.other = splits[i].nodes[0];
@@ -213,6 +213,36 @@ read_frozen(MosqlTree *tree, Split *splits, int n)
 		split->frozen = leaf->meta.state == MOSQL_NODE_SPLITTING && leaf->meta.other == split->nodes[0];
 		split->given_up = !split->frozen;
 	}
+}
+
+/*
+ * What a helper found frozen must stay frozen before anything is made of it:
+ * whoever froze it has perhaps not waited for copies yet.  Durable stores only.
+ */
+static void
+confirm_frozen(MosqlTree *tree, Split *splits, int n)
+{
+	StepList	list = {0};
+	Split	  **of = palloc(n * sizeof(Split *));
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlStep  *step;
+
+		if (!splits[i].frozen || splits[i].given_up)
+			continue;
+		step = mosql_btree_step_new(tree, splits[i].leaf->node, 1);
+		mosql_btree_step_expect_generation(step, splits[i].leaf->meta.generation);
+		of[list.n] = &splits[i];
+		mosql_btree_steps_add(tree, &list, step);
+	}
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < list.n; i++)
+		if (list.steps[i]->status != MOSQL_STEP_DONE)
+		{
+			of[i]->given_up = true;
+			mosql_btree_cache_drop(tree, list.steps[i]->node);
+		}
 }
 
 /* Step 3. */
@@ -369,6 +399,8 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 		MemoryContextSwitchTo(old);
 		return;
 	}
+	if (tree->store->durable)
+		confirm_frozen(tree, splits, n);
 	freeze(tree, splits, n);
 	read_frozen(tree, splits, n);
 	create_rest(tree, splits, n);

@@ -30,6 +30,7 @@ typedef struct MosqlFdwOptions
 	int			fetch_size;		/* rows wanted in the first window; 0 by plan */
 	double		startup_cost;
 	double		tuple_cost;
+	bool		replicated;		/* durability 'replicated' */
 	bool		keep_connections;
 	int			idle_timeout_ms;	/* connections idle for so long are closed; 0 never */
 	int			max_connections;	/* of this PostgreSQL server to a Redis node; 0 any */

@@ -44,7 +44,8 @@ typedef enum OptionKind
 	OPTION_SECRET,				/* any string, never shown */
 	OPTION_NODES,
 	OPTION_NAMESPACE,
-	OPTION_ENGINE
+	OPTION_ENGINE,
+	OPTION_DURABILITY
 } OptionKind;
 
 typedef struct Option
@@ -63,6 +64,9 @@ static const Option options_known[] = {
 	{"atomic", ON_SERVER, OPTION_ENGINE, 0, 0, "how a node is changed atomically"},
 	{"connect_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for a connection"},
 	{"command_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for an answer, retries included"},
+	{"durability", ON_SERVER, OPTION_DURABILITY, 0, 0, "what a commit waits for: nothing, the replicas, or the disk"},
+	{"replicas", ON_SERVER, OPTION_INT, 0, 100, "how many replicas each primary has, all of which acknowledge a commit"},
+	{"replica_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for replicas, or for the disk"},
 	{"keep_connections", ON_SERVER, OPTION_BOOL, 0, 0, "whether connections outlive the transaction"},
 	{"idle_timeout", ON_SERVER, OPTION_INT, 0, INT_MAX, "milliseconds after which idle connections are closed, 0: never"},
 	{"max_connections", ON_SERVER, OPTION_INT, 0, 100000, "connections from this PostgreSQL server to one Redis node, 0: no bound"},
@@ -87,6 +91,7 @@ static const Option options_known[] = {
 #define CONNECT_TIMEOUT_MS		2000
 #define COMMAND_TIMEOUT_MS		10000
 #define IDLE_TIMEOUT_MS			60000	/* as long as the session's lease */
+#define REPLICA_TIMEOUT_MS		1000
 #define BATCH_SIZE_ROWS			1000
 
 /*
@@ -276,7 +281,50 @@ check_value(const Option *option, DefElem *def)
 			if (strcmp(value, "script") != 0 && strcmp(value, "watch") != 0)
 				report_value(option, value, "\"script\" or \"watch\"");
 			break;
+		case OPTION_DURABILITY:
+			if (strcmp(value, "none") != 0 && strcmp(value, "replicated") != 0 &&
+				strcmp(value, "fsync") != 0)
+				report_value(option, value, "\"none\", \"replicated\" or \"fsync\"");
+			break;
 	}
+}
+
+static int
+int_value(DefElem *def)
+{
+	int			value = 0;
+
+	(void) parse_int(defGetString(def), &value, 0, NULL);
+	return value;
+}
+
+/* Options that contradict each other. */
+static void
+check_durability(List *options)
+{
+	const char *durability = "none";
+	int			replicas = -1;
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "durability") == 0)
+			durability = defGetString(def);
+		else if (strcmp(def->defname, "replicas") == 0)
+			replicas = int_value(def);
+	}
+	if (strcmp(durability, "replicated") == 0 && replicas == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("durability \"replicated\" needs at least one replica"),
+				 errhint("Set option \"replicas\" to the number of replicas that each primary has.")));
+	if (strcmp(durability, "none") == 0 && replicas > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("option \"replicas\" has no meaning with durability \"none\""),
+				 errhint("Set option \"durability\" to \"replicated\" or \"fsync\", or leave \"replicas\" away.")));
 }
 
 void
@@ -304,6 +352,7 @@ mosql_fdw_check_options(List *options, Oid catalog)
 					 errmsg("password_required=false is superuser-only"),
 					 errhint("User mappings with the password_required option set to false may only be created or modified by the superuser.")));
 	}
+	check_durability(options);
 }
 
 Datum
@@ -314,15 +363,6 @@ mosql_fdw_validator(PG_FUNCTION_ARGS)
 }
 
 /* ---- reading options ---- */
-
-static int
-int_value(DefElem *def)
-{
-	int			value = 0;
-
-	(void) parse_int(defGetString(def), &value, 0, NULL);
-	return value;
-}
 
 /* Options were validated when they were set, so that values are believed. */
 static void
@@ -350,6 +390,15 @@ apply_options(MosqlFdwOptions *out, List *options)
 			out->session.redis.username = defGetString(def);
 		else if (strcmp(name, "password") == 0)
 			out->session.redis.password = defGetString(def);
+		else if (strcmp(name, "durability") == 0)
+		{
+			out->session.redis.fsync = strcmp(defGetString(def), "fsync") == 0;
+			out->replicated = strcmp(defGetString(def), "replicated") == 0;
+		}
+		else if (strcmp(name, "replicas") == 0)
+			out->session.redis.replicas = int_value(def);
+		else if (strcmp(name, "replica_timeout") == 0)
+			out->session.redis.replica_timeout_ms = int_value(def);
 		else if (strcmp(name, "keep_connections") == 0)
 			out->keep_connections = defGetBoolean(def);
 		else if (strcmp(name, "idle_timeout") == 0)
@@ -411,6 +460,8 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	out->session.redis.nodes = DEFAULT_NODES;
 	out->session.redis.connect_timeout_ms = CONNECT_TIMEOUT_MS;
 	out->session.redis.command_timeout_ms = COMMAND_TIMEOUT_MS;
+	out->session.redis.replica_timeout_ms = REPLICA_TIMEOUT_MS;
+	out->session.redis.replicas = -1;
 	out->session.ns = DEFAULT_NAMESPACE;
 	out->session.engine = MOSQL_ENGINE_SCRIPT;
 	out->updatable = true;
@@ -430,5 +481,7 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	apply_options(out, mapping_options(serverid, OidIsValid(userid) ? userid : GetUserId()));
 	if (table != NULL)
 		apply_options(out, table->options);
+	if (out->session.redis.replicas < 0)
+		out->session.redis.replicas = out->replicated ? 1 : 0;
 	return out;
 }

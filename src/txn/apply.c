@@ -300,6 +300,8 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 	apply->nitems = n;
 	step->node = group->leaf;
 	step->repeatable = true;
+	step->durable = true;		/* before the record may be dropped */
+	step->touch = true;
 	step->compares = palloc0((2 * n + 1) * sizeof(MosqlCompare));
 	step->reads = palloc(sizeof(MosqlBytes));
 	step->writes = palloc((3 * n + 1) * sizeof(MosqlWrite));
@@ -494,6 +496,7 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 		pending->outstanding++;
 		send_unmark(commit, &commit->marks[m], step_answered, pending);
 	}
+	pending->outstanding += mosql_step_send_wait(&commit->session->stepper, step_answered, pending);
 	mosql_redis_uncork(commit->session->redis);
 	return true;
 }

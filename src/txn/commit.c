@@ -285,6 +285,7 @@ start_attempt(MosqlCommit *commit)
 {
 	MemoryContextReset(commit->attempt_cxt);
 	commit->tx = mosql_session_next_txid(commit->session);
+	commit->breaks = mosql_redis_breaks(commit->session->redis);
 	commit->nmarks = commit->maxmarks = 0;
 	commit->marks = NULL;
 	for (int p = 0; p < commit->nparts; p++)
@@ -365,6 +366,17 @@ attempt(MosqlCommit *commit, int tries)
 			return false;
 	}
 
+	/*
+	 * A connection broke: perhaps a server failed that had taken an intent, and
+	 * without copies its successor does not have it.
+	 */
+	if (commit->breaks != mosql_redis_breaks(session->redis))
+	{
+		mosql_txn_release(commit);
+		if (!mosql_budget_pause(&commit->budget))
+			report_conflict(session, "Connections to Redis broke while the transaction was prepared, until mosql_fdw.commit_timeout.");
+		return false;
+	}
 	commit->pending = mosql_pending_make(commit);
 	switch (mosql_txn_decide(commit))
 	{

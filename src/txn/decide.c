@@ -9,6 +9,9 @@
  * writing "aborted" if there is none (rule 6); asking alone would leave a
  * decide that is still on its way to commit after we said no.
  *
+ * Where commits wait for copies, a decision that too few servers have counts as
+ * lost: it is settled, and the answer waits for the copies again.
+ *
  * The exchange cannot be cancelled (interrupts are held), and is bounded by
  * the command timeout, twice.
  */
@@ -101,20 +104,28 @@ settle(MosqlCommit *commit)
 	MemoryContext cxt = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount;
 	MosqlBudget budget = mosql_budget_start(commit->session->config.redis.command_timeout_ms);
+	volatile bool asked;
 
 	MOSQL_DEBUG_POINT("before-settle");
-	PG_TRY();
+
+	/* replicas that are missing now may be back in a moment: ask again */
+	do
 	{
-		mosql_clock_settle(&commit->session->stepper, commit->tx, &record, &commit->list, &budget);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(cxt);
-		FlushErrorState();
-		InterruptHoldoffCount = held;
-		record.state = MOSQL_RECORD_UNKNOWN;
-	}
-	PG_END_TRY();
+		asked = false;
+		PG_TRY();
+		{
+			mosql_clock_settle(&commit->session->stepper, commit->tx, &record, &commit->list, &budget);
+			asked = true;
+		}
+		PG_CATCH();
+		{
+			MemoryContextSwitchTo(cxt);
+			FlushErrorState();
+			InterruptHoldoffCount = held;
+			record.state = MOSQL_RECORD_UNKNOWN;
+		}
+		PG_END_TRY();
+	} while (!asked && mosql_budget_pause(&budget));
 
 	switch (record.state)
 	{

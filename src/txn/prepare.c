@@ -157,6 +157,7 @@ start_leaf_step(LeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation,
 	memset(leaf, 0, sizeof(*leaf));
 	leaf->tree = tree;
 	leaf->step.node = node;
+	leaf->step.durable = true;
 	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
 	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
 	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));

@@ -48,9 +48,64 @@ intent_writes(MosqlSession *session, const MosqlPoint *point, MosqlBytes field_r
 }
 
 /*
+ * The transaction's intent is not there: was it applied?  Then the row, or the
+ * purge mark, is at least as new.  If not, the server that had the intent has lost
+ * it, which only copies (durability) prevent: nobody can undo the commit or knows
+ * the row.  At least it is said.
+ */
+static void
+check_applied(MosqlSession *session, const MosqlPoint *point, MosqlTxid tx, MosqlTimestamp ts)
+{
+	MosqlVersion newest;
+
+	if (point->purged >= ts ||
+		(point->row.data != NULL && mosql_row_newest(point->row, &newest) && newest.ts >= ts))
+		return;
+	mosql_stats.lost_writes++;
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a row that transaction " UINT64_FORMAT "." UINT64_FORMAT " had written was lost by Redis",
+					tx.session, tx.n),
+			 errdetail("It belonged to Redis key \"%s:{%016" INT64_MODIFIER "x}\".",
+					   session->config.ns, point->leaf),
+			 errhint("A Redis node failed before its replica had the row; the server option durability prevents that.")));
+}
+
+/*
+ * That the key's intents are those that were read is durable: true; false if that
+ * has changed and must be looked at again.  The compare is made by the step that
+ * is waited for: what was read may come from a server that failed since.
+ */
+static bool
+confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlBytes intents)
+{
+	MosqlLeafGroup *group;
+	MosqlCompare compares[2] = {{.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD}};
+	MosqlBytes	meta = MOSQL_META_FIELD;
+	MosqlStep	step = {.repeatable = true, .durable = true, .touch = true};
+	MosqlStep  *steps[1] = {&step};
+
+	(void) mosql_btree_group(tree, &key, 1, &group);
+	compares[0].bytes = mosql_generation_bytes(group->generation);
+	compares[1].kind = intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
+	compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, key);
+	compares[1].bytes = intents;
+	step.node = group->leaf;
+	step.compares = compares;
+	step.ncompares = 2;
+	step.reads = &meta;
+	step.nreads = 1;
+	mosql_step_run(&session->stepper, steps, 1, NULL);
+	if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
+		mosql_btree_observe(tree, step.node, step.values[0], -1);
+	return step.status == MOSQL_STEP_DONE;
+}
+
+/*
  * The shared loop: while the key holds an intent of tx, try one step on it.
  * ts = 0: remove, else apply.  The row is compared as a whole: other
- * increments may be applied to it at the same time.
+ * increments may be applied to it at the same time.  An apply, whoever made it,
+ * is durable when this returns, so that the record may be dropped.
  */
 static void
 finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
@@ -73,7 +128,15 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(tree, &key, 1, &point);
 		if (!mosql_intents_find(point.intent, tx, &intent))
-			return;
+		{
+			if (ts == 0 || !session->stepper.durable || confirm_intents(session, tree, key, point.intent))
+			{
+				if (ts != 0)
+					check_applied(session, &point, tx, ts);
+				return;
+			}
+			goto again;
+		}
 
 		(void) mosql_btree_group(tree, &key, 1, &group);
 		compares[0].kind = MOSQL_COMPARE_EQUAL;
@@ -95,6 +158,8 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		}
 		step.node = group->leaf;
 		step.repeatable = true;
+		step.durable = ts != 0;
+		step.touch = ts != 0;
 		step.compares = compares;
 		step.reads = &meta;
 		step.nreads = 1;
@@ -105,6 +170,7 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 			return;
 		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
 			mosql_btree_observe(tree, step.node, step.values[0], -1);
+again:
 		if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),

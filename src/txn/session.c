@@ -43,6 +43,8 @@ store_read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 static void
 store_run_steps(MosqlNodeStore *store, MosqlStep **steps, int n)
 {
+	for (int i = 0; i < n; i++)
+		steps[i]->durable = steps[i]->touch = true;
 	mosql_step_run(stepper_of(store), steps, n, NULL);
 }
 
@@ -84,6 +86,7 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->stepper.redis = session->redis;
 	session->stepper.ns = session->config.ns;
 	session->stepper.engine = config->engine;
+	session->stepper.durable = mosql_redis_is_durable(session->redis);
 
 	session->store.session = session;
 	session->store.store.ns = session->config.ns;
@@ -92,6 +95,7 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.run_steps = store_run_steps;
 	session->store.store.delete_nodes = store_delete_nodes;
 	session->store.store.new_id = store_new_id;
+	session->store.store.durable = session->stepper.durable;
 
 	dlist_init(&session->pending);
 	dlist_push_tail(&mosql_sessions, &session->node);
@@ -295,13 +299,37 @@ mosql_session_forget_drawing(MosqlSession *session)
 	session->drawing = 0;
 }
 
+/*
+ * A session id, and the database if there is none.  But if there is one and only
+ * its clock has nothing, the clock's server has lost its data: a new clock would
+ * give out the same ids and timestamps again.
+ */
+static uint64
+open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
+{
+	uint64		sid = mosql_clock_open_existing(&session->stepper, lease_ms, schema);
+
+	if (sid != 0)
+		return sid;
+	if (mosql_btree_exists(&session->store.store, MOSQL_CATALOG_ROOT))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the clock of namespace \"%s\" is gone, but its tables are there",
+						session->config.ns),
+				 errdetail("The Redis node that has the keys \"%s:{%s.clock}:*\" has lost its data: it was restarted empty, or they were deleted.",
+						   session->config.ns, session->config.ns),
+				 errhint("Restore that node's data. If what is left may go, delete all keys \"%s:*\"; see docs/durability.md.",
+						 session->config.ns)));
+	return mosql_clock_open(&session->stepper, lease_ms, schema);
+}
+
 static void
 draw_id(MosqlSession *session)
 {
 	int64		before = mosql_now_us();
 
 	session->drawing = 0;
-	session->sid = mosql_clock_open(&session->stepper, MOSQL_LEASE_MS, &session->schema);
+	session->sid = open_clock(session, MOSQL_LEASE_MS, &session->schema);
 	session->contact_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
@@ -398,7 +426,7 @@ mosql_session_new_id(MosqlSession *session)
 	{
 		uint64		schema;
 
-		session->id_prefix = mosql_clock_open(&session->stepper, 1, &schema);
+		session->id_prefix = open_clock(session, 1, &schema);
 		session->id_counter = 0;
 	}
 	return session->id_prefix << ID_COUNTER_BITS | ++session->id_counter;

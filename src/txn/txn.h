@@ -7,8 +7,8 @@
  * the protocol.
  *
  * Everything that talks to Redis throws as redis.h says, and 40001 for
- * conflicts, 54000 for limits, XX001 for damaged bytes, 72000 "snapshot too
- * old", 25006 for writing in a READ ONLY transaction.
+ * conflicts and for a snapshot too old, 54000 for limits, XX001 for damaged
+ * bytes, 25006 for writing in a READ ONLY transaction.
  */
 #ifndef MOSQL_TXN_H
 #define MOSQL_TXN_H

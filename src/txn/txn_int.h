@@ -343,13 +343,16 @@ mosql_point_has_increments(const MosqlPoint *point)
 /*
  * The row of a settled point at S (MOSQL_TS_MAX: latest).  Returns true and
  * the columns if it is live; *version is the version seen (0: none).  Throws
- * 72000 if S is too old.
+ * 40001 if S is too old.
  */
 extern bool mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
 								MosqlTimestamp S, const MosqlStatusCache *cache,
 								MosqlBytes *columns, MosqlTimestamp *version);
 
-/* A snapshot whose lease ran out met a row that was pruned since: 72000. */
+/*
+ * A snapshot that is not registered any more (its lease ran out, or a failover of
+ * the clock lost it) met a row that was pruned since: 40001.
+ */
 extern void mosql_report_too_old(MosqlSession *session) pg_attribute_noreturn();
 
 /* ---------- commit ---------- */
@@ -410,6 +413,7 @@ typedef struct MosqlCommit
 	int			maxmarks;
 	MosqlMark  *marks;
 	MosqlBudget budget;
+	uint64		breaks;			/* of connections, before this attempt */
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
 	MosqlPending *pending;		/* made before the decision, used after it */

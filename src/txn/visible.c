@@ -238,9 +238,9 @@ void
 mosql_report_too_old(MosqlSession *session)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_SNAPSHOT_TOO_OLD),
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("snapshot too old"),
-			 errdetail("A row in namespace \"%s\" no longer has the version that this snapshot needs, because the session's lease ran out.",
+			 errdetail("A row in namespace \"%s\" no longer has the version that this snapshot needs, because its registration is gone: the session's lease ran out, or a failover lost it.",
 					   session->config.ns),
 			 errhint("Retry the transaction.")));
 }

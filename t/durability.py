@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+"""durability 'replicated': primaries fail over and over, nothing acknowledged is lost.
+
+Three primaries with a replica each, two PostgreSQL servers.  Clients transfer
+money, increment counters, insert rows (leaves split) and look at snapshots, and
+keep books of what was acknowledged.  Meanwhile primaries fail, in turn:
+
+  kill      kill -9; it comes back, empty, as a replica
+  manual    CLUSTER FAILOVER, at the replica
+  takeover  CLUSTER FAILOVER TAKEOVER: the old primary is not asked, and goes on
+            until it hears of it
+
+The node that has the clock's slot has its turn every other time.  In the end
+every acknowledged commit is there, as a whole; sums agree; timestamps never went
+back; the trees are sound; no client saw an error of another class than
+conflicts and connections.
+
+    t/durability.py [FAILOVERS] [SECONDS]        seed: MOSQL_TEST_SEED
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+import load
+from mosqltest import *
+
+ALLOWED = "40001|08...|57P..|53200|gone"
+NODE_TIMEOUT_MS = 1000
+HOWS = ("kill", "manual", "takeover")
+
+
+def info(cluster, port):
+    """INFO replication as a dict; {} if it does not answer."""
+    with contextlib.suppress(OSError, RedisError):
+        r = Redis(port, timeout=2)
+        try:
+            text = r("INFO", "replication").decode()
+            return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+        finally:
+            r.close()
+    return {}
+
+
+def owners(cluster):
+    """slot -> port, from whoever answers."""
+    for port in cluster.ports:
+        with contextlib.suppress(OSError, RedisError):
+            out = {}
+            for low, high, primary, *_ in cluster.ask(port, "CLUSTER", "SLOTS"):
+                out.update(dict.fromkeys(range(low, high + 1), primary[1]))
+            if len(out) == 16384:
+                return out
+    return {}
+
+
+def replica_of(cluster, port):
+    for p in cluster.ports:
+        i = info(cluster, p)
+        if i.get("role") == "slave" and i.get("master_port") == str(port) and \
+                i.get("master_link_status") == "up":
+            return p
+    return None
+
+
+def healthy(cluster):
+    """Three primaries, each with a replica that is in sync, and all agree."""
+    infos = [info(cluster, p) for p in cluster.ports]
+    return sum(i.get("role") == "master" and i.get("connected_slaves") == "1" and
+               "state=online" in i.get("slave0", "") for i in infos) == 3 and \
+        sum(i.get("role") == "slave" and i.get("master_link_status") == "up" for i in infos) == 3 and \
+        all(b"cluster_state:ok" in cluster.ask(p, "CLUSTER", "INFO") for p in cluster.ports)
+
+
+def fail(cluster, port, how):
+    """Returns whether its replica took over."""
+    heir = replica_of(cluster, port)
+    if heir is None:
+        return False
+    if how == "kill":
+        cluster.kill(port)
+    else:
+        cluster.ask(heir, "CLUSTER", "FAILOVER", *(["TAKEOVER"] if how == "takeover" else []))
+    took = wait_until(lambda: info(cluster, heir).get("role") == "master", 20, 0.05)
+    if how == "kill":
+        cluster.restart(port)
+    return bool(took)
+
+
+class Watcher(threading.Thread):
+    """Does a timestamp of the clock ever go back?  Snapshots follow each other."""
+
+    def __init__(self, cluster, ns):
+        super().__init__(daemon=True)
+        self.cluster, self.key = cluster, "%s:{%s.clock}:c" % (ns, ns)
+        self.highest = 0
+        self.back = []
+        self.seen = 0
+        self.over = threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.05):
+            try:
+                slot = self.cluster.ask(self.cluster.ports[0], "CLUSTER", "KEYSLOT", self.key)
+                port = owners(self.cluster).get(slot)
+                if port is None or info(self.cluster, port).get("connected_slaves") != "1":
+                    continue    # what a primary without replica says is no promise
+                r = Redis(port, timeout=1)
+                last = int(r("HGET", self.key, "last") or 0)
+                # only what the replica has counts as issued
+                if r("WAIT", 1, 300) < 1 or r("ROLE")[0] != b"master":
+                    continue
+                r.close()
+            except (OSError, RedisError, ValueError, IndexError):
+                continue
+            self.seen += 1
+            if last < self.highest:
+                self.back.append(f"{self.highest} was followed by {last}")
+            self.highest = max(self.highest, last)
+
+
+def body():
+    failovers = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    limit = float(sys.argv[2]) if len(sys.argv) > 2 else 100
+    seed = int(os.environ.get("MOSQL_TEST_SEED", time.time()))
+    tap.note(f"MOSQL_TEST_SEED={seed}")
+    rng = random.Random(seed)
+    cluster = Cluster("durability", replicas=1, settings=(
+        f"cluster-node-timeout {NODE_TIMEOUT_MS}", "cluster-migration-barrier 100"))
+    # (script/cluster writes its own cluster-node-timeout first: the later one counts)
+    servers = [Server("durability1"), Server("durability2")]
+    db = "durability"
+    for s in servers:
+        make_database(s, db, cluster.nodes,
+                      {"durability": "replicated", "replicas": "1"}, load.DDL)
+    work = load.Load(servers, db, accounts=300, seed=seed)
+    work.start(("transfer", "increment", "insert", "scan"))
+    watcher = Watcher(cluster, db)
+    watcher.start()
+    clock_slot = cluster.ask(cluster.ports[0], "CLUSTER", "KEYSLOT", watcher.key)
+    started, done, stuck = time.monotonic(), {h: 0 for h in HOWS}, []
+    for i in range(failovers):
+        if time.monotonic() - started > limit:
+            break
+        if not wait_until(lambda: healthy(cluster), 30, 0.1):
+            stuck.append(f"{i}: the cluster does not recover")
+            break
+        time.sleep(rng.uniform(0.3, 1.2))
+        owner = owners(cluster)
+        clock = owner[clock_slot]
+        port = clock if i % 2 == 0 else rng.choice([p for p in sorted(set(owner.values())) if p != clock])
+        how = HOWS[(i // 2) % 3]
+        since = time.monotonic()
+        if not fail(cluster, port, how):
+            stuck.append(f"{i}: {how} of {port} led to nothing")
+            continue
+        done[how] += 1
+        if i % 3 == 2 and not work.crowd.everybody_went_on(since, 30):
+            stuck.append(f"{i}: {how} of {port}: not all clients went on within 30 s: "
+                         f"{work.crowd.errors()}")
+    tap.ok(sum(done.values()) >= min(failovers, 4) and not stuck, "primaries fail, clients go on", "\n".join(stuck))
+    tap.note(f"failovers {done} in {time.monotonic() - started:.0f} s")
+    tap.ok(wait_until(lambda: healthy(cluster), 30, 0.1), "the cluster is whole again")
+    time.sleep(1.5)
+    tap.ok(work.settle(), "all clients come to an end")
+    bad = work.crowd.unexpected(ALLOWED)
+    tap.ok(not bad, "only errors of connections and conflicts", bad)
+    tap.note(f"errors {work.crowd.errors()}; {sum(work.sure)} increments, "
+             f"{sum(map(len, work.entries.values()))} inserts of 20 rows acknowledged")
+    watcher.over.set()
+    watcher.join(10)
+    tap.ok(watcher.seen > 10 and not watcher.back, "the clock never goes back",
+           f"seen {watcher.seen} times\n" + "\n".join(watcher.back))
+    work.verify("after the failovers")
+    tap.equal([c for s in servers for c in s.crashes()], [], "no backend died")
+    lost = [line for s in servers for line in s.log().splitlines() if "was lost by Redis" in line]
+    tap.equal(lost, [], "no row of a commit was found missing")
+
+
+main(body)
