@@ -84,7 +84,9 @@ add_group(Player *p, int from)
 	int			argc[STORY_MAX_WORDS] = {0};
 	int			n = 0;
 	uint16		slot = 0;
-	MosqlSendMode mode = mode_named(word(p, 2));
+	bool		durable = strncmp(word(p, 2), "durable_", 8) == 0;
+	MosqlSendMode mode = mode_named(word(p, 2) + (durable ? 8 : 0));
+	int			group;
 
 	argv[0] = args;
 	for (int i = from; i < p->line->nwords; i++)
@@ -101,8 +103,10 @@ add_group(Player *p, int from)
 		if (argc[n] == 2)
 			slot = mosql_redis_slot(mosql_bytes(w, strlen(w)));
 	}
-	mosql_batch_add_group(collecting(p), slot, mode, mode == MOSQL_SEND_PINNED ? p->pin : 0,
-						  n + 1, argc, argv);
+	group = mosql_batch_add_group(collecting(p), slot, mode, mode == MOSQL_SEND_PINNED ? p->pin : 0,
+								  n + 1, argc, argv);
+	if (durable)
+		mosql_batch_make_durable(p->batch, group);
 }
 
 static void
@@ -168,7 +172,19 @@ do_detach(Player *p)
 
 	for (int i = 2; i < p->line->nwords; i++)
 		argv[argc++] = mosql_bytes(word(p, i), strlen(word(p, i)));
-	mosql_redis_send(p->redis, mosql_redis_slot(argv[1]), argc, argv, on_detached, p);
+	if (strcmp(word(p, 1), "DETACH") == 0)
+		mosql_redis_send(p->redis, mosql_redis_slot(argv[1]), argc, argv, on_detached, p);
+	else
+		mosql_redis_send_durable(p->redis, mosql_redis_slot(argv[1]), argc, argv, on_detached, p);
+}
+
+/* COPIES n: so many answers are to come to the question for copies. */
+static void
+do_copies(Player *p)
+{
+	int			n = mosql_redis_send_wait(p->redis, on_detached, p);
+
+	check_line(p, n == atoi(word(p, 2)), psprintf("%d", n));
 }
 
 static void
@@ -194,12 +210,13 @@ do_stat(Player *p)
 	check_line(p, got == atoi(word(p, 3)), psprintf("%lld", (long long) got));
 }
 
-/* OPEN [user=...] [password=...] [nodes=plain list] */
+/* OPEN [user=...] [password=...] [seeds=N] [replicas=N] [fsync] */
 static void
 do_open(Player *p)
 {
 	StringInfoData nodes;
-	MosqlRedisConfig config = {.connect_timeout_ms = 1500, .command_timeout_ms = p->timeout_ms};
+	MosqlRedisConfig config = {.connect_timeout_ms = 1500, .command_timeout_ms = p->timeout_ms,
+	.replica_timeout_ms = 70};
 	int			listed = p->story->nnodes;
 
 	for (int i = 2; i < p->line->nwords; i++)
@@ -210,6 +227,10 @@ do_open(Player *p)
 			config.password = word(p, i) + 9;
 		else if (strncmp(word(p, i), "seeds=", 6) == 0)
 			listed = atoi(word(p, i) + 6);
+		else if (strncmp(word(p, i), "replicas=", 9) == 0)
+			config.replicas = atoi(word(p, i) + 9);
+		else if (strcmp(word(p, i), "fsync") == 0)
+			config.fsync = true;
 	}
 	initStringInfo(&nodes);
 	for (int i = 0; i < listed; i++)
@@ -241,8 +262,10 @@ do_line(Player *p)
 		MemoryContextDelete(p->cxt);
 	else if (strcmp(verb, "CANCEL") == 0)
 		pgstub_cancel_after_ms(atoi(word(p, 2)));
-	else if (strcmp(verb, "DETACH") == 0)
+	else if (strcmp(verb, "DETACH") == 0 || strcmp(verb, "DETACH_DURABLE") == 0)
 		do_detach(p);
+	else if (strcmp(verb, "COPIES") == 0)
+		do_copies(p);
 	else if (strcmp(verb, "DRAIN") == 0)
 		check_line(p, mosql_redis_drain(p->redis, atoi(word(p, 2))) ==
 				   (strcmp(word(p, 3), "false") != 0), "the opposite");
