@@ -319,6 +319,53 @@ test_time_behind(void)
 	CHECK_INT(S, future + 1);
 }
 
+/* Another server issues timestamps now: `last` leaps ahead of time and itself, once. */
+static void
+test_takeover(void)
+{
+	static const char key[] = "test:{test.clock}:c";
+	MosqlTimestamp future = UINT64CONST(3000000000123456);
+	MosqlTimestamp S,
+				before;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	before = ts;
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK(ts - before < MOSQL_CLOCK_LEAP);
+	before = ts;
+	server_command(ck.redis, "HSET", key, "node", "somebody else");
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK(S >= before + MOSQL_CLOCK_LEAP && S < before + 10 * (uint64) MOSQL_CLOCK_LEAP);
+	CHECK_INT(decide(a, 3), MOSQL_DECIDED);
+	CHECK_INT(ts, S + 1);
+
+	server_command(ck.redis, "HSET", key, "node", "somebody else", "last",
+				   psprintf(UINT64_FORMAT, future));
+	CHECK_INT(decide(a, 4), MOSQL_DECIDED);
+	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 1);
+	CHECK_INT(decide(a, 5), MOSQL_DECIDED);
+	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 2);
+
+	/* a database from before the name was kept: nothing to leap over */
+	server_command(ck.redis, "HDEL", key, "node");
+	CHECK_INT(decide(a, 6), MOSQL_DECIDED);
+	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 3);
+}
+
+/* An empty namespace is told from a database; nothing is written there. */
+static void
+test_founding(void)
+{
+	begin();
+	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 0);
+	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 0);
+	CHECK_INT(open_session(LEASE_MS), 1);
+	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 2);
+}
+
 /* --- transactions --- */
 
 static void
@@ -783,6 +830,8 @@ main(void)
 		RUN(test_decide);
 		RUN(test_decide_without_parts);
 		RUN(test_abort);
+		RUN(test_takeover);
+		RUN(test_founding);
 		RUN(test_status_of_many);
 		RUN(test_damaged_record);
 		RUN(test_schema);

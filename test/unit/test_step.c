@@ -28,6 +28,7 @@ begin(void)
 	stepper.redis = server_client(5000);
 	stepper.ns = "test";
 	stepper.engine = engine;
+	stepper.durable = false;
 	server_command(stepper.redis, "FLUSHALL");
 }
 
@@ -698,6 +699,8 @@ random_step(void)
 	bool		used[MODEL_FIELDS] = {0};
 
 	step->repeatable = random_below(2);
+	step->durable = random_below(2);
+	step->touch = random_below(2);
 	if (random_below(20) == 0)
 		for (int i = 0; i < MOSQL_STEP_WHOLE_FIELDS; i++)
 		{
@@ -788,6 +791,7 @@ test_random_steps(void)
 	int			done = 0;
 
 	begin();
+	stepper.durable = true;		/* touching changes nothing */
 	for (int i = 0; i < MODEL_FIELDS; i++)
 	{
 		char	   *name = psprintf("%c%c%c", prefixes[i % 6], "aAb\xff"[i / 6 % 4], "aA\x01"[i % 3]);
