@@ -15,9 +15,14 @@ every acknowledged commit is there, as a whole; sums agree; timestamps never wen
 back; the trees are sound; no client saw an error of another class than
 conflicts and connections.
 
+Then a backend dies at a debug point of a commit or of a split, and right after it
+the primaries are taken over: what it had done so far, and nothing else, is what the
+other server finds and finishes.
+
     t/durability.py [FAILOVERS] [SECONDS]        seed: MOSQL_TEST_SEED
 """
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
@@ -118,6 +123,58 @@ class Watcher(threading.Thread):
             self.highest = max(self.highest, last)
 
 
+# Where a backend dies, and how many of its 300 rows are there then.
+POINTS = (("after-prepare", 0), ("after-decide", 300), ("apply-some", 300), ("split-frozen", 0),
+          ("split-created", 0), ("split-cut", 0))
+
+
+def half_done(cluster, servers, db):
+    """Half a commit, half a split; then no primary is what it was."""
+    wrong = []
+    for k, (point, rows) in enumerate(POINTS):
+        tag = 1000000 + k
+        conn = servers[0].connect(db)
+        query(conn, f"SET mosql_fdw.debug_crash_at = '{point}'")
+        # rows around one that is there: its leaf is in the middle and must split
+        _, state = attempt(conn, "INSERT INTO entry SELECT %s, g, repeat('x', 50) "
+                                 "FROM generate_series(1, 300) g", (tag,))
+        conn.close()
+        if state != "gone":
+            wrong.append(f"{point}: not reached ({state})")
+            continue
+        for port in sorted(set(owners(cluster).values())):
+            if not fail(cluster, port, "takeover"):
+                wrong.append(f"{point}: {port} was not taken over")
+        since = time.monotonic()
+        with contextlib.closing(servers[1].connect(db)) as c:
+            got = None
+
+            def readable():
+                nonlocal got
+                got = attempt(c, "SELECT count(*) FROM entry WHERE id = %s", (tag,))
+                return got[1] is None or not re.fullmatch(ALLOWED, got[1])
+            wait_until(readable, 20, 0.1)
+            if got[1] is not None or got[0][0][0] != rows:
+                wrong.append(f"{point}: {got}, {rows} rows expected")
+            if not wait_until(lambda: healthy(cluster), 30, 0.1):
+                wrong.append(f"{point}: the cluster does not recover")
+
+            def writable():
+                nonlocal got
+                got = attempt(c, "INSERT INTO entry SELECT %s, g, 'y' FROM generate_series(301, 600) g", (tag,))
+                return got[1] is None or not re.fullmatch(ALLOWED, got[1])
+            wait_until(writable, 20, 0.1)
+            if got[1] is not None:
+                wrong.append(f"{point}: rows cannot be added: {got}")
+            there = value(c, "SELECT count(*) FROM entry WHERE id = %s", (tag,))
+            if there != rows + 300:
+                wrong.append(f"{point}: {there} rows, {rows + 300} expected")
+            wrong += [f"{point}: {f}" for f in findings(c, "entry")[0][:5]]
+        servers[0].wait_up()
+        tap.note(f"{point}: {time.monotonic() - since:.1f} s")
+    tap.ok(not wrong, "what a dead backend left survives takeovers, and is finished", "\n".join(wrong))
+
+
 def body():
     failovers = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     limit = float(sys.argv[2]) if len(sys.argv) > 2 else 100
@@ -171,7 +228,9 @@ def body():
     tap.ok(watcher.seen > 10 and not watcher.back, "the clock never goes back",
            f"seen {watcher.seen} times\n" + "\n".join(watcher.back))
     work.verify("after the failovers")
-    tap.equal([c for s in servers for c in s.crashes()], [], "no backend died")
+    with section("a backend dies, then primaries are taken over"):
+        half_done(cluster, servers, db)
+    tap.equal([c for s in servers for c in s.crashes()], [], "no backend died by itself")
     lost = [line for s in servers for line in s.log().splitlines() if "was lost by Redis" in line]
     tap.equal(lost, [], "no row of a commit was found missing")
 

@@ -231,6 +231,7 @@ LUA_HEAD
 static const char reap_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD
 "if not dead(call('HGET', KEYS[1], 'lease')) then return 0 end\n"
+"if #argv > 1 then call('HDEL', KEYS[1], 'lease') end\n"	/* rule 16 */
 "for x = 2, #argv do\n"
 "  local record = call('HGET', KEYS[1], argv[x])\n"
 "  if record and sub(record, 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"

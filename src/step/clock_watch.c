@@ -718,6 +718,8 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 		}
 		if (!is_dead(&watch, lease))
 			return false;
+		if (n > 0 && lease.data != NULL)	/* rule 16 */
+			mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, LITERAL("lease"));
 		if (left == 0)
 			mosql_commands_put(&watch.commands, LITERAL("SREM"), watch.keys.dead,
 							   mosql_clock_number(sid));
