@@ -19,6 +19,11 @@ Then a backend dies at a debug point of a commit or of a split, and right after 
 the primaries are taken over: what it had done so far, and nothing else, is what the
 other server finds and finishes.
 
+At last durability 'fsync', without replicas: all Redis nodes are killed at once, and
+start again from their logs.
+
+One PostgreSQL server uses the engine `script`, the other `watch`.
+
     t/durability.py [FAILOVERS] [SECONDS]        seed: MOSQL_TEST_SEED
 """
 import os
@@ -175,6 +180,30 @@ def half_done(cluster, servers, db):
     tap.ok(not wrong, "what a dead backend left survives takeovers, and is finished", "\n".join(wrong))
 
 
+def power_cut(servers, seed):
+    """Every node dies at once; its log is all that is left."""
+    db = "durability_fsync"
+    cluster = Cluster("fsync", settings=("appendonly yes", "appendfsync always"))
+    for s, engine in zip(servers, ENGINES):
+        make_database(s, db, cluster.nodes, {"durability": "fsync", "atomic": engine}, load.DDL)
+    work = load.Load(servers, db, accounts=200, seed=seed)
+    work.start(("transfer", "increment", "insert", "scan"), each=2)
+    time.sleep(2)
+    cluster.remember_pids()
+    for port in cluster.ports:
+        cluster.signal(port, signal.SIGKILL)
+    for port in cluster.ports:
+        cluster.restart(port)
+    since = time.monotonic()
+    tap.ok(work.crowd.everybody_went_on(since, 30), "fsync: all clients go on",
+           f"{work.crowd.errors()}")
+    tap.ok(work.settle(), "fsync: all clients come to an end")
+    bad = work.crowd.unexpected(ALLOWED)
+    tap.ok(not bad, "fsync: only errors of connections and conflicts", bad)
+    tap.note(f"fsync: errors {work.crowd.errors()}; {sum(work.sure)} increments acknowledged")
+    work.verify("fsync")
+
+
 def body():
     failovers = int(sys.argv[1]) if len(sys.argv) > 1 else 6
     limit = float(sys.argv[2]) if len(sys.argv) > 2 else 100
@@ -186,9 +215,9 @@ def body():
     # (script/cluster writes its own cluster-node-timeout first: the later one counts)
     servers = [Server("durability1"), Server("durability2")]
     db = "durability"
-    for s in servers:
+    for s, engine in zip(servers, ENGINES):
         make_database(s, db, cluster.nodes,
-                      {"durability": "replicated", "replicas": "1"}, load.DDL)
+                      {"durability": "replicated", "replicas": "1", "atomic": engine}, load.DDL)
     work = load.Load(servers, db, accounts=300, seed=seed)
     work.start(("transfer", "increment", "insert", "scan"))
     watcher = Watcher(cluster, db)
@@ -230,6 +259,8 @@ def body():
     work.verify("after the failovers")
     with section("a backend dies, then primaries are taken over"):
         half_done(cluster, servers, db)
+    with section("all nodes die, and start from their logs"):
+        power_cut(servers, seed)
     tap.equal([c for s in servers for c in s.crashes()], [], "no backend died by itself")
     lost = [line for s in servers for line in s.log().splitlines() if "was lost by Redis" in line]
     tap.equal(lost, [], "no row of a commit was found missing")
