@@ -27,11 +27,15 @@
  * The server that issues timestamps is another one than before (failover, slot
  * moved): its time may be behind, and the last of what its predecessor issued
  * may not have been replicated.  So `last` leaps ahead of both.  c[3]: who issued
- * last; c[1]: last.  KEYS[1]: c.  A server without cluster mode has no name.
+ * last; c[1]: last.  KEYS[1]: c.  A server without cluster mode has no name; one
+ * that does not tell it to this user refuses the step.
  */
 #define LUA_TAKE_OVER \
 "local me = redis.pcall('CLUSTER', 'MYID')\n" \
-"if type(me) ~= 'string' then me = '-' end\n" \
+"if type(me) ~= 'string' then\n" \
+"  if not string.find(me.err, 'cluster support disabled', 1, true) then return me end\n" \
+"  me = '-'\n" \
+"end\n" \
 "local leapt = 0\n" \
 "if c[3] ~= me then\n" \
 "  if c[3] then\n" \

@@ -92,7 +92,7 @@ report_unknown(MosqlCommit *commit)
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 			 errmsg("the outcome of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" is not known",
 					commit->tx.session, commit->tx.n, commit->session->config.ns),
-			 errdetail("The connection broke while it was being decided, and the clock could not be asked in time."),
+			 errdetail("The connection broke, or copies were missing, while it was being decided, and the clock could not be asked in time."),
 			 errhint("It is committed as a whole or not at all; look at the data before you retry.")));
 }
 
