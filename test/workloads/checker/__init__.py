@@ -6,7 +6,8 @@
     cycles.py        its cycles, named after Adya
     verdict.py       check(): all of it together
     simulate.py      histories of databases that are right, or wrong in a known way
-    bank.py counter.py owner.py queue.py ring.py ...: rules of single workloads
+
+Workloads with a rule of their own check that themselves (workload/).
 """
 from .history import FAIL, INFO, OK, Anomaly, History, Transaction
 from .verdict import DURABILITY, check

@@ -22,6 +22,8 @@ SEARCHES_MAX = 200
 def find(observations, level=None, real_time=True):
     """An Anomaly for each kind of cycle found, the shortest of its kind.  level
     replaces that of the transactions.  Empty exactly if there is no cycle."""
+    if not components(Points(observations, level, real_time).out):
+        return []
     found = {}
     for strict in (False, True) if real_time else (False,):
         for kinds in (("ww",), ("ww", "wr"), ("ww", "wr", "rw")):

@@ -47,6 +47,8 @@ class Observations:
 
     def saw(self, reader, writer, what):
         """Somebody was shown what writer wrote."""
+        if writer is reader:
+            return
         if writer.outcome == FAIL:
             self.anomaly("G1a", f"T{reader.id} saw {what} of T{writer.id}, which failed", reader, writer)
         else:

@@ -30,6 +30,8 @@ class Workload:
     def __init__(self, level=SERIALIZABLE, seed=1, clients=None):
         self.level, self.seed = level, seed
         self.clients = max(clients or 0, type(self).clients)
+        self.on_native = False      # the tables are PostgreSQL's own
+        self.pace = {}              # client -> number of its transaction
 
     def setup(self, conn):
         """First rows; conn commits by itself."""
@@ -72,6 +74,21 @@ class Workload:
         return "\n".join(out)
 
 
+class Together:
+    """A workload whose clients shall be in the same transaction number at about the
+    same time, since they race for rows that belong to that number."""
+
+    PATIENCE = 0.05                 # seconds to wait for the others
+
+    def meet(self, s):
+        """Wait a little for those who are just behind; who is far behind, because its
+        server is gone perhaps, leaps ahead later."""
+        until = time.monotonic() + self.PATIENCE
+        while any(s.n - 2 <= n < s.n for n in list(self.pace.values())) and time.monotonic() < until:
+            time.sleep(0.0005)
+        s.leap = max(self.pace.values())
+
+
 class Session:
     """What one transaction of a client works with: conn; its level; rng, made for
     this transaction; state, a dict that the client keeps; record()."""
@@ -81,6 +98,7 @@ class Session:
         self.conn, self.state, self.final = conn, state, final
         self.rng = random.Random(f"{workload.seed} {workload.name} {client} {n}")
         self.ops, self.statement, self._elements = [], -1, 0
+        self.leap = 0               # the number that the next transaction shall have at least
 
     def query(self, sql, args=None):
         """All rows, or None."""
@@ -119,17 +137,17 @@ class Worker(threading.Thread):
         self.slowest = self.last_done = 0.0
         self.crash = None
         self.state, self.connections = {}, {}
+        self.n = 0                  # number of the next transaction
 
     def run(self):
-        n = 0
         try:
             while not self.halt.is_set():
                 if not self.gate.is_set():
                     self.idle.set()
                     self.gate.wait(0.05)
                     continue
-                state = self.work.one(self, n)
-                n += 1
+                state = self.work.one(self, self.n)
+                self.n += 1
                 if state and state != CONFLICT:
                     self.halt.wait(0.05)
         except Exception:
@@ -147,12 +165,14 @@ class Worker(threading.Thread):
 class Run:
     """One workload at one level, on servers and a cluster that exist; see README.md.
 
-    options are those of CREATE SERVER, settings those of the clients' sessions."""
+    options are those of CREATE SERVER, settings those of the clients' sessions; native:
+    PostgreSQL's own tables, on the one server given; directory: where the history goes."""
 
     def __init__(self, workload, servers, nodes=None, level=SERIALIZABLE, engine="script", seed=1,
-                 clients=None, options=None, native=False, **settings):
+                 clients=None, options=None, native=False, directory=None, **settings):
         from . import WORKLOADS
         self.workload = WORKLOADS[workload](level, seed, clients)
+        self.workload.on_native = native
         self.servers, self.nodes, self.engine, self.native = list(servers), nodes, engine, native
         self.level, self.seed, self.settings = level, seed, settings
         number = next(_runs)
@@ -160,7 +180,7 @@ class Run:
         self.db = f"{workload}_{where}_{number}"
         self.options = {"atomic": engine, "namespace": f"{workload}{os.getpid()}.{number}"} | (options or {})
         self.name = f"{workload}, {where}, {level.lower()}"
-        self.path = os.path.join(TOP, "tmp", "histories", str(seed),
+        self.path = os.path.join(directory or os.path.join(TOP, "tmp", "histories", str(seed)),
                                  f"{number:03}-{workload}-{where}-{level.lower().replace(' ', '-')}.jsonl")
         self.started = time.monotonic()
         self.log, self.lock, self.ids = [], threading.Lock(), itertools.count(1)
@@ -206,6 +226,7 @@ class Run:
     def one(self, worker, n):
         """One transaction of a worker, recorded; None or how it failed."""
         server = self.workload.server_of(worker.client, n) % len(self.servers)
+        self.workload.pace[worker.client] = n
         session = None
         committing = False
         begin = self.now()
@@ -236,6 +257,7 @@ class Run:
             worker.note(state, f"{'COMMIT' if committing else 'statement'} at {self.now():.3f} s: {e}")
             self._clean(conn)
         self._record(session, server, begin, outcome, state)
+        worker.n = max(worker.n, session.leap)
         worker.slowest = max(worker.slowest, self.now() - begin)
         return state
 
