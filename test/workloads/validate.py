@@ -3,7 +3,7 @@
 
     test/workloads/validate.py [--seed N] [--histories N]
 
-N histories (default 100) of each kind, from a simulated database (checker/simulate.py),
+N histories (default 70) of each kind, from a simulated database (checker/simulate.py),
 right ones at each isolation level and with each anomaly put in at a random place; and
 for each workload with a rule of its own (bank, counter, ...) records that keep and that
 break the rule.  Everything follows from the seed (default 1)."""
@@ -418,7 +418,7 @@ def skew_rules():
 def body():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--histories", type=int, default=100)
+    p.add_argument("--histories", type=int, default=70)
     args = p.parse_args()
     tap.note(f"--seed {args.seed} --histories {args.histories}")
     good(args)

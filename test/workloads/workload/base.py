@@ -256,7 +256,7 @@ class Run:
             outcome = checker.INFO if unknown else checker.FAIL
             worker.note(state, f"{'COMMIT' if committing else 'statement'} at {self.now():.3f} s: {e}")
             self._clean(conn)
-        self._record(session, server, begin, outcome, state)
+        self.record(session, server, begin, outcome, state)
         worker.n = max(worker.n, session.leap)
         worker.slowest = max(worker.slowest, self.now() - begin)
         return state
@@ -269,7 +269,8 @@ class Run:
             except psycopg2.Error:
                 conn.close()
 
-    def _record(self, s, server, begin, outcome, error):
+    def record(self, s, server, begin, outcome, error):
+        """A transaction that has just ended."""
         t = checker.Transaction(next(self.ids), s.ops, outcome, begin, self.now(), s.level, s.client, server,
                                 error, s.final)
         with self.lock:
@@ -307,7 +308,7 @@ class Run:
                 s = Session(self.workload, -1, i, conn, {}, final=True)
                 self.workload.final(s)
                 conn.commit()
-                self._record(s, i, begin, checker.OK, None)
+                self.record(s, i, begin, checker.OK, None)
                 return
             except psycopg2.Error:
                 if time.monotonic() > until:
