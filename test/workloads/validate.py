@@ -343,7 +343,7 @@ def unique_rules():
 
 def queue_rules():
     def build(r, rng):
-        waiting, last = [(0, 0)], 0
+        waiting, last = [(g, -g) for g in range(150)], 149
         for i in range(80):
             if rng.random() < 0.6:
                 outcome = rng.choice((OK, OK, FAIL, INFO))

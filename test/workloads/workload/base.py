@@ -10,6 +10,38 @@ from mosqltest import *
 _runs = itertools.count(1)
 
 
+# ---- where rows are ----
+
+# Between the rows that matter lie others, enough for a dozen leaves, in as many slots.
+FILLERS, GAP, STEP = 1000, 1000, 389
+BESIDE = FILLERS * GAP
+
+
+def place(k):
+    """The row of a workload's key: keys come in tens, by turns spread over all leaves
+    and side by side behind them."""
+    if k // 10 % 2:
+        return BESIDE + k
+    return k * STEP % FILLERS * GAP + k // FILLERS + 1
+
+
+def key_at(row):
+    """The other way round."""
+    if row >= BESIDE:
+        return row - BESIDE
+    return row // GAP * pow(STEP, -1, FILLERS) % FILLERS + (row % GAP - 1) * FILLERS
+
+
+def fill(conn, table):
+    """Rows of a table of two columns that nobody looks at; the second is null."""
+    query(conn, f"INSERT INTO {table} SELECT g * {GAP}, NULL FROM generate_series(0, {FILLERS - 1}) g")
+
+
+def keyed(rows):
+    """Key -> value of rows (place, value), without fillers."""
+    return {key_at(row): v for row, v in rows if row >= BESIDE or row % GAP}
+
+
 class Rollback(Exception):
     """Raised by a workload's transaction that wants to be rolled back."""
 

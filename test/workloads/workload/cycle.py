@@ -11,9 +11,12 @@ class Cycle(Together, Workload):
     tables = ("cell (k int KEY, v bigint)",)
     clients = 5
 
+    def setup(self, conn):
+        fill(conn, "cell")
+
     def transaction(self, s):
         circle, size, place = (0, 2, s.client) if s.client < 2 else (1, self.clients - 2, s.client - 2)
-        base = s.n * 10 + circle * 5        # rounds are neighbours in a leaf
+        base = s.n * 10 + circle * 5
         self.meet(s)
         ops = [lambda: self.write(s, base + place), lambda: self.read(s, base + (place + 1) % size)]
         if s.rng.random() < 0.5:
@@ -23,14 +26,14 @@ class Cycle(Together, Workload):
 
     def write(self, s, k):
         v = s.element()
-        s.execute("INSERT INTO cell VALUES (%s, %s)", (k, v))
+        s.execute("INSERT INTO cell VALUES (%s, %s)", (place(k), v))
         s.record("write", k, v)
 
     def read(self, s, k):
         rows = s.query(s.rng.choice(("SELECT v FROM cell WHERE k = %s",
-                                     "SELECT v FROM cell WHERE k BETWEEN %s AND {0}".format(k))), (k,))
+                                     "SELECT v FROM cell WHERE k BETWEEN %s AND {0}".format(place(k)))), (place(k),))
         s.record("read", k, rows[0][0] if rows else None)
 
     def final(self, s):
-        for k, v in s.query("SELECT k, v FROM cell"):
+        for k, v in keyed(s.query("SELECT k, v FROM cell WHERE v IS NOT NULL")).items():
             s.record("read", k, v)

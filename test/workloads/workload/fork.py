@@ -9,27 +9,30 @@ class Fork(Together, Workload):
     name = "fork"
     tables = ("leg (k int KEY, v bigint)",)
 
+    def setup(self, conn):
+        fill(conn, "leg")
+
     def transaction(self, s):
-        base = s.n // 3 * 1000              # the two are in leaves of their own, mostly
+        base = s.n // 3 * 10
         self.meet(s)
         if s.client < 2:
-            k = base + s.client * 500
+            k = base + s.client
             if s.n % 3 == (s.n // 3 + s.client) % 2:
                 v = s.element()
-                s.execute("INSERT INTO leg VALUES (%s, %s)", (k, v))
+                s.execute("INSERT INTO leg VALUES (%s, %s)", (place(k), v))
                 s.record("write", k, v)
                 return
-        keys = [base, base + 500]
+        keys = [base, base + 1]
         s.rng.shuffle(keys)
         if s.rng.random() < 0.5:
-            rows = dict(s.query("SELECT k, v FROM leg WHERE k = ANY(%s)", (keys,)))
+            rows = keyed(s.query("SELECT k, v FROM leg WHERE k = ANY(%s)", ([place(k) for k in keys],)))
             for k in keys:
                 s.record("read", k, rows.get(k))
             return
         for k in keys:
-            rows = s.query("SELECT v FROM leg WHERE k = %s", (k,))
+            rows = s.query("SELECT v FROM leg WHERE k = %s", (place(k),))
             s.record("read", k, rows[0][0] if rows else None)
 
     def final(self, s):
-        for k, v in s.query("SELECT k, v FROM leg"):
+        for k, v in keyed(s.query("SELECT k, v FROM leg WHERE v IS NOT NULL")).items():
             s.record("read", k, v)

@@ -2,6 +2,9 @@
 from .base import *
 
 
+WAITING = 150                   # at first: some leaves
+
+
 class Queue(Workload):
     """The position is one more than the last; the first is taken only if there is a
     second, so that positions never begin anew.  The left leaves empty."""
@@ -11,7 +14,7 @@ class Queue(Workload):
     allowed = "40001|23505"
 
     def setup(self, conn):
-        query(conn, "INSERT INTO queue VALUES (0, 0, '')")
+        query(conn, f"INSERT INTO queue SELECT g, -g, '' FROM generate_series(0, {WAITING - 1}) g")
 
     def transaction(self, s):
         if s.client % 2:
@@ -46,7 +49,7 @@ class Queue(Workload):
         def wrong(name, text, *transactions):
             found.append(checker.Anomaly(name, text, transactions))
         start = checker.Transaction("setup", [], begin=-1, end=-1)
-        puts, takes = {0: (start, 0)}, {}       # v -> (transaction, pos), v -> [...]
+        puts, takes = {-g: (start, g) for g in range(WAITING)}, {}      # v -> (transaction, pos), v -> [...]
         for t in history:
             for name, pos, v, _ in t.ops:
                 if name == "put":

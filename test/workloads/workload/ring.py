@@ -13,7 +13,9 @@ class Ring(Workload):
     tables = ("node (id int KEY, next int)",)
 
     def setup(self, conn):
-        query(conn, f"INSERT INTO node SELECT g, (g + 1) %% {NODES} FROM generate_series(0, {NODES - 1}) g", ())
+        # nodes are ten rows apart: several leaves
+        query(conn, f"INSERT INTO node SELECT g, CASE WHEN g %% 10 = 0 THEN (g / 10 + 1) %% {NODES} END "
+              f"FROM generate_series(0, {NODES * 10 - 1}) g", ())
 
     def transaction(self, s):
         if s.client % 3 == 2:
@@ -22,13 +24,13 @@ class Ring(Workload):
         lock = " FOR UPDATE" if s.level == READ_COMMITTED and not self.on_native else ""
         r = [s.rng.randrange(NODES)]
         for _ in range(3):
-            r.append(s.query("SELECT next FROM node WHERE id = %s" + lock, (r[-1],))[0][0])
+            r.append(s.query("SELECT next FROM node WHERE id = %s" + lock, (r[-1] * 10,))[0][0])
         for a, b in ((r[0], r[2]), (r[2], r[1]), (r[1], r[3])):
-            s.execute("UPDATE node SET next = %s WHERE id = %s", (b, a))
+            s.execute("UPDATE node SET next = %s WHERE id = %s", (b, a * 10))
 
     @staticmethod
     def look(s):
-        rows = dict(s.query("SELECT id, next FROM node"))
+        rows = {i // 10: n for i, n in s.query("SELECT id, next FROM node WHERE next IS NOT NULL")}
         s.record("ring", "node", [rows.get(i) for i in range(NODES)])
 
     def final(self, s):
