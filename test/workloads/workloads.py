@@ -2,13 +2,15 @@
 """Workloads over two PostgreSQL servers and one cluster, checked for anomalies.
 
     test/workloads/workloads.py [--seconds N] [--seed N] [--clients N] [--keep]
-                                [--engine script|watch] [--level LEVEL] [WORKLOAD]...
+                                [--engine script|watch] [--level LEVEL]
+                                [--set NAME=VALUE]... [WORKLOAD]...
     test/workloads/workloads.py --check [--level LEVEL] HISTORY...
 
 Every workload runs N seconds (default 1) with each engine at each isolation level that
 it knows, beginning with the wishes that the seed gives (default 1).  The history of one
 that fails is kept in tmp/histories, with --keep all are; --check judges them again, as
-what they promised or as LEVEL.  README.md here tells about the workloads.
+what they promised or as LEVEL.  --set changes a setting of the clients' sessions, for
+example mosql_fdw.intent_timeout=10ms, whereby everybody takes everybody for dead.  README.md here tells about the workloads.
 """
 import argparse
 import os
@@ -33,7 +35,8 @@ def judge(run, found):
 
 
 def one(args, servers, nodes, name, engine, level):
-    run = Run(name, servers, nodes, level, engine, args.seed, args.clients)
+    run = Run(name, servers, nodes, level, engine, args.seed, args.clients,
+              **dict(s.split("=", 1) for s in args.set))
     with section(run.name):
         run.setup()
         run.start()
@@ -65,6 +68,7 @@ def body():
     p.add_argument("--engine", choices=ENGINES)
     p.add_argument("--level", type=str.upper, choices=LEVELS + (MIXED,))
     p.add_argument("--clients", type=int)
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     p.add_argument("--keep", action="store_true")
     p.add_argument("--check", action="store_true")
     p.add_argument("what", nargs="*", metavar="WORKLOAD|HISTORY")
