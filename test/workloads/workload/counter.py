@@ -1,7 +1,42 @@
 """Increments of hot rows, as TPC-B does them."""
+import bisect
+
 from .base import *
 
 HOT, WARM = "hot", ("warm1", "warm2")
+
+
+class Bounds:
+    """What a counter may show, from what was acknowledged and what was begun."""
+
+    def __init__(self):
+        self.begun, self.acknowledged = Sums(), Sums()
+
+    def add(self, t, n):
+        self.begun.add(t.begin, (min(n, 0), max(n, 0)))
+        self.acknowledged.add(t.acknowledged, (n - min(n, 0), n - max(n, 0)))
+
+    def at(self, t):
+        """All that was acknowledged before t, and any of what was begun before its end."""
+        return tuple(a + b for a, b in zip(self.begun.before(t.end), self.acknowledged.before(t.begin)))
+
+
+class Sums:
+    """Sums of pairs up to some time."""
+
+    def __init__(self):
+        self.changes, self.sums = [], None
+
+    def add(self, at, pair):
+        self.changes.append((at, pair))
+
+    def before(self, at):
+        if self.sums is None:
+            self.changes.sort()
+            self.sums = [(0, 0)]
+            for _, (a, b) in self.changes:
+                self.sums.append((self.sums[-1][0] + a, self.sums[-1][1] + b))
+        return self.sums[bisect.bisect_left(self.changes, (at,))]
 
 
 class Counter(Workload):
@@ -60,26 +95,18 @@ class Counter(Workload):
 
     @staticmethod
     def check(history, level=None, **_):
-        found = []
-        changes = {}                # key -> [(begin, acknowledged, change)]
+        found, bounds = [], {}
         for t in history:
             for name, key, n, _ in t.ops:
                 if name == "plus" and t.outcome != checker.FAIL:
-                    changes.setdefault(key, []).append((t.begin, t.acknowledged, n))
+                    bounds.setdefault(key, Bounds()).add(t, n)
         for t in history:
             for name, key, n, _ in t.ops:
                 if name == "balance" and n != 0:
                     found.append(checker.Anomaly("G-single", f"two rows changed together differ by {n}", [t]))
                 if name != "value":
                     continue
-                low = high = 0
-                for begin, acknowledged, change in changes.get(key, ()):
-                    if acknowledged < t.begin:
-                        low += change
-                        high += change
-                    elif begin < t.end:
-                        low += min(change, 0)
-                        high += max(change, 0)
+                low, high = bounds.setdefault(key, Bounds()).at(t)
                 if not low <= n <= high:
                     found.append(checker.Anomaly("lost" if n < low else "garbage", f"{key} is {n}, may be {low} to {high}", [t]))
         return found

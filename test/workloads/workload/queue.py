@@ -1,4 +1,6 @@
 """A queue: insert on the right, take from the left."""
+import bisect
+
 from .base import *
 
 
@@ -91,11 +93,14 @@ class Queue(Workload):
         was freed may be filled again)."""
         happened = [(t, pos, v) for v, by in takes.items() for t, pos in by if t.outcome == checker.OK]
         happened.sort(key=lambda x: x[0].begin)
-        by_begin = sorted(((t.begin, pos, v, t) for t, pos, v in happened), key=lambda x: x[0])
+        begins = [t.begin for t, _, _ in happened]
+        least = [float("inf")]              # the leftmost that is taken from here on
+        for _, pos, _ in reversed(happened):
+            least.append(min(pos, least[-1]))
+        least.reverse()
         for t, pos, v in happened:
-            for begin, other, w, later in reversed(by_begin):
-                if begin <= t.end:
-                    break
+            after = bisect.bisect_right(begins, t.end)
+            for later, other, w in happened[after:] if least[after] < pos else ():
                 if other < pos and puts.get(w, (later,))[0].acknowledged < t.begin:
                     wrong("order", f"{v} at {pos} is taken, and {w} at {other} was there", t, later)
         last = {}

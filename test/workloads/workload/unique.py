@@ -1,4 +1,7 @@
 """Inserts of the same keys: each has one owner at a time."""
+import bisect
+import itertools
+
 from .base import *
 
 
@@ -19,7 +22,9 @@ class Unique(Together, Workload):
     def transaction(self, s):
         mine = s.state.setdefault("mine", [])       # (id, owner) that may be ours
         if len(mine) > self.KEEPS:
-            self.free(s, *mine.pop(0))
+            mine.append(mine.pop(0))                # tried again if this fails
+            if self.free(s, *mine[-1]) == 0:
+                mine.pop()
             return
         if mine and s.rng.random() < 0.2:
             self.look(s, *s.rng.choice(mine))
@@ -37,7 +42,9 @@ class Unique(Together, Workload):
 
     @staticmethod
     def free(s, i, owner):
-        s.record("free", i, [owner, s.execute("DELETE FROM slot WHERE id = %s AND owner = %s", (i, owner))])
+        n = s.execute("DELETE FROM slot WHERE id = %s AND owner = %s", (i, owner))
+        s.record("free", i, [owner, n])
+        return n
 
     @staticmethod
     def look(s, i, owner):
@@ -61,44 +68,67 @@ class Unique(Together, Workload):
                     inserts.setdefault(i, {})[v] = t
                 elif name == "free" and v[1] == 1 and t.outcome != checker.FAIL:
                     frees[v[0]] = t
-        forever = checker.Transaction("never", [], begin=float("inf"), end=float("inf"))
-
-        def surely(i, owner):
-            """From when to when it surely is there."""
-            t, free = inserts[i][owner], frees.get(owner, forever)
-            return (t.end, free.begin) if t.outcome == checker.OK else (1, 0)
-
-        def maybe(i, owner):
-            t, free = inserts[i][owner], frees.get(owner, forever)
-            return (1, 0) if t.outcome == checker.FAIL else (t.begin, free.acknowledged)
-        for i, owners in inserts.items():
-            order = sorted((o for o in owners if owners[o].outcome == checker.OK), key=lambda o: owners[o].begin)
-            last = None
-            for o in order:
-                low, high = surely(i, o)
-                if last is not None and low < last[1] and last[0] < high:
-                    found.append(checker.Anomaly("duplicate", f"key {i} belongs to {o} and to {last[2]}",
-                                                 [owners[o], owners[last[2]]]))
-                if last is None or high > last[1]:
-                    last = low, high, o
+        keys = {i: Ownerships(owners, frees) for i, owners in inserts.items()}
+        for i, key in keys.items():
+            for o, p in key.overlaps():
+                found.append(checker.Anomaly("duplicate", f"key {i} belongs to {o} and to {p}",
+                                             [inserts[i][o], inserts[i][p]]))
         for t in history:
             for name, i, v, _ in t.ops:
-                owners = inserts.get(i, {})
-                if name == "insert" and t.error == "23505":
-                    there = [o for o in owners if o != v and maybe(i, o)[0] <= t.end and maybe(i, o)[1] >= t.begin]
-                    if not there:
-                        found.append(checker.Anomaly("garbage", f"key {i} is taken, they say, by nobody", [t]))
-                elif name == "owner" and v is not None:
-                    if v not in owners or owners[v].outcome == checker.FAIL:
-                        found.append(checker.Anomaly("G1a", f"key {i} belongs to {v}, who failed", [t]))
-                    elif not (maybe(i, v)[0] <= t.end and maybe(i, v)[1] >= t.begin):
-                        found.append(checker.Anomaly("stale-read", f"key {i} belongs to {v}, freed before", [t, owners[v]]))
+                owners, key = inserts.get(i, {}), keys.get(i)
+                if name == "insert" and t.error == "23505" and not key.anybody(t):
+                    found.append(checker.Anomaly("garbage", f"key {i} is taken, they say, by nobody", [t]))
                 elif name == "free" and v[1] == 0 and v[0] in owners and owners[v[0]].outcome == checker.OK and \
                         t.outcome == checker.OK and v[0] not in frees:
                     found.append(checker.Anomaly("lost", f"key {i} of {v[0]} could not be freed", [t, owners[v[0]]]))
-                if name == "owner":
-                    for o in owners:
-                        low, high = surely(i, o)
-                        if o != v and low < t.begin and t.end < high:
-                            found.append(checker.Anomaly("lost", f"key {i} belongs to {o}, and {v} is seen", [t, owners[o]]))
+                elif name == "owner":
+                    if v is not None and (v not in owners or owners[v].outcome == checker.FAIL):
+                        found.append(checker.Anomaly("G1a", f"key {i} belongs to {v}, who failed", [t]))
+                    elif v is not None and not key.may(v, t):
+                        found.append(checker.Anomaly("stale-read", f"key {i} belongs to {v}, freed before", [t, owners[v]]))
+                    o = key.surely(t) if key else None
+                    if o not in (None, v):
+                        found.append(checker.Anomaly("lost", f"key {i} belongs to {o}, and {v} is seen", [t, owners[o]]))
         return found
+
+
+class Ownerships:
+    """Who has one key when: surely, from the end of an insert to the begin of its being
+    freed; and at most, from the begin of one to the end of the other."""
+
+    def __init__(self, owners, frees):
+        forever = checker.Transaction("never", [], begin=float("inf"), end=float("inf"))
+        self.sure, self.most = [], {}
+        for o, t in owners.items():
+            free = frees.get(o, forever)
+            if t.outcome == checker.OK:
+                self.sure.append((t.end, free.begin, o))
+            if t.outcome != checker.FAIL:
+                self.most[o] = t.begin, free.acknowledged
+        self.sure.sort()
+        self.begins = sorted(self.most.values())
+        self.latest = list(itertools.accumulate((end for _, end in self.begins), max))
+
+    def overlaps(self):
+        """Pairs of owners who surely had it at the same time."""
+        last = None
+        for low, high, o in self.sure:
+            if last is not None and low < last[1]:
+                yield o, last[2]
+            if last is None or high > last[1]:
+                last = low, high, o
+
+    def anybody(self, t):
+        """May somebody have had it at some time of transaction t?"""
+        i = bisect.bisect_right(self.begins, (t.end, float("inf")))
+        return i > 0 and self.latest[i - 1] >= t.begin
+
+    def may(self, o, t):
+        return self.most[o][0] <= t.end and self.most[o][1] >= t.begin
+
+    def surely(self, t):
+        """Who surely had it during all of t."""
+        i = bisect.bisect_left(self.sure, (t.begin,))
+        if i and self.sure[i - 1][1] > t.end:
+            return self.sure[i - 1][2]
+        return None
