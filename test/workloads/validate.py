@@ -52,12 +52,14 @@ def good(args):
 
 
 def templates(args):
+    plain = {(level, i): simulate(random.Random(f"{args.seed} plain {level} {i}"), level, transactions=30)
+             for level in LEVELS for i in range(args.histories // 2)}
     for number, (name, weakest, text, final) in enumerate(TEMPLATES):
         wrong, count = [], 0
         for level in LEVELS:
             for i in range(args.histories // 2):
                 rng = random.Random(f"{args.seed} {text} {level} {i}")
-                history = simulate(rng, level)
+                history = plain[level, i].copy()
                 strew(rng, history, text, final, 1 + number, level)
                 found = checker.check(history)
                 count += 1

@@ -85,6 +85,11 @@ class History:
     def __len__(self):
         return len(self.transactions)
 
+    def copy(self):
+        """Another one, with operations of its own."""
+        return History([Transaction(**(t.record() | {"ops": [list(op) for op in t.ops]})) for t in self],
+                       **self.header)
+
     def save(self, path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
