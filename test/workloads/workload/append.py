@@ -6,7 +6,7 @@ class Lists:
     """Reading and appending; also for workloads that do more.  Lists come in
     tens (base.place): the first five are rows of ints, the others of texts."""
 
-    tables = ("ints (k int KEY, v int[])", "texts (k int KEY, v text)")
+    tables = ("ints (k int KEY, v bigint[])", "texts (k int KEY, v text)")
 
     @staticmethod
     def _table(k):

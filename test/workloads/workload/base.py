@@ -13,7 +13,7 @@ _runs = itertools.count(1)
 # ---- where rows are ----
 
 # Between the rows that matter lie others, enough for a dozen leaves, in as many slots.
-FILLERS, GAP, STEP = 1000, 1000, 389
+FILLERS, GAP, STEP = 1000, 100000, 389
 BESIDE = FILLERS * GAP
 
 

@@ -3,9 +3,10 @@ from .base import *
 
 
 class Cycle(Together, Workload):
-    """In every round the clients sit in circles of two and three.  A row is written
-    once, so every read is an edge between two transactions: all have missed the
-    neighbour's write is write skew, all have seen it would be magic."""
+    """In every round the clients sit in circles of two and three, five of them in a ten
+    of rows (base.place).  A row is written once, so every read is an edge between two
+    transactions: all have missed the neighbour's write is write skew, all have seen it
+    would be magic."""
 
     name = "cycle"
     tables = ("cell (k int KEY, v bigint)",)
@@ -15,10 +16,13 @@ class Cycle(Together, Workload):
         fill(conn, "cell")
 
     def transaction(self, s):
-        circle, size, place = (0, 2, s.client) if s.client < 2 else (1, self.clients - 2, s.client - 2)
-        base = s.n * 10 + circle * 5
+        block, seat = divmod(s.client, 5)
+        here = min(5, self.clients - block * 5)
+        base = (s.n * ((self.clients + 4) // 5) + block) * 10
+        first, size = (0, min(2, here)) if seat < 2 else (2, here - 2)
         self.meet(s)
-        ops = [lambda: self.write(s, base + place), lambda: self.read(s, base + (place + 1) % size)]
+        ops = [lambda: self.write(s, base + seat),
+               lambda: self.read(s, base + first + (seat - first + 1) % size)]
         if s.rng.random() < 0.5:
             ops.reverse()
         for op in ops:
