@@ -12,7 +12,7 @@
 
 #include "txn/txn_int.h"
 
-int			mosql_txn_intent_timeout_ms = 1000;
+int			mosql_txn_intent_timeout_ms = 500;
 
 bool
 mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent)
@@ -183,24 +183,32 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 
 /*
  * Note that a transaction's intent is in the way.  Returns true, with the time
- * it was first met, if this session has met it before.  A small ring: a commit
- * may be held up by several at once, dead and alive, and must not forget the
- * one because of the other.
+ * it was first met, if this session has met it before.  A commit may be held up
+ * by several at once, dead and alive, and must not forget the one because of the
+ * other: forgotten is who was not seen for longest, and the dead are seen by
+ * every attempt.
  */
 bool
 mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us)
 {
-	MosqlMet   *met;
+	MosqlMet   *oldest = &session->met[0];
+	int64		now = mosql_now_us();
 
 	for (int i = 0; i < MOSQL_MET_MAX; i++)
-		if (mosql_txid_equal(session->met[i].tx, tx))
+	{
+		MosqlMet   *met = &session->met[i];
+
+		if (mosql_txid_equal(met->tx, tx))
 		{
-			*since_us = session->met[i].since_us;
+			*since_us = met->since_us;
+			met->seen_us = now;
 			return true;
 		}
-	met = &session->met[session->next_met++ % MOSQL_MET_MAX];
-	met->tx = tx;
-	met->since_us = *since_us = mosql_now_us();
+		if (met->seen_us < oldest->seen_us)
+			oldest = met;
+	}
+	*oldest = (MosqlMet) {tx, now, now};
+	*since_us = now;
 	return false;
 }
 

@@ -502,7 +502,8 @@ def attempt(conn, sql, args=None):
 def state_of(conn, e):
     if e.pgcode:
         return e.pgcode
-    return "gone" if conn is None or conn.closed else "?" + str(e)
+    lost = conn is None or conn.closed or "server closed the connection" in str(e)
+    return "gone" if lost else "?" + str(e)
 
 
 def error_of(conn, sql, args=None):

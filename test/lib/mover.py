@@ -7,6 +7,8 @@ class Mover:
     def __init__(self, ports):
         self.ports = ports
         self.r = {p: Redis(p) for p in ports}
+        for r in self.r.values():
+            r("CLIENT", "SETNAME", "mover")
         self.id = {p: r("CLUSTER", "MYID").decode() for p, r in self.r.items()}
         self.where = {s: primary[1] for low, high, primary, *_ in self.r[ports[0]]("CLUSTER", "SLOTS")
                       for s in range(low, high + 1)}

@@ -425,7 +425,7 @@ class CutConnections(Repeated):
             r = Redis(port, timeout=1)
             ids = [re.search(r"\bid=(\d+)", line)[1]
                    for line in r("CLIENT", "LIST", "TYPE", "normal").decode().splitlines()
-                   if "cmd=client" not in line]
+                   if "cmd=client" not in line and "name=mover" not in line]
             for i in self.rng.sample(ids, min(len(ids), self.rng.choice((1, 1, 2, 100)))):
                 with contextlib.suppress(RedisError):
                     r("CLIENT", "KILL", "ID", i)

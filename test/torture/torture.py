@@ -25,9 +25,8 @@ microseconds; --only N runs that round alone.  Histories and logs are kept in
 tmp/torture/SEED.
 """
 import argparse
-import inspect
-import json
 import os
+import shlex
 import sys
 import time
 
@@ -138,12 +137,14 @@ class Torture:
             time.sleep(rng.uniform(max(f.hold[0] for f in pair), max(f.hold[1] for f in pair)))
         except Exception:
             tap.ok(False, f"{name}: is injected", traceback.format_exc())
+        well = True
         for one in reversed(active):
             try:
                 one.heal()
             except Exception:
-                tap.ok(False, f"{name}: {one} is healed", traceback.format_exc())
-                return False
+                well = tap.ok(False, f"{name}: {one} is healed", traceback.format_exc())
+        if not well:
+            return False
         healed = time.monotonic()
         self.world.log("healed")
         mine = [c for c in self.work.crowd.all if c.server in self.servers and not c.halt.is_set()]
@@ -215,7 +216,7 @@ def arguments():
     p.add_argument("--round", type=float, default=30)
     p.add_argument("--only", type=int)
     args = p.parse_args()
-    args.again = " ".join([f"--seed {args.seed}"] + [a if " " not in a else f"'{a}'" for a in sys.argv[1:]])
+    args.again = shlex.join(sys.argv[1:] + ([] if "--seed" in sys.argv else ["--seed", str(args.seed)]))
     args.named = args.faults is not None
     args.faults = args.faults.split(",") if args.faults else list(FAULTS)
     args.workloads = args.workloads.split(",")
