@@ -23,18 +23,18 @@ WELL = 30.0                     # for things to get well again
 
 
 class World:
-    """What there is: one cluster, two servers and perhaps a spare one, one database."""
+    """What there is: one cluster, two servers and perhaps a spare one; work, which
+    is what runs on them: a Run of test/workloads, or whatever has its db, options,
+    servers, make_tables() and add_server()."""
 
-    def __init__(self, db, cluster, servers, net=None, durable=False):
-        self.db, self.cluster, self.servers, self.net = db, cluster, servers, net
-        self.durable = durable
+    def __init__(self, cluster, servers, net=None, work=None):
+        self.cluster, self.servers, self.net, self.work = cluster, servers, net, work
         self.has = {n for n, there in (("net", net), ("replicas", len(cluster.ports) > len(cluster.primaries)),
                                        ("disk", "appendonly yes" in cluster.settings)) if there}
         self.started = time.monotonic()
         self.lock = threading.Lock()
         self.lines = []
         self.spare = None
-        self.work = None        # the load that runs; used by AddServer
         # in the network: first the nodes in their order, then the servers
         self.place_of = {p: i for i, p in enumerate(cluster.ports)}
         self.place_of.update({s: len(cluster.ports) + i for i, s in enumerate(servers)})
@@ -65,9 +65,12 @@ class World:
     def primaries(self):
         return sorted(set(self.owners().values()))
 
+    def clock_slot(self):
+        ns = self.work.options["namespace"]
+        return self.cluster.ask(self.alive()[0], "CLUSTER", "KEYSLOT", "%s:{%s.clock}:c" % (ns, ns))
+
     def clock(self):
-        slot = self.cluster.ask(self.alive()[0], "CLUSTER", "KEYSLOT", "%s:{%s.clock}:c" % (self.db, self.db))
-        return self.owners()[slot]
+        return self.owners()[self.clock_slot()]
 
     def choose_primary(self, rng):
         """The clock's as often as any other."""
@@ -105,7 +108,7 @@ class World:
         try:
             with contextlib.closing(server.connect()) as c:
                 return [p for p, in query(c, "SELECT pid FROM pg_stat_activity WHERE datname = %s "
-                                          "AND backend_type = 'client backend'", (self.db,))]
+                                          "AND backend_type = 'client backend'", (self.work.db,))]
         except psycopg2.Error:
             return []
 
@@ -272,16 +275,16 @@ class AddServer(Nemesis):
         if world.spare is None:
             world.spare = Server("spare", netns=world.net and world.net.names[world.net.add()],
                                  settings=[f"mosql_fdw.debug_lease={int(LEASE * 1000)}"])
-            world.work.define(world.spare)
         else:
             world.spare.restart()
+        world.work.make_tables(world.spare)
         self.log("it joins")
-        self.guests = world.work.join(world.spare)
+        world.work.add_server(world.spare)
 
     def heal(self):
         self.log("it is stopped")
         self.world.spare.stop(self.rng.choice(("fast", "immediate")))
-        self.world.work.leave(self.guests)
+        self.world.work.servers.remove(self.world.spare)
 
 
 # ---- Redis ----
@@ -367,8 +370,7 @@ class MoveSlots(Repeated):
 
     def prepare(self):
         self.mover = Mover(self.world.primaries())
-        self.clock = self.world.cluster.ask(self.mover.ports[0], "CLUSTER", "KEYSLOT",
-                                            "%s:{%s.clock}:c" % (self.world.db, self.world.db))
+        self.clock = self.world.clock_slot()
 
     def harm(self):
         slot = self.clock if self.rng.random() < 0.2 else self.rng.choice(self.mover.slots_with_keys())
@@ -397,7 +399,7 @@ class AddNode(Nemesis):
         self.mover = Mover(world.primaries() + [self.port])
         slots = self.mover.slots_with_keys()
         self.slots = self.rng.sample(slots, min(10, len(slots)))
-        clock = world.cluster.ask(self.port, "CLUSTER", "KEYSLOT", "%s:{%s.clock}:c" % (world.db, world.db))
+        clock = world.clock_slot()
         self.slots = [clock] + [s for s in self.slots if s != clock]
         for s in self.slots:
             self.mover.move(s, self.rng, self.port)

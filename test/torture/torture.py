@@ -34,10 +34,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(TOP, "test", "lib"))
 sys.path.insert(0, os.path.join(TOP, "test", "workloads"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import books
 import net
 from mosqltest import *
 from nemesis import *
+from workload import MIXED, WORKLOADS, Run
 
 ALLOWED = "40001|08...|57P..|53200|gone"
 SLACK = 1.5                     # a machine that is busy with us, on top of what is promised
@@ -45,6 +45,8 @@ GO_ON = 10.0                    # for the last of the clients to commit again
 
 
 class Torture:
+    """The world, and rounds in it."""
+
     def __init__(self, args):
         self.args = args
         self.home = os.path.join(TOP, "tmp", "torture", str(args.seed))
@@ -53,16 +55,16 @@ class Torture:
         if why:
             tap.skip("a network of namespaces", why)
         self.net = None if why else net.Net("torture", 8)
-        place = self.net.place if self.net else lambda i: None
-        self.cluster = Cluster("torture", replicas=1, settings=["appendonly yes"],
-                               places=[place(i) for i in range(6)] if self.net else ())
+        places = [self.net.place(i) for i in range(6)] if self.net else ()
+        self.cluster = Cluster("torture", replicas=1, settings=["appendonly yes"], places=places)
         settings = [f"mosql_fdw.debug_lease={int(LEASE * 1000)}"]
         self.servers = [Server(f"torture{i + 1}", settings, self.net and self.net.names[6 + i])
                         for i in range(2)]
-        self.world = World(None, self.cluster, self.servers, self.net)
+        self.world = World(self.cluster, self.servers, self.net)
         self.choices = [f for f in args.faults if not self.impossible(FAULTS[f])]
-        for f in sorted(set(args.faults) - set(self.choices)):
-            tap.skip(f"fault {f}", self.impossible(FAULTS[f]))
+        for f in args.faults:
+            if f not in self.choices:
+                tap.skip(f"fault {f}", self.impossible(FAULTS[f]))
 
     def impossible(self, nemesis):
         missing = [n for n in nemesis.needs if n not in self.world.has]
@@ -73,43 +75,18 @@ class Torture:
         return None
 
     def rounds(self):
+        """Until the time is over, but one at least."""
         end = time.monotonic() + self.args.minutes * 60
         n = self.args.only or 1
-        while time.monotonic() < end or n == 1:
-            self.round(n)
+        while True:
+            rng = random.Random(f"{self.args.seed} {n}")
+            workload = rng.choice(self.args.workloads)
+            engine = self.args.engine or rng.choice(ENGINES)
+            levels = [self.args.level] if self.args.level in WORKLOADS[workload].levels else WORKLOADS[workload].levels
+            Round(self, n, rng, workload, engine, rng.choice(levels), self.plan(rng)).run()
             n += 1
-            if self.args.only:
+            if self.args.only or time.monotonic() > end:
                 break
-
-    def round(self, n):
-        args, rng = self.args, random.Random(f"{self.args.seed} {n}")
-        engine = args.engine or rng.choice(ENGINES)
-        level = args.level or rng.choice(LEVELS)
-        options = {"command_timeout": "8000", "connect_timeout": "1000"}
-        if args.durability != "none":
-            options["durability"] = args.durability
-        what = rng.choice(args.workloads)
-        plan = self.plan(rng)
-        forgets = args.durability == "none" and any(f.forgets for pair in plan for f in pair)
-        self.work = books.Books(self.servers, self.cluster.nodes, level, engine, args.seed * 1000 + n,
-                                options=options, splits=not forgets)
-        self.name = f"{n}, {what}, {engine}, {level.lower()}"
-        tap.note(f"---- {self.name}: " + "; ".join(" and ".join(c.__name__ for c in pair) for pair in plan))
-        self.world.lines, self.world.started = [], time.monotonic()
-        self.world.work = self
-        failed = tap.bad
-        self.work.setup()
-        self.world.db = self.work.db
-        self.work.start()
-        try:
-            for pair in plan:
-                time.sleep(rng.uniform(0.3, 1.0))
-                if not self.strike(pair, rng):
-                    break
-        finally:
-            tap.ok(self.work.stop(40), f"{self.name}: all clients come to an end")
-        self.judge(forgets)
-        self.keep(n, tap.bad > failed)
 
     def plan(self, rng):
         """Faults, each alone or with another, for about a round's time."""
@@ -123,21 +100,55 @@ class Torture:
             seconds += max(f.hold[1] for f in pair) + 2
         return pairs
 
-    def strike(self, pair, rng):
+    def crashes(self):
+        spare = [self.world.spare] if self.world.spare else []
+        return [c for s in self.servers + spare for c in s.crashes()]
+
+
+class Round:
+    """One workload under the faults of a plan: [[nemesis class, ...], ...]."""
+
+    def __init__(self, torture, n, rng, workload, engine, level, plan):
+        args = torture.args
+        self.torture, self.world, self.n, self.rng, self.plan = torture, torture.world, n, rng, plan
+        options = {"command_timeout": "8000", "connect_timeout": "1000"}
+        if args.durability != "none":
+            options["durability"] = args.durability
+        self.forgets = args.durability == "none" and any(f.forgets for pair in plan for f in pair)
+        self.work = self.world.work = Run(workload, torture.servers, torture.cluster.nodes, level, engine,
+                                          args.seed * 1000 + n, options=options, directory=torture.home)
+        self.name = f"{n}, {self.work.name}"
+
+    def run(self):
+        tap.note(f"---- {self.name}: " + "; ".join(" and ".join(c.__name__ for c in p) for p in self.plan))
+        self.world.lines, self.world.started = [], time.monotonic()
+        failed = tap.bad
+        self.work.setup()
+        self.work.start()
+        try:
+            for pair in self.plan:
+                time.sleep(self.rng.uniform(0.3, 1.0))
+                if not self.strike(pair):
+                    break
+        finally:
+            tap.ok(self.work.stop(40), f"{self.name}: all clients come to an end")
+        self.judge()
+        self.keep(tap.bad > failed)
+
+    def strike(self, pair):
         """Inject, wait, heal, and see whether all clients go on; False to give up."""
-        nemeses = [f(self.world, random.Random(rng.random())) for f in pair]
+        nemeses = [f(self.world, random.Random(self.rng.random())) for f in pair]
         name = f"{self.name}, {' and '.join(map(str, nemeses))}"
-        began = time.monotonic()
-        active = []
+        hold = self.rng.uniform(max(f.hold[0] for f in pair), max(f.hold[1] for f in pair))
+        began, active, well = self.work.now(), [], True
         try:
             for one in nemeses:
                 active.append(one)
                 one.inject()
-                time.sleep(rng.uniform(0, 0.5))
-            time.sleep(rng.uniform(max(f.hold[0] for f in pair), max(f.hold[1] for f in pair)))
+                time.sleep(0.2)
+            time.sleep(hold)
         except Exception:
-            tap.ok(False, f"{name}: is injected", traceback.format_exc())
-        well = True
+            well = tap.ok(False, f"{name}: is injected", traceback.format_exc())
         for one in reversed(active):
             try:
                 one.heal()
@@ -145,63 +156,62 @@ class Torture:
                 well = tap.ok(False, f"{name}: {one} is healed", traceback.format_exc())
         if not well:
             return False
-        healed = time.monotonic()
         self.world.log("healed")
-        mine = [c for c in self.work.crowd.all if c.server in self.servers and not c.halt.is_set()]
-        went_on = wait_until(lambda: all(c.last_done > healed for c in mine), GO_ON)
-        tap.ok(went_on, f"{name}: all clients go on",
-               "\n".join(f"{c.name} of {c.server.name}: {c.messages}" for c in mine if c.last_done <= healed))
-        self.blocked(name, nemeses, mine, began, healed)
-        return went_on
+        healed, now = self.work.now(), time.monotonic()
+        well = wait_until(lambda: all(c.last_done > now for c in self.work.crowd.all), GO_ON)
+        tap.ok(well, f"{name}: all clients go on",
+               "\n".join(str(c.messages) for c in self.work.crowd.all if c.last_done <= now))
+        self.blocked(name, nemeses, began, healed)
+        return well
 
-    def blocked(self, name, nemeses, clients, began, healed):
+    def blocked(self, name, nemeses, began, healed):
         """Nobody whose own server was not hurt waited longer than it should."""
         hurt = set().union(*(n.hurt for n in nemeses))
         limit = sum(n.stall for n in nemeses) + SLACK
-        slow = [(took, c.server.name, state) for c in clients if c.server not in hurt
-                for start, took, state in c.slow if start + took > began and start < healed]
-        tap.ok(not slow or max(slow)[0] <= limit, f"{name}: nobody else is blocked for more than {limit:g} s",
-               "\n".join(map(str, sorted(slow, reverse=True)[:5])))
-        self.world.log(f"slowest of the others: {max(slow)[0] if slow else 0:.2f} s")
+        fine = [i for i, s in enumerate(self.world.servers) if s not in hurt]
+        took = sorted((t.end - t.begin for t in list(self.work.log)
+                       if t.server in fine and t.end > began and t.begin < healed), reverse=True)
+        slowest = took[0] if took else 0
+        tap.ok(slowest <= limit, f"{name}: nobody else is blocked for more than {limit:g} s", took[:5])
+        tap.note(f"slowest {slowest:.2f} s of {len(took)} transactions of servers that were not hurt")
 
-    # -- what AddServer asks for --
-
-    def define(self, server):
-        self.work.make_tables(server)
-
-    def join(self, server):
-        return self.work.add_server(server)
-
-    def leave(self, clients):
-        for c in clients:
-            c.halt.set()
-
-    # -- judgement --
-
-    def judge(self, forgets):
+    def judge(self):
         name, work = self.name, self.work
-        bad = work.unexpected(ALLOWED + ("|XX001" if forgets else ""))
+        allowed = f"{ALLOWED}|{work.workload.allowed}" + ("|XX001|42P01" if self.forgets else "")
+        bad = work.unexpected(allowed)
         tap.ok(not bad, f"{name}: only errors of connections and conflicts", bad)
         work.finish()
         found = work.check()
-        if forgets:
+        if self.forgets:
             tap.note(f"not promised, hence not judged: {len(found)} anomalies")
         else:
             tap.ok(not found, f"{name}: no anomalies", "\n".join(map(str, found[:10])))
-            broken = work.broken()
-            tap.ok(not broken, f"{name}: nothing is broken in Redis", "\n".join(map(str, broken[:10])))
-        tap.equal([c for s in self.servers for c in s.crashes()], [], f"{name}: no backend died of itself")
+            self.clean()
+        tap.equal(self.torture.crashes(), [], f"{name}: no backend died of itself")
         tap.note(f"{work.done} transactions, errors {work.errors()}")
 
-    def keep(self, n, failed):
-        with open(os.path.join(self.home, f"{n}.log"), "w") as f:
+    def clean(self):
+        """The check finds nothing broken, and after maintenance nothing at all."""
+        broken = self.work.broken()
+        tap.ok(not broken, f"{self.name}: nothing is broken in Redis", "\n".join(map(str, broken[:10])))
+        time.sleep(LEASE)       # until whoever died is known to be dead
+        with contextlib.closing(self.work.connect(0)) as c:
+            query(c, "SELECT * FROM mosql_fdw_maintain('redis')")
+            left = [(t,) + f for t in self.work.workload.table_names() for fs in findings(c, t) for f in fs]
+        tap.ok(not left, f"{self.name}: nothing is left over after maintenance", "\n".join(map(str, left[:10])))
+
+    def keep(self, failed):
+        """The world's log; if something failed, the servers' logs as well."""
+        path = os.path.join(self.torture.home, str(self.n))
+        with open(path + ".log", "w") as f:
             f.write("\n".join(self.world.lines) + "\n")
-        self.work.keep(os.path.join(self.home, f"{n}.json"))
         if failed:
-            for s in self.servers:
-                with open(os.path.join(self.home, f"{n}.{s.name}.log"), "w") as f:
+            for s in self.torture.servers:
+                with open(f"{path}.{s.name}.log", "w") as f:
                     f.write(s.log())
-            tap.note(f"again: script/torture {self.args.again} --only {n}")
+            tap.note(f"history {os.path.relpath(self.work.path, TOP)}, faults {os.path.relpath(path, TOP)}.log; "
+                     f"again: script/torture {self.torture.args.again} --only {self.n}")
+        self.work.drop()
 
 
 def arguments():
@@ -209,10 +219,10 @@ def arguments():
     p.add_argument("--seed", type=int, default=int(time.time()))
     p.add_argument("--minutes", type=float, default=10)
     p.add_argument("--faults", help=", ".join(FAULTS))
-    p.add_argument("--workloads", default="books")
+    p.add_argument("--workloads", default=",".join(WORKLOADS))
     p.add_argument("--durability", default="none", choices=("none", "replicated"))
     p.add_argument("--engine", choices=ENGINES)
-    p.add_argument("--level", type=str.upper, choices=LEVELS)
+    p.add_argument("--level", type=str.upper, choices=LEVELS + (MIXED,))
     p.add_argument("--round", type=float, default=30)
     p.add_argument("--only", type=int)
     args = p.parse_args()
@@ -221,8 +231,9 @@ def arguments():
     args.faults = args.faults.split(",") if args.faults else list(FAULTS)
     args.workloads = args.workloads.split(",")
     unknown = [f for f in args.faults if f not in FAULTS]
+    unknown += [w for w in args.workloads if w not in WORKLOADS]
     if unknown:
-        p.error(f"no such fault: {', '.join(unknown)}")
+        p.error(f"no such fault or workload: {', '.join(unknown)}")
     return args
 
 
