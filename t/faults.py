@@ -270,6 +270,32 @@ def full():
             holds(b, name)
             works(a, both(5000001, 5000300), f"{name}: the same session writes again")
 
+            # full in the middle of prepare, and between prepare and decide: nothing happened
+            query(a, "SET mosql_fdw.debug_points = on")
+            for point in ("before-prepare", "prepare-some", "after-prepare"):
+                held = world.one.connect(db)
+                query(held, f"SELECT mosql_fdw_debug_lock('{point}')")
+                # more than a round of prepare's, so that there is another one to fail
+                t, result = in_background(a, "BEGIN; UPDATE t SET n = n + 3; UPDATE u SET n = n + 3; " +
+                                          both(6000001, 6000400)[7:])
+                wait_until(lambda: value(held, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+                limit(1)
+                query(held, f"SELECT mosql_fdw_debug_unlock('{point}')")
+                t.join(60)
+                held.close()
+                attempt(a, "ROLLBACK")
+                limit(0)
+                at = f"{name} at {point}"
+                state = result[0][0] if result else "no answer"
+                wanted = ("53200", None) if point == "prepare-some" else ("53200",)
+                tap.ok(state in wanted, f"{at}: COMMIT says so", result)
+                tap.equal(value(b, "SELECT count(*) FROM t WHERE id > 6000000"), 0 if state else 400,
+                          f"{at}: and nothing happened")
+                holds(b, at)
+                again(b, "BEGIN; UPDATE t SET n = n; UPDATE u SET n = n; COMMIT", f"{at}: all rows can be changed")
+                query(b, "BEGIN; DELETE FROM t WHERE id > 6000000; DELETE FROM u WHERE id > 6000000; COMMIT")
+            query(a, "RESET mosql_fdw.debug_points")
+
             # full between decide and apply: committed is committed
             held = world.one.connect(db)
             query(held, "SELECT mosql_fdw_debug_lock('after-decide')")

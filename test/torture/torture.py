@@ -39,8 +39,11 @@ from mosqltest import *
 from nemesis import *
 from workload import MIXED, WORKLOADS, Run
 
-ALLOWED = "40001|08...|57P..|53200|gone"
-SLACK = 1.5                     # a machine that is busy with us, on top of what is promised
+# 72000: whoever was stopped for longer than its lease, which is short here, may find
+# that its snapshot is gone.
+ALLOWED = "40001|08...|57P..|53200|72000|gone"
+SLACK = 1.0                     # for a busy machine, on top of what is promised
+CALM = (1.0, 2.0)               # seconds without a fault, before each
 GO_ON = 10.0                    # for the last of the clients to commit again
 
 
@@ -127,15 +130,22 @@ class Round:
         self.work.start()
         try:
             for pair in self.plan:
-                time.sleep(self.rng.uniform(0.3, 1.0))
-                if not self.strike(pair):
+                calm = self.work.now()
+                time.sleep(self.rng.uniform(*CALM))
+                if not self.strike(pair, self.slowest(calm, self.work.now())[0]):
                     break
         finally:
             tap.ok(self.work.stop(40), f"{self.name}: all clients come to an end")
         self.judge()
         self.keep(tap.bad > failed)
 
-    def strike(self, pair):
+    def slowest(self, begin, end, hurt=()):
+        """The slowest transactions in a time, of servers that were not hurt."""
+        fine = [i for i, s in enumerate(self.world.servers) if s not in hurt]
+        return sorted((t.end - t.begin for t in list(self.work.log)
+                       if t.server in fine and t.end > begin and t.begin < end), reverse=True)[:5] or [0]
+
+    def strike(self, pair, calm):
         """Inject, wait, heal, and see whether all clients go on; False to give up."""
         nemeses = [f(self.world, random.Random(self.rng.random())) for f in pair]
         name = f"{self.name}, {' and '.join(map(str, nemeses))}"
@@ -161,19 +171,17 @@ class Round:
         well = wait_until(lambda: all(c.last_done > now for c in self.work.crowd.all), GO_ON)
         tap.ok(well, f"{name}: all clients go on",
                "\n".join(str(c.messages) for c in self.work.crowd.all if c.last_done <= now))
-        self.blocked(name, nemeses, began, healed)
+        self.blocked(name, nemeses, began, healed, calm)
         return well
 
-    def blocked(self, name, nemeses, began, healed):
-        """Nobody whose own server was not hurt waited longer than it should."""
-        hurt = set().union(*(n.hurt for n in nemeses))
-        limit = sum(n.stall for n in nemeses) + SLACK
-        fine = [i for i, s in enumerate(self.world.servers) if s not in hurt]
-        took = sorted((t.end - t.begin for t in list(self.work.log)
-                       if t.server in fine and t.end > began and t.begin < healed), reverse=True)
-        slowest = took[0] if took else 0
-        tap.ok(slowest <= limit, f"{name}: nobody else is blocked for more than {limit:g} s", took[:5])
-        tap.note(f"slowest {slowest:.2f} s of {len(took)} transactions of servers that were not hurt")
+    def blocked(self, name, nemeses, began, healed, calm):
+        """Nobody whose own server was not hurt waited longer than it should.  A
+        machine that is slow without any fault is given more time."""
+        limit = sum(n.stall for n in nemeses) + SLACK + 2 * calm
+        took = self.slowest(began, healed, set().union(*(n.hurt for n in nemeses)))
+        tap.ok(took[0] <= limit, f"{name}: nobody else is blocked for long",
+               f"limit {limit:.2f} s, {calm:.2f} s before; slowest: {took}")
+        tap.note(f"slowest transaction of the others {took[0]:.2f} s, {calm:.2f} s before")
 
     def judge(self):
         name, work = self.name, self.work
@@ -214,7 +222,7 @@ class Round:
         self.work.drop()
 
 
-def arguments():
+def arguments(argv):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seed", type=int, default=int(time.time()))
     p.add_argument("--minutes", type=float, default=10)
@@ -225,8 +233,8 @@ def arguments():
     p.add_argument("--level", type=str.upper, choices=LEVELS + (MIXED,))
     p.add_argument("--round", type=float, default=30)
     p.add_argument("--only", type=int)
-    args = p.parse_args()
-    args.again = shlex.join(sys.argv[1:] + ([] if "--seed" in sys.argv else ["--seed", str(args.seed)]))
+    args = p.parse_args(argv)
+    args.again = shlex.join(argv + ([] if "--seed" in argv else ["--seed", str(args.seed)]))
     args.named = args.faults is not None
     args.faults = args.faults.split(",") if args.faults else list(FAULTS)
     args.workloads = args.workloads.split(",")
@@ -238,10 +246,11 @@ def arguments():
 
 
 def body():
-    args = arguments()
+    args = arguments(sys.argv[1:])
     tap.note(f"seed {args.seed}")
     Torture(args).rounds()
     print(f"{tap.n - tap.bad} passed, {tap.bad} failed", flush=True)
 
 
-main(body)
+if __name__ == "__main__":
+    main(body)
