@@ -15,7 +15,13 @@ class Mover:
         self.moved = self.keys = 0
 
     def slots_with_keys(self):
-        return [s for s, p in self.where.items() if self.r[p]("CLUSTER", "COUNTKEYSINSLOT", s)]
+        """Asked about all slots of a node at once: there are many."""
+        found = []
+        for port, r in self.r.items():
+            slots = [s for s, p in self.where.items() if p == port]
+            r.sock.sendall(b"".join(b"CLUSTER COUNTKEYSINSLOT %d\r\n" % s for s in slots))
+            found += [s for s in slots if r.reply()]
+        return sorted(found)
 
     def disagreement(self):
         """Slots that some node sees elsewhere than where they were moved to."""
