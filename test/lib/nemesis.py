@@ -203,9 +203,10 @@ class KillBackend(Repeated):
 
 
 class CrashAt(Nemesis):
-    """Whoever comes to a certain debug point is killed there."""
+    """Who first comes to a certain debug point is killed there."""
 
-    hold = (1.0, 2.0)
+    hold = (0.5, 1.5)
+    patience = 2.0                  # for somebody to come there
     points = ("before-prepare", "prepare-some", "after-prepare", "after-decide", "apply-some", "after-apply",
               "help-step", "blocker-asked", "blocker-aborted", "split-frozen", "split-created", "split-cut",
               "read-intents", "read-status-asked")
@@ -213,10 +214,14 @@ class CrashAt(Nemesis):
     def inject(self):
         self.server, point = self.a_server(), self.rng.choice(self.points)
         self.log(f"{point} on {self.server.name}")
+        crashes = lambda: self.server.log().count("LOG:  mosql_fdw.debug_crash_at: ")
+        before = crashes()
         self.world.reload(self.server, **{"mosql_fdw.debug_crash_at": point})
+        wait_until(lambda: crashes() > before, self.patience)
+        self.log(f"{crashes() - before} backends killed")
+        self.world.reload(self.server)
 
     def heal(self):
-        self.world.reload(self.server)
         if not self.server.wait_up():
             raise RuntimeError(f"{self.server.name} does not come up")
 

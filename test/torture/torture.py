@@ -149,17 +149,18 @@ class Round:
         """Inject, wait, heal, and see whether all clients go on; False to give up."""
         nemeses = [f(self.world, random.Random(self.rng.random())) for f in pair]
         name = f"{self.name}, {' and '.join(map(str, nemeses))}"
-        hold = self.rng.uniform(max(f.hold[0] for f in pair), max(f.hold[1] for f in pair))
         began, active, well = self.work.now(), [], True
         try:
             for one in nemeses:
-                active.append(one)
+                hold = self.rng.uniform(*one.hold)
+                active.append((0, one))
                 one.inject()
+                active[-1] = time.monotonic() + hold, one
                 time.sleep(0.2)
-            time.sleep(hold)
         except Exception:
             well = tap.ok(False, f"{name}: is injected", traceback.format_exc())
-        for one in reversed(active):
+        for until, one in sorted(active, key=lambda a: a[0]):
+            time.sleep(max(0, until - time.monotonic()))
             try:
                 one.heal()
             except Exception:
