@@ -332,7 +332,7 @@ class RestartNode(Nemesis):
 class PauseNode(Nemesis):
     """SIGSTOP of a node for less than the node timeout: nobody takes over."""
 
-    group, hold, stall = "redis", (0.3, 1.2), 1.2 + BLOCKED
+    group, hold, stall = "redis", (0.3, 1.0), 1.0 + BLOCKED
 
     def inject(self):
         self.port = self.world.choose_primary(self.rng)
@@ -490,9 +490,10 @@ class IsolatePrimary(Nemesis):
 
 
 class BlinkNodes(Nemesis):
-    """All Redis nodes lose sight of each other for less than the node timeout."""
+    """All Redis nodes lose sight of each other, and with what TCP takes to notice that
+    it is over for less than the node timeout."""
 
-    group, needs, hold = "network", ("net",), (0.5, 1.2)
+    group, needs, hold = "network", ("net",), (0.2, 0.6)
 
     def inject(self):
         world = self.world
