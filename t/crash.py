@@ -152,7 +152,7 @@ class Crash:
         tap.ok(True, f"{name}: the backend dies ({way.replace('_', ' ')})")
         tap.ok(not stuck and slowest <= WITHIN, f"{name}: the others proceed within {WITHIN:g} s",
                f"slowest {slowest:.2f} s: {who}; stuck: {stuck}")
-        tap.note(f"slowest after {slowest:.2f} s; {first or 'nothing'} of it visible")
+        tap.note(f"slowest after {slowest:.2f} s, {who}; {first or 'nothing'} of it visible")
         last = seen(conn, self.tag, self.big) if again else ""
         wanted = {"all"} if point in ALL or way == "with_lost_reply" else \
             {""} if point in NOTHING or way == "with_lost_request" else {"", "all"}
