@@ -213,6 +213,31 @@ def several(cluster, one, two):
             tap.equal(value(conn, "SELECT count(*) FROM acct WHERE note = 'awake'"), many, f"{name}: the writer won")
 
 
+def large(cluster, one, two):
+    """A dead one with many rows is cleared away leaf by leaf, not row by row."""
+    for engine in ENGINES:
+        db, name = f"pause_{engine}_large", f"{engine}, one with {ACCOUNTS} rows"
+        for s in (one, two):
+            make_database(s, db, cluster.nodes, {"atomic": engine}, DDL)
+        with contextlib.closing(two.connect(db)) as conn:
+            fill(conn)
+            sleeper = Sleeper(one, db, "after-prepare", READ_COMMITTED)
+            try:
+                tap.ok(sleeper.run(lambda c: query(c, "UPDATE acct SET note = 'asleep'")), f"{name}: it stops")
+                helps = lambda: dict(query(conn, "SELECT name, value FROM mosql_fdw_stats()"))["helps"]
+                before, began = helps(), time.monotonic()
+                tap.equal(attempt(conn, "UPDATE acct SET note = 'awake'")[1], None, f"{name}: others go on")
+                took, steps = time.monotonic() - began, helps() - before
+                tap.ok(0 < steps < ACCOUNTS / 5, f"{name}: with a step for each leaf", f"{steps} steps")
+                tap.note(f"{name}: {took:.2f} s, {steps} steps")
+            finally:
+                sleeper.wake()
+                tap.equal(sleeper.outcome(), CONFLICT, f"{name}: it lost")
+                sleeper.close()
+            tap.equal(value(conn, "SELECT count(*) FROM acct WHERE note = 'awake'"), ACCOUNTS,
+                      f"{name}: the writer won")
+
+
 def body():
     names = [p for p in sys.argv[1:] or points() if "settle" not in p and p != "several"]
     cluster = Cluster("pause")
@@ -238,6 +263,7 @@ def body():
         t.join()
     if not sys.argv[1:] or "several" in sys.argv:
         several(cluster, one, two)
+        large(cluster, one, two)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died")
 
 
