@@ -47,7 +47,7 @@ define_settings(void)
 	DefineCustomIntVariable("mosql_fdw.intent_timeout",
 							"Time after which another server's unfinished commit is aborted.",
 							"Longer than any commit takes: a shorter time aborts live ones.",
-							&mosql_txn_intent_timeout_ms, 1000, 10, INT_MAX / 1000,
+							&mosql_txn_intent_timeout_ms, 500, 10, INT_MAX / 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.drop_data",
 							 "Dropping a foreign table drops its data in Redis.",

@@ -1,8 +1,8 @@
 /*
  * debug.c: what happens at a debug point.
  *
- * Layer: admin.  Three settings, for superusers and tests: points hold while a
- * test has their lock, crash the backend, or raise an error.  A point's lock is
+ * Layer: admin.  Settings for superusers and tests: points hold while a test has
+ * their lock, crash the backend, or raise an error; leases may be made short.  A point's lock is
  * an advisory lock of the current database named after the hash of the point's
  * name, so that pg_locks and the isolation tester see who waits.
  */
@@ -17,6 +17,7 @@
 
 #include "admin/admin.h"
 #include "base/debug.h"
+#include "base/limits.h"
 
 /* Distinguishes our advisory locks from those of applications (which use 1, 2). */
 #define LOCK_SPACE	0x6d6f
@@ -108,6 +109,12 @@ mosql_admin_init_debug(void)
 							   NULL, &debug_error_at, "", PGC_SUSET,
 							   GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   NULL, assign_error_at, NULL);
+	DefineCustomIntVariable("mosql_fdw.debug_lease",
+							"Length of a session's lease at the clock.",
+							"Short, a test need not wait long until a session that pauses is dead.",
+							&mosql_txn_lease_ms, MOSQL_LEASE_MS, 100, MOSQL_LEASE_MS, PGC_SUSET,
+							GUC_UNIT_MS | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							NULL, NULL, NULL);
 }
 
 PG_FUNCTION_INFO_V1(mosql_fdw_debug_lock);

@@ -151,7 +151,7 @@ mosql_txn_decide(MosqlCommit *commit)
 		.schema = commit->txn->schema,
 		.schema_change = commit->txn->changes_schema,
 		.parts = encode_parts(commit),
-		.lease_ms = MOSQL_LEASE_MS,
+		.lease_ms = mosql_txn_lease_ms,
 		.ndrops = session->ndrops,
 		.drops = session->drops
 	};

@@ -561,6 +561,35 @@ clear_known(MosqlCommit *commit, const MosqlBlocker *blocker)
 		mosql_recover_blocker(commit->session, blocker, since_us);
 }
 
+/*
+ * Others may be in the way besides the blocker that a compare named, and may be
+ * dead as well: the time of each runs from now on, not from when its turn comes.
+ */
+static void
+meet(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlTxid tx)
+{
+	int64		since_us;
+
+	if (!mosql_txid_equal(tx, commit->tx) && !mosql_txid_equal(tx, blocker->tx))
+		(void) mosql_recover_met(commit->session, tx, &since_us);
+}
+
+static void
+meet_intents(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlBytes intents)
+{
+	MosqlIntent intent;
+
+	while (mosql_intent_next(&intents, &intent) == 1)
+		meet(commit, blocker, intent.tx);
+}
+
+static void
+meet_marks(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlBytes marks)
+{
+	for (size_t at = 0; at + MOSQL_TXID_BYTES <= marks.len; at += MOSQL_TXID_BYTES)
+		meet(commit, blocker, mosql_txid_get(marks.data + at));
+}
+
 /* A write is in place: keep what apply needs. */
 static MosqlOutcome
 write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
@@ -679,6 +708,7 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *range = leaf->range;
 	MosqlLeaf  *now = mosql_btree_read_leaf(leaf->tree, leaf->range_low);
+	bool		busy = false;
 
 	for (int i = 0; i < now->n; i++)
 	{
@@ -694,22 +724,27 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 
 			if (!mosql_txid_equal(tx, commit->tx))
 			{
-				set_blocker(blocker, leaf, entry->key, tx, false, commit->cxt);
-				return MOSQL_BUSY;
+				if (!busy)
+					set_blocker(blocker, leaf, entry->key, tx, false, commit->cxt);
+				meet_intents(commit, blocker, entry->intent);
+				busy = true;
+				continue;
 			}
 		}
 		if (mosql_row_newest(entry->row, &v) && v.ts > commit->txn->S)
 			return MOSQL_CONFLICT;
 	}
-	return now->purged > commit->txn->S ? MOSQL_CONFLICT : MOSQL_PREPARED;
+	if (now->purged > commit->txn->S)
+		return MOSQL_CONFLICT;
+	return busy ? MOSQL_BUSY : MOSQL_PREPARED;
 }
 
 static MosqlOutcome
 judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *item = leaf->blame[leaf->step.failed];
-	MosqlBytes	fields[5];
-	MosqlFieldRead read = {.node = leaf->step.node, .nfields = 5, .fields = fields};
+	MosqlBytes *fields;
+	MosqlFieldRead read = {.node = leaf->step.node};
 	MosqlBytes *values;
 	MosqlIntent own;
 	MosqlTxid	tx;
@@ -724,11 +759,16 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	}
 	if (item == NULL)
 		item = leaf->items[0];	/* the leaf's marks; any key names the leaf */
+	fields = palloc((5 + leaf->nitems) * sizeof(MosqlBytes));
 	fields[0] = mosql_field_name(MOSQL_FIELD_ROW, item->key);
 	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 	fields[2] = MOSQL_MARKS_FIELD;
 	fields[3] = MOSQL_PURGED_FIELD;
 	fields[4] = MOSQL_META_FIELD;
+	for (int i = 0; i < leaf->nitems; i++)
+		fields[5 + i] = mosql_field_name(MOSQL_FIELD_INTENT, leaf->items[i]->key);
+	read.nfields = 5 + leaf->nitems;
+	read.fields = fields;
 	mosql_step_read_fields(&commit->session->stepper, &read, 1, NULL);
 	values = read.values;
 	if (!mosql_bytes_equal(values[4], leaf->step.values[0]))
@@ -746,6 +786,10 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		if (!is_increment(item) || values[1].data[MOSQL_INTENT_KIND_OFFSET] != MOSQL_INTENT_INCREMENT)
 		{
 			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
+			for (int i = 0; i < leaf->nitems; i++)
+				meet_intents(commit, blocker, values[5 + i]);
+			if (leaf->writes)
+				meet_marks(commit, blocker, values[2]);
 			return MOSQL_BUSY;
 		}
 	}
@@ -756,6 +800,9 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		if (!foreign_mark(values[2], commit->tx, &tx))
 			return MOSQL_PREPARED;
 		set_blocker(blocker, leaf, item->key, tx, true, commit->cxt);
+		for (int i = 0; i < leaf->nitems; i++)
+			meet_intents(commit, blocker, values[5 + i]);
+		meet_marks(commit, blocker, values[2]);
 		return MOSQL_BUSY;
 	}
 	return judge_row(commit, item, values[0], values[3]);

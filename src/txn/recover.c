@@ -12,7 +12,7 @@
 
 #include "txn/txn_int.h"
 
-int			mosql_txn_intent_timeout_ms = 1000;
+int			mosql_txn_intent_timeout_ms = 500;
 
 bool
 mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent)
@@ -101,18 +101,28 @@ confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlByt
 	return step.status == MOSQL_STEP_DONE;
 }
 
-/*
- * The shared loop: while the key holds an intent of tx, try one step on it.
- * ts = 0: remove, else apply.  The row is compared as a whole: other
- * increments may be applied to it at the same time.  An apply, whoever made it,
- * is durable when this returns, so that the record may be dropped.
- */
 static void
-finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
-			  MosqlTimestamp ts, const MosqlSnapshotList *list)
+report_unfinished(MosqlSession *session)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg("could not finish another transaction's intent in namespace \"%s\" in time",
+					session->config.ns)));
+}
+
+/*
+ * While the key holds an intent of tx, try one step that applies it.  The row is
+ * compared as a whole: other increments may be applied to it at the same time.
+ * The apply, whoever made it, is durable when this returns, so that the record may
+ * be dropped.
+ */
+void
+mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
+					MosqlTimestamp ts, const MosqlSnapshotList *list)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 
+	Assert(ts != 0);
 	for (;;)
 	{
 		MosqlPoint	point;
@@ -129,10 +139,9 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		mosql_btree_get(tree, &key, 1, &point);
 		if (!mosql_intents_find(point.intent, tx, &intent))
 		{
-			if (ts == 0 || !session->stepper.durable || confirm_intents(session, tree, key, point.intent))
+			if (!session->stepper.durable || confirm_intents(session, tree, key, point.intent))
 			{
-				if (ts != 0)
-					check_applied(session, &point, tx, ts);
+				check_applied(session, &point, tx, ts);
 				return;
 			}
 			goto again;
@@ -149,17 +158,12 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 		compares[2].field = field_row;
 		compares[2].bytes = point.row;
 		writes[0] = (MosqlWrite) {MOSQL_WRITE_UNLIST, compares[1].field, compares[1].bytes};
-		step.ncompares = 2;
-		step.nwrites = 1;
-		if (ts != 0)
-		{
-			step.ncompares = 3;
-			step.nwrites += intent_writes(session, &point, field_row, &intent, ts, list, writes + 1);
-		}
+		step.ncompares = 3;
+		step.nwrites = 1 + intent_writes(session, &point, field_row, &intent, ts, list, writes + 1);
 		step.node = group->leaf;
 		step.repeatable = true;
-		step.durable = ts != 0;
-		step.touch = ts != 0;
+		step.durable = true;
+		step.touch = true;
 		step.compares = compares;
 		step.reads = &meta;
 		step.nreads = 1;
@@ -172,25 +176,84 @@ finish_intent(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid 
 			mosql_btree_observe(tree, step.node, step.values[0], -1);
 again:
 		if (!mosql_budget_pause(&budget))
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("could not finish another transaction's intent in namespace \"%s\" in time",
-							session->config.ns)));
+			report_unfinished(session);
 	}
 }
 
-void
-mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
-					MosqlTimestamp ts, const MosqlSnapshotList *list)
+/*
+ * The step that takes all intents of an aborted transaction off a leaf, as it was
+ * read; false if there are none.  Those that a split has frozen move with it, and
+ * are met again.
+ */
+static bool
+build_removal(const MosqlLeaf *leaf, const MosqlLeafGroup *group, MosqlTxid tx, MosqlStep *step)
 {
-	Assert(ts != 0);
-	finish_intent(session, tree, key, tx, ts, list);
+	MosqlBytes	txid = mosql_txid_bytes(tx);
+	MosqlCompare *compares = palloc0((leaf->n + 1) * sizeof(MosqlCompare));
+	MosqlWrite *writes = palloc((leaf->n + 1) * sizeof(MosqlWrite));
+	MosqlIntent intent;
+
+	compares[0].kind = MOSQL_COMPARE_EQUAL;
+	compares[0].field = MOSQL_META_FIELD;
+	compares[0].bytes = mosql_generation_bytes(group->generation);
+	step->node = group->leaf;
+	step->repeatable = true;
+	step->compares = compares;
+	step->ncompares = 1;
+	step->writes = writes;
+	for (int i = 0; i < leaf->n; i++)
+	{
+		const MosqlEntry *entry = &leaf->entries[i];
+		MosqlBytes	field;
+
+		if (!mosql_intents_find(entry->intent, tx, &intent) ||
+			(group->frozen_from.data != NULL &&
+			 mosql_bytes_compare(entry->key, group->frozen_from) >= 0))
+			continue;
+		field = mosql_field_name(MOSQL_FIELD_INTENT, entry->key);
+		compares[step->ncompares].kind = MOSQL_COMPARE_LISTED;
+		compares[step->ncompares].field = field;
+		compares[step->ncompares++].bytes = txid;
+		writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
+	}
+	return step->nwrites > 0;
 }
 
+/*
+ * All of a leaf at once: a transaction that wrote thousands of rows before it died
+ * would else block the next one for as many round trips.  If somebody else removes
+ * one of them at the same time the step fails, and the leaf is read again.
+ */
 void
 mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
 {
-	finish_intent(session, tree, key, tx, 0, NULL);
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+
+	for (;;)
+	{
+		MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
+		MosqlLeafGroup *group;
+		MosqlStep	step = {0};
+		MosqlStep  *steps[1] = {&step};
+		MosqlBytes	meta = MOSQL_META_FIELD;
+
+		(void) mosql_btree_group(tree, &key, 1, &group);
+		if (group->leaf == leaf->node)
+		{
+			if (!build_removal(leaf, group, tx, &step))
+				return;
+			step.reads = &meta;
+			step.nreads = 1;
+			MOSQL_DEBUG_POINT("help-step");
+			mosql_step_run(&session->stepper, steps, 1, NULL);
+			if (step.status == MOSQL_STEP_DONE)
+				return;
+			if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
+				mosql_btree_observe(tree, step.node, step.values[0], -1);
+		}
+		if (!mosql_budget_pause(&budget))
+			report_unfinished(session);
+	}
 }
 
 void
@@ -249,24 +312,32 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 
 /*
  * Note that a transaction's intent is in the way.  Returns true, with the time
- * it was first met, if this session has met it before.  A small ring: a commit
- * may be held up by several at once, dead and alive, and must not forget the
- * one because of the other.
+ * it was first met, if this session has met it before.  A commit may be held up
+ * by several at once, dead and alive, and must not forget the one because of the
+ * other: forgotten is who was not seen for longest, and the dead are seen by
+ * every attempt.
  */
 bool
 mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us)
 {
-	MosqlMet   *met;
+	MosqlMet   *oldest = &session->met[0];
+	int64		now = mosql_now_us();
 
 	for (int i = 0; i < MOSQL_MET_MAX; i++)
-		if (mosql_txid_equal(session->met[i].tx, tx))
+	{
+		MosqlMet   *met = &session->met[i];
+
+		if (mosql_txid_equal(met->tx, tx))
 		{
-			*since_us = session->met[i].since_us;
+			*since_us = met->since_us;
+			met->seen_us = now;
 			return true;
 		}
-	met = &session->met[session->next_met++ % MOSQL_MET_MAX];
-	met->tx = tx;
-	met->since_us = *since_us = mosql_now_us();
+		if (met->seen_us < oldest->seen_us)
+			oldest = met;
+	}
+	*oldest = (MosqlMet) {tx, now, now};
+	*since_us = now;
 	return false;
 }
 

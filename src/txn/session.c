@@ -12,6 +12,7 @@
 #include "txn/txn_int.h"
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
+int			mosql_txn_lease_ms = MOSQL_LEASE_MS;
 
 /* Ids: 40 bits of session prefix, 24 bits of counter. */
 #define ID_COUNTER_BITS 24
@@ -329,7 +330,7 @@ draw_id(MosqlSession *session)
 	int64		before = mosql_now_us();
 
 	session->drawing = 0;
-	session->sid = open_clock(session, MOSQL_LEASE_MS, &session->schema);
+	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
 	session->contact_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
@@ -393,7 +394,7 @@ mosql_session_ready(MosqlSession *session)
 {
 	if (session->sid == 0)
 		draw_id(session);
-	else if (mosql_now_us() - session->contact_us > (int64) MOSQL_LEASE_MS * 1000 / 2)
+	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
 		mosql_session_renew(session);
 	if (session->ask_schema)
 	{

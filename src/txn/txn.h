@@ -27,6 +27,7 @@ typedef struct MosqlView MosqlView; /* what one statement sees */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
 extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
+extern int	mosql_txn_lease_ms;		/* MOSQL_LEASE_MS; tests make it shorter */
 
 /* ---- sessions ---- */
 

@@ -66,10 +66,11 @@ typedef struct MosqlPending
 typedef struct MosqlMet
 {
 	MosqlTxid	tx;
-	int64		since_us;
+	int64		since_us;		/* first */
+	int64		seen_us;		/* last */
 } MosqlMet;
 
-#define MOSQL_MET_MAX 64
+#define MOSQL_MET_MAX 256		/* more in the way of one commit wait for their turn */
 
 struct MosqlSession
 {
@@ -108,7 +109,6 @@ struct MosqlSession
 	uint64	   *garbage;
 
 	/* --- others in the way --- */
-	unsigned	next_met;
 	MosqlMet	met[MOSQL_MET_MAX];
 
 	/* --- now --- */

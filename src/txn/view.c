@@ -25,7 +25,7 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 
 	mosql_session_forget_drawing(session);
 	*snapid = session->drawing = ++session->last_snapid;
-	while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, MOSQL_LEASE_MS,
+	while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
 								 &S, &schema))
 	{
 		mosql_session_renew(session);
@@ -227,12 +227,12 @@ mosql_view_keep_alive(MosqlView *view)
 	MosqlTimestamp S;
 	uint64		schema;
 
-	if (mosql_now_us() - session->contact_us < (int64) MOSQL_LEASE_MS * 1000 / 3)
+	if (mosql_now_us() - session->contact_us < (int64) mosql_txn_lease_ms * 1000 / 3)
 		return;
 	if (!(of_txn ? txn->drawn : statement->drawn) || sid != session->sid)
 		return;
 	if (mosql_clock_snapshot(&session->stepper, sid, of_txn ? txn->snapid : statement->snapid,
-							 MOSQL_LEASE_MS, &S, &schema))
+							 mosql_txn_lease_ms, &S, &schema))
 		mosql_session_note_contact(session);
 }
 

@@ -111,6 +111,11 @@ def section(name):
 _running = []
 
 
+def stop_at_end(thing):
+    """Its stop() is called when the program ends; the last come first."""
+    _running.append(thing)
+
+
 def stop_everything():
     if os.environ.get("MOSQL_TEST_KEEP"):
         return
@@ -124,7 +129,9 @@ def stop_everything():
 atexit.register(stop_everything)
 
 
-def run(*command, timeout=180, check=True):
+def run(*command, timeout=180, check=True, netns=None):
+    if netns:
+        command = ("ip", "netns", "exec", netns) + command
     env = {k: v for k, v in os.environ.items() if not k.startswith("PG") or
            k in ("PG_CONFIG", "PG_VERSION")}
     done = subprocess.run(command, cwd=TOP, env=env, timeout=timeout, text=True,
@@ -150,12 +157,15 @@ class RedisError(Exception):
     pass
 
 
+HOSTS = {}      # port -> address of the nodes that are not at 127.0.0.1
+
+
 class Redis:
     """One connection to one node.  Replies: str-like bytes, int, list, None."""
 
     def __init__(self, port, timeout=10, password=None):
         self.port = port
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.sock = socket.create_connection((HOSTS.get(port, "127.0.0.1"), port), timeout=timeout)
         self.file = self.sock.makefile("rb")
         if password:
             self("AUTH", password)
@@ -191,19 +201,36 @@ class Redis:
 
 
 class Cluster:
-    """Nodes of script/cluster."""
+    """Nodes of script/cluster.  places: the network namespaces they live in."""
 
-    def __init__(self, name, primaries=3, replicas=0, plain=False, settings=()):
+    def __init__(self, name, primaries=3, replicas=0, plain=False, settings=(), places=()):
         self.name = PREFIX + name
         self.plain = plain
         run("script/cluster", "stop", "--name", self.name)
         args = ["--plain"] if plain else ["--primaries", str(primaries), "--replicas", str(replicas)]
-        for s in settings:
-            args += ["--set", s]
+        self.settings = [a for s in settings for a in ("--set", s)]
+        args += self.settings + [a for p in places for a in ("--in", p)]
         _running.append(self)
         self.nodes = run("script/cluster", "start", "--name", self.name, *args).split()[-1]
-        self.ports = [int(n.split(":")[1]) for n in self.nodes.split(",")]
+        self.ports = [self._note(n) for n in self.nodes.split(",")]
         self.primaries = self.ports[:1 if plain else primaries]
+
+    @staticmethod
+    def _note(node):
+        host, port = node.split(":")
+        HOSTS[int(port)] = host
+        return int(port)
+
+    def add(self, place=None):
+        """One more primary, which has no slots yet; its port."""
+        port = self._note(run("script/cluster", "add", "--name", self.name, *self.settings,
+                              *(["--in", place] if place else [])).split()[-1])
+        self.ports.append(port)
+        return port
+
+    def remove(self, port):
+        run("script/cluster", "remove", "--name", self.name, str(port))
+        self.ports.remove(port)
 
     def stop(self):
         for port in self.ports:         # a stopped process does not mind, but be kind
@@ -390,24 +417,32 @@ class Proxy:
 # ---- PostgreSQL ----
 
 class Server:
-    """A PostgreSQL of script/server."""
+    """A PostgreSQL of script/server, perhaps in a network namespace."""
 
-    def __init__(self, name, settings=()):
-        self.name = PREFIX + name
+    def __init__(self, name, settings=(), netns=None):
+        self.name, self.netns = PREFIX + name, netns
         run("script/server", "stop", "--name", self.name, "immediate")
         args = []
         for s in settings:
             args += ["-c", s]
         _running.append(self)
         run("script/server", "start", "--name", self.name, "--build", BUILD,
-            "-c", "log_min_messages=warning", *args, timeout=600)
+            "-c", "log_min_messages=warning", *args, timeout=600, netns=netns)
         env = run("script/server", "env", "--name", self.name)
         self.args = dict(host=re.search(r"PGHOST=(\S+)", env)[1],
                          port=re.search(r"PGPORT=(\S+)", env)[1], user="postgres")
         self.home = os.path.dirname(self.args["host"])
 
-    def stop(self):
-        run("script/server", "stop", "--name", self.name, "immediate")
+    def stop(self, how="immediate"):
+        run("script/server", "stop", "--name", self.name, how)
+
+    def restart(self, how="immediate"):
+        """Stop it, if it runs, and start it again with the same data."""
+        run("script/server", "restart", "--name", self.name, how, netns=self.netns)
+
+    def postmaster(self):
+        with open(os.path.join(self.home, "data", "postmaster.pid")) as f:
+            return int(f.readline())
 
     def connect(self, dbname="postgres", autocommit=True, level=None, options=None, **settings):
         settings = dict(settings)
@@ -467,7 +502,8 @@ def attempt(conn, sql, args=None):
 def state_of(conn, e):
     if e.pgcode:
         return e.pgcode
-    return "gone" if conn is None or conn.closed else "?" + str(e)
+    lost = conn is None or conn.closed or "server closed the connection" in str(e)
+    return "gone" if lost else "?" + str(e)
 
 
 def error_of(conn, sql, args=None):
@@ -508,6 +544,7 @@ def findings(conn, table):
 # Serialization failures are part of the bargain; so is an unknown outcome when
 # the clock's node disappears in the middle of decide.
 CONFLICT = "40001"
+SLOW = 0.5
 
 
 class Client(threading.Thread):
@@ -526,6 +563,7 @@ class Client(threading.Thread):
         self.errors = {}
         self.messages = {}
         self.slowest = 0.0
+        self.slow = []          # calls of more than SLOW seconds: (begin, seconds, SQLSTATE or None)
         self.last_done = 0.0
         self.crash = None
         self.halt = threading.Event()
@@ -541,7 +579,7 @@ class Client(threading.Thread):
                     self.idle.set()
                     self.gate.wait(0.05)
                     continue
-                started = time.monotonic()
+                started, state = time.monotonic(), None
                 try:
                     if conn is None or conn.closed:
                         conn = self.server.connect(self.dbname, False, self.level, **self.settings)
@@ -557,9 +595,12 @@ class Client(threading.Thread):
                             conn.rollback()
                         except psycopg2.Error:
                             conn.close()
-                    if state != CONFLICT:
-                        time.sleep(0.05)
-                self.slowest = max(self.slowest, time.monotonic() - started)
+                took = time.monotonic() - started
+                self.slowest = max(self.slowest, took)
+                if took > SLOW:
+                    self.slow.append((started, took, state))
+                if state not in (None, CONFLICT):
+                    time.sleep(0.05)
                 if self.pause:
                     time.sleep(self.pause)
         except Exception:
