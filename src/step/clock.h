@@ -114,6 +114,25 @@ extern void mosql_clock_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, 
 /* Snapshot list alone (vacuum, checks), and the schema version. */
 extern void mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema);
 
+/* The sessions that may be alive, and how many ids were given out. */
+typedef struct MosqlSessions
+{
+	uint64		newest;			/* highest session id drawn */
+	int			n;
+	uint64	   *live;			/* ascending */
+} MosqlSessions;
+
+/*
+ * Who lives.  An id that is at most `newest` and not in the list belongs to a
+ * session that is dead for good; the list may still name some that died just
+ * now.  Ids drawn later are above `newest`.  Memory: 8 bytes per session, in the
+ * current context.
+ */
+extern void mosql_clock_sessions(MosqlStepper *clock, MosqlSessions *sessions);
+
+/* Is a session id's session dead for good, as far as this list knows? */
+extern bool mosql_clock_is_dead(const MosqlSessions *sessions, uint64 sid);
+
 /* A committed transaction whose session died before it dropped the record. */
 typedef struct MosqlOrphan
 {

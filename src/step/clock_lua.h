@@ -218,4 +218,13 @@ LUA_HEAD
 "local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
 "return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2])}\n";
 
+/*
+ * KEYS: c, e.  Replies {highest id, the ids that live}.  The index alone will
+ * do: a lease is never longer than it says.
+ */
+static const char sessions_lua[] =
+LUA_HEAD LUA_NOW
+"return {call('HGET', KEYS[1], 'sid') or '0',\n"
+"  call('ZRANGEBYSCORE', KEYS[2], text(now), '+inf')}\n";
+
 #endif							/* MOSQL_CLOCK_LUA_H */

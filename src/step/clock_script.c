@@ -15,6 +15,7 @@ static MosqlScript abort_script = {.name = "abort", .source = abort_lua};
 static MosqlScript settle_script = {.name = "settle", .source = settle_lua};
 static MosqlScript drop_script = {.name = "drop", .source = drop_lua};
 static MosqlScript reap_script = {.name = "reap", .source = reap_lua};
+static MosqlScript sessions_script = {.name = "sessions", .source = sessions_lua};
 static MosqlScript snapshots_script = {.name = "snapshots", .source = snapshots_lua};
 
 /* One call; the reply is of the expected kind, or LOST if mode is ONCE. */
@@ -262,6 +263,22 @@ script_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	return dead;
 }
 
+static void
+script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = ARGUMENTS(&sessions_script, 2, keys.counter, keys.ends);
+	const MosqlReply *reply = call_script(clock, &keys, &sessions_script, MOSQL_SEND_REPEATABLE,
+										  5, argv, MOSQL_REPLY_ARRAY, NULL);
+	const MosqlReply *live = reply->elem[1];
+
+	sessions->newest = mosql_reply_u64(reply->elem[0]);
+	sessions->n = live->n;
+	sessions->live = palloc(Max(live->n, 1) * sizeof(uint64));
+	for (int i = 0; i < live->n; i++)
+		sessions->live[i] = mosql_reply_u64(live->elem[i]);
+}
+
 const MosqlClockEngine mosql_clock_script = {
 	.open = script_open,
 	.close = script_close,
@@ -273,4 +290,5 @@ const MosqlClockEngine mosql_clock_script = {
 	.drop = script_drop,
 	.snapshots = script_snapshots,
 	.reap = script_reap,
+	.sessions = script_sessions,
 };

@@ -629,6 +629,32 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	}
 }
 
+static void
+watch_sessions(MosqlStepper *clock, MosqlSessions *sessions)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *time;
+	const MosqlReply *ends;
+	uint64		now;
+
+	write_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("TIME"));
+	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("sid"));
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends,
+					   LITERAL("0"), LITERAL("-1"), LITERAL("WITHSCORES"));
+	run_atomic(&watch);
+	time = watch.exec->elem[0];
+	ends = watch.exec->elem[2];
+	now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+
+	sessions->newest = mosql_reply_u64(watch.exec->elem[1]);
+	sessions->n = 0;
+	sessions->live = palloc(Max(ends->n, 1) * sizeof(uint64));
+	for (int i = 0; i + 1 < ends->n; i += 2)
+		if (strtod(ends->elem[i + 1]->str.data, NULL) >= (double) now)
+			sessions->live[sessions->n++] = mosql_reply_u64(ends->elem[i]);
+}
+
 const MosqlClockEngine mosql_clock_watch = {
 	.open = watch_open,
 	.close = watch_close,
@@ -640,4 +666,5 @@ const MosqlClockEngine mosql_clock_watch = {
 	.drop = watch_drop,
 	.snapshots = watch_snapshots,
 	.reap = watch_reap,
+	.sessions = watch_sessions,
 };

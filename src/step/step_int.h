@@ -205,6 +205,7 @@ typedef struct MosqlClockEngine
 	void		(*drop) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
 	void		(*snapshots) (MosqlStepper *, MosqlSnapshotList *, uint64 *schema);
 	bool		(*reap) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
+	void		(*sessions) (MosqlStepper *, MosqlSessions *);
 } MosqlClockEngine;
 
 extern const MosqlClockEngine mosql_clock_script;

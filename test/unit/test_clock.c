@@ -250,6 +250,40 @@ test_close(void)
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 1);
 }
 
+/* Who lives: neither the closed nor the expired, and nobody not drawn yet. */
+static void
+test_sessions(void)
+{
+	MosqlSessions sessions;
+	uint64		a,
+				b,
+				c,
+				d;
+
+	begin();
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.newest == 0 && sessions.n == 0 && !mosql_clock_is_dead(&sessions, 1));
+	a = open_session(LEASE_MS);
+	b = open_session(SHORT_MS);
+	c = open_session(LEASE_MS);
+	d = open_session(LEASE_MS);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 4 && sessions.newest == d && sessions.live[0] == a && sessions.live[3] == d);
+	mosql_clock_close(&ck, c);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	usleep(SHORT_MS * 1500);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 2 && sessions.newest == d);
+	CHECK(!mosql_clock_is_dead(&sessions, a) && !mosql_clock_is_dead(&sessions, d));
+	CHECK(mosql_clock_is_dead(&sessions, b) && mosql_clock_is_dead(&sessions, c));
+	CHECK(!mosql_clock_is_dead(&sessions, d + 1));
+
+	/* a late resolver brings a dead one back into the index, not to life */
+	aborted(c, 1);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 2 && mosql_clock_is_dead(&sessions, c));
+}
+
 /* --- snapshots --- */
 
 static void
@@ -758,6 +792,7 @@ main(void)
 		RUN(test_sweep_spares_others);
 		RUN(test_lease_is_extended);
 		RUN(test_close);
+		RUN(test_sessions);
 		RUN(test_snapshots);
 		RUN(test_time_behind);
 		RUN(test_decide);
