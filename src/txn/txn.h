@@ -198,6 +198,55 @@ extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/
 extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
 								 MosqlCheckReport report, void *arg);
 
+/* ---- maintenance (docs/commit.md; src/btree/README.md, "Merging") ---- */
+
+/* What maintenance did; callers add up. */
+typedef struct MosqlVacuumCounts
+{
+	uint64		leaves;			/* looked at */
+	uint64		rows_pruned;	/* rows that lost old versions */
+	uint64		tombstones_purged;
+	uint64		intents_applied;
+	uint64		intents_removed;
+	uint64		marks_removed;
+	uint64		splits_finished;
+	uint64		leaves_merged;	/* emptied leaves and small inner nodes merged away */
+	uint64		nodes_deleted;	/* by the sweep */
+	uint64		nodes_scanned;	/* by the sweep */
+	uint64		trees_destroyed;	/* by the sweep */
+} MosqlVacuumCounts;
+
+/*
+ * Tidy the next leaves of a tree, at most max_leaves (<= 64) of them, from
+ * *position on, which is initialised and empty at first and opaque: remove what
+ * no snapshot needs, settle what finished and dead transactions left, finish
+ * splits and merges, merge emptied leaves away.  Returns false at the end of the
+ * tree, with *position empty again.  Adds to *counts.
+ *
+ * A few round trips per call, so that the caller can set the pace; the last one
+ * may wait for mosql_fdw.intent_timeout if undecided intents were met on the way.
+ * Can be interrupted, or die, anywhere, and run by many at once.  Not inside a
+ * transaction that has written.  42P01 if the tree is gone.
+ */
+extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position,
+							  int max_leaves, MosqlVacuumCounts *counts);
+
+/*
+ * Deletes nodes of the namespace that nobody can reach: signposts of merges that
+ * are old enough, what crashes in the middle of splits left, trees that no
+ * definition names.  Between begin and the first call of next the caller lists the
+ * roots of all trees that definitions name, as of a snapshot drawn after begin
+ * (not an older one: a table made meanwhile would be taken for garbage).
+ *
+ * Each call of next looks at one page of keys of one Redis node, some hundreds;
+ * false at the end.  Memory: the roots and one page.
+ */
+typedef struct MosqlSweep MosqlSweep;
+extern MosqlSweep *mosql_sweep_begin(MosqlSession *session);
+extern void mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n);
+extern bool mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts);
+extern void mosql_sweep_end(MosqlSweep *sweep);
+
 /* Register the transaction callbacks; once, from _PG_init. */
 extern void mosql_txn_init(void);
 

@@ -108,6 +108,7 @@ struct MosqlSession
 	/* --- others in the way --- */
 	unsigned	next_met;
 	MosqlMet	met[MOSQL_MET_MAX];
+	struct MosqlDoubts *doubts; /* vacuum.c: undecided ones that it met */
 
 	/* --- now --- */
 	MosqlTxn   *txn;
