@@ -32,6 +32,13 @@ struct MosqlNodeStore
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);
 	uint64		(*new_id) (MosqlNodeStore *store);
+
+	/*
+	 * A number that changes when this process may have been cut off from the
+	 * others for so long that they no longer reckon with it: what it read
+	 * before must not be acted on.  Local, no round trip.
+	 */
+	uint64		(*incarnation) (MosqlNodeStore *store);
 };
 
 typedef struct MosqlTree MosqlTree;
@@ -165,6 +172,22 @@ extern void mosql_btree_scan_end(MosqlScan *scan);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);
+
+/* --- merging: for maintenance --- */
+
+/*
+ * Merge leaves, as read and thought to be empty, into their left neighbours.
+ * Those that are not empty any more, or cannot be merged, stay.  Ascending; about
+ * six round trips for any number of neighbours.  Returns how many went.
+ */
+extern int	mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
+
+/*
+ * Merge inner nodes that end at a key (data NULL: the last ones) into their left
+ * neighbours where both are small.  To be called as a pass over the leaves
+ * arrives there.  Returns how many went.
+ */
+extern int	mosql_btree_merge_parents(MosqlTree *tree, MosqlBytes end);
 
 /* --- whole trees --- */
 

@@ -35,6 +35,9 @@
 /* Right siblings followed from a fresh parent before they are linked to it. */
 #define BTREE_LINK_HOPS			64
 
+/* Times that a search meets a node being merged away before it helps. */
+#define BTREE_MERGE_WAITS		4
+
 /* Metas or inner nodes read in one batch; whole leaves read in one batch. */
 #define BTREE_READ_BATCH		1024
 #define BTREE_LEAF_BATCH		256
@@ -71,6 +74,7 @@ struct MosqlTree
 
 	/* what was read before this number is not fresh enough; see search.c */
 	uint64		epoch;
+	uint64		incarnation;	/* of the store when the cache was filled */
 
 	/* cache */
 	CachedNode **buckets;
@@ -169,6 +173,9 @@ typedef struct SearchItem
 	uint64		epoch;			/* what was read earlier does not count */
 	MosqlBytes	from;			/* came by a right link from a node that ends
 								 * here; data NULL: came from the parent */
+	MosqlBytes	dead;			/* low fence of a dead node that was in the way:
+								 * look for what lies left of it (node is 0) */
+	int			waits;			/* for a merge that this node is in */
 } SearchItem;
 
 /* Siblings found by a right link; perhaps their parent does not know them. */
@@ -185,6 +192,7 @@ typedef struct Search
 	int			level;			/* where to end */
 	bool		backward;		/* one key: the node just below it (data NULL:
 								 * the last node) instead of the one that covers it */
+	bool		takes_dying;	/* end at nodes that are being merged away, too */
 	SearchItem *items;			/* arrived, for the caller to settle */
 	int			nitems;
 	int			maxitems;
@@ -198,6 +206,9 @@ typedef struct Search
 	int			restarts;
 	bool		restarted;		/* in this round */
 	bool		pause;			/* before the next round */
+	MosqlChild *dying;			/* merges to finish before the next round */
+	int			ndying;
+	int			maxdying;
 	bool		relink;			/* insert links before the next round */
 } Search;
 
@@ -209,6 +220,9 @@ extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);
+extern CachedNode *mosql_btree_find_root(MosqlTree *tree);
+extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward,
+										 int level, bool takes_dying);
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
 extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n,
 								   MosqlLeafGroup **groups);
@@ -216,6 +230,10 @@ extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n
 /* --- inner.c --- */
 extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n,
 									 int *unknown);
+extern int	mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n);
+
+/* --- merge.c --- */
+extern void mosql_btree_merge_help(MosqlTree *tree, const MosqlChild *nodes, int n);
 
 /* --- split.c --- */
 

@@ -233,15 +233,43 @@ create_rest(MosqlTree *tree, const Split *splits, int n)
 	}
 }
 
+/* Are R2 .. Rk as they were created, all of them? */
+static bool
+is_rest_untouched(MosqlTree *tree, const Split *split)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(split->n * sizeof(MosqlFieldRead));
+
+	for (int i = 1; i < split->n; i++)
+		reads[i] = (MosqlFieldRead)
+	{
+		.node = split->nodes[i], .nfields = 1, .fields = &field
+	};
+	tree->store->read_fields(tree->store, reads + 1, split->n - 1);
+	for (int i = 1; i < split->n; i++)
+	{
+		MosqlNodeMeta meta;
+
+		if (reads[i].values[0].data == NULL)
+			return false;
+		mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
+		if (meta.generation != 1)
+			return false;
+	}
+	return true;
+}
+
 /*
  * R1 exists, and not as we were to create it.  Either a helper created it as
  * [b1, high): then nobody knows R2 .. Rk and they are deleted.  Or ours came
  * to be in spite of a lost reply, a helper cut L, and R1 was changed since:
- * then R2 .. Rk are in use.  Sets split->n to 1 unless they are.
+ * then R2 .. Rk are, or were, in use.  Sets split->n to 1 unless they are.
  *
- * As long as L is frozen nobody uses R1, so that it is as it was created.
- * After that, R2 is in use if and only if it is met on the way to the right
- * from R1.
+ * As long as L is frozen nobody uses R1, so that it is as it was created.  After
+ * that, R2 is met on the way to the right from R1 if and only if R1 was ours,
+ * unless R2 was merged away.  But then it is not as it was created; so that is
+ * looked at last.  In doubt the nodes stay: if nobody can reach them the sweep will
+ * find them.
  */
 static void
 settle_rest(MosqlTree *tree, Split *split)
@@ -282,7 +310,8 @@ settle_rest(MosqlTree *tree, Split *split)
 		return;
 	for (int i = 1; i < split->n; i++)
 		mosql_btree_cache_drop(tree, split->nodes[i]);
-	tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
+	if (is_rest_untouched(tree, split))
+		tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
 	split->n = 1;
 }
 
@@ -341,7 +370,10 @@ cut(MosqlTree *tree, Split *splits, int n)
 		}
 		else
 		{
-			/* somebody else cut it, or we did before, unheard */
+			/*
+			 * Somebody else cut it, or we did before, unheard: links are only made
+			 * to nodes that are found to be part of the tree.
+			 */
 			mosql_btree_cache_drop(tree, step->node);
 			of[i]->cut = step->values[0].data != NULL &&
 				!is_frozen_into(tree, step->node, step->values[0], of[i]->nodes[0]);
@@ -349,6 +381,21 @@ cut(MosqlTree *tree, Split *splits, int n)
 	}
 	if (list.n > 0)
 		MOSQL_DEBUG_POINT("split-cut");
+}
+
+/*
+ * Has this process slept so long that the others may have finished, used, emptied,
+ * merged and deleted what it was going to create?  Then it must not go on: the
+ * comparison that a node does not exist would not stop it.
+ */
+static bool
+has_lapsed(MosqlTree *tree, Split *splits, int n, uint64 incarnation)
+{
+	if (tree->store->incarnation(tree->store) == incarnation)
+		return false;
+	for (int i = 0; i < n; i++)
+		splits[i].given_up = true;
+	return true;
 }
 
 /*
@@ -361,6 +408,7 @@ void
 mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	uint64		incarnation = tree->incarnation;	/* when the call began */
 	MosqlChild *links;
 	int			nlinks = 0;
 
@@ -371,8 +419,10 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	}
 	freeze(tree, splits, n);
 	read_frozen(tree, splits, n);
-	create_rest(tree, splits, n);
-	create_first(tree, splits, n);
+	if (!has_lapsed(tree, splits, n, incarnation))
+		create_rest(tree, splits, n);
+	if (!has_lapsed(tree, splits, n, incarnation))
+		create_first(tree, splits, n);
 	cut(tree, splits, n);
 
 	for (int i = 0; i < n; i++)

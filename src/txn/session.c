@@ -55,6 +55,24 @@ store_new_id(MosqlNodeStore *store)
 	return mosql_session_new_id(((MosqlSessionStore *) store)->session);
 }
 
+/*
+ * The session's id, and how often nothing was heard of the clock for a whole lease:
+ * then others may take this session for dead, whether it is or not.
+ */
+static uint64
+store_incarnation(MosqlNodeStore *store)
+{
+	MosqlSession *session = ((MosqlSessionStore *) store)->session;
+	int64		now = mosql_now_us();
+
+	if (now - Max(session->contact_us, session->lapsed_us) > (int64) MOSQL_LEASE_MS * 1000)
+	{
+		session->lapses++;
+		session->lapsed_us = now;
+	}
+	return session->sid ^ session->lapses << 48;
+}
+
 /* ---- life ---- */
 
 static char *
@@ -89,6 +107,7 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.run_steps = store_run_steps;
 	session->store.store.delete_nodes = store_delete_nodes;
 	session->store.store.new_id = store_new_id;
+	session->store.store.incarnation = store_incarnation;
 
 	dlist_init(&session->pending);
 	dlist_push_tail(&mosql_sessions, &session->node);

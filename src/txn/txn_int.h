@@ -82,6 +82,8 @@ struct MosqlSession
 	/* --- identity --- */
 	uint64		sid;			/* 0: none */
 	int64		contact_us;		/* last time the clock surely saw us */
+	int64		lapsed_us;		/* last time that we noticed a lease's time without */
+	uint64		lapses;			/* how often we did */
 	uint64		last_tx;		/* number of the last attempt */
 	uint64		last_snapid;
 	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
