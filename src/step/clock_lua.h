@@ -57,14 +57,34 @@
 "end\n"
 
 /*
- * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
- * sessions to sweep.  Replies {0, sid, schema} or {1, format found}.
+ * sweep(): forget up to limit sessions that ran out; returns how many index
+ * entries had ended.  KEYS[2] to [4]: e, p, d; argv[1]: prefix of session keys.
  *
  * The keys of sessions are made up here, not declared: Redis Cluster allows
  * that as long as they are in the slot of the declared ones.
  */
+#define LUA_SWEEP \
+"local function sweep(limit)\n" \
+"  local ended = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, limit)\n" \
+"  local names = #ended > 0 and call('HKEYS', KEYS[3])\n" \
+"  for x = 1, #ended do\n" \
+"    local session = argv[1] .. ended[x]\n" \
+"    local lease = call('HGET', session, 'lease')\n" \
+"    if dead(lease) then\n" \
+"      forget(ended[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n" \
+"    else\n" \
+"      call('ZADD', KEYS[2], lease, ended[x])\n" \
+"    end\n" \
+"  end\n" \
+"  return #ended\n" \
+"end\n"
+
+/*
+ * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
+ * sessions to sweep.  Replies {0, sid, schema} or {1, format found}.
+ */
 static const char open_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
+LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
 "local c = call('HMGET', KEYS[1], 'format', 'schema')\n"
 "if c[1] and c[1] ~= argv[3] then return {1, c[1]} end\n"
 "if not c[1] then call('HSET', KEYS[1], 'format', argv[3]) end\n"
@@ -72,20 +92,13 @@ LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
 "local lease = text(now + argv[2])\n"
 "call('HSET', argv[1] .. sid, 'lease', lease)\n"
 "call('ZADD', KEYS[2], lease, sid)\n"
-"local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, argv[4])\n"
-"if #expired > 0 then\n"
-"  local names = call('HKEYS', KEYS[3])\n"
-"  for x = 1, #expired do\n"
-"    local session = argv[1] .. expired[x]\n"
-"    local lease = call('HGET', session, 'lease')\n"
-"    if dead(lease) then\n"
-"      forget(expired[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n"
-"    else\n"
-"      call('ZADD', KEYS[2], lease, expired[x])\n"
-"    end\n"
-"  end\n"
-"end\n"
+"sweep(argv[4])\n"
 "return {0, sid, c[2] or '0'}\n";
+
+/* KEYS: c, e, p, d.  ARGV: prefix of session keys, sessions to sweep. */
+static const char expire_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
+"return sweep(argv[2])\n";
 
 /* KEYS: s, e, p, d.  ARGV: sid. */
 static const char close_lua[] =
@@ -141,9 +154,9 @@ LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "ts = text(ts > now and ts or now)\n"
 "if argv[3] == '1' then\n"
 "  schema = text(schema + 1)\n"
-"  call('HSET', KEYS[1], 'last', ts, 'schema', schema)\n"
+"  call('HSET', KEYS[1], 'last', ts, 'decided', ts, 'schema', schema)\n"
 "else\n"
-"  call('HSET', KEYS[1], 'last', ts)\n"
+"  call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
 "extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
@@ -197,13 +210,20 @@ LUA_HEAD
 "end\n"
 "return 0\n";
 
-/* KEYS: s, d.  ARGV: sid, n per record.  Replies 0 if the session lives. */
+/*
+ * KEYS: s, d, o.  ARGV: sid, n per record.  Replies 0 if the session lives.
+ * A record's outcome is logged before it goes: the first write, and the only
+ * one that may be refused for lack of memory.
+ */
 static const char reap_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD
 "if not dead(call('HGET', KEYS[1], 'lease')) then return 0 end\n"
 "for x = 2, #argv do\n"
 "  local record = call('HGET', KEYS[1], argv[x])\n"
-"  if record and sub(record, 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"
+"  if record and sub(record, 1, 1) == 'C' then\n"
+"    call('ZADD', KEYS[3], text(now), argv[1] .. '.' .. argv[x])\n"
+"    call('HDEL', KEYS[1], argv[x])\n"
+"  end\n"
 "end\n"
 "local left = call('HVALS', KEYS[1])\n"
 "for x = 1, #left do\n"

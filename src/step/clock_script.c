@@ -15,6 +15,7 @@ static MosqlScript abort_script = {.name = "abort", .source = abort_lua};
 static MosqlScript settle_script = {.name = "settle", .source = settle_lua};
 static MosqlScript drop_script = {.name = "drop", .source = drop_lua};
 static MosqlScript reap_script = {.name = "reap", .source = reap_lua};
+static MosqlScript expire_script = {.name = "expire", .source = expire_lua};
 static MosqlScript sessions_script = {.name = "sessions", .source = sessions_lua};
 static MosqlScript snapshots_script = {.name = "snapshots", .source = snapshots_lua};
 
@@ -249,14 +250,15 @@ script_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	do
 	{
 		int			count = Min(n - from, MOSQL_CLOCK_DROPS);
-		MosqlBytes *argv = mosql_script_argv(&reap_script, 2, 1 + count);
+		MosqlBytes *argv = mosql_script_argv(&reap_script, 3, 1 + count);
 
 		argv[3] = mosql_clock_session_key(&keys, sid);
 		argv[4] = keys.dead;
-		argv[5] = mosql_clock_number(sid);
+		argv[5] = keys.outcomes;
+		argv[6] = mosql_clock_number(sid);
 		for (int i = 0; i < count; i++)
-			argv[6 + i] = mosql_clock_number(ns[from + i]);
-		dead = call_script(clock, &keys, &reap_script, MOSQL_SEND_REPEATABLE, 6 + count, argv,
+			argv[7 + i] = mosql_clock_number(ns[from + i]);
+		dead = call_script(clock, &keys, &reap_script, MOSQL_SEND_REPEATABLE, 7 + count, argv,
 						   MOSQL_REPLY_INTEGER, NULL)->integer != 0;
 		from += count;
 	} while (dead && from < n);
@@ -279,6 +281,18 @@ script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 		sessions->live[i] = mosql_reply_u64(live->elem[i]);
 }
 
+static int
+script_expire(MosqlStepper *clock, int max)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = ARGUMENTS(&expire_script, 4,
+								 keys.counter, keys.ends, keys.snapshots, keys.dead,
+								 keys.prefix, mosql_clock_number(max));
+
+	return (int) call_script(clock, &keys, &expire_script, MOSQL_SEND_REPEATABLE, 9, argv,
+							 MOSQL_REPLY_INTEGER, NULL)->integer;
+}
+
 const MosqlClockEngine mosql_clock_script = {
 	.open = script_open,
 	.close = script_close,
@@ -291,4 +305,5 @@ const MosqlClockEngine mosql_clock_script = {
 	.snapshots = script_snapshots,
 	.reap = script_reap,
 	.sessions = script_sessions,
+	.expire = script_expire,
 };

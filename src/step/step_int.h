@@ -165,6 +165,9 @@ typedef struct MosqlClockKeys
 	MosqlBytes	ends;			/* ...:e */
 	MosqlBytes	snapshots;		/* ...:p */
 	MosqlBytes	dead;			/* ...:d */
+	MosqlBytes	outcomes;		/* ...:o */
+	MosqlBytes	jobs;			/* ...:j */
+	MosqlBytes	sizes;			/* ...:z */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;
 
@@ -206,6 +209,7 @@ typedef struct MosqlClockEngine
 	void		(*snapshots) (MosqlStepper *, MosqlSnapshotList *, uint64 *schema);
 	bool		(*reap) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
 	void		(*sessions) (MosqlStepper *, MosqlSessions *);
+	int			(*expire) (MosqlStepper *, int max);
 } MosqlClockEngine;
 
 extern const MosqlClockEngine mosql_clock_script;
