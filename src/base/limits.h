@@ -64,6 +64,12 @@
 /* A session's lease at the clock; renewed by every contact in its last half. */
 #define MOSQL_LEASE_MS				60000
 
+/*
+ * For how long maintenance keeps the outcome of a dead session's transaction, so
+ * that whoever was told 08007 can ask.  Long enough for an operator to come back.
+ */
+#define MOSQL_OUTCOME_KEEP_MS		(INT64CONST(24) * 3600 * 1000)
+
 /* Keys a transaction record names one by one before it names a range. */
 #define MOSQL_RECORD_MAX_KEYS		64
 

@@ -412,7 +412,10 @@ guarded_attempt(MosqlCommit *commit, int tries)
 		if (error->sqlerrcode != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
 			mosql_txn_release(commit);
 		else
+		{
 			commit->txn->trees = NULL;	/* made or dropped: nobody knows */
+			mosql_pending_unknown(commit);
+		}
 		if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
 			report_conflict(commit->session, "A table of this transaction was dropped or truncated by another one.");
 		ReThrowError(error);

@@ -194,6 +194,26 @@ extern MosqlSchemaCheck mosql_txn_schema_check;
 extern uint64 mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row);
 extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/* key, version */
 
+/* ---- what dead sessions left at the clock (maintenance) ---- */
+
+typedef struct MosqlOrphanCounts
+{
+	uint64		sessions;		/* that ran out, forgotten */
+	uint64		reaped;			/* commits of theirs, finished and dropped */
+	uint64		postponed;		/* commits too large for this call */
+} MosqlOrphanCounts;
+
+/* Forget sessions whose lease ran out, and outcomes kept long enough. */
+extern void mosql_orphans_forget(MosqlSession *session, MosqlOrphanCounts *counts);
+
+/*
+ * Finish what dead sessions committed: apply all that is still there, then drop
+ * the records, keeping the outcomes.  Commits that name a range (more than
+ * MOSQL_RECORD_MAX_KEYS keys of a tree) only if `ranges`: vacuuming the trees first
+ * makes them cheap.  Warns about damaged records and leaves them.
+ */
+extern void mosql_orphans_finish(MosqlSession *session, bool ranges, MosqlOrphanCounts *counts);
+
 /* ---- checks of rows and intents in a leaf (for mosql_fdw_check) ---- */
 extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
 								 MosqlCheckReport report, void *arg);

@@ -52,6 +52,8 @@ typedef struct MosqlPending
 	MosqlTimestamp ts;
 	int			outstanding;	/* replies still to come */
 	bool		failed;			/* some step was not DONE: redo */
+	bool		unknown;		/* the client was told 08007: settle it first, and
+								 * leave the record for those who ask */
 	int			nkeys;			/* for the redo: written keys, then marked ranges */
 	uint64	   *roots;
 	MosqlBytes *keys;
@@ -434,6 +436,9 @@ extern void mosql_txn_apply(MosqlCommit *commit);
 
 /* Before the decision, since it needs memory: what apply may leave for later. */
 extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
+
+/* The outcome could not be found out in time: settle it when the clock is back. */
+extern void mosql_pending_unknown(MosqlCommit *commit);
 extern void mosql_txn_commit(MosqlTxn *txn);
 
 /* Redo what failed, collect what was acknowledged. */
