@@ -275,7 +275,7 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 
 	table->relid = RelationGetRelid(rel);
 	table->session = session;
-	table->tree = mosql_session_tree(session, definition->root);
+	table->tree = mosql_session_hold_tree(session, definition->root, CurrentMemoryContext);
 	table->id = definition->id;
 	table->natts = desc->natts;
 	allocate_columns(table, definition);
@@ -410,17 +410,40 @@ load(TableEntry *entry, Relation rel, MosqlSession *session)
 	MemoryContextDelete(cxt);
 }
 
+/*
+ * Before another table is added: let go of those that must be built anew anyway.
+ * Many of them will not be: their relations were dropped.
+ */
+static void
+forget_invalid(TableCache *cache)
+{
+	HASH_SEQ_STATUS scan;
+	TableEntry *entry;
+
+	hash_seq_init(&scan, cache->tables);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		if (entry->valid)
+			continue;
+		retire(entry);
+		(void) hash_search(cache->tables, &entry->relid, HASH_REMOVE, NULL);
+	}
+}
+
 MosqlTable *
 mosql_table_open(Relation rel, MosqlSession *session)
 {
 	TableCache *cache = session_cache(session);
 	Oid			relid = RelationGetRelid(rel);
 	TableEntry *entry;
-	bool		found;
 
-	entry = hash_search(cache->tables, &relid, HASH_ENTER, &found);
-	if (!found)
+	entry = hash_search(cache->tables, &relid, HASH_FIND, NULL);
+	if (entry == NULL)
+	{
+		forget_invalid(cache);
+		entry = hash_search(cache->tables, &relid, HASH_ENTER, NULL);
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));
+	}
 	if (entry->table == NULL || !entry->valid ||
 		entry->table->schema != mosql_session_schema(session))
 		load(entry, rel, session);

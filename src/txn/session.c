@@ -207,15 +207,95 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 		MosqlSessionTree *grown = MemoryContextAlloc(session->cxt, max * sizeof(*grown));
 
 		if (session->ntrees > 0)
+		{
 			memcpy(grown, session->trees, session->ntrees * sizeof(*grown));
+			pfree(session->trees);
+		}
 		session->trees = grown;
 		session->maxtrees = max;
 	}
 	slot = &session->trees[session->ntrees];
 	slot->root = root;
+	slot->holds = 0;
 	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
 	session->ntrees++;
 	return slot->tree;
+}
+
+/* ---- handles that are kept ---- */
+
+typedef struct TreeHold
+{
+	MemoryContextCallback callback;
+	MosqlSession *session;
+	uint64		root;
+} TreeHold;
+
+static MosqlSessionTree *
+find_tree(MosqlSession *session, uint64 root)
+{
+	for (int i = 0; i < session->ntrees; i++)
+		if (session->trees[i].root == root)
+			return &session->trees[i];
+	return NULL;
+}
+
+/* Whoever holds a tree may outlive the session by the end of a transaction. */
+static void
+release_tree(void *arg)
+{
+	TreeHold   *hold = arg;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+		MosqlSessionTree *slot;
+
+		if (session != hold->session)
+			continue;
+		slot = find_tree(session, hold->root);
+		Assert(slot != NULL && slot->holds > 0);
+		slot->holds--;
+		return;
+	}
+}
+
+MosqlTree *
+mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt)
+{
+	TreeHold   *hold = MemoryContextAllocZero(cxt, sizeof(TreeHold));
+	MosqlTree  *tree = mosql_session_tree(session, root);
+
+	hold->session = session;
+	hold->root = root;
+	hold->callback.func = release_tree;
+	hold->callback.arg = hold;
+	MemoryContextRegisterResetCallback(cxt, &hold->callback);
+	find_tree(session, root)->holds++;
+	return tree;
+}
+
+/*
+ * Between transactions only: close the handles that nobody keeps.  Those of
+ * tables are held by the backend's cache of tables; others belong to trees that
+ * were dropped, replaced by TRUNCATE, or looked at once.
+ */
+static void
+close_trees(MosqlSession *session)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < session->ntrees; i++)
+	{
+		MosqlSessionTree slot = session->trees[i];
+
+		if (slot.holds > 0 || slot.root == MOSQL_CATALOG_ROOT)
+			session->trees[kept++] = slot;
+		else
+			mosql_btree_close(slot.tree);
+	}
+	session->ntrees = kept;
 }
 
 /* ---- identity ---- */
@@ -319,6 +399,7 @@ mosql_session_ready(MosqlSession *session)
 	mosql_session_forget_drawing(session);
 	mosql_pending_finish(session);
 	mosql_session_collect_garbage(session);
+	close_trees(session);
 }
 
 MosqlTxid

@@ -50,8 +50,14 @@ extern MosqlNodeStore *mosql_session_store(MosqlSession *session);
 extern const char *mosql_session_namespace(const MosqlSession *session);
 extern MemoryContext mosql_session_context(MosqlSession *session);
 
-/* The handle of a tree, cached for the session's life; no round trip. */
+/*
+ * The handle of a tree; no round trip.  Valid until the session's next transaction
+ * begins, or for as long as somebody holds it.
+ */
 extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
+
+/* The same, and keep the handle and its caches until cxt is reset or deleted. */
+extern MosqlTree *mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt);
 
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
  * within a session). */

@@ -36,6 +36,7 @@ typedef struct MosqlSessionTree
 {
 	uint64		root;
 	MosqlTree  *tree;
+	int			holds;			/* who keeps it: mosql_session_hold_tree() */
 } MosqlSessionTree;
 
 /*
