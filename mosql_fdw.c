@@ -11,6 +11,7 @@
 #include "utils/guc.h"
 
 #include "admin/admin.h"
+#include "admin/maintain.h"
 #include "btree/btree.h"
 #include "fdw/fdw_int.h"
 #include "table/table.h"
@@ -60,6 +61,7 @@ void
 _PG_init(void)
 {
 	define_settings();
+	mosql_maintain_init();
 	mosql_admin_init_debug();
 	MarkGUCPrefixReserved("mosql_fdw");
 

@@ -181,6 +181,12 @@ mosql_session_context(MosqlSession *session)
 }
 
 uint64
+mosql_session_id(const MosqlSession *session)
+{
+	return session->sid;
+}
+
+uint64
 mosql_session_schema(MosqlSession *session)
 {
 	return session->schema;

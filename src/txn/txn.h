@@ -63,6 +63,12 @@ extern MosqlTree *mosql_session_hold_tree(MosqlSession *session, uint64 root, Me
  * within a session). */
 extern uint64 mosql_session_new_id(MosqlSession *session);
 
+/* The id at the clock now; 0: none yet. */
+extern uint64 mosql_session_id(const MosqlSession *session);
+
+/* A step at the clock has just extended the session's lease. */
+extern void mosql_session_note_contact(MosqlSession *session);
+
 /* Schema version last seen; what the table layer's cache compares. */
 extern uint64 mosql_session_schema(MosqlSession *session);
 
@@ -78,6 +84,9 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
 extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
+
+/* Has the session's current transaction anything to commit? */
+extern bool mosql_txn_has_written(const MosqlSession *session);
 
 /* ---- reading ---- */
 

@@ -125,7 +125,6 @@ extern void mosql_session_ready(MosqlSession *session);
 /* The lease ran out: take a new id. */
 extern void mosql_session_renew(MosqlSession *session);
 extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
-extern void mosql_session_note_contact(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
