@@ -68,6 +68,7 @@ _PG_init(void)
 	mosql_txn_init();
 	mosql_table_init();
 	mosql_admin_init_ddl();
+	mosql_worker_init();
 }
 
 Datum

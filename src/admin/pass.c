@@ -25,8 +25,11 @@
 #include <unistd.h>
 
 #include "commands/dbcommands.h"
+#include "miscadmin.h"
 #include "pgstat.h"
+#include "postmaster/interrupt.h"
 #include "storage/latch.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/wait_event.h"
 
@@ -208,6 +211,11 @@ pace(Pass *pass, uint64 leaves)
 	int64		now = mosql_now_us();
 
 	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending && MyBackendType == B_BG_WORKER)	/* perhaps of the rate */
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
 	if (mosql_maintain_rate > 0)
 	{
 		pass->due_us = Max(pass->due_us, now) + (int64) (leaves * 1000000 / mosql_maintain_rate);
