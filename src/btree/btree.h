@@ -189,6 +189,22 @@ extern int	mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, i
  */
 extern int	mosql_btree_merge_parents(MosqlTree *tree, MosqlBytes end);
 
+typedef enum MosqlNodeUse
+{
+	MOSQL_NODE_USED,			/* part of the tree, or not to be decided now */
+	MOSQL_NODE_UNLINKED,		/* dead, and whoever begins to search now does not
+								 * meet it; to be deleted when all sessions that live
+								 * now have ended */
+	MOSQL_NODE_UNREACHABLE		/* nobody can reach it, and nobody ever will */
+} MosqlNodeUse;
+
+/*
+ * What use is a node of this tree (not its root) that was found by name, with this
+ * meta?  Finishes a merge that it is in; unlinks it if it is dead; if it is
+ * unreachable makes sure that it stays so.  The tree must exist (else 42P01).
+ */
+extern MosqlNodeUse mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta);
+
 /* --- whole trees --- */
 
 /* Ids of all leaves in key order, from the inner nodes above them. */

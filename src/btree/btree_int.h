@@ -173,6 +173,7 @@ typedef struct SearchItem
 	uint64		epoch;			/* what was read earlier does not count */
 	MosqlBytes	from;			/* came by a right link from a node that ends
 								 * here; data NULL: came from the parent */
+	MosqlBytes	separator;		/* with which that parent leads here */
 	MosqlBytes	dead;			/* low fence of a dead node that was in the way:
 								 * look for what lies left of it (node is 0) */
 	int			waits;			/* for a merge that this node is in */
@@ -209,6 +210,10 @@ typedef struct Search
 	MosqlChild *dying;			/* merges to finish before the next round */
 	int			ndying;
 	int			maxdying;
+	MosqlChild *dangling;		/* separators of nodes that do not exist */
+	int			ndangling;
+	int			maxdangling;
+	int			dangling_level; /* of those nodes */
 	bool		relink;			/* insert links before the next round */
 } Search;
 
@@ -247,6 +252,10 @@ typedef struct Split
 	bool		frozen;			/* leaf is as read after the freeze */
 	bool		given_up;		/* somebody else was faster */
 	bool		cut;			/* the leaf has lost its right part */
+	bool		done;			/* by our cut */
+	MosqlStep  *created;		/* the step that created R1, if it was ours */
+	int			first_rest;		/* those that created R2 .. Rk */
+	int			nrest;
 } Split;
 
 extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);

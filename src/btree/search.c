@@ -192,6 +192,7 @@ move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int cov
 	rest.first += covered;
 	rest.n -= covered;
 	rest.from = meta->high;
+	rest.separator = MOSQL_ABSENT;
 	if (++rest.hops > (item->epoch == 0 ? BTREE_CACHED_HOPS : BTREE_LINK_HOPS))
 	{
 		/*
@@ -225,8 +226,35 @@ leave_dead(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
 		mosql_btree_cache_drop(tree, item->parent); /* maintenance unlinks the dead */
 	next.node = 0;
 	next.level = meta->level;
-	next.from = MOSQL_ABSENT;
+	next.from = next.separator = MOSQL_ABSENT;
 	next.dead = mosql_bytes_copy(tree->scratch, meta->low);
+	push(s, &next);
+}
+
+/*
+ * A parent that was read just now leads to a node that does not exist.  Perhaps it
+ * was taken away since; perhaps somebody was late linking it, and then it would be
+ * so for ever.  Go on to the left, as if the separator were not there: if the node is
+ * lost, and not merged away, its left sibling leads to it, and then it is damage.
+ */
+static void
+leave_missing(Search *s, const SearchItem *item)
+{
+	MosqlTree  *tree = s->tree;
+	SearchItem	next = *item;
+
+	if (++next.hops > MOSQL_TREE_MAX_HOPS)
+		mosql_btree_missing(tree, item->node);
+	if (s->ndangling == 0 || s->dangling_level == item->level)
+	{
+		s->dangling = room_for(tree, s->dangling, s->ndangling, &s->maxdangling, sizeof(MosqlChild));
+		s->dangling[s->ndangling++] = (MosqlChild) {item->separator, item->node};
+		s->dangling_level = item->level;
+	}
+	mosql_btree_cache_drop(tree, item->parent);
+	next.node = 0;
+	next.separator = MOSQL_ABSENT;
+	next.dead = item->separator;
 	push(s, &next);
 }
 
@@ -268,7 +296,10 @@ mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta
 		if (item->node == tree->root)
 			mosql_btree_gone(tree);
 		mosql_btree_cache_drop(tree, item->node);
-		restart(s, item);
+		if (item->epoch != 0 && item->separator.len > 0)
+			leave_missing(s, item);
+		else
+			restart(s, item);
 		return 0;
 	}
 	if (item->level >= 0 && meta->level != item->level)
@@ -318,6 +349,7 @@ expand(Search *s, const SearchItem *item, const CachedNode *node)
 		push(s, &(SearchItem)
 			 {
 				 .node = node->children[c].node, .parent = node->id,
+				 .separator = node->children[c].separator,
 				 .level = node->meta.level - 1,
 				 .first = first, .n = n, .epoch = item->epoch
 			 });
@@ -506,13 +538,15 @@ mosql_btree_search_next(Search *s)
 	return s->nitems;
 }
 
-/* Finish a search: link what was found unlinked. */
+/* Finish a search: link what was found unlinked, take out what leads nowhere. */
 void
 mosql_btree_search_end(Search *s)
 {
 	Assert(s->npending == 0);
 	if (s->nlinks > 0)
 		relink(s);
+	if (s->ndangling > 0)
+		mosql_btree_inner_remove(s->tree, s->dangling_level + 1, s->dangling, s->ndangling);
 }
 
 /* Read the meta of a leaf into the cache, or learn that it does not exist. */

@@ -111,7 +111,10 @@ cut_step(MosqlTree *tree, const Split *split)
 	return step;
 }
 
-/* What a successful create or cut left, for the cache. */
+/*
+ * What a successful cut and the creates before it left, for the cache.  Not before
+ * the cut: what is created by somebody who comes too late is no part of the tree.
+ */
 static void
 remember(MosqlTree *tree, const MosqlStep *step)
 {
@@ -217,20 +220,19 @@ read_frozen(MosqlTree *tree, Split *splits, int n)
 
 /* Step 3. */
 static void
-create_rest(MosqlTree *tree, const Split *splits, int n)
+create_rest(MosqlTree *tree, Split *splits, int n, StepList *creates)
 {
-	StepList	list = {0};
-
 	for (int i = 0; i < n; i++)
-		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
-			mosql_btree_steps_add(tree, &list, create_step(tree, &splits[i], piece));
-	mosql_btree_steps_run(tree, list.steps, list.n);
-	for (int i = 0; i < list.n; i++)
 	{
-		if (!mosql_btree_step_created(list.steps[i]))
-			mosql_btree_damage(tree, list.steps[i]->node, "a node that was to be created exists");
-		remember(tree, list.steps[i]);
+		splits[i].first_rest = creates->n;
+		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
+			mosql_btree_steps_add(tree, creates, create_step(tree, &splits[i], piece));
+		splits[i].nrest = creates->n - splits[i].first_rest;
 	}
+	mosql_btree_steps_run(tree, creates->steps, creates->n);
+	for (int i = 0; i < creates->n; i++)
+		if (!mosql_btree_step_created(creates->steps[i]))
+			mosql_btree_damage(tree, creates->steps[i]->node, "a node that was to be created exists");
 }
 
 /* Are R2 .. Rk as they were created, all of them? */
@@ -332,7 +334,7 @@ create_first(MosqlTree *tree, Split *splits, int n)
 	for (int i = 0; i < list.n; i++)
 	{
 		if (mosql_btree_step_created(list.steps[i]))
-			remember(tree, list.steps[i]);
+			of[i]->created = list.steps[i];
 		else
 		{
 			mosql_btree_cache_drop(tree, list.steps[i]->node);
@@ -365,7 +367,9 @@ cut(MosqlTree *tree, Split *splits, int n)
 		if (step->status == MOSQL_STEP_DONE)
 		{
 			remember(tree, step);
-			of[i]->cut = true;
+			if (of[i]->created != NULL)
+				remember(tree, of[i]->created);
+			of[i]->cut = of[i]->done = true;
 			mosql_stats.splits += of[i]->n;
 		}
 		else
@@ -381,6 +385,15 @@ cut(MosqlTree *tree, Split *splits, int n)
 	}
 	if (list.n > 0)
 		MOSQL_DEBUG_POINT("split-cut");
+}
+
+/* Of R2 .. Rk, where our cut brought them in. */
+static void
+remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creates)
+{
+	for (int i = 0; i < n; i++)
+		for (int c = 0; splits[i].done && splits[i].n > 1 && c < splits[i].nrest; c++)
+			remember(tree, creates->steps[splits[i].first_rest + c]);
 }
 
 /*
@@ -409,6 +422,7 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	uint64		incarnation = tree->incarnation;	/* when the call began */
+	StepList	rest = {0};
 	MosqlChild *links;
 	int			nlinks = 0;
 
@@ -420,10 +434,11 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	freeze(tree, splits, n);
 	read_frozen(tree, splits, n);
 	if (!has_lapsed(tree, splits, n, incarnation))
-		create_rest(tree, splits, n);
+		create_rest(tree, splits, n, &rest);
 	if (!has_lapsed(tree, splits, n, incarnation))
 		create_first(tree, splits, n);
 	cut(tree, splits, n);
+	remember_rest(tree, splits, n, &rest);
 
 	for (int i = 0; i < n; i++)
 		nlinks += splits[i].n;
