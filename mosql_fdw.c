@@ -50,6 +50,11 @@ define_settings(void)
 							"Longer than any commit takes: a shorter time aborts live ones.",
 							&mosql_txn_intent_timeout_ms, 1000, 10, INT_MAX / 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.signpost_retention",
+							"Time for which maintenance keeps a node that was merged away.",
+							"Counted from when it was unlinked, and in any case until all sessions of that time have ended.",
+							&mosql_txn_signpost_retention_ms, MOSQL_SIGNPOST_RETENTION_MS, 0, INT_MAX / 1000,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.drop_data",
 							 "Dropping a foreign table drops its data in Redis.",
 							 "Off: only the local foreign table goes, the data stays for other servers.",

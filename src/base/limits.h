@@ -70,6 +70,18 @@
  */
 #define MOSQL_OUTCOME_KEEP_MS		(INT64CONST(24) * 3600 * 1000)
 
+/*
+ * A session takes a new id that often, between transactions: nodes merged away go
+ * only when the sessions that may know them have ended.
+ */
+#define MOSQL_SESSION_MAX_AGE_MS	(5 * 60 * 1000)
+
+/*
+ * And not before that time after it: a message that was under way when its session
+ * died (a network that heals, a process stopped while sending) is late by less.
+ */
+#define MOSQL_SIGNPOST_RETENTION_MS	(15 * 60 * 1000)
+
 /* Keys a transaction record names one by one before it names a range. */
 #define MOSQL_RECORD_MAX_KEYS		64
 

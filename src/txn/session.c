@@ -13,9 +13,7 @@
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 
-/* Ids: 40 bits of session prefix, 24 bits of counter. */
-#define ID_COUNTER_BITS 24
-#define ID_COUNTER_MAX	((UINT64CONST(1) << ID_COUNTER_BITS) - 1)
+#define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
 /* ---- the node store that the trees stand on ---- */
 
@@ -331,11 +329,34 @@ draw_id(MosqlSession *session)
 
 	session->drawing = 0;
 	session->sid = mosql_clock_open(&session->stepper, MOSQL_LEASE_MS, &session->schema);
-	session->contact_us = before;
+	session->contact_us = session->drawn_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
-	if (session->id_prefix == 0)
-		session->id_prefix = session->sid;
+
+	/* what a dead session has made counts as abandoned (sweep.c) */
+	session->id_prefix = session->sid;
+	session->id_counter = 0;
+}
+
+/*
+ * Between transactions: a session that is never idle would keep for ever what goes
+ * only when all sessions have ended that lived at some time.
+ */
+static void
+take_turns(MosqlSession *session)
+{
+	uint64		before = session->sid;
+
+	mosql_session_renew(session);
+	if (!mosql_pending_any(session))
+		mosql_clock_close(&session->stepper, before);
+}
+
+void
+mosql_session_forget_paths(MosqlSession *session)
+{
+	session->lapses++;
+	session->lapsed_us = mosql_now_us();
 }
 
 /*
@@ -395,6 +416,8 @@ mosql_session_ready(MosqlSession *session)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) MOSQL_LEASE_MS * 1000 / 2)
 		mosql_session_renew(session);
+	else if (mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
+		take_turns(session);
 	if (session->ask_schema)
 	{
 		MosqlSnapshotList list;
@@ -416,7 +439,8 @@ mosql_session_next_txid(MosqlSession *session)
 
 /*
  * The next number under this session's prefix; a prefix that is used up is
- * replaced by a freshly drawn session id that is never used for anything else.
+ * replaced by a freshly drawn session id that is never used for anything else.  So
+ * prefixes are at least the session's id.
  */
 uint64
 mosql_session_new_id(MosqlSession *session)
@@ -430,7 +454,7 @@ mosql_session_new_id(MosqlSession *session)
 		session->id_prefix = mosql_clock_open(&session->stepper, 1, &schema);
 		session->id_counter = 0;
 	}
-	return session->id_prefix << ID_COUNTER_BITS | ++session->id_counter;
+	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;
 }
 
 /* ---- leftovers ---- */

@@ -26,6 +26,7 @@ typedef struct MosqlView MosqlView; /* what one statement sees */
 /* ---- settings (GUCs; defined in mosql_fdw.c) ---- */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
+extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
 extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
 
 /* ---- sessions ---- */

@@ -26,6 +26,9 @@
 
 /* ---------- session ---------- */
 
+/* Ids of nodes: 40 bits of session prefix, 24 bits of counter. */
+#define MOSQL_ID_COUNTER_BITS	24
+
 typedef struct MosqlSessionStore
 {
 	MosqlNodeStore store;		/* first, so that the two convert */
@@ -85,6 +88,7 @@ struct MosqlSession
 	/* --- identity --- */
 	uint64		sid;			/* 0: none */
 	int64		contact_us;		/* last time the clock surely saw us */
+	int64		drawn_us;		/* when the id was drawn */
 	int64		lapsed_us;		/* last time that we noticed a lease's time without */
 	uint64		lapses;			/* how often we did */
 	uint64		last_tx;		/* number of the last attempt */
@@ -124,6 +128,9 @@ extern void mosql_session_ready(MosqlSession *session);
 
 /* The lease ran out: take a new id. */
 extern void mosql_session_renew(MosqlSession *session);
+
+/* Trust nothing that was read of trees before now. */
+extern void mosql_session_forget_paths(MosqlSession *session);
 extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
@@ -239,6 +246,7 @@ typedef struct MosqlTreeNote
 	uint64		root;
 	int			level;
 	bool		drop;			/* dropped at commit; else created, undone at abort */
+	uint64		sid;			/* the session's id then */
 } MosqlTreeNote;
 
 typedef struct MosqlHandle

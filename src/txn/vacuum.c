@@ -554,8 +554,6 @@ mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position, i
 	Vacuum		vacuum = {.session = session, .tree = tree, .counts = counts};
 	bool		more;
 
-	if (session->txn == NULL)
-		mosql_session_ready(session);
 	more = vacuum_batch(&vacuum, position, max_leaves);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
