@@ -9,6 +9,7 @@
  *   vacuum      each tree, the definitions' own first
  *   commits     the large ones: their leaves were just tidied
  *   sweep       nodes that nobody can reach
+ *   sessions    once more: those that vacuum wrote "aborted" for
  *
  * Every step in it is a helper's step or compares what it relies on, so that
  * passes may run beside each other and any load, and may die anywhere; the next
@@ -440,6 +441,8 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	}
 	if (!pass->lost && !(automatic && swept_recently(pass)))
 		sweep(pass);
+	if (!pass->lost)
+		mosql_orphans_forget(pass->session, &result->orphans);	/* aborted on the way */
 	result->outcome = pass->lost ? MOSQL_PASS_TAKEN_OVER : MOSQL_PASS_DONE;
 	return held_back || has_worked(result) ? 0 : decided;
 }

@@ -233,7 +233,7 @@ drop_record(MosqlSession *session, MosqlTxid tx)
 }
 
 void
-mosql_pending_finish(MosqlSession *session)
+mosql_pending_finish(MosqlSession *session, bool redo)
 {
 	dlist_mutable_iter iter;
 
@@ -243,7 +243,7 @@ mosql_pending_finish(MosqlSession *session)
 
 		if (pending->outstanding > 0)
 			continue;
-		if (pending->failed && !try_redo(session, pending))
+		if (pending->failed && !(redo && try_redo(session, pending)))
 			continue;
 		/* of an unknown one the record stays with the session: somebody may ask */
 		if (!pending->unknown)

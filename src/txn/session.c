@@ -125,11 +125,9 @@ mosql_session_close(MosqlSession *session)
 		if (mosql_redis_drain(session->redis, 1000))
 		{
 			/* an ERROR is FATAL while the process exits: nothing that may throw */
+			mosql_pending_finish(session, !proc_exit_inprogress);
 			if (!proc_exit_inprogress)
-			{
-				mosql_pending_finish(session);
 				mosql_session_collect_garbage(session);
-			}
 			if (session->ndrops > 0)
 				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
 			if (!mosql_pending_any(session))
@@ -426,7 +424,7 @@ mosql_session_ready(MosqlSession *session)
 		session->ask_schema = false;
 	}
 	mosql_session_forget_drawing(session);
-	mosql_pending_finish(session);
+	mosql_pending_finish(session, true);
 	mosql_session_collect_garbage(session);
 	close_trees(session);
 }

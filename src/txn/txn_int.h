@@ -449,8 +449,8 @@ extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
 extern void mosql_pending_unknown(MosqlCommit *commit);
 extern void mosql_txn_commit(MosqlTxn *txn);
 
-/* Redo what failed, collect what was acknowledged. */
-extern void mosql_pending_finish(MosqlSession *session);
+/* Collect what was acknowledged; redo what failed, if wanted, else throw nothing. */
+extern void mosql_pending_finish(MosqlSession *session, bool redo);
 extern bool mosql_pending_any(MosqlSession *session);
 
 /* ---------- recovery ---------- */
