@@ -336,7 +336,7 @@ def killed(world):
 def election(world):
     """One maintains, slowly; the others say so, and show how far it is."""
     name = f"{world.engine}, one at a time"
-    slow = world.one.connect(world.db, **{"mosql_fdw.maintenance_rate": 20})
+    slow = world.one.connect(world.db, **{"mosql_fdw.maintenance_rate": 3})
     conn = world.two.connect(world.db)
     result = []
     t = threading.Thread(target=lambda: result.append(attempt(
@@ -402,7 +402,7 @@ def worker(cluster, one):
     """A server of its own, with the library preloaded."""
     name = "worker"
     server = Server("keeper", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance_naptime=1",
-                               "mosql_fdw.maintenance_rate=0", "log_min_messages=log"])
+                               "mosql_fdw.maintenance_rate=0"])
     world = World(cluster, one, server, "script", "kept")
     clock = world.clock
     conn = server.connect(world.db)

@@ -45,8 +45,9 @@
 /* A full pass, and a sweep, at least so often. */
 #define FULL_INTERVAL_US	(INT64CONST(3600) * 1000000)
 
-/* Leaves per step of vacuum; a page of the sweep counts as as many. */
+/* Leaves per step of vacuum, at most; a page of the sweep counts as as many. */
 #define BATCH_LEAVES		64
+#define BATCHES_PER_S		10
 
 /* Between two notes of how far we are. */
 #define NOTE_INTERVAL_US	1000000
@@ -261,6 +262,15 @@ last_size(const Pass *pass, uint64 root)
 	return -1;
 }
 
+/* At a low rate small batches, so that the load is even. */
+static int
+batch_leaves(void)
+{
+	if (mosql_maintain_rate == 0)
+		return BATCH_LEAVES;
+	return Min(Max(mosql_maintain_rate / BATCHES_PER_S, 1), BATCH_LEAVES);
+}
+
 /* The next batch of a tree; false at its end, or if it was dropped meanwhile. */
 static bool
 vacuum_batch(Pass *pass, uint64 root, StringInfo position)
@@ -271,7 +281,7 @@ vacuum_batch(Pass *pass, uint64 root, StringInfo position)
 	PG_TRY();
 	{
 		more = mosql_vacuum_tree(pass->session, mosql_session_tree(pass->session, root), position,
-								 BATCH_LEAVES, &pass->result->vacuum);
+								 batch_leaves(), &pass->result->vacuum);
 	}
 	PG_CATCH();
 	{
