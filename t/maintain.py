@@ -42,7 +42,8 @@ def points():
         for f in sorted(files):
             if f.endswith(".c"):
                 with open(os.path.join(root, f)) as source:
-                    names += re.findall(r'MOSQL_DEBUG_POINT\("(maintain-[^"]+)"\)', source.read())
+                    names += re.findall(r'MOSQL_DEBUG_POINT\("((?:maintain|vacuum|merge|sweep)-[^"]+)"\)',
+                                        source.read())
     return sorted(set(names))
 
 
@@ -307,17 +308,29 @@ def unknown(plain, one, two, engine):
 
 # ---- maintenance itself dies ----
 
+def rubbish(world, conn):
+    """Work for all of maintenance: old versions, and emptied leaves."""
+    reader = world.two.connect(world.db, autocommit=False, level=REPEATABLE_READ)
+    query(reader, "SELECT count(*) FROM acct")
+    query(conn, "UPDATE acct SET note = note || '.' WHERE id > 700")
+    query(conn, "INSERT INTO log SELECT g, 'rubbish' FROM generate_series(1000000, 1002000) g")
+    query(conn, "DELETE FROM log WHERE tag = 'rubbish'")
+    reader.rollback()
+    reader.close()
+
+
 def killed(world):
     conn = world.two.connect(world.db, **{"mosql_fdw.maintenance_rate": 0})
     query(conn, "SELECT count(*) FROM cnt")
     mine = {world.clock.newest()}
-    tap.ok(len(points()) >= 5, "points of maintenance are found in the sources", points())
+    tap.ok(len(points()) >= 10, "points of maintenance are found in the sources", points())
     for number, point in enumerate(points(), 101):
         at = f"{world.engine}, maintenance killed at {point}"
         tag = f"k{number}"
         world.victim("after-decide", WORK.format(tag=tag, number=number))
         orphan = world.clock.newest()
         world.clock.end_lease(orphan)
+        rubbish(world, conn)
         tap.ok(world.victim(point, "SELECT mosql_fdw_maintain('redis')"), f"{at}: it dies")
         did = world.maintain(conn)
         tap.equal(did["outcome"], "busy", f"{at}: for the others it is at it")
