@@ -87,6 +87,7 @@ struct MosqlTree
 
 /* --- cache.c --- */
 extern void mosql_btree_enter(MosqlTree *tree);
+extern bool mosql_btree_wakes_up(MosqlTree *tree);
 extern CachedNode *mosql_btree_cache_find(MosqlTree *tree, uint64 id);
 extern CachedNode *mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 										 const MosqlChild *children, int nchildren, int nfields);
@@ -203,6 +204,7 @@ typedef struct Search
 	SearchLink *links;
 	int			nlinks;
 	int			maxlinks;
+	uint64		incarnation;	/* of the tree when it began */
 	MosqlBudget budget;
 	int			restarts;
 	bool		restarted;		/* in this round */
@@ -249,6 +251,7 @@ typedef struct Split
 	int			n;
 	MosqlBytes *bounds;			/* [n] low fences of the new leaves, ascending */
 	uint64	   *nodes;			/* [n] ids of the new leaves */
+	uint64		incarnation;	/* of the store before the leaf was read */
 	bool		frozen;			/* leaf is as read after the freeze */
 	bool		given_up;		/* somebody else was faster */
 	bool		cut;			/* the leaf has lost its right part */

@@ -105,26 +105,35 @@ retire(MosqlTree *tree, CachedNode *node)
 }
 
 /*
- * Begin a public call: free what earlier calls left, evict down to the bound.
- *
  * Race -- this process slept for longer than its lease: signposts that its cache
- * still knows may have been taken away (README.md, "Signposts").  So nothing
- * cached is used any more.
+ * still knows may have been taken away (README.md, "Signposts").  Then nothing cached
+ * is used any more, and true is returned: nor must any path be that was known
+ * before.
+ */
+bool
+mosql_btree_wakes_up(MosqlTree *tree)
+{
+	uint64		incarnation = tree->store->incarnation(tree->store);
+
+	if (tree->incarnation == incarnation)
+		return false;
+	while (tree->hand != NULL)
+		retire(tree, tree->hand);
+	tree->incarnation = incarnation;
+	return true;
+}
+
+/*
+ * Begin a public call: free what earlier calls left, evict down to the bound.
  */
 void
 mosql_btree_enter(MosqlTree *tree)
 {
 	size_t		limit = (size_t) mosql_btree_cache_kb * 1024;
-	uint64		incarnation = tree->store->incarnation(tree->store);
 
 	tree->scratch = tree->call;
 	MemoryContextReset(tree->call);
-	if (tree->incarnation != incarnation)
-	{
-		while (tree->hand != NULL)
-			retire(tree, tree->hand);
-		tree->incarnation = incarnation;
-	}
+	(void) mosql_btree_wakes_up(tree);
 	while (tree->bytes > limit && tree->hand != NULL)
 	{
 		CachedNode *node = tree->hand;

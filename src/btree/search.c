@@ -131,6 +131,7 @@ mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlBytes *keys, int
 	s->tree = tree;
 	s->keys = keys;
 	s->level = level;
+	s->incarnation = tree->incarnation;
 	s->budget = mosql_budget_start(BTREE_WAIT_MS);
 	push(s, &(SearchItem)
 		 {
@@ -467,6 +468,19 @@ relink(Search *s)
 	}
 }
 
+/* All keys on their way begin again at the root: a long sleep is over. */
+static void
+begin_anew(Search *s)
+{
+	s->tree->epoch++;
+	for (int i = 0; i < s->npending; i++)
+		s->pending[i] = (SearchItem)
+	{
+		.node = s->tree->root, .level = -1, .first = s->pending[i].first, .n = s->pending[i].n,
+		.epoch = s->tree->epoch
+	};
+}
+
 /* Look for what lies left of the dead nodes that were met. */
 static void
 pass_dead(Search *s)
@@ -510,6 +524,12 @@ mosql_btree_search_next(Search *s)
 			mosql_btree_merge_help(tree, s->dying, s->ndying);
 		s->ndying = 0;
 		pass_dead(s);
+		if (s->incarnation != s->tree->store->incarnation(s->tree->store))
+		{
+			(void) mosql_btree_wakes_up(tree);
+			s->incarnation = tree->incarnation;
+			begin_anew(s);
+		}
 		s->pause = s->restarted = false;
 
 		for (int i = 0; i < nwork; i++)

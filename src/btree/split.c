@@ -401,14 +401,13 @@ remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creat
  * merged and deleted what it was going to create?  Then it must not go on: the
  * comparison that a node does not exist would not stop it.
  */
-static bool
-has_lapsed(MosqlTree *tree, Split *splits, int n, uint64 incarnation)
+static void
+give_up_lapsed(MosqlTree *tree, Split *splits, int n)
 {
-	if (tree->store->incarnation(tree->store) == incarnation)
-		return false;
+	uint64		incarnation = tree->store->incarnation(tree->store);
+
 	for (int i = 0; i < n; i++)
-		splits[i].given_up = true;
-	return true;
+		splits[i].given_up |= splits[i].incarnation != incarnation;
 }
 
 /*
@@ -421,7 +420,6 @@ void
 mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	uint64		incarnation = tree->incarnation;	/* when the call began */
 	StepList	rest = {0};
 	MosqlChild *links;
 	int			nlinks = 0;
@@ -433,10 +431,10 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	}
 	freeze(tree, splits, n);
 	read_frozen(tree, splits, n);
-	if (!has_lapsed(tree, splits, n, incarnation))
-		create_rest(tree, splits, n, &rest);
-	if (!has_lapsed(tree, splits, n, incarnation))
-		create_first(tree, splits, n);
+	give_up_lapsed(tree, splits, n);
+	create_rest(tree, splits, n, &rest);
+	give_up_lapsed(tree, splits, n);
+	create_first(tree, splits, n);
 	cut(tree, splits, n);
 	remember_rest(tree, splits, n, &rest);
 
@@ -465,6 +463,7 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
 	Split	   *splits = palloc0(n * sizeof(Split));
+	uint64		incarnation = tree->store->incarnation(tree->store);
 	int			nsplits = 0;
 
 	mosql_btree_read_images(tree, leaves, n, images);
@@ -487,6 +486,7 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 		split->bounds = &leaf->meta.split_key;
 		split->nodes = &leaf->meta.other;
 		split->frozen = true;
+		split->incarnation = incarnation;
 		nsplits++;
 	}
 	mosql_btree_split_run(tree, splits, nsplits);
