@@ -520,6 +520,7 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	MosqlLeaf **empty;
 	uint64		schema;
 	MosqlBytes	next;
+	int			nempty;
 
 	mosql_clock_snapshots(&vacuum->session->stepper, &vacuum->list, &schema);
 	if (position->len == 0)
@@ -533,7 +534,10 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	for (int i = 0; i < vacuum->n; i++)
 		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
 	empty = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
-	(void) prune_leaves(vacuum, empty);
+	nempty = prune_leaves(vacuum, empty);
+	if (nempty > 0)
+		vacuum->counts->leaves_merged += mosql_btree_merge_leaves(vacuum->tree, empty, nempty);
+	vacuum->counts->leaves_merged += mosql_btree_merge_parents(vacuum->tree, next);
 
 	resetStringInfo(position);
 	resolve_doubts(vacuum, next.data == NULL);
