@@ -32,6 +32,7 @@
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/json.h"
+#include "utils/lsyscache.h"
 #include "utils/wait_event.h"
 
 #include "admin/maintain.h"
@@ -320,6 +321,7 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 	}
 	if (!pass->lost)
 		mosql_clock_put_size(pass->clock, tree->root, pass->done);
+	mosql_session_close_tree(pass->session, tree->root);
 	pfree(position.data);
 	MemoryContextDelete(batch);
 }

@@ -36,6 +36,7 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/wait_event.h"
 
 #include "admin/maintain.h"
 #include "base/retry.h"

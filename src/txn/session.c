@@ -278,6 +278,17 @@ mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt)
 	return tree;
 }
 
+void
+mosql_session_close_tree(MosqlSession *session, uint64 root)
+{
+	MosqlSessionTree *slot = find_tree(session, root);
+
+	if (slot == NULL || slot->holds > 0 || root == MOSQL_CATALOG_ROOT)
+		return;
+	mosql_btree_close(slot->tree);
+	*slot = session->trees[--session->ntrees];
+}
+
 /*
  * Between transactions only: close the handles that nobody keeps.  Those of
  * tables are held by the backend's cache of tables; others belong to trees that

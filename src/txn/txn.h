@@ -60,6 +60,9 @@ extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
 /* The same, and keep the handle and its caches until cxt is reset or deleted. */
 extern MosqlTree *mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt);
 
+/* Close a tree's handle early, unless somebody holds it. */
+extern void mosql_session_close_tree(MosqlSession *session, uint64 root);
+
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
  * within a session). */
 extern uint64 mosql_session_new_id(MosqlSession *session);
