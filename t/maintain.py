@@ -475,7 +475,7 @@ def worker(cluster, one):
     cluster.signal(port, signal.SIGSTOP)
     tap.ok(wait_until(lambda: len(re.findall("maintenance of server", server.log())) > before, 15, 0.2),
            f"{name}: that Redis is away is logged")
-    time.sleep(3)
+    time.sleep(2)
     cluster.signal(port, signal.SIGCONT)
     times = len(re.findall("maintenance of server", server.log())) - before
     tap.ok(times <= 4, f"{name}: not over and over", times)
@@ -485,7 +485,7 @@ def worker(cluster, one):
     # switched off and on
     query(conn, "ALTER SYSTEM SET mosql_fdw.maintenance = off")
     query(conn, "SELECT pg_reload_conf()")
-    time.sleep(2.5)
+    time.sleep(2)
     last = value(conn, "SELECT max(updated) FROM mosql_fdw_progress")
     time.sleep(2)
     tap.equal(value(conn, "SELECT max(updated) FROM mosql_fdw_progress"), last, f"{name}: it can be switched off")

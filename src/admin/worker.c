@@ -48,7 +48,7 @@
 #define MAX_BACKOFF			6
 
 /* Seconds after which the launcher is started again. */
-#define RESTART_S			10
+#define RESTART_S			5
 
 extern PGDLLEXPORT void mosql_worker_launcher(Datum arg);
 extern PGDLLEXPORT void mosql_worker_database(Datum arg);
