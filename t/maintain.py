@@ -167,6 +167,10 @@ def orphans(world):
     conn = world.two.connect(world.db, **{"mosql_fdw.maintenance_rate": 0})
     query(conn, "SELECT count(*) FROM cnt")
     mine = {world.clock.newest()}
+    for sid in world.clock.sessions():      # of those who made the tables
+        if sid not in mine:
+            world.clock.end_lease(sid)
+    world.maintain(conn)
     cases = [("after-decide", "committed", WORK), ("after-prepare", "aborted", WORK),
              ("after-decide", "committed", READER), ("after-prepare", "aborted", READER)]
     if world.engine == "script":
