@@ -72,6 +72,7 @@ _PG_init(void)
 
 	mosql_txn_init();
 	mosql_table_init();
+	mosql_fdw_init();
 	mosql_admin_init_ddl();
 	mosql_worker_init();
 }

@@ -21,7 +21,7 @@ SELECT o || ' -> ' || server_with(o) FROM unnest(ARRAY[
 	$$nodes 'a:1,'$$, $$nodes '[::1]:6379, b:1'$$, $$nodes '::1:6379'$$,
 	$$namespace ''$$, $$namespace 'a b'$$, $$namespace 'a{b}'$$, $$namespace 'ok_1.x-y'$$, $$namespace 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'$$,
 	$$atomic 'lua'$$, $$atomic 'watch'$$, $$connect_timeout '0'$$, $$connect_timeout '-1'$$, $$connect_timeout 'soon'$$,
-	$$command_timeout '1'$$, $$keep_connections 'perhaps'$$, $$batch_size '0'$$, $$batch_size '100001'$$, $$fetch_size '-1'$$,
+	$$command_timeout '1'$$, $$keep_connections 'perhaps'$$, $$idle_timeout '1 s'$$, $$max_connections '-1'$$, $$batch_size '0'$$, $$batch_size '100001'$$, $$fetch_size '-1'$$,
 	$$fdw_startup_cost '-1'$$, $$fdw_startup_cost 'NaN'$$, $$fdw_tuple_cost '0.01'$$, $$updatable 'yes'$$]) o;
 CREATE SERVER s FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns');
 SELECT outcome('ALTER SERVER s OPTIONS (ADD usrname ''x'')');

@@ -7,10 +7,12 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
 #include "admin/admin.h"
 #include "code/node.h"
@@ -49,11 +51,123 @@ put_finding(void *arg, char severity, uint64 node, const char *what)
 	tuplestore_putvalues(check->result->setResult, check->result->setDesc, values, nulls);
 }
 
-/* MosqlCheckLeaf: rows, intents, and whether the table can read its rows. */
+/* ---- values ---- */
+
+/*
+ * Where a check of a leaf's values stands: what was looked at is not looked at
+ * again after an error.  Volatile, since longjmp must find it as it was.
+ */
+typedef struct ValueCheck
+{
+	const MosqlTable *table;
+	const MosqlLeaf *leaf;
+	volatile int entry;
+	volatile int version;		/* of that entry's row; behind the last: the intent */
+} ValueCheck;
+
+static void
+check_intended_values(const ValueCheck *at, const MosqlEntry *entry)
+{
+	MosqlBytes	rest = entry->intent;
+	MosqlIntent intent;
+
+	while (rest.data != NULL && mosql_intent_next(&rest, &intent) == 1)
+		if (intent.kind == MOSQL_INTENT_PUT)
+			mosql_table_check_values(at->table, entry->key, intent.payload);
+}
+
+/* Versions of one row, from at->version on, and what a put makes of it. */
+static void
+check_entry_values(ValueCheck *at)
+{
+	const MosqlEntry *entry = &at->leaf->entries[at->entry];
+	MosqlHistory history;
+
+	if (!mosql_history_decode(entry->row, &history))
+		history.n = 0;			/* said elsewhere */
+	while (at->version < history.n)
+	{
+		const MosqlVersion *version = &history.versions[at->version++];
+
+		if (version->live)
+			mosql_table_check_values(at->table, entry->key, version->columns);
+	}
+	if (at->version++ == history.n)
+		check_intended_values(at, entry);
+}
+
+/* Everything that is left of the leaf; throws where values are damaged. */
+static void
+check_values_on(ValueCheck *at)
+{
+	for (; at->entry < at->leaf->n; at->entry++, at->version = 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		check_entry_values(at);
+	}
+}
+
+/*
+ * The values of a leaf's rows.  Types' own functions may throw anywhere, so they
+ * run in a subtransaction, one per leaf and one more per finding.  Errors that
+ * are not about data (memory, cancel requests) are thrown on.
+ */
+static void
+check_values(Check *check, const MosqlLeaf *leaf)
+{
+	ValueCheck	at = {check->table, leaf, 0, 0};
+	MemoryContext outer = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	MemoryContext cxt = AllocSetContextCreate(outer, "mosql check values", ALLOCSET_DEFAULT_SIZES);
+
+	while (at.entry < leaf->n)
+	{
+		ErrorData  *volatile error = NULL;
+
+		BeginInternalSubTransaction(NULL);
+		MemoryContextSwitchTo(cxt);
+		PG_TRY();
+		{
+			check_values_on(&at);
+			ReleaseCurrentSubTransaction();
+		}
+		PG_CATCH();
+		{
+			MemoryContextSwitchTo(outer);
+			error = CopyErrorData();
+			FlushErrorState();
+			RollbackAndReleaseCurrentSubTransaction();
+		}
+		PG_END_TRY();
+		MemoryContextSwitchTo(outer);
+		CurrentResourceOwner = owner;
+		if (error != NULL)
+		{
+			if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+				ReThrowError(error);
+			/* a type's own error has its column in the context */
+			put_finding(check, 'E', leaf->node,
+						psprintf("%s%s%s",
+								 error->context != NULL ? error->context : error->message,
+								 error->context != NULL || error->detail != NULL ? ": " : "",
+								 error->context != NULL ? error->message :
+								 error->detail != NULL ? error->detail : ""));
+			FreeErrorData(error);
+		}
+		MemoryContextReset(cxt);
+	}
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * MosqlCheckLeaf: rows, intents, and whether the table can read its rows.  Their
+ * values are looked at only where their shape is right.
+ */
 static void
 check_leaf(void *arg, const MosqlLeaf *leaf)
 {
 	Check	   *check = arg;
+	bool		sound = true;
 
 	mosql_txn_check_leaf(check->session, leaf, put_finding, arg);
 	for (int i = 0; i < leaf->n; i++)
@@ -67,7 +181,10 @@ check_leaf(void *arg, const MosqlLeaf *leaf)
 		what = mosql_table_check_row(check->table, leaf->entries[i].key, version.columns);
 		if (what != NULL)
 			put_finding(arg, 'E', leaf->node, what);
+		sound &= what == NULL;
 	}
+	if (sound)
+		check_values(check, leaf);
 }
 
 /* ---- nodes that no path leads to ---- */

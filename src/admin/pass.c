@@ -321,7 +321,6 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 	}
 	if (!pass->lost)
 		mosql_clock_put_size(pass->clock, tree->root, pass->done);
-	mosql_session_close_tree(pass->session, tree->root);
 	pfree(position.data);
 	MemoryContextDelete(batch);
 }

@@ -61,6 +61,9 @@
 #define MOSQL_PIPELINE_MAX_COMMANDS	512
 #define MOSQL_PIPELINE_MAX_BYTES	(1024 * 1024)
 
+/* Trees whose inner nodes a session remembers: each may fill a cache of its own. */
+#define MOSQL_SESSION_MAX_TREES		256
+
 /* A session's lease at the clock; renewed by every contact in its last half. */
 #define MOSQL_LEASE_MS				60000
 

@@ -77,6 +77,7 @@ struct MosqlTree
 	uint64		incarnation;	/* of the store when the cache was filled */
 
 	/* cache */
+	bool		distrusted;		/* it may be what led to damage: to be emptied */
 	CachedNode **buckets;
 	uint32		nbuckets;		/* a power of two */
 	uint32		nnodes;

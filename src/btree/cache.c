@@ -125,12 +125,15 @@ mosql_btree_wakes_up(MosqlTree *tree)
 
 /*
  * Begin a public call: free what earlier calls left, evict down to the bound.
+ * After an error that called the tree damaged, evict everything: inner nodes are
+ * never validated, and what was damaged may have been mended.
  */
 void
 mosql_btree_enter(MosqlTree *tree)
 {
-	size_t		limit = (size_t) mosql_btree_cache_kb * 1024;
+	size_t		limit = tree->distrusted ? 0 : (size_t) mosql_btree_cache_kb * 1024;
 
+	tree->distrusted = false;
 	tree->scratch = tree->call;
 	MemoryContextReset(tree->call);
 	(void) mosql_btree_wakes_up(tree);

@@ -7,9 +7,11 @@
  */
 #include "btree/btree_int.h"
 
+/* The next call on the tree begins without what is cached of it. */
 void
 mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what)
 {
+	unconstify(MosqlTree *, tree)->distrusted = true;
 	mosql_report_damage(tree->store->ns, node, what);
 }
 

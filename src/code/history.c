@@ -418,6 +418,10 @@ increment_version(MosqlVersion *version, const MosqlIncrement *inc, int ninc)
  *
  *     before     v0@12          v1@5                 ts = 10
  *     after      v0@12 + inc    v1@5 + inc @10       v1@5, until 10
+ *
+ * If the state just before ts is gone (a hole: v1@5 ended at 8), so is the one
+ * from ts on, which nobody needs any more than that: there is nothing to
+ * insert, and v1 ends where it ended.
  */
 MosqlIncrementResult
 mosql_row_increment(StringInfo out, MosqlBytes old, MosqlTimestamp ts,
@@ -442,7 +446,7 @@ mosql_row_increment(StringInfo out, MosqlBytes old, MosqlTimestamp ts,
 		at++;
 	}
 	n = at;
-	if (at < history.n)
+	if (at < history.n && history.versions[at].end > ts)
 	{
 		MosqlIncrementResult result;
 
@@ -452,10 +456,10 @@ mosql_row_increment(StringInfo out, MosqlBytes old, MosqlTimestamp ts,
 		if (result != MOSQL_INCREMENT_OK)
 			return result;
 		n++;
-		for (int i = at; i < history.n; i++)
-			v[n++] = history.versions[i];
-		v[at + 1].end = ts;
+		history.versions[at].end = ts;
 	}
+	for (int i = at; i < history.n; i++)
+		v[n++] = history.versions[i];
 	put_pruned(out, v, n, history.truncated, list);
 	pfree(v);
 	return MOSQL_INCREMENT_OK;

@@ -11,6 +11,16 @@
  * later transaction than the one that used it last: plans and tables of a
  * running statement point into it.
  *
+ * Connections.  They are kept between transactions, because connecting is dearer
+ * than most transactions, until nobody has used them for idle_timeout.  A backend
+ * that waits for its client's next command runs no code of ours; so a timer
+ * sends it the signal for lagging readers of invalidation messages (catch-up),
+ * upon which it runs an empty transaction, and at the end of that one
+ * transaction_ended() looks around.  Inside a transaction block the signal does
+ * nothing, which is what we want.  With max_connections a session needs a permit
+ * (permit.c) to be connected; it hands it over at the same occasion, after its
+ * client was answered.
+ *
  * Passwords.  As in postgres_fdw, a user who is no superuser may not make the
  * backend present an identity without proving it: a mapping that names a Redis
  * user must have a password, unless a superuser set password_required 'false'.
@@ -28,12 +38,16 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
+#include "storage/sinval.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/timeout.h"
 
 #include "fdw/fdw_int.h"
 
@@ -52,13 +66,18 @@ typedef struct SessionEntry
 	uint32		mapping_hash;
 	bool		stale;			/* options changed since it was opened */
 	bool		keep;			/* option keep_connections */
+	int			idle_timeout_ms;
+	int			max_connections;	/* 0: no permit needed */
+	int			connect_timeout_ms;
+	uint64		permit_key;
+	int			permit;			/* -1: none */
+	bool		used;			/* by the running transaction */
+	int64		idle_since_us;
 	LocalTransactionId last_used;	/* transaction that used it last */
 } SessionEntry;
 
-/* How long a session that is not to be kept waits for replies. */
-#define CLOSE_DRAIN_MS	1000
-
 static HTAB *sessions = NULL;
+
 
 /* keep_connections 'false': the transaction at whose end sockets close */
 static LocalTransactionId close_at_end_of = InvalidLocalTransactionId;
@@ -167,25 +186,110 @@ check_password(const MosqlFdwOptions *options, Oid mapping, Oid userid)
 			 errdetail("Non-superusers must provide a password in a user mapping that names a Redis user.")));
 }
 
-/* Wait for what was sent at commit and not waited for, then close the sockets. */
-static void
-disconnect(MosqlSession *session)
-{
-	MemoryContext old = CurrentMemoryContext;
+/* ---- closing what idles ---- */
 
-	HOLD_INTERRUPTS();			/* a cancel must not come through here */
-	PG_TRY();
+/* In a signal handler: see to it that an idle backend runs transaction_ended(). */
+static void
+look_around(void)
+{
+	HandleCatchupInterrupt();
+}
+
+/* Close the sockets, after what was sent is answered; give the permit. */
+static void
+disconnect(SessionEntry *entry, bool keep_id)
+{
+	mosql_session_rest(entry->session, keep_id);
+	if (entry->permit >= 0)
+		mosql_permit_give(entry->permit);
+	entry->permit = -1;
+}
+
+/*
+ * A transaction has ended that did not use this session: it idles on.  Returns
+ * when to look again, in microseconds from now; 0: not necessary.
+ */
+static int64
+idle_on(SessionEntry *entry, int64 now_us)
+{
+	int64		left_us = entry->idle_since_us + (int64) entry->idle_timeout_ms * 1000 - now_us;
+
+	if (!mosql_redis_is_connected(mosql_session_redis(entry->session)) && entry->permit < 0)
+		return 0;
+	if (entry->permit >= 0 && !mosql_permit_idle(entry->permit))
+		disconnect(entry, true);
+	else if (entry->idle_timeout_ms > 0 && left_us <= 0)
+		disconnect(entry, false);
+	else if (entry->idle_timeout_ms > 0)
+		return left_us;
+	return 0;
+}
+
+/*
+ * A transaction has ended that used this session.  Whoever waits for its permit
+ * gets it as soon as the client has its answer.
+ */
+static int64
+begin_to_idle(SessionEntry *entry, int64 now_us)
+{
+	entry->used = false;
+	entry->idle_since_us = now_us;
+	if (entry->permit >= 0 && !mosql_permit_idle(entry->permit))
+		look_around();
+	return (int64) entry->idle_timeout_ms * 1000;
+}
+
+/*
+ * Set the timer, unless it is set for an earlier time (it is left alone by
+ * transaction after transaction).  Errors of any kind switch all timers off.
+ */
+static void
+set_timer(int64 delay_us)
+{
+	static TimeoutId timer = 0;
+	static int64 due_us;
+	int64		now_us = mosql_now_us();
+
+	if (timer == 0)
+		timer = RegisterTimeout(USER_TIMEOUT, look_around);
+	if (get_timeout_active(timer) && due_us <= now_us + delay_us)
+		return;
+	due_us = now_us + delay_us;
+	enable_timeout_after(timer, (int) Min(delay_us / 1000 + 1, INT_MAX));
+}
+
+/* The hook.  The timer is of no use to a backend that has no client to wait for. */
+static void
+transaction_ended(void)
+{
+	HASH_SEQ_STATUS scan;
+	SessionEntry *entry;
+	int64		nearest_us = 0;
+	int64		now_us;
+
+	if (sessions == NULL || proc_exit_inprogress)
+		return;
+	now_us = mosql_now_us();
+	hash_seq_init(&scan, sessions);
+	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		(void) mosql_redis_drain(mosql_session_redis(session), CLOSE_DRAIN_MS);
-		mosql_redis_disconnect(mosql_session_redis(session));
+		int64		next_us;
+
+		if (entry->session == NULL || mosql_redis_is_busy(mosql_session_redis(entry->session)))
+			continue;
+		next_us = entry->used ? begin_to_idle(entry, now_us) : idle_on(entry, now_us);
+		if (next_us > 0 && (nearest_us == 0 || next_us < nearest_us))
+			nearest_us = next_us;
 	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	if (nearest_us > 0 && MyProcPort != NULL)
+		set_timer(nearest_us);
+}
+
+void
+mosql_fdw_init(void)
+{
+	mosql_txn_end_hook = transaction_ended;
+	mosql_permit_init();
 }
 
 /*
@@ -204,7 +308,7 @@ close_unkept(void *arg)
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
 		if (entry->session != NULL && !entry->keep && !mosql_session_in_use(entry->session))
-			disconnect(entry->session);
+			disconnect(entry, true);
 	}
 }
 
@@ -228,7 +332,14 @@ open_entry(SessionEntry *entry, Oid userid)
 
 	check_password(options, entry->key.mapping, userid);
 	entry->stale = false;
-	entry->keep = options->keep_connections;
+	entry->max_connections = options->max_connections;
+	entry->permit_key = hash_bytes_extended((const unsigned char *) options->session.redis.nodes,
+											strlen(options->session.redis.nodes), 0);
+	entry->connect_timeout_ms = options->session.redis.connect_timeout_ms;
+	entry->idle_timeout_ms = options->idle_timeout_ms;
+	/* a backend without a client cannot be asked for its permit */
+	entry->keep = options->keep_connections &&
+		(MyProcPort != NULL || options->max_connections == 0);
 	entry->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID,
 											   ObjectIdGetDatum(entry->key.serverid));
 	entry->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID,
@@ -236,9 +347,43 @@ open_entry(SessionEntry *entry, Oid userid)
 	entry->session = mosql_session_open(&options->session);
 }
 
+/* Close for good. */
+static void
+close_entry(SessionEntry *entry)
+{
+	MosqlSession *session = entry->session;
+	int			permit = entry->permit;
+
+	entry->session = NULL;		/* first, in case closing throws */
+	entry->permit = -1;
+	mosql_session_close(session);
+	if (permit >= 0)
+		mosql_permit_give(permit);
+}
+
 /*
- * Throws what opening a session throws, and 2F003 as check_password says.  No
- * round trip.
+ * The first use in a transaction.  Whoever waits for the permit comes first:
+ * a procedure may run many transactions without ever waiting for its client.
+ */
+static void
+begin_use(SessionEntry *entry)
+{
+	if (entry->max_connections > 0)
+	{
+		if (entry->permit >= 0 && !mosql_permit_idle(entry->permit))
+			disconnect(entry, true);
+		if (entry->permit >= 0)
+			mosql_permit_use(entry->permit);
+		else
+			entry->permit = mosql_permit_take(entry->permit_key, entry->max_connections,
+											  entry->connect_timeout_ms);
+	}
+	entry->used = true;
+}
+
+/*
+ * Throws what opening a session throws, what mosql_permit_take() throws, and 2F003
+ * as check_password says.  No round trip.
  */
 MosqlSession *
 mosql_fdw_session(Oid serverid, Oid userid)
@@ -259,20 +404,19 @@ mosql_fdw_session(Oid serverid, Oid userid)
 	if (!found)
 	{
 		entry->session = NULL;
+		entry->permit = -1;
+		entry->used = false;
 		entry->last_used = InvalidLocalTransactionId;
 	}
 	entry->userid = owner;
 
 	if (entry->session != NULL && entry->stale && entry->last_used != this_transaction() &&
 		!mosql_session_in_use(entry->session))
-	{
-		MosqlSession *old = entry->session;
-
-		entry->session = NULL;	/* first, in case closing throws */
-		mosql_session_close(old);
-	}
+		close_entry(entry);
 	if (entry->session == NULL)
 		open_entry(entry, userid);
+	if (!entry->used)
+		begin_use(entry);
 	entry->last_used = this_transaction();
 	if (!entry->keep)
 		close_at_end();
@@ -349,8 +493,7 @@ mosql_fdw_close_sessions(Oid serverid, int *busy)
 				(*busy)++;
 			continue;
 		}
-		entry->session = NULL;
-		mosql_session_close(session);
+		close_entry(entry);
 		closed++;
 	}
 	return closed;

@@ -62,6 +62,7 @@ typedef struct MosqlScanState
 	bool		needs_none;		/* count(*): rows only have to exist */
 	bool		backward;
 	bool		handles;		/* put a handle into each row's ctid */
+	bool		filters;		/* ... but only if the row passes the node's filter */
 	bool		single;			/* one row by key, and the statement reads nothing else */
 	int64		limit;			/* rows wanted, 0: unknown */
 

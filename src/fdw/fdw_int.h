@@ -31,6 +31,8 @@ typedef struct MosqlFdwOptions
 	double		startup_cost;
 	double		tuple_cost;
 	bool		keep_connections;
+	int			idle_timeout_ms;	/* connections idle for so long are closed; 0 never */
+	int			max_connections;	/* of this PostgreSQL server to a Redis node; 0 any */
 	bool		use_remote_estimate;	/* count rows in Redis even after ANALYZE */
 } MosqlFdwOptions;
 
@@ -61,6 +63,28 @@ typedef bool (*MosqlEachSession) (void *arg, const char *server, Oid userid,
 								  MosqlSession *session);
 extern void mosql_fdw_each_session(MosqlEachSession each, void *arg);
 extern int	mosql_fdw_close_sessions(Oid serverid, int *busy);
+
+/* Hooks of connection.c and permit.c; from _PG_init. */
+extern void mosql_fdw_init(void);
+
+/* ---- permit.c ---- */
+
+/*
+ * A permit to be connected to the nodes of this key, of which there are max for
+ * all backends.  Returns its number, for the others.  Waits for timeout_ms; throws
+ * 53300 then, 57014 when cancelled, 53400 if there are too many keys.
+ */
+extern int	mosql_permit_take(uint64 key, int max, int timeout_ms);
+
+/* Give it back; the connections are closed before. */
+extern void mosql_permit_give(int number);
+
+/* It is kept, but not in use.  False if somebody waits for it: give it. */
+extern bool mosql_permit_idle(int number);
+
+/* It is in use again. */
+extern void mosql_permit_use(int number);
+extern void mosql_permit_init(void);
 
 /*
  * The validator, callable from C: throws HV00D for an unknown option and HV024

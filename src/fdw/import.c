@@ -6,9 +6,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "commands/defrem.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_type.h"
 #include "utils/builtins.h"
+#include "utils/regproc.h"
 
 #include "fdw/fdw_int.h"
 
@@ -26,14 +29,42 @@ is_wanted(const ImportForeignSchemaStmt *stmt, const char *name)
 	return stmt->list_type == FDW_IMPORT_SCHEMA_EXCEPT;
 }
 
+/*
+ * A definition's words for a type and a collation go into SQL: they are read as
+ * what they should be and written anew, so that nothing else comes along.
+ */
+static char *
+type_name(const char *stored)
+{
+	Oid			type;
+	int32		typmod;
+
+#if PG_VERSION_NUM >= 160000
+	(void) parseTypeString(stored, &type, &typmod, NULL);
+#else
+	parseTypeString(stored, &type, &typmod, false);
+#endif
+	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+}
+
+static char *
+collation_name(const char *stored)
+{
+#if PG_VERSION_NUM >= 160000
+	return NameListToQuotedString(stringToQualifiedNameList(stored, NULL));
+#else
+	return NameListToQuotedString(stringToQualifiedNameList(stored));
+#endif
+}
+
 static void
 put_column(StringInfo sql, const MosqlDefinitionColumn *column)
 {
-	appendStringInfo(sql, "%s %s", quote_identifier(column->name), column->type);
+	appendStringInfo(sql, "%s %s", quote_identifier(column->name), type_name(column->type));
 	if (column->key_position >= 0)
 		appendStringInfoString(sql, " OPTIONS (key 'true')");
 	if (column->collation[0] != '\0' && strcmp(column->collation, "\"default\"") != 0)
-		appendStringInfo(sql, " COLLATE %s", column->collation);
+		appendStringInfo(sql, " COLLATE %s", collation_name(column->collation));
 	if (column->not_null)
 		appendStringInfoString(sql, " NOT NULL");
 }

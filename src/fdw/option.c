@@ -64,6 +64,8 @@ static const Option options_known[] = {
 	{"connect_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for a connection"},
 	{"command_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for an answer, retries included"},
 	{"keep_connections", ON_SERVER, OPTION_BOOL, 0, 0, "whether connections outlive the transaction"},
+	{"idle_timeout", ON_SERVER, OPTION_INT, 0, INT_MAX, "milliseconds after which idle connections are closed, 0: never"},
+	{"max_connections", ON_SERVER, OPTION_INT, 0, 100000, "connections from this PostgreSQL server to one Redis node, 0: no bound"},
 	{"updatable", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether INSERT, UPDATE and DELETE are allowed"},
 	{"truncatable", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether TRUNCATE is allowed"},
 	{"batch_size", ON_SERVER | ON_TABLE, OPTION_INT, 1, 100000, "how many rows one step of a bulk insert takes"},
@@ -84,6 +86,7 @@ static const Option options_known[] = {
 #define NAMESPACE_MAX_BYTES		48
 #define CONNECT_TIMEOUT_MS		2000
 #define COMMAND_TIMEOUT_MS		10000
+#define IDLE_TIMEOUT_MS			60000	/* as long as the session's lease */
 #define BATCH_SIZE_ROWS			1000
 
 /*
@@ -349,6 +352,10 @@ apply_options(MosqlFdwOptions *out, List *options)
 			out->session.redis.password = defGetString(def);
 		else if (strcmp(name, "keep_connections") == 0)
 			out->keep_connections = defGetBoolean(def);
+		else if (strcmp(name, "idle_timeout") == 0)
+			out->idle_timeout_ms = int_value(def);
+		else if (strcmp(name, "max_connections") == 0)
+			out->max_connections = int_value(def);
 		else if (strcmp(name, "updatable") == 0)
 			out->updatable = defGetBoolean(def);
 		else if (strcmp(name, "truncatable") == 0)
@@ -412,6 +419,7 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	out->startup_cost = ROUND_TRIP_COST;
 	out->tuple_cost = TUPLE_COST;
 	out->keep_connections = true;
+	out->idle_timeout_ms = IDLE_TIMEOUT_MS;
 
 	if (OidIsValid(relid))
 	{

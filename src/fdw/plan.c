@@ -83,6 +83,9 @@ typedef struct Count
 	int64		at_us;			/* when it was counted */
 } Count;
 
+/* So many are remembered; then all are forgotten. */
+#define COUNTS_MAX		1024
+
 static HTAB *counts = NULL;
 
 /* A small table may have grown tenfold in a second, a large one has not. */
@@ -107,6 +110,11 @@ count_rows(const MosqlTable *table, bool only_known)
 	double		leaves;
 	int			levels;
 
+	if (counts != NULL && hash_get_num_entries(counts) >= COUNTS_MAX)
+	{
+		hash_destroy(counts);
+		counts = NULL;
+	}
 	if (counts == NULL)
 	{
 		HASHCTL		ctl = {0};

@@ -15,7 +15,10 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/rel.h"
 
@@ -116,6 +119,23 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 								 node->ss.ps.state->es_snapshot->curcid, scan->single);
 }
 
+/*
+ * May the filter be evaluated twice per row, and before ctid is there?
+ */
+static bool
+is_repeatable(const ForeignScan *plan)
+{
+	List	   *qual = plan->scan.plan.qual;
+	Bitmapset  *columns = NULL;
+
+	if (qual == NIL || contain_volatile_functions((Node *) qual) ||
+		contain_subplans((Node *) qual))
+		return false;
+	pull_varattnos((Node *) qual, plan->scan.scanrelid, &columns);
+	return !bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
+						  columns);
+}
+
 void
 mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 {
@@ -125,6 +145,7 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 	scan = palloc0(sizeof(MosqlScanState));
 	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
+	scan->filters = scan->handles && is_repeatable((ForeignScan *) node->ss.ps.plan);
 	node->fdw_state = scan;
 }
 
@@ -267,6 +288,42 @@ mosql_exec_store_row(const MosqlTable *table, const MosqlRow *row, const bool *n
 	ExecStoreVirtualTuple(slot);
 }
 
+/* The next row into the node's slot, without a handle; false at the end. */
+static bool
+fetch(ForeignScanState *node, MosqlRow *row)
+{
+	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (!(scan->costed ? next_row_costed(scan, row) : next_row(scan, row)))
+		return false;
+	if (scan->needs_none)
+	{
+		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
+		ExecStoreVirtualTuple(slot);
+	}
+	else
+		mosql_exec_store_row(scan->table, row, scan->needed, slot);
+	slot->tts_tableOid = RelationGetRelid(scan->rel);
+	return true;
+}
+
+/* What the executor is going to ask about the row in the slot. */
+static bool
+passes_filter(ForeignScanState *node)
+{
+	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+	return ExecQual(node->ss.ps.qual, econtext);
+}
+
+/*
+ * A handle lives as long as the statement.  So rows that the node's filter will
+ * refuse get none: a DELETE that looks for a few rows among millions takes memory
+ * for the few.
+ */
 TupleTableSlot *
 mosqlIterateForeignScan(ForeignScanState *node)
 {
@@ -277,17 +334,16 @@ mosqlIterateForeignScan(ForeignScanState *node)
 	if (scan->ranges == NULL)
 		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 
-	ExecClearTuple(slot);
-	if (!(scan->costed ? next_row_costed(scan, &row) : next_row(scan, &row)))
+	if (!fetch(node, &row))
 		return slot;
-	if (scan->needs_none)
+	while (scan->filters && !passes_filter(node))
 	{
-		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
-		ExecStoreVirtualTuple(slot);
+		InstrCountFiltered1(node, 1);
+		ResetExprContext(node->ss.ps.ps_ExprContext);
+		CHECK_FOR_INTERRUPTS();
+		if (!fetch(node, &row))
+			return slot;
 	}
-	else
-		mosql_exec_store_row(scan->table, &row, scan->needed, slot);
-	slot->tts_tableOid = RelationGetRelid(scan->rel);
 	if (scan->handles)
 		mosql_handle_to_tid(mosql_txn_handle_put(scan->txn, scan->table->tree, &row),
 							&slot->tts_tid);

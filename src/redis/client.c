@@ -6,6 +6,7 @@
 #include "redis/redis_int.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "base/stats.h"
 #include "storage/ipc.h"
@@ -83,16 +84,69 @@ mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent)
 	return redis;
 }
 
-void
-mosql_redis_disconnect(MosqlRedis *redis)
+static void
+close_all(MosqlRedis *redis)
 {
-	Assert(redis->running == NULL);
 	redis->asked = NULL;
 	redis->ask_number++;
 	redis->map_stale = true;
 	for (int i = 0; i < redis->nservers; i++)
 		if (redis->servers[i]->conn != NULL)
 			mosql_connection_close(redis->servers[i]->conn, 0, NULL);
+}
+
+/* Wait until the servers in polls[0 .. n) have hung up. */
+static void
+wait_for_hangup(MosqlRedis *redis, int n)
+{
+	int64		deadline_us = mosql_now_us() + MOSQL_HANGUP_MS * 1000;
+	int64		left_us;
+
+	while (n > 0 && (left_us = deadline_us - mosql_now_us()) > 0)
+	{
+		if (poll(redis->polls, n, (int) (left_us / 1000) + 1) <= 0)
+			continue;
+		for (int i = n - 1; i >= 0; i--)
+		{
+			ssize_t		len;
+
+			if (redis->polls[i].revents == 0)
+				continue;
+			len = recv(redis->polls[i].fd, redis->buffer, sizeof(redis->buffer), 0);
+			if (len <= 0 || redis->buffer[0] == '-')	/* gone, or QUIT was refused */
+				redis->polls[i] = redis->polls[--n];
+		}
+	}
+}
+
+/*
+ * QUIT has the server close first, and its end of the connection is gone when
+ * we see that: who connects next comes on top of nobody.
+ */
+void
+mosql_redis_disconnect(MosqlRedis *redis)
+{
+	int			n = 0;
+
+	Assert(redis->running == NULL);
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		MosqlConnection *conn = redis->servers[i]->conn;
+
+		if (conn != NULL && mosql_connection_quit(conn))
+			redis->polls[n++] = (struct pollfd) {.fd = conn->fd, .events = POLLIN};
+	}
+	wait_for_hangup(redis, n);
+	close_all(redis);
+}
+
+bool
+mosql_redis_is_connected(const MosqlRedis *redis)
+{
+	for (int i = 0; i < redis->nservers; i++)
+		if (redis->servers[i]->conn != NULL)
+			return true;
+	return false;
 }
 
 bool
@@ -105,7 +159,7 @@ void
 mosql_redis_close(MosqlRedis *redis)
 {
 	redis->running = NULL;
-	mosql_redis_disconnect(redis);
+	close_all(redis);
 	MemoryContextDelete(redis->cxt);
 }
 

@@ -193,7 +193,8 @@ server_of_entry(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *e
 	if (host->kind == MOSQL_REPLY_NIL || text_is(host, "") || text_is(host, "?"))
 		return mosql_cluster_server(redis, asked->host, strlen(asked->host),
 									entry->elem[1]->integer);
-	if (host->kind != MOSQL_REPLY_STRING)
+	if (host->kind != MOSQL_REPLY_STRING || host->str.len > MOSQL_HOST_MAX_BYTES ||
+		strlen(host->str.data) != host->str.len)
 		return NULL;
 	return mosql_cluster_server(redis, host->str.data, host->str.len, entry->elem[1]->integer);
 }

@@ -282,3 +282,16 @@ mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why)
 	pfree(conn->ring);
 	pfree(conn);
 }
+
+bool
+mosql_connection_quit(MosqlConnection *conn)
+{
+	static const char quit[] = "*1\r\n$4\r\nQUIT\r\n";
+	struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+	if (conn->state != MOSQL_READY || conn->under_way > 0 ||
+		send(conn->fd, quit, sizeof(quit) - 1, MSG_NOSIGNAL) != sizeof(quit) - 1)
+		return false;
+	(void) setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	return true;
+}

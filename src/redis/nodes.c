@@ -105,5 +105,5 @@ mosql_nodes_split(const char *address, int *host_len, int *port)
 		return false;
 	*host_len = colon - address;
 	*port = parse_port(colon + 1, strlen(colon + 1));
-	return *port > 0;
+	return *port > 0 && colon - address <= MOSQL_HOST_MAX_BYTES;
 }

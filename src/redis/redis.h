@@ -186,7 +186,12 @@ typedef struct MosqlConnectionInfo
 } MosqlConnectionInfo;
 extern int	mosql_redis_connections(MosqlRedis *redis, MosqlConnectionInfo **out);
 
-/* Close all sockets; the next use connects again. */
+extern bool mosql_redis_is_connected(const MosqlRedis *redis);	/* to any server */
+
+/*
+ * Close all sockets, after the servers have closed theirs (200 ms at most); the
+ * next use connects again.  Throws nothing.
+ */
 extern void mosql_redis_disconnect(MosqlRedis *redis);
 
 #endif							/* MOSQL_REDIS_H */

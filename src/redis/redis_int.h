@@ -23,6 +23,9 @@
 
 #define MOSQL_SLOTS				16384
 
+/* A name in the DNS has up to 253 bytes; longer ones are no hosts. */
+#define MOSQL_HOST_MAX_BYTES	255
+
 /* One recv(); also the bound of what is parsed before the buffer moves on. */
 #define MOSQL_RECEIVE_BYTES		(32 * 1024)
 
@@ -37,6 +40,9 @@
 
 /* A server that is silent for so long may have been replaced: ask others. */
 #define MOSQL_SILENCE_US		500000
+
+/* How long a server may take to hang up after QUIT. */
+#define MOSQL_HANGUP_MS			200
 
 /* How long a detached command may wait for room in a connection's window. */
 #define MOSQL_DETACHED_WAIT_US		(1000 * 1000)
@@ -256,6 +262,12 @@ extern MosqlConnection *mosql_connection_open(MosqlServer *server, MosqlRedis *r
  * server->failure (0, NULL: not worth mentioning).
  */
 extern void mosql_connection_close(MosqlConnection *conn, int sqlstate, const char *why);
+
+/*
+ * Send QUIT, if nothing is under way.  When the connection is closed afterwards it
+ * leaves no TIME_WAIT behind: backends that take turns would use up all ports.
+ */
+extern bool mosql_connection_quit(MosqlConnection *conn);
 
 /* As a memory context goes away: only give back what is not memory. */
 extern void mosql_connection_abandon(MosqlConnection *conn);

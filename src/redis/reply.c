@@ -13,7 +13,12 @@
  */
 #include "redis/redis_int.h"
 
-#include <limits.h>
+/*
+ * Elements of one array.  The largest replies of ours are hashes of dead
+ * sessions, a field per transaction; what announces more than this is not
+ * believed before it is there.
+ */
+#define ELEMENTS_MAX	(16 * 1024 * 1024)
 
 const MosqlReply mosql_reply_lost = {.kind = MOSQL_REPLY_LOST};
 
@@ -77,7 +82,7 @@ create_array(const redisReadTask *task, int n)
 {
 	MosqlReply *reply;
 
-	if (n > INT_MAX / 2)		/* no reply of ours; would not fit */
+	if (n > ELEMENTS_MAX)
 		return NULL;
 	reply = new_reply(task, MOSQL_REPLY_ARRAY, n * sizeof(MosqlReply *));
 	if (reply == NULL || reply == &unwanted)
@@ -103,6 +108,25 @@ create_nil(const redisReadTask *task)
 	return new_reply(task, MOSQL_REPLY_NIL, 0);
 }
 
+#if HIREDIS_MAJOR >= 1
+
+/*
+ * Types of RESP3, which nobody asked for.  Without these two functions hiredis
+ * would hand out a small number instead of an object.
+ */
+static void *
+create_double(const redisReadTask *task, double value, char *str, size_t len)
+{
+	return create_string(task, str, len);
+}
+
+static void *
+create_bool(const redisReadTask *task, int value)
+{
+	return create_integer(task, value);
+}
+#endif
+
 /* The memory context frees. */
 static void
 free_object(void *reply)
@@ -117,6 +141,10 @@ mosql_reply_reader_create(MosqlConnection *conn)
 		.createArray = create_array,
 		.createInteger = create_integer,
 		.createNil = create_nil,
+#if HIREDIS_MAJOR >= 1
+		.createDouble = create_double,
+		.createBool = create_bool,
+#endif
 		.freeObject = free_object,
 	};
 	redisReader *reader = redisReaderCreateWithFunctions(&functions);

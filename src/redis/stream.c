@@ -318,6 +318,13 @@ deliver_replies(MosqlConnection *conn)
 								   ERRCODE_OUT_OF_MEMORY : ERRCODE_CONNECTION_FAILURE, why);
 			return false;
 		}
+		if (reply == NULL && conn->begun && conn->under_way == 0)
+		{
+			/* nor may it end as the answer to a command that is sent meanwhile */
+			mosql_connection_close(conn, ERRCODE_PROTOCOL_VIOLATION,
+								   "The server sent a reply that nobody asked for.");
+			return false;
+		}
 		if (reply == NULL)
 			return true;
 		conn->begun = false;

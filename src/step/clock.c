@@ -81,7 +81,8 @@ mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored)
 	if (stored.len > 2 && stored.data[0] == 'C')
 	{
 		record.ts = strtoull(stored.data + 1, &end, 10);
-		if (end > stored.data + 1 && *end == ' ' && end < stored.data + stored.len)
+		if (end > stored.data + 1 && *end == ' ' && end < stored.data + stored.len &&
+			record.ts > 0 && record.ts < MOSQL_TS_MAX)
 		{
 			record.state = MOSQL_RECORD_COMMITTED;
 			record.parts = mosql_bytes(end + 1, stored.data + stored.len - (end + 1));
@@ -94,15 +95,29 @@ mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored)
 					keys->prefix.data, sid)));
 }
 
+/* Rows have 7 bytes for a time: one that does not fit must not get that far. */
+MosqlTimestamp
+mosql_clock_time(const MosqlClockKeys *keys, uint64 ts)
+{
+	if (ts == 0 || ts >= MOSQL_TS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged clock: impossible time " UINT64_FORMAT " in Redis key \"%s\" or \"%s\"",
+						ts, keys->counter.data, keys->snapshots.data)));
+	return ts;
+}
+
 MosqlSnapshotList
-mosql_clock_list(const MosqlReply *values, MosqlTimestamp last)
+mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *values, const MosqlReply *last)
 {
 	MosqlTimestamp *snapshots = palloc(Max(values->n, 1) * sizeof(MosqlTimestamp));
+	uint64		ts = mosql_reply_u64(last);
 
-	Assert(values->kind == MOSQL_REPLY_ARRAY);
+	mosql_step_check(values, MOSQL_REPLY_ARRAY, keys->snapshots);
 	for (int i = 0; i < values->n; i++)
-		snapshots[i] = mosql_reply_u64(values->elem[i]);
-	return (MosqlSnapshotList) {last, values->n, snapshots};
+		snapshots[i] = mosql_clock_time(keys, mosql_reply_u64(values->elem[i]));
+	/* a new clock has none yet */
+	return (MosqlSnapshotList) {ts == 0 ? 0 : mosql_clock_time(keys, ts), values->n, snapshots};
 }
 
 void

@@ -57,8 +57,8 @@ atomic_run(Watch *watch)
 	const MosqlReply *time;
 
 	run_atomic(watch);
-	time = watch->exec->elem[0];
-	watch->now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+	time = mosql_step_elem(watch->exec, 0);
+	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
 	return watch->exec;
 }
 
@@ -99,16 +99,16 @@ mosql_clock_fate(MosqlStepper *clock, MosqlTxid tx)
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
 						   LITERAL("sid"), LITERAL("forgot"));
 		exec = atomic_run(&watch);
-		lease = mosql_reply_bytes(exec->elem[1]->elem[0]);
+		lease = mosql_reply_bytes(mosql_step_elem(mosql_step_elem(exec, 1), 0));
 		record = mosql_clock_record(&watch.keys, tx.session,
-									mosql_reply_bytes(exec->elem[1]->elem[1]));
-		c = exec->elem[3];
+									mosql_reply_bytes(mosql_step_elem(mosql_step_elem(exec, 1), 1)));
+		c = mosql_step_elem(exec, 3);
 
-		if (record.state == MOSQL_RECORD_COMMITTED || exec->elem[2]->kind != MOSQL_REPLY_NIL)
+		if (record.state == MOSQL_RECORD_COMMITTED || mosql_step_elem(exec, 2)->kind != MOSQL_REPLY_NIL)
 			return MOSQL_FATE_COMMITTED;
 		if (!is_dead(&watch, lease))
 			return record.state == MOSQL_RECORD_ABORTED ? MOSQL_FATE_ABORTED : MOSQL_FATE_IN_PROGRESS;
-		if (tx.session > mosql_reply_u64(c->elem[0]) || tx.session <= mosql_reply_u64(c->elem[1]))
+		if (tx.session > mosql_reply_u64(mosql_step_elem(c, 0)) || tx.session <= mosql_reply_u64(mosql_step_elem(c, 1)))
 			return MOSQL_FATE_UNKNOWN;
 		if (lease.data == NULL)
 			return MOSQL_FATE_ABORTED;
@@ -148,10 +148,10 @@ mosql_clock_forget_outcomes(MosqlStepper *clock, int64 keep_ms)
 		argv[n++] = watch.keys.outcomes;
 		for (int i = 0; i + 1 < old->n; i += 2)
 		{
-			if (strtod(old->elem[i + 1]->str.data, NULL) + (double) keep_ms * 1000 >= (double) watch.now)
+			if (strtod(mosql_step_elem(old, i + 1)->str.data, NULL) + (double) keep_ms * 1000 >= (double) watch.now)
 				break;
-			forgot = Max(forgot, strtoull(old->elem[i]->str.data, NULL, 10));
-			argv[n++] = old->elem[i]->str;
+			forgot = Max(forgot, strtoull(mosql_step_elem(old, i)->str.data, NULL, 10));
+			argv[n++] = mosql_step_elem(old, i)->str;
 		}
 		if (n == 2)
 			return 0;
@@ -239,7 +239,7 @@ is_alive(Watch *watch, uint64 sid)
 	atomic_begin(watch);
 	mosql_commands_put(&watch->commands, LITERAL("HGET"), session, LITERAL("lease"));
 	(void) atomic_run(watch);
-	return !is_dead(watch, mosql_reply_bytes(watch->exec->elem[1]));
+	return !is_dead(watch, mosql_reply_bytes(mosql_step_elem(watch->exec, 1)));
 }
 
 static void
@@ -345,12 +345,12 @@ mosql_clock_jobs(MosqlStepper *clock, MosqlJob **jobs)
 
 	atomic_begin(&watch);
 	mosql_commands_put(&watch.commands, LITERAL("HGETALL"), watch.keys.jobs);
-	fields = atomic_run(&watch)->elem[1];
+	fields = mosql_step_elem(atomic_run(&watch), 1);
 	n = fields->n / 2;
 	*jobs = palloc0(Max(n, 1) * sizeof(MosqlJob));
 	for (int i = 0; i < n; i++)
-		(*jobs)[i] = get_job(&watch, copy_text(fields->elem[2 * i]->str),
-							 fields->elem[2 * i + 1]->str);
+		(*jobs)[i] = get_job(&watch, copy_text(mosql_step_elem(fields, 2 * i)->str),
+							 mosql_step_elem(fields, 2 * i + 1)->str);
 	for (int i = 0; i < n; i++)
 		(*jobs)[i].alive = is_alive(&watch, (*jobs)[i].sid);
 	return n;
@@ -392,8 +392,8 @@ mosql_clock_sizes(MosqlStepper *clock, MosqlTreeSize **sizes)
 	*sizes = palloc(Max(n, 1) * sizeof(MosqlTreeSize));
 	for (int i = 0; i < n; i++)
 	{
-		(*sizes)[i].root = mosql_reply_u64(fields->elem[2 * i]);
-		(*sizes)[i].leaves = mosql_reply_u64(fields->elem[2 * i + 1]);
+		(*sizes)[i].root = mosql_reply_u64(mosql_step_elem(fields, 2 * i));
+		(*sizes)[i].leaves = mosql_reply_u64(mosql_step_elem(fields, 2 * i + 1));
 	}
 	return n;
 }
@@ -426,10 +426,10 @@ mosql_clock_decided(MosqlStepper *clock, bool *held_back)
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("decided"));
 	mosql_commands_put(&watch.commands, LITERAL("HVALS"), watch.keys.snapshots);
 	(void) atomic_run(&watch);
-	decided = mosql_reply_u64(watch.exec->elem[1]);
-	snapshots = watch.exec->elem[2];
+	decided = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
+	snapshots = mosql_step_elem(watch.exec, 2);
 	*held_back = false;
 	for (int i = 0; i < snapshots->n; i++)
-		*held_back |= mosql_reply_u64(snapshots->elem[i]) < decided;
+		*held_back |= mosql_reply_u64(mosql_step_elem(snapshots, i)) < decided;
 	return decided;
 }

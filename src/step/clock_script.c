@@ -70,10 +70,10 @@ script_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
 	const MosqlReply *reply = call_script(clock, &keys, &open_script, MOSQL_SEND_REPEATABLE,
 										  11, argv, MOSQL_REPLY_ARRAY, NULL);
 
-	if (reply->elem[0]->integer != 0)
-		mosql_clock_refuse_format(&keys, mosql_reply_bytes(reply->elem[1]));
-	*schema = mosql_reply_u64(reply->elem[2]);
-	return mosql_reply_u64(reply->elem[1]);
+	if (mosql_step_elem(reply, 0)->integer != 0)
+		mosql_clock_refuse_format(&keys, mosql_reply_bytes(mosql_step_elem(reply, 1)));
+	*schema = mosql_reply_u64(mosql_step_elem(reply, 2));
+	return mosql_reply_u64(mosql_step_elem(reply, 1));
 }
 
 static void
@@ -101,11 +101,11 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 								 lease_length(lease_ms));
 	const MosqlReply *reply = call_script(clock, &keys, &snapshot_script, MOSQL_SEND_REPEATABLE,
 										  10, argv, MOSQL_REPLY_ARRAY, NULL);
-	bool		dead = reply->elem[0]->integer != 0;
+	bool		dead = mosql_step_elem(reply, 0)->integer != 0;
 
-	*schema = mosql_reply_u64(reply->elem[dead ? 1 : 2]);
+	*schema = mosql_reply_u64(mosql_step_elem(reply, dead ? 1 : 2));
 	if (!dead)
-		*S = mosql_reply_u64(reply->elem[1]);
+		*S = mosql_clock_time(&keys, mosql_reply_u64(mosql_step_elem(reply, 1)));
 	return !dead;
 }
 
@@ -121,6 +121,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	MosqlBytes *argv = mosql_script_argv(&decide_script, 4, 6 + args->ndrops);
 	MosqlBytes *arg = argv + 3;
 	const MosqlReply *reply;
+	int64		decision;
 
 	Assert(args->ndrops <= MOSQL_CLOCK_DROPS);	/* clock.c sees to it */
 	*arg++ = keys.counter;
@@ -140,13 +141,16 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 						arg - argv, argv, MOSQL_REPLY_ARRAY, budget);
 	if (reply->kind == MOSQL_REPLY_LOST)
 		return MOSQL_DECISION_LOST;
-	*schema = mosql_reply_u64(reply->elem[1]);
-	if (reply->elem[0]->integer == MOSQL_DECIDED)
+	decision = mosql_step_elem(reply, 0)->integer;
+	if (decision < MOSQL_DECIDED || decision > MOSQL_REFUSED_SCHEMA)
+		mosql_step_check(reply, MOSQL_REPLY_INTEGER, keys.prefix);
+	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
+	if (decision == MOSQL_DECIDED)
 	{
-		*ts = mosql_reply_u64(reply->elem[2]);
-		*list = mosql_clock_list(reply->elem[4], mosql_reply_u64(reply->elem[3]));
+		*ts = mosql_clock_time(&keys, mosql_reply_u64(mosql_step_elem(reply, 2)));
+		*list = mosql_clock_list(&keys, mosql_step_elem(reply, 4), mosql_step_elem(reply, 3));
 	}
-	return (MosqlDecision) reply->elem[0]->integer;
+	return (MosqlDecision) decision;
 }
 
 static void
@@ -166,10 +170,10 @@ script_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 	}
 	reply = call_script(clock, &keys, &status_script, MOSQL_SEND_REPEATABLE,
 						5 + 2 * n, argv, MOSQL_REPLY_ARRAY, NULL);
-	*list = mosql_clock_list(reply->elem[2], mosql_reply_u64(reply->elem[1]));
+	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 1));
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&keys, txs[i].session,
-										mosql_reply_bytes(reply->elem[3 + i]));
+										mosql_reply_bytes(mosql_step_elem(reply, 3 + i)));
 }
 
 /* The answer of abort and settle. */
@@ -177,10 +181,10 @@ static void
 one_record(const MosqlClockKeys *keys, MosqlTxid tx, const MosqlReply *reply,
 		   MosqlRecord *record, MosqlSnapshotList *list)
 {
-	*record = mosql_clock_record(keys, tx.session, mosql_reply_bytes(reply->elem[3]));
-	if (reply->elem[0]->integer != 0)
+	*record = mosql_clock_record(keys, tx.session, mosql_reply_bytes(mosql_step_elem(reply, 3)));
+	if (mosql_step_elem(reply, 0)->integer != 0)
 		record->state = MOSQL_RECORD_UNKNOWN;
-	*list = mosql_clock_list(reply->elem[2], mosql_reply_u64(reply->elem[1]));
+	*list = mosql_clock_list(keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 1));
 }
 
 static void
@@ -236,8 +240,8 @@ script_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	const MosqlReply *reply = call_script(clock, &keys, &snapshots_script, MOSQL_SEND_REPEATABLE,
 										  5, argv, MOSQL_REPLY_ARRAY, NULL);
 
-	*schema = mosql_reply_u64(reply->elem[1]);
-	*list = mosql_clock_list(reply->elem[2], mosql_reply_u64(reply->elem[0]));
+	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
+	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 0));
 }
 
 static bool
@@ -272,13 +276,13 @@ script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 	MosqlBytes *argv = ARGUMENTS(&sessions_script, 2, keys.counter, keys.ends);
 	const MosqlReply *reply = call_script(clock, &keys, &sessions_script, MOSQL_SEND_REPEATABLE,
 										  5, argv, MOSQL_REPLY_ARRAY, NULL);
-	const MosqlReply *live = reply->elem[1];
+	const MosqlReply *live = mosql_step_elem(reply, 1);
 
-	sessions->newest = mosql_reply_u64(reply->elem[0]);
+	sessions->newest = mosql_reply_u64(mosql_step_elem(reply, 0));
 	sessions->n = live->n;
 	sessions->live = palloc(Max(live->n, 1) * sizeof(uint64));
 	for (int i = 0; i < live->n; i++)
-		sessions->live[i] = mosql_reply_u64(live->elem[i]);
+		sessions->live[i] = mosql_reply_u64(mosql_step_elem(live, i));
 }
 
 static int

@@ -30,7 +30,8 @@ exec_list(const Watch *watch)
 {
 	const MosqlReply *exec = watch->exec;
 
-	return mosql_clock_list(exec->elem[exec->n - 1], mosql_reply_u64(exec->elem[exec->n - 2]));
+	return mosql_clock_list(&watch->keys, mosql_step_elem(exec, exec->n - 1),
+							mosql_step_elem(exec, exec->n - 2));
 }
 
 static void
@@ -81,14 +82,14 @@ sweep(Watch *watch, uint64 sid)
 	argv[1] = session;
 	for (int i = 0; i + 1 < fields->n; i += 2)
 	{
-		MosqlBytes	field = fields->elem[i]->str;
+		MosqlBytes	field = mosql_step_elem(fields, i)->str;
 
-		if (is_committed(fields->elem[i + 1]->str))
+		if (is_committed(mosql_step_elem(fields, i + 1)->str))
 			keep = true;
 		else
 			argv[n++] = field;
 		if (mosql_bytes_equal(field, LITERAL("lease")))
-			lease = fields->elem[i + 1]->str;
+			lease = mosql_step_elem(fields, i + 1)->str;
 	}
 
 	write_begin(watch);
@@ -130,22 +131,22 @@ open_session(Watch *watch, int lease_ms, uint64 *schema, const MosqlReply **olde
 		read_run(watch);
 		c = read_reply(watch, 0);
 		*oldest = read_reply(watch, 1);
-		if (c->elem[0]->kind != MOSQL_REPLY_NIL &&
-			!mosql_bytes_equal(c->elem[0]->str, LITERAL(MOSQL_CLOCK_FORMAT)))
-			mosql_clock_refuse_format(&watch->keys, c->elem[0]->str);
-		*schema = mosql_reply_u64(c->elem[1]);
-		sid = mosql_clock_number(mosql_reply_u64(c->elem[2]) + 1);
+		if (mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
+			!mosql_bytes_equal(mosql_step_elem(c, 0)->str, LITERAL(MOSQL_CLOCK_FORMAT)))
+			mosql_clock_refuse_format(&watch->keys, mosql_step_elem(c, 0)->str);
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		sid = mosql_clock_number(mosql_reply_u64(mosql_step_elem(c, 2)) + 1);
 		ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
 
 		write_begin(watch);
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT), LITERAL("sid"), sid);
 		mosql_commands_put(&watch->commands, LITERAL("HSET"),
-						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(c->elem[2]) + 1),
+						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(mosql_step_elem(c, 2)) + 1),
 						   LITERAL("lease"), ends);
 		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, sid);
 		if (write_run(watch) == MOSQL_EXEC_DONE)
-			return mosql_reply_u64(c->elem[2]) + 1;
+			return mosql_reply_u64(mosql_step_elem(c, 2)) + 1;
 		start_over(watch);
 	}
 }
@@ -159,8 +160,8 @@ watch_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
 	uint64		now = watch.now;
 
 	for (int i = 0; i + 1 < oldest->n; i += 2)
-		if (strtod(oldest->elem[i + 1]->str.data, NULL) < (double) now)
-			sweep(&watch, mosql_reply_u64(oldest->elem[i]));
+		if (strtod(mosql_step_elem(oldest, i + 1)->str.data, NULL) < (double) now)
+			sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, i)));
 	return sid;
 }
 
@@ -177,10 +178,10 @@ watch_expire(MosqlStepper *clock, int max)
 	read_run(&watch);
 	oldest = read_reply(&watch, 0);
 	while (2 * n + 1 < oldest->n &&
-		   strtod(oldest->elem[2 * n + 1]->str.data, NULL) < (double) watch.now)
+		   strtod(mosql_step_elem(oldest, 2 * n + 1)->str.data, NULL) < (double) watch.now)
 		n++;
 	for (int i = 0; i < n; i++)
-		sweep(&watch, mosql_reply_u64(oldest->elem[2 * i]));
+		sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, 2 * i)));
 	return n;
 }
 
@@ -224,14 +225,18 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 		read_run(&watch);
 		lease = mosql_reply_bytes(read_reply(&watch, 0));
 		c = read_reply(&watch, 1);
-		*schema = mosql_reply_u64(c->elem[1]);
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
 		if (is_dead(&watch, lease))
 			return false;
 		*S = mosql_reply_u64(read_reply(&watch, 2));
 		if (*S != 0)
+		{
+			*S = mosql_clock_time(&watch.keys, *S);
 			return true;		/* registered by a call whose reply was lost */
+		}
 
-		*S = Max(watch.now, mosql_reply_u64(c->elem[0]));
+		*S = mosql_clock_time(&watch.keys,
+							  Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0))));
 		text = mosql_clock_number(*S);
 		write_begin(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
@@ -254,7 +259,7 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("schema"));
 	add_list(&watch);
 	run_atomic(&watch);
-	*schema = mosql_reply_u64(watch.exec->elem[0]);
+	*schema = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
 	*list = exec_list(&watch);
 }
 
@@ -318,10 +323,10 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 						   LITERAL("last"), text, LITERAL("decided"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
 	for (int i = 0; i < args->ndrops; i++)
-		if (is_committed(mosql_reply_bytes(s->elem[2 + i])))
+		if (is_committed(mosql_reply_bytes(mosql_step_elem(s, 2 + i))))
 			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
 							   mosql_clock_number(args->drops[i]));
-	add_extend(watch, args->tx.session, mosql_reply_bytes(s->elem[0]), args->lease_ms);
+	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 0)), args->lease_ms);
 	add_list(watch);
 }
 
@@ -343,11 +348,11 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 		decide_read(&watch, args, session, n);
 		s = read_reply(&watch, 0);
 		c = read_reply(&watch, 1);
-		*schema = mosql_reply_u64(c->elem[1]);
-		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(s->elem[1]));
+		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 		if (record.state == MOSQL_RECORD_ABORTED)
 			refusal = MOSQL_REFUSED_ABORTED;
-		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(s->elem[0])))
+		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0))))
 			refusal = MOSQL_REFUSED_LEASE;
 		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
 			refusal = MOSQL_REFUSED_SCHEMA;
@@ -364,7 +369,8 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			return MOSQL_DECIDED;
 		}
 
-		*ts = Max(watch.now, mosql_reply_u64(c->elem[0]) + 1);
+		*ts = mosql_clock_time(&watch.keys,
+							   Max(watch.now, mosql_reply_u64(mosql_step_elem(c, 0)) + 1));
 		*schema += args->schema_change;
 		decide_write(&watch, args, session, n, s, *ts, *schema);
 		(void) write_run(&watch);
@@ -394,7 +400,7 @@ watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 	run_atomic(&watch);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
-										mosql_reply_bytes(watch.exec->elem[i]));
+										mosql_reply_bytes(mosql_step_elem(watch.exec, i)));
 	*list = exec_list(&watch);
 }
 
@@ -416,7 +422,7 @@ watch_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapsho
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), session, n);
 	add_list(&watch);
 	run_atomic(&watch);
-	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(watch.exec->elem[2]));
+	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(watch.exec, 2)));
 	*list = exec_list(&watch);
 }
 
@@ -437,8 +443,8 @@ watch_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), session, LITERAL("lease"), n);
 		read_run(&watch);
 		s = read_reply(&watch, 0);
-		dead = is_dead(&watch, mosql_reply_bytes(s->elem[0]));
-		*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(s->elem[1]));
+		dead = is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0)));
+		*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 
 		write_begin(&watch);
 		if (record->state != MOSQL_RECORD_COMMITTED && dead)
@@ -478,20 +484,20 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 		write_begin(&watch);
 		for (int i = 0; i + 1 < fields->n; i += 2)
 		{
-			MosqlBytes	field = fields->elem[i]->str;
+			MosqlBytes	field = mosql_step_elem(fields, i)->str;
 			bool		drop = false;
 
 			if (mosql_bytes_equal(field, LITERAL("lease")))
-				lease = fields->elem[i + 1]->str;
-			if (!is_committed(fields->elem[i + 1]->str))
+				lease = mosql_step_elem(fields, i + 1)->str;
+			if (!is_committed(mosql_step_elem(fields, i + 1)->str))
 				continue;
 			for (int j = 0; j < n && !drop; j++)
-				drop = mosql_reply_u64(fields->elem[i]) == ns[j];
+				drop = mosql_reply_u64(mosql_step_elem(fields, i)) == ns[j];
 			if (drop)
 			{
 				mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.outcomes,
 								   mosql_clock_number(watch.now),
-								   mosql_clock_snapshot_field(sid, mosql_reply_u64(fields->elem[i])));
+								   mosql_clock_snapshot_field(sid, mosql_reply_u64(mosql_step_elem(fields, i))));
 				mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, field);
 			}
 			else
@@ -522,16 +528,16 @@ watch_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends,
 					   LITERAL("0"), LITERAL("-1"), LITERAL("WITHSCORES"));
 	run_atomic(&watch);
-	time = watch.exec->elem[0];
-	ends = watch.exec->elem[2];
-	now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+	time = mosql_step_elem(watch.exec, 0);
+	ends = mosql_step_elem(watch.exec, 2);
+	now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
 
-	sessions->newest = mosql_reply_u64(watch.exec->elem[1]);
+	sessions->newest = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
 	sessions->n = 0;
 	sessions->live = palloc(Max(ends->n, 1) * sizeof(uint64));
 	for (int i = 0; i + 1 < ends->n; i += 2)
-		if (strtod(ends->elem[i + 1]->str.data, NULL) >= (double) now)
-			sessions->live[sessions->n++] = mosql_reply_u64(ends->elem[i]);
+		if (strtod(mosql_step_elem(ends, i + 1)->str.data, NULL) >= (double) now)
+			sessions->live[sessions->n++] = mosql_reply_u64(mosql_step_elem(ends, i));
 }
 
 const MosqlClockEngine mosql_clock_watch = {

@@ -84,7 +84,8 @@ read_run(Watch *watch)
 	}
 	time = read_reply(watch, -1);
 	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
-	watch->now = mosql_reply_u64(time->elem[0]) * 1000000 + mosql_reply_u64(time->elem[1]);
+	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 +
+		mosql_reply_u64(mosql_step_elem(time, 1));
 	watch->connection = mosql_batch_connection(watch->batch, watch->group);
 }
 

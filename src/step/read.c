@@ -69,10 +69,9 @@ mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n, Mosq
 		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
 
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys[i]);
-		Assert(reply->n == reads[i].nfields);
 		reads[i].values = palloc(reads[i].nfields * sizeof(MosqlBytes));
 		for (int j = 0; j < reads[i].nfields; j++)
-			reads[i].values[j] = mosql_reply_bytes(reply->elem[j]);
+			reads[i].values[j] = mosql_reply_bytes(mosql_step_elem(reply, j));
 	}
 }
 

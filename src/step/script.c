@@ -350,7 +350,8 @@ step_answer(MosqlStep *step, const MosqlReply *reply)
 {
 	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 + step->nreads ||
 		reply->elem[0]->kind != MOSQL_REPLY_INTEGER ||
-		reply->elem[1]->kind != MOSQL_REPLY_INTEGER)
+		reply->elem[1]->kind != MOSQL_REPLY_INTEGER ||
+		reply->elem[0]->integer < -1 || reply->elem[0]->integer >= step->ncompares)
 		return false;
 
 	step->failed = (int) reply->elem[0]->integer;
@@ -359,7 +360,7 @@ step_answer(MosqlStep *step, const MosqlReply *reply)
 	step->values = palloc(Max(step->nreads, 1) * sizeof(MosqlBytes));
 	for (int i = 0; i < step->nreads; i++)
 		step->values[i] = mosql_reply_bytes(reply->elem[2 + i]);
-	return step->failed < step->ncompares;
+	return true;
 }
 
 void
@@ -379,7 +380,9 @@ mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudg
 		}
 		mosql_step_check(calls[i].reply, MOSQL_REPLY_ARRAY, calls[i].argv[3]);
 		if (!step_answer(steps[i], calls[i].reply))
-			elog(ERROR, "Redis answered a step with something else");
+			ereport(ERROR,
+					(errcode(ERRCODE_PROTOCOL_VIOLATION),
+					 errmsg("Redis answered a step with something else")));
 		cached_set(stepper->redis, calls[i].slot, true);
 	}
 }

@@ -147,6 +147,17 @@ mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes ke
 			 errmsg("unexpected reply of Redis to a step on key \"%.*s\"", (int) key.len, key.data)));
 }
 
+const MosqlReply *
+mosql_step_elem(const MosqlReply *reply, int i)
+{
+	if (reply->kind == MOSQL_REPLY_ARRAY && i >= 0 && i < reply->n)
+		return reply->elem[i];
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("a reply of Redis does not have the parts that it should")));
+	pg_unreachable();
+}
+
 uint64
 mosql_reply_u64(const MosqlReply *reply)
 {

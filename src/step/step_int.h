@@ -139,6 +139,9 @@ extern MosqlBytes mosql_step_key(const MosqlStepper *stepper, uint64 node);
  */
 extern void mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes key);
 
+/* The i-th element of an array; 08P01 if the reply is no array that long. */
+extern const MosqlReply *mosql_step_elem(const MosqlReply *reply, int i);
+
 /* Refused for where or when it was sent: not executed, worth another attempt. */
 extern bool mosql_step_is_redirection(const MosqlReply *reply);
 
@@ -179,8 +182,12 @@ extern MosqlBytes mosql_clock_snapshot_field(uint64 sid, uint64 snapid);
 /* A record as stored; absent gives NONE; damaged bytes are XX001. */
 extern MosqlRecord mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored);
 
-/* A snapshot list from the reply of HVALS. */
-extern MosqlSnapshotList mosql_clock_list(const MosqlReply *values, MosqlTimestamp last);
+/* A time of the clock as it came from Redis: XX001 for one that is never issued. */
+extern MosqlTimestamp mosql_clock_time(const MosqlClockKeys *keys, uint64 ts);
+
+/* A snapshot list from the replies of HVALS and of HGET last. */
+extern MosqlSnapshotList mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *values,
+										  const MosqlReply *last);
 
 /* The version of the data layout, in the field "format" of ...:c */
 #define MOSQL_CLOCK_FORMAT "1"

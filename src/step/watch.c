@@ -273,9 +273,8 @@ values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *ima
 
 	if (!watch->whole)
 	{
-		Assert(n == 0 || reply->n == n);
 		for (int i = 0; i < n; i++)
-			values[i] = mosql_reply_bytes(reply->elem[i]);
+			values[i] = mosql_reply_bytes(mosql_step_elem(reply, i));
 		return values;
 	}
 	fields_fill(&fields, reply);
@@ -390,7 +389,7 @@ finish_write(WatchStep *watch, const MosqlBatch *batch)
 	{
 		case MOSQL_EXEC_DONE:
 			step->status = MOSQL_STEP_DONE;
-			step->nfields = (int) exec->elem[exec->n - 1]->integer;
+			step->nfields = (int) mosql_step_elem(exec, exec->n - 1)->integer;
 			watch->state = WATCH_DONE;
 			return false;
 		case MOSQL_EXEC_CONFLICT:

@@ -346,18 +346,6 @@ output_value(const MosqlTableColumn *column, Datum value)
 	return mosql_text_to_utf8(text, strlen(text));
 }
 
-static Datum
-input_value(const MosqlTableColumn *column, MosqlBytes text)
-{
-	int			level = begin_portable_text();
-	Datum		value = InputFunctionCall(unconstify(FmgrInfo *, &column->receive),
-										  pnstrdup(text.data, text.len),
-										  column->ioparam, column->typmod);
-
-	AtEOXact_GUC(true, level);
-	return value;
-}
-
 /* ---- values to bytes ---- */
 
 MosqlBytes
@@ -584,6 +572,23 @@ binary_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes
 	return value;
 }
 
+/* The inverse of output_value(). */
+static Datum
+input_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes text)
+{
+	Reading		reading = {table, column};
+	ErrorContextCallback context = {error_context_stack, call_it_damage, &reading};
+	int			level = begin_portable_text();
+	Datum		value;
+
+	error_context_stack = &context;
+	value = InputFunctionCall(unconstify(FmgrInfo *, &column->receive),
+							  pnstrdup(text.data, text.len), column->ioparam, column->typmod);
+	error_context_stack = context.previous;
+	AtEOXact_GUC(true, level);
+	return value;
+}
+
 Datum
 mosql_codec_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes bytes)
 {
@@ -602,7 +607,7 @@ mosql_codec_value(const MosqlTable *table, const MosqlTableColumn *column, Mosql
 		case MOSQL_CODEC_BINARY:
 			return binary_value(table, column, bytes);
 		case MOSQL_CODEC_INOUT:
-			return input_value(column, text_or_damage(table, column, bytes));
+			return input_value(table, column, text_or_damage(table, column, bytes));
 		case MOSQL_CODEC_FIXED:
 			break;
 	}

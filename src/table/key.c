@@ -406,7 +406,8 @@ get_timetz(MosqlBytes *in, Datum *value)
 	time->time = utc - zone * USECS_PER_SEC;
 	time->zone = (int32) zone;
 	*value = TimeTzADTPGetDatum(time);
-	return time->time >= 0 && time->time <= USECS_PER_DAY;
+	return time->time >= 0 && time->time <= USECS_PER_DAY &&
+		zone > -TZDISP_LIMIT && zone < TZDISP_LIMIT;
 }
 
 static bool
@@ -440,6 +441,9 @@ decimal_scale(int weight, const int16 *digits, int ndigits)
 	return Max(scale, 0);
 }
 
+/* Of a numeric as PostgreSQL keeps it: 14 bits. */
+#define SCALE_MAX	0x3FFF
+
 /* By way of the binary format; with the smallest display scale. */
 static bool
 get_numeric(MosqlBytes *in, Datum *value)
@@ -458,7 +462,8 @@ get_numeric(MosqlBytes *in, Datum *value)
 	if (value == NULL)
 		return mosql_key_skip_numeric(in);
 	digits = palloc((in->len / 2 + 1) * sizeof(int16));
-	if (!mosql_key_get_numeric(in, &kind, &negative, &weight, digits, &ndigits))
+	if (!mosql_key_get_numeric(in, &kind, &negative, &weight, digits, &ndigits) ||
+		decimal_scale(weight, digits, ndigits) > SCALE_MAX)
 		return false;
 	pq_begintypsend(&buf);
 	pq_sendint16(&buf, ndigits);

@@ -39,9 +39,13 @@ typedef struct TableCache
 	dlist_node	node;			/* in caches */
 	MosqlSession *session;
 	HTAB	   *tables;
+	long		sweep_at;		/* with so many tables look for old ones */
 	bool		catalog_exists;
 	MemoryContextCallback forget;
 } TableCache;
+
+/* Fewer tables than this are not worth a look. */
+#define SWEEP_MIN_TABLES	64
 
 static dlist_head caches = DLIST_STATIC_INIT(caches);
 
@@ -191,6 +195,7 @@ session_cache(MosqlSession *session)
 		return *slot;
 	cache = MemoryContextAllocZero(cxt, sizeof(TableCache));
 	cache->session = session;
+	cache->sweep_at = SWEEP_MIN_TABLES;
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(TableEntry);
 	ctl.hcxt = cxt;
@@ -275,7 +280,7 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 
 	table->relid = RelationGetRelid(rel);
 	table->session = session;
-	table->tree = mosql_session_hold_tree(session, definition->root, CurrentMemoryContext);
+	table->root = definition->root;
 	table->id = definition->id;
 	table->natts = desc->natts;
 	allocate_columns(table, definition);
@@ -411,23 +416,26 @@ load(TableEntry *entry, Relation rel, MosqlSession *session)
 }
 
 /*
- * Before another table is added: let go of those that must be built anew anyway.
- * Many of them will not be: their relations were dropped.
+ * Before a table is added: those of relations that are gone, or have changed and
+ * were not used since, are thrown out whenever their number has doubled.
  */
 static void
-forget_invalid(TableCache *cache)
+sweep(TableCache *cache)
 {
 	HASH_SEQ_STATUS scan;
 	TableEntry *entry;
 
+	if (hash_get_num_entries(cache->tables) < cache->sweep_at)
+		return;
 	hash_seq_init(&scan, cache->tables);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
-		if (entry->valid)
+		if (entry->valid || entry->used_in == transactions)
 			continue;
 		retire(entry);
 		(void) hash_search(cache->tables, &entry->relid, HASH_REMOVE, NULL);
 	}
+	cache->sweep_at = Max(SWEEP_MIN_TABLES, 2 * hash_get_num_entries(cache->tables));
 }
 
 MosqlTable *
@@ -436,18 +444,17 @@ mosql_table_open(Relation rel, MosqlSession *session)
 	TableCache *cache = session_cache(session);
 	Oid			relid = RelationGetRelid(rel);
 	TableEntry *entry;
+	bool		found;
 
-	entry = hash_search(cache->tables, &relid, HASH_FIND, NULL);
-	if (entry == NULL)
-	{
-		forget_invalid(cache);
-		entry = hash_search(cache->tables, &relid, HASH_ENTER, NULL);
+	sweep(cache);
+	entry = hash_search(cache->tables, &relid, HASH_ENTER, &found);
+	if (!found)
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));
-	}
 	if (entry->table == NULL || !entry->valid ||
 		entry->table->schema != mosql_session_schema(session))
 		load(entry, rel, session);
 	note_use(session, entry);
+	entry->table->tree = mosql_session_tree(session, entry->table->root);
 	return entry->table;
 }
 

@@ -154,3 +154,24 @@ mosql_table_check_row(const MosqlTable *table, MosqlBytes key, MosqlBytes column
 	}
 	return got < 0 ? "the columns of a row do not decode" : NULL;
 }
+
+void
+mosql_table_check_values(const MosqlTable *table, MosqlBytes key, MosqlBytes columns)
+{
+	Datum	   *values = palloc(Max(table->natts, 1) * sizeof(Datum));
+	bool	   *nulls = palloc(Max(table->natts, 1) * sizeof(bool));
+	StringInfoData encoded;
+
+	mosql_table_get_row(table, key, columns, NULL, values, nulls);
+	initStringInfo(&encoded);
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		int			att = table->key_attnums[i] - 1;
+
+		if (nulls[att])
+			mosql_codec_damage(table, &table->columns[att], "It belongs to the key, and is missing.");
+		mosql_table_put_key(table, i, values[att], &encoded);
+	}
+	if (table->nkeys > 0 && !mosql_bytes_equal(mosql_bytes_of(&encoded), key))
+		mosql_codec_damage(table, NULL, "It is stored under another key than its own.");
+}

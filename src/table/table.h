@@ -62,7 +62,8 @@ typedef struct MosqlTable
 {
 	Oid			relid;
 	MosqlSession *session;
-	MosqlTree  *tree;
+	uint64		root;
+	MosqlTree  *tree;			/* set by each mosql_table_open() */
 	uint64		id;				/* table id in the catalog in Redis */
 	int			natts;			/* of the local relation */
 	MosqlTableColumn *columns;	/* [natts], by attnum - 1; dropped ones have attnum 0 */
@@ -123,6 +124,12 @@ extern void mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBy
  */
 extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key,
 										 MosqlBytes columns);
+
+/*
+ * Decode every value of a row, by its type, and compare the key with the values
+ * that it is made of.  XX001; types' own functions may throw whatever they like.
+ */
+extern void mosql_table_check_values(const MosqlTable *table, MosqlBytes key, MosqlBytes columns);
 
 /* Characters of this database's encoding to UTF-8 and back; the same bytes
  * where nothing has to be converted.  from_utf8 returns absent for bytes that

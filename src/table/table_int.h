@@ -2,7 +2,8 @@
  * table_int.h: what the files of the table layer share.
  *
  * Layer: table.  codec.c (values as bytes), key.c (values as keys), open.c (the
- * cache of tables), catalog.c (definitions in Redis), alter.c (changing them).
+ * cache of tables), definition.c and catalog.c (definitions, as bytes and in
+ * Redis), alter.c (changing them).
  */
 #ifndef MOSQL_TABLE_INT_H
 #define MOSQL_TABLE_INT_H
@@ -55,6 +56,14 @@ extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *colum
 
 /* Why this column cannot be part of a key, NULL if it can. */
 extern const char *mosql_key_refusal(const MosqlTableColumn *column);
+
+/* ---- definition.c ---- */
+
+/* Fill definition->bytes from the rest. */
+extern void mosql_definition_encode(MosqlDefinition *definition);
+
+/* The inverse; XX001, or 0A000 for another format. */
+extern MosqlDefinition *mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp version);
 
 /* ---- catalog.c ---- */
 

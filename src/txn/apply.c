@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include "storage/ipc.h"
+
 #include "txn/txn_int.h"
 
 /* Up to so many leaves are applied without waiting. */
@@ -232,8 +234,11 @@ drop_record(MosqlSession *session, MosqlTxid tx)
 		mosql_clock_drop(&session->stepper, tx.session, &tx.n, 1);
 }
 
+/*
+ * While the process exits nothing is redone: an ERROR would be FATAL then.
+ */
 void
-mosql_pending_finish(MosqlSession *session, bool redo)
+mosql_pending_finish(MosqlSession *session)
 {
 	dlist_mutable_iter iter;
 
@@ -243,7 +248,7 @@ mosql_pending_finish(MosqlSession *session, bool redo)
 
 		if (pending->outstanding > 0)
 			continue;
-		if (pending->failed && !(redo && try_redo(session, pending)))
+		if (pending->failed && (proc_exit_inprogress || !try_redo(session, pending)))
 			continue;
 		/* of an unknown one the record stays with the session: somebody may ask */
 		if (!pending->unknown)

@@ -100,8 +100,8 @@ mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key)
 	return entry != NULL && mosql_bytes_equal(entry->key, key) ? entry : NULL;
 }
 
-static void
-account(MosqlTxn *txn, size_t bytes)
+void
+mosql_txn_account(MosqlTxn *txn, size_t bytes)
 {
 	txn->bytes += bytes;
 	if (txn->bytes > (size_t) mosql_txn_max_mb * 1024 * 1024)
@@ -121,7 +121,7 @@ add_entry(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key)
 	size_t		size = offsetof(MosqlEntryW, next) + height * sizeof(MosqlEntryW *);
 	bool		last;
 
-	account(txn, size + key.len);
+	mosql_txn_account(txn, size + key.len);
 	entry = MemoryContextAllocZero(txn->cxt, size + key.len);
 	memcpy((char *) entry + size, key.data, key.len);
 	entry->key = mosql_bytes((char *) entry + size, key.len);
@@ -159,7 +159,7 @@ push_change(MosqlTxn *txn, MosqlEntryW *entry, MosqlChangeKind kind, MosqlBytes 
 {
 	MosqlChange *change;
 
-	account(txn, sizeof(MosqlChange) + columns.len);
+	mosql_txn_account(txn, sizeof(MosqlChange) + columns.len);
 	change = MemoryContextAllocHuge(txn->cxt, sizeof(MosqlChange) + columns.len);
 	memset(change, 0, sizeof(MosqlChange));
 	if (columns.data != NULL)
@@ -435,7 +435,7 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 
 	base_columns = top ? top->columns : row->columns;
 	change = push_change(txn, entry, MOSQL_CHANGE_INCREMENT, base_columns, cid);
-	account(txn, (ninc + (top ? top->ninc : 0)) * sizeof(MosqlIncrement));
+	mosql_txn_account(txn, (ninc + (top ? top->ninc : 0)) * sizeof(MosqlIncrement));
 	change->inc = MemoryContextAlloc(txn->cxt,
 									 (ninc + (top ? top->ninc : 0)) * sizeof(MosqlIncrement));
 	if (top)
@@ -614,7 +614,7 @@ mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes h
 		txn->reads = grown;
 		txn->maxreads = max;
 	}
-	account(txn, sizeof(MosqlRead) + low.len + high.len);
+	mosql_txn_account(txn, sizeof(MosqlRead) + low.len + high.len);
 	read = &txn->reads[txn->nreads++];
 	read->tree = tree;
 	read->range = range;

@@ -10,8 +10,27 @@
 
 #include "txn/txn_int.h"
 
+/*
+ * Whether a version that was read is newer than the clock, which is asked after
+ * the leaf was read and so must know its time.  Few round trips: what is older
+ * than an earlier answer needs none.
+ */
+static bool
+is_from_future(MosqlSession *session, MosqlTimestamp ts)
+{
+	MosqlSnapshotList list;
+	uint64		schema;
+
+	if (ts <= session->checked_last)
+		return false;
+	mosql_clock_snapshots(&session->stepper, &list, &schema);
+	session->checked_last = list.last;
+	return ts > list.last;
+}
+
 static void
-check_row(const MosqlLeaf *leaf, const MosqlEntry *entry, MosqlCheckReport report, void *arg)
+check_row(MosqlSession *session, const MosqlLeaf *leaf, const MosqlEntry *entry,
+		  MosqlCheckReport report, void *arg)
 {
 	MosqlHistory history;
 
@@ -20,6 +39,8 @@ check_row(const MosqlLeaf *leaf, const MosqlEntry *entry, MosqlCheckReport repor
 		report(arg, 'E', leaf->node, "a row does not decode");
 		return;
 	}
+	if (history.n > 0 && is_from_future(session, history.versions[0].ts))
+		report(arg, 'E', leaf->node, "a row is newer than the clock");
 	for (int i = 0; i < history.n; i++)
 	{
 		const MosqlVersion *v = &history.versions[i];
@@ -68,7 +89,7 @@ mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf, MosqlCheckRep
 	for (int i = 0; i < leaf->n; i++)
 	{
 		if (leaf->entries[i].row.data != NULL)
-			check_row(leaf, &leaf->entries[i], report, arg);
+			check_row(session, leaf, &leaf->entries[i], report, arg);
 		if (leaf->entries[i].intent.data != NULL)
 			check_intents(session, leaf, &leaf->entries[i], report, arg);
 	}

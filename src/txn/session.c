@@ -15,6 +15,9 @@ dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
+/* How long a session that is to be closed waits for replies. */
+#define DRAIN_MS		1000
+
 /* ---- the node store that the trees stand on ---- */
 
 static MosqlStepper *
@@ -113,31 +116,78 @@ mosql_session_open(const MosqlSessionConfig *config)
 }
 
 /*
- * Wait for what is under way, give back the id, close.  Bounded (one second)
- * and silent: whatever does not get through, the others recover.
+ * Wait for what is under way, finish what is left over, give back the id.
+ * Bounded (a second per wait); false if something is left, or perhaps: then the id
+ * stays, and whatever did not get through the others recover.
+ */
+static bool
+give_up_id(MosqlSession *session)
+{
+	if (mosql_redis_is_busy(session->redis) || !mosql_redis_drain(session->redis, DRAIN_MS))
+		return false;
+	/* an ERROR is FATAL while the process exits: nothing that may throw */
+	if (!proc_exit_inprogress)
+	{
+		mosql_session_forget_drawing(session);
+		mosql_session_collect_garbage(session);
+	}
+	mosql_pending_finish(session);
+	if (session->ndrops > 0)
+		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+	session->ndrops = 0;
+	if (mosql_pending_any(session))
+		return false;
+	mosql_clock_close(&session->stepper, session->sid);
+	return mosql_redis_drain(session->redis, DRAIN_MS);
+}
+
+/*
+ * Silent.  A session that has no connection says nothing: its lease runs out.
  */
 void
 mosql_session_close(MosqlSession *session)
 {
 	Assert(session->txn == NULL);
-	if (session->sid != 0 && !mosql_redis_is_busy(session->redis))
-	{
-		if (mosql_redis_drain(session->redis, 1000))
-		{
-			/* an ERROR is FATAL while the process exits: nothing that may throw */
-			mosql_pending_finish(session, !proc_exit_inprogress);
-			if (!proc_exit_inprogress)
-				mosql_session_collect_garbage(session);
-			if (session->ndrops > 0)
-				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
-			if (!mosql_pending_any(session))
-				mosql_clock_close(&session->stepper, session->sid);
-			(void) mosql_redis_drain(session->redis, 1000);
-		}
-	}
+	if (session->sid != 0 && mosql_redis_is_connected(session->redis))
+		(void) give_up_id(session);
 	dlist_delete(&session->node);
+	if (!mosql_redis_is_busy(session->redis))
+		mosql_redis_disconnect(session->redis);
 	mosql_redis_close(session->redis);
 	MemoryContextDelete(session->cxt);
+}
+
+void
+mosql_session_rest(MosqlSession *session, bool keep_id)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile MemoryContext cxt = NULL;
+	uint32		held = InterruptHoldoffCount;
+
+	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
+		MemoryContextSwitchTo(cxt);
+		if (keep_id || session->sid == 0)
+			(void) mosql_redis_drain(session->redis, DRAIN_MS);
+		else if (give_up_id(session))
+			session->sid = 0;
+		mosql_redis_disconnect(session->redis);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+		mosql_redis_disconnect(session->redis);
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	MemoryContextSwitchTo(caller);
+	if (cxt != NULL)
+		MemoryContextDelete(cxt);
 }
 
 bool
@@ -218,97 +268,34 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 	}
 	slot = &session->trees[session->ntrees];
 	slot->root = root;
-	slot->holds = 0;
+	slot->dead = false;
 	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
 	session->ntrees++;
 	return slot->tree;
 }
 
-/* ---- handles that are kept ---- */
-
-typedef struct TreeHold
+void
+mosql_session_forget_trees(MosqlSession *session)
 {
-	MemoryContextCallback callback;
-	MosqlSession *session;
-	uint64		root;
-} TreeHold;
+	bool		all = session->ntrees > MOSQL_SESSION_MAX_TREES;
+	int			n = 0;
 
-static MosqlSessionTree *
-find_tree(MosqlSession *session, uint64 root)
+	Assert(session->txn == NULL);
+	for (int i = 0; i < session->ntrees; i++)
+		if (all || session->trees[i].dead)
+			mosql_btree_close(session->trees[i].tree);
+		else
+			session->trees[n++] = session->trees[i];
+	session->ntrees = n;
+}
+
+/* The tree was destroyed: its handle goes at the end of the transaction. */
+static void
+note_dead(MosqlSession *session, uint64 root)
 {
 	for (int i = 0; i < session->ntrees; i++)
 		if (session->trees[i].root == root)
-			return &session->trees[i];
-	return NULL;
-}
-
-/* Whoever holds a tree may outlive the session by the end of a transaction. */
-static void
-release_tree(void *arg)
-{
-	TreeHold   *hold = arg;
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &mosql_sessions)
-	{
-		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
-		MosqlSessionTree *slot;
-
-		if (session != hold->session)
-			continue;
-		slot = find_tree(session, hold->root);
-		Assert(slot != NULL && slot->holds > 0);
-		slot->holds--;
-		return;
-	}
-}
-
-MosqlTree *
-mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt)
-{
-	TreeHold   *hold = MemoryContextAllocZero(cxt, sizeof(TreeHold));
-	MosqlTree  *tree = mosql_session_tree(session, root);
-
-	hold->session = session;
-	hold->root = root;
-	hold->callback.func = release_tree;
-	hold->callback.arg = hold;
-	MemoryContextRegisterResetCallback(cxt, &hold->callback);
-	find_tree(session, root)->holds++;
-	return tree;
-}
-
-void
-mosql_session_close_tree(MosqlSession *session, uint64 root)
-{
-	MosqlSessionTree *slot = find_tree(session, root);
-
-	if (slot == NULL || slot->holds > 0 || root == MOSQL_CATALOG_ROOT)
-		return;
-	mosql_btree_close(slot->tree);
-	*slot = session->trees[--session->ntrees];
-}
-
-/*
- * Between transactions only: close the handles that nobody keeps.  Those of
- * tables are held by the backend's cache of tables; others belong to trees that
- * were dropped, replaced by TRUNCATE, or looked at once.
- */
-static void
-close_trees(MosqlSession *session)
-{
-	int			kept = 0;
-
-	for (int i = 0; i < session->ntrees; i++)
-	{
-		MosqlSessionTree slot = session->trees[i];
-
-		if (slot.holds > 0 || slot.root == MOSQL_CATALOG_ROOT)
-			session->trees[kept++] = slot;
-		else
-			mosql_btree_close(slot.tree);
-	}
-	session->ntrees = kept;
+			session->trees[i].dead = true;
 }
 
 /* ---- identity ---- */
@@ -401,6 +388,7 @@ mosql_session_collect_garbage(MosqlSession *session)
 			uint64		root = session->garbage[session->ngarbage - 1];
 
 			mosql_btree_destroy(mosql_session_tree(session, root));
+			note_dead(session, root);
 			session->ngarbage--;
 		}
 	}
@@ -435,9 +423,8 @@ mosql_session_ready(MosqlSession *session)
 		session->ask_schema = false;
 	}
 	mosql_session_forget_drawing(session);
-	mosql_pending_finish(session, true);
+	mosql_pending_finish(session);
 	mosql_session_collect_garbage(session);
-	close_trees(session);
 }
 
 MosqlTxid

@@ -45,23 +45,22 @@ extern MosqlSession *mosql_session_open(const MosqlSessionConfig *config);
 extern void mosql_session_close(MosqlSession *session);
 extern bool mosql_session_in_use(const MosqlSession *session);
 
+/*
+ * Between transactions: wait until what was sent is answered (a second at most),
+ * and close the sockets; the next transaction connects again.  keep_id: it will
+ * be soon; else the session's id is given back as well, if nothing needs it any
+ * more.  Throws nothing, cannot be cancelled.
+ */
+extern void mosql_session_rest(MosqlSession *session, bool keep_id);
+
 extern MosqlRedis *mosql_session_redis(MosqlSession *session);
 extern MosqlStepper *mosql_session_stepper(MosqlSession *session);
 extern MosqlNodeStore *mosql_session_store(MosqlSession *session);
 extern const char *mosql_session_namespace(const MosqlSession *session);
 extern MemoryContext mosql_session_context(MosqlSession *session);
 
-/*
- * The handle of a tree; no round trip.  Valid until the session's next transaction
- * begins, or for as long as somebody holds it.
- */
+/* The handle of a tree, valid until the end of the transaction; no round trip. */
 extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
-
-/* The same, and keep the handle and its caches until cxt is reset or deleted. */
-extern MosqlTree *mosql_session_hold_tree(MosqlSession *session, uint64 root, MemoryContext cxt);
-
-/* Close a tree's handle early, unless somebody holds it. */
-extern void mosql_session_close_tree(MosqlSession *session, uint64 root);
 
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
  * within a session). */
@@ -285,6 +284,13 @@ extern MosqlSweep *mosql_sweep_begin(MosqlSession *session);
 extern void mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n);
 extern bool mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts);
 extern void mosql_sweep_end(MosqlSweep *sweep);
+
+/*
+ * Set by the fdw layer: called at the end of every PostgreSQL transaction,
+ * committed or not, with interrupts held; must not throw.
+ */
+typedef void (*MosqlTransactionEnd) (void);
+extern MosqlTransactionEnd mosql_txn_end_hook;
 
 /* Register the transaction callbacks; once, from _PG_init. */
 extern void mosql_txn_init(void);

@@ -38,8 +38,8 @@ typedef struct MosqlSessionStore
 typedef struct MosqlSessionTree
 {
 	uint64		root;
+	bool		dead;			/* destroyed in Redis */
 	MosqlTree  *tree;
-	int			holds;			/* who keeps it: mosql_session_hold_tree() */
 } MosqlSessionTree;
 
 /*
@@ -98,6 +98,7 @@ struct MosqlSession
 	uint64		id_counter;
 	uint64		schema;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
+	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
 	/* --- caches --- */
 	int			ntrees;
@@ -135,6 +136,12 @@ extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+
+/*
+ * Between transactions, when nobody refers to them: forget the handles of trees
+ * that are gone, or, if there are too many, of all.
+ */
+extern void mosql_session_forget_trees(MosqlSession *session);
 
 /* Destroy the trees noted as garbage; never throws. */
 extern void mosql_session_collect_garbage(MosqlSession *session);
@@ -275,6 +282,7 @@ struct MosqlTxn
 	uint64		nhandles;
 	uint64		maxhandles;
 	MosqlHandle *handles;
+	size_t		handle_bytes;	/* accounted for */
 
 	/* --- writes --- */
 	MosqlBuffer *buffers;
@@ -289,6 +297,9 @@ struct MosqlTxn
 	int			maxreads;
 	MosqlRead  *reads;
 };
+
+/* So much more memory is taken until the end: 54000 beyond the limit. */
+extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);
 
 extern MosqlBuffer *mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create);
 extern MosqlEntryW *mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key);
@@ -449,8 +460,8 @@ extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
 extern void mosql_pending_unknown(MosqlCommit *commit);
 extern void mosql_txn_commit(MosqlTxn *txn);
 
-/* Collect what was acknowledged; redo what failed, if wanted, else throw nothing. */
-extern void mosql_pending_finish(MosqlSession *session, bool redo);
+/* Redo what failed (not while the process exits), collect what was acknowledged. */
+extern void mosql_pending_finish(MosqlSession *session);
 extern bool mosql_pending_any(MosqlSession *session);
 
 /* ---------- recovery ---------- */

@@ -124,6 +124,8 @@ mosql_view_close(MosqlView *view)
 		txn->nhandles = 0;
 		txn->maxhandles = 0;
 		txn->handles = NULL;
+		txn->bytes -= txn->handle_bytes;
+		txn->handle_bytes = 0;
 		MemoryContextReset(txn->handle_cxt);
 	}
 }
@@ -293,6 +295,8 @@ mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row)
 			txn->handles = repalloc_huge(txn->handles, max * sizeof(MosqlHandle));
 		txn->maxhandles = max;
 	}
+	mosql_txn_account(txn, sizeof(MosqlHandle) + row->key.len);
+	txn->handle_bytes += sizeof(MosqlHandle) + row->key.len;
 	handle = &txn->handles[txn->nhandles];
 	handle->key = mosql_bytes_copy(txn->handle_cxt, row->key);
 	handle->version = row->version;

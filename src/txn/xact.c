@@ -7,6 +7,7 @@
  *   pre-commit           mosql_txn_commit() of each session: may throw, then
  *                        everything is rolled back
  *   commit, abort        forget; throws nothing
+ *                        (then the fdw layer may close what idles)
  *   savepoints           changes, statements and tree notes of a level go or
  *                        rise with it
  *
@@ -15,12 +16,21 @@
  */
 #include "postgres.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "access/xact.h"
 #include "storage/ipc.h"
 
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 #include "txn/xact_int.h"
+
+/* A transaction with so many bytes of changes has fragmented the heap. */
+#define LARGE_BYTES		(4 * 1024 * 1024)
+
+MosqlTransactionEnd mosql_txn_end_hook = NULL;
 
 static bool exit_registered = false;
 
@@ -94,15 +104,25 @@ mosql_txn_has_written(const MosqlSession *session)
 
 /* ---- ending ---- */
 
+/*
+ * What a large transaction took goes back to the system, not only to malloc:
+ * else each backend keeps the memory of the largest one that it has ever run.
+ */
 static void
 forget(MosqlSession *session)
 {
 	MosqlTxn   *txn = session->txn;
+	bool		large = txn->bytes > LARGE_BYTES;
 
 	session->txn = NULL;
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_view_end(txn);
 	MemoryContextDelete(txn->cxt);
+#ifdef __GLIBC__
+	if (large)
+		(void) malloc_trim(0);
+#endif
+	(void) large;
 }
 
 static void
@@ -136,6 +156,7 @@ xact_callback(XactEvent event, void *arg)
 				break;
 			case XACT_EVENT_COMMIT:
 				forget(session);
+				mosql_session_forget_trees(session);
 				break;
 			case XACT_EVENT_ABORT:
 				mosql_txn_abandon_trees(session->txn);
@@ -143,6 +164,7 @@ xact_callback(XactEvent event, void *arg)
 				forget(session);
 				if (!mosql_redis_is_busy(session->redis))
 					mosql_session_collect_garbage(session);
+				mosql_session_forget_trees(session);
 				break;
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
@@ -151,6 +173,8 @@ xact_callback(XactEvent event, void *arg)
 				break;
 		}
 	}
+	if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && mosql_txn_end_hook != NULL)
+		mosql_txn_end_hook();
 }
 
 /* ---- savepoints ---- */

@@ -1680,6 +1680,43 @@ list_all(World *w)
 	mosql_btree_leaf_ids(w->trees[0], &ids);
 }
 
+/*
+ * What was damaged and is mended again must not live on in a cache: a root that
+ * says it is of another level, for a while.
+ */
+static void
+test_mended(void)
+{
+	World	   *w = world_open(TINY ? 300 : 2000, false, 1);
+	MemoryContext cxt = CurrentMemoryContext;
+	MosqlNodeImage image;
+	MosqlNodeMeta meta;
+	MosqlPoint	point = {0};
+	StringInfoData bad;
+	MosqlBytes	good = MOSQL_ABSENT;
+
+	for (int i = 0; i < 300; i++)
+		do_something(w);
+	mosql_btree_get(w->trees[0], w->keys, 1, &point);
+	CHECK(memstore_image(w->mem, ROOT, &image));
+	for (int i = 0; i < image.nfields; i++)
+		if (mosql_bytes_equal(image.fields[i].field, mosql_bytes("m", 1)))
+			good = mosql_bytes_copy(CurrentMemoryContext, image.fields[i].value);
+	CHECK(mosql_meta_decode(good, &meta));
+	meta.level = MOSQL_TREE_MAX_LEVEL;
+	initStringInfo(&bad);
+	mosql_meta_encode(&bad, &meta);
+
+	mosql_btree_close(w->trees[0]);
+	w->trees[0] = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
+	memstore_set(w->mem, ROOT, mosql_bytes("m", 1), mosql_bytes_of(&bad));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_btree_get(w->trees[0], w->keys, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	memstore_set(w->mem, ROOT, mosql_bytes("m", 1), good);
+	CHECK(!PGSTUB_RAISES(mosql_btree_get(w->trees[0], w->keys, 1, &point)));
+	world_close(w);
+}
+
 static void
 test_damage(void)
 {
@@ -1845,6 +1882,7 @@ main(void)
 	RUN(test_dangling);
 	RUN(test_destroy);
 	RUN(test_damage);
+	RUN(test_mended);
 	RUN(test_speed);
 	return unit_finish();
 }

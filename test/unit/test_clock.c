@@ -143,6 +143,22 @@ test_wrong_type(void)
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_snapshots(&ck, &list, &schema));
 }
 
+/* Rows have 7 bytes for a time: one beyond is not handed out. */
+static void
+test_impossible_time(void)
+{
+	MosqlTimestamp S;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", "72057594037927940");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_snapshots(&ck, &list, &schema));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED,
+				 (void) mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 1));
+}
+
 /* Whoever is dead stays dead, and everything of his but commits is forgotten. */
 static void
 test_lease_ends(void)
@@ -438,6 +454,9 @@ test_damaged_record(void)
 	begin();
 	a = open_session(LEASE_MS);
 	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "1", "Cx");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, status(a, 1));
+	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "1",
+				   "C72057594037927935 x");
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, status(a, 1));
 }
 
@@ -1020,6 +1039,7 @@ main(void)
 		RUN(test_open);
 		RUN(test_foreign_format);
 		RUN(test_wrong_type);
+		RUN(test_impossible_time);
 		RUN(test_lease_ends);
 		RUN(test_sweep_spares_others);
 		RUN(test_lease_is_extended);

@@ -756,6 +756,37 @@ test_increments(void)
 		increments_in_any_order();
 }
 
+/*
+ * An increment whose moment lies in a hole: what it would add to is gone, and
+ * the version before the hole must not seem to have lived longer than it did.
+ */
+static void
+test_increment_in_hole(void)
+{
+	MosqlVersion versions[] = {
+		{.ts = 12, .end = MOSQL_TS_MAX, .live = true, .columns = mosql_bytes("\x0a\0\0\0\x05", 5)},
+		{.ts = 5, .end = 8, .live = true, .columns = mosql_bytes("\x0a\0\0\0\x01", 5)}
+	};
+	MosqlHistory history = {2, true, versions};
+	MosqlTimestamp snapshot = 6;
+	MosqlSnapshotList list = {20, 1, &snapshot};
+	MosqlIncrement inc = {1, 4, 100};
+	MosqlVersion v;
+	StringInfoData row;
+	StringInfoData out;
+
+	initStringInfo(&row);
+	initStringInfo(&out);
+	mosql_history_encode(&row, &history);
+	CHECK(mosql_row_increment(&out, mosql_bytes_of(&row), 10, &inc, 1, &list) == MOSQL_INCREMENT_OK);
+	CHECK_INT(mosql_row_visible(mosql_bytes_of(&out), 0, 6, &v), MOSQL_VISIBLE_LIVE);
+	CHECK_INT(v.end, 8);
+	CHECK_INT(mosql_row_visible(mosql_bytes_of(&out), 0, 9, &v), MOSQL_VISIBLE_TOO_OLD);
+	CHECK_INT(mosql_row_visible(mosql_bytes_of(&out), 0, 11, &v), MOSQL_VISIBLE_TOO_OLD);
+	CHECK_INT(mosql_row_visible(mosql_bytes_of(&out), 0, 12, &v), MOSQL_VISIBLE_LIVE);
+	CHECK_INT(mosql_read_int(v.columns.data + 1, 4), 105);
+}
+
 int
 main(void)
 {
@@ -768,5 +799,6 @@ main(void)
 	RUN(test_many);
 	RUN(test_world);
 	RUN(test_increments);
+	RUN(test_increment_in_hole);
 	return unit_finish();
 }
