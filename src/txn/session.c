@@ -113,6 +113,18 @@ mosql_session_open(const MosqlSessionConfig *config)
 }
 
 /*
+ * The prefix that is not the session's id is not needed any more.  (Of several only
+ * the last is given back; the leases of the others run out.)
+ */
+static void
+drop_prefix(MosqlSession *session)
+{
+	if (session->own_prefix != 0)
+		mosql_clock_close(&session->stepper, session->own_prefix);
+	session->own_prefix = 0;
+}
+
+/*
  * Wait for what is under way, give back the id, close.  Bounded (one second)
  * and silent: whatever does not get through, the others recover.
  */
@@ -130,6 +142,7 @@ mosql_session_close(MosqlSession *session)
 				mosql_session_collect_garbage(session);
 			if (session->ndrops > 0)
 				mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
+			drop_prefix(session);
 			if (!mosql_pending_any(session))
 				mosql_clock_close(&session->stepper, session->sid);
 			(void) mosql_redis_drain(session->redis, 1000);
@@ -343,6 +356,7 @@ draw_id(MosqlSession *session)
 	session->last_snapid = 0;
 
 	/* what a dead session has made counts as abandoned (sweep.c) */
+	drop_prefix(session);
 	session->id_prefix = session->sid;
 	session->id_counter = 0;
 }
@@ -448,8 +462,9 @@ mosql_session_next_txid(MosqlSession *session)
 
 /*
  * The next number under this session's prefix; a prefix that is used up is
- * replaced by a freshly drawn session id that is never used for anything else.  So
- * prefixes are at least the session's id.
+ * replaced by a freshly drawn session id that is never used for anything else.  Its
+ * lease outlives any transaction, so that what is made under it does not count as
+ * abandoned; it ends with the session's id.
  */
 uint64
 mosql_session_new_id(MosqlSession *session)
@@ -460,7 +475,8 @@ mosql_session_new_id(MosqlSession *session)
 	{
 		uint64		schema;
 
-		session->id_prefix = mosql_clock_open(&session->stepper, 1, &schema);
+		session->id_prefix = session->own_prefix =
+			mosql_clock_open(&session->stepper, MOSQL_PREFIX_LEASE_MS, &schema);
 		session->id_counter = 0;
 	}
 	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;
