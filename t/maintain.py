@@ -42,10 +42,9 @@ def points():
         for f in sorted(files):
             if f.endswith(".c"):
                 with open(os.path.join(root, f)) as source:
-                    names += re.findall(r'MOSQL_DEBUG_POINT\("((?:maintain|vacuum|merge|sweep)-[^"]+)"\)',
+                    names += re.findall(r'MOSQL_DEBUG_POINT\("((?:maintain|vacuum|merge|sweep|stray)-[^"]+)"\)',
                                         source.read())
-    # reached only where a split lost nodes to a rival: test/unit/test_btree.c
-    return sorted(set(names) - {"sweep-touched"})
+    return sorted(set(names))
 
 
 class Clock:
@@ -318,7 +317,7 @@ def rubbish(world, number):
     finished, old versions, emptied leaves."""
     world.victim("after-decide", WORK.format(tag=f"k{number}", number=number))
     world.clock.end_lease(world.clock.newest())
-    world.victim("split-created", f"INSERT INTO log SELECT {number} * 100000 + g, 'never' FROM generate_series(1, 1000) g")
+    world.victim("split-pieces", f"INSERT INTO log SELECT {number} * 100000 + g, 'never' FROM generate_series(1, 1000) g")
     world.clock.end_lease(world.clock.newest())
     conn = world.two.connect(world.db)
     reader = world.two.connect(world.db, autocommit=False, level=REPEATABLE_READ)

@@ -73,6 +73,9 @@
  */
 #define MOSQL_OUTCOME_KEEP_MS		(INT64CONST(24) * 3600 * 1000)
 
+/* Lease of a further prefix for a session's ids: longer than any transaction. */
+#define MOSQL_PREFIX_LEASE_MS		(24 * 60 * 60 * 1000)
+
 /*
  * A session takes a new id that often, between transactions: nodes merged away go
  * only when the sessions that may know them have ended.

@@ -233,6 +233,8 @@ create_rest(MosqlTree *tree, Split *splits, int n, StepList *creates)
 	for (int i = 0; i < creates->n; i++)
 		if (!mosql_btree_step_created(creates->steps[i]))
 			mosql_btree_damage(tree, creates->steps[i]->node, "a node that was to be created exists");
+	if (creates->n > 0)
+		MOSQL_DEBUG_POINT("split-pieces");
 }
 
 /* Are R2 .. Rk as they were created, all of them? */

@@ -103,7 +103,7 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 			 find_cover(tree, &meta)->id != node)
 	{
 		touch_cover(tree, &meta);
-		MOSQL_DEBUG_POINT("sweep-touched");
+		MOSQL_DEBUG_POINT("stray-touched");
 		if (find_cover(tree, &meta)->id != node)
 			use = MOSQL_NODE_UNREACHABLE;
 	}

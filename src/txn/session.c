@@ -116,6 +116,18 @@ mosql_session_open(const MosqlSessionConfig *config)
 }
 
 /*
+ * The prefix that is not the session's id is not needed any more.  (Of several only
+ * the last is given back; the leases of the others run out.)
+ */
+static void
+drop_prefix(MosqlSession *session)
+{
+	if (session->own_prefix != 0)
+		mosql_clock_close(&session->stepper, session->own_prefix);
+	session->own_prefix = 0;
+}
+
+/*
  * Wait for what is under way, finish what is left over, give back the id.
  * Bounded (a second per wait); false if something is left, or perhaps: then the id
  * stays, and whatever did not get through the others recover.
@@ -137,6 +149,7 @@ give_up_id(MosqlSession *session)
 	session->ndrops = 0;
 	if (mosql_pending_any(session))
 		return false;
+	drop_prefix(session);
 	mosql_clock_close(&session->stepper, session->sid);
 	return mosql_redis_drain(session->redis, DRAIN_MS);
 }
@@ -330,6 +343,7 @@ draw_id(MosqlSession *session)
 	session->last_snapid = 0;
 
 	/* what a dead session has made counts as abandoned (sweep.c) */
+	drop_prefix(session);
 	session->id_prefix = session->sid;
 	session->id_counter = 0;
 }
@@ -435,8 +449,9 @@ mosql_session_next_txid(MosqlSession *session)
 
 /*
  * The next number under this session's prefix; a prefix that is used up is
- * replaced by a freshly drawn session id that is never used for anything else.  So
- * prefixes are at least the session's id.
+ * replaced by a freshly drawn session id that is never used for anything else.  Its
+ * lease outlives any transaction, so that what is made under it does not count as
+ * abandoned; it ends with the session's id.
  */
 uint64
 mosql_session_new_id(MosqlSession *session)
@@ -447,7 +462,8 @@ mosql_session_new_id(MosqlSession *session)
 	{
 		uint64		schema;
 
-		session->id_prefix = mosql_clock_open(&session->stepper, 1, &schema);
+		session->id_prefix = session->own_prefix =
+			mosql_clock_open(&session->stepper, MOSQL_PREFIX_LEASE_MS, &schema);
 		session->id_counter = 0;
 	}
 	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;

@@ -15,9 +15,8 @@
  *               crash, DROP and TRUNCATE interrupted by one
  *
  * What a living session has made is left alone: it may be about to make it part of
- * something.  The prefix of a node's id is at least the id of the session that made
- * it (session.c), so a prefix below that of every living session belongs to a dead
- * one.
+ * something.  The prefix of a node's id is the id of the session that made it, or
+ * another one that lives as long (session.c).
  *
  * Race -- tables come and go meanwhile.  Liveness is asked first, then the caller
  * lists the definitions, then comes the scan.  Take a tree that is swept as an
@@ -52,7 +51,7 @@ struct MosqlSweep
 	MosqlSession *session;
 	MemoryContext cxt;
 	MemoryContext page;
-	uint64		oldest;			/* living session */
+	MosqlSessions sessions;		/* who lived when we began */
 	uint64		oldest_other;	/* not counting ourselves, who begin with empty caches */
 	int			nroots;
 	uint64	   *roots;			/* ascending */
@@ -99,15 +98,13 @@ mosql_sweep_begin(MosqlSession *session)
 											  ALLOCSET_DEFAULT_SIZES);
 	MosqlSweep *sweep = MemoryContextAllocZero(cxt, sizeof(MosqlSweep));
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	MosqlSessions sessions;
 
 	sweep->session = session;
 	sweep->cxt = cxt;
 	sweep->page = AllocSetContextCreate(cxt, "mosql sweep page", ALLOCSET_DEFAULT_SIZES);
 	strlcpy(sweep->cursor, "0", sizeof(sweep->cursor));
-	mosql_clock_sessions(&session->stepper, &sessions);
-	sweep->oldest = oldest_of(&sessions, 0);
-	sweep->oldest_other = oldest_of(&sessions, session->sid);
+	mosql_clock_sessions(&session->stepper, &sweep->sessions);
+	sweep->oldest_other = oldest_of(&sweep->sessions, session->sid);
 	mosql_session_forget_paths(session);
 	MemoryContextSwitchTo(old);
 	return sweep;
@@ -152,7 +149,8 @@ is_known_root(const MosqlSweep *sweep, uint64 root)
 static bool
 is_abandoned(const MosqlSweep *sweep, uint64 node)
 {
-	return node >= FIRST_DRAWN_ID && node >> MOSQL_ID_COUNTER_BITS < sweep->oldest;
+	return node >= FIRST_DRAWN_ID &&
+		mosql_clock_is_dead(&sweep->sessions, node >> MOSQL_ID_COUNTER_BITS);
 }
 
 /* May a signpost with this mark go? */

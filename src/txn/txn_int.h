@@ -96,6 +96,7 @@ struct MosqlSession
 	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
 	uint64		id_prefix;		/* ids are prefix << 24 | counter */
 	uint64		id_counter;
+	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
 	uint64		schema;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
