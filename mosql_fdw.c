@@ -11,6 +11,7 @@
 #include "utils/guc.h"
 
 #include "admin/admin.h"
+#include "admin/maintain.h"
 #include "btree/btree.h"
 #include "fdw/fdw_int.h"
 #include "table/table.h"
@@ -49,6 +50,11 @@ define_settings(void)
 							"Longer than any commit takes: a shorter time aborts live ones.",
 							&mosql_txn_intent_timeout_ms, 500, 10, INT_MAX / 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.signpost_retention",
+							"Time for which maintenance keeps a node that was merged away.",
+							"Counted from when it was unlinked, and in any case until all sessions of that time have ended.",
+							&mosql_txn_signpost_retention_ms, MOSQL_SIGNPOST_RETENTION_MS, 0, INT_MAX / 1000,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.drop_data",
 							 "Dropping a foreign table drops its data in Redis.",
 							 "Off: only the local foreign table goes, the data stays for other servers.",
@@ -60,6 +66,7 @@ void
 _PG_init(void)
 {
 	define_settings();
+	mosql_maintain_init();
 	mosql_admin_init_debug();
 	MarkGUCPrefixReserved("mosql_fdw");
 
@@ -67,6 +74,7 @@ _PG_init(void)
 	mosql_table_init();
 	mosql_fdw_init();
 	mosql_admin_init_ddl();
+	mosql_worker_init();
 }
 
 Datum

@@ -104,6 +104,44 @@ CREATE FUNCTION mosql_fdw_server_check(server_name text, OUT node text, OUT sett
 COMMENT ON FUNCTION mosql_fdw_server_check(text) IS
     'Settings of the Redis primaries that should be changed, and why. No rows: all is as advised. Needs USAGE on the server; 42704 if there is no such server.';
 
+-- ---- maintenance ----
+
+CREATE FUNCTION mosql_fdw_maintain(server_name text DEFAULT NULL, OUT server text, OUT outcome text,
+                                   OUT sessions_expired bigint, OUT commits_finished bigint,
+                                   OUT leaves bigint, OUT rows_pruned bigint,
+                                   OUT tombstones_purged bigint, OUT intents_applied bigint,
+                                   OUT intents_removed bigint, OUT marks_removed bigint,
+                                   OUT splits_finished bigint, OUT nodes_merged bigint,
+                                   OUT nodes_deleted bigint, OUT tables_analyzed bigint,
+                                   OUT seconds double precision)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_maintain(text) IS
+    'Maintenance of one server, or of all that one may use: finishes what dead front-ends committed, removes what they left behind and what no snapshot needs, merges emptied nodes away, deletes unreachable ones, refreshes statistics of tables one owns. outcome: done; busy: another session is at it; taken over: this one paused for too long. Speed: mosql_fdw.maintenance_rate. Needs USAGE on the server; 42704 if there is no such server; 25001 in a transaction that changed its tables, or above READ COMMITTED.';
+
+CREATE FUNCTION mosql_fdw_progress(server_name text DEFAULT NULL, OUT server text, OUT operation text,
+                                   OUT state text, OUT started timestamptz, OUT updated timestamptz,
+                                   OUT session_id bigint, OUT details jsonb)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_progress(text) IS
+    'What the view mosql_fdw_progress is made of. Needs USAGE on the server; 42704 if there is no such server.';
+
+CREATE VIEW mosql_fdw_progress AS
+    SELECT server, operation, state, details->>'phase' AS phase, details->>'table' AS table_name,
+           (details->>'done')::bigint AS done, (details->>'total')::bigint AS total,
+           started, updated, details->>'by' AS by, details->>'outcome' AS outcome,
+           details->'result' AS result
+    FROM mosql_fdw_progress(NULL);
+COMMENT ON VIEW mosql_fdw_progress IS
+    'Long operations on the servers that one may use, on whichever front-end they run, and how each went last. state: running; ended; died: its session is gone, the next one starts anew. done and total count leaves (keys, in phase sweep); total is what there was last time. Times are the Redis server''s.';
+GRANT SELECT ON mosql_fdw_progress TO PUBLIC;
+
+CREATE FUNCTION mosql_fdw_transaction_status(server_name text, transaction_id text) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_transaction_status(text, text) IS
+    'How a transaction ended whose COMMIT failed with 08007; the id is in that error''s message. committed and aborted are final; in progress: its session lives and has not settled it yet; unknown: no trace of it (any more). Answers are kept for at least a day after the session''s end. Needs USAGE on the server; 42704 if there is no such server, 22P02 for what is no id.';
+
 -- ---- for tests ----
 
 CREATE FUNCTION mosql_fdw_debug_lock(point text) RETURNS void

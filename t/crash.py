@@ -170,7 +170,7 @@ class Crash:
         # the last commit itself is applied without being waited for
         wait_until(lambda: not self.leftovers(conn), 3, 0.2)
         found = self.leftovers(conn)
-        if "created" in point:
+        if "created" in point or "pieces" in point:
             # new nodes that nobody heard of before their maker died
             lost = {f for f in found if f[3].startswith("no path from the root")}
             tap.note(f"{len(lost)} nodes are lost")

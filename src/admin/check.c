@@ -189,23 +189,6 @@ check_leaf(void *arg, const MosqlLeaf *leaf)
 
 /* ---- nodes that no path leads to ---- */
 
-/* "<ns>:{*", with the characters that SCAN's patterns treat specially escaped. */
-static char *
-node_pattern(const char *ns)
-{
-	StringInfoData pattern;
-
-	initStringInfo(&pattern);
-	for (const char *c = ns; *c != '\0'; c++)
-	{
-		if (strchr("*?[]\\^-", *c) != NULL)
-			appendStringInfoChar(&pattern, '\\');
-		appendStringInfoChar(&pattern, *c);
-	}
-	appendStringInfoString(&pattern, ":{*");
-	return pattern.data;
-}
-
 static void
 add_candidate(Check *check, uint64 node)
 {
@@ -251,20 +234,23 @@ static void
 sweep_page(Check *check, int primary, char **cursor)
 {
 	const char *ns = mosql_session_namespace(check->session);
-	char	   *pattern = node_pattern(ns);
+	StringInfoData pattern;
 	MosqlBytes	argv[6] = {
 		mosql_bytes("SCAN", 4), mosql_bytes(*cursor, strlen(*cursor)), mosql_bytes("MATCH", 5),
-		mosql_bytes(pattern, strlen(pattern)), mosql_bytes("COUNT", 5),
-		mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE))
+		MOSQL_ABSENT, mosql_bytes("COUNT", 5), mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE))
 	};
 	MosqlBatch *batch = mosql_batch_create(mosql_session_redis(check->session),
 										   CurrentMemoryContext);
-	int			group = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 6, argv);
 	const MosqlReply *reply;
 	const MosqlReply *keys;
 	uint64	   *nodes;
+	int			group;
 	int			n = 0;
 
+	initStringInfo(&pattern);
+	mosql_node_key_pattern(&pattern, ns);
+	argv[3] = mosql_bytes_of(&pattern);
+	group = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 6, argv);
 	mosql_batch_run(batch, NULL);
 	reply = mosql_batch_reply(batch, group, 0);
 	mosql_reply_check(reply, "SCAN");

@@ -35,31 +35,49 @@ mosql_admin_text_arg(FunctionCallInfo fcinfo, int i)
 	return text_to_cstring(PG_GETARG_TEXT_PP(i));
 }
 
+bool
+mosql_admin_is_our_server(Oid serverid)
+{
+	Oid			handler = GetForeignDataWrapper(GetForeignServer(serverid)->fdwid)->fdwhandler;
+	char	   *function = OidIsValid(handler) ? get_func_name(handler) : NULL;
+
+	return function != NULL && strcmp(function, "mosql_fdw_handler") == 0;
+}
+
 static ForeignServer *
 our_server(const char *name)
 {
 	ForeignServer *server = GetForeignServerByName(name, false);
-	Oid			handler = GetForeignDataWrapper(server->fdwid)->fdwhandler;
-	char	   *function = OidIsValid(handler) ? get_func_name(handler) : NULL;
 
-	if (function == NULL || strcmp(function, "mosql_fdw_handler") != 0)
+	if (!mosql_admin_is_our_server(server->serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a server of mosql_fdw", name)));
 	return server;
 }
 
+static AclResult
+check_usage(Oid serverid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, serverid, GetUserId(), ACL_USAGE);
+#else
+	return pg_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE);
+#endif
+}
+
+bool
+mosql_admin_may_use_server(Oid serverid)
+{
+	return check_usage(serverid) == ACLCHECK_OK;
+}
+
 MosqlSession *
 mosql_admin_server_session(const char *name)
 {
 	ForeignServer *server = our_server(name);
-	AclResult	result;
+	AclResult	result = check_usage(server->serverid);
 
-#if PG_VERSION_NUM >= 160000
-	result = object_aclcheck(ForeignServerRelationId, server->serverid, GetUserId(), ACL_USAGE);
-#else
-	result = pg_foreign_server_aclcheck(server->serverid, GetUserId(), ACL_USAGE);
-#endif
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, server->servername);
 	return mosql_fdw_session(server->serverid, InvalidOid);

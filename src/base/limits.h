@@ -67,6 +67,27 @@
 /* A session's lease at the clock; renewed by every contact in its last half. */
 #define MOSQL_LEASE_MS				60000
 
+/*
+ * For how long maintenance keeps the outcome of a dead session's transaction, so
+ * that whoever was told 08007 can ask.  Long enough for an operator to come back.
+ */
+#define MOSQL_OUTCOME_KEEP_MS		(INT64CONST(24) * 3600 * 1000)
+
+/* Lease of a further prefix for a session's ids: longer than any transaction. */
+#define MOSQL_PREFIX_LEASE_MS		(24 * 60 * 60 * 1000)
+
+/*
+ * A session takes a new id that often, between transactions: nodes merged away go
+ * only when the sessions that may know them have ended.
+ */
+#define MOSQL_SESSION_MAX_AGE_MS	(5 * 60 * 1000)
+
+/*
+ * And not before that time after it: a message that was under way when its session
+ * died (a network that heals, a process stopped while sending) is late by less.
+ */
+#define MOSQL_SIGNPOST_RETENTION_MS	(15 * 60 * 1000)
+
 /* Keys a transaction record names one by one before it names a range. */
 #define MOSQL_RECORD_MAX_KEYS		64
 

@@ -34,6 +34,13 @@ struct MosqlNodeStore
 	uint64		(*new_id) (MosqlNodeStore *store);
 	bool		durable;		/* run_steps waits for copies, also of what a step
 								 * that wrote nothing has seen */
+
+	/*
+	 * A number that changes when this process may have been cut off from the
+	 * others for so long that they no longer reckon with it: what it read
+	 * before must not be acted on.  Local, no round trip.
+	 */
+	uint64		(*incarnation) (MosqlNodeStore *store);
 };
 
 typedef struct MosqlTree MosqlTree;
@@ -167,6 +174,38 @@ extern void mosql_btree_scan_end(MosqlScan *scan);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);
+
+/* --- merging: for maintenance --- */
+
+/*
+ * Merge leaves, as read and thought to be empty, into their left neighbours.
+ * Those that are not empty any more, or cannot be merged, stay.  Ascending; about
+ * six round trips for any number of neighbours.  Returns how many went.
+ */
+extern int	mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
+
+/*
+ * Merge inner nodes that end at a key (data NULL: the last ones) into their left
+ * neighbours where both are small.  To be called as a pass over the leaves
+ * arrives there.  Returns how many went.
+ */
+extern int	mosql_btree_merge_parents(MosqlTree *tree, MosqlBytes end);
+
+typedef enum MosqlNodeUse
+{
+	MOSQL_NODE_USED,			/* part of the tree, or not to be decided now */
+	MOSQL_NODE_UNLINKED,		/* dead, and whoever begins to search now does not
+								 * meet it; to be deleted when all sessions that live
+								 * now have ended */
+	MOSQL_NODE_UNREACHABLE		/* nobody can reach it, and nobody ever will */
+} MosqlNodeUse;
+
+/*
+ * What use is a node of this tree (not its root) that was found by name, with this
+ * meta?  Finishes a merge that it is in; unlinks it if it is dead; if it is
+ * unreachable makes sure that it stays so.  The tree must exist (else 42P01).
+ */
+extern MosqlNodeUse mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta);
 
 /* --- whole trees --- */
 

@@ -35,6 +35,9 @@
 /* Right siblings followed from a fresh parent before they are linked to it. */
 #define BTREE_LINK_HOPS			64
 
+/* Times that a search meets a node being merged away before it helps. */
+#define BTREE_MERGE_WAITS		4
+
 /* Metas or inner nodes read in one batch; whole leaves read in one batch. */
 #define BTREE_READ_BATCH		1024
 #define BTREE_LEAF_BATCH		256
@@ -71,6 +74,7 @@ struct MosqlTree
 
 	/* what was read before this number is not fresh enough; see search.c */
 	uint64		epoch;
+	uint64		incarnation;	/* of the store when the cache was filled */
 
 	/* cache */
 	bool		distrusted;		/* it may be what led to damage: to be emptied */
@@ -84,6 +88,7 @@ struct MosqlTree
 
 /* --- cache.c --- */
 extern void mosql_btree_enter(MosqlTree *tree);
+extern bool mosql_btree_wakes_up(MosqlTree *tree);
 extern CachedNode *mosql_btree_cache_find(MosqlTree *tree, uint64 id);
 extern CachedNode *mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 										 const MosqlChild *children, int nchildren, int nfields);
@@ -126,6 +131,9 @@ extern void mosql_btree_step_expect_generation(MosqlStep *step, uint64 generatio
 extern void mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value);
 extern void mosql_btree_step_delete(MosqlStep *step, MosqlBytes field);
 extern uint64 mosql_btree_next_generation(uint64 generation);
+
+/* Is it that of a node as it was created? */
+extern bool mosql_btree_is_first_generation(uint64 generation);
 extern MosqlBytes mosql_btree_meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta);
 extern MosqlBytes mosql_btree_children_bytes(MosqlTree *tree, const MosqlChild *children, int n);
 extern void mosql_btree_steps_run(MosqlTree *tree, MosqlStep **steps, int n);
@@ -172,6 +180,10 @@ typedef struct SearchItem
 	uint64		epoch;			/* what was read earlier does not count */
 	MosqlBytes	from;			/* came by a right link from a node that ends
 								 * here; data NULL: came from the parent */
+	MosqlBytes	separator;		/* with which that parent leads here */
+	MosqlBytes	dead;			/* low fence of a dead node that was in the way:
+								 * look for what lies left of it (node is 0) */
+	int			waits;			/* for a merge that this node is in */
 } SearchItem;
 
 /* Siblings found by a right link; perhaps their parent does not know them. */
@@ -188,6 +200,7 @@ typedef struct Search
 	int			level;			/* where to end */
 	bool		backward;		/* one key: the node just below it (data NULL:
 								 * the last node) instead of the one that covers it */
+	bool		takes_dying;	/* end at nodes that are being merged away, too */
 	SearchItem *items;			/* arrived, for the caller to settle */
 	int			nitems;
 	int			maxitems;
@@ -197,10 +210,18 @@ typedef struct Search
 	SearchLink *links;
 	int			nlinks;
 	int			maxlinks;
+	uint64		incarnation;	/* of the tree when it began */
 	MosqlBudget budget;
 	int			restarts;
 	bool		restarted;		/* in this round */
 	bool		pause;			/* before the next round */
+	MosqlChild *dying;			/* merges to finish before the next round */
+	int			ndying;
+	int			maxdying;
+	MosqlChild *dangling;		/* separators of nodes that do not exist */
+	int			ndangling;
+	int			maxdangling;
+	int			dangling_level; /* of those nodes */
 	bool		relink;			/* insert links before the next round */
 } Search;
 
@@ -212,6 +233,9 @@ extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);
+extern CachedNode *mosql_btree_find_root(MosqlTree *tree);
+extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward,
+										 int level, bool takes_dying);
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
 extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n,
 								   MosqlLeafGroup **groups);
@@ -219,6 +243,10 @@ extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n
 /* --- inner.c --- */
 extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n,
 									 int *unknown);
+extern int	mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n);
+
+/* --- merge.c --- */
+extern void mosql_btree_merge_help(MosqlTree *tree, const MosqlChild *nodes, int n);
 
 /* --- split.c --- */
 
@@ -229,9 +257,14 @@ typedef struct Split
 	int			n;
 	MosqlBytes *bounds;			/* [n] low fences of the new leaves, ascending */
 	uint64	   *nodes;			/* [n] ids of the new leaves */
+	uint64		incarnation;	/* of the store before the leaf was read */
 	bool		frozen;			/* leaf is as read after the freeze */
 	bool		given_up;		/* somebody else was faster */
 	bool		cut;			/* the leaf has lost its right part */
+	bool		done;			/* by our cut */
+	MosqlStep  *created;		/* the step that created R1, if it was ours */
+	int			first_rest;		/* those that created R2 .. Rk */
+	int			nrest;
 } Split;
 
 extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);

@@ -105,6 +105,25 @@ retire(MosqlTree *tree, CachedNode *node)
 }
 
 /*
+ * Race -- this process slept for longer than its lease: signposts that its cache
+ * still knows may have been taken away (README.md, "Signposts").  Then nothing cached
+ * is used any more, and true is returned: nor must any path be that was known
+ * before.
+ */
+bool
+mosql_btree_wakes_up(MosqlTree *tree)
+{
+	uint64		incarnation = tree->store->incarnation(tree->store);
+
+	if (tree->incarnation == incarnation)
+		return false;
+	while (tree->hand != NULL)
+		retire(tree, tree->hand);
+	tree->incarnation = incarnation;
+	return true;
+}
+
+/*
  * Begin a public call: free what earlier calls left, evict down to the bound.
  * After an error that called the tree damaged, evict everything: inner nodes are
  * never validated, and what was damaged may have been mended.
@@ -117,6 +136,7 @@ mosql_btree_enter(MosqlTree *tree)
 	tree->distrusted = false;
 	tree->scratch = tree->call;
 	MemoryContextReset(tree->call);
+	(void) mosql_btree_wakes_up(tree);
 	while (tree->bytes > limit && tree->hand != NULL)
 	{
 		CachedNode *node = tree->hand;

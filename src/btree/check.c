@@ -144,7 +144,16 @@ check_below(Check *check, const WalkNode *node, const MosqlChild *link, int leve
 	else if (link != NULL && !mosql_bytes_equal(link->separator, node->meta.low))
 		find(check, 'E', node->id, "its low fence is not the separator that leads to it");
 	if (node->meta.state == MOSQL_NODE_DYING)
+	{
+		const Edge *edge = &check->edges[level];
+
 		find(check, 'W', node->id, "its merge is not finished");
+
+		/* absorbed already: what it holds is its left neighbour's */
+		if (edge->known && edge->right != node->id &&
+			(edge->high.data == NULL || mosql_bytes_compare(edge->high, node->meta.low) > 0))
+			return;
+	}
 	if (node->meta.state == MOSQL_NODE_SPLITTING)
 		check_split(check, node);
 	check_edge(check, node);

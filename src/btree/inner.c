@@ -1,5 +1,6 @@
 /*
- * inner.c: inserting separators, splitting inner nodes, growing the root.
+ * inner.c: inserting and removing separators, splitting inner nodes, growing the
+ * root.
  *
  * Layer: btree.  An inner node changes in one step that compares its
  * generation and writes separators and meta.  When it overflows,
@@ -19,6 +20,12 @@
  * siblings that searches reach over the right link and link themselves.  The
  * root keeps its id: all its pieces become new nodes, and its one step writes
  * a level more and those nodes as children.
+ *
+ * What may be linked.  A child is inserted only if a node that is part of the level
+ * below was seen to lead to it *after* the inner node was read; and whoever takes a
+ * separator out raises the generation, also when it is not there.  So a splitter
+ * that comes so late that its new node was merged away and deleted meanwhile cannot
+ * link it any more: README.md, "Signposts".
  */
 #include "btree/btree_int.h"
 
@@ -26,10 +33,10 @@
 typedef struct InnerChange
 {
 	const CachedNode *old;		/* as read */
-	SearchItem	item;			/* the new children that belong to it */
-	MosqlChild *children;		/* merged */
+	SearchItem	item;			/* the children in question that belong to it */
+	MosqlChild *children;		/* as they are to be */
 	int			nchildren;
-	int			added;
+	int			changed;		/* how many are inserted or taken out */
 	bool		at_end;			/* all new ones are beyond the old ones */
 	MosqlNodeMeta meta;			/* after the change */
 	MosqlChild *kept;			/* children after the change */
@@ -91,51 +98,166 @@ drop_known(MosqlTree *tree, int level, MosqlChild *children, int n)
 	return out;
 }
 
-/*
- * The same separator leads to another node.  One of the two is dead (merged
- * away, and a late helper linked it again): the living one stays.
- */
-static bool
-replaces(MosqlTree *tree, const MosqlChild *new, const MosqlChild *old)
+/* A new child, and what is thought to be its left neighbour. */
+typedef struct Candidate
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead read = {.node = old->node, .nfields = 1, .fields = &field};
-	MosqlNodeMeta meta;
+	int			child;			/* index into the children to insert */
+	InnerChange *change;
+	uint64		left;			/* 0: none known */
+	int			left_child;		/* if that is to be inserted, too; else -1 */
+	bool		confirmed;
+} Candidate;
 
-	tree->store->read_fields(tree->store, &read, 1);
-	if (read.values[0].data == NULL)
-		return true;
-	mosql_btree_meta(tree, old->node, read.values[0], &meta);
-	return meta.state == MOSQL_NODE_DEAD;
-}
-
-/* Merge new children into the old ones. */
-static void
-merge(MosqlTree *tree, InnerChange *change, const MosqlChild *new)
+/* What the separators of the node and those to insert say is left of each of these. */
+static int
+find_candidates(InnerChange *change, const MosqlChild *children, Candidate *out)
 {
 	const CachedNode *old = change->old;
-	int			n = change->item.n;
+	int			n = 0;
+	int			o = 0;			/* old->children[o - 1] is the last one below */
+
+	for (int i = 0; i < change->item.n; i++)
+	{
+		int			child = change->item.first + i;
+		Candidate  *c = &out[n];
+
+		while (o < old->nchildren && compare_children(&old->children[o], &children[child]) < 0)
+			o++;
+		if (o < old->nchildren && compare_children(&old->children[o], &children[child]) == 0 &&
+			old->children[o].node == children[child].node)
+			continue;			/* it is there already */
+		*c = (Candidate) {.child = child, .change = change, .left_child = -1};
+		if (o > 0)
+			c->left = old->children[o - 1].node;
+		if (i > 0 && (o == 0 || compare_children(&old->children[o - 1], &children[child - 1]) <= 0))
+		{
+			c->left = children[child - 1].node;
+			if (n > 0 && out[n - 1].child == child - 1)
+				c->left_child = n - 1;
+		}
+		n++;
+	}
+	return n;
+}
+
+/* Does this node, which is part of its level, lead on to a child? */
+static bool
+leads_to(const MosqlNodeMeta *meta, int level, const MosqlChild *child)
+{
+	return meta->level == level &&
+		(meta->state == MOSQL_NODE_NORMAL || meta->state == MOSQL_NODE_SPLITTING) &&
+		meta->right == child->node && mosql_bytes_equal(meta->high, child->separator);
+}
+
+/*
+ * Find out which of the new children are part of their level, after their parents
+ * were read: children that are not are left out.  One round trip, if nobody has
+ * split or merged their left neighbours; else one more search for each of those.
+ */
+static void
+confirm(MosqlTree *tree, int level, const MosqlChild *children, Candidate *candidates, int n)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+
+	for (int done = 0; done < n; done += BTREE_READ_BATCH)
+	{
+		MosqlFieldRead *reads = palloc0(BTREE_READ_BATCH * sizeof(MosqlFieldRead));
+		int			batch = Min(n - done, BTREE_READ_BATCH);
+		int			nreads = 0;
+
+		for (int i = 0; i < batch; i++)
+			if (candidates[done + i].left != 0)
+				reads[nreads++] = (MosqlFieldRead)
+		{
+			.node = candidates[done + i].left, .nfields = 1, .fields = &field
+		};
+		if (nreads > 0)
+			tree->store->read_fields(tree->store, reads, nreads);
+		for (int i = 0, r = 0; i < batch; i++)
+		{
+			Candidate  *c = &candidates[done + i];
+			const MosqlChild *child = &children[c->child];
+			MosqlNodeMeta meta;
+
+			/* a left neighbour that is new itself must be confirmed before it counts */
+			if (c->left != 0)
+			{
+				MosqlBytes	m = reads[r++].values[0];
+
+				c->confirmed = m.data != NULL &&
+					mosql_btree_meta_fault(tree, c->left, m, &meta) == NULL &&
+					leads_to(&meta, level - 1, child) &&
+					(c->left_child < 0 ||
+					 candidates[c->left_child].confirmed);
+			}
+			if (!c->confirmed)
+			{
+				const CachedNode *left = mosql_btree_find_node(tree, child->separator, true,
+															   level - 1, false);
+
+				c->confirmed = leads_to(&left->meta, level - 1, child);
+			}
+		}
+	}
+}
+
+/*
+ * Merge confirmed children into the old ones.  If the same separator leads to
+ * another node, that one is dead: on its level one node at a time begins there.
+ */
+static void
+merge(InnerChange *change, const MosqlChild *children, const Candidate *new, int n)
+{
+	const CachedNode *old = change->old;
 	int			o = 0;
 	int			out = 0;
 
-	change->at_end = n > 0 && compare_children(&old->children[old->nchildren - 1], &new[0]) < 0;
+	change->at_end = n > 0 &&
+		compare_children(&old->children[old->nchildren - 1], &children[new[0].child]) < 0;
 	change->children = palloc_extended((old->nchildren + n) * sizeof(MosqlChild), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < n; i++)
 	{
-		while (o < old->nchildren && compare_children(&old->children[o], &new[i]) < 0)
+		const MosqlChild *child = &children[new[i].child];
+
+		if (!new[i].confirmed)
+			continue;
+		while (o < old->nchildren && compare_children(&old->children[o], child) < 0)
 			change->children[out++] = old->children[o++];
-		if (o < old->nchildren && compare_children(&old->children[o], &new[i]) == 0)
-		{
-			if (old->children[o].node == new[i].node || !replaces(tree, &new[i], &old->children[o]))
-				continue;
+		if (o < old->nchildren && compare_children(&old->children[o], child) == 0)
 			o++;
-		}
-		change->children[out++] = new[i];
-		change->added++;
+		change->children[out++] = *child;
+		change->changed++;
 	}
 	while (o < old->nchildren)
 		change->children[out++] = old->children[o++];
 	change->nchildren = out;
+}
+
+/*
+ * Take children out of the old ones.  The first stays whatever it leads to: its
+ * separator is the node's own low fence.
+ */
+static void
+take_out(InnerChange *change, const MosqlChild *children)
+{
+	const CachedNode *old = change->old;
+	int			out = 0;
+
+	change->children = palloc_extended(old->nchildren * sizeof(MosqlChild), MCXT_ALLOC_HUGE);
+	change->nchildren = old->nchildren;
+	for (int o = 0, i = 0; o < old->nchildren; o++)
+	{
+		while (i < change->item.n &&
+			   compare_children(&children[change->item.first + i], &old->children[o]) < 0)
+			i++;
+		if (o > 0 && i < change->item.n &&
+			compare_children(&children[change->item.first + i], &old->children[o]) == 0 &&
+			children[change->item.first + i].node == old->children[o].node)
+			continue;
+		change->children[out++] = old->children[o];
+	}
+	change->nchildren = out;
+	change->changed = old->nchildren - out;
 }
 
 /* Cut children into pieces that fit into nodes; returns how many. */
@@ -245,10 +367,33 @@ plan_change(MosqlTree *tree, InnerChange *change, StepList *creates)
 						 mosql_btree_children_bytes(tree, change->kept, change->nkept));
 }
 
+/* Are the new nodes as they were created, all of them? */
+static bool
+are_untouched(MosqlTree *tree, const InnerChange *change)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(change->nmade * sizeof(MosqlFieldRead));
+
+	for (int i = 0; i < change->nmade; i++)
+		reads[i] = (MosqlFieldRead)
+	{
+		.node = change->made[i].node, .nfields = 1, .fields = &field
+	};
+	tree->store->read_fields(tree->store, reads, change->nmade);
+	for (int i = 0; i < change->nmade; i++)
+		if (reads[i].values[0].data == NULL ||
+			!mosql_bytes_equal(reads[i].values[0], change->creates[i]->writes[0].value))
+			return false;
+	return true;
+}
+
 /*
  * The step failed on the generation; was that because an earlier sending of
- * it (whose reply got lost) had taken effect?  Then the first new node is what
- * a search for its low fence finds, now and forever; else nobody knows it.
+ * it (whose reply got lost) had taken effect?  Then a search for the first new
+ * node's low fence ends there, unless that node was merged away since; but then it
+ * is no longer as it was created.  Looked at in this order: if the search does not
+ * find it, and afterwards all new nodes are still as created, then it was not
+ * part of the level when we searched, and never will be.
  */
 static bool
 took_effect(MosqlTree *tree, const InnerChange *change)
@@ -257,7 +402,7 @@ took_effect(MosqlTree *tree, const InnerChange *change)
 
 	found = mosql_btree_find_inner(tree, change->made[0].separator, false,
 								   change->old->meta.level, ++tree->epoch);
-	return found->id == change->made[0].node;
+	return found->id == change->made[0].node || !are_untouched(tree, change);
 }
 
 /* The change is made: put what it wrote in the cache. */
@@ -290,11 +435,11 @@ discard(MosqlTree *tree, const InnerChange *change)
 }
 
 /*
- * Read the nodes that the items arrived at and settle; returns the changes to
- * make, one per node that lacks a child.
+ * Read the nodes that the items arrived at, and settle; returns those that cover
+ * some of the children, with which.
  */
 static int
-read_and_merge(Search *s, const MosqlChild *children, InnerChange *changes, int *covered)
+read_parents(Search *s, InnerChange *changes)
 {
 	MosqlTree  *tree = s->tree;
 	uint64	   *ids = palloc(s->nitems * sizeof(uint64));
@@ -303,7 +448,6 @@ read_and_merge(Search *s, const MosqlChild *children, InnerChange *changes, int 
 	for (int i = 0; i < s->nitems; i++)
 		ids[i] = s->items[i].node;
 	mosql_btree_read_inner(tree, ids, s->nitems);
-	*covered = 0;
 	for (int i = 0; i < s->nitems; i++)
 	{
 		const CachedNode *node = mosql_btree_cache_find(tree, ids[i]);
@@ -320,7 +464,6 @@ read_and_merge(Search *s, const MosqlChild *children, InnerChange *changes, int 
 			continue;
 		}
 		change->item.n = mosql_btree_search_settle(s, &change->item, node ? &node->meta : NULL);
-		*covered += change->item.n;
 		if (change->item.n == 0)
 			continue;
 
@@ -331,11 +474,45 @@ read_and_merge(Search *s, const MosqlChild *children, InnerChange *changes, int 
 			continue;
 		}
 		change->old = node;
-		merge(tree, change, children + change->item.first);
-		if (change->added > 0)
-			n++;
+		n++;
 	}
 	return n;
+}
+
+/* Insert what is confirmed; returns the changes to make, one per node that lacks a child. */
+static int
+plan_inserts(MosqlTree *tree, int level, const MosqlChild *children, InnerChange *changes, int n)
+{
+	Candidate  *candidates;
+	int			ncandidates = 0;
+	int			max = 0;
+	int			at = 0;
+	int			out = 0;
+
+	for (int i = 0; i < n; i++)
+		max += changes[i].item.n;
+	candidates = palloc_extended(Max(max, 1) * sizeof(Candidate), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < n; i++)
+	{
+		int			found = find_candidates(&changes[i], children, candidates + ncandidates);
+
+		for (int c = 0; c < found; c++)
+			if (candidates[ncandidates + c].left_child >= 0)
+				candidates[ncandidates + c].left_child += ncandidates;
+		ncandidates += found;
+	}
+	confirm(tree, level, children, candidates, ncandidates);
+	for (int i = 0; i < n; i++)
+	{
+		int			first = at;
+
+		while (at < ncandidates && candidates[at].change == &changes[i])
+			at++;
+		merge(&changes[i], children, candidates + first, at - first);
+		if (changes[i].changed > 0)
+			changes[out++] = changes[i];
+	}
+	return out;
 }
 
 /* Create the new nodes of all changes, then run their steps. */
@@ -373,81 +550,127 @@ run_changes(MosqlTree *tree, InnerChange *changes, int n)
 		MOSQL_DEBUG_POINT("inner-split");
 }
 
+/* The nodes above which something was split off, for the level above. */
+typedef struct Uppers
+{
+	MosqlChild *children;
+	int			n;
+} Uppers;
+
 /*
- * Insert children (sorted here; separators are low fences of living nodes on
- * level - 1) into the inner nodes of a level, and what that splits off into
- * the levels above.  Children that are there already do no harm.  Returns how
- * many were not; *unknown (unless NULL) gets how many were new to the cache.
- * Per level two round trips, three with splits, for any number
- * of nodes; more if somebody else changes them.
+ * One change was sent.  Returns false if somebody else changed the node first:
+ * then the same has to be tried again.
+ */
+static bool
+settle_change(MosqlTree *tree, InnerChange *change, Uppers *uppers)
+{
+	bool		done = change->step->status == MOSQL_STEP_DONE;
+
+	if (done)
+		remember(tree, change);
+	else
+	{
+		mosql_btree_cache_drop(tree, change->old->id);
+		if (change->nmade > 0 && !(done = took_effect(tree, change)))
+			discard(tree, change);
+	}
+	if (!done || change->nmade == 0)
+		return done;
+	mosql_stats.splits += change->nmade;
+	if (change->nuppers > 0)
+	{
+		if (uppers->children == NULL)
+			uppers->children = palloc(change->nuppers * sizeof(MosqlChild));
+		else
+			uppers->children = repalloc_huge(uppers->children,
+											 (uppers->n + change->nuppers) * sizeof(MosqlChild));
+		memcpy(uppers->children + uppers->n, change->made, change->nuppers * sizeof(MosqlChild));
+		uppers->n += change->nuppers;
+	}
+	return true;
+}
+
+/* The shared loop: returns how many separators were inserted, or taken out. */
+static int
+change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool insert)
+{
+	MosqlBytes *keys = palloc_extended(n * sizeof(MosqlBytes), MCXT_ALLOC_HUGE);
+	Uppers		uppers = {0};
+	int			changed = 0;
+	bool		failed = false;
+	Search		s;
+
+	for (int i = 0; i < n; i++)
+		keys[i] = children[i].separator;
+	mosql_btree_search_begin(&s, tree, keys, n, level);
+	while (mosql_btree_search_next(&s) > 0)
+	{
+		InnerChange *changes = palloc_extended(s.nitems * sizeof(InnerChange), MCXT_ALLOC_HUGE);
+		int			nchanges = read_parents(&s, changes);
+
+		if (insert)
+			nchanges = plan_inserts(tree, level, children, changes, nchanges);
+		else
+			for (int i = 0; i < nchanges; i++)
+				take_out(&changes[i], children);
+		run_changes(tree, changes, nchanges);
+		for (int i = 0; i < nchanges; i++)
+		{
+			if (settle_change(tree, &changes[i], &uppers))
+				changed += changes[i].changed;
+			else
+			{
+				/* somebody changed the node: the same once more */
+				mosql_btree_search_again(&s, &changes[i].item);
+				s.pause = failed;
+				failed = true;
+			}
+		}
+	}
+	mosql_btree_search_end(&s);
+	if (uppers.n > 0)
+		mosql_btree_inner_insert(tree, level + 1, uppers.children, uppers.n, NULL);
+	return changed;
+}
+
+/*
+ * Insert children (sorted here; separators are low fences of nodes on level - 1)
+ * into the inner nodes of a level, and what that splits off into the levels above.
+ * Children that are there already do no harm; those that are no part of their level
+ * are left out.  Returns how many were inserted; *unknown (unless NULL) gets how
+ * many were new to the cache.  Per level three round trips, four with splits, for
+ * any number of nodes; more if somebody else changes them.
  */
 int
 mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n, int *unknown)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	MosqlBytes *keys;
-	MosqlChild *uppers = NULL;
-	int			nuppers = 0;
 	int			inserted = 0;
-	bool		failed = false;
-	Search		s;
 
 	n = drop_known(tree, level, children, tidy_children(children, n));
 	if (unknown != NULL)
 		*unknown = n;
-	if (n == 0)
-	{
-		MemoryContextSwitchTo(old);
-		return 0;
-	}
-	keys = palloc_extended(n * sizeof(MosqlBytes), MCXT_ALLOC_HUGE);
-	for (int i = 0; i < n; i++)
-		keys[i] = children[i].separator;
-
-	mosql_btree_search_begin(&s, tree, keys, n, level);
-	while (mosql_btree_search_next(&s) > 0)
-	{
-		InnerChange *changes = palloc_extended(s.nitems * sizeof(InnerChange), MCXT_ALLOC_HUGE);
-		int			covered;
-		int			nchanges = read_and_merge(&s, children, changes, &covered);
-
-		run_changes(tree, changes, nchanges);
-		for (int i = 0; i < nchanges; i++)
-		{
-			InnerChange *change = &changes[i];
-			bool		done = change->step->status == MOSQL_STEP_DONE;
-
-			if (done)
-				remember(tree, change);
-			else
-			{
-				mosql_btree_cache_drop(tree, change->old->id);
-				if (change->nmade > 0 && !(done = took_effect(tree, change)))
-					discard(tree, change);
-			}
-			if (!done)
-			{
-				/* somebody changed the node: the same once more */
-				mosql_btree_search_again(&s, &change->item);
-				s.pause = failed;
-				failed = true;
-				continue;
-			}
-			inserted += change->added;
-			if (change->nmade == 0)
-				continue;
-			mosql_stats.splits += change->nmade;
-			if (uppers == NULL)
-				uppers = palloc(change->nuppers * sizeof(MosqlChild));
-			else
-				uppers = repalloc_huge(uppers, (nuppers + change->nuppers) * sizeof(MosqlChild));
-			memcpy(uppers + nuppers, change->made, change->nuppers * sizeof(MosqlChild));
-			nuppers += change->nuppers;
-		}
-	}
-	mosql_btree_search_end(&s);
-	if (nuppers > 0)
-		mosql_btree_inner_insert(tree, level + 1, uppers, nuppers, NULL);
+	if (n > 0)
+		inserted = change_level(tree, level, children, n, true);
 	MemoryContextSwitchTo(old);
 	return inserted;
+}
+
+/*
+ * Take the separators of dead children (sorted here) out of the inner nodes of a
+ * level, except where one is the first of its node.  The generation of the node
+ * that covers a separator goes up in any case, so that whoever has read the node
+ * before cannot insert the child any more.  Returns how many were taken out.
+ */
+int
+mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	int			removed = 0;
+
+	n = tidy_children(children, n);
+	if (n > 0)
+		removed = change_level(tree, level, children, n, false);
+	MemoryContextSwitchTo(old);
+	return removed;
 }

@@ -226,6 +226,12 @@ mosql_btree_next_generation(uint64 generation)
 	return ((generation >> 32) + 1) << 32 | pg_prng_uint32(&pg_global_prng_state);
 }
 
+bool
+mosql_btree_is_first_generation(uint64 generation)
+{
+	return generation >> 32 == 1;
+}
+
 /* An encoded meta, in the scratch context. */
 MosqlBytes
 mosql_btree_meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta)

@@ -185,6 +185,7 @@ reserve_batch(MosqlTree *tree, const MosqlBytes *keys, MosqlLeafGroup **groups, 
 	uint64	   *ids = palloc(n * sizeof(uint64));
 	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
 	Split	   *splits = palloc0(n * sizeof(Split));
+	uint64		incarnation = tree->store->incarnation(tree->store);
 	int			nsplits = 0;
 	bool		again = false;
 
@@ -221,6 +222,7 @@ reserve_batch(MosqlTree *tree, const MosqlBytes *keys, MosqlLeafGroup **groups, 
 			continue;
 		}
 		splits[nsplits].leaf = leaf;
+		splits[nsplits].incarnation = incarnation;
 		again |= !plan_pieces(tree, &load, fill_end(&load, leaf, first, groups[i]->n),
 							  &splits[nsplits]);
 		nsplits++;
@@ -309,7 +311,7 @@ mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
 	old = MemoryContextSwitchTo(tree->scratch);
 	for (int attempt = 0; attempt < 3; attempt++)
 	{
-		Split		split = {0};
+		Split		split = {.incarnation = tree->store->incarnation(tree->store)};
 		Load		load;
 		int			end = 0;
 

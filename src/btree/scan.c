@@ -81,14 +81,21 @@ stands_at(const MosqlScan *scan, const MosqlNodeMeta *meta)
 		(meta->high.data == NULL || mosql_bytes_compare(pos, meta->high) < 0);
 }
 
-/* The leaf at the scan's position is taken: clip it and move on. */
+/*
+ * The leaf at the scan's position is taken: clip it and move on.  To the position,
+ * not to the range: a leaf that took over its right sibling since it was returned
+ * comes once more, with keys that the scan has passed.
+ */
 static void
 advance(MosqlScan *scan, MosqlLeaf *leaf)
 {
 	MosqlTree  *tree = scan->tree;
 	MosqlBytes	to = scan->backward ? leaf->meta.low : leaf->meta.high;
 
-	mosql_btree_leaf_clip(leaf, scan->low, scan->high);
+	if (scan->backward)
+		mosql_btree_leaf_clip(leaf, scan->low, scan->position);
+	else
+		mosql_btree_leaf_clip(leaf, scan->position, scan->high);
 	if (scan->nread++ < SCAN_HINTS || mosql_btree_cache_find(tree, leaf->node) != NULL)
 		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
 	if (scan->backward)

@@ -131,6 +131,7 @@ mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlBytes *keys, int
 	s->tree = tree;
 	s->keys = keys;
 	s->level = level;
+	s->incarnation = tree->incarnation;
 	s->budget = mosql_budget_start(BTREE_WAIT_MS);
 	push(s, &(SearchItem)
 		 {
@@ -192,6 +193,7 @@ move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int cov
 	rest.first += covered;
 	rest.n -= covered;
 	rest.from = meta->high;
+	rest.separator = MOSQL_ABSENT;
 	if (++rest.hops > (item->epoch == 0 ? BTREE_CACHED_HOPS : BTREE_LINK_HOPS))
 	{
 		/*
@@ -207,17 +209,86 @@ move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int cov
 }
 
 /*
+ * A dead node is in the way.  What is to its left has its keys, or leads to
+ * them.  The heir that it names may be gone by now, so it is not relied on.
+ */
+static void
+leave_dead(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
+{
+	MosqlTree  *tree = s->tree;
+	SearchItem	next = *item;
+
+	if (item->node == tree->root)
+		mosql_btree_gone(tree);
+	if (meta->low.len == 0 || ++next.hops > MOSQL_TREE_MAX_HOPS)
+		mosql_btree_damage(tree, item->node, "a dead node where the tree needs one that lives");
+	mosql_btree_cache_drop(tree, item->node);
+	if (item->parent != 0)
+		mosql_btree_cache_drop(tree, item->parent); /* maintenance unlinks the dead */
+	next.node = 0;
+	next.level = meta->level;
+	next.from = next.separator = MOSQL_ABSENT;
+	next.dead = mosql_bytes_copy(tree->scratch, meta->low);
+	push(s, &next);
+}
+
+/*
+ * A parent that was read just now leads to a node that does not exist.  Perhaps it
+ * was taken away since; perhaps somebody was late linking it, and then it would be
+ * so for ever.  Go on to the left, as if the separator were not there: if the node is
+ * lost, and not merged away, its left sibling leads to it, and then it is damage.
+ */
+static void
+leave_missing(Search *s, const SearchItem *item)
+{
+	MosqlTree  *tree = s->tree;
+	SearchItem	next = *item;
+
+	if (++next.hops > MOSQL_TREE_MAX_HOPS)
+		mosql_btree_missing(tree, item->node);
+	if (s->ndangling == 0 || s->dangling_level == item->level)
+	{
+		s->dangling = room_for(tree, s->dangling, s->ndangling, &s->maxdangling, sizeof(MosqlChild));
+		s->dangling[s->ndangling++] = (MosqlChild) {item->separator, item->node};
+		s->dangling_level = item->level;
+	}
+	mosql_btree_cache_drop(tree, item->parent);
+	next.node = 0;
+	next.separator = MOSQL_ABSENT;
+	next.dead = item->separator;
+	push(s, &next);
+}
+
+/*
+ * A node that is being merged away serves nobody: wait, and when it stays so,
+ * do what is left to do, since whoever began it may be dead.
+ */
+static void
+wait_for_merge(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
+{
+	SearchItem	next = *item;
+
+	mosql_btree_cache_drop(s->tree, item->node);
+	s->pause = true;
+	if (++next.waits >= BTREE_MERGE_WAITS)
+	{
+		s->dying = room_for(s->tree, s->dying, s->ndying, &s->maxdying, sizeof(MosqlChild));
+		s->dying[s->ndying++] = (MosqlChild) {mosql_bytes_copy(s->tree->scratch, meta->low), item->node};
+	}
+	push(s, &next);
+}
+
+/*
  * Settle an item with its node's meta (NULL: the node does not exist).
  * Returns how many of its keys, from the first, the node covers; the others
  * travel on and come back as items of a later round.  A dead node sends all
- * keys to its heir; one that is being merged away has them wait.  A frozen
- * range counts as covered.
+ * keys to what lies left of it; one that is being merged away has them wait.
+ * A frozen range counts as covered.
  */
 int
 mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
 {
 	MosqlTree  *tree = s->tree;
-	SearchItem	next = *item;
 	const MosqlBytes *keys = s->keys + item->first;
 	int			covered;
 
@@ -226,30 +297,19 @@ mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta
 		if (item->node == tree->root)
 			mosql_btree_gone(tree);
 		mosql_btree_cache_drop(tree, item->node);
-		restart(s, item);
-		return 0;
-	}
-	if (meta->state == MOSQL_NODE_DEAD)
-	{
-		if (item->node == tree->root)
-			mosql_btree_gone(tree);
-		if (meta->other == 0 || ++next.hops > MOSQL_TREE_MAX_HOPS)
-			mosql_btree_damage(tree, item->node, "a dead node without an heir that lives");
-
-		/*
-		 * What we know of the heir may be from before it took these keys
-		 * over, and would send us back here.
-		 */
-		mosql_btree_cache_drop(tree, meta->other);
-		if (item->parent != 0)
-			mosql_btree_cache_drop(tree, item->parent); /* maintenance unlinks the dead */
-		next.node = meta->other;
-		next.from = MOSQL_ABSENT;
-		push(s, &next);
+		if (item->epoch != 0 && item->separator.len > 0)
+			leave_missing(s, item);
+		else
+			restart(s, item);
 		return 0;
 	}
 	if (item->level >= 0 && meta->level != item->level)
 		mosql_btree_damage(tree, item->node, "it is not on the level where the tree has it");
+	if (meta->state == MOSQL_NODE_DEAD)
+	{
+		leave_dead(s, item, meta);
+		return 0;
+	}
 	if (item->from.data != NULL && !mosql_bytes_equal(item->from, meta->low))
 		mosql_btree_damage(tree, item->node, "its low fence does not join its left sibling");
 	if (left_of(meta, keys[0], s->backward))
@@ -257,11 +317,9 @@ mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta
 		restart(s, item);
 		return 0;
 	}
-	if (meta->state == MOSQL_NODE_DYING && !right_of(meta, keys[0], s->backward))
+	if (meta->state == MOSQL_NODE_DYING && !(s->takes_dying && meta->level == s->level))
 	{
-		mosql_btree_cache_drop(tree, item->node);
-		s->pause = true;
-		push(s, &next);
+		wait_for_merge(s, item, meta);
 		return 0;
 	}
 	if (item->from.data != NULL)
@@ -292,6 +350,7 @@ expand(Search *s, const SearchItem *item, const CachedNode *node)
 		push(s, &(SearchItem)
 			 {
 				 .node = node->children[c].node, .parent = node->id,
+				 .separator = node->children[c].separator,
 				 .level = node->meta.level - 1,
 				 .first = first, .n = n, .epoch = item->epoch
 			 });
@@ -409,6 +468,34 @@ relink(Search *s)
 	}
 }
 
+/* All keys on their way begin again at the root: a long sleep is over. */
+static void
+begin_anew(Search *s)
+{
+	s->tree->epoch++;
+	for (int i = 0; i < s->npending; i++)
+		s->pending[i] = (SearchItem)
+	{
+		.node = s->tree->root, .level = -1, .first = s->pending[i].first, .n = s->pending[i].n,
+		.epoch = s->tree->epoch
+	};
+}
+
+/* Look for what lies left of the dead nodes that were met. */
+static void
+pass_dead(Search *s)
+{
+	for (int i = 0; i < s->npending; i++)
+	{
+		SearchItem *item = &s->pending[i];
+
+		if (item->dead.data == NULL)
+			continue;
+		item->node = mosql_btree_find_node(s->tree, item->dead, true, item->level, true)->id;
+		item->dead = MOSQL_ABSENT;
+	}
+}
+
 /*
  * Move all keys on until each is at the level wanted.  Returns the number of
  * items; 0 when the search is over.  One round trip per level that the cache
@@ -433,6 +520,16 @@ mosql_btree_search_next(Search *s)
 			relink(s);
 		if (s->pause)
 			mosql_btree_wait(tree, &s->budget, work[0].node);
+		if (s->ndying > 0)
+			mosql_btree_merge_help(tree, s->dying, s->ndying);
+		s->ndying = 0;
+		pass_dead(s);
+		if (s->incarnation != s->tree->store->incarnation(s->tree->store))
+		{
+			(void) mosql_btree_wakes_up(tree);
+			s->incarnation = tree->incarnation;
+			begin_anew(s);
+		}
 		s->pause = s->restarted = false;
 
 		for (int i = 0; i < nwork; i++)
@@ -461,13 +558,67 @@ mosql_btree_search_next(Search *s)
 	return s->nitems;
 }
 
-/* Finish a search: link what was found unlinked. */
+/* Finish a search: link what was found unlinked, take out what leads nowhere. */
 void
 mosql_btree_search_end(Search *s)
 {
 	Assert(s->npending == 0);
 	if (s->nlinks > 0)
 		relink(s);
+	if (s->ndangling > 0)
+		mosql_btree_inner_remove(s->tree, s->dangling_level + 1, s->dangling, s->ndangling);
+}
+
+/* Read the meta of a leaf into the cache, or learn that it does not exist. */
+static void
+read_hint(MosqlTree *tree, uint64 leaf)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead read = {.node = leaf, .nfields = 1, .fields = &field};
+	MosqlNodeMeta meta;
+
+	tree->store->read_fields(tree->store, &read, 1);
+	if (read.values[0].data == NULL)
+		mosql_btree_cache_drop(tree, leaf);
+	else
+	{
+		mosql_btree_meta(tree, leaf, read.values[0], &meta);
+		mosql_btree_cache_put(tree, leaf, &meta, NULL, 0, -1);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* The shared part of the next two: the node must be no staler than epoch. */
+static CachedNode *
+find_one(Search *s, uint64 epoch)
+{
+	MosqlTree  *tree = s->tree;
+	CachedNode *found = NULL;
+	int			level = s->level;
+
+	while (mosql_btree_search_next(s) > 0)
+	{
+		SearchItem *item = &s->items[0];
+		CachedNode *node = cached(s, item);
+
+		if (node == NULL || node->epoch < epoch)
+		{
+			if (level == 0)
+				read_hint(tree, item->node);
+			else
+				mosql_btree_read_inner(tree, &item->node, 1);
+			node = cached(s, item);
+		}
+		if (node != NULL && node->meta.level != level && node->id == tree->root &&
+			node->meta.state != MOSQL_NODE_DEAD)
+			mosql_btree_search_again(s, item);	/* the root has grown since it was cached */
+		else if (mosql_btree_search_settle(s, item, node ? &node->meta : NULL) > 0)
+			found = node;
+	}
+	mosql_btree_search_end(s);
+	Assert(found != NULL);
+	return found;
 }
 
 /*
@@ -479,29 +630,42 @@ CachedNode *
 mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward, int level, uint64 epoch)
 {
 	Search		s;
-	CachedNode *found = NULL;
 
 	mosql_btree_search_begin(&s, tree, &key, 1, level);
 	s.backward = backward;
-	while (mosql_btree_search_next(&s) > 0)
-	{
-		SearchItem *item = &s.items[0];
-		CachedNode *node = cached(&s, item);
+	return find_one(&s, epoch);
+}
 
-		if (node == NULL || node->epoch < epoch)
-		{
-			mosql_btree_read_inner(tree, &item->node, 1);
-			node = cached(&s, item);
-		}
-		if (node != NULL && node->meta.level != level && node->id == tree->root &&
-			node->meta.state != MOSQL_NODE_DEAD)
-			mosql_btree_search_again(&s, item); /* the root has grown since it was cached */
-		else if (mosql_btree_search_settle(&s, item, node ? &node->meta : NULL) > 0)
-			found = node;
+/* The root, from the cache if it is there. */
+CachedNode *
+mosql_btree_find_root(MosqlTree *tree)
+{
+	CachedNode *root = mosql_btree_cache_find(tree, tree->root);
+
+	if (root == NULL)
+	{
+		mosql_btree_read_inner(tree, &tree->root, 1);
+		root = mosql_btree_cache_find(tree, tree->root);
 	}
-	mosql_btree_search_end(&s);
-	Assert(found != NULL);
-	return found;
+	if (root == NULL || root->meta.state == MOSQL_NODE_DEAD)
+		mosql_btree_gone(tree);
+	return root;
+}
+
+/*
+ * The same for any level, read now, of which it is a matter of course that the path
+ * to it may be stale.  Of a leaf only the meta is known.  takes_dying: the node may
+ * be one that is being merged away.
+ */
+CachedNode *
+mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward, int level, bool takes_dying)
+{
+	Search		s;
+
+	mosql_btree_search_begin(&s, tree, &key, 1, level);
+	s.backward = backward;
+	s.takes_dying = takes_dying;
+	return find_one(&s, ++tree->epoch);
 }
 
 /* --- groups --- */

@@ -111,7 +111,10 @@ cut_step(MosqlTree *tree, const Split *split)
 	return step;
 }
 
-/* What a successful create or cut left, for the cache. */
+/*
+ * What a successful cut and the creates before it left, for the cache.  Not before
+ * the cut: what is created by somebody who comes too late is no part of the tree.
+ */
 static void
 remember(MosqlTree *tree, const MosqlStep *step)
 {
@@ -247,31 +250,60 @@ confirm_frozen(MosqlTree *tree, Split *splits, int n)
 
 /* Step 3. */
 static void
-create_rest(MosqlTree *tree, const Split *splits, int n)
+create_rest(MosqlTree *tree, Split *splits, int n, StepList *creates)
 {
-	StepList	list = {0};
-
 	for (int i = 0; i < n; i++)
-		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
-			mosql_btree_steps_add(tree, &list, create_step(tree, &splits[i], piece));
-	mosql_btree_steps_run(tree, list.steps, list.n);
-	for (int i = 0; i < list.n; i++)
 	{
-		if (!mosql_btree_step_created(list.steps[i]))
-			mosql_btree_damage(tree, list.steps[i]->node, "a node that was to be created exists");
-		remember(tree, list.steps[i]);
+		splits[i].first_rest = creates->n;
+		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
+			mosql_btree_steps_add(tree, creates, create_step(tree, &splits[i], piece));
+		splits[i].nrest = creates->n - splits[i].first_rest;
 	}
+	mosql_btree_steps_run(tree, creates->steps, creates->n);
+	for (int i = 0; i < creates->n; i++)
+		if (!mosql_btree_step_created(creates->steps[i]))
+			mosql_btree_damage(tree, creates->steps[i]->node, "a node that was to be created exists");
+	if (creates->n > 0)
+		MOSQL_DEBUG_POINT("split-pieces");
+}
+
+/* Are R2 .. Rk as they were created, all of them? */
+static bool
+is_rest_untouched(MosqlTree *tree, const Split *split)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(split->n * sizeof(MosqlFieldRead));
+
+	for (int i = 1; i < split->n; i++)
+		reads[i] = (MosqlFieldRead)
+	{
+		.node = split->nodes[i], .nfields = 1, .fields = &field
+	};
+	tree->store->read_fields(tree->store, reads + 1, split->n - 1);
+	for (int i = 1; i < split->n; i++)
+	{
+		MosqlNodeMeta meta;
+
+		if (reads[i].values[0].data == NULL)
+			return false;
+		mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
+		if (!mosql_btree_is_first_generation(meta.generation))
+			return false;
+	}
+	return true;
 }
 
 /*
  * R1 exists, and not as we were to create it.  Either a helper created it as
  * [b1, high): then nobody knows R2 .. Rk and they are deleted.  Or ours came
  * to be in spite of a lost reply, a helper cut L, and R1 was changed since:
- * then R2 .. Rk are in use.  Sets split->n to 1 unless they are.
+ * then R2 .. Rk are, or were, in use.  Sets split->n to 1 unless they are.
  *
- * As long as L is frozen nobody uses R1, so that it is as it was created.
- * After that, R2 is in use if and only if it is met on the way to the right
- * from R1.
+ * As long as L is frozen nobody uses R1, so that it is as it was created.  After
+ * that, R2 is met on the way to the right from R1 if and only if R1 was ours,
+ * unless R2 was merged away.  But then it is not as it was created; so that is
+ * looked at last.  In doubt the nodes stay: if nobody can reach them the sweep will
+ * find them.
  */
 static void
 settle_rest(MosqlTree *tree, Split *split)
@@ -312,7 +344,8 @@ settle_rest(MosqlTree *tree, Split *split)
 		return;
 	for (int i = 1; i < split->n; i++)
 		mosql_btree_cache_drop(tree, split->nodes[i]);
-	tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
+	if (is_rest_untouched(tree, split))
+		tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
 	split->n = 1;
 }
 
@@ -333,7 +366,7 @@ create_first(MosqlTree *tree, Split *splits, int n)
 	for (int i = 0; i < list.n; i++)
 	{
 		if (mosql_btree_step_created(list.steps[i]))
-			remember(tree, list.steps[i]);
+			of[i]->created = list.steps[i];
 		else
 		{
 			mosql_btree_cache_drop(tree, list.steps[i]->node);
@@ -366,12 +399,17 @@ cut(MosqlTree *tree, Split *splits, int n)
 		if (step->status == MOSQL_STEP_DONE)
 		{
 			remember(tree, step);
-			of[i]->cut = true;
+			if (of[i]->created != NULL)
+				remember(tree, of[i]->created);
+			of[i]->cut = of[i]->done = true;
 			mosql_stats.splits += of[i]->n;
 		}
 		else
 		{
-			/* somebody else cut it, or we did before, unheard */
+			/*
+			 * Somebody else cut it, or we did before, unheard: links are only made
+			 * to nodes that are found to be part of the tree.
+			 */
 			mosql_btree_cache_drop(tree, step->node);
 			of[i]->cut = step->values[0].data != NULL &&
 				!is_frozen_into(tree, step->node, step->values[0], of[i]->nodes[0]);
@@ -379,6 +417,29 @@ cut(MosqlTree *tree, Split *splits, int n)
 	}
 	if (list.n > 0)
 		MOSQL_DEBUG_POINT("split-cut");
+}
+
+/* Of R2 .. Rk, where our cut brought them in. */
+static void
+remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creates)
+{
+	for (int i = 0; i < n; i++)
+		for (int c = 0; splits[i].done && splits[i].n > 1 && c < splits[i].nrest; c++)
+			remember(tree, creates->steps[splits[i].first_rest + c]);
+}
+
+/*
+ * Has this process slept so long that the others may have finished, used, emptied,
+ * merged and deleted what it was going to create?  Then it must not go on: the
+ * comparison that a node does not exist would not stop it.
+ */
+static void
+give_up_lapsed(MosqlTree *tree, Split *splits, int n)
+{
+	uint64		incarnation = tree->store->incarnation(tree->store);
+
+	for (int i = 0; i < n; i++)
+		splits[i].given_up |= splits[i].incarnation != incarnation;
 }
 
 /*
@@ -391,6 +452,7 @@ void
 mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	StepList	rest = {0};
 	MosqlChild *links;
 	int			nlinks = 0;
 
@@ -403,9 +465,12 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 		confirm_frozen(tree, splits, n);
 	freeze(tree, splits, n);
 	read_frozen(tree, splits, n);
-	create_rest(tree, splits, n);
+	give_up_lapsed(tree, splits, n);
+	create_rest(tree, splits, n, &rest);
+	give_up_lapsed(tree, splits, n);
 	create_first(tree, splits, n);
 	cut(tree, splits, n);
+	remember_rest(tree, splits, n, &rest);
 
 	for (int i = 0; i < n; i++)
 		nlinks += splits[i].n;
@@ -432,6 +497,7 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
 	Split	   *splits = palloc0(n * sizeof(Split));
+	uint64		incarnation = tree->store->incarnation(tree->store);
 	int			nsplits = 0;
 
 	mosql_btree_read_images(tree, leaves, n, images);
@@ -454,6 +520,7 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 		split->bounds = &leaf->meta.split_key;
 		split->nodes = &leaf->meta.other;
 		split->frozen = true;
+		split->incarnation = incarnation;
 		nsplits++;
 	}
 	mosql_btree_split_run(tree, splits, nsplits);

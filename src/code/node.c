@@ -60,6 +60,19 @@ mosql_node_key_parse(MosqlBytes redis_key, const char *ns, uint64 *node)
 	return true;
 }
 
+/* "<ns>:{*", with the characters that Redis' patterns treat specially escaped. */
+void
+mosql_node_key_pattern(StringInfo out, const char *ns)
+{
+	for (const char *c = ns; *c != '\0'; c++)
+	{
+		if (strchr("*?[]\\^-", *c) != NULL)
+			appendStringInfoChar(out, '\\');
+		appendStringInfoChar(out, *c);
+	}
+	appendStringInfoString(out, ":{*");
+}
+
 void
 mosql_field_put(StringInfo out, char prefix, MosqlBytes key)
 {

@@ -13,6 +13,7 @@
  *     "r" + key  leaves: a row's history
  *     "i" + key  leaves: the intent on that key
  *     "k" + key  leaves: transactions with a read mark on that key
+ *     "u"        dead nodes: when they were unlinked; see src/txn/sweep.c
  *
  * A list of transactions is a concatenation of 16-byte transaction ids.
  */
@@ -29,6 +30,7 @@
 #define MOSQL_FIELD_ROW			'r'
 #define MOSQL_FIELD_INTENT		'i'
 #define MOSQL_FIELD_KEY_MARKS	'k'
+#define MOSQL_FIELD_UNLINKED	'u'
 
 #define MOSQL_GENERATION_BYTES	8
 #define MOSQL_TXID_BYTES		16
@@ -40,6 +42,9 @@ extern void mosql_node_key(StringInfo out, const char *ns, uint64 node);
 
 /* The inverse, for sweeps over all keys; false if it is no node's key. */
 extern bool mosql_node_key_parse(MosqlBytes redis_key, const char *ns, uint64 *node);
+
+/* A pattern for SCAN that matches all of these and little else. */
+extern void mosql_node_key_pattern(StringInfo out, const char *ns);
 
 /* Append field name prefix + key. */
 extern void mosql_field_put(StringInfo out, char prefix, MosqlBytes key);

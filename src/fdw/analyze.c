@@ -148,19 +148,20 @@ acquire_sample(Relation rel, int elevel, HeapTuple *rows, int target, double *to
 	return sample.nrows;
 }
 
-/* pages: leaves, as far as an estimate can tell; at least one. */
+/*
+ * pages: leaves, at least one; counted, so that maintenance can tell by them
+ * whether the table has grown since.
+ */
 bool
 mosqlAnalyzeForeignTable(Relation rel, AcquireSampleRowsFunc *func, BlockNumber *pages)
 {
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), rel->rd_rel->relowner);
 	MosqlTable *table = mosql_table_open(rel, session);
-	double		rows;
-	double		row_bytes;
-	double		leaves;
-	int			levels;
+	uint64	   *ids;
+	int			leaves = mosql_btree_leaf_ids(table->tree, &ids);
 
-	mosql_btree_estimate(table->tree, &rows, &row_bytes, &leaves, &levels);
-	*pages = (BlockNumber) Min(Max(leaves, 1.0), (double) INT_MAX);
+	pfree(ids);
+	*pages = (BlockNumber) Max(leaves, 1);
 	*func = acquire_sample;
 	return true;
 }

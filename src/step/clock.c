@@ -32,6 +32,9 @@ mosql_clock_keys(const char *ns)
 	keys.ends = key_of(ns, "e");
 	keys.snapshots = key_of(ns, "p");
 	keys.dead = key_of(ns, "d");
+	keys.outcomes = key_of(ns, "o");
+	keys.jobs = key_of(ns, "j");
+	keys.sizes = key_of(ns, "z");
 	keys.prefix = key_of(ns, "s:");
 	keys.slot = mosql_redis_slot(keys.counter);
 	return keys;
@@ -235,10 +238,53 @@ mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *sche
 	engine(clock)->snapshots(clock, list, schema);
 }
 
+static int
+compare_ids(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+void
+mosql_clock_sessions(MosqlStepper *clock, MosqlSessions *sessions)
+{
+	engine(clock)->sessions(clock, sessions);
+	qsort(sessions->live, sessions->n, sizeof(uint64), compare_ids);
+}
+
+bool
+mosql_clock_is_dead(const MosqlSessions *sessions, uint64 sid)
+{
+	return sid <= sessions->newest &&
+		(sessions->n == 0 ||
+		 bsearch(&sid, sessions->live, sessions->n, sizeof(uint64), compare_ids) == NULL);
+}
+
+int
+mosql_clock_expire(MosqlStepper *clock, int max)
+{
+	Assert(max > 0);
+	return engine(clock)->expire(clock, max);
+}
+
 bool
 mosql_clock_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 {
 	return engine(clock)->reap(clock, sid, ns, n);
+}
+
+static void
+add_orphan(MosqlOrphan **orphans, int *n, int *size, MosqlTxid tx, MosqlRecord record)
+{
+	if (*n == *size)
+	{
+		*size = Max(16, 2 * *size);
+		*orphans = *orphans == NULL ? palloc(*size * sizeof(MosqlOrphan)) :
+			repalloc(*orphans, *size * sizeof(MosqlOrphan));
+	}
+	(*orphans)[(*n)++] = (MosqlOrphan) {tx, record};
 }
 
 /* Parts of a record outlive the call: they point into the replies. */
@@ -249,6 +295,7 @@ mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans
 	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
 	char		count[16];
 	MosqlBytes	argv[] = {LITERAL("SRANDMEMBER"), keys.dead, {count, 0}};
+	const MosqlRecord none = {MOSQL_RECORD_NONE};
 	const MosqlReply *sids;
 	int			n = 0,
 				size = 0;
@@ -276,6 +323,7 @@ mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans
 	{
 		const MosqlReply *fields = mosql_batch_reply(batch, i, 0);
 		uint64		sid = mosql_reply_u64(sids->elem[i]);
+		int			before = n;
 
 		mosql_step_check(fields, MOSQL_REPLY_ARRAY, mosql_clock_session_key(&keys, sid));
 		for (int j = 0; j + 1 < fields->n; j += 2)
@@ -284,15 +332,11 @@ mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans
 
 			if (value.len == 0 || value.data[0] != 'C')
 				continue;
-			if (n == size)
-			{
-				size = Max(16, 2 * size);
-				*orphans = *orphans == NULL ? palloc(size * sizeof(MosqlOrphan)) :
-					repalloc(*orphans, size * sizeof(MosqlOrphan));
-			}
-			(*orphans)[n].tx = (MosqlTxid) {sid, mosql_reply_u64(fields->elem[j])};
-			(*orphans)[n++].record = mosql_clock_record(&keys, sid, value);
+			add_orphan(orphans, &n, &size, (MosqlTxid) {sid, mosql_reply_u64(fields->elem[j])},
+					   mosql_clock_record(&keys, sid, value));
 		}
+		if (n == before)
+			add_orphan(orphans, &n, &size, (MosqlTxid) {sid, 0}, none);
 	}
 	return n;
 }

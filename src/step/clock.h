@@ -5,11 +5,13 @@
  *
  *     <ns>:{<ns>.clock}:c          hash: last (timestamp), sid (session counter),
  *                                  schema (version counter), format, node (the id of
- *                                  the server that issued `last`)
+ *                                  the server that issued `last`); decided
+ *                                  (highest commit timestamp), forgot (clock_keep.h)
  *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
  *                                  for finding expired sessions
  *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
  *     <ns>:{<ns>.clock}:d          set: ids of dead sessions that left committed records
+ *     <ns>:{<ns>.clock}:o, :j, :z  housekeeping: clock_keep.h
  *     <ns>:{<ns>.clock}:s:<sid>    hash of one session: "lease" -> its end (us);
  *                                  "<n>" -> transaction record: "C<ts> <parts>" or "A"
  *
@@ -124,6 +126,31 @@ extern void mosql_clock_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, 
 /* Snapshot list alone (vacuum, checks), and the schema version. */
 extern void mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema);
 
+/*
+ * Forget up to max sessions whose lease ran out, as opening one does.  Returns
+ * how many had ended: max means that there may be more.
+ */
+extern int	mosql_clock_expire(MosqlStepper *clock, int max);
+
+/* The sessions that may be alive, and how many ids were given out. */
+typedef struct MosqlSessions
+{
+	uint64		newest;			/* highest session id drawn */
+	int			n;
+	uint64	   *live;			/* ascending */
+} MosqlSessions;
+
+/*
+ * Who lives.  An id that is at most `newest` and not in the list belongs to a
+ * session that is dead for good; the list may still name some that died just
+ * now.  Ids drawn later are above `newest`.  Memory: 8 bytes per session, in the
+ * current context.
+ */
+extern void mosql_clock_sessions(MosqlStepper *clock, MosqlSessions *sessions);
+
+/* Is a session id's session dead for good, as far as this list knows? */
+extern bool mosql_clock_is_dead(const MosqlSessions *sessions, uint64 sid);
+
 /* A committed transaction whose session died before it dropped the record. */
 typedef struct MosqlOrphan
 {
@@ -132,15 +159,18 @@ typedef struct MosqlOrphan
 } MosqlOrphan;
 
 /*
- * Records left by some dead sessions (at most max_sessions of them), for
- * maintenance, which applies them and then reaps them.  Two round trips.
+ * Records left by some dead sessions (at most max_sessions of them, picked at
+ * random), for maintenance, which applies them and then reaps them.  A session
+ * on the list that has no such record any more is there once, with tx.n = 0 and
+ * state NONE.  Two round trips.
  */
 extern int	mosql_clock_orphans(MosqlStepper *clock, int max_sessions, MosqlOrphan **orphans);
 
 /*
- * Drop records of a dead session, all applies of which are made; checks in the
- * same step that the session is dead (rule 5), returns false if it lives.
- * n = 0 only takes a session without records off the list.
+ * Drop records of a dead session, all applies of which are made, and log their
+ * outcome (clock_keep.h); checks in the same step that the session is dead
+ * (rule 5), returns false if it lives.  n = 0 only takes a session without
+ * records off the list.
  */
 extern bool mosql_clock_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n);
 

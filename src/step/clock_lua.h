@@ -86,15 +86,35 @@
 "end\n"
 
 /*
- * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
- * sessions to sweep, 1 if the database may be founded.  Replies {0, sid, schema},
- * {1, format found} or {2}: there is no database yet.
+ * sweep(): forget up to limit sessions that ran out; returns how many index
+ * entries had ended.  KEYS[2] to [4]: e, p, d; argv[1]: prefix of session keys.
  *
  * The keys of sessions are made up here, not declared: Redis Cluster allows
  * that as long as they are in the slot of the declared ones.
  */
+#define LUA_SWEEP \
+"local function sweep(limit)\n" \
+"  local ended = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, limit)\n" \
+"  local names = #ended > 0 and call('HKEYS', KEYS[3])\n" \
+"  for x = 1, #ended do\n" \
+"    local session = argv[1] .. ended[x]\n" \
+"    local lease = call('HGET', session, 'lease')\n" \
+"    if dead(lease) then\n" \
+"      forget(ended[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n" \
+"    else\n" \
+"      call('ZADD', KEYS[2], lease, ended[x])\n" \
+"    end\n" \
+"  end\n" \
+"  return #ended\n" \
+"end\n"
+
+/*
+ * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
+ * sessions to sweep, 1 if the database may be founded.  Replies {0, sid, schema},
+ * {1, format found} or {2}: there is no database yet.
+ */
 static const char open_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
+LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
 "local c = call('HMGET', KEYS[1], 'format', 'schema')\n"
 "if c[1] and c[1] ~= argv[3] then return {1, c[1]} end\n"
 "if not c[1] and argv[5] ~= '1' then return {2} end\n"
@@ -103,20 +123,13 @@ LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET
 "local lease = text(now + argv[2])\n"
 "call('HSET', argv[1] .. sid, 'lease', lease)\n"
 "call('ZADD', KEYS[2], lease, sid)\n"
-"local expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, argv[4])\n"
-"if #expired > 0 then\n"
-"  local names = call('HKEYS', KEYS[3])\n"
-"  for x = 1, #expired do\n"
-"    local session = argv[1] .. expired[x]\n"
-"    local lease = call('HGET', session, 'lease')\n"
-"    if dead(lease) then\n"
-"      forget(expired[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n"
-"    else\n"
-"      call('ZADD', KEYS[2], lease, expired[x])\n"
-"    end\n"
-"  end\n"
-"end\n"
+"sweep(argv[4])\n"
 "return {0, sid, c[2] or '0'}\n";
+
+/* KEYS: c, e, p, d.  ARGV: prefix of session keys, sessions to sweep. */
+static const char expire_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
+"return sweep(argv[2])\n";
 
 /* KEYS: s, e, p, d.  ARGV: sid. */
 static const char close_lua[] =
@@ -175,9 +188,9 @@ LUA_TAKE_OVER
 "ts = text(ts > now and ts or now)\n"
 "if argv[3] == '1' then\n"
 "  schema = text(schema + 1)\n"
-"  call('HSET', KEYS[1], 'last', ts, 'schema', schema)\n"
+"  call('HSET', KEYS[1], 'last', ts, 'decided', ts, 'schema', schema)\n"
 "else\n"
-"  call('HSET', KEYS[1], 'last', ts)\n"
+"  call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
 "extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
@@ -231,14 +244,21 @@ LUA_HEAD
 "end\n"
 "return 0\n";
 
-/* KEYS: s, d.  ARGV: sid, n per record.  Replies 0 if the session lives. */
+/*
+ * KEYS: s, d, o.  ARGV: sid, n per record.  Replies 0 if the session lives.
+ * A record's outcome is logged before it goes: the first write, and the only
+ * one that may be refused for lack of memory.
+ */
 static const char reap_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD
 "if not dead(call('HGET', KEYS[1], 'lease')) then return 0 end\n"
 "if #argv > 1 then call('HDEL', KEYS[1], 'lease') end\n"	/* rule 16 */
 "for x = 2, #argv do\n"
 "  local record = call('HGET', KEYS[1], argv[x])\n"
-"  if record and sub(record, 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"
+"  if record and sub(record, 1, 1) == 'C' then\n"
+"    call('ZADD', KEYS[3], text(now), argv[1] .. '.' .. argv[x])\n"
+"    call('HDEL', KEYS[1], argv[x])\n"
+"  end\n"
 "end\n"
 "local left = call('HVALS', KEYS[1])\n"
 "for x = 1, #left do\n"
@@ -252,5 +272,14 @@ static const char snapshots_lua[] =
 LUA_HEAD
 "local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
 "return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2])}\n";
+
+/*
+ * KEYS: c, e.  Replies {highest id, the ids that live}.  The index alone will
+ * do: a lease is never longer than it says.
+ */
+static const char sessions_lua[] =
+LUA_HEAD LUA_NOW
+"return {call('HGET', KEYS[1], 'sid') or '0',\n"
+"  call('ZRANGEBYSCORE', KEYS[2], text(now), '+inf')}\n";
 
 #endif							/* MOSQL_CLOCK_LUA_H */

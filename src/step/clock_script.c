@@ -15,6 +15,8 @@ static MosqlScript abort_script = {.name = "abort", .source = abort_lua};
 static MosqlScript settle_script = {.name = "settle", .source = settle_lua};
 static MosqlScript drop_script = {.name = "drop", .source = drop_lua};
 static MosqlScript reap_script = {.name = "reap", .source = reap_lua};
+static MosqlScript expire_script = {.name = "expire", .source = expire_lua};
+static MosqlScript sessions_script = {.name = "sessions", .source = sessions_lua};
 static MosqlScript snapshots_script = {.name = "snapshots", .source = snapshots_lua};
 
 /* One call; the reply is of the expected kind, or LOST if mode is ONCE. */
@@ -280,18 +282,47 @@ script_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	do
 	{
 		int			count = Min(n - from, MOSQL_CLOCK_DROPS);
-		MosqlBytes *argv = mosql_script_argv(&reap_script, 2, 1 + count);
+		MosqlBytes *argv = mosql_script_argv(&reap_script, 3, 1 + count);
 
 		argv[3] = mosql_clock_session_key(&keys, sid);
 		argv[4] = keys.dead;
-		argv[5] = mosql_clock_number(sid);
+		argv[5] = keys.outcomes;
+		argv[6] = mosql_clock_number(sid);
 		for (int i = 0; i < count; i++)
-			argv[6 + i] = mosql_clock_number(ns[from + i]);
-		dead = call_script(clock, &keys, &reap_script, 6 + count, argv,
+			argv[7 + i] = mosql_clock_number(ns[from + i]);
+		dead = call_script(clock, &keys, &reap_script, 7 + count, argv,
 						   MOSQL_REPLY_INTEGER)->integer != 0;
 		from += count;
 	} while (dead && from < n);
 	return dead;
+}
+
+static void
+script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = ARGUMENTS(&sessions_script, 2, keys.counter, keys.ends);
+	const MosqlReply *reply = call_script(clock, &keys, &sessions_script, 5, argv,
+										  MOSQL_REPLY_ARRAY);
+	const MosqlReply *live = mosql_step_elem(reply, 1);
+
+	sessions->newest = mosql_reply_u64(mosql_step_elem(reply, 0));
+	sessions->n = live->n;
+	sessions->live = palloc(Max(live->n, 1) * sizeof(uint64));
+	for (int i = 0; i < live->n; i++)
+		sessions->live[i] = mosql_reply_u64(mosql_step_elem(live, i));
+}
+
+static int
+script_expire(MosqlStepper *clock, int max)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = ARGUMENTS(&expire_script, 4,
+								 keys.counter, keys.ends, keys.snapshots, keys.dead,
+								 keys.prefix, mosql_clock_number(max));
+
+	return (int) call_script(clock, &keys, &expire_script, 9, argv,
+							 MOSQL_REPLY_INTEGER)->integer;
 }
 
 const MosqlClockEngine mosql_clock_script = {
@@ -305,4 +336,6 @@ const MosqlClockEngine mosql_clock_script = {
 	.drop = script_drop,
 	.snapshots = script_snapshots,
 	.reap = script_reap,
+	.sessions = script_sessions,
+	.expire = script_expire,
 };

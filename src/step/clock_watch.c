@@ -15,158 +15,7 @@
  * hash is not watched: registering a snapshot changes ...:c too, and one that
  * is released meanwhile only makes the list longer than needed.
  */
-#include "step/step_int.h"
-#include "base/stats.h"
-
-/* One function under way. */
-typedef struct Watch
-{
-	MosqlStepper *clock;
-	MosqlClockKeys keys;
-	MosqlBudget *budget;		/* of each batch; may be NULL */
-	MosqlBudget own;			/* of all attempts */
-	MosqlCommands commands;		/* the group being made or run */
-	MosqlBatch *batch;
-	int			group;
-	uint64		connection;		/* of the read group */
-	MosqlExec	outcome;		/* of the last write group */
-	const MosqlReply *exec;		/* replies inside EXEC */
-	uint64		now;			/* the server's time, from the read group */
-	bool		once;			/* too few copies: LOST, not an error */
-} Watch;
-
-static Watch
-watch_start(MosqlStepper *clock, MosqlBudget *budget)
-{
-	Watch		watch = {.clock = clock,.budget = budget};
-
-	watch.keys = mosql_clock_keys(clock->ns);
-	watch.own = budget != NULL ? *budget : mosql_budget_start(MOSQL_STEP_TIMEOUT_MS);
-	watch.own.attempts = 0;
-	return watch;
-}
-
-static void
-run_group(Watch *watch, MosqlSendMode mode, uint64 pin, bool durable)
-{
-	watch->batch = mosql_batch_create(watch->clock->redis, CurrentMemoryContext);
-	watch->group = mosql_commands_batch(&watch->commands, watch->batch, watch->keys.slot, mode, pin);
-	if (durable && watch->clock->durable)
-		mosql_batch_make_durable(watch->batch, watch->group);
-	mosql_batch_run(watch->batch, watch->budget);
-}
-
-/* --- the read group: UNWATCH, WATCH, TIME, then whatever is added --- */
-
-#define READ_FIRST 3
-
-static void
-read_begin(Watch *watch, MosqlBytes key1, MosqlBytes key2)
-{
-	mosql_commands_init(&watch->commands);
-	mosql_commands_put(&watch->commands, LITERAL("UNWATCH"));
-	if (key2.data != NULL)
-		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1, key2);
-	else
-		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1);
-	mosql_commands_put(&watch->commands, LITERAL("TIME"));
-}
-
-/* The i-th reply after TIME. */
-static const MosqlReply *
-read_reply(const Watch *watch, int i)
-{
-	return mosql_batch_reply(watch->batch, watch->group, READ_FIRST + i);
-}
-
-static void
-read_run(Watch *watch)
-{
-	const MosqlReply *time;
-
-	run_group(watch, MOSQL_SEND_REPEATABLE, 0, false);
-	for (int i = 0; i < watch->commands.n; i++)
-	{
-		const MosqlReply *reply = mosql_batch_reply(watch->batch, watch->group, i);
-
-		if (reply->kind == MOSQL_REPLY_ERROR)
-			mosql_step_check(reply, MOSQL_REPLY_STATUS, watch->keys.prefix);
-	}
-	time = read_reply(watch, -1);
-	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
-	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 +
-		mosql_reply_u64(mosql_step_elem(time, 1));
-	watch->connection = mosql_batch_connection(watch->batch, watch->group);
-}
-
-/* --- the write group: MULTI, whatever is added, EXEC --- */
-
-static void
-write_begin(Watch *watch)
-{
-	mosql_commands_multi(&watch->commands, watch->clock->redis,
-						 watch->outcome == MOSQL_EXEC_RESTART);
-}
-
-/*
- * What is read inside it may not be lost either; any write to this server sees
- * to that.
- */
-static void
-add_touch(Watch *watch)
-{
-	if (watch->clock->durable)
-		mosql_commands_copy(&watch->commands, MOSQL_TOUCH_ARGS, mosql_clock_touch(&watch->keys));
-}
-
-static MosqlExec
-write_run_as(Watch *watch, bool durable)
-{
-	const MosqlReply *last;
-
-	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
-	run_group(watch, MOSQL_SEND_PINNED, watch->connection, durable);
-	last = mosql_batch_reply(watch->batch, watch->group, watch->commands.n - 1);
-	if (mosql_reply_is_short(last) && !watch->once)
-		mosql_redis_raise_short(watch->clock->redis, last);
-	watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
-										 watch->keys.prefix, &watch->exec);
-	return watch->outcome;
-}
-
-static MosqlExec
-write_run(Watch *watch)
-{
-	return write_run_as(watch, true);
-}
-
-/* Before another attempt: pause, or give up. */
-static void
-start_over(Watch *watch)
-{
-	if (watch->outcome == MOSQL_EXEC_CONFLICT)
-		mosql_stats.step_retries++;
-	if (!mosql_budget_pause(&watch->own))
-		mosql_watch_give_up(watch->outcome);
-}
-
-/* The same group without WATCH: atomic, repeatable. */
-static void
-run_atomic(Watch *watch, bool durable)
-{
-	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
-	for (;;)
-	{
-		run_group(watch, MOSQL_SEND_REPEATABLE, 0, durable);
-		watch->outcome = mosql_watch_outcome(watch->batch, watch->group, watch->commands.n,
-											 watch->keys.prefix, &watch->exec);
-		if (watch->outcome == MOSQL_EXEC_DONE)
-			return;
-		start_over(watch);
-	}
-}
-
-/* --- parts --- */
+#include "step/clock_watch_int.h"
 
 /* In the read group: who answers?  Nobody has a name without cluster mode. */
 static void
@@ -200,28 +49,6 @@ add_name(Watch *watch, const MosqlReply *me)
 {
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 					   LITERAL("node"), me->str);
-}
-
-static bool
-is_dead(const Watch *watch, MosqlBytes lease)
-{
-	return lease.data == NULL || strtoull(lease.data, NULL, 10) < watch->now;
-}
-
-/* Extend a lease with less than half of its length left. */
-static void
-add_extend(Watch *watch, uint64 sid, MosqlBytes lease, int lease_ms)
-{
-	uint64		left = strtoull(lease.data, NULL, 10) - watch->now;
-	uint64		length = (uint64) lease_ms * 1000;
-	MosqlBytes	ends = mosql_clock_number(watch->now + length);
-
-	if (left >= length / 2)
-		return;
-	mosql_commands_put(&watch->commands, LITERAL("HSET"),
-					   mosql_clock_session_key(&watch->keys, sid), LITERAL("lease"), ends);
-	mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends,
-					   mosql_clock_number(sid));
 }
 
 /* The last two commands of a group that returns the snapshot list. */
@@ -289,14 +116,14 @@ sweep(Watch *watch, uint64 sid)
 	argv[1] = session;
 	for (int i = 0; i + 1 < fields->n; i += 2)
 	{
-		MosqlBytes	field = fields->elem[i]->str;
+		MosqlBytes	field = mosql_step_elem(fields, i)->str;
 
-		if (is_committed(fields->elem[i + 1]->str))
+		if (is_committed(mosql_step_elem(fields, i + 1)->str))
 			keep = true;
 		else
 			argv[n++] = field;
 		if (mosql_bytes_equal(field, LITERAL("lease")))
-			lease = fields->elem[i + 1]->str;
+			lease = mosql_step_elem(fields, i + 1)->str;
 	}
 
 	write_begin(watch);
@@ -372,9 +199,29 @@ watch_open(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
 	uint64		now = watch.now;
 
 	for (int i = 0; sid != 0 && i + 1 < oldest->n; i += 2)
-		if (strtod(oldest->elem[i + 1]->str.data, NULL) < (double) now)
-			sweep(&watch, mosql_reply_u64(oldest->elem[i]));
+		if (strtod(mosql_step_elem(oldest, i + 1)->str.data, NULL) < (double) now)
+			sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, i)));
 	return sid;
+}
+
+static int
+watch_expire(MosqlStepper *clock, int max)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *oldest;
+	int			n = 0;
+
+	read_begin(&watch, watch.keys.ends, MOSQL_ABSENT);
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends, LITERAL("0"),
+					   mosql_clock_number(max - 1), LITERAL("WITHSCORES"));
+	read_run(&watch);
+	oldest = read_reply(&watch, 0);
+	while (2 * n + 1 < oldest->n &&
+		   strtod(mosql_step_elem(oldest, 2 * n + 1)->str.data, NULL) < (double) watch.now)
+		n++;
+	for (int i = 0; i < n; i++)
+		sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, 2 * i)));
+	return n;
 }
 
 /*
@@ -525,10 +372,11 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 	write_begin(watch);
 	if (args->schema_change)
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
-						   LITERAL("last"), text, LITERAL("schema"), mosql_clock_number(schema));
+						   LITERAL("last"), text, LITERAL("decided"), text,
+						   LITERAL("schema"), mosql_clock_number(schema));
 	else
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
-						   LITERAL("last"), text);
+						   LITERAL("last"), text, LITERAL("decided"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
 	if (me != NULL)
 		add_name(watch, me);
@@ -702,17 +550,22 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 		write_begin(&watch);
 		for (int i = 0; i + 1 < fields->n; i += 2)
 		{
-			MosqlBytes	field = fields->elem[i]->str;
+			MosqlBytes	field = mosql_step_elem(fields, i)->str;
 			bool		drop = false;
 
 			if (mosql_bytes_equal(field, LITERAL("lease")))
-				lease = fields->elem[i + 1]->str;
-			if (!is_committed(fields->elem[i + 1]->str))
+				lease = mosql_step_elem(fields, i + 1)->str;
+			if (!is_committed(mosql_step_elem(fields, i + 1)->str))
 				continue;
 			for (int j = 0; j < n && !drop; j++)
-				drop = mosql_reply_u64(fields->elem[i]) == ns[j];
+				drop = mosql_reply_u64(mosql_step_elem(fields, i)) == ns[j];
 			if (drop)
+			{
+				mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.outcomes,
+								   mosql_clock_number(watch.now),
+								   mosql_clock_snapshot_field(sid, mosql_reply_u64(mosql_step_elem(fields, i))));
 				mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, field);
+			}
 			else
 				left++;
 		}
@@ -729,6 +582,32 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	}
 }
 
+static void
+watch_sessions(MosqlStepper *clock, MosqlSessions *sessions)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *time;
+	const MosqlReply *ends;
+	uint64		now;
+
+	write_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("TIME"));
+	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("sid"));
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends,
+					   LITERAL("0"), LITERAL("-1"), LITERAL("WITHSCORES"));
+	run_atomic(&watch, false);
+	time = mosql_step_elem(watch.exec, 0);
+	ends = mosql_step_elem(watch.exec, 2);
+	now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
+
+	sessions->newest = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
+	sessions->n = 0;
+	sessions->live = palloc(Max(ends->n, 1) * sizeof(uint64));
+	for (int i = 0; i + 1 < ends->n; i += 2)
+		if (strtod(mosql_step_elem(ends, i + 1)->str.data, NULL) >= (double) now)
+			sessions->live[sessions->n++] = mosql_reply_u64(mosql_step_elem(ends, i));
+}
+
 const MosqlClockEngine mosql_clock_watch = {
 	.open = watch_open,
 	.close = watch_close,
@@ -740,4 +619,6 @@ const MosqlClockEngine mosql_clock_watch = {
 	.drop = watch_drop,
 	.snapshots = watch_snapshots,
 	.reap = watch_reap,
+	.sessions = watch_sessions,
+	.expire = watch_expire,
 };

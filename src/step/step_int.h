@@ -176,6 +176,9 @@ typedef struct MosqlClockKeys
 	MosqlBytes	ends;			/* ...:e */
 	MosqlBytes	snapshots;		/* ...:p */
 	MosqlBytes	dead;			/* ...:d */
+	MosqlBytes	outcomes;		/* ...:o */
+	MosqlBytes	jobs;			/* ...:j */
+	MosqlBytes	sizes;			/* ...:z */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;
 
@@ -227,6 +230,8 @@ typedef struct MosqlClockEngine
 	void		(*drop) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
 	void		(*snapshots) (MosqlStepper *, MosqlSnapshotList *, uint64 *schema);
 	bool		(*reap) (MosqlStepper *, uint64 sid, const uint64 *ns, int n);
+	void		(*sessions) (MosqlStepper *, MosqlSessions *);
+	int			(*expire) (MosqlStepper *, int max);
 } MosqlClockEngine;
 
 extern const MosqlClockEngine mosql_clock_script;

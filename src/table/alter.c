@@ -80,6 +80,7 @@ check_key(Relation rel)
 static uint64
 create_tree(MosqlSession *session)
 {
+	MosqlTxn   *txn = mosql_txn_current(session);	/* settles the session's id */
 	uint64		root = mosql_session_new_id(session);
 
 	if (!mosql_btree_create(mosql_session_store(session), root))
@@ -87,7 +88,7 @@ create_tree(MosqlSession *session)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("node id " UINT64_FORMAT " exists already in Redis", root),
 				 errdetail("Ids are unique unless the clock's counters were lost or set back.")));
-	mosql_txn_created_tree(mosql_txn_current(session), root);
+	mosql_txn_created_tree(txn, root);
 	return root;
 }
 

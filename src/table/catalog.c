@@ -134,6 +134,12 @@ mosql_catalog_tree(MosqlSession *session)
 	return mosql_session_tree(session, MOSQL_CATALOG_ROOT);
 }
 
+uint64
+mosql_table_catalog_root(void)
+{
+	return MOSQL_CATALOG_ROOT;
+}
+
 /*
  * The view is this read's own: under READ COMMITTED it sees the latest
  * definition, not the running statement's snapshot.

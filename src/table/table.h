@@ -131,6 +131,12 @@ extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key
  */
 extern void mosql_table_check_values(const MosqlTable *table, MosqlBytes key, MosqlBytes columns);
 
+/* Characters of this database's encoding to UTF-8 and back; the same bytes
+ * where nothing has to be converted.  from_utf8 returns absent for bytes that
+ * are no valid text. */
+extern MosqlBytes mosql_text_to_utf8(const char *text, size_t len);
+extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
+
 /* ---- definitions (catalog.c, alter.c) ---- */
 
 /*
@@ -198,6 +204,9 @@ typedef struct MosqlDefinition
  */
 extern int	mosql_table_definitions(MosqlSession *session, const char *schema,
 									MosqlDefinition **definitions);
+
+/* The root of the tree that holds the definitions. */
+extern uint64 mosql_table_catalog_root(void);
 
 /* The definition of one table, or NULL.  One round trip. */
 extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char *schema,

@@ -35,12 +35,6 @@ extern MosqlBytes mosql_codec_bytes(const MosqlTableColumn *column, Datum value)
 extern Datum mosql_codec_value(const MosqlTable *table, const MosqlTableColumn *column,
 							   MosqlBytes bytes);
 
-/* Characters of this database's encoding to UTF-8 and back; the same bytes
- * where nothing has to be converted.  from_utf8 returns absent for bytes that
- * are no valid text. */
-extern MosqlBytes mosql_text_to_utf8(const char *text, size_t len);
-extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
-
 /* Can a column's values be stored with this wire type? */
 extern bool mosql_codec_accepts(const MosqlTableColumn *column, MosqlWire wire);
 

@@ -130,6 +130,16 @@ step_answered(void *arg, MosqlStepStatus status, int nfields)
 		pending->failed = true;
 }
 
+void
+mosql_pending_unknown(MosqlCommit *commit)
+{
+	MosqlPending *pending = commit->pending;
+
+	pending->unknown = pending->failed = true;
+	dlist_push_tail(&commit->session->pending, &pending->node);
+	commit->pending = NULL;
+}
+
 bool
 mosql_pending_any(MosqlSession *session)
 {
@@ -153,6 +163,35 @@ redo(MosqlSession *session, MosqlPending *pending)
 	pending->failed = false;
 }
 
+/*
+ * Settle a transaction whose outcome was reported as unknown, and finish it one
+ * way or the other; may throw.  If the lease is over, only others can tell
+ * (from the record, for which maintenance keeps the outcome).
+ */
+static void
+settle_unknown(MosqlSession *session, MosqlPending *pending)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	mosql_clock_settle(&session->stepper, pending->tx, &record, &list, &budget);
+	if (record.state == MOSQL_RECORD_COMMITTED)
+	{
+		pending->ts = record.ts;
+		redo(session, pending);
+	}
+	else if (record.state == MOSQL_RECORD_ABORTED)
+	{
+		for (int i = 0; i < pending->nkeys; i++)
+			mosql_recover_remove(session, mosql_session_tree(session, pending->roots[i]),
+								 pending->keys[i], pending->tx);
+		for (int m = 0; m < pending->nmarks; m++)
+			mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[m]),
+								 pending->mark_low[m], pending->mark_high[m], pending->tx);
+	}
+}
+
 /* A failure now is no failure of what the caller is doing: try again later. */
 static bool
 try_redo(MosqlSession *session, MosqlPending *pending)
@@ -165,7 +204,10 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 	PG_TRY();
 	{
 		MemoryContextSwitchTo(cxt);
-		redo(session, pending);
+		if (pending->unknown)
+			settle_unknown(session, pending);
+		else
+			redo(session, pending);
 		MemoryContextSwitchTo(caller);
 	}
 	PG_CATCH();
@@ -181,6 +223,15 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 	PG_END_TRY();
 	MemoryContextDelete(cxt);
 	return ok;
+}
+
+static void
+drop_record(MosqlSession *session, MosqlTxid tx)
+{
+	if (tx.session == session->sid)
+		mosql_session_add_drop(session, tx.n);
+	else
+		mosql_clock_drop(&session->stepper, tx.session, &tx.n, 1);
 }
 
 /*
@@ -199,10 +250,9 @@ mosql_pending_finish(MosqlSession *session)
 			continue;
 		if (pending->failed && (proc_exit_inprogress || !try_redo(session, pending)))
 			continue;
-		if (pending->tx.session == session->sid)
-			mosql_session_add_drop(session, pending->tx.n);
-		else
-			mosql_clock_drop(&session->stepper, pending->tx.session, &pending->tx.n, 1);
+		/* of an unknown one the record stays with the session: somebody may ask */
+		if (!pending->unknown)
+			drop_record(session, pending->tx);
 		dlist_delete(&pending->node);
 		pfree(pending);
 	}

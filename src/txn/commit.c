@@ -339,6 +339,19 @@ wait_for_others(MosqlCommit *commit, int waits)
 		report_conflict(commit->session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
 }
 
+/*
+ * A tree that was made under an id that this session no longer has may have been
+ * swept away as a dead session's (sweep.c).  Decide refuses the id if it dies from
+ * now on.
+ */
+static void
+check_trees(const MosqlCommit *commit)
+{
+	for (const MosqlTreeNote *note = commit->txn->trees; note != NULL; note = note->next)
+		if (!note->drop && note->sid != commit->tx.session)
+			report_conflict(commit->session, "The session's lease ran out after this transaction created or truncated a table.");
+}
+
 /* One attempt; true when decided. */
 static bool
 attempt(MosqlCommit *commit, int tries)
@@ -346,6 +359,7 @@ attempt(MosqlCommit *commit, int tries)
 	MosqlSession *session = commit->session;
 	MosqlOutcome outcome;
 
+	check_trees(commit);
 	outcome = mosql_txn_prepare(commit);
 	switch (outcome)
 	{
@@ -424,7 +438,10 @@ guarded_attempt(MosqlCommit *commit, int tries)
 		if (error->sqlerrcode != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
 			mosql_txn_release(commit);
 		else
+		{
 			commit->txn->trees = NULL;	/* made or dropped: nobody knows */
+			mosql_pending_unknown(commit);
+		}
 		if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
 			report_conflict(commit->session, "A table of this transaction was dropped or truncated by another one.");
 		ReThrowError(error);
@@ -507,6 +524,7 @@ note_tree(MosqlTxn *txn, uint64 root, bool drop)
 
 	note->root = root;
 	note->drop = drop;
+	note->sid = txn->session->sid;
 	note->level = GetCurrentTransactionNestLevel();
 	note->next = txn->trees;
 	txn->trees = note;

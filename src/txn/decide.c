@@ -17,27 +17,8 @@
  */
 #include "postgres.h"
 
+#include "code/part.h"
 #include "txn/txn_int.h"
-
-/* How a tree's part in a record is told. */
-#define PARTS_KEYS	'K'			/* varint n, then n times varint length, key */
-#define PARTS_RANGE	'R'			/* first and last key; one tree, many keys */
-#define PARTS_MARKS	'M'			/* ranges [low, high) with read marks */
-
-static void
-put_bytes(StringInfo out, MosqlBytes b)
-{
-	mosql_varint_put(out, b.len);
-	appendBinaryStringInfo(out, b.data, b.len);
-}
-
-static void
-put_head(StringInfo out, char kind, MosqlTree *tree, uint64 n)
-{
-	appendStringInfoChar(out, kind);
-	mosql_varint_put(out, mosql_btree_root(tree));
-	mosql_varint_put(out, n);
-}
 
 /* Where the intents and marks are, for whoever must clean up after us. */
 static MosqlBytes
@@ -49,6 +30,7 @@ encode_parts(MosqlCommit *commit)
 	for (int p = 0; p < commit->nparts; p++)
 	{
 		MosqlParticipant *part = &commit->parts[p];
+		uint64		root = mosql_btree_root(part->tree);
 		MosqlItem  *first = NULL,
 				   *last = NULL;
 		int			n = 0;
@@ -64,23 +46,21 @@ encode_parts(MosqlCommit *commit)
 			continue;
 		if (n > MOSQL_RECORD_MAX_KEYS)
 		{
-			put_head(&out, PARTS_RANGE, part->tree, 2);
-			put_bytes(&out, first->key);
-			put_bytes(&out, last->key);
+			mosql_part_put_head(&out, MOSQL_PART_RANGE, root, 2);
+			mosql_part_put_key(&out, first->key);
+			mosql_part_put_key(&out, last->key);
 			continue;
 		}
-		put_head(&out, PARTS_KEYS, part->tree, n);
+		mosql_part_put_head(&out, MOSQL_PART_KEYS, root, n);
 		for (int i = 0; i < part->n; i++)
 			if (part->items[i].kind == MOSQL_ITEM_WRITE)
-				put_bytes(&out, part->items[i].key);
+				mosql_part_put_key(&out, part->items[i].key);
 	}
 	for (int m = 0; m < commit->nmarks; m++)
 	{
-		put_head(&out, PARTS_MARKS, commit->marks[m].tree, 1);
-		put_bytes(&out, commit->marks[m].low);
-		appendStringInfoChar(&out, commit->marks[m].high.data != NULL);
-		if (commit->marks[m].high.data != NULL)
-			put_bytes(&out, commit->marks[m].high);
+		mosql_part_put_head(&out, MOSQL_PART_MARKS, mosql_btree_root(commit->marks[m].tree), 1);
+		mosql_part_put_key(&out, commit->marks[m].low);
+		mosql_part_put_high(&out, commit->marks[m].high);
 	}
 	return mosql_bytes_of(&out);
 }
@@ -93,7 +73,8 @@ report_unknown(MosqlCommit *commit)
 			 errmsg("the outcome of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" is not known",
 					commit->tx.session, commit->tx.n, commit->session->config.ns),
 			 errdetail("The connection broke, or copies were missing, while it was being decided, and the clock could not be asked in time."),
-			 errhint("It is committed as a whole or not at all; look at the data before you retry.")));
+			 errhint("It is committed as a whole or not at all: mosql_fdw_transaction_status(server, '" UINT64_FORMAT "." UINT64_FORMAT "') tells.",
+					 commit->tx.session, commit->tx.n)));
 }
 
 /* The reply of decide was lost. */

@@ -14,9 +14,7 @@
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 int			mosql_txn_lease_ms = MOSQL_LEASE_MS;
 
-/* Ids: 40 bits of session prefix, 24 bits of counter. */
-#define ID_COUNTER_BITS 24
-#define ID_COUNTER_MAX	((UINT64CONST(1) << ID_COUNTER_BITS) - 1)
+#define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
 /* How long a session that is to be closed waits for replies. */
 #define DRAIN_MS		1000
@@ -61,6 +59,24 @@ store_new_id(MosqlNodeStore *store)
 	return mosql_session_new_id(((MosqlSessionStore *) store)->session);
 }
 
+/*
+ * The session's id, and how often nothing was heard of the clock for a whole lease:
+ * then others may take this session for dead, whether it is or not.
+ */
+static uint64
+store_incarnation(MosqlNodeStore *store)
+{
+	MosqlSession *session = ((MosqlSessionStore *) store)->session;
+	int64		now = mosql_now_us();
+
+	if (now - Max(session->contact_us, session->lapsed_us) > (int64) mosql_txn_lease_ms * 1000)
+	{
+		session->lapses++;
+		session->lapsed_us = now;
+	}
+	return session->sid ^ session->lapses << 48;
+}
+
 /* ---- life ---- */
 
 static char *
@@ -97,10 +113,23 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.delete_nodes = store_delete_nodes;
 	session->store.store.new_id = store_new_id;
 	session->store.store.durable = session->stepper.durable;
+	session->store.store.incarnation = store_incarnation;
 
 	dlist_init(&session->pending);
 	dlist_push_tail(&mosql_sessions, &session->node);
 	return session;
+}
+
+/*
+ * The prefix that is not the session's id is not needed any more.  (Of several only
+ * the last is given back; the leases of the others run out.)
+ */
+static void
+drop_prefix(MosqlSession *session)
+{
+	if (session->own_prefix != 0)
+		mosql_clock_close(&session->stepper, session->own_prefix);
+	session->own_prefix = 0;
 }
 
 /*
@@ -125,6 +154,7 @@ give_up_id(MosqlSession *session)
 	session->ndrops = 0;
 	if (mosql_pending_any(session))
 		return false;
+	drop_prefix(session);
 	mosql_clock_close(&session->stepper, session->sid);
 	return mosql_redis_drain(session->redis, DRAIN_MS);
 }
@@ -215,6 +245,12 @@ mosql_session_context(MosqlSession *session)
 }
 
 uint64
+mosql_session_id(const MosqlSession *session)
+{
+	return session->sid;
+}
+
+uint64
 mosql_session_schema(MosqlSession *session)
 {
 	return session->schema;
@@ -241,7 +277,7 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 		MosqlSessionTree *grown = MemoryContextAlloc(session->cxt, max * sizeof(*grown));
 
 		if (session->ntrees > 0)
-			{
+		{
 			memcpy(grown, session->trees, session->ntrees * sizeof(*grown));
 			pfree(session->trees);
 		}
@@ -331,11 +367,35 @@ draw_id(MosqlSession *session)
 
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
-	session->contact_us = before;
+	session->contact_us = session->drawn_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
-	if (session->id_prefix == 0)
-		session->id_prefix = session->sid;
+
+	/* what a dead session has made counts as abandoned (sweep.c) */
+	drop_prefix(session);
+	session->id_prefix = session->sid;
+	session->id_counter = 0;
+}
+
+/*
+ * Between transactions: a session that is never idle would keep for ever what goes
+ * only when all sessions have ended that lived at some time.
+ */
+static void
+take_turns(MosqlSession *session)
+{
+	uint64		before = session->sid;
+
+	mosql_session_renew(session);
+	if (!mosql_pending_any(session))
+		mosql_clock_close(&session->stepper, before);
+}
+
+void
+mosql_session_forget_paths(MosqlSession *session)
+{
+	session->lapses++;
+	session->lapsed_us = mosql_now_us();
 }
 
 /*
@@ -396,6 +456,8 @@ mosql_session_ready(MosqlSession *session)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
 		mosql_session_renew(session);
+	else if (mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
+		take_turns(session);
 	if (session->ask_schema)
 	{
 		MosqlSnapshotList list;
@@ -416,7 +478,9 @@ mosql_session_next_txid(MosqlSession *session)
 
 /*
  * The next number under this session's prefix; a prefix that is used up is
- * replaced by a freshly drawn session id that is never used for anything else.
+ * replaced by a freshly drawn session id that is never used for anything else.  Its
+ * lease outlives any transaction, so that what is made under it does not count as
+ * abandoned; it ends with the session's id.
  */
 uint64
 mosql_session_new_id(MosqlSession *session)
@@ -427,10 +491,11 @@ mosql_session_new_id(MosqlSession *session)
 	{
 		uint64		schema;
 
-		session->id_prefix = open_clock(session, 1, &schema);
+		session->id_prefix = session->own_prefix =
+			open_clock(session, MOSQL_PREFIX_LEASE_MS, &schema);
 		session->id_counter = 0;
 	}
-	return session->id_prefix << ID_COUNTER_BITS | ++session->id_counter;
+	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;
 }
 
 /* ---- leftovers ---- */

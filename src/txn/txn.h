@@ -26,6 +26,7 @@ typedef struct MosqlView MosqlView; /* what one statement sees */
 /* ---- settings (GUCs; defined in mosql_fdw.c) ---- */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
+extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
 extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
 extern int	mosql_txn_lease_ms;		/* MOSQL_LEASE_MS; tests make it shorter */
 
@@ -66,6 +67,12 @@ extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
  * within a session). */
 extern uint64 mosql_session_new_id(MosqlSession *session);
 
+/* The id at the clock now; 0: none yet. */
+extern uint64 mosql_session_id(const MosqlSession *session);
+
+/* A step at the clock has just extended the session's lease. */
+extern void mosql_session_note_contact(MosqlSession *session);
+
 /* Schema version last seen; what the table layer's cache compares. */
 extern uint64 mosql_session_schema(MosqlSession *session);
 
@@ -81,6 +88,9 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
 extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
+
+/* Has the session's current transaction anything to commit? */
+extern bool mosql_txn_has_written(const MosqlSession *session);
 
 /* ---- reading ---- */
 
@@ -203,9 +213,78 @@ extern MosqlSchemaCheck mosql_txn_schema_check;
 extern uint64 mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row);
 extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/* key, version */
 
+/* ---- what dead sessions left at the clock (maintenance) ---- */
+
+typedef struct MosqlOrphanCounts
+{
+	uint64		sessions;		/* that ran out, forgotten */
+	uint64		reaped;			/* commits of theirs, finished and dropped */
+	uint64		postponed;		/* commits too large for this call */
+} MosqlOrphanCounts;
+
+/* Forget sessions whose lease ran out, and outcomes kept long enough. */
+extern void mosql_orphans_forget(MosqlSession *session, MosqlOrphanCounts *counts);
+
+/*
+ * Finish what dead sessions committed: apply all that is still there, then drop
+ * the records, keeping the outcomes.  Commits that name a range (more than
+ * MOSQL_RECORD_MAX_KEYS keys of a tree) only if `ranges`: vacuuming the trees first
+ * makes them cheap.  Warns about damaged records and leaves them.
+ */
+extern void mosql_orphans_finish(MosqlSession *session, bool ranges, MosqlOrphanCounts *counts);
+
 /* ---- checks of rows and intents in a leaf (for mosql_fdw_check) ---- */
 extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
 								 MosqlCheckReport report, void *arg);
+
+/* ---- maintenance (docs/commit.md; src/btree/README.md, "Merging") ---- */
+
+/* What maintenance did; callers add up. */
+typedef struct MosqlVacuumCounts
+{
+	uint64		leaves;			/* looked at */
+	uint64		rows_pruned;	/* rows that lost old versions */
+	uint64		tombstones_purged;
+	uint64		intents_applied;
+	uint64		intents_removed;
+	uint64		marks_removed;
+	uint64		splits_finished;
+	uint64		leaves_merged;	/* emptied leaves and small inner nodes merged away */
+	uint64		nodes_deleted;	/* by the sweep */
+	uint64		nodes_scanned;	/* by the sweep */
+	uint64		trees_destroyed;	/* by the sweep */
+} MosqlVacuumCounts;
+
+/*
+ * Tidy the next leaves of a tree, at most max_leaves (<= 64) of them, from
+ * *position on, which is initialised and empty at first and opaque: remove what
+ * no snapshot needs, settle what finished and dead transactions left, finish
+ * splits and merges, merge emptied leaves away.  Returns false at the end of the
+ * tree, with *position empty again.  Adds to *counts.
+ *
+ * A few round trips per call, so that the caller can set the pace; the last one
+ * may wait for mosql_fdw.intent_timeout if undecided intents were met on the way.
+ * Can be interrupted, or die, anywhere, and run by many at once.  Not inside a
+ * transaction that has written.  42P01 if the tree is gone.
+ */
+extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position,
+							  int max_leaves, MosqlVacuumCounts *counts);
+
+/*
+ * Deletes nodes of the namespace that nobody can reach: signposts of merges that
+ * are old enough, what crashes in the middle of splits left, trees that no
+ * definition names.  Between begin and the first call of next the caller lists the
+ * roots of all trees that definitions name, as of a snapshot drawn after begin
+ * (not an older one: a table made meanwhile would be taken for garbage).
+ *
+ * Each call of next looks at one page of keys of one Redis node, some hundreds;
+ * false at the end.  Memory: the roots and one page.
+ */
+typedef struct MosqlSweep MosqlSweep;
+extern MosqlSweep *mosql_sweep_begin(MosqlSession *session);
+extern void mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n);
+extern bool mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts);
+extern void mosql_sweep_end(MosqlSweep *sweep);
 
 /*
  * Set by the fdw layer: called at the end of every PostgreSQL transaction,

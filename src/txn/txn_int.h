@@ -26,6 +26,9 @@
 
 /* ---------- session ---------- */
 
+/* Ids of nodes: 40 bits of session prefix, 24 bits of counter. */
+#define MOSQL_ID_COUNTER_BITS	24
+
 typedef struct MosqlSessionStore
 {
 	MosqlNodeStore store;		/* first, so that the two convert */
@@ -53,6 +56,8 @@ typedef struct MosqlPending
 	MosqlTimestamp ts;
 	int			outstanding;	/* replies still to come */
 	bool		failed;			/* some step was not DONE: redo */
+	bool		unknown;		/* the client was told 08007: settle it first, and
+								 * leave the record for those who ask */
 	int			nkeys;			/* for the redo: written keys, then marked ranges */
 	uint64	   *roots;
 	MosqlBytes *keys;
@@ -84,11 +89,15 @@ struct MosqlSession
 	/* --- identity --- */
 	uint64		sid;			/* 0: none */
 	int64		contact_us;		/* last time the clock surely saw us */
+	int64		drawn_us;		/* when the id was drawn */
+	int64		lapsed_us;		/* last time that we noticed a lease's time without */
+	uint64		lapses;			/* how often we did */
 	uint64		last_tx;		/* number of the last attempt */
 	uint64		last_snapid;
 	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
 	uint64		id_prefix;		/* ids are prefix << 24 | counter */
 	uint64		id_counter;
+	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
 	uint64		schema;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
@@ -110,6 +119,7 @@ struct MosqlSession
 
 	/* --- others in the way --- */
 	MosqlMet	met[MOSQL_MET_MAX];
+	struct MosqlDoubts *doubts; /* vacuum.c: undecided ones that it met */
 
 	/* --- now --- */
 	MosqlTxn   *txn;
@@ -120,8 +130,10 @@ extern void mosql_session_ready(MosqlSession *session);
 
 /* The lease ran out: take a new id. */
 extern void mosql_session_renew(MosqlSession *session);
+
+/* Trust nothing that was read of trees before now. */
+extern void mosql_session_forget_paths(MosqlSession *session);
 extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
-extern void mosql_session_note_contact(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
@@ -242,6 +254,7 @@ typedef struct MosqlTreeNote
 	uint64		root;
 	int			level;
 	bool		drop;			/* dropped at commit; else created, undone at abort */
+	uint64		sid;			/* the session's id then */
 } MosqlTreeNote;
 
 typedef struct MosqlHandle
@@ -447,9 +460,12 @@ extern void mosql_txn_apply(MosqlCommit *commit);
 
 /* Before the decision, since it needs memory: what apply may leave for later. */
 extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
+
+/* The outcome could not be found out in time: settle it when the clock is back. */
+extern void mosql_pending_unknown(MosqlCommit *commit);
 extern void mosql_txn_commit(MosqlTxn *txn);
 
-/* Redo what failed, collect what was acknowledged. */
+/* Redo what failed (not while the process exits), collect what was acknowledged. */
 extern void mosql_pending_finish(MosqlSession *session);
 extern bool mosql_pending_any(MosqlSession *session);
 

@@ -94,6 +94,14 @@ mosql_txn_session(MosqlTxn *txn)
 	return txn->session;
 }
 
+bool
+mosql_txn_has_written(const MosqlSession *session)
+{
+	const MosqlTxn *txn = session->txn;
+
+	return txn != NULL && (txn->journal != NULL || txn->trees != NULL || txn->changes_schema);
+}
+
 /* ---- ending ---- */
 
 /*

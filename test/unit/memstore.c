@@ -293,6 +293,12 @@ new_id(MosqlNodeStore *store)
 	return ++((MemStore *) store)->next_id;
 }
 
+static uint64
+incarnation(MosqlNodeStore *store)
+{
+	return ((MemStore *) store)->incarnation;
+}
+
 MemStore *
 memstore_open(uint64 seed)
 {
@@ -300,7 +306,7 @@ memstore_open(uint64 seed)
 
 	mem->store = (MosqlNodeStore)
 	{
-		"test", read_nodes, read_fields, run_steps, delete_nodes, new_id
+		"test", read_nodes, read_fields, run_steps, delete_nodes, new_id, incarnation
 	};
 	mem->nbuckets = 4093;
 	mem->buckets = calloc(mem->nbuckets, sizeof(MemNode *));

@@ -20,6 +20,7 @@ typedef struct MemStore
 	int			nbuckets;
 	int			nnodes;
 	uint64		next_id;
+	uint64		incarnation;	/* raise it: the process slept for long */
 	uint64		rng;
 
 	/* faults */

@@ -106,6 +106,22 @@ world_open(int nkeys, bool numbers, int ntrees)
 	return w;
 }
 
+/* Another world like w, with two handles, in the current context. */
+static void
+world_copy(World *c, const World *w)
+{
+	*c = *w;
+	c->mem = memstore_copy(w->mem);
+	c->store = &c->mem->store;
+	c->values = palloc(w->nkeys * sizeof(uint32));
+	c->changed = palloc(w->nkeys * sizeof(int64));
+	memcpy(c->values, w->values, w->nkeys * sizeof(uint32));
+	memcpy(c->changed, w->changed, w->nkeys * sizeof(int64));
+	c->ntrees = 2;
+	for (int i = 0; i < 2; i++)
+		c->trees[i] = mosql_btree_open(c->store, ROOT, CurrentMemoryContext);
+}
+
 static void
 world_close(World *w)
 {
@@ -364,6 +380,108 @@ do_scan(World *w, int max_leaves)
 			   from, to, w->nkeys, next);
 }
 
+/* Delete all keys of a stretch, so that leaves become empty. */
+static void
+do_clear(World *w)
+{
+	int			from = rnd(w, w->nkeys);
+	int			to = from + 1 + (int) rnd(w, 8 * MOSQL_LEAF_MAX_ROWS);
+	int		   *index;
+	uint32	   *values;
+
+	to = Min(to, w->nkeys);
+	index = palloc((to - from) * sizeof(int));
+	values = palloc0((to - from) * sizeof(uint32));
+	for (int k = from; k < to; k++)
+		index[k - from] = k;
+	write_keys(w, any_tree(w), index, values, to - from, 0);
+	w->operations += to - from;
+}
+
+/*
+ * A part of a pass of maintenance: the next windows of leaves from a key on, those
+ * that look empty merged away, and small inner nodes where the pass comes to their
+ * end.  windows 0: to the end of the tree.
+ */
+static void
+merge_from(World *w, MosqlTree *tree, MosqlBytes low, int windows)
+{
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+	int			n;
+
+	do
+	{
+		MosqlLeaf **empty;
+		MosqlBytes	end;
+		int			nempty = 0;
+
+		scan = mosql_btree_scan_begin(tree, low, MOSQL_ABSENT, false, 1 + rnd(w, 16));
+		n = mosql_btree_scan_next(scan, &leaves);
+		empty = palloc(n * sizeof(MosqlLeaf *));
+		for (int i = 0; i < n; i++)
+			if (leaves[i].n == 0 || rnd(w, 20) == 0)
+				empty[nempty++] = &leaves[i];
+		end = mosql_bytes_copy(CurrentMemoryContext, leaves[n - 1].meta.high);
+		mosql_btree_merge_leaves(tree, empty, nempty);
+		mosql_btree_merge_parents(tree, end);
+		mosql_btree_scan_end(scan);
+		low = end;
+	} while (low.data != NULL && --windows != 0);
+}
+
+static void
+do_merge(World *w)
+{
+	merge_from(w, any_tree(w), rnd(w, 3) ? w->keys[rnd(w, w->nkeys)] : MOSQL_ABSENT, 1 + rnd(w, 4));
+}
+
+/*
+ * What the sweep makes of one node.  All sessions that lived when a signpost was
+ * unlinked have ended: here by saying so to everybody who is at it.
+ */
+static void
+sweep_node(World *w, MosqlTree *tree, uint64 node)
+{
+	MosqlNodeImage image;
+	MosqlNodeMeta meta;
+
+	if (node == ROOT || !memstore_image(w->mem, node, &image) ||
+		!mosql_meta_decode(image.fields[0].value, &meta) || meta.tree != ROOT)
+		return;
+	switch (mosql_btree_examine(tree, node, &meta))
+	{
+		case MOSQL_NODE_USED:
+			break;
+		case MOSQL_NODE_UNLINKED:
+			w->mem->incarnation++;
+			/* fall through */
+		case MOSQL_NODE_UNREACHABLE:
+			w->store->delete_nodes(w->store, &node, 1);
+			break;
+	}
+}
+
+static void
+do_sweep(World *w)
+{
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+
+	for (int i = 0; i < 10; i++)
+		sweep_node(w, any_tree(w), ids[rnd(w, n)]);
+}
+
+static void
+sweep_all(World *w, MosqlTree *tree)
+{
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+
+	for (int i = 0; i < n; i++)
+		sweep_node(w, tree, ids[i]);
+}
+
 /* One random operation in a memory context of its own. */
 static void
 do_something(World *w)
@@ -373,11 +491,17 @@ do_something(World *w)
 	int			what = rnd(w, 100);
 
 	w->depth++;
-	if (what < 40)
+	if (what < 36)
 		do_write(w, false);
-	else if (what < 60)
+	else if (what < 54)
 		do_write(w, true);
-	else if (what < 85)
+	else if (what < 57)
+		do_clear(w);
+	else if (what < 62)
+		do_merge(w);
+	else if (what < 64)
+		do_sweep(w);
+	else if (what < 86)
 		do_get(w);
 	else
 		do_scan(w, rnd(w, 3) ? 0 : 2);
@@ -489,6 +613,7 @@ count_node(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int 
 static void
 expect_no_garbage(World *w)
 {
+	sweep_all(w, w->trees[0]);	/* signposts are no garbage */
 	dumped = 0;
 	mosql_btree_dump(w->trees[0], count_node, NULL);
 	CHECK_INT(w->mem->nnodes, dumped);
@@ -768,7 +893,9 @@ test_interleaved(void)
 		expect_rows(w, w->trees[0]);
 		touch_all(w, w->trees[1]);
 		touch_all(w, w->trees[1]);
+		sweep_all(w, w->trees[2]);
 		expect_sound(w);
+		expect_no_garbage(w);
 		world_close(w);
 	}
 }
@@ -827,7 +954,9 @@ crash_everywhere(World *w, Protocol protocol, int stride)
 			expect_rows(&c, c.trees[at % 2]);
 			touch_all(&c, c.trees[1]);	/* finish splits */
 			touch_all(&c, c.trees[1]);	/* link what came out of them */
+			sweep_all(&c, c.trees[0]);	/* unlink the dead */
 			expect_sound(&c);
+			expect_no_garbage(&c);
 
 			/* the tree works, and the same again succeeds */
 			protocol(&c, c.trees[1]);
@@ -950,15 +1079,11 @@ lose_everywhere(World *w, Protocol protocol, Protocol rivals, int stride)
 	{
 		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lose", ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(cxt);
-		World		c = *w;
+		World		c;
 		Rival		rival = {&c, rivals, false};
 		int			failed = unit_failed;
 
-		c.mem = memstore_copy(w->mem);
-		c.store = &c.mem->store;
-		c.ntrees = 2;
-		c.trees[0] = mosql_btree_open(c.store, ROOT, cxt);
-		c.trees[1] = mosql_btree_open(c.store, ROOT, cxt);
+		world_copy(&c, w);
 		c.mem->lose_at = at;
 		c.mem->hook = rival_works;
 		c.mem->hook_arg = &rival;
@@ -968,7 +1093,9 @@ lose_everywhere(World *w, Protocol protocol, Protocol rivals, int stride)
 		expect_rows(&c, c.trees[at % 2]);
 		touch_all(&c, c.trees[0]);
 		touch_all(&c, c.trees[0]);
+		sweep_all(&c, c.trees[0]);
 		expect_sound(&c);
+		expect_no_garbage(&c);
 		memstore_close(c.mem);
 		if (unit_failed > failed)
 			printf("#   lost reply of step %lld\n", (long long) at);
@@ -1101,7 +1228,7 @@ set_meta(World *w, uint64 id, const MosqlNodeMeta *meta)
 }
 
 static void
-test_merged_away(void)
+merged_away(int stage)
 {
 	World	   *w = world_open(1000, true, 2);
 	MosqlTree  *tree = w->trees[0];
@@ -1141,16 +1268,31 @@ test_merged_away(void)
 	right.state = MOSQL_NODE_DYING;
 	right.generation++;
 	set_meta(w, ids[2], &right);
-	if (TINY)
-		CHECK_RAISES(ERRCODE_OBJECT_IN_USE, mosql_btree_get(other, &w->keys[k], 1, &point));
-	left.high = right.high;
-	left.right = right.right;
-	left.generation++;
-	set_meta(w, ids[1], &left);
-	right.state = MOSQL_NODE_DEAD;
-	right.other = ids[1];
-	right.generation++;
-	set_meta(w, ids[2], &right);
+	check_tree(w, tree);
+	CHECK_INT(check_errors, 0);
+	CHECK_INT(check_warnings, 1);
+	switch (stage)
+	{
+		case 2:
+			left.high = right.high;
+			left.right = right.right;
+			left.generation++;
+			set_meta(w, ids[1], &left);
+			right.state = MOSQL_NODE_DEAD;
+			right.other = ids[1];
+			right.generation++;
+			set_meta(w, ids[2], &right);
+			break;
+		case 1:
+			left.high = right.high;
+			left.right = right.right;
+			left.generation++;
+			set_meta(w, ids[1], &left);
+			break;
+	}
+	check_tree(w, tree);
+	CHECK_INT(check_errors, 0);
+	CHECK_INT(check_warnings, 1);
 
 	mosql_btree_get(other, &w->keys[k], 1, &point);
 	CHECK(point.row.data == NULL && point.leaf == ids[1]);
@@ -1166,7 +1308,283 @@ test_merged_away(void)
 	expect_rows(w, other);
 	check_tree(w, tree);
 	CHECK_INT(check_errors, 0);
-	CHECK_INT(check_warnings, 1);
+	CHECK_INT(check_warnings, stage == 2);	/* the helper has unlinked it as well */
+	sweep_all(w, tree);
+	expect_sound(w);
+	expect_no_garbage(w);
+	expect_rows(w, other);
+	world_close(w);
+}
+
+static void
+test_merged_away(void)
+{
+	for (int stage = 0; stage < 3; stage++)
+		merged_away(stage);
+}
+
+/* Everybody who comes after a merge that died between any two steps. */
+static void
+protocol_merge(World *w, MosqlTree *tree)
+{
+	merge_from(w, tree, MOSQL_ABSENT, 0);
+}
+
+/* Many empty leaves, side by side and apart, in a tree of several levels. */
+static World *
+emptied_world(int nkeys)
+{
+	World	   *w = crash_world(nkeys);
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+
+	for (int i = 0; i < n; i++)
+		memstore_set(w->mem, ids[i], mosql_bytes("l", 1), MOSQL_ABSENT);
+	for (int k = 0; k < w->nkeys; k++)
+		if (w->values[k] != 0 && k % (w->nkeys / 4) < w->nkeys / 6)
+		{
+			uint32		none = 0;
+
+			write_keys(w, w->trees[0], &k, &none, 1, 0);
+		}
+	return w;
+}
+
+static void
+test_crash_merge(void)
+{
+	World	   *w = emptied_world(TINY ? 300 : 3000);
+
+	crash_everywhere(w, protocol_merge, 10);
+	world_close(w);
+}
+
+/* Rivals split and fill what is being merged. */
+static void
+protocol_fill(World *w, MosqlTree *tree)
+{
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+
+	for (int k = 0; k < w->nkeys; k++)
+		keys[k] = w->keys[k];
+	mosql_btree_reserve(tree, keys, w->nkeys, MOSQL_LEAF_MAX_BYTES / 5);
+	for (int i = 0; i < 20; i++)
+	{
+		int			k = rnd(w, w->nkeys);
+		uint32		value = ++w->last_value;
+
+		write_keys(w, tree, &k, &value, 1, 0);
+	}
+}
+
+static void
+test_merge_overtaken(void)
+{
+	World	   *w = emptied_world(TINY ? 200 : 1500);
+
+	lose_everywhere(w, protocol_merge, protocol_merge, 10);
+	lose_everywhere(w, protocol_merge, protocol_fill, 10);
+	lose_everywhere(w, protocol_fill, protocol_merge, 30);
+	lose_everywhere(w, protocol_append, protocol_merge, 10);
+	world_close(w);
+}
+
+/*
+ * A queue: insert right, delete left, for ever.  With maintenance now and then the
+ * tree stays as small as what is in it.
+ */
+static void
+test_queue(void)
+{
+	int			width = TINY ? 40 : 500;
+	World	   *w = world_open(width * 60, true, 2);
+	int			most = 0;
+
+	for (int from = 0; from + 2 * width <= w->nkeys; from += width)
+	{
+		MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "round", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		int		   *index = palloc(width * sizeof(int));
+		uint32	   *values = palloc0(width * sizeof(uint32));
+
+		for (int i = 0; i < width; i++)
+			index[i] = from + i;
+		write_keys(w, w->trees[0], index, values, width, 0);
+		for (int i = 0; i < width; i++)
+		{
+			index[i] = from + width + i;
+			values[i] = index[i] + 1;
+		}
+		mosql_btree_reserve(w->trees[0], w->keys + from + width, width, 20);
+		write_keys(w, w->trees[0], index, values, width, 0);
+		merge_from(w, w->trees[1], MOSQL_ABSENT, 0);
+		sweep_all(w, w->trees[1]);
+		dumped = 0;
+		mosql_btree_dump(w->trees[1], count_node, NULL);
+		most = Max(most, dumped);
+		CHECK_INT(w->mem->nnodes, dumped);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
+	expect_sound(w);
+	expect_rows(w, w->trees[0]);
+
+	/* the leaves that are full, some empty ones, and half as many inner nodes */
+	if (!CHECK(most <= 3 * (width / MOSQL_LEAF_MAX_ROWS + 1) + 4 * MOSQL_TREE_MAX_LEVEL))
+		printf("#   up to %d nodes\n", most);
+	world_close(w);
+}
+
+/*
+ * A splitter sleeps before it creates, links or cuts; meanwhile all that it was at
+ * is finished, emptied, merged away and deleted.
+ */
+typedef struct Sleeper
+{
+	World	   *w;
+	int64		at;				/* the round trip before which it falls asleep */
+	int64		seen;
+	bool		knows;			/* that it has slept for long */
+	bool		slept;
+} Sleeper;
+
+static void
+oversleep(void *arg)
+{
+	Sleeper    *sleeper = arg;
+	World	   *w = sleeper->w;
+	int			n = 0;
+	int		   *index;
+	uint32	   *none;
+	uint64		incarnation = w->mem->incarnation;
+
+	if (sleeper->slept || ++sleeper->seen < sleeper->at)
+		return;
+	sleeper->slept = true;
+	w->mem->hook = NULL;
+	touch_all(w, w->trees[0]);
+	touch_all(w, w->trees[0]);
+	index = palloc(w->nkeys * sizeof(int));
+	none = palloc0(w->nkeys * sizeof(uint32));
+	for (int k = 0; k < w->nkeys; k++)
+		index[n++] = k;
+	write_keys(w, w->trees[0], index, none, n, 0);
+	for (int pass = 0; pass < 6; pass++)
+	{
+		merge_from(w, w->trees[0], MOSQL_ABSENT, 0);
+		sweep_all(w, w->trees[0]);
+	}
+	if (!sleeper->knows)
+		w->mem->incarnation = incarnation;
+}
+
+static void
+test_late_splitter(void)
+{
+	World	   *w = crash_world(TINY ? 120 : 600);
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+
+	for (int i = 0; i < n; i++)
+		memstore_set(w->mem, ids[i], mosql_bytes("l", 1), MOSQL_ABSENT);
+	for (int knows = 0; knows < 2; knows++)
+		for (int64 at = 1;; at++)
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "late", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			World		c;
+			Sleeper		sleeper = {.w = &c, .at = at, .knows = knows};
+			int			failed = unit_failed;
+
+			world_copy(&c, w);
+			c.mem->hook = oversleep;
+			c.mem->hook_arg = &sleeper;
+			protocol_reserve(&c, c.trees[1]);
+			c.mem->hook = NULL;
+			expect_rows(&c, c.trees[0]);
+			expect_rows(&c, c.trees[1]);
+			touch_all(&c, c.trees[0]);
+			touch_all(&c, c.trees[0]);
+			sweep_all(&c, c.trees[0]);
+			expect_sound(&c);
+			expect_no_garbage(&c);
+			protocol_fill(&c, c.trees[1]);
+			expect_rows(&c, c.trees[0]);
+			expect_sound(&c);
+			memstore_close(c.mem);
+			if (unit_failed > failed)
+				printf("#   fell asleep before round trip %lld, %s\n", (long long) at,
+					   knows ? "and knows it" : "without knowing");
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+			if (!sleeper.slept || unit_failed > 20)
+				break;
+		}
+	world_close(w);
+}
+
+/* Low fences of the parents of leaves. */
+static void
+add_parents(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int nintents, size_t bytes)
+{
+	Fences	   *fences = arg;
+
+	if (meta->level != 1)
+		return;
+	fences->keys = repalloc(fences->keys, (fences->n + 1) * sizeof(MosqlBytes));
+	fences->keys[fences->n++] = mosql_bytes_copy(GetMemoryChunkContext(fences->keys), meta->low);
+}
+
+/* A separator of a node that does not exist is passed, and taken out. */
+static void
+test_dangling(void)
+{
+	World	   *w = world_open(1000, true, 2);
+	Fences		parents = {palloc(sizeof(MosqlBytes)), 0};
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	MosqlNodeMeta left;
+	int			n;
+	int			at;
+
+	for (int i = 0; i < w->nkeys; i++)
+	{
+		uint32		value = i + 1;
+
+		mosql_btree_reserve(w->trees[0], &w->keys[i], 1, 20);
+		write_keys(w, w->trees[0], &i, &value, 1, 0);
+	}
+	n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	mosql_btree_read_leaves(w->trees[0], ids, n, &leaves);
+	mosql_btree_dump(w->trees[0], add_parents, &parents);
+	for (at = n / 2;; at++)
+	{
+		bool		first = false;
+
+		for (int i = 0; i < parents.n; i++)
+			first |= mosql_bytes_equal(parents.keys[i], leaves[at].meta.low);
+		if (!first)
+			break;
+	}
+	left = leaves[at - 1].meta;
+	for (int i = 0; i < w->nkeys; i++)
+		if (mosql_meta_cover(&leaves[at].meta, w->keys[i]) == MOSQL_COVER_OK)
+			w->values[i] = 0;
+	left.high = leaves[at].meta.high;
+	left.right = leaves[at].meta.right;
+	left.generation++;
+	set_meta(w, ids[at - 1], &left);
+	w->store->delete_nodes(w->store, &ids[at], 1);
+	check_tree(w, w->trees[1]);
+	CHECK(check_errors > 0);
+	expect_rows(w, w->trees[1]);
+	expect_rows(w, w->trees[0]);
+	expect_sound(w);
+
+	/* but a node that its left sibling leads to is lost */
+	n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	w->store->delete_nodes(w->store, &ids[n - 2], 1);
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, expect_rows(w, w->trees[1]));
 	world_close(w);
 }
 
@@ -1457,6 +1875,11 @@ main(void)
 	RUN(test_crash_append);
 	RUN(test_crash_reserve);
 	RUN(test_merged_away);
+	RUN(test_crash_merge);
+	RUN(test_merge_overtaken);
+	RUN(test_queue);
+	RUN(test_late_splitter);
+	RUN(test_dangling);
 	RUN(test_destroy);
 	RUN(test_damage);
 	RUN(test_mended);

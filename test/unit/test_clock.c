@@ -7,10 +7,12 @@
 
 #include "base/stats.h"
 #include "step/clock.h"
+#include "step/clock_keep.h"
 #include "step/step_int.h"
 
 #define LEASE_MS 60000
 #define SHORT_MS 200
+#define WORKERS_FOR_JOBS 4
 
 #define B(s) mosql_bytes(s, sizeof(s) - 1)
 
@@ -264,6 +266,40 @@ test_close(void)
 	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
 	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 1);
+}
+
+/* Who lives: neither the closed nor the expired, and nobody not drawn yet. */
+static void
+test_sessions(void)
+{
+	MosqlSessions sessions;
+	uint64		a,
+				b,
+				c,
+				d;
+
+	begin();
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.newest == 0 && sessions.n == 0 && !mosql_clock_is_dead(&sessions, 1));
+	a = open_session(LEASE_MS);
+	b = open_session(SHORT_MS);
+	c = open_session(LEASE_MS);
+	d = open_session(LEASE_MS);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 4 && sessions.newest == d && sessions.live[0] == a && sessions.live[3] == d);
+	mosql_clock_close(&ck, c);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	usleep(SHORT_MS * 1500);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 2 && sessions.newest == d);
+	CHECK(!mosql_clock_is_dead(&sessions, a) && !mosql_clock_is_dead(&sessions, d));
+	CHECK(mosql_clock_is_dead(&sessions, b) && mosql_clock_is_dead(&sessions, c));
+	CHECK(!mosql_clock_is_dead(&sessions, d + 1));
+
+	/* a late resolver brings a dead one back into the index, not to life */
+	aborted(c, 1);
+	mosql_clock_sessions(&ck, &sessions);
+	CHECK(sessions.n == 2 && mosql_clock_is_dead(&sessions, c));
 }
 
 /* --- snapshots --- */
@@ -655,6 +691,236 @@ test_orphans(void)
 	CHECK_INT(number(server_command(ck.redis, "EXISTS", psprintf("test:{test.clock}:s:%d", (int) a))), 0);
 	CHECK(!mosql_clock_reap(&ck, b, ns, 2));
 	CHECK_INT(status(b, 2), MOSQL_RECORD_COMMITTED);
+
+	/* a dead one on the list that has nothing (any more) is reported, and goes */
+	server_command(ck.redis, "SADD", "test:{test.clock}:d", psprintf("%d", (int) a));
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 1);
+	CHECK(orphans[0].tx.session == a && orphans[0].record.state == MOSQL_RECORD_NONE);
+	CHECK(mosql_clock_reap(&ck, a, ns, 0));
+	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 0);
+}
+
+/* Sessions that ran out are forgotten without anybody opening one. */
+static void
+test_expire(void)
+{
+	MosqlTimestamp S;
+	uint64		sid;
+
+	begin();
+	for (int i = 0; i < 5; i++)
+	{
+		sid = open_session(i == 2 ? LEASE_MS : SHORT_MS);
+		CHECK(mosql_clock_snapshot(&ck, sid, 1, SHORT_MS, &S, &schema));
+		CHECK_INT(aborted(sid, 1), MOSQL_RECORD_ABORTED);
+	}
+	CHECK_INT(mosql_clock_expire(&ck, 3), 0);
+	usleep(SHORT_MS * 1500);
+	CHECK_INT(mosql_clock_expire(&ck, 3), 3);
+	CHECK_INT(mosql_clock_expire(&ck, 3), 1);
+	CHECK_INT(mosql_clock_expire(&ck, 3), 0);
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
+	CHECK_INT(server_command(ck.redis, "KEYS", "test:{test.clock}:s:*")->n, 1);
+}
+
+/* --- housekeeping --- */
+
+static MosqlFate
+fate(uint64 sid, uint64 n)
+{
+	return mosql_clock_fate(&ck, (MosqlTxid) {sid, n});
+}
+
+/*
+ * Every state in which the one who asks may find a transaction; what is final
+ * stays so through the death of the session, reaping, and late resolvers.
+ */
+static void
+test_fate(void)
+{
+	MosqlDecideArgs args;
+	uint64		ns[1] = {1};
+	uint64		a,
+				b;
+
+	begin();
+	a = open_session(SHORT_MS * 3);
+	args = args_for(a, 1);
+	args.lease_ms = SHORT_MS * 3;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(fate(a, 2), MOSQL_FATE_IN_PROGRESS);
+	CHECK_INT(aborted(a, 2), MOSQL_RECORD_ABORTED);
+	CHECK_INT(fate(a, 2), MOSQL_FATE_ABORTED);
+	CHECK_INT(fate(a, 3), MOSQL_FATE_IN_PROGRESS);
+	CHECK_INT(fate(a + 1, 1), MOSQL_FATE_UNKNOWN);
+	usleep(SHORT_MS * 3500);
+
+	/* dead by its lease: from the first answer on for good, whatever the time */
+	CHECK_INT(fate(a, 3), MOSQL_FATE_ABORTED);
+	CHECK(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) a),
+						 "lease")->kind == MOSQL_REPLY_NIL);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(fate(a, 2), MOSQL_FATE_ABORTED);
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_LEASE);
+
+	CHECK_INT(mosql_clock_expire(&ck, 10), 1);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(fate(a, 2), MOSQL_FATE_ABORTED);
+	CHECK(mosql_clock_reap(&ck, a, ns, 1));
+	CHECK_INT(status(a, 1), MOSQL_RECORD_NONE);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(fate(a, 3), MOSQL_FATE_ABORTED);
+
+	/* what is forgotten is unknown, and so is what might have been */
+	b = open_session(SHORT_MS);
+	usleep(SHORT_MS * 1500);
+	CHECK_INT(mosql_clock_forget_outcomes(&ck, 60000), 0);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
+	CHECK_INT(mosql_clock_forget_outcomes(&ck, 1), 1);
+	CHECK_INT(mosql_clock_forget_outcomes(&ck, 1), 0);
+	CHECK_INT(fate(a, 1), MOSQL_FATE_UNKNOWN);
+	CHECK_INT(fate(a, 2), MOSQL_FATE_UNKNOWN);
+	CHECK_INT(fate(b, 1), MOSQL_FATE_ABORTED);
+}
+
+/* The log is forgotten from its old end, in portions, and `forgot` only grows. */
+static void
+test_forget_outcomes(void)
+{
+	int			gone = 0,
+				got;
+
+	begin();
+	(void) open_session(LEASE_MS);
+	for (int i = 0; i < 2500; i++)
+		server_command(ck.redis, "ZADD", "test:{test.clock}:o", psprintf("%d", 1000 + i),
+					   psprintf("%d.1", i < 1000 ? 5000 - i : i));
+	server_command(ck.redis, "ZADD", "test:{test.clock}:o",
+				   psprintf(UINT64_FORMAT, server_now()), "9999.1");
+	while ((got = mosql_clock_forget_outcomes(&ck, 60000)) > 0)
+	{
+		gone += got;
+		CHECK_INT(number(server_command(ck.redis, "HGET", "test:{test.clock}:c", "forgot")), 5000);
+	}
+	CHECK_INT(gone, 2500);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:o")), 1);
+}
+
+/* One at a time; the dead are replaced; whoever was replaced is told. */
+static void
+test_jobs(void)
+{
+	MosqlJob	other;
+	MosqlJob   *jobs;
+	uint64		a,
+				b;
+
+	begin();
+	a = open_session(SHORT_MS * 3);
+	b = open_session(LEASE_MS);
+	CHECK_INT(mosql_clock_jobs(&ck, &jobs), 0);
+	CHECK(mosql_clock_job_start(&ck, "maintain", a, SHORT_MS * 3, "{\"a\": 1}", &other));
+	CHECK(other.name == NULL);
+	CHECK(!mosql_clock_job_start(&ck, "maintain", b, LEASE_MS, "b", &other));
+	CHECK(other.sid == a && other.running && other.alive && strcmp(other.text.data, "{\"a\": 1}") == 0);
+	CHECK(mosql_clock_job_start(&ck, "index 7", b, LEASE_MS, "", &other));
+	CHECK(!mosql_clock_job_note(&ck, "maintain", b, LEASE_MS, "mine"));
+
+	/* a note is a sign of life */
+	for (int i = 0; i < 3; i++)
+	{
+		usleep(SHORT_MS * 2000);
+		CHECK(mosql_clock_job_note(&ck, "maintain", a, SHORT_MS * 3, psprintf("note %d", i)));
+	}
+	CHECK_INT(mosql_clock_jobs(&ck, &jobs), 2);
+	for (int i = 0; i < 2; i++)
+		if (strcmp(jobs[i].name, "maintain") == 0)
+			CHECK(jobs[i].alive && jobs[i].running && jobs[i].started < jobs[i].updated &&
+				  strcmp(jobs[i].text.data, "note 2") == 0);
+		else
+			CHECK(strcmp(jobs[i].name, "index 7") == 0 && jobs[i].text.len == 0 && jobs[i].sid == b);
+
+	usleep(SHORT_MS * 4000);
+	CHECK(mosql_clock_job_start(&ck, "maintain", b, LEASE_MS, "taken over", &other));
+	CHECK(other.sid == a && other.running);
+	CHECK(!mosql_clock_job_note(&ck, "maintain", a, LEASE_MS, "late"));
+	mosql_clock_job_end(&ck, "maintain", a, LEASE_MS, 5, "late");
+	mosql_clock_job_end(&ck, "maintain", b, LEASE_MS, 7, "all done");
+	CHECK(!mosql_clock_job_note(&ck, "maintain", b, LEASE_MS, "after the end"));
+	CHECK(!mosql_clock_job_start(&ck, "maintain", a, LEASE_MS, "dead", &other));
+	CHECK(mosql_clock_job_start(&ck, "maintain", b, LEASE_MS, "again", &other));
+	CHECK(!other.running && other.mark == 7 && strcmp(other.text.data, "all done") == 0);
+
+	server_command(ck.redis, "HSET", "test:{test.clock}:j", "maintain", "R 5 x");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_jobs(&ck, &jobs));
+	server_command(ck.redis, "HSET", "test:{test.clock}:j", "maintain", "");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_jobs(&ck, &jobs));
+}
+
+/* Of several that want a job at once, one gets it. */
+static int
+want_job(int worker)
+{
+	MosqlJob	other;
+	uint64		sid;
+
+	reconnect();
+	sid = open_session(LEASE_MS);
+	for (int i = 0; i < 20; i++)
+		if (mosql_clock_job_start(&ck, psprintf("job %d", i), sid, LEASE_MS, "", &other))
+			server_command(ck.redis, "RPUSH", "got", psprintf("%d", i));
+	return 0;
+}
+
+static void
+test_concurrent_jobs(void)
+{
+	begin();
+	mosql_redis_close(ck.redis);
+	CHECK_INT(server_fork(WORKERS_FOR_JOBS, want_job), 0);
+	reconnect();
+	CHECK_INT(number(server_command(ck.redis, "LLEN", "got")), 20);
+}
+
+static void
+test_sizes(void)
+{
+	MosqlTreeSize *sizes;
+	uint64		gone[2] = {7, 99};
+
+	begin();
+	CHECK_INT(mosql_clock_sizes(&ck, &sizes), 0);
+	mosql_clock_put_size(&ck, 7, 1);
+	mosql_clock_put_size(&ck, UINT64CONST(1) << 60, 3);
+	mosql_clock_put_size(&ck, 7, 2);
+	CHECK_INT(mosql_clock_sizes(&ck, &sizes), 2);
+	mosql_clock_drop_sizes(&ck, gone, 2);
+	mosql_clock_drop_sizes(&ck, gone, 0);
+	CHECK_INT(mosql_clock_sizes(&ck, &sizes), 1);
+	CHECK(sizes[0].root == UINT64CONST(1) << 60 && sizes[0].leaves == 3);
+}
+
+/* Reading does not move it; a snapshot older than the last commit holds back. */
+static void
+test_decided(void)
+{
+	MosqlTimestamp S;
+	uint64		a;
+	bool		held;
+
+	begin();
+	a = open_session(LEASE_MS);
+	CHECK_INT(mosql_clock_decided(&ck, &held), 0);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK(mosql_clock_decided(&ck, &held) == 0 && !held);
+	CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+	CHECK(mosql_clock_decided(&ck, &held) == ts && held);
+	mosql_clock_release(&ck, a, 1);
+	CHECK(mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &S, &schema));
+	CHECK(mosql_clock_decided(&ck, &held) == ts && !held);
 }
 
 /* The reply of decide is lost, the decision comes later: settle finds out. */
@@ -825,6 +1091,7 @@ main(void)
 		RUN(test_sweep_spares_others);
 		RUN(test_lease_is_extended);
 		RUN(test_close);
+		RUN(test_sessions);
 		RUN(test_snapshots);
 		RUN(test_time_behind);
 		RUN(test_decide);
@@ -840,6 +1107,13 @@ main(void)
 		RUN(test_drop);
 		RUN(test_many_drops);
 		RUN(test_orphans);
+		RUN(test_expire);
+		RUN(test_fate);
+		RUN(test_forget_outcomes);
+		RUN(test_jobs);
+		RUN(test_concurrent_jobs);
+		RUN(test_sizes);
+		RUN(test_decided);
 		RUN(test_concurrent);
 		RUN(test_race);
 		RUN(test_concurrent_open);

@@ -1,0 +1,316 @@
+/*
+ * maintain.c: maintenance and what it keeps, as SQL functions.
+ *
+ * Layer: admin.  sql/mosql_fdw--1.0.sql documents each for users.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_foreign_server.h"
+#include "foreign/foreign.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/jsonb.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "admin/maintain.h"
+#include "step/clock_keep.h"
+
+int			mosql_maintain_rate = 1000;
+bool		mosql_maintain_on = true;
+int			mosql_maintain_naptime_s = 60;
+
+PG_FUNCTION_INFO_V1(mosql_fdw_maintain);
+PG_FUNCTION_INFO_V1(mosql_fdw_transaction_status);
+PG_FUNCTION_INFO_V1(mosql_fdw_progress);
+
+void
+mosql_maintain_init(void)
+{
+	DefineCustomIntVariable("mosql_fdw.maintenance_rate",
+							"Leaves per second that maintenance looks at.",
+							"0: as many as it can.",
+							&mosql_maintain_rate, 1000, 0, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mosql_fdw.maintenance",
+							 "The background worker does maintenance.",
+							 "It exists if mosql_fdw is in shared_preload_libraries.",
+							 &mosql_maintain_on, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.maintenance_naptime",
+							"Time between two rounds of maintenance in a database.",
+							NULL,
+							&mosql_maintain_naptime_s, 60, 1, INT_MAX / 1000000,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/* ---- servers ---- */
+
+List *
+mosql_maintain_servers(void)
+{
+	Relation	catalog = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	List	   *servers = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+
+		if (mosql_admin_is_our_server(serverid))
+			servers = lappend_oid(servers, serverid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return servers;
+}
+
+/* The named server, or all that the current user may use. */
+static List *
+servers_argument(FunctionCallInfo fcinfo, int i)
+{
+	List	   *servers = NIL;
+	ListCell   *lc;
+
+	if (!PG_ARGISNULL(i))
+	{
+		char	   *name = mosql_admin_text_arg(fcinfo, i);
+
+		(void) mosql_admin_server_session(name);	/* checks, does not connect */
+		return list_make1_oid(GetForeignServerByName(name, false)->serverid);
+	}
+	foreach(lc, mosql_maintain_servers())
+		if (mosql_admin_may_use_server(lfirst_oid(lc)))
+			servers = lappend_oid(servers, lfirst_oid(lc));
+	return servers;
+}
+
+/* ---- mosql_fdw_maintain ---- */
+
+static void
+check_transaction(const char *server, MosqlSession *session)
+{
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("mosql_fdw_maintain() must run at READ COMMITTED"),
+				 errdetail("The transaction's snapshot would hide tables that were created since, and keep old rows.")));
+	if (mosql_txn_has_written(session))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("mosql_fdw_maintain() cannot run in a transaction that has changed tables of server \"%s\"",
+						server),
+				 errhint("Call it in a transaction of its own.")));
+}
+
+static void
+put_result(ReturnSetInfo *out, const char *server, const MosqlPassResult *result)
+{
+	const MosqlVacuumCounts *v = &result->vacuum;
+	Datum		values[] = {
+		CStringGetTextDatum(server),
+		CStringGetTextDatum(mosql_pass_outcome_name(result->outcome)),
+		Int64GetDatum(result->orphans.sessions),
+		Int64GetDatum(result->orphans.reaped),
+		Int64GetDatum(v->leaves),
+		Int64GetDatum(v->rows_pruned),
+		Int64GetDatum(v->tombstones_purged),
+		Int64GetDatum(v->intents_applied),
+		Int64GetDatum(v->intents_removed),
+		Int64GetDatum(v->marks_removed),
+		Int64GetDatum(v->splits_finished),
+		Int64GetDatum(v->leaves_merged),
+		Int64GetDatum(v->nodes_deleted),
+		Int64GetDatum(result->analyzed),
+		Float8GetDatum(result->seconds)
+	};
+	bool		nulls[lengthof(values)] = {false};
+
+	tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
+}
+
+Datum
+mosql_fdw_maintain(PG_FUNCTION_ARGS)
+{
+	List	   *servers = servers_argument(fcinfo, 0);
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, servers)
+		check_transaction(GetForeignServer(lfirst_oid(lc))->servername,
+						  mosql_fdw_session(lfirst_oid(lc), InvalidOid));
+	foreach(lc, servers)
+	{
+		MosqlSession *session = mosql_fdw_session(lfirst_oid(lc), InvalidOid);
+		MosqlPassResult result;
+
+		mosql_maintain_pass(session, false, &result);
+		result.analyzed = mosql_maintain_statistics(lfirst_oid(lc), session);
+		put_result((ReturnSetInfo *) fcinfo->resultinfo,
+				   GetForeignServer(lfirst_oid(lc))->servername, &result);
+	}
+	return (Datum) 0;
+}
+
+/* ---- mosql_fdw_transaction_status ---- */
+
+/* "<session>.<number>", both decimal and not 0. */
+static MosqlTxid
+parse_transaction(const char *text)
+{
+	MosqlTxid	tx = {0};
+	char	   *end;
+
+	if (*text >= '1' && *text <= '9')
+	{
+		errno = 0;
+		tx.session = strtoull(text, &end, 10);
+		if (errno == 0 && end[0] == '.' && end[1] >= '1' && end[1] <= '9')
+		{
+			tx.n = strtoull(end + 1, &end, 10);
+			if (errno == 0 && *end == '\0')
+				return tx;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			 errmsg("invalid transaction id: \"%s\"", text),
+			 errhint("Two numbers with a dot between them, as the error message of the COMMIT has them.")));
+}
+
+Datum
+mosql_fdw_transaction_status(PG_FUNCTION_ARGS)
+{
+	MosqlTxid	tx = parse_transaction(mosql_admin_text_arg(fcinfo, 1));
+	MosqlSession *session = mosql_admin_server_session(mosql_admin_text_arg(fcinfo, 0));
+	const char *status = NULL;
+
+	switch (mosql_clock_fate(mosql_session_stepper(session), tx))
+	{
+		case MOSQL_FATE_UNKNOWN:
+			status = "unknown";
+			break;
+		case MOSQL_FATE_IN_PROGRESS:
+			status = "in progress";
+			break;
+		case MOSQL_FATE_COMMITTED:
+			status = "committed";
+			break;
+		case MOSQL_FATE_ABORTED:
+			status = "aborted";
+			break;
+	}
+	PG_RETURN_TEXT_P(cstring_to_text(status));
+}
+
+/* ---- mosql_fdw_progress ---- */
+
+/* Microseconds since 1970 to PostgreSQL's time. */
+static TimestampTz
+time_of(MosqlTimestamp us)
+{
+	return (TimestampTz) us - (TimestampTz) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+}
+
+/* What a job says of itself; XX001 if it is no JSON. */
+static Datum
+job_details(MosqlSession *session, const MosqlJob *job)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MosqlBytes	text = mosql_text_from_utf8(job->text);
+	volatile Datum details = (Datum) 0;
+
+	PG_TRY();
+	{
+		if (text.data != NULL)
+			details = DirectFunctionCall1(jsonb_in,
+										  CStringGetDatum(pnstrdup(text.data, text.len)));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_DATA_EXCEPTION)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	if (details == (Datum) 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged progress of \"%s\" in namespace \"%s\"", job->name,
+						mosql_session_namespace(session))));
+	return details;
+}
+
+static void
+put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
+{
+	MosqlJob   *jobs;
+	int			n = mosql_clock_jobs(mosql_session_stepper(session), &jobs);
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *state = !jobs[i].running ? "ended" : jobs[i].alive ? "running" : "died";
+		Datum		values[] = {
+			CStringGetTextDatum(server),
+			CStringGetTextDatum(jobs[i].name),
+			CStringGetTextDatum(state),
+			TimestampTzGetDatum(time_of(jobs[i].started)),
+			TimestampTzGetDatum(time_of(jobs[i].updated)),
+			Int64GetDatum(jobs[i].sid),
+			job_details(session, &jobs[i])
+		};
+		bool		nulls[lengthof(values)] = {false};
+
+		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
+	}
+}
+
+/* The same; a server that does not answer is no reason to hide the others. */
+static void
+try_put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
+{
+	MemoryContext caller = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		put_jobs(out, server, session);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(caller);
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_CONNECTION_EXCEPTION)
+			PG_RE_THROW();
+		error = CopyErrorData();
+		FlushErrorState();
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("server \"%s\" is left out: %s", server, error->message)));
+	}
+	PG_END_TRY();
+}
+
+Datum
+mosql_fdw_progress(PG_FUNCTION_ARGS)
+{
+	List	   *servers = servers_argument(fcinfo, 0);
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, servers)
+		try_put_jobs((ReturnSetInfo *) fcinfo->resultinfo,
+					 GetForeignServer(lfirst_oid(lc))->servername,
+					 mosql_fdw_session(lfirst_oid(lc), InvalidOid));
+	return (Datum) 0;
+}

@@ -1,0 +1,66 @@
+/*
+ * maintain.h: one pass of maintenance over one server, for the SQL function and
+ * the background worker; statistics; settings.
+ *
+ * Layer: admin.
+ */
+#ifndef MOSQL_MAINTAIN_H
+#define MOSQL_MAINTAIN_H
+
+#include "admin/admin.h"
+
+/* ---- settings ---- */
+extern int	mosql_maintain_rate;	/* leaves per second, 0: as fast as it goes */
+extern bool mosql_maintain_on;	/* the worker works */
+extern int	mosql_maintain_naptime_s;	/* between two passes of the worker */
+
+/* The name of a pass in the list of jobs (step/clock_keep.h). */
+#define MOSQL_JOB_MAINTAIN	"maintenance"
+
+/* How a pass went. */
+typedef enum MosqlPassOutcome
+{
+	MOSQL_PASS_DONE,
+	MOSQL_PASS_BUSY,			/* another session is at it */
+	MOSQL_PASS_RECENT,			/* automatic: somebody did it a moment ago */
+	MOSQL_PASS_IDLE,			/* automatic: nothing was written since the last one */
+	MOSQL_PASS_TAKEN_OVER		/* we paused for too long, another session goes on */
+} MosqlPassOutcome;
+
+typedef struct MosqlPassResult
+{
+	MosqlPassOutcome outcome;
+	MosqlOrphanCounts orphans;
+	MosqlVacuumCounts vacuum;
+	uint64		analyzed;		/* tables of this database */
+	double		seconds;
+} MosqlPassResult;
+
+extern const char *mosql_pass_outcome_name(MosqlPassOutcome outcome);
+
+/*
+ * Forget expired sessions, finish commits of the dead, vacuum each tree, sweep.
+ * Leaves per second as mosql_fdw.maintenance_rate says.  automatic: skip what need
+ * not be done now.  Inside a PostgreSQL transaction that has written nothing to
+ * this server, at READ COMMITTED; interrupts are served throughout.
+ */
+extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result);
+
+/*
+ * ANALYZE this database's tables on a server whose trees have grown or shrunk by
+ * more than a tenth since they were analyzed, as far as the current user may.
+ * Returns how many.
+ */
+extern uint64 mosql_maintain_statistics(Oid serverid, MosqlSession *session);
+
+/* All servers of this extension in the database: OIDs. */
+extern List *mosql_maintain_servers(void);
+
+/* The result as a JSON object, appended. */
+extern void mosql_pass_put_json(StringInfo out, const MosqlPassResult *result);
+
+/* Settings, and the launcher if we are preloaded; once, from _PG_init. */
+extern void mosql_maintain_init(void);
+extern void mosql_worker_init(void);
+
+#endif							/* MOSQL_MAINTAIN_H */

@@ -1,0 +1,543 @@
+/*
+ * pass.c: one pass of maintenance over a namespace.
+ *
+ * Layer: admin.  The order:
+ *
+ *   sessions    forget those whose lease ran out; after that, nothing that they
+ *               held back is held back any more
+ *   commits     finish what dead sessions committed, the small ones
+ *   vacuum      each tree, the definitions' own first
+ *   commits     the large ones: their leaves were just tidied
+ *   sweep       nodes that nobody can reach
+ *   sessions    once more: those that vacuum wrote "aborted" for
+ *
+ * Every step in it is a helper's step or compares what it relies on, so that
+ * passes may run beside each other and any load, and may die anywhere; the next
+ * one starts from the beginning.  The job at the clock (step/clock_keep.h) only
+ * saves doing the work twice, and shows how far it is.
+ *
+ * When nothing was committed since the last pass found nothing to do, and no
+ * snapshot kept anything from being done, an automatic pass ends after the
+ * sessions and commits.  What aborted transactions may have left meanwhile is
+ * looked for once in FULL_INTERVAL.
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
+#include "utils/wait_event.h"
+
+#include "admin/maintain.h"
+#include "base/debug.h"
+#include "base/limits.h"
+#include "base/retry.h"
+#include "step/clock_keep.h"
+
+#define JOB_SWEEP			"sweep"
+
+/* A full pass, and a sweep, at least so often. */
+#define FULL_INTERVAL_US	(INT64CONST(3600) * 1000000)
+
+/* Leaves per step of vacuum, at most; a page of the sweep counts as as many. */
+#define BATCH_LEAVES		64
+#define BATCHES_PER_S		10
+
+/* Between two notes of how far we are. */
+#define NOTE_INTERVAL_US	1000000
+
+typedef struct Pass
+{
+	MosqlSession *session;
+	MosqlStepper *clock;
+	uint64		sid;			/* under which the job was taken */
+	MosqlPassResult *result;
+	bool		lost;			/* the job is somebody else's now */
+
+	/* --- how far it is --- */
+	const char *phase;
+	const char *table;			/* NULL: none */
+	uint64		done;
+	int64		total;			/* -1: unknown */
+	int64		noted_us;
+
+	/* --- the pace --- */
+	int64		due_us;			/* when the leaves so far are paid for */
+
+	/* --- trees as they were counted last --- */
+	int			nsizes;
+	MosqlTreeSize *sizes;
+} Pass;
+
+/* A tree to go through. */
+typedef struct PassTree
+{
+	uint64		root;
+	const char *table;			/* NULL: the definitions */
+} PassTree;
+
+const char *
+mosql_pass_outcome_name(MosqlPassOutcome outcome)
+{
+	switch (outcome)
+	{
+		case MOSQL_PASS_DONE:
+			return "done";
+		case MOSQL_PASS_BUSY:
+			return "busy";
+		case MOSQL_PASS_RECENT:
+			return "recent";
+		case MOSQL_PASS_IDLE:
+			return "idle";
+		case MOSQL_PASS_TAKEN_OVER:
+			return "taken over";
+	}
+	pg_unreachable();
+}
+
+/* ---- telling how far it is ---- */
+
+static void
+put_string(StringInfo out, const char *name, const char *value)
+{
+	appendStringInfo(out, "\"%s\": ", name);
+	if (value != NULL)
+		escape_json(out, value);
+	else
+		appendStringInfoString(out, "null");
+}
+
+void
+mosql_pass_put_json(StringInfo out, const MosqlPassResult *result)
+{
+	const MosqlVacuumCounts *v = &result->vacuum;
+	const struct
+	{
+		const char *name;
+		uint64		count;
+	}			counts[] = {
+		{"sessions_expired", result->orphans.sessions},
+		{"commits_finished", result->orphans.reaped},
+		{"leaves", v->leaves},
+		{"rows_pruned", v->rows_pruned},
+		{"tombstones_purged", v->tombstones_purged},
+		{"intents_applied", v->intents_applied},
+		{"intents_removed", v->intents_removed},
+		{"marks_removed", v->marks_removed},
+		{"splits_finished", v->splits_finished},
+		{"nodes_merged", v->leaves_merged},
+		{"nodes_deleted", v->nodes_deleted}
+	};
+
+	appendStringInfoChar(out, '{');
+	for (int i = 0; i < lengthof(counts); i++)
+		appendStringInfo(out, "%s\"%s\": " UINT64_FORMAT, i > 0 ? ", " : "",
+						 counts[i].name, counts[i].count);
+	appendStringInfoChar(out, '}');
+}
+
+/* What the job says, in UTF-8: src/admin/progress.c shows it. */
+static const char *
+describe(const Pass *pass, const char *outcome)
+{
+	StringInfoData out;
+	MosqlBytes	utf8;
+	char		host[256] = "";
+
+	(void) gethostname(host, sizeof(host) - 1);
+	initStringInfo(&out);
+	appendStringInfoChar(&out, '{');
+	put_string(&out, "phase", pass->phase);
+	appendStringInfoString(&out, ", ");
+	put_string(&out, "table", pass->table);
+	appendStringInfo(&out, ", \"done\": " UINT64_FORMAT, pass->done);
+	if (pass->total >= 0)
+		appendStringInfo(&out, ", \"total\": " INT64_FORMAT, pass->total);
+	appendStringInfoString(&out, ", ");
+	put_string(&out, "by", psprintf("process %d on %s, database %s", MyProcPid, host,
+									get_database_name(MyDatabaseId)));
+	if (outcome != NULL)
+	{
+		appendStringInfoString(&out, ", ");
+		put_string(&out, "outcome", outcome);
+	}
+	appendStringInfoString(&out, ", \"result\": ");
+	mosql_pass_put_json(&out, pass->result);
+	appendStringInfoChar(&out, '}');
+	utf8 = mosql_text_to_utf8(out.data, out.len);
+	return pnstrdup(utf8.data, utf8.len);
+}
+
+/* Say how far it is, at most once a second.  Sets pass->lost. */
+static void
+note(Pass *pass)
+{
+	int64		now = mosql_now_us();
+
+	if (now - pass->noted_us < NOTE_INTERVAL_US)
+		return;
+	pass->noted_us = now;
+	if (mosql_session_id(pass->session) != pass->sid ||
+		!mosql_clock_job_note(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms,
+							  describe(pass, NULL)))
+		pass->lost = true;
+	else
+		mosql_session_note_contact(pass->session);
+}
+
+static void
+enter_phase(Pass *pass, const char *phase, const char *table, int64 total)
+{
+	pass->phase = phase;
+	pass->table = table;
+	pass->done = 0;
+	pass->total = total;
+	note(pass);
+}
+
+/* ---- the pace ---- */
+
+/*
+ * Some leaves were looked at: wait until the rate allows for the next ones.  Time
+ * that was lost elsewhere is not made up for.
+ */
+static void
+pace(Pass *pass, uint64 leaves)
+{
+	int64		now = mosql_now_us();
+
+	CHECK_FOR_INTERRUPTS();
+	if (ConfigReloadPending && MyBackendType == B_BG_WORKER)	/* perhaps of the rate */
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+	}
+	if (mosql_maintain_rate > 0)
+	{
+		pass->due_us = Max(pass->due_us, now) + (int64) (leaves * 1000000 / mosql_maintain_rate);
+		while ((now = mosql_now_us()) < pass->due_us)
+		{
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+							 (long) Min((pass->due_us - now + 999) / 1000, 1000),
+							 PG_WAIT_EXTENSION);
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+			note(pass);
+		}
+	}
+	note(pass);
+}
+
+/* ---- trees ---- */
+
+/* All trees that definitions name now, and the definitions' own. */
+static int
+list_trees(MosqlSession *session, PassTree **trees)
+{
+	MosqlDefinition *definitions;
+	int			n = mosql_table_definitions(session, NULL, &definitions);
+
+	*trees = palloc((n + 1) * sizeof(PassTree));
+	(*trees)[0] = (PassTree) {mosql_table_catalog_root(), NULL};
+	for (int i = 0; i < n; i++)
+		(*trees)[i + 1] = (PassTree)
+	{
+		definitions[i].root, psprintf("%s.%s", definitions[i].schema, definitions[i].name)
+	};
+	return n + 1;
+}
+
+static int64
+last_size(const Pass *pass, uint64 root)
+{
+	for (int i = 0; i < pass->nsizes; i++)
+		if (pass->sizes[i].root == root)
+			return (int64) pass->sizes[i].leaves;
+	return -1;
+}
+
+/* At a low rate small batches, so that the load is even. */
+static int
+batch_leaves(void)
+{
+	if (mosql_maintain_rate == 0)
+		return BATCH_LEAVES;
+	return Min(Max(mosql_maintain_rate / BATCHES_PER_S, 1), BATCH_LEAVES);
+}
+
+/* The next batch of a tree; false at its end, or if it was dropped meanwhile. */
+static bool
+vacuum_batch(Pass *pass, uint64 root, StringInfo position)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	volatile bool more = false;
+
+	PG_TRY();
+	{
+		more = mosql_vacuum_tree(pass->session, mosql_session_tree(pass->session, root), position,
+								 batch_leaves(), &pass->result->vacuum);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
+			PG_RE_THROW();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return more;
+}
+
+static void
+vacuum_tree(Pass *pass, const PassTree *tree)
+{
+	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
+												ALLOCSET_DEFAULT_SIZES);
+	StringInfoData position;
+	bool		more = true;
+
+	initStringInfo(&position);
+	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
+	while (more && !pass->lost)
+	{
+		uint64		before = pass->result->vacuum.leaves;
+		MemoryContext old = MemoryContextSwitchTo(batch);
+		uint64		leaves;
+
+		more = vacuum_batch(pass, tree->root, &position);
+		MOSQL_DEBUG_POINT("maintain-vacuum");
+		leaves = pass->result->vacuum.leaves - before;
+		pass->done += leaves;
+		pace(pass, leaves);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(batch);
+	}
+	if (!pass->lost)
+		mosql_clock_put_size(pass->clock, tree->root, pass->done);
+	pfree(position.data);
+	MemoryContextDelete(batch);
+}
+
+static void
+vacuum_trees(Pass *pass)
+{
+	PassTree   *trees;
+	int			n = list_trees(pass->session, &trees);
+	uint64	   *gone;
+	int			ngone = 0;
+
+	pass->nsizes = mosql_clock_sizes(pass->clock, &pass->sizes);
+	for (int i = 0; i < n && !pass->lost; i++)
+		vacuum_tree(pass, &trees[i]);
+
+	gone = palloc(Max(pass->nsizes, 1) * sizeof(uint64));
+	for (int s = 0; s < pass->nsizes; s++)
+	{
+		bool		found = false;
+
+		for (int i = 0; i < n && !found; i++)
+			found = trees[i].root == pass->sizes[s].root;
+		if (!found)
+			gone[ngone++] = pass->sizes[s].root;
+	}
+	mosql_clock_drop_sizes(pass->clock, gone, ngone);
+}
+
+/* ---- nodes that nobody can reach ---- */
+
+static bool
+find_job(Pass *pass, const char *name, MosqlJob *job)
+{
+	MosqlJob   *jobs;
+	int			n = mosql_clock_jobs(pass->clock, &jobs);
+
+	for (int i = 0; i < n; i++)
+		if (strcmp(jobs[i].name, name) == 0)
+		{
+			*job = jobs[i];
+			return true;
+		}
+	return false;
+}
+
+static bool
+swept_recently(Pass *pass)
+{
+	MosqlJob	job;
+
+	return find_job(pass, JOB_SWEEP, &job) && !job.running &&
+		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
+}
+
+/* The definitions are listed after the sweep began, as it asks for. */
+static void
+sweep(Pass *pass)
+{
+	MosqlSweep *sweep;
+	MosqlJob	other;
+	PassTree   *trees;
+	uint64	   *roots;
+	int			n;
+	bool		more = true;
+
+	enter_phase(pass, "sweep", NULL, -1);
+	if (!mosql_clock_job_start(pass->clock, JOB_SWEEP, pass->sid, mosql_txn_lease_ms,
+							   describe(pass, NULL), &other))
+		return;
+	sweep = mosql_sweep_begin(pass->session);
+	n = list_trees(pass->session, &trees);
+	roots = palloc(n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+		roots[i] = trees[i].root;
+	mosql_sweep_roots(sweep, roots, n);
+	while (more && !pass->lost)
+	{
+		more = mosql_sweep_next(sweep, &pass->result->vacuum);
+		MOSQL_DEBUG_POINT("maintain-sweep");
+		pass->done = pass->result->vacuum.nodes_scanned;
+		pace(pass, BATCH_LEAVES);
+	}
+	mosql_sweep_end(sweep);
+	if (!pass->lost)
+		mosql_clock_job_end(pass->clock, JOB_SWEEP, pass->sid, mosql_txn_lease_ms, 0,
+							describe(pass, mosql_pass_outcome_name(MOSQL_PASS_DONE)));
+}
+
+/* ---- the pass ---- */
+
+static bool
+has_worked(const MosqlPassResult *result)
+{
+	const MosqlVacuumCounts *v = &result->vacuum;
+
+	return result->orphans.sessions + result->orphans.reaped + result->orphans.postponed +
+		v->rows_pruned + v->tombstones_purged + v->intents_applied + v->intents_removed +
+		v->marks_removed + v->splits_finished + v->leaves_merged + v->nodes_deleted > 0;
+}
+
+/*
+ * The work.  Returns what the next pass may compare the last commit with: its
+ * timestamp if this one found nothing to do and nothing held back, else 0.
+ */
+static uint64
+run(Pass *pass, bool automatic, const MosqlJob *last)
+{
+	MosqlPassResult *result = pass->result;
+	bool		held_back;
+	MosqlTimestamp decided = mosql_clock_decided(pass->clock, &held_back);
+
+	enter_phase(pass, "sessions", NULL, -1);
+	mosql_orphans_forget(pass->session, &result->orphans);
+	MOSQL_DEBUG_POINT("maintain-forgot");
+	enter_phase(pass, "commits", NULL, -1);
+	mosql_orphans_finish(pass->session, false, &result->orphans);
+	if (automatic && last != NULL && decided != 0 && last->mark == decided && !held_back &&
+		!has_worked(result) && swept_recently(pass))
+	{
+		result->outcome = MOSQL_PASS_IDLE;
+		return decided;
+	}
+	vacuum_trees(pass);
+	if (!pass->lost && result->orphans.postponed > 0)
+	{
+		enter_phase(pass, "commits", NULL, -1);
+		mosql_orphans_finish(pass->session, true, &result->orphans);
+	}
+	if (!pass->lost && !(automatic && swept_recently(pass)))
+		sweep(pass);
+	if (!pass->lost)
+		mosql_orphans_forget(pass->session, &result->orphans);	/* aborted on the way */
+	result->outcome = pass->lost ? MOSQL_PASS_TAKEN_OVER : MOSQL_PASS_DONE;
+	return held_back || has_worked(result) ? 0 : decided;
+}
+
+/* The pass failed: say so, if the clock can be reached; then others may try. */
+static void
+note_failure(Pass *pass, ErrorData *error)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		mosql_clock_job_end(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms, 0,
+							describe(pass, psprintf("failed: %s", error->message)));
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+}
+
+static void
+run_guarded(Pass *pass, bool automatic, const MosqlJob *last)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint64		mark = 0;
+
+	PG_TRY();
+	{
+		mark = run(pass, automatic, last);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+		note_failure(pass, error);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+	if (!pass->lost)
+		mosql_clock_job_end(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms, mark,
+							describe(pass, mosql_pass_outcome_name(pass->result->outcome)));
+}
+
+void
+mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	int64		start_us = mosql_now_us();
+	Pass		pass = {.session = session,.result = result,.total = -1};
+	MosqlJob	last;
+	MosqlJob	other;
+	bool		any;
+
+	memset(result, 0, sizeof(*result));
+	(void) mosql_txn_current(session);	/* a live session id, until the end */
+	pass.clock = mosql_session_stepper(session);
+	pass.sid = mosql_session_id(session);
+	pass.phase = "start";
+	any = find_job(&pass, MOSQL_JOB_MAINTAIN, &last);
+	if (any && !last.running && automatic &&
+		(int64) (last.now - last.updated) < (int64) mosql_maintain_naptime_s * 900000)
+		result->outcome = MOSQL_PASS_RECENT;
+	else if (!mosql_clock_job_start(pass.clock, MOSQL_JOB_MAINTAIN, pass.sid, mosql_txn_lease_ms,
+									describe(&pass, NULL), &other))
+		result->outcome = MOSQL_PASS_BUSY;
+	else
+	{
+		mosql_session_note_contact(session);
+		MOSQL_DEBUG_POINT("maintain-started");
+		run_guarded(&pass, automatic, any && !last.running ? &last : NULL);
+	}
+	result->seconds = (double) (mosql_now_us() - start_us) / 1e6;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}

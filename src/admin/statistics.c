@@ -1,0 +1,159 @@
+/*
+ * statistics.c: ANALYZE where tables have changed.
+ *
+ * Layer: admin.  PostgreSQL's autovacuum leaves foreign tables alone.  Each
+ * PostgreSQL server has statistics of its own; how large the trees are is counted
+ * once, by whoever vacuums them, and kept at the clock.  pg_class.relpages has the
+ * leaves that there were at the last ANALYZE.
+ *
+ * What this cannot see: rows that change without changing in number.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "executor/spi.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "admin/maintain.h"
+#include "step/clock_keep.h"
+
+/* Growth worth an ANALYZE: leaves, and a share of what there was. */
+#define ANALYZE_MIN_LEAVES	5
+#define ANALYZE_SHARE		0.1
+
+/* A table that was never analyzed is worth one from so many leaves on. */
+#define ANALYZE_FIRST_LEAVES 2
+
+/* The foreign tables of a server. */
+static List *
+server_tables(Oid serverid)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	List	   *tables = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		if (form->ftserver == serverid)
+			tables = lappend_oid(tables, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return tables;
+}
+
+/* May the current user, without a warning? */
+static bool
+may_analyze(Oid relid)
+{
+#if PG_VERSION_NUM >= 170000
+	return pg_class_aclcheck(relid, GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK;
+#elif PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+	return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+static bool
+is_due(Oid relid, double leaves)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	double		known;
+	double		tuples;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	known = form->relpages;
+	tuples = form->reltuples;
+	ReleaseSysCache(tuple);
+	if (tuples < 0)
+		return leaves >= ANALYZE_FIRST_LEAVES;
+	return Max(leaves, known) - Min(leaves, known) > ANALYZE_MIN_LEAVES + ANALYZE_SHARE * known;
+}
+
+/* The leaves counted for a local table, -1 if it is not known in Redis. */
+static double
+counted_leaves(Oid relid, const MosqlDefinition *definitions, int ndefinitions,
+			   const MosqlTreeSize *sizes, int nsizes)
+{
+	Relation	rel = try_table_open(relid, AccessShareLock);
+	const char *schema;
+	const char *name;
+	double		leaves = -1;
+
+	if (rel == NULL)
+		return -1;
+	mosql_table_remote_name(rel, &schema, &name);
+	for (int i = 0; i < ndefinitions && leaves < 0; i++)
+	{
+		if (strcmp(definitions[i].schema, schema) != 0 || strcmp(definitions[i].name, name) != 0)
+			continue;
+		for (int j = 0; j < nsizes; j++)
+			if (sizes[j].root == definitions[i].root)
+				leaves = (double) sizes[j].leaves;
+	}
+	table_close(rel, AccessShareLock);
+	return leaves;
+}
+
+static void
+analyze(Oid relid)
+{
+	char	   *name = get_rel_name(relid);
+	char	   *command;
+
+	if (name == NULL)
+		return;
+	command = psprintf("ANALYZE %s",
+					   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+												  name));
+	if (SPI_execute(command, false, 0) < 0)
+		elog(ERROR, "could not execute: %s", command);
+}
+
+uint64
+mosql_maintain_statistics(Oid serverid, MosqlSession *session)
+{
+	List	   *tables = server_tables(serverid);
+	MosqlDefinition *definitions;
+	MosqlTreeSize *sizes;
+	ListCell   *lc;
+	int			ndefinitions;
+	int			nsizes;
+	uint64		analyzed = 0;
+
+	if (tables == NIL)
+		return 0;
+	ndefinitions = mosql_table_definitions(session, NULL, &definitions);
+	nsizes = mosql_clock_sizes(mosql_session_stepper(session), &sizes);
+	SPI_connect();
+	foreach(lc, tables)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		CHECK_FOR_INTERRUPTS();
+		if (!may_analyze(relid) ||
+			!is_due(relid, counted_leaves(relid, definitions, ndefinitions, sizes, nsizes)))
+			continue;
+		analyze(relid);
+		analyzed++;
+	}
+	SPI_finish();
+	return analyzed;
+}

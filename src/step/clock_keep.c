@@ -1,0 +1,440 @@
+/*
+ * clock_keep.c: housekeeping at the clock: outcomes, jobs, sizes.
+ *
+ * Layer: step.
+ *
+ * How a transaction ended, asked by somebody else and perhaps hours later.  The
+ * one who asks has its id from an error 08007, so its owner never dropped its
+ * record.  Then, in one atomic look at record, log and lease:
+ *
+ *   a record "committed"           committed
+ *   an entry in the log            committed: reaping a dead session's record
+ *                                  writes the entry in the same step
+ *   else, the session lives        "aborted" is final (decide refuses); without a
+ *                                  record decide may still be on its way
+ *   else, id above the newest      no such session was ever opened here
+ *   else, id at most `forgot`      an entry may have been there and gone
+ *   else                           aborted: the dead decide nothing, and if it had
+ *                                  committed, record or entry would be there
+ *
+ * A record "aborted" is not looked at in the last three: a late resolver may have
+ * written it for a transaction that was reaped.  "Dead" must hold for good, also
+ * where another node's clock is a little behind after a failover; so a lease that
+ * only lies in the past is removed before anybody is told "aborted".
+ */
+#include "postgres.h"
+
+#include "step/clock_keep.h"
+#include "step/clock_watch_int.h"
+
+/* Logged outcomes forgotten by one call. */
+#define FORGET_OUTCOMES		1000
+
+/* A name or text that somebody wrote, zero-terminated. */
+static char *
+copy_text(MosqlBytes b)
+{
+	return pnstrdup(b.data, b.len);
+}
+
+static MosqlBytes
+text_bytes(const char *text)
+{
+	return mosql_bytes(text, strlen(text));
+}
+
+/*
+ * MULTI, what the caller adds, EXEC, and the server's time as the first reply.
+ * durable: what is read may not be lost with the server.
+ */
+static void
+atomic_begin(Watch *watch)
+{
+	write_begin(watch);
+	mosql_commands_put(&watch->commands, LITERAL("TIME"));
+}
+
+static const MosqlReply *
+atomic_run(Watch *watch, bool durable)
+{
+	const MosqlReply *time;
+
+	if (durable)
+		add_touch(watch);
+	run_atomic(watch, durable);
+	time = mosql_step_elem(watch->exec, 0);
+	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
+	return watch->exec;
+}
+
+/* ---- outcomes ---- */
+
+/* Take away a lease that ran out, unless it was extended meanwhile. */
+static void
+end_lease(Watch *watch, MosqlBytes session)
+{
+	read_begin(watch, session, MOSQL_ABSENT);
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), session, LITERAL("lease"));
+	read_run(watch);
+	if (!is_dead(watch, mosql_reply_bytes(read_reply(watch, 0))))
+		return;
+	write_begin(watch);
+	mosql_commands_put(&watch->commands, LITERAL("HDEL"), session, LITERAL("lease"));
+	(void) write_run(watch);
+}
+
+MosqlFate
+mosql_clock_fate(MosqlStepper *clock, MosqlTxid tx)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, tx.session);
+
+	for (;;)
+	{
+		const MosqlReply *exec;
+		const MosqlReply *c;
+		MosqlRecord record;
+		MosqlBytes	lease;
+
+		atomic_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), session, LITERAL("lease"),
+						   mosql_clock_number(tx.n));
+		mosql_commands_put(&watch.commands, LITERAL("ZSCORE"), watch.keys.outcomes,
+						   mosql_clock_snapshot_field(tx.session, tx.n));
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
+						   LITERAL("sid"), LITERAL("forgot"));
+		exec = atomic_run(&watch, true);
+		lease = mosql_reply_bytes(mosql_step_elem(mosql_step_elem(exec, 1), 0));
+		record = mosql_clock_record(&watch.keys, tx.session,
+									mosql_reply_bytes(mosql_step_elem(mosql_step_elem(exec, 1), 1)));
+		c = mosql_step_elem(exec, 3);
+
+		if (record.state == MOSQL_RECORD_COMMITTED || mosql_step_elem(exec, 2)->kind != MOSQL_REPLY_NIL)
+			return MOSQL_FATE_COMMITTED;
+		if (!is_dead(&watch, lease))
+			return record.state == MOSQL_RECORD_ABORTED ? MOSQL_FATE_ABORTED : MOSQL_FATE_IN_PROGRESS;
+		if (tx.session > mosql_reply_u64(mosql_step_elem(c, 0)) || tx.session <= mosql_reply_u64(mosql_step_elem(c, 1)))
+			return MOSQL_FATE_UNKNOWN;
+		if (lease.data == NULL)
+			return MOSQL_FATE_ABORTED;
+		end_lease(&watch, session);
+		if (watch.outcome != MOSQL_EXEC_DONE)
+			start_over(&watch);
+	}
+}
+
+/*
+ * Only the log is watched.  `forgot` never goes back: who raises it removes the
+ * entries in the same step, and so disturbs whoever read them too.
+ */
+int
+mosql_clock_forget_outcomes(MosqlStepper *clock, int64 keep_ms)
+{
+	Watch		watch = watch_start(clock, NULL);
+
+	for (;;)
+	{
+		const MosqlReply *old;
+		MosqlBytes *argv;
+		uint64		forgot;
+		int			n = 0;
+
+		read_begin(&watch, watch.keys.outcomes, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("forgot"));
+		mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.outcomes, LITERAL("0"),
+						   mosql_clock_number(FORGET_OUTCOMES - 1), LITERAL("WITHSCORES"));
+		read_run(&watch);
+		forgot = mosql_reply_u64(read_reply(&watch, 0));
+		old = read_reply(&watch, 1);
+		mosql_step_check(old, MOSQL_REPLY_ARRAY, watch.keys.outcomes);
+
+		argv = palloc((2 + old->n) * sizeof(MosqlBytes));
+		argv[n++] = LITERAL("ZREM");
+		argv[n++] = watch.keys.outcomes;
+		for (int i = 0; i + 1 < old->n; i += 2)
+		{
+			if (strtod(mosql_step_elem(old, i + 1)->str.data, NULL) + (double) keep_ms * 1000 >= (double) watch.now)
+				break;
+			forgot = Max(forgot, strtoull(mosql_step_elem(old, i)->str.data, NULL, 10));
+			argv[n++] = mosql_step_elem(old, i)->str;
+		}
+		if (n == 2)
+			return 0;
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("forgot"),
+						   mosql_clock_number(forgot));
+		mosql_commands_copy(&watch.commands, n, argv);
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return n - 2;
+		start_over(&watch);
+	}
+}
+
+/* ---- jobs ---- */
+
+/* "<R or E> <sid> <started> <updated> <mark> <text>" */
+static MosqlBytes
+put_job(const MosqlJob *job)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	appendStringInfo(&out, "%c " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " " UINT64_FORMAT " ",
+					 job->running ? 'R' : 'E', job->sid, job->started, job->updated, job->mark);
+	appendBinaryStringInfo(&out, job->text.data, (int) job->text.len);
+	return mosql_bytes_of(&out);
+}
+
+static bool
+next_number(char **at, uint64 *number)
+{
+	char	   *end;
+
+	if (!(**at >= '0' && **at <= '9'))
+		return false;
+	*number = strtoull(*at, &end, 10);
+	if (*end != ' ')
+		return false;
+	*at = end + 1;
+	return true;
+}
+
+/* XX001 if it is damaged. */
+static MosqlJob
+get_job(const Watch *watch, const char *name, MosqlBytes stored)
+{
+	MosqlJob	job = {.name = name,.now = watch->now};
+	char	   *text = copy_text(stored);
+	char	   *at = text + 2;
+
+	job.running = text[0] == 'R';
+	if (!(text[0] == 'R' || text[0] == 'E') || text[1] != ' ' ||
+		!next_number(&at, &job.sid) || !next_number(&at, &job.started) ||
+		!next_number(&at, &job.updated) || !next_number(&at, &job.mark))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged job \"%s\" in Redis key \"%s\"", name, watch->keys.jobs.data)));
+	job.text = text_bytes(at);
+	return job;
+}
+
+/* Read a job and a session's lease, watching both.  False if there is no job. */
+static bool
+read_job(Watch *watch, const char *name, MosqlBytes session, MosqlJob *job, MosqlBytes *lease)
+{
+	MosqlBytes	stored;
+
+	read_begin(watch, watch->keys.jobs, session);
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), session, LITERAL("lease"));
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), watch->keys.jobs, text_bytes(name));
+	read_run(watch);
+	*lease = mosql_reply_bytes(read_reply(watch, 0));
+	stored = mosql_reply_bytes(read_reply(watch, 1));
+	*job = (MosqlJob) {0};
+	if (stored.data != NULL)
+		*job = get_job(watch, name, stored);
+	return stored.data != NULL;
+}
+
+static bool
+is_alive(Watch *watch, uint64 sid)
+{
+	MosqlBytes	session = mosql_clock_session_key(&watch->keys, sid);
+
+	atomic_begin(watch);
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), session, LITERAL("lease"));
+	(void) atomic_run(watch, false);
+	return !is_dead(watch, mosql_reply_bytes(mosql_step_elem(watch->exec, 1)));
+}
+
+static void
+add_job(Watch *watch, const MosqlJob *job)
+{
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.jobs,
+					   text_bytes(job->name), put_job(job));
+}
+
+/*
+ * The holder's death is looked up in a step of its own, before: the dead stay
+ * dead, and that the job is still the dead one's is watched.
+ */
+bool
+mosql_clock_job_start(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+					  const char *text, MosqlJob *other)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+	uint64		known_dead = 0;
+
+	for (;;)
+	{
+		MosqlJob	mine;
+		MosqlBytes	lease;
+
+		if (read_job(&watch, name, session, other, &lease) && other->running &&
+			other->sid != sid && other->sid != known_dead)
+		{
+			uint64		holder = other->sid;
+
+			other->alive = is_alive(&watch, holder);
+			if (other->alive)
+				return false;
+			known_dead = holder;
+			continue;
+		}
+		if (is_dead(&watch, lease))
+			return false;		/* we died ourselves */
+		mine = (MosqlJob)
+		{
+			.name = name,.sid = sid,.running = true,
+			.started = watch.now,.updated = watch.now,.text = text_bytes(text)
+		};
+		write_begin(&watch);
+		add_job(&watch, &mine);
+		add_extend(&watch, sid, lease, lease_ms);
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return true;
+		start_over(&watch);
+	}
+}
+
+/* One more write of a job that is ours. */
+static bool
+write_job(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms, bool running,
+		  uint64 mark, const char *text)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+
+	for (;;)
+	{
+		MosqlJob	job;
+		MosqlBytes	lease;
+
+		if (!read_job(&watch, name, session, &job, &lease) || !job.running || job.sid != sid ||
+			is_dead(&watch, lease))
+			return false;
+		job.running = running;
+		job.updated = watch.now;
+		job.mark = mark;
+		job.text = text_bytes(text);
+		write_begin(&watch);
+		add_job(&watch, &job);
+		add_extend(&watch, sid, lease, lease_ms);
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return true;
+		start_over(&watch);
+	}
+}
+
+bool
+mosql_clock_job_note(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+					 const char *text)
+{
+	return write_job(clock, name, sid, lease_ms, true, 0, text);
+}
+
+void
+mosql_clock_job_end(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+					uint64 mark, const char *text)
+{
+	(void) write_job(clock, name, sid, lease_ms, false, mark, text);
+}
+
+int
+mosql_clock_jobs(MosqlStepper *clock, MosqlJob **jobs)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *fields;
+	int			n;
+
+	atomic_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HGETALL"), watch.keys.jobs);
+	fields = mosql_step_elem(atomic_run(&watch, false), 1);
+	n = fields->n / 2;
+	*jobs = palloc0(Max(n, 1) * sizeof(MosqlJob));
+	for (int i = 0; i < n; i++)
+		(*jobs)[i] = get_job(&watch, copy_text(mosql_step_elem(fields, 2 * i)->str),
+							 mosql_step_elem(fields, 2 * i + 1)->str);
+	for (int i = 0; i < n; i++)
+		(*jobs)[i].alive = is_alive(&watch, (*jobs)[i].sid);
+	return n;
+}
+
+/* ---- sizes ---- */
+
+static const MosqlReply *
+run_one(MosqlStepper *clock, const MosqlClockKeys *keys, int argc, const MosqlBytes *argv,
+		MosqlReplyKind expected)
+{
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+
+	mosql_batch_add(batch, keys->slot, MOSQL_SEND_REPEATABLE, argc, argv);
+	mosql_batch_run(batch, NULL);
+	mosql_step_check(mosql_batch_reply(batch, 0, 0), expected, keys->sizes);
+	return mosql_batch_reply(batch, 0, 0);
+}
+
+void
+mosql_clock_put_size(MosqlStepper *clock, uint64 root, uint64 leaves)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	argv[] = {
+		LITERAL("HSET"), keys.sizes, mosql_clock_number(root), mosql_clock_number(leaves)
+	};
+
+	(void) run_one(clock, &keys, lengthof(argv), argv, MOSQL_REPLY_INTEGER);
+}
+
+int
+mosql_clock_sizes(MosqlStepper *clock, MosqlTreeSize **sizes)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	argv[] = {LITERAL("HGETALL"), keys.sizes};
+	const MosqlReply *fields = run_one(clock, &keys, lengthof(argv), argv, MOSQL_REPLY_ARRAY);
+	int			n = fields->n / 2;
+
+	*sizes = palloc(Max(n, 1) * sizeof(MosqlTreeSize));
+	for (int i = 0; i < n; i++)
+	{
+		(*sizes)[i].root = mosql_reply_u64(mosql_step_elem(fields, 2 * i));
+		(*sizes)[i].leaves = mosql_reply_u64(mosql_step_elem(fields, 2 * i + 1));
+	}
+	return n;
+}
+
+void
+mosql_clock_drop_sizes(MosqlStepper *clock, const uint64 *roots, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = palloc((2 + n) * sizeof(MosqlBytes));
+
+	if (n == 0)
+		return;
+	argv[0] = LITERAL("HDEL");
+	argv[1] = keys.sizes;
+	for (int i = 0; i < n; i++)
+		argv[2 + i] = mosql_clock_number(roots[i]);
+	(void) run_one(clock, &keys, 2 + n, argv, MOSQL_REPLY_INTEGER);
+}
+
+/* ---- is there anything to do? ---- */
+
+MosqlTimestamp
+mosql_clock_decided(MosqlStepper *clock, bool *held_back)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *snapshots;
+	MosqlTimestamp decided;
+
+	atomic_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("decided"));
+	mosql_commands_put(&watch.commands, LITERAL("HVALS"), watch.keys.snapshots);
+	(void) atomic_run(&watch, false);
+	decided = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
+	snapshots = mosql_step_elem(watch.exec, 2);
+	*held_back = false;
+	for (int i = 0; i < snapshots->n; i++)
+		*held_back |= mosql_reply_u64(mosql_step_elem(snapshots, i)) < decided;
+	return decided;
+}

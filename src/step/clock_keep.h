@@ -1,0 +1,109 @@
+/*
+ * clock_keep.h: housekeeping at the clock: outcomes of transactions kept for
+ * those who ask later, jobs and who does them, sizes of trees.
+ *
+ * Layer: step.  In the clock's slot:
+ *
+ *     <ns>:{<ns>.clock}:o          sorted set: "<sid>.<n>" of a committed transaction
+ *                                  whose record maintenance has dropped, by the
+ *                                  time (us) it was dropped
+ *     <ns>:{<ns>.clock}:c forgot   highest session id among those that left :o
+ *     <ns>:{<ns>.clock}:j          hash: name of a job -> who does it and how far
+ *                                  it is, or how its last run ended
+ *     <ns>:{<ns>.clock}:z          hash: root of a tree -> its leaves when they
+ *                                  were last counted
+ *
+ * All of it is done by WATCH, whatever the stepper's engine: it is rare, and what
+ * it watches hardly anybody else writes.
+ */
+#ifndef MOSQL_CLOCK_KEEP_H
+#define MOSQL_CLOCK_KEEP_H
+
+#include "step/clock.h"
+
+/* ---- how did a transaction end? ---- */
+
+typedef enum MosqlFate
+{
+	MOSQL_FATE_UNKNOWN,			/* no trace of it, and there may have been one */
+	MOSQL_FATE_IN_PROGRESS,		/* its session lives and may still decide it */
+	MOSQL_FATE_COMMITTED,
+	MOSQL_FATE_ABORTED
+} MosqlFate;
+
+/*
+ * The fate of a transaction whose owner did not learn it (SQLSTATE 08007), and
+ * which therefore was not dropped by its owner.  COMMITTED and ABORTED are final:
+ * asked again, the answer is the same until the outcome is forgotten, then
+ * UNKNOWN.  A session found dead by its lease is made dead for good first.
+ */
+extern MosqlFate mosql_clock_fate(MosqlStepper *clock, MosqlTxid tx);
+
+/*
+ * Forget logged outcomes older than keep_ms, remembering up to which session;
+ * returns how many were forgotten, at most 1000.
+ */
+extern int	mosql_clock_forget_outcomes(MosqlStepper *clock, int64 keep_ms);
+
+/* ---- jobs ---- */
+
+/*
+ * Work on the namespace of which only one session at a time shall do each kind.
+ * A job whose session died is free.  Being done twice all the same (a doer that
+ * paused for longer than its lease) must be harmless: this saves work, it does
+ * not exclude.
+ */
+typedef struct MosqlJob
+{
+	const char *name;
+	uint64		sid;			/* who does, or did it */
+	bool		running;		/* false: it has ended */
+	bool		alive;			/* the session is */
+	MosqlTimestamp started;		/* all by the clock server's time */
+	MosqlTimestamp updated;
+	MosqlTimestamp now;
+	uint64		mark;			/* set at the end; its meaning is the job's */
+	MosqlBytes	text;			/* likewise; zero-terminated */
+} MosqlJob;
+
+/*
+ * Take a job.  False if another live session is at it; then, and when it was
+ * done before, *other (current context) says by whom and how; name NULL: never.
+ */
+extern bool mosql_clock_job_start(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+								  const char *text, MosqlJob *other);
+
+/* Say how far it is; extends the lease.  False if it is no longer ours. */
+extern bool mosql_clock_job_note(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+								 const char *text);
+
+/* It is done; what is said stays until it is started again. */
+extern void mosql_clock_job_end(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
+								uint64 mark, const char *text);
+
+/* All jobs known, in the current context. */
+extern int	mosql_clock_jobs(MosqlStepper *clock, MosqlJob **jobs);
+
+/* ---- sizes of trees ---- */
+
+typedef struct MosqlTreeSize
+{
+	uint64		root;
+	uint64		leaves;
+} MosqlTreeSize;
+
+extern void mosql_clock_put_size(MosqlStepper *clock, uint64 root, uint64 leaves);
+extern int	mosql_clock_sizes(MosqlStepper *clock, MosqlTreeSize **sizes);
+
+/* Forget trees that are gone. */
+extern void mosql_clock_drop_sizes(MosqlStepper *clock, const uint64 *roots, int n);
+
+/* ---- is there anything to do? ---- */
+
+/*
+ * The highest commit timestamp (0: none known), and whether a snapshot registered
+ * before it may have kept old versions from being pruned.
+ */
+extern MosqlTimestamp mosql_clock_decided(MosqlStepper *clock, bool *held_back);
+
+#endif							/* MOSQL_CLOCK_KEEP_H */

@@ -1,0 +1,430 @@
+/*
+ * sweep.c: deleting the nodes of a namespace that nobody can reach.
+ *
+ * Layer: txn.  SCAN names all nodes, in pages; each says in its meta where it
+ * should be, and there we look (btree/stray.c).  So memory is bounded by a page and
+ * the list of trees, however large the database is.  There are
+ *
+ *   signposts   dead nodes that a merge left behind.  Unlinked once more, then
+ *               marked with the newest session id (field 'u') and the time;
+ *               deleted when all sessions up to that id have ended and
+ *               mosql_fdw.signpost_retention has passed.  btree/README.md,
+ *               "Signposts", has the argument.
+ *   strays      that died with a split in the middle, or came too late for it
+ *   orphans     whole trees that no definition names: CREATE TABLE rolled back by a
+ *               crash, DROP and TRUNCATE interrupted by one
+ *
+ * What a living session has made is left alone: it may be about to make it part of
+ * something.  The prefix of a node's id is the id of the session that made it, or
+ * another one that lives as long (session.c).
+ *
+ * Race -- tables come and go meanwhile.  Liveness is asked first, then the caller
+ * lists the definitions, then comes the scan.  Take a tree that is swept as an
+ * orphan: its root was made by a session that was dead when we asked, so it was not
+ * part of a transaction that could still commit (decide refuses a dead session, and
+ * a transaction that made a tree under an id that it no longer has fails); if it had
+ * committed before, its definition was listed, unless it was dropped since.  A
+ * table made by a living session is not looked at, whether listed or not.
+ *
+ * Race -- strays that are about to become part of a tree by a split of a session that
+ * only seems to be dead: btree/stray.c makes sure that they cannot.
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "txn/txn_int.h"
+
+int			mosql_txn_signpost_retention_ms = MOSQL_SIGNPOST_RETENTION_MS;
+
+/* Keys that one SCAN looks at. */
+#define SCAN_PAGE			"500"
+
+/* Session prefixes begin here; smaller ids are those of fixed roots. */
+#define FIRST_DRAWN_ID		(UINT64CONST(1) << MOSQL_ID_COUNTER_BITS)
+
+/* The value of 'u': newest session id when the node was unlinked, and the time. */
+#define UNLINKED_BYTES		16
+
+struct MosqlSweep
+{
+	MosqlSession *session;
+	MemoryContext cxt;
+	MemoryContext page;
+	MosqlSessions sessions;		/* who lived when we began */
+	uint64		oldest_other;	/* not counting ourselves, who begin with empty caches */
+	int			nroots;
+	uint64	   *roots;			/* ascending */
+	int			primary;
+	char		cursor[32];
+};
+
+/* A node of a page. */
+typedef struct Found
+{
+	uint64		node;
+	MosqlNodeMeta meta;
+	MosqlBytes	unlinked;
+} Found;
+
+/* What a page comes to. */
+typedef struct Page
+{
+	int			n;
+	Found	   *found;
+	int			ndeletes;
+	uint64	   *deletes;
+	int			nmarks;
+	Found	  **marks;			/* unlinked now */
+	MosqlTree  *tree;			/* of the node at hand; of our own if not known */
+	bool		own;
+	bool		exists;
+} Page;
+
+static uint64
+oldest_of(const MosqlSessions *sessions, uint64 except)
+{
+	for (int i = 0; i < sessions->n; i++)
+		if (sessions->live[i] != except)
+			return sessions->live[i];
+	return sessions->newest + 1;
+}
+
+/* See txn.h.  One round trip. */
+MosqlSweep *
+mosql_sweep_begin(MosqlSession *session)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql sweep",
+											  ALLOCSET_DEFAULT_SIZES);
+	MosqlSweep *sweep = MemoryContextAllocZero(cxt, sizeof(MosqlSweep));
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	sweep->session = session;
+	sweep->cxt = cxt;
+	sweep->page = AllocSetContextCreate(cxt, "mosql sweep page", ALLOCSET_DEFAULT_SIZES);
+	strlcpy(sweep->cursor, "0", sizeof(sweep->cursor));
+	mosql_clock_sessions(&session->stepper, &sweep->sessions);
+	sweep->oldest_other = oldest_of(&sweep->sessions, session->sid);
+	mosql_session_forget_paths(session);
+	MemoryContextSwitchTo(old);
+	return sweep;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* See txn.h. */
+void
+mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n)
+{
+	sweep->roots = MemoryContextAllocHuge(sweep->cxt, n * sizeof(uint64) + 1);
+	sweep->nroots = n;
+	memcpy(sweep->roots, roots, n * sizeof(uint64));
+	qsort(sweep->roots, n, sizeof(uint64), compare_ids);
+}
+
+void
+mosql_sweep_end(MosqlSweep *sweep)
+{
+	MemoryContextDelete(sweep->cxt);
+}
+
+/* ---- who and what ---- */
+
+/* Is this the root of a tree that is there to stay? */
+static bool
+is_known_root(const MosqlSweep *sweep, uint64 root)
+{
+	return root < FIRST_DRAWN_ID ||
+		bsearch(&root, sweep->roots, sweep->nroots, sizeof(uint64), compare_ids) != NULL;
+}
+
+/* Was it made by a session that is dead? */
+static bool
+is_abandoned(const MosqlSweep *sweep, uint64 node)
+{
+	return node >= FIRST_DRAWN_ID &&
+		mosql_clock_is_dead(&sweep->sessions, node >> MOSQL_ID_COUNTER_BITS);
+}
+
+/* May a signpost with this mark go? */
+static bool
+is_forgotten(const MosqlSweep *sweep, MosqlBytes unlinked)
+{
+	int64		now_us = GetCurrentTimestamp();
+	uint64		newest = 0;
+	uint64		since_us = 0;
+
+	if (unlinked.len != UNLINKED_BYTES)
+		return false;
+	for (int i = 0; i < 8; i++)
+	{
+		newest = newest << 8 | (uint8) unlinked.data[i];
+		since_us = since_us << 8 | (uint8) unlinked.data[8 + i];
+	}
+	return newest < sweep->oldest_other &&
+		now_us - (int64) since_us >= (int64) mosql_txn_signpost_retention_ms * 1000;
+}
+
+/* ---- one page ---- */
+
+/* Names of the next nodes. */
+static int
+scan_page(MosqlSweep *sweep, uint64 **nodes)
+{
+	MosqlSession *session = sweep->session;
+	StringInfoData pattern;
+	MosqlBytes	argv[6];
+	MosqlBatch *batch;
+	const MosqlReply *reply;
+	const MosqlReply *keys;
+	int			group;
+	int			n = 0;
+
+	initStringInfo(&pattern);
+	mosql_node_key_pattern(&pattern, session->config.ns);
+	argv[0] = mosql_bytes("SCAN", 4);
+	argv[1] = mosql_bytes(sweep->cursor, strlen(sweep->cursor));
+	argv[2] = mosql_bytes("MATCH", 5);
+	argv[3] = mosql_bytes_of(&pattern);
+	argv[4] = mosql_bytes("COUNT", 5);
+	argv[5] = mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE));
+	batch = mosql_batch_create(session->redis, CurrentMemoryContext);
+	group = mosql_batch_add_to_primary(batch, sweep->primary, MOSQL_SEND_REPEATABLE, 6, argv);
+	mosql_batch_run(batch, NULL);
+	reply = mosql_batch_reply(batch, group, 0);
+	mosql_reply_check(reply, "SCAN");
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 ||
+		reply->elem[0]->kind != MOSQL_REPLY_STRING ||
+		reply->elem[0]->str.len >= sizeof(sweep->cursor) ||
+		reply->elem[1]->kind != MOSQL_REPLY_ARRAY)
+		elog(ERROR, "SCAN was answered by something else than a cursor and keys");
+
+	keys = reply->elem[1];
+	*nodes = palloc(Max(keys->n, 1) * sizeof(uint64));
+	for (int i = 0; i < keys->n; i++)
+		if (keys->elem[i]->kind == MOSQL_REPLY_STRING &&
+			mosql_node_key_parse(keys->elem[i]->str, session->config.ns, *nodes + n))
+			n++;
+	memcpy(sweep->cursor, reply->elem[0]->str.data, reply->elem[0]->str.len);
+	sweep->cursor[reply->elem[0]->str.len] = '\0';
+	return n;
+}
+
+static int
+compare_found(const void *a, const void *b)
+{
+	const Found *x = a;
+	const Found *y = b;
+
+	if (x->meta.tree != y->meta.tree)
+		return x->meta.tree < y->meta.tree ? -1 : 1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+/* Their metas; damaged ones are the business of mosql_fdw_check(). */
+static void
+read_page(MosqlSweep *sweep, Page *page, const uint64 *nodes, int n)
+{
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead) + 1);
+	static const char unlinked = MOSQL_FIELD_UNLINKED;
+	MosqlBytes	fields[2];
+
+	fields[0] = MOSQL_META_FIELD;
+	fields[1] = mosql_bytes(&unlinked, 1);
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead)
+	{
+		.node = nodes[i], .nfields = 2, .fields = fields
+	};
+	if (n > 0)
+		mosql_step_read_fields(&sweep->session->stepper, reads, n, NULL);
+	page->found = palloc(n * sizeof(Found) + 1);
+	for (int i = 0; i < n; i++)
+	{
+		Found	   *found = &page->found[page->n];
+
+		*found = (Found) {.node = nodes[i], .unlinked = reads[i].values[1]};
+		if (reads[i].values[0].data != NULL && mosql_meta_decode(reads[i].values[0], &found->meta))
+			page->n++;
+	}
+	qsort(page->found, page->n, sizeof(Found), compare_found);
+}
+
+/* Make a tree the one at hand. */
+static void
+open_tree(MosqlSweep *sweep, Page *page, uint64 root)
+{
+	MosqlSession *session = sweep->session;
+
+	if (page->tree != NULL && mosql_btree_root(page->tree) == root)
+		return;
+	if (page->own)
+		mosql_btree_close(page->tree);
+	page->own = !is_known_root(sweep, root);
+	page->tree = page->own ? mosql_btree_open(&session->store.store, root, CurrentMemoryContext) :
+		mosql_session_tree(session, root);
+	page->exists = mosql_btree_exists(&session->store.store, root);
+}
+
+/* What becomes of one node. */
+static void
+judge(MosqlSweep *sweep, Page *page, Found *found, MosqlVacuumCounts *counts)
+{
+	const MosqlNodeMeta *meta = &found->meta;
+
+	if (is_known_root(sweep, found->node))
+		return;
+	if (meta->tree == found->node)
+	{
+		/* the root of a tree that no definition names, alive or half destroyed */
+		if (!is_abandoned(sweep, found->node))
+			return;
+		open_tree(sweep, page, found->node);
+		mosql_btree_destroy(page->tree);
+		page->exists = false;
+		counts->trees_destroyed++;
+		return;
+	}
+	if (!is_known_root(sweep, meta->tree) && !is_abandoned(sweep, meta->tree))
+		return;					/* being made */
+	open_tree(sweep, page, meta->tree);
+	if (!page->exists)
+	{
+		if (is_abandoned(sweep, found->node))
+			page->deletes[page->ndeletes++] = found->node;
+		return;
+	}
+	if (meta->state == MOSQL_NODE_DEAD && found->unlinked.data != NULL)
+	{
+		if (is_forgotten(sweep, found->unlinked))
+			page->deletes[page->ndeletes++] = found->node;
+		return;
+	}
+	if (meta->state != MOSQL_NODE_DEAD && meta->state != MOSQL_NODE_DYING &&
+		!is_abandoned(sweep, found->node))
+		return;
+	switch (mosql_btree_examine(page->tree, found->node, meta))
+	{
+		case MOSQL_NODE_USED:
+			break;
+		case MOSQL_NODE_UNLINKED:
+			page->marks[page->nmarks++] = found;
+			break;
+		case MOSQL_NODE_UNREACHABLE:
+			page->deletes[page->ndeletes++] = found->node;
+			break;
+	}
+}
+
+/*
+ * A tree that is gone by now, or damaged, must not keep the sweep from the others;
+ * for the latter there is mosql_fdw_check().
+ */
+static void
+judge_safely(MosqlSweep *sweep, Page *page, Found *found, MosqlVacuumCounts *counts)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	PG_TRY();
+	{
+		judge(sweep, page, found, counts);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_UNDEFINED_TABLE && geterrcode() != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Note on the signposts that were unlinked which sessions may know them.  These are
+ * asked for now: whoever draws an id later has never met them.
+ */
+static void
+mark_unlinked(MosqlSweep *sweep, Page *page)
+{
+	static const char unlinked = MOSQL_FIELD_UNLINKED;
+	MosqlStep **steps = palloc(page->nmarks * sizeof(MosqlStep *) + 1);
+	MosqlSessions sessions;
+	StringInfoData value;
+	MosqlWrite	write;
+
+	if (page->nmarks == 0)
+		return;
+	MOSQL_DEBUG_POINT("sweep-unlinked");
+	mosql_clock_sessions(&sweep->session->stepper, &sessions);
+	initStringInfo(&value);
+	appendBinaryStringInfo(&value, mosql_generation_bytes(sessions.newest).data, 8);
+	appendBinaryStringInfo(&value, mosql_generation_bytes((uint64) GetCurrentTimestamp()).data, 8);
+	write = (MosqlWrite) {MOSQL_WRITE_SET, mosql_bytes(&unlinked, 1), mosql_bytes_of(&value)};
+	for (int i = 0; i < page->nmarks; i++)
+	{
+		MosqlStep  *step = steps[i] = palloc0(sizeof(MosqlStep));
+
+		/* a dead node does not change any more, but it may be deleted by now */
+		step->node = page->marks[i]->node;
+		step->repeatable = true;
+		step->ncompares = 2;
+		step->compares = palloc0(2 * sizeof(MosqlCompare));
+		step->compares[0].kind = MOSQL_COMPARE_EQUAL;
+		step->compares[0].field = MOSQL_META_FIELD;
+		step->compares[0].bytes = mosql_generation_bytes(page->marks[i]->meta.generation);
+		step->compares[1].kind = MOSQL_COMPARE_ABSENT;
+		step->compares[1].field = write.field;
+		step->writes = &write;
+		step->nwrites = 1;
+	}
+	mosql_step_run(&sweep->session->stepper, steps, page->nmarks, NULL);
+}
+
+static void
+sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
+{
+	Page		page = {0};
+	uint64	   *nodes;
+	int			n = scan_page(sweep, &nodes);
+
+	read_page(sweep, &page, nodes, n);
+	page.deletes = palloc(page.n * sizeof(uint64) + 1);
+	page.marks = palloc(page.n * sizeof(Found *) + 1);
+	for (int i = 0; i < page.n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		judge_safely(sweep, &page, &page.found[i], counts);
+	}
+	mark_unlinked(sweep, &page);
+	MOSQL_DEBUG_POINT("sweep-judged");
+	if (page.ndeletes > 0)
+		mosql_step_delete_nodes(&sweep->session->stepper, page.deletes, page.ndeletes, NULL);
+	counts->nodes_scanned += n;
+	counts->nodes_deleted += page.ndeletes;
+	if (page.own)
+		mosql_btree_close(page.tree);
+}
+
+/* See txn.h. */
+bool
+mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts)
+{
+	MemoryContext old = MemoryContextSwitchTo(sweep->page);
+
+	Assert(sweep->roots != NULL);
+	sweep_page(sweep, counts);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(sweep->page);
+	if (strcmp(sweep->cursor, "0") == 0)
+		sweep->primary++;
+	return sweep->primary < mosql_redis_primary_count(sweep->session->redis);
+}

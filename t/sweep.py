@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""The sweep: what crashes leave behind in Redis goes, and nothing else.
+
+Two PostgreSQL servers on one cluster, both engines.  Backends are killed in the middle
+of splits, of CREATE, TRUNCATE and DROP; others only seem to be dead, and go on after
+the sweep has taken away what they had made.  Afterwards every node that is in Redis
+is reached from the root of a table, and every row that was committed is there.
+"""
+import contextlib
+import os
+import re
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+DDL = "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, v text) SERVER redis;"
+SETTINGS = {"mosql_fdw.maintenance_rate": 0, "mosql_fdw.signpost_retention": 0,
+            "mosql_fdw.intent_timeout": "100ms"}
+
+
+POINTS = ("split-frozen", "split-pieces", "split-created", "split-cut", "inner-created", "inner-split")
+
+
+class World:
+    def __init__(self, cluster, one, two, engine):
+        self.cluster, self.one, self.two, self.engine = cluster, one, two, engine
+        self.db = "sweep_" + engine
+        for s in (one, two):
+            make_database(s, self.db, cluster.nodes, {"atomic": engine}, DDL)
+        self.conn = two.connect(self.db, **SETTINGS)
+        query(self.conn, "INSERT INTO t SELECT g, 'old' FROM generate_series(1, 300) g")
+        self.rows = 300
+
+    def clock(self, command, key, *args):
+        with contextlib.closing(self.cluster.redis(self.cluster.clock_port(self.db))) as r:
+            return r(command, "%s:{%s.clock}:%s" % (self.db, self.db, key), *args)
+
+    def newest(self):
+        return int(self.clock("HGET", "c", "sid"))
+
+    def end_lease(self, sid):
+        self.clock("HSET", f"s:{sid}", "lease", 1)
+        self.clock("ZADD", "e", "XX", 1, sid)
+
+    def nodes(self):
+        """node -> (state, root of its tree), of all that are in Redis."""
+        found = {}
+        for port in self.cluster.primaries:
+            with contextlib.closing(self.cluster.redis(port)) as r:
+                for key in r("KEYS", self.db + ":*"):
+                    m = re.fullmatch(rb".*:\{([0-9a-f]{16})\}", key)
+                    meta = m and r("HGET", key, "m")
+                    if meta:
+                        found[m[1].decode()] = (chr(meta[10]), int.from_bytes(meta[12:20], "big"))
+        return found
+
+    def garbage(self, tables=("t",)):
+        """Nodes that are no part of these tables, nor of the definitions' tree."""
+        known = set()
+        for t in tables:
+            known |= {re.search("([0-9a-f]{16})", r[0])[1]
+                      for r in query(self.conn, "SELECT node FROM mosql_fdw_dump(%s)", (t,))}
+        return {n: what for n, what in self.nodes().items() if n not in known and what[1] != 1}
+
+    def maintain(self, times=1):
+        for _ in range(times):
+            query(self.conn, "SELECT outcome FROM mosql_fdw_maintain('redis')")
+
+    def check(self, at, rows, tables=("t",)):
+        tap.equal(value(self.conn, "SELECT count(*) FROM t"), rows, f"{at}: the rows are there")
+        tap.equal(value(self.conn, "SELECT count(*) FROM t WHERE id = ANY(ARRAY(SELECT id FROM t))"), rows,
+                  f"{at}: and found by key")
+        for t in tables:
+            tap.equal(findings(self.conn, t), ([], []), f"{at}: {t} is in order")
+        tap.equal(self.garbage(tables), {}, f"{at}: and nothing else is in Redis")
+
+
+def killed(world):
+    cases = [
+        ("split-pieces", "INSERT INTO t SELECT g, 'new' FROM generate_series(1001, 2000) g", None, 3),
+        ("split-created", "INSERT INTO t SELECT g, 'new' FROM generate_series(2001, 3000) g", None, 0),
+        ("inner-created", "INSERT INTO t SELECT g, 'new' FROM generate_series(10001, 32000) g", None, 1),
+        ("after-prepare", "CREATE FOREIGN TABLE n (id int OPTIONS (key 'true') NOT NULL) SERVER redis", None, 2),
+        ("after-decide", "TRUNCATE t", 0, 2),
+    ]
+    for point, sql, rows, least in cases:
+        at = f"{world.engine}, killed at {point}: {sql.split()[0]}"
+        probe = world.one.connect()
+        victim = world.one.connect(world.db, **{"mosql_fdw.debug_crash_at": point})
+        query(victim, "SELECT count(*) FROM t WHERE id = 1") if point != "after-prepare" else None
+        attempt(victim, sql)
+        tap.ok(victim.closed, f"{at}: it dies")
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        world.one.wait_up()
+        sid = world.newest()
+        left = world.garbage()
+        tap.ok(len(left) >= least, f"{at}: it leaves nodes behind", left)
+        world.maintain()
+        tap.ok(set(left) <= set(world.nodes()) or least == 0, f"{at}: which stay while it may be alive")
+        world.end_lease(sid)
+        world.maintain(3)
+        world.rows = world.rows if rows is None else rows
+        world.check(at, world.rows)
+
+
+def seem_dead(world):
+    """Held in the middle, given up by the clock, swept, and then going on."""
+    holder = world.one.connect(world.db)
+    first = 100000
+    for lease_ends in (False, True):
+        if world.engine == "watch" and not lease_ends:
+            continue
+        for point in POINTS if world.engine == "script" else ("split-pieces", "split-created"):
+            at = f"{world.engine}, held at {point}, {'its lease ends' if lease_ends else 'alive'}"
+            n = 22000 if point.startswith("inner") else 1000
+            query(world.conn, "DELETE FROM t WHERE id > 300")
+            world.maintain(2)
+            conn = world.one.connect(world.db, **{"mosql_fdw.debug_points": "on"})
+            query(conn, "SELECT sum(id) FROM t")
+            sid = world.newest()
+            query(holder, "SELECT mosql_fdw_debug_lock(%s)", (point,))
+            result = []
+            sql = f"INSERT INTO t SELECT g, 'new' FROM generate_series({first}, {first + n - 1}) g"
+            t = threading.Thread(target=lambda: result.append(attempt(conn, sql)))
+            t.start()
+            held = wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 10)
+            tap.ok(held, f"{at}: it is held there")
+            if lease_ends:
+                world.end_lease(sid)
+            world.maintain(3)
+            query(holder, "SELECT mosql_fdw_debug_unlock(%s)", (point,))
+            t.join(60)
+            tap.ok(result and result[0][1] is None, f"{at}: it goes on and commits", result)
+            conn.close()
+            world.maintain(3)
+            world.check(at, world.rows + n)
+            first += n
+    holder.close()
+
+
+def body():
+    cluster = Cluster("sweep")
+    one, two = Server("sweep1"), Server("sweep2")
+    for engine in ("script", "watch"):
+        world = World(cluster, one, two, engine)
+        with section(f"{engine}, killed"):
+            killed(world)
+        query(world.conn, "INSERT INTO t SELECT g, 'old' FROM generate_series(1, 300) g")
+        world.rows = 300
+        with section(f"{engine}, seem dead"):
+            seem_dead(world)
+        world.conn.close()
+    tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
+
+
+main(body)
