@@ -306,7 +306,9 @@ memstore_open(uint64 seed)
 
 	mem->store = (MosqlNodeStore)
 	{
-		"test", read_nodes, read_fields, run_steps, delete_nodes, new_id, incarnation
+		.ns = "test", .read_nodes = read_nodes, .read_fields = read_fields,
+		.run_steps = run_steps, .delete_nodes = delete_nodes, .new_id = new_id,
+		.incarnation = incarnation
 	};
 	mem->nbuckets = 4093;
 	mem->buckets = calloc(mem->nbuckets, sizeof(MemNode *));
