@@ -45,7 +45,8 @@ text_bytes(const char *text)
 
 /*
  * MULTI, what the caller adds, EXEC, and the server's time as the first reply.
- * durable: what is read may not be lost with the server.
+ * durable: what is read may not be lost by a failover; add_touch() sees to it that
+ * there is something to wait for.
  */
 static void
 atomic_begin(Watch *watch)
@@ -59,8 +60,6 @@ atomic_run(Watch *watch, bool durable)
 {
 	const MosqlReply *time;
 
-	if (durable)
-		add_touch(watch);
 	run_atomic(watch, durable);
 	time = mosql_step_elem(watch->exec, 0);
 	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
@@ -103,6 +102,7 @@ mosql_clock_fate(MosqlStepper *clock, MosqlTxid tx)
 						   mosql_clock_snapshot_field(tx.session, tx.n));
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
 						   LITERAL("sid"), LITERAL("forgot"));
+		add_touch(&watch);
 		exec = atomic_run(&watch, true);
 		lease = mosql_reply_bytes(mosql_step_elem(mosql_step_elem(exec, 1), 0));
 		record = mosql_clock_record(&watch.keys, tx.session,
@@ -170,7 +170,7 @@ mosql_clock_forget_outcomes(MosqlStepper *clock, int64 keep_ms)
 	}
 }
 
-/* ---- jobs ---- */
+/* ---- jobs: no need to wait for copies ---- */
 
 /* "<R or E> <sid> <started> <updated> <mark> <text>" */
 static MosqlBytes
@@ -292,7 +292,7 @@ mosql_clock_job_start(MosqlStepper *clock, const char *name, uint64 sid, int lea
 		write_begin(&watch);
 		add_job(&watch, &mine);
 		add_extend(&watch, sid, lease, lease_ms);
-		if (write_run(&watch) == MOSQL_EXEC_DONE)
+		if (write_run_as(&watch, false) == MOSQL_EXEC_DONE)
 			return true;
 		start_over(&watch);
 	}
@@ -321,7 +321,7 @@ write_job(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms, bool 
 		write_begin(&watch);
 		add_job(&watch, &job);
 		add_extend(&watch, sid, lease, lease_ms);
-		if (write_run(&watch) == MOSQL_EXEC_DONE)
+		if (write_run_as(&watch, false) == MOSQL_EXEC_DONE)
 			return true;
 		start_over(&watch);
 	}

@@ -142,7 +142,7 @@ def points():
                     names += re.findall(r'MOSQL_DEBUG_POINT\("([^"]+)"\)', source.read())
     # those that only maintenance reaches are t/maintain.py's
     return [n for n in sorted(set(names), key=names.index)
-            if not re.match("(maintain|vacuum|merge|sweep)-", n)]
+            if not re.match("(maintain|vacuum|merge|sweep|stray)-", n)]
 
 
 def touch(conn):
