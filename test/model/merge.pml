@@ -13,28 +13,27 @@
  * neighbour is found in one step.  Level 0 only.
  *
  * Claims: a step that a search leads to finds the row that was written last, and a
- * purge mark that covers what was purged; right links never lead to a missing node;
- * a separator is never made for a node that is gone.
+ * purge mark that covers what was purged; right links never lead to a missing node.
  *
  * Scope: 1 split, ROUNDS times insert and delete of one key, LATE processes that
  * go on although their session is dead and the signpost deleted; LEASE_CHECK: they
  * look at their lease before they create and link, LEASE_CHECK_ATOMIC: in the step.
- * A separator that leads to a missing node is taken for none (DANGLING_OK).
+ * A separator that leads to a missing node is taken for none.
  *
  * run: ci -DROUNDS=1 -DLATE=0
- * run: ci -DROUNDS=1 -DLATE=1 -DDANGLING_OK
+ * run: ci -DROUNDS=1 -DLATE=1
  * run: deep -DROUNDS=1 -DLATE=2 -DLEASE_CHECK_ATOMIC
- * run: deep -DROUNDS=2 -DLATE=1 -DLEASE_CHECK -DDANGLING_OK
- * mutation: MUT_DYING_READS rule 16: a leaf that is merged away still serves
+ * run: deep -DROUNDS=2 -DLATE=1 -DLEASE_CHECK
+ * mutation: MUT_DYING_READS merging: a leaf that is merged away still serves
  * mutation: MUT_MERGE_BY_ID rule 14: a leaf is reached by its name, before it is cut in
- * mutation: MUT_DYING_NONEMPTY rule 16: a leaf is merged away without a look whether it is empty
+ * mutation: MUT_DYING_NONEMPTY merging: a leaf is merged away without a look whether it is empty
  * mutation: MUT_PURGE_NOMAX rule 11: the absorbing leaf does not take over the purge mark
  * mutation: MUT_PURGE_NOCOPY rule 11: a split does not copy the purge mark
  * mutation: MUT_CREATE_OVER rule 14: the new leaf is created over one that exists
  * mutation: MUT_CUT_NOCHECK rule 14: the cut does not compare the generation
- * mutation: MUT_LINK_UNCONFIRMED -DROUNDS=1 -DLATE=1 -DDANGLING_OK rule 16: a leaf is linked unseen
- * mutation: MUT_DANGLING -DROUNDS=1 -DLATE=1 rule 16: a separator that leads nowhere counts
- * mutation: MUT_TWO_LATE -DROUNDS=1 -DLATE=2 -DLEASE_CHECK -DDANGLING_OK rule 16: two late processes, leases looked at before the step instead of in it
+ * mutation: MUT_LINK_UNCONFIRMED -DROUNDS=1 -DLATE=1 merging: a leaf is linked unseen
+ * mutation: MUT_DANGLING -DROUNDS=1 -DLATE=1 merging: a separator that leads nowhere is believed
+ * mutation: MUT_TWO_LATE -DROUNDS=1 -DLATE=2 -DLEASE_CHECK merging: two late processes, leases looked at before the step instead of in it
  */
 #include "tree.inc"
 
@@ -104,7 +103,7 @@ inline finish(who)
 					:: else -> im.oth = NOBODY
 					fi;
 #endif
-#ifndef DANGLING_OK
+#ifdef MUT_DANGLING
 					assert(im.oth == NOBODY || node[im.oth].ex);
 #endif
 					if
@@ -138,9 +137,6 @@ inline help_merge()
 	:: c != NOBODY ->
 		d_step {
 			ok = (node[c].ex && node[c].st == NORMAL && node[c].right == at);
-#ifdef MUT_ABSORB_NOCHECK
-			ok = (node[c].ex && node[c].st == NORMAL);
-#endif
 			if
 			:: ok ->
 				lastgen++;

@@ -22,11 +22,11 @@
  * run: ci -DWRITES=1 -DFAILOVERS=1
  * run: deep -DWRITES=2 -DFAILOVERS=2
  * mutation: MUT_NW_FREEZE rule 17: the new leaf is created before the freeze is replicated
- * mutation: MUT_NW_TOUCH rule 17: a helper does not touch the frozen leaf that somebody else wrote
+ * mutation: MUT_NW_TOUCH rule 18: a helper does not touch the frozen leaf that somebody else wrote
  * mutation: MUT_NW_CREATE rule 17: the leaf is cut before the new one is replicated
- * mutation: MUT_NW_EXISTS rule 17: a helper that finds the new leaf there does not touch it before the cut
- * mutation: MUT_SERVE_FROZEN rule 17: readers read all keys of a leaf that is being split
- * mutation: MUT_GEN_FORK rule 17: generations are counted, and steps compare nothing else
+ * mutation: MUT_NW_EXISTS rule 18: a helper that finds the new leaf there does not touch it before the cut
+ * mutation: MUT_SERVE_FROZEN rule 20: readers read all keys of a leaf that is being split
+ * mutation: MUT_GEN_FORK rule 19: generations are counted, and steps compare nothing else
  */
 #define FAILOVER
 #ifdef MUT_GEN_FORK
