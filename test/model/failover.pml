@@ -3,8 +3,8 @@
  *
  * Modelled: two leaves with a row each and the clock, each with a replica that lags; a
  * transaction of two attempts that writes both rows; a helper that resolves what it
- * meets; two clients that draw a session id (SESSIONS); FAILOVERS failovers anywhere,
- * of anything.  WAIT copies a part to its replica, or fails if it failed over since.
+ * meets; or, with SESSIONS, two clients that draw a session id; FAILOVERS failovers
+ * anywhere, of anything.  WAIT copies a part to its replica, or fails if it failed over since.
  *
  * Abstracted: leaves do not split (treefail.pml).  Time: a counter that failovers
  * do not take back (MUT_SKEW does).
@@ -219,8 +219,12 @@ proctype Helper()
 					fi;
 					r = record[x]; e = epoch[2]
 				}
+				/* "committed" is answered, too: then it is somebody else's write */
 #ifdef MUT_NW_ABORT
-				ok = true
+				if
+				:: r == ABORTED -> ok = true
+				:: else -> wait_clock(e, ok)
+				fi
 #else
 				wait_clock(e, ok)
 #endif
@@ -328,9 +332,11 @@ proctype Failover()
 init {
 	atomic {
 		issued = 1;
-		run Owner(); run Helper(); run Observer(); run Failover();
+		run Failover();
 #ifdef SESSIONS
-		run Session(0); run Session(1);
+		run Session(0); run Session(1)
+#else
+		run Owner(); run Helper(); run Observer()
 #endif
 	}
 }

@@ -19,7 +19,6 @@
  * mutation: MUT_APPLY_NOCOVER rule 2: "my intent is not here" is believed on a leaf that does not cover the key
  * mutation: MUT_INTENT_NOCOPY rule 14: a split does not copy intents
  * mutation: MUT_CREATE_OVER rule 14: the new leaf is created over one that exists
- * mutation: MUT_CUT_NOCHECK -DSECOND rule 14: the cut does not compare the generation
  * mutation: MUT_EARLY_R rule 14: the new leaf is used before the cut
  */
 #include "tree.inc"
