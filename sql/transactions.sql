@@ -332,6 +332,16 @@ SELECT show();
 BEGIN; SELECT count(*) FROM b; PREPARE TRANSACTION 'mosql';
 BEGIN; PREPARE TRANSACTION 'mosql'; ROLLBACK PREPARED 'mosql';
 
+-- a read mark goes with its transaction, also beside an increment that goes into a history
+INSERT INTO b VALUES (901, 0), (902, 0), (903, 0);
+SELECT value AS before FROM mosql_fdw_stats() WHERE name = 'prepare_retries' \gset
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT v FROM b WHERE id = 901;
+UPDATE b SET v = v + 1 WHERE id = 902;
+COMMIT;
+UPDATE b SET v = 8 WHERE id = 903;
+SELECT value - :before AS retries FROM mosql_fdw_stats() WHERE name = 'prepare_retries';
+
 SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;
 DROP FOREIGN TABLE a, b, far;
 DROP TABLE near;

@@ -269,6 +269,7 @@ typedef struct ApplyStep
 {
 	MosqlStep	step;
 	MosqlTree  *tree;
+	uint64		generation;		/* that the step compares */
 	int			nitems;
 	MosqlItem **items;
 } ApplyStep;
@@ -349,6 +350,7 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 	apply->items = items + group->first;
 	apply->nitems = n;
 	step->node = group->leaf;
+	apply->generation = group->generation;
 	step->repeatable = true;
 	step->durable = true;		/* before the record may be dropped */
 	step->touch = true;
@@ -520,6 +522,20 @@ apply_in_rounds(MosqlCommit *commit)
 	remove_marks(commit);
 }
 
+/*
+ * Does one of the applies take this mark off?  Only a step on the leaf as it was
+ * when the mark was placed: if that was split since, there are copies.  A leaf
+ * whose only writes are increments that go into histories has no step here.
+ */
+static bool
+takes_off(ApplyStep *const *applies, int n, const MosqlMark *mark)
+{
+	for (int i = 0; i < n; i++)
+		if (applies[i]->step.node == mark->leaf && applies[i]->generation == mark->generation)
+			return true;
+	return false;
+}
+
 /* Small commits: sent, not waited for. */
 static bool
 apply_detached(MosqlCommit *commit, MosqlPending *pending)
@@ -540,8 +556,7 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 	}
 	for (int m = 0; m < commit->nmarks; m++)
 	{
-		/* an apply that finds the leaf unchanged takes the mark off as well */
-		if (commit->marks[m].with_writes)
+		if (commit->marks[m].with_writes && takes_off(applies, n, &commit->marks[m]))
 			continue;
 		pending->outstanding++;
 		send_unmark(commit, &commit->marks[m], step_answered, pending);
