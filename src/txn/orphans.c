@@ -24,22 +24,53 @@
 /* Leaves in the first window of a range that a large commit wrote. */
 #define RANGE_WINDOW		8
 
-/* Apply the intents that tx has left between two keys, inclusive. */
-static void
-apply_range(MosqlSession *session, MosqlTree *tree, const MosqlPart *part, MosqlTxid tx,
-			MosqlTimestamp ts, const MosqlSnapshotList *list)
+/*
+ * That these leaves are as they were read is durable: what others have applied there
+ * is not to come back with a failover once the record is gone.  The generation
+ * says that it is the leaf that was read; that it was the same server, the caller
+ * finds out.
+ */
+static bool
+confirm_leaves(MosqlSession *session, const MosqlLeaf *leaves, int n)
+{
+	MosqlStep **steps = palloc(n * sizeof(MosqlStep *));
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlCompare *compare = palloc0(sizeof(MosqlCompare));
+
+		compare->kind = MOSQL_COMPARE_EQUAL;
+		compare->field = MOSQL_META_FIELD;
+		compare->bytes = mosql_generation_bytes(leaves[i].meta.generation);
+		steps[i] = palloc0(sizeof(MosqlStep));
+		*steps[i] = (MosqlStep) {
+			.node = leaves[i].node, .repeatable = true, .durable = true, .touch = true,
+			.ncompares = 1, .compares = compare
+		};
+	}
+	mosql_step_run(&session->stepper, steps, n, NULL);
+	for (int i = 0; i < n; i++)
+		if (steps[i]->status != MOSQL_STEP_DONE)
+			return false;
+	return true;
+}
+
+/*
+ * One way through a range, leaf by leaf.  True if there was nothing of tx left, and
+ * that is durable where it has to be.
+ */
+static bool
+apply_range_once(MosqlSession *session, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+				 MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql orphan window",
 											  ALLOCSET_DEFAULT_SIZES);
-	StringInfoData end;
-	MosqlScan  *scan;
+	MosqlScan  *scan = mosql_btree_scan_begin(tree, low, high, false, RANGE_WINDOW);
+	uint64		breaks = mosql_redis_breaks(session->redis);
+	bool		clean = true;
 	MosqlLeaf  *leaves;
 	int			n;
 
-	initStringInfo(&end);
-	appendBinaryStringInfo(&end, part->high.data, (int) part->high.len);
-	appendStringInfoChar(&end, '\0');
-	scan = mosql_btree_scan_begin(tree, part->low, mosql_bytes_of(&end), false, RANGE_WINDOW);
 	while ((n = mosql_btree_scan_next(scan, &leaves)) > 0)
 	{
 		MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -48,15 +79,35 @@ apply_range(MosqlSession *session, MosqlTree *tree, const MosqlPart *part, Mosql
 		for (int i = 0; i < n; i++)
 			for (int j = 0; j < leaves[i].n; j++)
 			{
-				if (mosql_intents_find(leaves[i].entries[j].intent, tx, &intent))
-					mosql_recover_apply(session, tree, leaves[i].entries[j].key, tx, ts, list);
 				CHECK_FOR_INTERRUPTS();
+				if (!mosql_intents_find(leaves[i].entries[j].intent, tx, &intent))
+					continue;
+				mosql_recover_apply_leaf(session, tree, leaves[i].entries[j].key, tx, ts, list);
+				clean = false;
+				break;			/* what a split has kept of the leaf: the next time */
 			}
+		if (clean && session->stepper.durable)
+			clean = confirm_leaves(session, leaves, n);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(cxt);
 	}
 	mosql_btree_scan_end(scan);
 	MemoryContextDelete(cxt);
+	return clean && mosql_redis_breaks(session->redis) == breaks;
+}
+
+/* Apply the intents that tx has left between two keys, inclusive. */
+static void
+apply_range(MosqlSession *session, MosqlTree *tree, const MosqlPart *part, MosqlTxid tx,
+			MosqlTimestamp ts, const MosqlSnapshotList *list)
+{
+	StringInfoData end;
+
+	initStringInfo(&end);
+	appendBinaryStringInfo(&end, part->high.data, (int) part->high.len);
+	appendStringInfoChar(&end, '\0');
+	while (!apply_range_once(session, tree, part->low, mosql_bytes_of(&end), tx, ts, list))
+		CHECK_FOR_INTERRUPTS();
 }
 
 static void

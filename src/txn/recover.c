@@ -180,6 +180,93 @@ again:
 	}
 }
 
+/* Steps on a whole leaf that were in vain, before rows are taken one by one. */
+#define LEAF_ATTEMPTS	3
+
+/*
+ * The step that applies all intents of a committed transaction on a leaf as it was
+ * read; false if there are none.  Those that a split has frozen move with it, and
+ * are met again.
+ */
+static bool
+build_leaf_apply(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGroup *group,
+				 MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list, MosqlStep *step)
+{
+	MosqlBytes	txid = mosql_txid_bytes(tx);
+	MosqlCompare *compares = palloc0((2 * leaf->n + 1) * sizeof(MosqlCompare));
+	MosqlWrite *writes = palloc((3 * leaf->n + 1) * sizeof(MosqlWrite));
+	MosqlIntent intent;
+
+	compares[0].kind = MOSQL_COMPARE_EQUAL;
+	compares[0].field = MOSQL_META_FIELD;
+	compares[0].bytes = mosql_generation_bytes(group->generation);
+	*step = (MosqlStep) {.node = group->leaf, .repeatable = true, .durable = true, .touch = true};
+	step->compares = compares;
+	step->ncompares = 1;
+	step->writes = writes;
+	for (int i = 0; i < leaf->n; i++)
+	{
+		const MosqlEntry *entry = &leaf->entries[i];
+		MosqlPoint	point = {.leaf = leaf->node, .purged = leaf->purged, .row = entry->row,
+		.intent = entry->intent};
+		MosqlBytes	field;
+		MosqlBytes	field_row;
+
+		if (!mosql_intents_find(entry->intent, tx, &intent) ||
+			(group->frozen_from.data != NULL &&
+			 mosql_bytes_compare(entry->key, group->frozen_from) >= 0))
+			continue;
+		field = mosql_field_name(MOSQL_FIELD_INTENT, entry->key);
+		field_row = mosql_field_name(MOSQL_FIELD_ROW, entry->key);
+		compares[step->ncompares].kind = MOSQL_COMPARE_LISTED;
+		compares[step->ncompares].field = field;
+		compares[step->ncompares++].bytes = txid;
+		compares[step->ncompares].kind = entry->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
+		compares[step->ncompares].field = field_row;
+		compares[step->ncompares++].bytes = entry->row;
+		writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
+		step->nwrites += intent_writes(session, &point, field_row, &intent, ts, list,
+									   writes + step->nwrites);
+	}
+	return step->nwrites > 0;
+}
+
+/*
+ * All of a leaf at once: a transaction of thousands of rows whose owner died after
+ * the decision would else block the next one for as many round trips.  If somebody
+ * else is at one of the rows the step fails; then the leaf is read again, and after
+ * some attempts only the row that is in the way is applied.
+ */
+void
+mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
+						 MosqlTimestamp ts, const MosqlSnapshotList *list)
+{
+	MosqlBytes	meta = MOSQL_META_FIELD;
+
+	for (int attempt = 0; attempt < LEAF_ATTEMPTS; attempt++)
+	{
+		MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
+		MosqlLeafGroup *group;
+		MosqlStep	step;
+		MosqlStep  *steps[1] = {&step};
+
+		(void) mosql_btree_group(tree, &key, 1, &group);
+		if (group->leaf != leaf->node)
+			continue;
+		if (!build_leaf_apply(session, leaf, group, tx, ts, list, &step))
+			break;
+		step.reads = &meta;
+		step.nreads = 1;
+		MOSQL_DEBUG_POINT("help-step");
+		mosql_step_run(&session->stepper, steps, 1, NULL);
+		if (step.status == MOSQL_STEP_DONE)
+			return;
+		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
+			mosql_btree_observe(tree, step.node, step.values[0], -1);
+	}
+	mosql_recover_apply(session, tree, key, tx, ts, list);
+}
+
 /*
  * The step that takes all intents of an aborted transaction off a leaf, as it was
  * read; false if there are none.  Those that a split has frozen move with it, and
@@ -377,7 +464,8 @@ clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRec
 							 blocker->tx);
 	}
 	else if (record->state == MOSQL_RECORD_COMMITTED)
-		mosql_recover_apply(session, blocker->tree, blocker->key, blocker->tx, record->ts, list);
+		mosql_recover_apply_leaf(session, blocker->tree, blocker->key, blocker->tx, record->ts,
+								 list);
 	else
 		mosql_recover_remove(session, blocker->tree, blocker->key, blocker->tx);
 }

@@ -472,11 +472,15 @@ extern bool mosql_pending_any(MosqlSession *session);
 /* ---------- recovery ---------- */
 
 /*
- * Turn the intents of a committed transaction on these keys (one tree) into
- * rows, wherever the keys are now; harmless if somebody did it already.
+ * Turn the intent of a committed transaction on a key into a row, wherever the key
+ * is now; harmless if somebody did it already.  apply_leaf takes those of the whole
+ * leaf along, as far as it can.
  */
 extern void mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
 								MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list);
+extern void mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
+									 MosqlTxid tx, MosqlTimestamp ts,
+									 const MosqlSnapshotList *list);
 
 /* Take an aborted transaction's intent off a key. */
 extern void mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
