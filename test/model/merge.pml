@@ -24,16 +24,16 @@
  * run: ci -DROUNDS=1 -DLATE=1
  * run: deep -DROUNDS=1 -DLATE=2 -DLEASE_CHECK_ATOMIC
  * run: deep -DROUNDS=2 -DLATE=1 -DLEASE_CHECK
- * mutation: MUT_DYING_READS merging: a leaf that is merged away still serves
+ * mutation: MUT_DYING_READS rule 21: a leaf that is merged away still serves
  * mutation: MUT_MERGE_BY_ID rule 14: a leaf is reached by its name, before it is cut in
- * mutation: MUT_DYING_NONEMPTY merging: a leaf is merged away without a look whether it is empty
+ * mutation: MUT_DYING_NONEMPTY rule 21: a leaf is merged away without a look whether it is empty
  * mutation: MUT_PURGE_NOMAX rule 11: the absorbing leaf does not take over the purge mark
  * mutation: MUT_PURGE_NOCOPY rule 11: a split does not copy the purge mark
  * mutation: MUT_CREATE_OVER rule 14: the new leaf is created over one that exists
  * mutation: MUT_CUT_NOCHECK rule 14: the cut does not compare the generation
- * mutation: MUT_LINK_UNCONFIRMED -DROUNDS=1 -DLATE=1 merging: a leaf is linked unseen
- * mutation: MUT_DANGLING -DROUNDS=1 -DLATE=1 merging: a separator that leads nowhere is believed
- * mutation: MUT_TWO_LATE -DROUNDS=1 -DLATE=2 -DLEASE_CHECK merging: two late processes, leases looked at before the step instead of in it
+ * mutation: MUT_LINK_UNCONFIRMED -DROUNDS=1 -DLATE=1 rule 21: a leaf is linked unseen
+ * mutation: MUT_DANGLING -DROUNDS=1 -DLATE=1 rule 21: a separator that leads nowhere is believed
+ * mutation: MUT_TWO_LATE -DROUNDS=1 -DLATE=2 -DLEASE_CHECK rule 21: two late processes, leases looked at before the step instead of in it
  */
 #include "tree.inc"
 
