@@ -140,6 +140,30 @@ def seem_dead(world):
     holder.close()
 
 
+def lost(cluster, server):
+    """Redis has lost the root of a table, then that of the definitions: what is left stays."""
+    db = "sweep_lost"
+    make_database(server, db, cluster.nodes, {}, DDL)
+    with contextlib.closing(server.connect(db)) as conn:
+        query(conn, "INSERT INTO t SELECT g, 'new' FROM generate_series(1, 1000) g")
+        nodes = [re.search("([0-9a-f]{16})", r[0])[1] for r in query(conn, "SELECT node FROM mosql_fdw_dump('t')")]
+    keys = ["%s:{%s}" % (db, n) for n in nodes]
+    root = next(k for k in keys if cluster.on(k, "HGET", k, "m")[12:20].hex() in k)
+    rest = [k for k in keys if k != root]
+    for name, key in (("a table's root", root), ("the definitions' root", "%s:{%016x}" % (db, 1))):
+        with contextlib.closing(server.connect(db, **SETTINGS)) as conn:
+            attempt(conn, "SELECT 1 FROM t WHERE id = 1")
+            cluster.on(key, "DEL", key)
+        for _ in range(3):
+            with contextlib.closing(server.connect(db, **SETTINGS)) as conn:
+                state = attempt(conn, "SELECT * FROM mosql_fdw_maintain('redis')")[1]
+        gone = [k for k in rest if not cluster.on(k, "EXISTS", k)]
+        tap.equal(gone, [], f"{name} is lost: maintenance deletes nothing of what is left")
+    tap.equal(state, "XX001", "maintenance says that the definitions are gone")
+    with contextlib.closing(server.connect(db)) as conn:
+        tap.equal(error_of(conn, DDL.replace("TABLE t", "TABLE n"))[0], "XX001", "and so does CREATE")
+
+
 def body():
     cluster = Cluster("sweep")
     one, two = Server("sweep1"), Server("sweep2")
@@ -152,6 +176,8 @@ def body():
         with section(f"{engine}, seem dead"):
             seem_dead(world)
         world.conn.close()
+    with section("roots are lost"):
+        lost(cluster, one)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

@@ -208,14 +208,28 @@ session_cache(MosqlSession *session)
 	return cache;
 }
 
+/*
+ * Are there definitions?  If the clock counts changes of them and they have no tree,
+ * Redis has lost it: XX001, for without them every table would count as garbage.
+ */
 bool
 mosql_catalog_exists(MosqlSession *session)
 {
 	TableCache *cache = session_cache(session);
+	uint64		changes = mosql_session_schema(session);	/* before we look */
 
 	if (!cache->catalog_exists)
 		cache->catalog_exists = mosql_btree_exists(mosql_session_store(session),
 												   MOSQL_CATALOG_ROOT);
+	if (!cache->catalog_exists && changes > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the definitions of namespace \"%s\" are gone, but tables were created",
+						mosql_session_namespace(session)),
+				 errdetail("The Redis node that has the key \"%s:{%016" INT64_MODIFIER "x}\" has lost its data: it was restarted empty, or the key was deleted.",
+						   mosql_session_namespace(session), MOSQL_CATALOG_ROOT),
+				 errhint("Restore that node's data. If what is left may go, delete all keys \"%s:*\"; see docs/durability.md.",
+						 mosql_session_namespace(session))));
 	return cache->catalog_exists;
 }
 

@@ -270,6 +270,7 @@ open_tree(MosqlSweep *sweep, Page *page, uint64 root)
 	page->own = !is_known_root(sweep, root);
 	page->tree = page->own ? mosql_btree_open(&session->store.store, root, CurrentMemoryContext) :
 		mosql_session_tree(session, root);
+	page->exists = true;		/* if it is damaged */
 	page->exists = mosql_btree_exists(&session->store.store, root);
 }
 
@@ -297,7 +298,8 @@ judge(MosqlSweep *sweep, Page *page, Found *found, MosqlVacuumCounts *counts)
 	open_tree(sweep, page, meta->tree);
 	if (!page->exists)
 	{
-		if (is_abandoned(sweep, found->node))
+		/* of a table that is defined, Redis has lost the root: a damage, not garbage */
+		if (!is_known_root(sweep, meta->tree) && is_abandoned(sweep, found->node))
 			page->deletes[page->ndeletes++] = found->node;
 		return;
 	}
