@@ -19,6 +19,8 @@ Then a backend dies at a debug point of a commit or of a split, and right after 
 the primaries are taken over: what it had done so far, and nothing else, is what the
 other server finds and finishes.
 
+Then a decision stays without a copy, and its owner dies: maintenance must leave it alone.
+
 At last durability 'fsync', without replicas: all Redis nodes are killed at once, and
 start again from their logs.
 
@@ -180,6 +182,51 @@ def half_done(cluster, servers, db):
     tap.ok(not wrong, "what a dead backend left survives takeovers, and is finished", "\n".join(wrong))
 
 
+def no_copies(cluster, servers, db):
+    """A decision without a copy, and its owner dead: maintenance must not build on it."""
+    for engine, (one, two) in zip(ENGINES, (servers, servers[::-1])):
+        maintainer = two.connect(db, **{"mosql_fdw.maintenance_rate": 0})
+        victim = one.connect(db)
+        clock = "%s:{%s.clock}:" % (db, db)
+        primary = cluster.owner(clock + "c")
+        for i in range(20):         # a leaf elsewhere, where there are copies
+            query(victim, f"CREATE FOREIGN TABLE {engine}{i} (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+            leaf = "%s:{%s}" % (db, value(
+                victim, f"SELECT substring(node from '[0-9a-f]{{16}}') FROM mosql_fdw_dump('{engine}{i}') "
+                        "WHERE level = 0"))
+            if cluster.owner(leaf) != primary:
+                break
+        tap.ok(cluster.owner(leaf) != primary, f"{engine}: a leaf apart from the clock")
+        table = f"{engine}{i}"
+        query(victim, f"INSERT INTO {table} VALUES (1)")
+        query(maintainer, "SELECT mosql_fdw_maintain('redis')")
+        query(victim, f"SELECT * FROM {table}")
+        sid = int(cluster.on(clock + "c", "HGET", clock + "c", "sid"))
+        replica = replica_of(cluster, primary)
+        cluster.signal(replica, signal.SIGSTOP)
+        query(victim, "SET mosql_fdw.debug_crash_at = 'before-settle'")
+        _, state = attempt(victim, f"INSERT INTO {table} VALUES (2)")
+        tap.equal(state, "gone", f"{engine}: the owner dies after a decision without a copy")
+        one.wait_up()
+        for s in range(sid - 20, sid + 1):
+            key = f"{clock}s:{s}"
+            if any(v.startswith(b"C") for v in cluster.on(key, "HVALS", key)):
+                cluster.on(key, "HSET", key, "lease", 1)
+                cluster.on(key, "ZADD", clock + "e", 1, s)
+        before = cluster.on(leaf, "HKEYS", leaf)
+        _, state = attempt(maintainer, "SELECT mosql_fdw_maintain('redis')")
+        tap.equal((state, sorted(cluster.on(leaf, "HKEYS", leaf))), ("08006", sorted(before)),
+                  f"{engine}: maintenance does not apply it")
+        cluster.signal(replica, signal.SIGCONT)
+        tap.ok(wait_until(lambda: healthy(cluster), 30, 0.1), f"{engine}: the copy is made")
+        maintainer.close()
+        with contextlib.closing(two.connect(db, **{"mosql_fdw.maintenance_rate": 0})) as c:
+            done = wait_until(lambda: attempt(c, "SELECT mosql_fdw_maintain('redis')")[1] is None, 20)
+            tap.ok(done, f"{engine}: then maintenance goes on")
+        rows = [k for k in cluster.on(leaf, "HKEYS", leaf) if not k.startswith(b"m")]
+        tap.ok(len(rows) == 2 and all(k.startswith(b"r") for k in rows), f"{engine}: and applies it", rows)
+
+
 def power_cut(servers, seed):
     """Every node dies at once; its log is all that is left."""
     db = "durability_fsync"
@@ -259,6 +306,8 @@ def body():
     work.verify("after the failovers")
     with section("a backend dies, then primaries are taken over"):
         half_done(cluster, servers, db)
+    with section("a decision without copies"):
+        no_copies(cluster, servers, db)
     with section("all nodes die, and start from their logs"):
         power_cut(servers, seed)
     tap.equal([c for s in servers for c in s.crashes()], [], "no backend died by itself")
