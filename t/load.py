@@ -212,6 +212,17 @@ def permits(cluster, server):
             break
     tap.ok(rows, "bound: who is terminated in the queue leaves it", f"{rows} {state} {took:.2f} s")
 
+    # a session that was closed needs a permit as the first one did
+    query(c, "BEGIN")
+    query(c, "SELECT mosql_fdw_transaction_status('redis', '1.1')")
+    query(c, "SELECT mosql_fdw_disconnect_all()")
+    query(c, "COMMIT")
+    hold(a)
+    hold(b)
+    tap.equal(attempt(c, WAIT)[1], "53300", "bound: also for who closed its session in the transaction before")
+    query(a, "COMMIT")
+    query(b, "COMMIT")
+
     # two mappings in one transaction need two permits
     query(a, "ALTER SERVER redis OPTIONS (SET max_connections '1', SET connect_timeout '300')")
     query(a, "CREATE ROLE someone SUPERUSER; CREATE USER MAPPING FOR someone SERVER redis")

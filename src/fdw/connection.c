@@ -356,6 +356,7 @@ close_entry(SessionEntry *entry)
 
 	entry->session = NULL;		/* first, in case closing throws */
 	entry->permit = -1;
+	entry->used = false;
 	mosql_session_close(session);
 	if (permit >= 0)
 		mosql_permit_give(permit);
