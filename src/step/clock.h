@@ -142,8 +142,9 @@ typedef struct MosqlSessions
 
 /*
  * Who lives.  An id that is at most `newest` and not in the list belongs to a
- * session that is dead for good; the list may still name some that died just
- * now.  Ids drawn later are above `newest`.  Memory: 8 bytes per session, in the
+ * session that is dead for good: it was forgotten.  A lease that has merely ended
+ * says less (rule 16): the list names such a session until somebody forgets it
+ * (mosql_clock_expire()).  Ids drawn later are above `newest`.  Memory: 8 bytes per session, in the
  * current context.
  */
 extern void mosql_clock_sessions(MosqlStepper *clock, MosqlSessions *sessions);

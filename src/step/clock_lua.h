@@ -273,13 +273,9 @@ LUA_HEAD
 "local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
 "return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2])}\n";
 
-/*
- * KEYS: c, e.  Replies {highest id, the ids that live}.  The index alone will
- * do: a lease is never longer than it says.
- */
+/* KEYS: c, e.  Replies {highest id, the ids that are not forgotten}. */
 static const char sessions_lua[] =
-LUA_HEAD LUA_NOW
-"return {call('HGET', KEYS[1], 'sid') or '0',\n"
-"  call('ZRANGEBYSCORE', KEYS[2], text(now), '+inf')}\n";
+LUA_HEAD
+"return {call('HGET', KEYS[1], 'sid') or '0', call('ZRANGE', KEYS[2], 0, -1)}\n";
 
 #endif							/* MOSQL_CLOCK_LUA_H */

@@ -302,8 +302,8 @@ script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes *argv = ARGUMENTS(&sessions_script, 2, keys.counter, keys.ends);
-	const MosqlReply *reply = call_script(clock, &keys, &sessions_script, 5, argv,
-										  MOSQL_REPLY_ARRAY);
+	const MosqlReply *reply = call_durable(clock, &keys, &sessions_script, 5, argv,
+										   MOSQL_REPLY_ARRAY, NULL);
 	const MosqlReply *live = mosql_step_elem(reply, 1);
 
 	sessions->newest = mosql_reply_u64(mosql_step_elem(reply, 0));

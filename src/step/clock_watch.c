@@ -586,26 +586,20 @@ static void
 watch_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 {
 	Watch		watch = watch_start(clock, NULL);
-	const MosqlReply *time;
-	const MosqlReply *ends;
-	uint64		now;
+	const MosqlReply *live;
 
 	write_begin(&watch);
-	mosql_commands_put(&watch.commands, LITERAL("TIME"));
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("sid"));
-	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends,
-					   LITERAL("0"), LITERAL("-1"), LITERAL("WITHSCORES"));
-	run_atomic(&watch, false);
-	time = mosql_step_elem(watch.exec, 0);
-	ends = mosql_step_elem(watch.exec, 2);
-	now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 + mosql_reply_u64(mosql_step_elem(time, 1));
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends, LITERAL("0"), LITERAL("-1"));
+	add_touch(&watch);
+	run_atomic(&watch, true);
+	live = mosql_step_elem(watch.exec, 1);
 
-	sessions->newest = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
-	sessions->n = 0;
-	sessions->live = palloc(Max(ends->n, 1) * sizeof(uint64));
-	for (int i = 0; i + 1 < ends->n; i += 2)
-		if (strtod(mosql_step_elem(ends, i + 1)->str.data, NULL) >= (double) now)
-			sessions->live[sessions->n++] = mosql_reply_u64(mosql_step_elem(ends, i));
+	sessions->newest = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
+	sessions->n = live->n;
+	sessions->live = palloc(Max(live->n, 1) * sizeof(uint64));
+	for (int i = 0; i < live->n; i++)
+		sessions->live[i] = mosql_reply_u64(mosql_step_elem(live, i));
 }
 
 const MosqlClockEngine mosql_clock_watch = {
