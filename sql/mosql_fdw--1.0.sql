@@ -21,6 +21,17 @@ CREATE FOREIGN DATA WRAPPER mosql_fdw
 COMMENT ON FOREIGN DATA WRAPPER mosql_fdw IS
     'Relational tables in a Redis or Valkey Cluster.';
 
+-- ---- keys of foreign tables are indexes ----
+
+CREATE FUNCTION mosql_fdw_index_handler(internal) RETURNS index_am_handler
+    AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION mosql_fdw_index_handler(internal) IS
+    'Access method mosql; not for calling.';
+
+CREATE ACCESS METHOD mosql TYPE INDEX HANDLER mosql_fdw_index_handler;
+COMMENT ON ACCESS METHOD mosql IS
+    'Indexes of foreign tables that are kept in Redis, as their primary keys are.';
+
 -- ---- DDL on foreign tables reaches Redis ----
 
 CREATE FUNCTION mosql_fdw_ddl_start() RETURNS event_trigger

@@ -15,6 +15,17 @@ extern bool mosql_admin_drop_data;
 /* Install the hook that sees relations and columns go; once, from _PG_init. */
 extern void mosql_admin_init_ddl(void);
 
+/* After CREATE (created) or ALTER of one of our tables: its key columns are its
+ * primary key. */
+extern void mosql_admin_follow_key(Oid relid, bool created);
+
+/*
+ * ALTER TABLE is about to run.  What core would refuse of our tables' keys is
+ * done here: ADD PRIMARY KEY, which goes out of the statement (0A000 if it names
+ * other columns than the table's key), and new types of key columns.
+ */
+extern void mosql_admin_prepare_alter(AlterTableStmt *statement);
+
 /* Settings and hook of the debug points; once, from _PG_init. */
 extern void mosql_admin_init_debug(void);
 

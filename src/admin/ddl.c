@@ -9,8 +9,9 @@
  *   object_access_hook DROP of a table or a column, whatever drops it: also
  *                      DROP SCHEMA, SERVER, EXTENSION or TYPE ... CASCADE, and
  *                      DROP OWNED; it runs while the relation is still there
- *   ddl_command_start  does nothing but load this library, lest a session's
- *                      first command is a DROP that the hook does not see
+ *   ddl_command_start  loads this library, lest a session's first command is a
+ *                      DROP that the hook does not see; does what core would
+ *                      refuse in ALTER TABLE (primary_key.c)
  *
  * All changes belong to the current transaction: ROLLBACK takes them back on
  * both sides.
@@ -133,9 +134,22 @@ mosql_admin_init_ddl(void)
 
 /* ---- creations and changes ---- */
 
+/*
+ * The tree is the one that core runs after this (a copy, if it came from a
+ * cached plan), so that changes to it count.
+ */
 Datum
 mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 {
+	Node	   *command;
+
+	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("mosql_fdw_ddl_start() can only be called as an event trigger")));
+	command = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (command != NULL && IsA(command, AlterTableStmt) && !IsBinaryUpgrade)
+		mosql_admin_prepare_alter((AlterTableStmt *) command);
 	PG_RETURN_NULL();
 }
 
@@ -194,6 +208,8 @@ follow(Oid relid, bool created, const RenameStmt *rename)
 	else
 		mosql_table_alter(rel, session);
 	relation_close(rel, NoLock);
+	if (rename == NULL)
+		mosql_admin_follow_key(relid, created);
 }
 
 /*

@@ -446,6 +446,16 @@ mosql_fdw_is_ours(Oid relid)
 	return handler != NULL && strcmp(handler, "mosql_fdw_handler") == 0;
 }
 
+Oid
+mosql_fdw_primary_key(Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	return RelationGetPrimaryKeyIndex(rel, false);
+#else
+	return RelationGetPrimaryKeyIndex(rel);
+#endif
+}
+
 void
 mosql_fdw_each_session(MosqlEachSession each, void *arg)
 {

@@ -145,6 +145,13 @@ typedef struct MosqlModifyState
 	TupleTableSlot **kept;		/* its result for a batch */
 	int			maxkept;
 
+	/* --- ON CONFLICT DO UPDATE --- */
+	bool		do_update;
+	ModifyTableState *mtstate;
+	TriggerDesc *triggers;		/* the relation's */
+	TriggerDesc *update_triggers;	/* without AFTER ROW INSERT */
+	bool		captures_inserts;	/* rows for INSERT's transition table */
+
 	/* --- per row --- */
 	MemoryContext row_cxt;
 	StringInfoData key;			/* reused from row to row */
@@ -167,5 +174,24 @@ extern void mosql_exec_lookup_due(MosqlModifyState *modify);
 /* 23505 as PostgreSQL words it. */
 extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
 			pg_attribute_noreturn();
+
+/*
+ * Write modify->columns over a row, under modify->key, which may be another than
+ * the row's.  MOSQL_SELF_MODIFIED if this command did so already.
+ */
+extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row);
+
+/* ---- ON CONFLICT ---- */
+
+/* DO NOTHING: returns how many rows were inserted, and which, in `kept`. */
+extern int	mosql_exec_insert_free(MosqlModifyState *modify, ResultRelInfo *rri,
+								   TupleTableSlot **slots, int n, EState *estate,
+								   TupleTableSlot **kept);
+
+/* DO UPDATE.  Throws 21000 for a row that this command inserted or updated. */
+extern void mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate,
+								   ResultRelInfo *rri);
+extern TupleTableSlot *mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri,
+										 TupleTableSlot *slot, EState *estate);
 
 #endif							/* MOSQL_FDW_EXEC_INT_H */

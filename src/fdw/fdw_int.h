@@ -49,6 +49,9 @@ extern MosqlSession *mosql_fdw_session_for(Oid relid, Oid userid);
 /* Is this relation one of ours? */
 extern bool mosql_fdw_is_ours(Oid relid);
 
+/* The index behind the primary key of one of our tables; InvalidOid: none. */
+extern Oid	mosql_fdw_primary_key(Relation rel);
+
 /*
  * For mosql_fdw_get_connections() and mosql_fdw_disconnect() (admin):
  * mosql_fdw_each_session calls `each` for every open session of this backend

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -26,7 +27,9 @@
 void
 mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
 {
-	char	   *constraint = psprintf("%s_pkey", RelationGetRelationName(modify->rel));
+	Oid			index = mosql_fdw_primary_key(modify->rel);
+	char	   *constraint = OidIsValid(index) ? get_rel_name(index)
+		: psprintf("%s_pkey", RelationGetRelationName(modify->rel));
 
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -88,56 +91,6 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	MemoryContextSwitchTo(old);
 }
 
-/* ---- ON CONFLICT DO NOTHING ---- */
-
-/*
- * Insert those of n rows whose keys are free; the rest is skipped.  The view
- * sees what earlier commands wrote, the buffer tells what this one wrote.  One
- * read for all rows.  No look-up is needed afterwards: a key that somebody
- * else takes between this read and commit fails there.
- */
-static int
-insert_free_rows(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot **slots, int n,
-				 EState *estate, TupleTableSlot **kept)
-{
-	MosqlTable *table = modify->table;
-	MosqlStats	before = mosql_stats;
-	MosqlBytes *keys;
-	MosqlRow   *rows;
-	MemoryContext old;
-	int			nkept = 0;
-
-	for (int i = 0; i < n; i++)
-		mosql_exec_check_row(modify, rri, slots[i], estate, modify->bounded_insert);
-	if (modify->view == NULL)
-		modify->view = mosql_view_open(modify->txn, estate, modify->cid, true);
-
-	MemoryContextReset(modify->row_cxt);
-	old = MemoryContextSwitchTo(modify->row_cxt);
-	keys = palloc(n * sizeof(MosqlBytes));
-	rows = palloc0(n * sizeof(MosqlRow));
-	for (int i = 0; i < n; i++)
-	{
-		resetStringInfo(&modify->key);
-		mosql_table_slot_key(table, slots[i], &modify->key);
-		keys[i] = mosql_bytes_copy(modify->row_cxt, mosql_bytes_of(&modify->key));
-	}
-	mosql_view_get(modify->view, table->tree, keys, n, rows);
-	for (int i = 0; i < n; i++)
-	{
-		if (rows[i].found)
-			continue;
-		resetStringInfo(&modify->columns);
-		mosql_table_put_row(table, slots[i], &modify->columns);
-		if (mosql_txn_insert(modify->txn, table->tree, keys[i], mosql_bytes_of(&modify->columns),
-							 modify->cid, false) == MOSQL_WRITTEN)
-			kept[nkept++] = slots[i];
-	}
-	MemoryContextSwitchTo(old);
-	mosql_cost_add(&modify->cost, &before);
-	return nkept;
-}
-
 /* ---- callbacks ---- */
 
 TupleTableSlot *
@@ -148,7 +101,9 @@ mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	TupleTableSlot *kept;
 
 	if (modify->do_nothing && modify->table->nkeys > 0)
-		return insert_free_rows(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
+		return mosql_exec_insert_free(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
+	if (modify->do_update)
+		return mosql_exec_upsert(modify, rri, slot, estate);
 	insert_row(modify, rri, slot, estate);
 	return slot;
 }
@@ -171,7 +126,7 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 		modify->kept = MemoryContextAlloc(estate->es_query_cxt, *n * sizeof(TupleTableSlot *));
 		modify->maxkept = *n;
 	}
-	*n = insert_free_rows(modify, rri, slots, *n, estate, modify->kept);
+	*n = mosql_exec_insert_free(modify, rri, slots, *n, estate, modify->kept);
 	return modify->kept;
 }
 

@@ -58,12 +58,6 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 List *
 mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
 {
-	if (plan->onConflictAction == ONCONFLICT_UPDATE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("INSERT ... ON CONFLICT DO UPDATE is not supported on foreign table \"%s\"",
-						get_rel_name(planner_rt_fetch(rti, root)->relid)),
-				 errhint("Use ON CONFLICT DO NOTHING and UPDATE.")));
 	return NIL;
 }
 
@@ -164,6 +158,14 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 		return;
 	modify = mosql_exec_modify_open(mtstate, rri);
 	rri->ri_FdwState = modify;
+
+	/* the executor must not open our indexes, which it would insert into: zero of
+	 * them are open already */
+	if (rri->ri_IndexRelationDescs == NULL)
+		rri->ri_IndexRelationDescs = MemoryContextAllocZero(mtstate->ps.state->es_query_cxt,
+															sizeof(Relation));
+	if (((ModifyTable *) mtstate->ps.plan)->onConflictAction == ONCONFLICT_UPDATE)
+		mosql_exec_upsert_open(modify, mtstate, rri);
 	if (mtstate->operation != CMD_UPDATE && mtstate->operation != CMD_DELETE)
 		return;
 
@@ -225,6 +227,17 @@ move_row(MosqlModifyState *modify, const MosqlRow *old_row)
 	return MOSQL_WRITTEN;
 }
 
+MosqlWriteResult
+mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row)
+{
+	MosqlTable *table = modify->table;
+
+	if (table->nkeys > 0 && !mosql_bytes_equal(mosql_bytes_of(&modify->key), old_row->key))
+		return move_row(modify, old_row);
+	return mosql_txn_update(modify->txn, table->tree, old_row->key, old_row->version,
+							mosql_bytes_of(&modify->columns), modify->cid);
+}
+
 /* Returns NULL, "not updated", if this command changed the row already. */
 TupleTableSlot *
 mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
@@ -247,11 +260,7 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		mosql_table_slot_key(table, slot, &modify->key);
 	mosql_table_put_row(table, slot, &modify->columns);
 
-	if (table->nkeys == 0 || mosql_bytes_equal(mosql_bytes_of(&modify->key), old_row.key))
-		result = mosql_txn_update(modify->txn, table->tree, old_row.key, old_row.version,
-								  mosql_bytes_of(&modify->columns), modify->cid);
-	else
-		result = move_row(modify, &old_row);
+	result = mosql_exec_replace_row(modify, &old_row);
 	MemoryContextSwitchTo(old);
 	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
 }

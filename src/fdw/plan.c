@@ -218,11 +218,26 @@ rows_returned(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
 						 clauselist_selectivity(root, others, rel->relid, JOIN_INNER, NULL));
 }
 
+static bool
+has_unique_index(const RelOptInfo *rel, int ncolumns)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		const IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		if (index->unique && index->nkeycolumns == ncolumns)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Tell the planner that the key is unique: an index that nobody can scan
- * (paths over indexes are made for local tables only), but which join and
- * group estimates look at.  Not for collations under which different bytes may
- * be equal.
+ * Tell the planner that the key is unique, if its constraint was dropped: an
+ * index that nobody can scan (paths over indexes are made for local tables
+ * only), but which join and group estimates look at.  Not for collations under
+ * which different bytes may be equal.
  */
 static void
 add_key_as_index(RelOptInfo *rel, const MosqlTable *table)
@@ -230,7 +245,7 @@ add_key_as_index(RelOptInfo *rel, const MosqlTable *table)
 	IndexOptInfo *index = makeNode(IndexOptInfo);
 	int			n = table->nkeys;
 
-	if (n == 0 || n > INDEX_MAX_KEYS)
+	if (n == 0 || n > INDEX_MAX_KEYS || has_unique_index(rel, n))
 		return;
 	index->indexkeys = palloc0(sizeof(int) * n);
 	index->indexcollations = palloc0(sizeof(Oid) * n);

@@ -1,0 +1,349 @@
+/*
+ * primary_key.c: the key of a foreign table as PostgreSQL's primary key.
+ *
+ * Layer: admin.  DefineIndex() refuses foreign tables, index_create() does not.
+ * So the key columns of a table (OPTIONS (key 'true')) become a primary key
+ * constraint, named <table>_pkey, with an index of access method "mosql"
+ * (index_am.c), when the table is created, and again when ALTER changes them.
+ *
+ * ALTER TABLE ... ADD PRIMARY KEY, which pg_dump writes, names the same key: core
+ * would refuse it, so it is taken out of the statement before core sees it.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
+#include "commands/tablecmds.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "admin/admin.h"
+
+/* Attribute numbers of the key columns, in key order; their number. */
+static int
+key_columns(Relation rel, AttrNumber *attnums)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	int			n = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && n < INDEX_MAX_KEYS &&
+			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum))
+			attnums[n++] = att->attnum;
+	}
+	return n;
+}
+
+/* Does the primary key that PostgreSQL knows have these columns? */
+static bool
+covers(Oid indexid, const AttrNumber *attnums, int n)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	Form_pg_index index;
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	index = (Form_pg_index) GETSTRUCT(tuple);
+	same = index->indnkeyatts == n;
+	for (int i = 0; same && i < n; i++)
+		same = index->indkey.values[i] == attnums[i];
+	ReleaseSysCache(tuple);
+	return same;
+}
+
+/*
+ * Key columns are never null: the statement that says so of those that do not
+ * yet, or NULL.  SQL, since it differs from version to version what there is to
+ * do (a constraint of its own since 18).
+ */
+static char *
+set_not_null(Relation rel, const AttrNumber *attnums, int n)
+{
+	StringInfoData sql;
+	bool		any = false;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "ALTER FOREIGN TABLE %s.%s",
+					 quote_identifier(get_namespace_name(RelationGetNamespace(rel))),
+					 quote_identifier(RelationGetRelationName(rel)));
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnums[i] - 1);
+
+		if (att->attnotnull)
+			continue;
+		appendStringInfo(&sql, "%s ALTER COLUMN %s SET NOT NULL", any ? "," : "",
+						 quote_identifier(NameStr(att->attname)));
+		any = true;
+	}
+	return any ? sql.data : NULL;
+}
+
+static void
+run(const char *sql)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not run: %s", sql);
+	SPI_finish();
+	CommandCounterIncrement();
+}
+
+static IndexInfo *
+index_info(Oid am, const AttrNumber *attnums, int n)
+{
+	IndexInfo  *info = makeIndexInfo(n, n, am, NIL, NIL,
+									 true,	/* unique */
+									 false, /* nulls distinct */
+									 true,	/* ready for inserts */
+									 false	/* concurrent */
+#if PG_VERSION_NUM >= 160000
+									 ,false /* summarizing */
+#endif
+#if PG_VERSION_NUM >= 180000
+									 ,false /* WITHOUT OVERLAPS */
+#endif
+		);
+
+	for (int i = 0; i < n; i++)
+		info->ii_IndexAttrNumbers[i] = attnums[i];
+	return info;
+}
+
+/* The index and its constraint.  name NULL: <table>_pkey. */
+static void
+create(Relation rel, const char *name, const AttrNumber *attnums, int n)
+{
+	Oid			am = get_index_am_oid("mosql", false);
+	Oid			collations[INDEX_MAX_KEYS];
+	Oid			classes[INDEX_MAX_KEYS];
+	int16		order[INDEX_MAX_KEYS] = {0};
+	List	   *names = NIL;
+	Oid			index;
+	ObjectAddress indexaddress;
+	ObjectAddress amaddress;
+
+	if (name == NULL)
+		name = ChooseRelationName(RelationGetRelationName(rel), NULL, "pkey",
+								  RelationGetNamespace(rel), true);
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnums[i] - 1);
+
+		names = lappend(names, pstrdup(NameStr(att->attname)));
+		collations[i] = att->attcollation;
+		classes[i] = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
+		if (!OidIsValid(classes[i]))
+			elog(ERROR, "type %s has no btree order", format_type_be(att->atttypid));
+	}
+	index = index_create(rel, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
+						 index_info(am, attnums, n), names, am, InvalidOid, collations, classes,
+#if PG_VERSION_NUM >= 170000
+						 NULL,	/* options of operator classes */
+#endif
+						 order,
+#if PG_VERSION_NUM >= 170000
+						 NULL,	/* statistics targets */
+#endif
+						 (Datum) 0,
+						 INDEX_CREATE_IS_PRIMARY | INDEX_CREATE_ADD_CONSTRAINT |
+						 INDEX_CREATE_SKIP_BUILD,
+						 0, false, false, NULL);
+
+	/* core takes access methods for built in: without this DROP EXTENSION would
+	 * leave an index that nobody can open */
+	ObjectAddressSet(indexaddress, RelationRelationId, index);
+	ObjectAddressSet(amaddress, AccessMethodRelationId, am);
+	recordDependencyOn(&indexaddress, &amaddress, DEPENDENCY_NORMAL);
+	CommandCounterIncrement();
+}
+
+static void
+drop(Oid indexid)
+{
+	ObjectAddress address;
+
+	ObjectAddressSet(address, ConstraintRelationId, get_index_constraint(indexid));
+	performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	CommandCounterIncrement();
+}
+
+/* Did this transaction make one of these columns a key column? */
+static bool
+is_new_key(Relation rel, const AttrNumber *attnums, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(rel)),
+											Int16GetDatum(attnums[i]));
+		bool		changed;
+
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for attribute %d", attnums[i]);
+		changed = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+		ReleaseSysCache(tuple);
+		if (changed)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Bring a table's primary key up to its key columns.  The relation must not be
+ * open in the caller, since ALTER refuses relations in use.  An ALTER that we
+ * run here comes back to this function through the event trigger, and does the
+ * rest: hence the second look.
+ */
+void
+mosql_admin_follow_key(Oid relid, bool created)
+{
+	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	AttrNumber	attnums[INDEX_MAX_KEYS];
+	int			n = key_columns(rel, attnums);
+	Oid			primary = mosql_fdw_primary_key(rel);
+	char	   *sql;
+
+	if (OidIsValid(primary) ? covers(primary, attnums, n)
+		: n == 0 || (!created && !is_new_key(rel, attnums, n)))
+	{
+		relation_close(rel, NoLock);
+		return;
+	}
+	if (OidIsValid(primary))
+		drop(primary);
+	sql = set_not_null(rel, attnums, n);
+	relation_close(rel, NoLock);
+	if (sql != NULL)
+		run(sql);
+
+	rel = relation_open(relid, NoLock);
+	if (n > 0 && !OidIsValid(mosql_fdw_primary_key(rel)))
+		create(rel, NULL, attnums, n);
+	relation_close(rel, NoLock);
+}
+
+/* ---- ADD PRIMARY KEY ---- */
+
+/* Are these the key columns, in their order? */
+static bool
+names_key(Relation rel, List *columns, const AttrNumber *attnums, int n)
+{
+	ListCell   *cell;
+	int			i = 0;
+
+	if (list_length(columns) != n)
+		return false;
+	foreach(cell, columns)
+		if (get_attnum(RelationGetRelid(rel), strVal(lfirst(cell))) != attnums[i++])
+			return false;
+	return true;
+}
+
+static bool
+is_owner(Oid relid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+	return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+static void
+add(Oid relid, const Constraint *constraint)
+{
+	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	AttrNumber	attnums[INDEX_MAX_KEYS];
+	int			n = key_columns(rel, attnums);
+	Oid			primary = mosql_fdw_primary_key(rel);
+
+	if (!is_owner(relid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, RelationGetRelationName(rel));
+	if (constraint->indexname != NULL || constraint->deferrable ||
+		!names_key(rel, constraint->keys, attnums, n))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the primary key of foreign table \"%s\" must be its key columns",
+						RelationGetRelationName(rel)),
+				 errhint("Rows are stored by the columns with OPTIONS (key 'true'), in the order of the columns.")));
+	if (!OidIsValid(primary))
+		create(rel, constraint->conname, attnums, n);
+	else if (constraint->conname != NULL && strcmp(get_rel_name(primary), constraint->conname) != 0)
+	{
+		RenameRelationInternal(primary, constraint->conname, false, true);
+		CommandCounterIncrement();
+	}
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Core rebuilds the indexes of a column whose type changes, from their
+ * definitions, which it refuses for foreign tables.  So ours goes first; it
+ * comes back when the command has ended (mosql_admin_follow_key).
+ */
+static void
+drop_for_retype(Oid relid, const char *column)
+{
+	AttrNumber	attnum = get_attnum(relid, column);
+	Relation	rel;
+	Oid			primary;
+
+	if (attnum <= 0 || !mosql_fdw_is_ours(relid) || !is_owner(relid) ||
+		!mosql_table_is_key_column(relid, attnum))
+		return;
+	rel = relation_open(relid, AccessExclusiveLock);
+	primary = mosql_fdw_primary_key(rel);
+	relation_close(rel, NoLock);
+	if (OidIsValid(primary))
+		drop(primary);
+}
+
+/* At ddl_command_start, with the tree that core is about to run. */
+void
+mosql_admin_prepare_alter(AlterTableStmt *statement)
+{
+	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
+	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
+	ListCell   *cell;
+
+	if (!OidIsValid(relid) || (!ours && !has_subclass(relid)))
+		return;
+	foreach(cell, statement->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+
+		if (command->subtype == AT_AlterColumnType)
+		{
+			ListCell   *child;
+
+			foreach(child, find_all_inheritors(relid, NoLock, NULL))
+				drop_for_retype(lfirst_oid(child), command->name);
+		}
+		else if (ours && command->subtype == AT_AddConstraint &&
+				 castNode(Constraint, command->def)->contype == CONSTR_PRIMARY)
+		{
+			add(relid, castNode(Constraint, command->def));
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
+		}
+	}
+}
