@@ -101,8 +101,6 @@ ALTER TABLE t ADD PRIMARY KEY (id) DEFERRABLE;
 ALTER TABLE t ADD COLUMN last int, ADD PRIMARY KEY (id);
 SELECT keys('t');
 ALTER FOREIGN TABLE keyless ALTER a OPTIONS (ADD key 'true');
-DELETE FROM keyless;
-ALTER FOREIGN TABLE keyless ALTER a OPTIONS (ADD key 'true');
 SELECT keys('keyless');
 ALTER FOREIGN TABLE keyless ALTER a TYPE bigint, ALTER nosuch TYPE int;
 ALTER FOREIGN TABLE keyless ALTER a TYPE bigint;

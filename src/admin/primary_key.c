@@ -6,8 +6,9 @@
  * constraint, named <table>_pkey, with an index of access method "mosql"
  * (index_am.c), when the table is created, and again when ALTER changes them.
  *
- * ALTER TABLE ... ADD PRIMARY KEY, which pg_dump writes, names the same key: core
- * would refuse it, so it is taken out of the statement before core sees it.
+ * ALTER TABLE ... ADD PRIMARY KEY makes its columns the key columns, if they are
+ * not, as those that pg_dump writes are.  Core would refuse it, so it is taken
+ * out of the statement before core sees it.
  */
 #include "postgres.h"
 
@@ -244,19 +245,77 @@ mosql_admin_follow_key(Oid relid, bool created)
 
 /* ---- ADD PRIMARY KEY ---- */
 
-/* Are these the key columns, in their order? */
-static bool
-names_key(Relation rel, List *columns, const AttrNumber *attnums, int n)
+/* The attribute numbers that a constraint names. */
+static int
+named_columns(Oid relid, const Constraint *constraint, AttrNumber *attnums)
 {
 	ListCell   *cell;
-	int			i = 0;
+	int			n = 0;
 
-	if (list_length(columns) != n)
-		return false;
-	foreach(cell, columns)
-		if (get_attnum(RelationGetRelid(rel), strVal(lfirst(cell))) != attnums[i++])
-			return false;
-	return true;
+	if (list_length(constraint->keys) > INDEX_MAX_KEYS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS)));
+	foreach(cell, constraint->keys)
+	{
+		const char *name = strVal(lfirst(cell));
+		AttrNumber	attnum = get_attnum(relid, name);
+
+		if (attnum <= 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_COLUMN),
+					 errmsg("column \"%s\" named in key does not exist", name)));
+		attnums[n++] = attnum;
+	}
+	return n;
+}
+
+static void
+check_primary_key(Relation rel, const Constraint *constraint, const AttrNumber *attnums, int n)
+{
+	bool		ascending = true;
+
+	for (int i = 1; i < n; i++)
+		ascending &= attnums[i] > attnums[i - 1];
+	if (constraint->indexname != NULL || constraint->deferrable || constraint->including != NIL ||
+		!ascending)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("unsupported kind of primary key for foreign table \"%s\"",
+						RelationGetRelationName(rel)),
+				 errdetail("Rows are stored by their key: its columns stand in the order of the table's, and it is checked at once."),
+				 errhint("Use PRIMARY KEY (...) with the columns in the order of the table, without INCLUDE, USING INDEX or DEFERRABLE.")));
+}
+
+/* ALTER FOREIGN TABLE ... OPTIONS (key) for what must change; NULL: nothing. */
+static char *
+set_key_options(Relation rel, const AttrNumber *attnums, int n)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	StringInfoData sql;
+	bool		any = false;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "ALTER FOREIGN TABLE %s.%s",
+					 quote_identifier(get_namespace_name(RelationGetNamespace(rel))),
+					 quote_identifier(RelationGetRelationName(rel)));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		is_key = !att->attisdropped &&
+			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum);
+		bool		shall_be = false;
+
+		for (int j = 0; j < n; j++)
+			shall_be |= attnums[j] == att->attnum;
+		if (is_key == shall_be)
+			continue;
+		appendStringInfo(&sql, "%s ALTER COLUMN %s OPTIONS (%s)", any ? "," : "",
+						 quote_identifier(NameStr(att->attname)),
+						 shall_be ? "ADD key 'true'" : "DROP key");
+		any = true;
+	}
+	return any ? sql.data : NULL;
 }
 
 static bool
@@ -270,29 +329,42 @@ is_owner(Oid relid)
 }
 
 static void
+rename_key(Oid indexid, const char *name)
+{
+	if (name == NULL || strcmp(get_rel_name(indexid), name) == 0)
+		return;
+	RenameRelationInternal(indexid, name, false, true);
+	CommandCounterIncrement();
+}
+
+static void
 add(Oid relid, const Constraint *constraint)
 {
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
 	AttrNumber	attnums[INDEX_MAX_KEYS];
-	int			n = key_columns(rel, attnums);
+	int			n = named_columns(relid, constraint, attnums);
 	Oid			primary = mosql_fdw_primary_key(rel);
+	char	   *sql;
 
 	if (!is_owner(relid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, RelationGetRelationName(rel));
-	if (constraint->indexname != NULL || constraint->deferrable ||
-		!names_key(rel, constraint->keys, attnums, n))
+	check_primary_key(rel, constraint, attnums, n);
+	if (OidIsValid(primary) && !covers(primary, attnums, n))
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the primary key of foreign table \"%s\" must be its key columns",
-						RelationGetRelationName(rel)),
-				 errhint("Rows are stored by the columns with OPTIONS (key 'true'), in the order of the columns.")));
-	if (!OidIsValid(primary))
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("multiple primary keys for table \"%s\" are not allowed",
+						RelationGetRelationName(rel))));
+	sql = set_key_options(rel, attnums, n);
+	relation_close(rel, NoLock);
+	if (sql != NULL)
+		run(sql);				/* rewrites the rows, and makes the constraint */
+
+	rel = relation_open(relid, NoLock);
+	primary = mosql_fdw_primary_key(rel);
+	if (OidIsValid(primary))
+		rename_key(primary, constraint->conname);
+	else
 		create(rel, constraint->conname, attnums, n);
-	else if (constraint->conname != NULL && strcmp(get_rel_name(primary), constraint->conname) != 0)
-	{
-		RenameRelationInternal(primary, constraint->conname, false, true);
-		CommandCounterIncrement();
-	}
 	relation_close(rel, NoLock);
 }
 

@@ -87,6 +87,12 @@ mosql_column_put_compressed(StringInfo out, uint32 column, MosqlBytes value)
 	put_run(out, column, MOSQL_WIRE_COMPRESSED, value);
 }
 
+void
+mosql_column_put_null(StringInfo out, uint32 column)
+{
+	(void) put_tag(out, column, MOSQL_WIRE_NULL, 0);
+}
+
 /* Whether the next tag, if there is one, names a column after this one. */
 static inline bool
 next_ascends(MosqlBytes in, uint32 column)
@@ -113,8 +119,9 @@ mosql_column_next(MosqlBytes *in, MosqlColumn *out)
 		if (!take(in, out->value.len, &out->value.data))
 			return -1;
 	}
-	else if (out->wire > MOSQL_WIRE_COMPRESSED ||
-			 !take_run(in, MOSQL_VALUE_MAX_BYTES, &out->value))
+	else if (out->wire == MOSQL_WIRE_NULL)
+		out->value = mosql_bytes(in->data, 0);
+	else if (!take_run(in, MOSQL_VALUE_MAX_BYTES, &out->value))
 		return -1;
 	return next_ascends(*in, out->column) ? 1 : -1;
 }

@@ -45,7 +45,7 @@ mosql_columns_increment(StringInfo out, MosqlBytes columns,
 			char	   *value;
 			int64		sum;
 
-			if (inc[i].column != c.column)
+			if (inc[i].column != c.column || c.wire == MOSQL_WIRE_NULL)
 				continue;
 			Assert(inc[i].width == 2 || inc[i].width == 4 || inc[i].width == 8);
 			if (c.wire > MOSQL_WIRE_8 || c.value.len != inc[i].width)

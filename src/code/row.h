@@ -4,15 +4,18 @@
  * Layer: code.  Pure functions; docs/format.md gives the bytes.
  *
  * Columns are self-describing, so that a row outlives ALTER TABLE and tools
- * need no catalog: per column that is not null, in ascending column id,
+ * need no catalog: per column, in ascending column id,
  *
  *     varint (column id << 3 | wire type), then the value:
  *     wire type 0: 1 byte   1: 2 bytes   2: 4 bytes   3: 8 bytes   4: 16 bytes
  *               5: varint length, bytes
  *               6: varint length, then in so many bytes: varint length before
  *                  compression, compressed data
+ *               7: nothing: the column is null
  *
- * fixed widths big-endian.  A null column is left out.
+ * fixed widths big-endian.  What a column is that is left out, the table's
+ * definition says: null, unless it was added with a default to rows that were
+ * there already; only such a column's nulls are written (type 7).
  *
  * A row's field in a leaf is its history, newest version first:
  *
@@ -43,13 +46,14 @@ extern bool mosql_varint_get(MosqlBytes *in, uint64 *value);
 typedef enum MosqlWire
 {
 	MOSQL_WIRE_1, MOSQL_WIRE_2, MOSQL_WIRE_4, MOSQL_WIRE_8, MOSQL_WIRE_16,
-	MOSQL_WIRE_BYTES, MOSQL_WIRE_COMPRESSED
+	MOSQL_WIRE_BYTES, MOSQL_WIRE_COMPRESSED, MOSQL_WIRE_NULL
 } MosqlWire;
 
 extern void mosql_column_put_int(StringInfo out, uint32 column, int64 value, int width);
 extern void mosql_column_put_fixed(StringInfo out, uint32 column, const void *data, int width);
 extern void mosql_column_put_bytes(StringInfo out, uint32 column, MosqlBytes value);
 extern void mosql_column_put_compressed(StringInfo out, uint32 column, MosqlBytes value);
+extern void mosql_column_put_null(StringInfo out, uint32 column);
 
 /* One column; value points into the row (COMPRESSED: with the raw length). */
 typedef struct MosqlColumn

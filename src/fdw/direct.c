@@ -238,7 +238,10 @@ all_increments(PlannerInfo *root, Index rti, const MosqlTable *table, List **del
 		if (attno <= 0 || attno > table->natts)
 			return false;
 		column = &table->columns[attno - 1];
-		if (column->key_position >= 0 || !column->in_row || !is_integer_type(column->type) ||
+		/* whoever applies an increment knows nothing of defaults of rows that lack
+		 * the column */
+		if (column->key_position >= 0 || !column->in_row || column->has_missing ||
+			!is_integer_type(column->type) ||
 			exprType((Node *) tle->expr) != column->type)
 			return false;
 		delta = match_increment(tle->expr, rti, attno, &subtract);

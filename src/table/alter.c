@@ -3,8 +3,9 @@
  *
  * Layer: table.  All of it is part of the current transaction: definitions are
  * rows, and trees that a transaction made or dropped go when its outcome is
- * known.  Rows carry stable column ids, hence adding and dropping columns
- * touches no row; what would have to, is refused unless there are none.
+ * known.  Rows carry stable column ids, and a definition says what rows are that
+ * lack a column, hence adding (also with a default), dropping and renaming
+ * columns touches no row.  Other keys and types copy the rows (rewrite.c).
  */
 #include "postgres.h"
 
@@ -16,7 +17,10 @@
 #include "catalog/pg_foreign_table.h"
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
+#include "executor/executor.h"
 #include "nodes/makefuncs.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -253,43 +257,97 @@ typedef struct Alteration
 	MosqlSession *session;
 	const MosqlDefinition *here;
 	MosqlDefinition *there;
+	MosqlDefinition before;		/* what `there` was */
 	bool		changed;		/* `there` must be written */
-	bool		starts_over;	/* in a new tree, since keys or widths change */
+	bool		rewrites;		/* rows go to a new tree */
 } Alteration;
 
+static void
+keep_before(Alteration *alter)
+{
+	size_t		size = alter->there->ncolumns * sizeof(MosqlDefinitionColumn);
+
+	alter->before = *alter->there;
+	alter->before.columns = palloc(size + 1);
+	if (size > 0)
+		memcpy(alter->before.columns, alter->there->columns, size);
+}
+
 /*
- * A table without rows may change in any way.  (What somebody inserts between
- * this look and our commit is lost where the table starts over, as it is with
- * TRUNCATE.)
+ * Has the table no rows, and will it have none until this commits?  Only if the
+ * first is so, the second costs something: the read is certified at commit.
  */
 static bool
-has_rows(const Alteration *alter)
+stays_empty(const Alteration *alter)
 {
-	return !is_empty(alter->session, alter->there->root);
+	if (!is_empty(alter->session, alter->before.root))
+		return false;
+	mosql_txn_serialize(mosql_txn_current(alter->session));
+	return is_empty(alter->session, alter->before.root);
 }
 
-/* The rows there are have no value for a new column, and get none: it must be
- * null in them. */
-static void
-check_new_column(const Alteration *alter, const MosqlDefinitionColumn *column)
+static Form_pg_attribute
+attribute(const Alteration *alter, const char *name)
 {
-	AttrNumber	attnum = get_attnum(RelationGetRelid(alter->rel), column->name);
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(alter->rel), attnum - 1);
+	AttrNumber	attnum = get_attnum(RelationGetRelid(alter->rel), name);
 
-	if (column->key_position >= 0)
+	return TupleDescAttr(RelationGetDescr(alter->rel), attnum - 1);
+}
+
+/* The default as a row's column; absent if it is null. */
+static MosqlBytes
+evaluate_default(const Alteration *alter, Form_pg_attribute att, Expr *expr, uint32 id)
+{
+	EState	   *estate = CreateExecutorState();
+	MosqlTable	table = {.relid = RelationGetRelid(alter->rel)};
+	MosqlTableColumn column = {0};
+	StringInfoData out;
+	Datum		value;
+	bool		isnull;
+
+	column.attnum = att->attnum;
+	column.id = id;
+	column.type = att->atttypid;
+	column.typmod = att->atttypmod;
+	column.collation = att->attcollation;
+	mosql_codec_setup(&column);
+	initStringInfo(&out);
+	value = ExecEvalExprSwitchContext(ExecInitExpr(expression_planner(expr), NULL),
+									  GetPerTupleExprContext(estate), &isnull);
+	if (!isnull)
+		mosql_codec_put(&table, &column, value, &out);
+	FreeExecutorState(estate);
+	return isnull ? MOSQL_ABSENT : mosql_bytes_of(&out);
+}
+
+/*
+ * What the rows there are have in a new column.  A default that is the same for
+ * all is kept in the definition, whatever the number of rows; one that differs
+ * from row to row must be written into each.
+ */
+static void
+fill_new_column(Alteration *alter, MosqlDefinitionColumn *column)
+{
+	Form_pg_attribute att = attribute(alter, column->name);
+	Expr	   *expr = att->attgenerated ? NULL
+		: (Expr *) build_column_default(alter->rel, att->attnum);
+
+	if (att->attgenerated || (expr != NULL && contain_volatile_functions((Node *) expr)))
+		alter->rewrites = true;
+	else
 	{
-		check_key_column(att);
-		if (has_rows(alter))
-			refuse("cannot add column \"%s\" to the key of a table that has rows",
-				   column->name, "Create a new table with that key, and copy the rows.");
+		if (expr != NULL)
+			column->missing = evaluate_default(alter, att, expr, column->id);
+		if (column->missing.data == NULL && att->attnotnull && !stays_empty(alter))
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("column \"%s\" of relation \"%s\" contains null values",
+							column->name, RelationGetRelationName(alter->rel)),
+					 errhint("Give it a default, or add it without NOT NULL and UPDATE the rows first.")));
 	}
-	else if ((att->atthasdef || att->attnotnull) && has_rows(alter))
-		refuse("cannot add column \"%s\" with a default, NOT NULL or generated to a table that has rows",
-			   column->name,
-			   "Add it without these, UPDATE the rows, then SET DEFAULT and SET NOT NULL.");
 }
 
-static void
+static MosqlDefinitionColumn *
 append_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
 {
 	MosqlDefinitionColumn *added;
@@ -302,33 +360,49 @@ append_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
 	added = &there->columns[there->ncolumns++];
 	*added = *column;
 	added->id = there->next_column++;
+	return added;
 }
 
 static void
 add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 {
-	check_new_column(alter, column);
-	append_column(alter->there, column);
+	MosqlDefinitionColumn *added = append_column(alter->there, column);
+
 	alter->changed = true;
-	alter->starts_over |= column->key_position >= 0;
+	if (column->key_position < 0)
+		fill_new_column(alter, added);
+	else
+	{
+		check_key_column(attribute(alter, column->name));
+		alter->rewrites = true;
+	}
 }
 
-/* Another type, collation or place in the key: a new column of the same name. */
+/*
+ * Another type, collation or place in the key.  Where the stored bytes mean the
+ * same under the new type, the definition is all that changes; else it is a new
+ * column of the same name, into which the rewrite converts the old one.
+ */
 static void
 replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 			   MosqlDefinitionColumn *theirs)
 {
+	Form_pg_attribute att = attribute(alter, mine->name);
+
 	if (mine->key_position >= 0)
-		check_key_column(TupleDescAttr(RelationGetDescr(alter->rel),
-									   get_attnum(RelationGetRelid(alter->rel), mine->name) - 1));
-	if (has_rows(alter))
-		refuse("cannot change type, collation or key of column \"%s\" of a table that has rows",
-			   mine->name,
-			   "Add a column with the new type, UPDATE the rows, drop the old column and rename the new one; for another key create a new table and copy the rows.");
+		check_key_column(att);
+	alter->changed = true;
+	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
+		mosql_rewrite_is_needless(alter->session, &alter->before, theirs, att))
+	{
+		theirs->type = mine->type;
+		theirs->collation = mine->collation;
+		theirs->not_null = mine->not_null;
+		return;
+	}
 	theirs->dropped = true;
 	append_column(alter->there, mine);
-	alter->changed = true;
-	alter->starts_over = true;
+	alter->rewrites = true;
 }
 
 static void
@@ -387,13 +461,17 @@ replace_tree(MosqlSession *session, MosqlDefinition *there)
 static void
 finish_alteration(Alteration *alter)
 {
-	if (alter->starts_over)
+	if (alter->rewrites)
 	{
 		renumber_key(alter->here, alter->there);
 		replace_tree(alter->session, alter->there);
+		for (int i = 0; i < alter->there->ncolumns; i++)
+			alter->there->columns[i].missing = MOSQL_ABSENT;
 	}
 	if (alter->changed)
 		write_definition(alter->rel, alter->session, alter->there);
+	if (alter->rewrites)
+		mosql_table_rewrite(alter->rel, alter->session, &alter->before);
 }
 
 /*
@@ -410,6 +488,7 @@ mosql_table_alter(Relation rel, MosqlSession *session)
 	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
 	if (alter.there == NULL)
 		mosql_table_missing(rel, alter.here->schema, alter.here->name);
+	keep_before(&alter);
 	for (int i = 0; i < alter.here->ncolumns; i++)
 		follow_column(&alter, &alter.here->columns[i]);
 	difference = mosql_definition_difference(alter.here, alter.there);
@@ -449,16 +528,18 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	column = mosql_definition_column(alter.there, name);
 	if (column == NULL)
 		return;
+	keep_before(&alter);
 	if (column->key_position >= 0)
 	{
-		if (has_rows(&alter))
+		if (!stays_empty(&alter))
 			refuse("cannot drop key column \"%s\" of a table that has rows", name,
-				   "Create a new table with another key, and copy the rows.");
-		alter.starts_over = true;
+				   "Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).");
+		column->dropped = true;
+		renumber_key(alter.here, alter.there);
+		replace_tree(session, alter.there);
 	}
 	column->dropped = true;
-	alter.changed = true;
-	finish_alteration(&alter);
+	write_definition(rel, session, alter.there);
 }
 
 /* ---- DROP and TRUNCATE ---- */

@@ -203,6 +203,7 @@ void
 mosql_codec_damage(const MosqlTable *table, const MosqlTableColumn *column, const char *what)
 {
 	char	   *name = get_rel_name(table->relid);
+	char	   *attname = column ? get_attname(table->relid, column->attnum, true) : NULL;
 
 	if (column == NULL)
 		ereport(ERROR,
@@ -213,7 +214,7 @@ mosql_codec_damage(const MosqlTable *table, const MosqlTableColumn *column, cons
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("damaged value of column \"%s\" of foreign table \"%s\"",
-					get_attname(table->relid, column->attnum, false), name ? name : "?"),
+					attname ? attname : "?", name ? name : "?"),
 			 errdetail_internal("%s", what),
 			 errhint("mosql_fdw_check('%s') reads and checks all rows.", name ? name : "?")));
 }
@@ -497,6 +498,8 @@ wire_width(MosqlWire wire)
 bool
 mosql_codec_accepts(const MosqlTableColumn *column, MosqlWire wire)
 {
+	if (wire == MOSQL_WIRE_NULL)
+		return true;
 	if (column->fixed_width > 0)
 		return wire_width(wire) == column->fixed_width;
 	return wire == MOSQL_WIRE_BYTES || wire == MOSQL_WIRE_COMPRESSED;

@@ -24,6 +24,7 @@
 
 #define COLUMN_FLAG_NOT_NULL	1
 #define COLUMN_FLAG_DROPPED		2
+#define COLUMN_FLAG_MISSING		4	/* the value in rows that lack it follows */
 
 /* More columns than PostgreSQL can have, counting dropped ones. */
 #define MAX_COLUMN_ID	(1 << 15)
@@ -61,11 +62,14 @@ encode_column(const MosqlDefinitionColumn *column)
 
 	initStringInfo(&out);
 	mosql_varint_put(&out, (column->not_null ? COLUMN_FLAG_NOT_NULL : 0) |
-					 (column->dropped ? COLUMN_FLAG_DROPPED : 0));
+					 (column->dropped ? COLUMN_FLAG_DROPPED : 0) |
+					 (column->missing.data ? COLUMN_FLAG_MISSING : 0));
 	mosql_varint_put(&out, column->key_position + 1);
 	put_string(&out, column->name);
 	put_string(&out, column->type);
 	put_string(&out, column->collation);
+	if (column->missing.data != NULL)
+		appendBinaryStringInfo(&out, column->missing.data, column->missing.len);
 	return mosql_bytes_of(&out);
 }
 
@@ -81,8 +85,12 @@ decode_column(MosqlBytes in, MosqlDefinitionColumn *column)
 	column->not_null = (flags & COLUMN_FLAG_NOT_NULL) != 0;
 	column->dropped = (flags & COLUMN_FLAG_DROPPED) != 0;
 	column->key_position = (int) position - 1;
-	return get_string(&in, &column->name) && get_string(&in, &column->type) &&
-		get_string(&in, &column->collation) && in.len == 0;
+	if (!get_string(&in, &column->name) || !get_string(&in, &column->type) ||
+		!get_string(&in, &column->collation))
+		return false;
+	column->missing = flags & COLUMN_FLAG_MISSING
+		? mosql_bytes_copy(CurrentMemoryContext, in) : MOSQL_ABSENT;
+	return in.len == 0 || column->missing.data != NULL;
 }
 
 /*

@@ -15,8 +15,10 @@
 
 #include "access/xact.h"
 #include "lib/ilist.h"
+#include "parser/parse_type.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 #include "base/retry.h"
 #include "table/table_int.h"
@@ -235,22 +237,36 @@ mosql_catalog_exists(MosqlSession *session)
 
 /* ---- building a table ---- */
 
+/* The value that rows without the column have. */
 static void
-setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, Form_pg_attribute att)
+setup_missing(MosqlTable *table, MosqlTableColumn *column, MosqlBytes missing)
 {
-	MosqlTableColumn *column = &table->columns[att->attnum - 1];
+	MosqlColumn stored;
 
-	column->attnum = att->attnum;
+	if (mosql_column_next(&missing, &stored) != 1 || missing.len > 0 ||
+		stored.wire == MOSQL_WIRE_NULL)
+		mosql_codec_damage(table, column, "Its default in the table's definition does not decode.");
+	column->missing = mosql_codec_get(table, column, &stored);
+	column->has_missing = true;
+	table->missing[table->nmissing++] = column->attnum;
+}
+
+/* Column `attnum` of the table; its type and collation are set. */
+static void
+setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, AttrNumber attnum)
+{
+	MosqlTableColumn *column = &table->columns[attnum - 1];
+
+	column->attnum = attnum;
 	column->id = there->id;
-	column->type = att->atttypid;
-	column->typmod = att->atttypmod;
-	column->collation = att->attcollation;
 	column->key_position = there->key_position;
 	mosql_codec_setup(column);
 	mosql_key_setup(column);
-	table->by_id[there->id] = att->attnum - 1;
+	table->by_id[there->id] = attnum - 1;
 	if (there->key_position >= 0)
-		table->key_attnums[there->key_position] = att->attnum;
+		table->key_attnums[there->key_position] = attnum;
+	if (there->missing.data != NULL)
+		setup_missing(table, column, there->missing);
 }
 
 static void
@@ -264,6 +280,7 @@ allocate_columns(MosqlTable *table, const MosqlDefinition *definition)
 	}
 	table->columns = palloc0(Max(table->natts, 1) * sizeof(MosqlTableColumn));
 	table->key_attnums = palloc0(Max(table->nkeys, 1) * sizeof(AttrNumber));
+	table->missing = palloc0(Max(table->natts, 1) * sizeof(AttrNumber));
 	table->by_id = palloc(Max(table->nids, 1) * sizeof(int16));
 	for (int i = 0; i < table->nids; i++)
 		table->by_id[i] = -1;
@@ -309,10 +326,53 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 		there = mosql_definition_column(definition, NameStr(att->attname));
 		if (there != NULL)		/* virtual generated columns are not stored */
 		{
+			MosqlTableColumn *column = &table->columns[i];
+
 			if (there->key_position >= table->nkeys)
 				break;			/* check_key() says so */
-			setup_column(table, there, att);
+			column->type = att->atttypid;
+			column->typmod = att->atttypmod;
+			column->collation = att->attcollation;
+			setup_column(table, there, att->attnum);
 		}
+	}
+	check_key(table, definition);
+	return table;
+}
+
+/* A type by its name in a definition. */
+static void
+find_type(const char *name, Oid *type, int32 *typmod)
+{
+#if PG_VERSION_NUM >= 160000
+	(void) parseTypeString(name, type, typmod, NULL);
+#else
+	parseTypeString(name, type, typmod, false);
+#endif
+}
+
+MosqlTable *
+mosql_table_of_definition(MosqlSession *session, const MosqlDefinition *definition)
+{
+	MosqlTable *table = palloc0(sizeof(MosqlTable));
+
+	table->session = session;
+	table->tree = mosql_session_tree(session, definition->root);
+	table->id = definition->id;
+	table->natts = definition->ncolumns;
+	allocate_columns(table, definition);
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		MosqlTableColumn *column = &table->columns[i];
+
+		column->key_position = -1;
+		if (definition->columns[i].dropped)
+			continue;
+		find_type(definition->columns[i].type, &column->type, &column->typmod);
+		column->collation = get_typcollation(column->type);
+		if (definition->columns[i].key_position >= table->nkeys)
+			break;
+		setup_column(table, &definition->columns[i], i + 1);
 	}
 	check_key(table, definition);
 	return table;

@@ -2,7 +2,9 @@
  * row.c: a table's rows: slots to key and columns, and back.
  *
  * Layer: table.  Columns are stored under their stable ids in ascending order,
- * nulls are left out, and what the key gives back is not stored again.
+ * and what the key gives back is not stored again.  Nulls are left out, but for
+ * columns that were added with a default when there were rows already: in those,
+ * what is left out is the default, so that ALTER touched no row.
  */
 #include "postgres.h"
 
@@ -56,8 +58,14 @@ mosql_table_put_row(const MosqlTable *table, TupleTableSlot *slot, StringInfo ou
 	{
 		int			att = table->by_id[id];
 
-		if (att < 0 || slot->tts_isnull[att] || !table->columns[att].in_row)
+		if (att < 0 || !table->columns[att].in_row)
 			continue;
+		if (slot->tts_isnull[att])
+		{
+			if (table->columns[att].has_missing)
+				mosql_column_put_null(out, id);
+			continue;
+		}
 		mosql_codec_put(table, &table->columns[att], slot->tts_values[att], out);
 		if (out->len - start > MOSQL_ROW_MAX_BYTES)
 			ereport(ERROR,
@@ -111,6 +119,14 @@ mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBytes columns,
 
 	memset(nulls, true, table->natts * sizeof(bool));
 	memset(values, 0, table->natts * sizeof(Datum));
+	for (int i = 0; i < table->nmissing; i++)
+	{
+		int			att = table->missing[i] - 1;
+
+		if (needed == NULL || needed[att])
+			values[att] = table->columns[att].missing;
+		nulls[att] = needed != NULL && !needed[att];
+	}
 	if (wants_key(table, needed))
 		get_key(table, key, needed, values, nulls);
 
@@ -120,8 +136,9 @@ mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBytes columns,
 
 		if (att < 0 || (needed != NULL && !needed[att]))
 			continue;			/* dropped, or nobody asks */
-		values[att] = mosql_codec_get(table, &table->columns[att], &stored);
-		nulls[att] = false;
+		nulls[att] = stored.wire == MOSQL_WIRE_NULL;
+		values[att] = nulls[att] ? (Datum) 0
+			: mosql_codec_get(table, &table->columns[att], &stored);
 	}
 	if (got < 0)
 		mosql_codec_damage(table, NULL, "The list of columns does not decode.");

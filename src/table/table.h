@@ -48,6 +48,8 @@ typedef struct MosqlTableColumn
 	bool		in_row;			/* value stored in the row (false: the key gives it back) */
 	bool		range_order;	/* key order = the type's btree order (text: only
 								 * collation C); false: only equality may be pushed */
+	bool		has_missing;	/* rows from before it was added lack it: then it is */
+	Datum		missing;		/* this, never null */
 	/* codec, filled by codec.c */
 	MosqlCodec	codec;
 	int			fixed_width;	/* FIXED: 1, 2, 4, 8; UUID: 16; else 0 */
@@ -69,6 +71,8 @@ typedef struct MosqlTable
 	MosqlTableColumn *columns;	/* [natts], by attnum - 1; dropped ones have attnum 0 */
 	int			nkeys;			/* 0: hidden row id */
 	AttrNumber *key_attnums;	/* [nkeys] in key order */
+	int			nmissing;		/* columns that rows may lack without being null */
+	AttrNumber *missing;
 	uint64		schema;			/* schema version it was loaded at */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
@@ -182,6 +186,8 @@ typedef struct MosqlDefinitionColumn
 	bool		not_null;
 	bool		dropped;
 	int			key_position;	/* 0-based, -1: not in the key */
+	MosqlBytes	missing;		/* value in rows that lack the column, as a column of a
+								 * row; absent: null */
 } MosqlDefinitionColumn;
 
 typedef struct MosqlDefinition

@@ -92,7 +92,31 @@ extern void mosql_definition_insert(MosqlSession *session, MosqlDefinition *defi
 extern void mosql_definition_update(MosqlSession *session, MosqlDefinition *definition);
 extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition);
 
+/* ---- rewrite.c ---- */
+
+/*
+ * Copy all rows from a table as it was defined before to what the relation and its
+ * definition are now.  Part of the transaction, which becomes SERIALIZABLE, so
+ * that no row that somebody commits meanwhile is lost (40001).  Throws 23505,
+ * 23502, 23514 for rows that the new definition does not allow, 42804 where there
+ * is no conversion of a type, and what the conversion throws.
+ */
+extern void mosql_table_rewrite(Relation rel, MosqlSession *session,
+								const MosqlDefinition *before);
+
+/* Do the stored bytes of a column mean the same under its new type? */
+extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
+									  const MosqlDefinitionColumn *column, Form_pg_attribute att);
+
 /* ---- open.c ---- */
+
+/*
+ * A table as its definition alone says, to read rows that the local relation no
+ * longer describes: attribute i + 1 is the definition's column i.  In the current
+ * context; its relid is invalid.
+ */
+extern MosqlTable *mosql_table_of_definition(MosqlSession *session,
+											 const MosqlDefinition *definition);
 
 /* Does the catalog's tree exist?  A round trip per session, or until it does. */
 extern bool mosql_catalog_exists(MosqlSession *session);

@@ -92,6 +92,13 @@ extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);
 
+/*
+ * From here on the transaction is SERIALIZABLE, as which level ever it was begun:
+ * what it reads from now on is certified at commit.  For schema changes that copy
+ * rows and must not miss anybody's commit meanwhile.
+ */
+extern void mosql_txn_serialize(MosqlTxn *txn);
+
 /* ---- reading ---- */
 
 /*

@@ -46,6 +46,24 @@ release_statement(MosqlTxn *txn, MosqlStatement *statement)
 	statement->drawn = false;
 }
 
+/*
+ * Writes stay as well certified as they are: commit compares the versions that
+ * they were based on exactly, at every level.
+ */
+void
+mosql_txn_serialize(MosqlTxn *txn)
+{
+	txn->isolation = MOSQL_SERIALIZABLE;
+}
+
+/* A statement that began to read at its own snapshot goes on so, also if the
+ * transaction was made SERIALIZABLE meanwhile. */
+static bool
+has_own_snapshot(const MosqlView *view)
+{
+	return view->txn->isolation == MOSQL_READ_COMMITTED || view->statement->drawn;
+}
+
 /* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
 static MosqlTimestamp
 view_snapshot(MosqlView *view, bool range)
@@ -53,7 +71,7 @@ view_snapshot(MosqlView *view, bool range)
 	MosqlTxn   *txn = view->txn;
 	MosqlStatement *statement = view->statement;
 
-	if (txn->isolation != MOSQL_READ_COMMITTED)
+	if (!has_own_snapshot(view))
 	{
 		if (!txn->drawn)
 		{
@@ -222,7 +240,7 @@ mosql_view_keep_alive(MosqlView *view)
 	MosqlTxn   *txn = view->txn;
 	MosqlSession *session = txn->session;
 	MosqlStatement *statement = view->statement;
-	bool		of_txn = txn->isolation != MOSQL_READ_COMMITTED;
+	bool		of_txn = !has_own_snapshot(view);
 	uint64		sid = of_txn ? txn->snap_sid : statement->sid;
 	MosqlTimestamp S;
 	uint64		schema;

@@ -74,7 +74,7 @@ random_row(Row *row, StringInfo out)
 
 		id += 1 + (random_below(5) ? random_below(3) : random_below(100000000));
 		c->column = (uint32) id;
-		c->wire = (MosqlWire) random_below(7);
+		c->wire = (MosqlWire) random_below(8);
 		if (c->wire <= MOSQL_WIRE_16)
 		{
 			char	   *p = palloc(16);
@@ -86,6 +86,11 @@ random_row(Row *row, StringInfo out)
 				mosql_column_put_int(out, c->column, mosql_read_int(p, widths[c->wire]), widths[c->wire]);
 			else
 				mosql_column_put_fixed(out, c->column, p, widths[c->wire]);
+		}
+		else if (c->wire == MOSQL_WIRE_NULL)
+		{
+			c->value = mosql_bytes("", 0);
+			mosql_column_put_null(out, c->column);
 		}
 		else
 		{
@@ -160,7 +165,7 @@ test_column_damage(void)
 	}			bad[] = {
 		{"\x08\x01\x08\x02", 4},	/* the same column twice */
 		{"\x10\x01\x08\x02", 4},	/* descending */
-		{"\x0F\x01", 2},		/* wire type 7 */
+		{"\x0F\x01", 2},		/* null, then descending */
 		{"\x0D\x05\x61", 3},	/* shorter than it says */
 		{"\x0D\xFF\xFF\xFF\xFF\x0F", 6},
 		{"\x0D\x80\x00", 3},	/* a length in a longer form */
@@ -286,7 +291,7 @@ test_increment_damage(void)
 	CHECK_INT(mosql_columns_increment(&out, mosql_bytes_of(&row), &inc, 1), MOSQL_INCREMENT_DAMAGED);
 	resetStringInfo(&row);
 	mosql_column_put_int(&row, 2, 7, 4);
-	appendStringInfoChar(&row, 0x7F);	/* damaged behind the column */
+	appendStringInfoChar(&row, (char) 0xFF);	/* damaged behind the column */
 	CHECK_INT(mosql_columns_increment(&out, mosql_bytes_of(&row), &inc, 1), MOSQL_INCREMENT_DAMAGED);
 	CHECK_INT(out.len, 0);
 	CHECK_INT(mosql_columns_increment(&out, MOSQL_ABSENT, &inc, 1), MOSQL_INCREMENT_OK);

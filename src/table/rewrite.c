@@ -1,0 +1,287 @@
+/*
+ * rewrite.c: the rows of a table whose key or types changed.
+ *
+ * Layer: table.  ALTER gave the table a new empty tree, which nobody else knows.
+ * The rows are read from the old one as its definition described them, converted
+ * column by column, and inserted by the ordinary transaction, so that all of it
+ * happens or nothing, and duplicates of a new key are found.
+ *
+ * Other servers may write to the old tree all the while.  Who decides after us is
+ * refused, since the schema version is a new one.  Who decides before us wrote
+ * what we have not read: so everything read here is certified at our commit, as
+ * for a SERIALIZABLE transaction, and we fail with 40001.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "table/table_int.h"
+
+/* Where a column of the new row comes from. */
+typedef struct Conversion
+{
+	int			from;			/* attribute - 1 of the source, -1: none */
+	ExprState  *expr;			/* of the old value, or a default; NULL: the value as it
+								 * is, or null */
+} Conversion;
+
+typedef struct Rewrite
+{
+	Relation	rel;
+	MosqlTable *source;
+	MosqlTable *target;
+	MosqlTxn   *txn;
+	EState	   *estate;
+	ResultRelInfo *rri;
+	Conversion *conversions;	/* by attnum - 1 of the relation */
+	bool		generated;
+	TupleTableSlot *slot;
+	Datum	   *values;			/* of a source row */
+	bool	   *nulls;
+	StringInfoData key;
+	StringInfoData columns;
+} Rewrite;
+
+/* ---- conversions ---- */
+
+/*
+ * The cast of a value of the old type to the new one, as an assignment would do
+ * it: an expression over a CaseTestExpr.  NULL if there is none.
+ */
+static Expr *
+cast_expression(const MosqlTableColumn *from, Form_pg_attribute att)
+{
+	CaseTestExpr *old = makeNode(CaseTestExpr);
+	Node	   *cast;
+
+	old->typeId = from->type;
+	old->typeMod = from->typmod;
+	old->collation = from->collation;
+	cast = coerce_to_target_type(NULL, (Node *) old, from->type, att->atttypid, att->atttypmod,
+								 COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
+	if (cast == NULL)
+		return NULL;
+	assign_expr_collations(NULL, cast);
+	return expression_planner((Expr *) cast);
+}
+
+bool
+mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
+						  const MosqlDefinitionColumn *column, Form_pg_attribute att)
+{
+	MosqlTable *source = mosql_table_of_definition(session, before);
+	MosqlTableColumn now = {0};
+	const MosqlTableColumn *old;
+	Expr	   *expr;
+	int			i = 0;
+
+	while (before->columns[i].id != column->id)
+		i++;
+	old = &source->columns[i];
+	now.type = att->atttypid;
+	now.typmod = att->atttypmod;
+	now.collation = att->attcollation;
+	now.key_position = old->key_position;
+	mosql_codec_setup(&now);
+	mosql_key_setup(&now);
+	if (now.codec != old->codec || now.fixed_width != old->fixed_width ||
+		(now.key_position >= 0 && (now.key_class != old->key_class || now.in_row != old->in_row)))
+		return false;
+
+	/* casts that change no value are relabelings, also those of wider lengths */
+	expr = cast_expression(old, att);
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr != NULL && IsA(expr, CaseTestExpr);
+}
+
+static int
+find_source(const MosqlDefinition *before, const char *name)
+{
+	for (int i = 0; i < before->ncolumns; i++)
+		if (!before->columns[i].dropped && strcmp(before->columns[i].name, name) == 0)
+			return i;
+	return -1;
+}
+
+static void
+plan_column(Rewrite *rewrite, const MosqlDefinition *before, Form_pg_attribute att)
+{
+	Conversion *conversion = &rewrite->conversions[att->attnum - 1];
+	Expr	   *expr;
+
+	conversion->from = find_source(before, NameStr(att->attname));
+	if (att->attgenerated)
+		return;					/* computed from the others */
+	if (conversion->from < 0)
+	{
+		expr = (Expr *) build_column_default(rewrite->rel, att->attnum);
+		if (expr != NULL)
+			conversion->expr = ExecInitExpr(expression_planner(expr), NULL);
+		return;
+	}
+	expr = cast_expression(&rewrite->source->columns[conversion->from], att);
+	if (expr == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" cannot be cast automatically to type %s",
+						NameStr(att->attname),
+						format_type_with_typemod(att->atttypid, att->atttypmod)),
+				 errhint("Add a column with the new type, UPDATE the rows, drop the old column and rename the new one.")));
+	if (!IsA(expr, CaseTestExpr))
+		conversion->expr = ExecInitExpr(expr, NULL);
+}
+
+/* ---- rows ---- */
+
+static void
+convert(Rewrite *rewrite)
+{
+	ExprContext *econtext = GetPerTupleExprContext(rewrite->estate);
+	TupleDesc	desc = RelationGetDescr(rewrite->rel);
+	TupleTableSlot *slot = rewrite->slot;
+
+	ExecClearTuple(slot);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		const Conversion *conversion = &rewrite->conversions[i];
+		Datum		value = (Datum) 0;
+		bool		isnull = true;
+
+		if (conversion->from >= 0)
+		{
+			value = rewrite->values[conversion->from];
+			isnull = rewrite->nulls[conversion->from];
+		}
+		if (conversion->expr != NULL)
+		{
+			econtext->caseValue_datum = value;
+			econtext->caseValue_isNull = isnull;
+			value = ExecEvalExpr(conversion->expr, econtext, &isnull);
+		}
+		slot->tts_values[i] = value;
+		slot->tts_isnull[i] = isnull;
+	}
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = RelationGetRelid(rewrite->rel);
+	if (rewrite->generated)
+		ExecComputeStoredGenerated(rewrite->rri, rewrite->estate, slot, CMD_INSERT);
+	if (rewrite->rel->rd_att->constr != NULL)
+		ExecConstraints(rewrite->rri, slot, rewrite->estate);
+}
+
+static void
+report_duplicate(const Rewrite *rewrite)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("could not create unique index \"%s_pkey\"",
+					RelationGetRelationName(rewrite->rel)),
+			 errdetail("Key %s is duplicated.",
+					   mosql_table_describe_key(rewrite->target, mosql_bytes_of(&rewrite->key))),
+			 errtable(rewrite->rel)));
+}
+
+static void
+copy_row(Rewrite *rewrite, const MosqlRow *row)
+{
+	const MosqlTable *target = rewrite->target;
+
+	mosql_table_get_row(rewrite->source, row->key, row->columns, NULL,
+						rewrite->values, rewrite->nulls);
+	convert(rewrite);
+	resetStringInfo(&rewrite->key);
+	resetStringInfo(&rewrite->columns);
+	if (target->nkeys > 0)
+		mosql_table_slot_key(target, rewrite->slot, &rewrite->key);
+	else if (rewrite->source->nkeys == 0)
+		appendBinaryStringInfo(&rewrite->key, row->key.data, row->key.len);
+	else
+		mosql_table_new_row_id(target, &rewrite->key);
+	mosql_table_put_row(target, rewrite->slot, &rewrite->columns);
+	if (mosql_txn_insert(rewrite->txn, target->tree, mosql_bytes_of(&rewrite->key),
+						 mosql_bytes_of(&rewrite->columns), GetCurrentCommandId(true),
+						 false) == MOSQL_DUPLICATE)
+		report_duplicate(rewrite);
+}
+
+static void
+copy_rows(Rewrite *rewrite)
+{
+	MosqlView  *view = mosql_view_open(rewrite->txn, rewrite, GetCurrentCommandId(true), false);
+	MosqlRowScan *scan = mosql_view_scan_begin(view, rewrite->source->tree, mosql_bytes("", 0),
+											   MOSQL_ABSENT, false, 0);
+	MemoryContext cxt = GetPerTupleMemoryContext(rewrite->estate);
+	MosqlRow	row = {0};
+
+	while (mosql_view_scan_next(scan, &row))
+	{
+		MemoryContext old;
+
+		CHECK_FOR_INTERRUPTS();
+		ResetPerTupleExprContext(rewrite->estate);
+		old = MemoryContextSwitchTo(cxt);
+		copy_row(rewrite, &row);
+		MemoryContextSwitchTo(old);
+	}
+	mosql_view_scan_end(scan);
+	mosql_view_close(view);
+}
+
+static void
+plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
+{
+	TupleDesc	desc = RelationGetDescr(rewrite->rel);
+
+	rewrite->conversions = palloc0(Max(desc->natts, 1) * sizeof(Conversion));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		rewrite->conversions[i].from = -1;
+		if (!att->attisdropped)
+			plan_column(rewrite, before, att);
+	}
+	rewrite->generated = desc->constr != NULL && desc->constr->has_generated_stored;
+	rewrite->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	rewrite->values = palloc(Max(rewrite->source->natts, 1) * sizeof(Datum));
+	rewrite->nulls = palloc(Max(rewrite->source->natts, 1) * sizeof(bool));
+	initStringInfo(&rewrite->key);
+	initStringInfo(&rewrite->columns);
+}
+
+void
+mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *before)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql rewrite",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Rewrite		rewrite = {.rel = rel};
+
+	rewrite.txn = mosql_txn_current(session);
+	mosql_txn_serialize(rewrite.txn);
+	rewrite.source = mosql_table_of_definition(session, before);
+	rewrite.target = mosql_table_open(rel, session);
+	rewrite.estate = CreateExecutorState();
+	rewrite.rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(rewrite.rri, rel, 0, NULL, 0);
+	plan_rewrite(&rewrite, before);
+	copy_rows(&rewrite);
+	ExecDropSingleTupleTableSlot(rewrite.slot);
+	FreeExecutorState(rewrite.estate);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
