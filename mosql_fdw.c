@@ -74,6 +74,7 @@ _PG_init(void)
 	mosql_table_init();
 	mosql_fdw_init();
 	mosql_admin_init_ddl();
+	mosql_admin_init_utility();
 	mosql_worker_init();
 }
 

@@ -47,7 +47,7 @@ COMMENT ON FUNCTION mosql_fdw_ddl_end() IS
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
-    WHEN TAG IN ('CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE',
+    WHEN TAG IN ('CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE', 'ALTER INDEX',
                  'IMPORT FOREIGN SCHEMA')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 

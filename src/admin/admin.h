@@ -7,7 +7,9 @@
 #define MOSQL_ADMIN_H
 
 #include "base/base.h"
+#include "catalog/objectaddress.h"
 #include "fdw/fdw_int.h"
+#include "nodes/parsenodes.h"
 
 /* mosql_fdw.drop_data: DROP of a foreign table drops its data in Redis, too. */
 extern bool mosql_admin_drop_data;
@@ -18,6 +20,48 @@ extern void mosql_admin_init_ddl(void);
 /* After CREATE (created) or ALTER of one of our tables: its key columns are its
  * primary key. */
 extern void mosql_admin_follow_key(Oid relid, bool created);
+
+/* ---- indexes as PostgreSQL knows them (index.c) ---- */
+
+typedef struct MosqlLocalIndex
+{
+	const char *name;
+	bool		primary;
+	bool		constraint;
+	bool		unique;
+	bool		nulls_not_distinct;
+	int			nkeys;
+	int			nincluded;
+	AttrNumber	attnums[INDEX_MAX_KEYS];	/* of the key, then the included */
+	int16		options[INDEX_MAX_KEYS];	/* INDOPTION_DESC, INDOPTION_NULLS_FIRST */
+} MosqlLocalIndex;
+
+/* Rows of pg_index, and pg_constraint; nothing is built. */
+extern Oid	mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index);
+
+/* ... and away with them; the index in Redis stays. */
+extern void mosql_admin_drop_local_index(Oid indexid);
+
+/* The local indexes of a table that are in Redis: made like the definition's. */
+extern void mosql_admin_follow_indexes(Oid relid);
+
+/* A column gets another type: core must not find indexes on it. */
+extern void mosql_admin_drop_for_retype(Oid relid, const char *column);
+
+/* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
+extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
+extern ObjectAddress mosql_admin_create_index(IndexStmt *statement, const char *query);
+extern void mosql_admin_index_dropped(Oid indexid);
+extern void mosql_admin_index_renamed(Oid indexid, const char *from);
+
+/* Is this index of access method mosql? */
+extern bool mosql_admin_is_our_index(Oid indexid);
+
+/* 42501 unless the current user owns it. */
+extern void mosql_admin_check_owner(Relation rel);
+
+/* The utility hook (utility.c); once, from _PG_init. */
+extern void mosql_admin_init_utility(void);
 
 /*
  * ALTER TABLE is about to run.  What core would refuse of our tables' keys is

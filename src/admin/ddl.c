@@ -20,6 +20,7 @@
 
 #include "access/relation.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -116,9 +117,13 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	if (next_object_access_hook != NULL)
 		next_object_access_hook(access, class, object, subid, arg);
 
-	if (access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade ||
-		!mosql_fdw_is_ours(object))
+	if (access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade)
 		return;
+	if (!mosql_fdw_is_ours(object))
+	{
+		mosql_admin_index_dropped(object);
+		return;
+	}
 	if (subid == 0)
 		drop_relation(object);
 	else
@@ -134,6 +139,19 @@ mosql_admin_init_ddl(void)
 
 /* ---- creations and changes ---- */
 
+/* CREATE INDEX of a session's first command: the hook was not there to take it. */
+static void
+refuse_index(IndexStmt *statement)
+{
+	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
+
+	if (OidIsValid(relid) && mosql_fdw_is_ours(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("mosql_fdw was not loaded when this command began"),
+				 errhint("It is loaded now: run the command again. To have it loaded always, add mosql_fdw to session_preload_libraries.")));
+}
+
 /*
  * The tree is the one that core runs after this (a copy, if it came from a
  * cached plan), so that changes to it count.
@@ -148,8 +166,12 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("mosql_fdw_ddl_start() can only be called as an event trigger")));
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
-	if (command != NULL && IsA(command, AlterTableStmt) && !IsBinaryUpgrade)
+	if (command == NULL || IsBinaryUpgrade)
+		PG_RETURN_NULL();
+	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	else if (IsA(command, IndexStmt))
+		refuse_index((IndexStmt *) command);
 	PG_RETURN_NULL();
 }
 
@@ -209,7 +231,10 @@ follow(Oid relid, bool created, const RenameStmt *rename)
 		mosql_table_alter(rel, session);
 	relation_close(rel, NoLock);
 	if (rename == NULL)
+	{
 		mosql_admin_follow_key(relid, created);
+		mosql_admin_follow_indexes(relid);
+	}
 }
 
 /*
@@ -228,6 +253,37 @@ follow_with_children(const Touched *touched, const RenameStmt *rename)
 	}
 	foreach(cell, find_all_inheritors(touched->relid, NoLock, NULL))
 		follow(lfirst_oid(cell), false, rename);
+}
+
+/*
+ * ALTER INDEX ... RENAME, or ALTER TABLE ... RENAME CONSTRAINT.  By the time we
+ * look it has its new name.
+ */
+static void
+follow_index_name(const RenameStmt *rename)
+{
+	const char *from = rename->renameType == OBJECT_TABCONSTRAINT ? rename->subname
+		: rename->relation ? rename->relation->relname : NULL;
+	Oid			relid;
+	Oid			indexid;
+
+	if (rename->relation == NULL || from == NULL)
+		return;
+	if (rename->renameType == OBJECT_TABCONSTRAINT)
+	{
+		relid = RangeVarGetRelid(rename->relation, NoLock, true);
+		indexid = OidIsValid(relid)
+			? get_relname_relid(rename->newname, get_rel_namespace(relid)) : InvalidOid;
+	}
+	else
+	{
+		RangeVar   *renamed = copyObject(rename->relation);
+
+		renamed->relname = rename->newname;
+		indexid = RangeVarGetRelid(renamed, NoLock, true);
+	}
+	if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid))
+		mosql_admin_index_renamed(indexid, from);
 }
 
 Datum
@@ -250,7 +306,10 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	{
 		rename = (const RenameStmt *) command;
 		if (rename->renameType != OBJECT_COLUMN)
-			PG_RETURN_NULL();	/* names in Redis are pinned by options */
+		{
+			follow_index_name(rename);
+			PG_RETURN_NULL();	/* tables' names in Redis are pinned by options */
+		}
 	}
 	n = touched_relations(&touched);
 	for (int i = 0; i < n; i++)

@@ -110,84 +110,20 @@ run(const char *sql)
 	CommandCounterIncrement();
 }
 
-static IndexInfo *
-index_info(Oid am, const AttrNumber *attnums, int n)
-{
-	IndexInfo  *info = makeIndexInfo(n, n, am, NIL, NIL,
-									 true,	/* unique */
-									 false, /* nulls distinct */
-									 true,	/* ready for inserts */
-									 false	/* concurrent */
-#if PG_VERSION_NUM >= 160000
-									 ,false /* summarizing */
-#endif
-#if PG_VERSION_NUM >= 180000
-									 ,false /* WITHOUT OVERLAPS */
-#endif
-		);
-
-	for (int i = 0; i < n; i++)
-		info->ii_IndexAttrNumbers[i] = attnums[i];
-	return info;
-}
-
 /* The index and its constraint.  name NULL: <table>_pkey. */
 static void
 create(Relation rel, const char *name, const AttrNumber *attnums, int n)
 {
-	Oid			am = get_index_am_oid("mosql", false);
-	Oid			collations[INDEX_MAX_KEYS];
-	Oid			classes[INDEX_MAX_KEYS];
-	int16		order[INDEX_MAX_KEYS] = {0};
-	List	   *names = NIL;
-	Oid			index;
-	ObjectAddress indexaddress;
-	ObjectAddress amaddress;
+	MosqlLocalIndex index = {.primary = true,.constraint = true,.unique = true,.nkeys = n};
 
+	index.name = name;
 	if (name == NULL)
-		name = ChooseRelationName(RelationGetRelationName(rel), NULL, "pkey",
-								  RelationGetNamespace(rel), true);
-	for (int i = 0; i < n; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnums[i] - 1);
-
-		names = lappend(names, pstrdup(NameStr(att->attname)));
-		collations[i] = att->attcollation;
-		classes[i] = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
-		if (!OidIsValid(classes[i]))
-			elog(ERROR, "type %s has no btree order", format_type_be(att->atttypid));
-	}
-	index = index_create(rel, name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
-						 index_info(am, attnums, n), names, am, InvalidOid, collations, classes,
-#if PG_VERSION_NUM >= 170000
-						 NULL,	/* options of operator classes */
-#endif
-						 order,
-#if PG_VERSION_NUM >= 170000
-						 NULL,	/* statistics targets */
-#endif
-						 (Datum) 0,
-						 INDEX_CREATE_IS_PRIMARY | INDEX_CREATE_ADD_CONSTRAINT |
-						 INDEX_CREATE_SKIP_BUILD,
-						 0, false, false, NULL);
-
-	/* core takes access methods for built in: without this DROP EXTENSION would
-	 * leave an index that nobody can open */
-	ObjectAddressSet(indexaddress, RelationRelationId, index);
-	ObjectAddressSet(amaddress, AccessMethodRelationId, am);
-	recordDependencyOn(&indexaddress, &amaddress, DEPENDENCY_NORMAL);
-	CommandCounterIncrement();
+		index.name = ChooseRelationName(RelationGetRelationName(rel), NULL, "pkey",
+										RelationGetNamespace(rel), true);
+	memcpy(index.attnums, attnums, n * sizeof(AttrNumber));
+	(void) mosql_admin_create_local_index(rel, &index);
 }
 
-static void
-drop(Oid indexid)
-{
-	ObjectAddress address;
-
-	ObjectAddressSet(address, ConstraintRelationId, get_index_constraint(indexid));
-	performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	CommandCounterIncrement();
-}
 
 /* Did this transaction make one of these columns a key column? */
 static bool
@@ -231,7 +167,7 @@ mosql_admin_follow_key(Oid relid, bool created)
 		return;
 	}
 	if (OidIsValid(primary))
-		drop(primary);
+		mosql_admin_drop_local_index(primary);
 	sql = set_not_null(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)
@@ -318,16 +254,6 @@ set_key_options(Relation rel, const AttrNumber *attnums, int n)
 	return any ? sql.data : NULL;
 }
 
-static bool
-is_owner(Oid relid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, GetUserId());
-#else
-	return pg_class_ownercheck(relid, GetUserId());
-#endif
-}
-
 static void
 rename_key(Oid indexid, const char *name)
 {
@@ -346,8 +272,7 @@ add(Oid relid, const Constraint *constraint)
 	Oid			primary = mosql_fdw_primary_key(rel);
 	char	   *sql;
 
-	if (!is_owner(relid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, RelationGetRelationName(rel));
+	mosql_admin_check_owner(rel);
 	check_primary_key(rel, constraint, attnums, n);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
 		ereport(ERROR,
@@ -366,28 +291,6 @@ add(Oid relid, const Constraint *constraint)
 	else
 		create(rel, constraint->conname, attnums, n);
 	relation_close(rel, NoLock);
-}
-
-/*
- * Core rebuilds the indexes of a column whose type changes, from their
- * definitions, which it refuses for foreign tables.  So ours goes first; it
- * comes back when the command has ended (mosql_admin_follow_key).
- */
-static void
-drop_for_retype(Oid relid, const char *column)
-{
-	AttrNumber	attnum = get_attnum(relid, column);
-	Relation	rel;
-	Oid			primary;
-
-	if (attnum <= 0 || !mosql_fdw_is_ours(relid) || !is_owner(relid) ||
-		!mosql_table_is_key_column(relid, attnum))
-		return;
-	rel = relation_open(relid, AccessExclusiveLock);
-	primary = mosql_fdw_primary_key(rel);
-	relation_close(rel, NoLock);
-	if (OidIsValid(primary))
-		drop(primary);
 }
 
 /* At ddl_command_start, with the tree that core is about to run. */
@@ -409,12 +312,18 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			ListCell   *child;
 
 			foreach(child, find_all_inheritors(relid, NoLock, NULL))
-				drop_for_retype(lfirst_oid(child), command->name);
+				mosql_admin_drop_for_retype(lfirst_oid(child), command->name);
 		}
-		else if (ours && command->subtype == AT_AddConstraint &&
-				 castNode(Constraint, command->def)->contype == CONSTR_PRIMARY)
+		else if (ours && command->subtype == AT_AddConstraint)
 		{
-			add(relid, castNode(Constraint, command->def));
+			Constraint *constraint = castNode(Constraint, command->def);
+
+			if (constraint->contype == CONSTR_PRIMARY)
+				add(relid, constraint);
+			else if (constraint->contype == CONSTR_UNIQUE)
+				mosql_admin_add_unique(relid, constraint);
+			else
+				continue;
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
 	}

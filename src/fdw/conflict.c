@@ -16,6 +16,7 @@
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -29,49 +30,201 @@ latest_view(MosqlModifyState *modify, EState *estate)
 	return modify->view;
 }
 
-/* ---- DO NOTHING ---- */
+/* ---- arbiters ---- */
+
+static const MosqlIndex *
+index_of(const MosqlModifyState *modify, Oid indexid)
+{
+	const char *name = get_rel_name(indexid);
+
+	for (int i = 0; name != NULL && i < modify->table->nindexes; i++)
+		if (strcmp(modify->table->indexes[i].name, name) == 0)
+			return &modify->table->indexes[i];
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("index \"%s\" no longer exists in Redis", name ? name : "?"),
+			 errdetail("Another server dropped it.")));
+}
 
 /*
- * Insert those of n rows whose keys are free; the rest is skipped.  The view
- * sees what earlier commands wrote, the buffer tells what this one wrote.  One
- * read for all rows.  No look-up is needed afterwards: a key that somebody
- * else takes between this read and commit fails there.
+ * Which keys decide over a conflict: those of the arbiters that core found, or
+ * all unique ones (DO NOTHING without a target).  NULL stands for the table's own.
  */
+void
+mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters)
+{
+	const MosqlTable *table = modify->table;
+	Oid			primary = mosql_fdw_primary_key(modify->rel);
+	ListCell   *lc;
+
+	modify->arbiters = palloc((table->nindexes + list_length(arbiters) + 1) *
+							  sizeof(MosqlIndex *));
+	foreach(lc, arbiters)
+		modify->arbiters[modify->narbiters++] =
+			lfirst_oid(lc) == primary ? NULL : index_of(modify, lfirst_oid(lc));
+	if (arbiters != NIL)
+		return;
+	if (table->nkeys > 0)
+		modify->arbiters[modify->narbiters++] = NULL;
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].unique)
+			modify->arbiters[modify->narbiters++] = &table->indexes[i];
+}
+
+typedef enum Conflict
+{
+	NO_CONFLICT,
+	CONFLICT,					/* with a row that is there */
+	OWN_CONFLICT				/* with one that this command wrote */
+} Conflict;
+
+/* The row that one arbiter finds. */
+static Conflict
+look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableSlot *slot,
+				  MosqlBytes key, EState *estate, MosqlRow *row)
+{
+	MosqlTree  *tree = index ? index->entries->tree : modify->table->tree;
+	MosqlView  *view = latest_view(modify, estate);
+	StringInfoData entry;
+	StringInfoData columns;
+
+	if (index != NULL)
+	{
+		initStringInfo(&entry);
+		initStringInfo(&columns);
+		if (!mosql_index_entry(index, slot, key, &entry, &columns))
+			return NO_CONFLICT; /* nulls are distinct */
+		key = mosql_bytes_of(&entry);
+	}
+	memset(row, 0, sizeof(*row));
+	mosql_view_get(view, tree, &key, 1, row);
+	if (!row->found)
+		return mosql_txn_has_put(modify->txn, tree, key) ? OWN_CONFLICT : NO_CONFLICT;
+	if (index != NULL)
+	{
+		MosqlBytes	row_key = mosql_index_row_key(index, row);
+
+		mosql_view_get(view, modify->table->tree, &row_key, 1, row);
+		if (!row->found)		/* between two reads of the latest state */
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent delete"),
+					 errhint("The transaction might succeed if retried.")));
+	}
+	return CONFLICT;
+}
+
+static Conflict
+find_conflict(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key, EState *estate,
+			  MosqlRow *row)
+{
+	for (int i = 0; i < modify->narbiters; i++)
+	{
+		Conflict	conflict = look_for_conflict(modify, modify->arbiters[i], slot, key, estate,
+												 row);
+
+		if (conflict != NO_CONFLICT)
+			return conflict;
+	}
+	return NO_CONFLICT;
+}
+
+/* Only the table's own key decides: then many rows can be looked up at once. */
+static bool
+is_key_alone(const MosqlModifyState *modify)
+{
+	return modify->narbiters == 1 && modify->arbiters[0] == NULL;
+}
+
+/* The row's key into modify->key; a new one where it is hidden. */
+static MosqlBytes
+key_of(MosqlModifyState *modify, TupleTableSlot *slot)
+{
+	resetStringInfo(&modify->key);
+	if (modify->table->nkeys > 0)
+		mosql_table_slot_key(modify->table, slot, &modify->key);
+	else
+		mosql_table_new_row_id(modify->table, &modify->key);
+	return mosql_bytes_copy(modify->row_cxt, mosql_bytes_of(&modify->key));
+}
+
+/* False if this command has the key already. */
+static bool
+insert_new(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key)
+{
+	bool		check = modify->table->nkeys > 0 && !is_key_alone(modify);
+
+	resetStringInfo(&modify->columns);
+	mosql_table_put_row(modify->table, slot, &modify->columns);
+	if (mosql_txn_insert(modify->txn, modify->table->tree, key, mosql_bytes_of(&modify->columns),
+						 modify->cid, check) == MOSQL_DUPLICATE)
+		return false;
+	if (check)
+		mosql_exec_lookup_due(modify);
+	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, key);
+	return true;
+}
+
+/* ---- DO NOTHING ---- */
+
+/* Row by row, where several keys decide. */
+static int
+insert_one_by_one(MosqlModifyState *modify, TupleTableSlot **slots, int n, EState *estate,
+				  TupleTableSlot **kept)
+{
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	key = key_of(modify, slots[i]);
+		MosqlRow	row;
+
+		if (find_conflict(modify, slots[i], key, estate, &row) != NO_CONFLICT)
+			continue;
+		if (!insert_new(modify, slots[i], key))
+			mosql_exec_report_duplicate(modify, NULL, key);
+		kept[nkept++] = slots[i];
+	}
+	return nkept;
+}
+
+/*
+ * The view sees what earlier commands wrote, the buffer tells what this one wrote.
+ * One read for all rows.  No look-up of the key is needed afterwards: one that
+ * somebody else takes between this read and commit fails there.
+ */
+static int
+insert_together(MosqlModifyState *modify, TupleTableSlot **slots, int n, EState *estate,
+				TupleTableSlot **kept)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlRow   *rows = palloc0(n * sizeof(MosqlRow));
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+		keys[i] = key_of(modify, slots[i]);
+	mosql_view_get(latest_view(modify, estate), modify->table->tree, keys, n, rows);
+	for (int i = 0; i < n; i++)
+		if (!rows[i].found && insert_new(modify, slots[i], keys[i]))
+			kept[nkept++] = slots[i];
+	return nkept;
+}
+
+/* Insert those of n rows that meet no conflict; the rest is skipped. */
 int
 mosql_exec_insert_free(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot **slots, int n,
 					   EState *estate, TupleTableSlot **kept)
 {
-	MosqlTable *table = modify->table;
 	MosqlStats	before = mosql_stats;
-	MosqlBytes *keys;
-	MosqlRow   *rows;
 	MemoryContext old;
-	int			nkept = 0;
+	int			nkept;
 
 	for (int i = 0; i < n; i++)
 		mosql_exec_check_row(modify, rri, slots[i], estate, modify->bounded_insert);
-
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
-	keys = palloc(n * sizeof(MosqlBytes));
-	rows = palloc0(n * sizeof(MosqlRow));
-	for (int i = 0; i < n; i++)
-	{
-		resetStringInfo(&modify->key);
-		mosql_table_slot_key(table, slots[i], &modify->key);
-		keys[i] = mosql_bytes_copy(modify->row_cxt, mosql_bytes_of(&modify->key));
-	}
-	mosql_view_get(latest_view(modify, estate), table->tree, keys, n, rows);
-	for (int i = 0; i < n; i++)
-	{
-		if (rows[i].found)
-			continue;
-		resetStringInfo(&modify->columns);
-		mosql_table_put_row(table, slots[i], &modify->columns);
-		if (mosql_txn_insert(modify->txn, table->tree, keys[i], mosql_bytes_of(&modify->columns),
-							 modify->cid, false) == MOSQL_WRITTEN)
-			kept[nkept++] = slots[i];
-	}
+	nkept = is_key_alone(modify) ? insert_together(modify, slots, n, estate, kept)
+		: insert_one_by_one(modify, slots, n, estate, kept);
 	MemoryContextSwitchTo(old);
 	mosql_cost_add(&modify->cost, &before);
 	return nkept;
@@ -173,15 +326,17 @@ project_update(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *exi
 
 /* Write the new row over the old one, under another key if that changed. */
 static void
-write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *slot)
+write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *existing,
+			 TupleTableSlot *slot)
 {
 	MosqlTable *table = modify->table;
 
 	resetStringInfo(&modify->key);
 	resetStringInfo(&modify->columns);
-	mosql_table_slot_key(table, slot, &modify->key);
+	if (table->nkeys > 0)
+		mosql_table_slot_key(table, slot, &modify->key);
 	mosql_table_put_row(table, slot, &modify->columns);
-	if (mosql_exec_replace_row(modify, old) == MOSQL_SELF_MODIFIED)
+	if (mosql_exec_replace_row(modify, old, existing, slot) == MOSQL_SELF_MODIFIED)
 		report_second_time();
 }
 
@@ -207,45 +362,39 @@ update_existing(MosqlModifyState *modify, ResultRelInfo *rri, const MosqlRow *ro
 	if (modify->rel->rd_att->constr && modify->rel->rd_att->constr->has_generated_stored)
 		ExecComputeStoredGenerated(rri, estate, slot, CMD_UPDATE);
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
-	write_update(modify, row, slot);
+	write_update(modify, row, existing, slot);
 	after_update_triggers(modify, rri, old, slot, estate);
 	return slot;
 }
 
 /*
- * Insert the row, or update the one that has its key.  Returns the row as
- * written, or NULL if WHERE or a trigger said no.
+ * Insert the row, or update the one that it meets.  Returns the row as written,
+ * or NULL if WHERE or a trigger said no.
  */
 TupleTableSlot *
 mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
 				  EState *estate)
 {
-	MosqlTable *table = modify->table;
 	MosqlStats	before = mosql_stats;
+	Conflict	conflict;
 	MosqlBytes	key;
-	MosqlRow	row = {0};
+	MosqlRow	row;
 	MemoryContext old;
 
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_insert);
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
-	resetStringInfo(&modify->key);
-	mosql_table_slot_key(table, slot, &modify->key);
-	key = mosql_bytes_copy(modify->row_cxt, mosql_bytes_of(&modify->key));
-	mosql_view_get(latest_view(modify, estate), table->tree, &key, 1, &row);
+	key = key_of(modify, slot);
+	conflict = find_conflict(modify, slot, key, estate, &row);
 	mosql_cost_add(&modify->cost, &before);
 
-	show_insert_triggers(modify, rri, !row.found);
-	if (row.found)
+	show_insert_triggers(modify, rri, conflict == NO_CONFLICT);
+	if (conflict == CONFLICT)
 		slot = update_existing(modify, rri, &row, slot, estate);
-	else
-	{
-		resetStringInfo(&modify->columns);
-		mosql_table_put_row(table, slot, &modify->columns);
-		if (mosql_txn_insert(modify->txn, table->tree, key, mosql_bytes_of(&modify->columns),
-							 modify->cid, false) == MOSQL_DUPLICATE)
-			report_second_time();
-	}
+	else if (conflict == OWN_CONFLICT)
+		report_second_time();
+	else if (!insert_new(modify, slot, key))
+		mosql_exec_report_duplicate(modify, NULL, key);
 	MemoryContextSwitchTo(old);
 	return slot;
 }

@@ -76,6 +76,8 @@ gives_keys(const MosqlTable *table, const List *private)
 	bool	   *given = palloc0(table->nkeys * sizeof(bool) + 1);
 	int			nin = 0;
 
+	if (linitial_int(list_nth(private, MOSQL_SCAN_INDEX)) != 0)
+		return false;
 	for (int i = 0; i < nconds; i++)
 	{
 		if (conds[i].kind != MOSQL_COND_EQ && conds[i].kind != MOSQL_COND_IN)
@@ -241,6 +243,7 @@ all_increments(PlannerInfo *root, Index rti, const MosqlTable *table, List **del
 		/* whoever applies an increment knows nothing of defaults of rows that lack
 		 * the column */
 		if (column->key_position >= 0 || !column->in_row || column->has_missing ||
+			mosql_table_is_indexed(table, attno) ||
 			!is_integer_type(column->type) ||
 			exprType((Node *) tle->expr) != column->type)
 			return false;
@@ -354,6 +357,8 @@ mosqlBeginDirectModify(ForeignScanState *node, int eflags)
 		column->subtract = list_nth_int(description, 2 + i * INTS_PER_COLUMN) != 0;
 		column->expr = ExecInitExpr(expr, &node->ss.ps);
 		column->type = exprType((Node *) expr);
+		if (mosql_table_is_indexed(direct->scan.table, column->attnum))
+			(void) mosql_exec_index(direct->scan.table, 0); /* since it was planned */
 	}
 	node->fdw_state = direct;
 }

@@ -64,6 +64,9 @@ typedef struct MosqlScanState
 	bool		handles;		/* put a handle into each row's ctid */
 	bool		filters;		/* ... but only if the row passes the node's filter */
 	bool		single;			/* one row by key, and the statement reads nothing else */
+	const MosqlIndex *index;	/* read through this index; NULL: the table's own key */
+	bool		index_only;		/* its entries suffice */
+	const MosqlTable *keys;		/* whose tree the ranges are of: table or entries */
 	int64		limit;			/* rows wanted, 0: unknown */
 
 	/* --- what is read --- */
@@ -83,7 +86,17 @@ typedef struct MosqlScanState
 	/* --- a range --- */
 	MemoryContext scan_cxt;
 	MosqlRowScan *scan;			/* NULL: between ranges */
+
+	/* --- rows that entries lead to --- */
+	MemoryContext fetch_cxt;
+	int			fetch_size;		/* of the next batch */
+	int			nfetched;
+	int			fetched;		/* next of fetched_rows */
+	MosqlRow   *fetched_rows;
 } MosqlScanState;
+
+/* The index of that id; 40001 if there is none, since the plan was made. */
+extern const MosqlIndex *mosql_exec_index(const MosqlTable *table, int id);
 
 /*
  * Fill a state from a plan node: opens table and transaction, evaluates and
@@ -136,6 +149,7 @@ typedef struct MosqlModifyState
 	/* --- row identity, UPDATE and DELETE --- */
 	AttrNumber	ctid_attno;
 	AttrNumber	wholerow_attno;
+	TupleTableSlot *old_slot;	/* the old row, for its index entries */
 
 	/* --- inserts --- */
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
@@ -145,7 +159,9 @@ typedef struct MosqlModifyState
 	TupleTableSlot **kept;		/* its result for a batch */
 	int			maxkept;
 
-	/* --- ON CONFLICT DO UPDATE --- */
+	/* --- ON CONFLICT --- */
+	int			narbiters;
+	const MosqlIndex **arbiters;	/* NULL: the table's own key */
 	bool		do_update;
 	ModifyTableState *mtstate;
 	TriggerDesc *triggers;		/* the relation's */
@@ -168,20 +184,36 @@ extern void mosql_exec_modify_finish(MosqlModifyState *modify);
 extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
 								 TupleTableSlot *slot, EState *estate, bool bounded);
 
-/* Note an insert of this key that has to be looked up; does so when enough wait. */
+/* Note that inserts have to be looked up; does so when enough wait, or all. */
 extern void mosql_exec_lookup_due(MosqlModifyState *modify);
+extern void mosql_exec_lookup_all(MosqlModifyState *modify);
 
-/* 23505 as PostgreSQL words it. */
-extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
-			pg_attribute_noreturn();
+/* 23505 as PostgreSQL words it; index NULL: of the table's key. */
+extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *index,
+										MosqlBytes key) pg_attribute_noreturn();
+
+/*
+ * The entries of a row that was written: of a new one (old_slot NULL), of a
+ * changed or of a deleted one (new_slot NULL).  new_key: of the row as it is now.
+ * Throws 23505.
+ */
+extern void mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot,
+									 MosqlBytes old_key, TupleTableSlot *new_slot,
+									 MosqlBytes new_key);
 
 /*
  * Write modify->columns over a row, under modify->key, which may be another than
- * the row's.  MOSQL_SELF_MODIFIED if this command did so already.
+ * the row's, and the index entries: the slots have the same rows.
+ * MOSQL_SELF_MODIFIED if this command did so already.
  */
-extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row);
+extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
+											   TupleTableSlot *old_slot,
+											   TupleTableSlot *new_slot);
 
 /* ---- ON CONFLICT ---- */
+
+/* The keys that decide, by their indexes' OIDs; NIL: all unique ones. */
+extern void mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters);
 
 /* DO NOTHING: returns how many rows were inserted, and which, in `kept`. */
 extern int	mosql_exec_insert_free(MosqlModifyState *modify, ResultRelInfo *rri,

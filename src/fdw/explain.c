@@ -6,6 +6,8 @@
  *     Foreign Scan on public.accounts
  *       Key: aid = $1                       whole keys: read as points
  *       Key Range: aid >= 10 AND aid < 20   otherwise; "all" without a bound
+ *       Index: accounts_bid_idx             only where a secondary one is read;
+ *                                           Index Only: its entries suffice
  *       Order: backward                     only then
  *       Redis: round trips=1 leaves=2 rows=10 retries=0      with ANALYZE
  *
@@ -52,6 +54,8 @@ operator_of(MosqlCondKind kind)
 			return "= ANY";
 		case MOSQL_COND_ISNULL:
 			return "IS NULL";
+		case MOSQL_COND_NOTNULL:
+			return "IS NOT NULL";
 	}
 	return "?";
 }
@@ -113,7 +117,7 @@ reads_points(const MosqlTable *table, const MosqlCond *conds, int nconds)
 	for (int i = 0; i < nconds; i++)
 		if (conds[i].kind != MOSQL_COND_EQ && conds[i].kind != MOSQL_COND_IN)
 			return false;
-	return nconds > 0 && nconds == table->nkeys;
+	return nconds > 0 && nconds == table->nkeys && table->unique_key;
 }
 
 static Oid
@@ -139,7 +143,16 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	MosqlCond  *conds;
 	int			nconds = mosql_conds_decode(list_nth(plan->fdw_private, MOSQL_SCAN_CONDS), &conds);
 	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
+	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
 
+	for (int i = 0; linitial_int(index) != 0 && i < table->nindexes; i++)
+		if (table->indexes[i].id == linitial_int(index))
+		{
+			ExplainPropertyText(lsecond_int(index) ? "Index Only" : "Index",
+								table->indexes[i].name, es);
+			table = table->indexes[i].entries;
+			break;
+		}
 	ExplainPropertyText(reads_points(table, conds, nconds) ? "Key" : "Key Range",
 						mosql_conds_describe(table, conds, nconds, plan->fdw_exprs, dpcontext), es);
 	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))

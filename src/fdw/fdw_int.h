@@ -109,7 +109,8 @@ typedef enum MosqlCondKind
 	MOSQL_COND_PREFIX,			/* LIKE: value is the pattern, its literal prefix bounds */
 	MOSQL_COND_ROW_LT, MOSQL_COND_ROW_LE, MOSQL_COND_ROW_GE, MOSQL_COND_ROW_GT,
 								/* (k0, k1, ...) op (v0, v1, ...): ncolumns values */
-	MOSQL_COND_ISNULL			/* never true for a key column */
+	MOSQL_COND_ISNULL,			/* never true for a table's key column */
+	MOSQL_COND_NOTNULL			/* of an index: always true for a table's */
 } MosqlCondKind;
 
 typedef struct MosqlCond
@@ -117,7 +118,7 @@ typedef struct MosqlCond
 	MosqlCondKind kind;
 	int			key_position;	/* ROW_*: of the first column */
 	int			ncolumns;		/* values it takes from fdw_exprs; 1 but for ROW_*,
-								 * and 0 for ISNULL */
+								 * and 0 for ISNULL and NOTNULL */
 	bool		exact;			/* the range implies the clause: no recheck needed */
 } MosqlCond;
 
@@ -132,6 +133,8 @@ enum MosqlScanPrivate
 	MOSQL_SCAN_SINGLE,			/* Boolean: a point read on the whole key by
 								 * external parameters and constants only */
 	MOSQL_SCAN_HANDLES,			/* Boolean: rows need handles in ctid */
+	MOSQL_SCAN_INDEX,			/* IntList: id of the index that is read (0: the table
+								 * itself), 1 if its entries have all that is needed */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */

@@ -25,40 +25,94 @@
 /* ---- uniqueness ---- */
 
 void
-mosql_exec_report_duplicate(const MosqlModifyState *modify, MosqlBytes key)
+mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *index,
+							MosqlBytes key)
 {
-	Oid			index = mosql_fdw_primary_key(modify->rel);
-	char	   *constraint = OidIsValid(index) ? get_rel_name(index)
+	const MosqlTable *keys = index ? index->entries : modify->table;
+	Oid			primary = mosql_fdw_primary_key(modify->rel);
+	const char *constraint = index ? index->name : OidIsValid(primary) ? get_rel_name(primary)
 		: psprintf("%s_pkey", RelationGetRelationName(modify->rel));
 
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key value violates unique constraint \"%s\"", constraint),
-			 errdetail("Key %s already exists.", mosql_table_describe_key(modify->table, key)),
+			 errdetail("Key %s already exists.", mosql_table_describe_key(keys, key)),
 			 errtableconstraint(modify->rel, constraint)));
+}
+
+/* Look up the keys that wait, of the table (index NULL) or of one of its indexes. */
+static void
+look_up(MosqlModifyState *modify, const MosqlIndex *index)
+{
+	MosqlTree  *tree = index ? index->entries->tree : modify->table->tree;
+	MosqlBytes	duplicate;
+
+	if (!mosql_txn_check_inserts(modify->txn, tree, &duplicate))
+		mosql_exec_report_duplicate(modify, index, duplicate);
+}
+
+static bool
+is_due(MosqlModifyState *modify, MosqlTree *tree)
+{
+	int			waiting = mosql_txn_unchecked_inserts(modify->txn, tree);
+
+	if (waiting < MIN_LOOKUP_ROWS)
+		return false;
+	if (modify->lookup_rows == 0)
+		modify->lookup_rows = mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid,
+												InvalidOid)->batch_size;
+	return waiting >= modify->lookup_rows;
 }
 
 void
 mosql_exec_lookup_due(MosqlModifyState *modify)
 {
-	MosqlTree  *tree = modify->table->tree;
-	int			waiting = mosql_txn_unchecked_inserts(modify->txn, tree);
-	MosqlStats	before;
-	MosqlBytes	duplicate;
+	MosqlTable *table = modify->table;
+	MosqlStats	before = mosql_stats;
 
 	modify->checks_keys = true;
-	if (waiting < MIN_LOOKUP_ROWS)
-		return;
-	if (modify->lookup_rows == 0)
-		modify->lookup_rows = mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid,
-												InvalidOid)->batch_size;
-	if (waiting < modify->lookup_rows)
-		return;
-
-	before = mosql_stats;
-	if (!mosql_txn_check_inserts(modify->txn, tree, &duplicate))
-		mosql_exec_report_duplicate(modify, duplicate);
+	if (table->nkeys > 0 && is_due(modify, table->tree))
+		look_up(modify, NULL);
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].unique && is_due(modify, table->indexes[i].entries->tree))
+			look_up(modify, &table->indexes[i]);
 	mosql_cost_add(&modify->cost, &before);
+}
+
+void
+mosql_exec_lookup_all(MosqlModifyState *modify)
+{
+	modify->checks_keys = false;
+	look_up(modify, NULL);
+	for (int i = 0; i < modify->table->nindexes; i++)
+		if (modify->table->indexes[i].unique)
+			look_up(modify, &modify->table->indexes[i]);
+}
+
+/* ---- index entries ---- */
+
+void
+mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, MosqlBytes old_key,
+						 TupleTableSlot *new_slot, MosqlBytes new_key)
+{
+	const MosqlTable *table = modify->table;
+	const MosqlIndex *index = NULL;
+	MosqlBytes	duplicate;
+
+	if (table->nindexes == 0)
+		return;
+	if (new_slot == NULL)
+		mosql_table_delete_entries(table, modify->txn, old_slot, old_key, modify->cid);
+	else if (old_slot == NULL)
+		index = mosql_table_insert_entries(table, modify->txn, new_slot, new_key, modify->cid,
+										   &duplicate);
+	else
+		index = mosql_table_replace_entries(table, modify->txn, old_slot, old_key, new_slot,
+											new_key, modify->cid, &duplicate);
+	if (index != NULL)
+		mosql_exec_report_duplicate(modify, index, duplicate);
+	if (new_slot != NULL)
+		mosql_exec_lookup_due(modify);
 }
 
 /* ---- plain inserts ---- */
@@ -85,9 +139,10 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	if (mosql_txn_insert(modify->txn, table->tree, mosql_bytes_of(&modify->key),
 						 mosql_bytes_of(&modify->columns), modify->cid,
 						 keyed) == MOSQL_DUPLICATE)
-		mosql_exec_report_duplicate(modify, mosql_bytes_of(&modify->key));
+		mosql_exec_report_duplicate(modify, NULL, mosql_bytes_of(&modify->key));
 	if (keyed)
 		mosql_exec_lookup_due(modify);
+	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, mosql_bytes_of(&modify->key));
 	MemoryContextSwitchTo(old);
 }
 
@@ -100,7 +155,7 @@ mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 	TupleTableSlot *kept;
 
-	if (modify->do_nothing && modify->table->nkeys > 0)
+	if (modify->do_nothing)
 		return mosql_exec_insert_free(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
 	if (modify->do_update)
 		return mosql_exec_upsert(modify, rri, slot, estate);
@@ -115,7 +170,7 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 
-	if (!modify->do_nothing || modify->table->nkeys == 0)
+	if (!modify->do_nothing)
 	{
 		for (int i = 0; i < *n; i++)
 			insert_row(modify, rri, slots[i], estate);

@@ -29,9 +29,18 @@
 
 /* ---- planning ---- */
 
+/* Indexes besides the primary key's. */
+static bool
+has_indexes(Relation target)
+{
+	return list_length(RelationGetIndexList(target)) >
+		(OidIsValid(mosql_fdw_primary_key(target)) ? 1 : 0);
+}
+
 /*
- * Junk columns that identify the row: ctid, and for DELETE ... RETURNING the
- * whole row, unless core adds that anyway (for UPDATE, and for row triggers).
+ * Junk columns that identify the row: ctid, and for DELETE ... RETURNING and for
+ * the entries of indexes the whole row, unless core adds that anyway (for UPDATE,
+ * and for row triggers).
  */
 void
 mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
@@ -44,7 +53,7 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 	var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 	add_row_identity_var(root, var, rtindex, "ctid");
 
-	if (command != CMD_DELETE || root->parse->returningList == NIL)
+	if (command != CMD_DELETE || (root->parse->returningList == NIL && !has_indexes(target)))
 		return;
 	if (triggers && (triggers->trig_delete_after_row || triggers->trig_delete_before_row))
 		return;
@@ -115,6 +124,8 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
 	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
+	if (plan && plan->onConflictAction != ONCONFLICT_NONE)
+		mosql_exec_arbiters(modify, plan->arbiterIndexes);
 
 	modify->constrained = rel->rd_att->constr != NULL;
 	modify->bounded_insert = rel->rd_rel->relispartition && (!routed || retouched);
@@ -134,13 +145,7 @@ mosql_exec_modify_finish(MosqlModifyState *modify)
 	MosqlStats	before = mosql_stats;
 
 	if (modify->checks_keys)
-	{
-		MosqlBytes	duplicate;
-
-		modify->checks_keys = false;
-		if (!mosql_txn_check_inserts(modify->txn, modify->table->tree, &duplicate))
-			mosql_exec_report_duplicate(modify, duplicate);
-	}
+		mosql_exec_lookup_all(modify);
 	if (modify->view != NULL)
 		mosql_view_close(modify->view);
 	modify->view = NULL;
@@ -222,20 +227,70 @@ move_row(MosqlModifyState *modify, const MosqlRow *old_row)
 		return MOSQL_SELF_MODIFIED;
 	if (mosql_txn_insert(modify->txn, tree, key, mosql_bytes_of(&modify->columns), modify->cid,
 						 true) == MOSQL_DUPLICATE)
-		mosql_exec_report_duplicate(modify, key);
+		mosql_exec_report_duplicate(modify, NULL, key);
 	mosql_exec_lookup_due(modify);
 	return MOSQL_WRITTEN;
 }
 
 MosqlWriteResult
-mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row)
+mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
+					   TupleTableSlot *old_slot, TupleTableSlot *new_slot)
 {
 	MosqlTable *table = modify->table;
+	MosqlBytes	key = table->nkeys > 0 ? mosql_bytes_of(&modify->key) : old_row->key;
+	MosqlWriteResult result;
 
-	if (table->nkeys > 0 && !mosql_bytes_equal(mosql_bytes_of(&modify->key), old_row->key))
-		return move_row(modify, old_row);
-	return mosql_txn_update(modify->txn, table->tree, old_row->key, old_row->version,
-							mosql_bytes_of(&modify->columns), modify->cid);
+	if (mosql_bytes_equal(key, old_row->key))
+		result = mosql_txn_update(modify->txn, table->tree, key, old_row->version,
+								  mosql_bytes_of(&modify->columns), modify->cid);
+	else
+		result = move_row(modify, old_row);
+	if (result == MOSQL_WRITTEN)
+		mosql_exec_write_entries(modify, old_slot, old_row->key, new_slot, key);
+	return result;
+}
+
+/*
+ * The old row, where there are index entries to be found by it: from the plan if
+ * it has it, else read.  (A plan made before an index was has none for DELETE.)
+ */
+static TupleTableSlot *
+old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow *row,
+			 EState *estate)
+{
+	MosqlRow	read = {0};
+	bool		isnull;
+
+	if (modify->table->nindexes == 0)
+		return NULL;
+	if (modify->old_slot == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+		modify->old_slot = ExecInitExtraTupleSlot(estate, RelationGetDescr(modify->rel),
+												  &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(old);
+	}
+	ExecClearTuple(modify->old_slot);
+	if (AttributeNumberIsValid(modify->wholerow_attno))
+	{
+		Datum		whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
+
+		if (isnull)
+			elog(ERROR, "wholerow is NULL");
+		ExecStoreHeapTupleDatum(whole, modify->old_slot);
+		return modify->old_slot;
+	}
+	if (modify->view == NULL)
+		modify->view = mosql_view_open(modify->txn, estate, modify->cid, true);
+	mosql_view_get(modify->view, modify->table->tree, &row->key, 1, &read);
+	if (!read.found || read.version != row->version)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errhint("The transaction might succeed if retried.")));
+	mosql_exec_store_row(modify->table, &read, NULL, modify->old_slot);
+	return modify->old_slot;
 }
 
 /* Returns NULL, "not updated", if this command changed the row already. */
@@ -260,9 +315,23 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		mosql_table_slot_key(table, slot, &modify->key);
 	mosql_table_put_row(table, slot, &modify->columns);
 
-	result = mosql_exec_replace_row(modify, &old_row);
+	result = mosql_exec_replace_row(modify, &old_row,
+									old_row_slot(modify, plan_slot, &old_row, estate), slot);
 	MemoryContextSwitchTo(old);
 	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
+}
+
+static void
+delete_entries(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow *row,
+			   EState *estate)
+{
+	MemoryContext old;
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	mosql_exec_write_entries(modify, old_row_slot(modify, plan_slot, row, estate), row->key,
+							 NULL, MOSQL_ABSENT);
+	MemoryContextSwitchTo(old);
 }
 
 /* The slot is RETURNING's; core makes it all nulls if it is left empty. */
@@ -277,6 +346,8 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return NULL;
+	if (modify->table->nindexes > 0)
+		delete_entries(modify, plan_slot, &row, estate);
 
 	ExecClearTuple(slot);
 	if (rri->ri_projectReturning != NULL && AttributeNumberIsValid(modify->wholerow_attno))

@@ -1,9 +1,11 @@
 /*
  * plan.c: paths and plans for a foreign table.
  *
- * Layer: fdw, planner side.  A table is one tree ordered by its key, so there
- * is one kind of scan: the ranges of the key that the conditions leave, in key
- * order, forwards or backwards.  What the planner can choose:
+ * Layer: fdw, planner side.  A table is a tree ordered by its key, and each index
+ * one ordered by its own, so there is one kind of scan: the ranges of a key that
+ * the conditions leave, in key order, forwards or backwards.  What the planner can
+ * choose, for the table's key, and for each index that conditions bound or whose
+ * order is of use:
  *
  *   - the base path, bounded by conditions with constants and parameters; in
  *     key order, which serves ORDER BY, LIMIT, MIN and merge joins for free;
@@ -46,7 +48,7 @@
 #include "utils/typcache.h"
 
 #include "base/retry.h"
-#include "fdw/fdw_int.h"
+#include "fdw/exec_int.h"
 
 /* Leaves that one round trip of a long scan reads: btree.h's largest window. */
 #define PLAN_WINDOW_LEAVES		64
@@ -55,8 +57,20 @@
 #define PLAN_ROWS_PER_LEAF		80.0
 #define PLAN_UNKNOWN_ROWS		1000.0
 
+/* A row read by its key, in rows read with their neighbours. */
+#define PLAN_POINT_FACTOR		2
+
 /* Sets of outer relations tried for parameterised paths. */
 #define PLAN_MAX_PARAMETER_SETS	16
+
+/* One way to the rows: the table's own key, or an index. */
+typedef struct Access
+{
+	const MosqlIndex *index;	/* NULL: the table itself */
+	const MosqlTable *keys;		/* the table, or the index's entries */
+	MosqlKeyQuals *quals;
+	bool		only;			/* entries have all that the query needs */
+} Access;
 
 /* RelOptInfo.fdw_private */
 typedef struct RelPlan
@@ -182,21 +196,27 @@ count_combinations(PlannerInfo *root, const MosqlKeyQuals *quals)
 
 /* All key columns bound by = or IN: whole keys are known before reading. */
 static bool
-reads_points(const RelPlan *plan, const MosqlKeyQuals *quals)
+reads_points(const Access *access)
 {
-	return plan->table->nkeys > 0 && quals->nequal == plan->table->nkeys;
+	const MosqlKeyQuals *quals = access->quals;
+
+	for (int i = 0; i < quals->nconds; i++)
+		if (quals->conds[i].kind == MOSQL_COND_ISNULL)
+			return false;
+	return access->keys->unique_key && access->keys->nkeys > 0 &&
+		quals->nequal == access->keys->nkeys;
 }
 
 /* Rows in the key ranges, of which other conditions may leave fewer. */
 static double
-rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
-			   const MosqlKeyQuals *quals)
+rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const Access *access)
 {
+	const MosqlKeyQuals *quals = access->quals;
 	double		rows = rel->tuples;
 
 	if (quals->whole_key)
 		return 1;
-	if (reads_points(plan, quals))
+	if (reads_points(access))
 		return clamp_row_est(Min(rows, count_combinations(root, quals)));
 	if (quals->nconds > 0)
 		rows *= clauselist_selectivity(root, quals->used, rel->relid, JOIN_INNER, NULL);
@@ -205,16 +225,15 @@ rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
 
 /* Rows that satisfy all clauses, knowing that keys are unique. */
 static double
-rows_returned(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan,
-			  const MosqlKeyQuals *quals, List *clauses)
+rows_returned(PlannerInfo *root, RelOptInfo *rel, const Access *access, List *clauses)
 {
 	List	   *others;
 
-	if (!reads_points(plan, quals))
+	if (!reads_points(access))
 		return clamp_row_est(rel->tuples *
 							 clauselist_selectivity(root, clauses, rel->relid, JOIN_INNER, NULL));
-	others = list_difference_ptr(clauses, quals->used);
-	return clamp_row_est(rows_in_ranges(root, rel, plan, quals) *
+	others = list_difference_ptr(clauses, access->quals->used);
+	return clamp_row_est(rows_in_ranges(root, rel, access) *
 						 clauselist_selectivity(root, others, rel->relid, JOIN_INNER, NULL));
 }
 
@@ -283,6 +302,7 @@ mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 {
 	RelPlan    *plan = palloc0(sizeof(RelPlan));
 	Relation	relation = table_open(relid, NoLock);
+	Access		access = {0};
 
 	rel->fdw_private = plan;
 	plan->options = mosql_fdw_options(relid, InvalidOid, rel->userid);
@@ -293,24 +313,92 @@ mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 	estimate_table(rel, plan);
 	add_key_as_index(rel, plan->table);
 	set_baserel_size_estimates(root, rel);
-	rel->rows = rows_returned(root, rel, plan, plan->quals, rel->baserestrictinfo);
+	access.keys = plan->table;
+	access.quals = plan->quals;
+	rel->rows = rows_returned(root, rel, &access, rel->baserestrictinfo);
+}
+
+/* ---- which attributes ---- */
+
+/* Attributes that the scan must decode: MOSQL_SCAN_NEEDED. */
+static List *
+needed_attributes(RelOptInfo *rel, List *local, bool *handles)
+{
+	Bitmapset  *attrs = NULL;
+	List	   *needed = NIL;
+	int			i = -1;
+
+	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
+	pull_varattnos((Node *) local, rel->relid, &attrs);
+	*handles = bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
+							 attrs);
+	while ((i = bms_next_member(attrs, i)) >= 0)
+	{
+		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
+
+		if (attnum >= 0)
+			needed = lappend_int(needed, attnum);
+	}
+	return needed;
+}
+
+/* Would an index's entries do for these attributes, as needed_attributes() lists them? */
+static bool
+entries_suffice(const MosqlTable *table, const MosqlIndex *index, const List *attributes,
+				bool handles)
+{
+	bool	   *needed = palloc0((table->natts + 1) * sizeof(bool));
+	const ListCell *lc;
+
+	foreach(lc, attributes)
+	{
+		if (lfirst_int(lc) == 0)
+			return false;
+		needed[lfirst_int(lc) - 1] = true;
+	}
+	return !handles && mosql_index_covers(table, index, needed);
+}
+
+/* ... for all that the query may ask of the relation. */
+static bool
+is_covered(RelOptInfo *rel, const MosqlTable *table, const MosqlIndex *index)
+{
+	bool		handles;
+	List	   *attributes = needed_attributes(rel, extract_actual_clauses(rel->baserestrictinfo, false),
+											   &handles);
+
+	return entries_suffice(table, index, attributes, handles);
 }
 
 /* ---- costs and paths ---- */
 
+/*
+ * Entries of an index lead to their rows, unless they suffice: those are read in
+ * batches of points, which lie all over the tree and cost more than neighbours.
+ */
 static void
-cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const MosqlKeyQuals *quals,
+add_fetches(const Access *access, double entries, double *round_trips, double *read)
+{
+	if (access->index == NULL || access->only)
+		return;
+	*round_trips += ceil(entries / MOSQL_POINTS_PER_READ);
+	*read += entries * PLAN_POINT_FACTOR;
+}
+
+static void
+cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
 		  double rows, Cost *startup, Cost *total)
 {
-	double		read = rows_in_ranges(root, rel, plan, quals);
+	double		read = rows_in_ranges(root, rel, access);
+	double		entries = read;
 	double		round_trips;
 	Cost		run;
 
-	if (reads_points(plan, quals))
+	if (reads_points(access))
 		round_trips = ceil(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
 	else
 	{
-		double		ranges = count_combinations(root, quals);
+		double		ranges = count_combinations(root, access->quals);
 
 		round_trips = ranges + floor(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
 
@@ -318,6 +406,7 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const MosqlKe
 		read = Min(rel->tuples, read + ranges * plan->rows_per_leaf / 2);
 	}
 	round_trips = Max(round_trips, 1.0);
+	add_fetches(access, entries, &round_trips, &read);
 
 	*startup = plan->options->startup_cost + rel->baserestrictcost.startup +
 		rel->reltarget->cost.startup;
@@ -328,7 +417,7 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const MosqlKe
 }
 
 static void
-add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlKeyQuals *quals, double rows,
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, const Access *access, double rows,
 			  List *pathkeys, Relids required_outer, bool backward)
 {
 	RelPlan    *plan = rel->fdw_private;
@@ -336,7 +425,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlKeyQuals *quals, do
 	Cost		startup;
 	Cost		total;
 
-	cost_scan(root, rel, plan, quals, rows, &startup, &total);
+	cost_scan(root, rel, plan, access, rows, &startup, &total);
 	path = create_foreignscan_path(root, rel, NULL, rows,
 #if PG_VERSION_NUM >= 180000
 								   0,	/* disabled nodes */
@@ -345,7 +434,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlKeyQuals *quals, do
 #if PG_VERSION_NUM >= 170000
 								   NIL, /* restrictions of foreign joins */
 #endif
-								   list_make1(makeBoolean(backward)));
+								   list_make2(makeBoolean(backward),
+											  makeInteger(access->index ? access->index->id : 0)));
 	add_path(rel, (Path *) path);
 }
 
@@ -368,6 +458,8 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 	Expr	   *var;
 	EquivalenceClass *ec;
 	ListCell   *lc;
+	bool		reversed = backward != column->descending;
+	bool		nulls_first = column->nullable ? column->nulls_first != backward : reversed;
 
 	*constant = false;
 	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr))
@@ -393,7 +485,7 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 		return NULL;
 	*constant = EC_MUST_BE_REDUNDANT(ec);
 
-	/* Key columns are never null: take whatever the query says of nulls. */
+	/* A table's key columns are never null: take whatever the query says of nulls. */
 	foreach(lc, root->query_pathkeys)
 	{
 		PathKey    *key = lfirst_node(PathKey, lc);
@@ -403,16 +495,17 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 		bool		descending = key->pk_strategy == BTGreaterStrategyNumber;
 #endif
 
-		if (key->pk_eclass == ec && key->pk_opfamily == type->btree_opf && descending == backward)
+		if (key->pk_eclass == ec && key->pk_opfamily == type->btree_opf &&
+			descending == reversed && (!column->nullable || key->pk_nulls_first == nulls_first))
 			return key;
 	}
 #if PG_VERSION_NUM >= 180000
 	return make_canonical_pathkey(root, ec, type->btree_opf,
-								  backward ? COMPARE_GT : COMPARE_LT, backward);
+								  reversed ? COMPARE_GT : COMPARE_LT, nulls_first);
 #else
 	return make_canonical_pathkey(root, ec, type->btree_opf,
-								  backward ? BTGreaterStrategyNumber : BTLessStrategyNumber,
-								  backward);
+								  reversed ? BTGreaterStrategyNumber : BTLessStrategyNumber,
+								  nulls_first);
 #endif
 }
 
@@ -421,17 +514,16 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
  * Leading columns that are equal to one value do not count for the order.
  */
 static List *
-scan_pathkeys(PlannerInfo *root, RelOptInfo *rel, bool backward)
+scan_pathkeys(PlannerInfo *root, RelOptInfo *rel, const Access *access, bool backward)
 {
-	const RelPlan *plan = rel->fdw_private;
-	const MosqlTable *table = plan->table;
+	const MosqlTable *table = access->keys;
 	List	   *pathkeys = NIL;
 
 	for (int i = 0; i < table->nkeys; i++)
 	{
 		const MosqlTableColumn *column = &table->columns[table->key_attnums[i] - 1];
-		bool		single = i < plan->quals->nequal &&
-			plan->quals->conds[i].kind == MOSQL_COND_EQ;
+		bool		single = i < access->quals->nequal &&
+			access->quals->conds[i].kind != MOSQL_COND_IN;
 		bool		constant;
 		PathKey    *key = column_pathkey(root, rel, column, backward, &constant);
 		ListCell   *lc;
@@ -506,9 +598,8 @@ add_sets_of(List *sets, PlannerInfo *root, RelOptInfo *rel, const MosqlTable *ta
  * several relations).
  */
 static List *
-parameter_sets(PlannerInfo *root, RelOptInfo *rel)
+parameter_sets(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table)
 {
-	const MosqlTable *table = ((RelPlan *) rel->fdw_private)->table;
 	List	   *sets = add_sets_of(NIL, root, rel, table, rel->joininfo);
 	Relids		all = NULL;
 	int			nsingle;
@@ -533,65 +624,60 @@ parameter_sets(PlannerInfo *root, RelOptInfo *rel)
 }
 
 static void
-add_parameterised_paths(PlannerInfo *root, RelOptInfo *rel)
+add_parameterised_paths(PlannerInfo *root, RelOptInfo *rel, const Access *base)
 {
-	RelPlan    *plan = rel->fdw_private;
+	Oid			relid = planner_rt_fetch(rel->relid, root)->relid;
 	ListCell   *lc;
 
-	foreach(lc, parameter_sets(root, rel))
+	foreach(lc, parameter_sets(root, rel, base->keys))
 	{
 		ParamPathInfo *param = get_baserel_parampathinfo(root, rel, lfirst(lc));
 		List	   *clauses = list_concat_copy(rel->baserestrictinfo, param->ppi_clauses);
-		MosqlKeyQuals *quals = mosql_quals_find(root, rel, planner_rt_fetch(rel->relid, root)->relid,
-												plan->table, clauses);
-		double		rows;
+		Access		access = *base;
+
+		access.quals = mosql_quals_find(root, rel, relid, base->keys, clauses);
 
 		/* of use only if a join clause bounds the key */
-		if (list_difference_ptr(quals->used, rel->baserestrictinfo) == NIL)
+		if (list_difference_ptr(access.quals->used, rel->baserestrictinfo) == NIL)
 			continue;
-		rows = rows_returned(root, rel, plan, quals, clauses);
-		param->ppi_rows = rows;
-		add_scan_path(root, rel, quals, rows, NIL, param->ppi_req_outer, false);
+		if (base->index == NULL)
+			param->ppi_rows = rows_returned(root, rel, &access, clauses);
+		add_scan_path(root, rel, &access, param->ppi_rows, NIL, param->ppi_req_outer, false);
 	}
+}
+
+/* All paths of one access; an index that is of no use gets none. */
+static void
+add_paths(PlannerInfo *root, RelOptInfo *rel, const Access *access)
+{
+	List	   *forward = scan_pathkeys(root, rel, access, false);
+	List	   *backward = scan_pathkeys(root, rel, access, true);
+
+	if (access->index == NULL || access->quals->nconds > 0 || forward != NIL)
+		add_scan_path(root, rel, access, rel->rows, forward, rel->lateral_relids, false);
+	if (backward != NIL)
+		add_scan_path(root, rel, access, rel->rows, backward, rel->lateral_relids, true);
+	add_parameterised_paths(root, rel, access);
 }
 
 void
 mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 {
 	RelPlan    *plan = rel->fdw_private;
-	List	   *pathkeys;
+	Access		access = {.keys = plan->table,.quals = plan->quals};
 
-	add_scan_path(root, rel, plan->quals, rel->rows, scan_pathkeys(root, rel, false),
-				  rel->lateral_relids, false);
-	pathkeys = scan_pathkeys(root, rel, true);
-	if (pathkeys != NIL)
-		add_scan_path(root, rel, plan->quals, rel->rows, pathkeys, rel->lateral_relids, true);
-	add_parameterised_paths(root, rel);
+	add_paths(root, rel, &access);
+	for (int i = 0; i < plan->table->nindexes; i++)
+	{
+		access.index = &plan->table->indexes[i];
+		access.keys = access.index->entries;
+		access.quals = mosql_quals_find(root, rel, relid, access.keys, rel->baserestrictinfo);
+		access.only = is_covered(rel, plan->table, access.index);
+		add_paths(root, rel, &access);
+	}
 }
 
 /* ---- the plan ---- */
-
-/* Attributes that the scan must decode: MOSQL_SCAN_NEEDED. */
-static List *
-needed_attributes(RelOptInfo *rel, List *local, bool *handles)
-{
-	Bitmapset  *attrs = NULL;
-	List	   *needed = NIL;
-	int			i = -1;
-
-	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
-	pull_varattnos((Node *) local, rel->relid, &attrs);
-	*handles = bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
-							 attrs);
-	while ((i = bms_next_member(attrs, i)) >= 0)
-	{
-		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
-
-		if (attnum >= 0)
-			needed = lappend_int(needed, attnum);
-	}
-	return needed;
-}
 
 static bool
 has_inner_params(Node *node, void *context)
@@ -640,12 +726,25 @@ wanted_rows(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *local)
 	return (int) Min(ceil(rows), 1e9);
 }
 
+static const MosqlIndex *
+path_index(const RelPlan *plan, const ForeignPath *path)
+{
+	uint32		id = (uint32) intVal(lsecond(path->fdw_private));
+
+	for (int i = 0; id != 0 && i < plan->table->nindexes; i++)
+		if (plan->table->indexes[i].id == id)
+			return &plan->table->indexes[i];
+	return NULL;
+}
+
 ForeignScan *
 mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *path, List *tlist,
 					List *clauses, Plan *outer_plan)
 {
 	const RelPlan *plan = rel->fdw_private;
-	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, plan->table, clauses);
+	const MosqlIndex *index = path_index(plan, path);
+	const MosqlTable *keys = index ? index->entries : plan->table;
+	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys, clauses);
 	List	   *local = NIL;
 	List	   *exact = NIL;
 	List	   *private = NIL;
@@ -673,8 +772,10 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, needed);
 	private = lappend(private, copyObject(linitial(path->fdw_private)));
 	private = lappend(private, makeInteger(wanted_rows(root, rel, path, local)));
-	private = lappend(private, makeBoolean(is_single_read(root, rel, path, quals)));
+	private = lappend(private, makeBoolean(index == NULL && is_single_read(root, rel, path, quals)));
 	private = lappend(private, makeBoolean(handles));
+	private = lappend(private, list_make2_int(index ? index->id : 0, index != NULL &&
+											  entries_suffice(plan->table, index, needed, handles)));
 
 	return make_foreignscan(tlist, local, rel->relid, quals->exprs, private, NIL, exact,
 							outer_plan);

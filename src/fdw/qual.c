@@ -312,6 +312,7 @@ match_row(const Matcher *m, RowCompareExpr *row, Match *match)
 	List	   *others = commuted ? row->largs : row->rargs;
 	List	   *values = NIL;
 	int			strategy = 0;
+	bool		nullable = false;
 	int			i;
 
 	first = match_column(m, linitial(columns));
@@ -324,8 +325,10 @@ match_row(const Matcher *m, RowCompareExpr *row, Match *match)
 		Oid			opno = list_nth_oid(row->opnos, i);
 		int			here;
 
-		if (column == NULL || column->key_position != first->key_position + i)
+		if (column == NULL || column->key_position != first->key_position + i ||
+			column->descending != first->descending)
 			break;
+		nullable |= column->nullable;
 		here = key_strategy(column, commuted ? get_commutator(opno) : opno,
 							list_nth_oid(row->inputcollids, i));
 		if (here == 0 || here == BTEqualStrategyNumber || (i > 0 && here != strategy) ||
@@ -343,11 +346,13 @@ match_row(const Matcher *m, RowCompareExpr *row, Match *match)
 		else if (strategy == BTGreaterStrategyNumber)
 			strategy = BTGreaterEqualStrategyNumber;
 	}
-	set_match(match, row_kind(strategy), first, values, i == list_length(columns));
+	/* nulls behind the first column are among its values, and do not compare */
+	set_match(match, row_kind(strategy), first, values,
+			  i == list_length(columns) && !(nullable && i > 1));
 	return true;
 }
 
-/* Key columns are never null. */
+/* A table's key columns are never null; an index's have a place for null. */
 static bool
 match_null_test(const Matcher *m, NullTest *test, Match *match)
 {
@@ -355,8 +360,9 @@ match_null_test(const Matcher *m, NullTest *test, Match *match)
 
 	if (column == NULL || test->argisrow)
 		return false;
-	match->always_true = test->nulltesttype == IS_NOT_NULL;
-	set_match(match, MOSQL_COND_ISNULL, column, NIL, true);
+	match->always_true = test->nulltesttype == IS_NOT_NULL && !column->nullable;
+	set_match(match, test->nulltesttype == IS_NULL ? MOSQL_COND_ISNULL : MOSQL_COND_NOTNULL,
+			  column, NIL, true);
 	return true;
 }
 
@@ -432,7 +438,7 @@ mosql_quals_usable(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table, 
 	Match		match;
 
 	return match_clause(&m, rinfo, &match) && !match.always_true &&
-		match.cond.kind != MOSQL_COND_ISNULL;
+		match.cond.kind != MOSQL_COND_ISNULL && match.cond.kind != MOSQL_COND_NOTNULL;
 }
 
 /* ---- all clauses ---- */
@@ -450,7 +456,15 @@ take(MosqlKeyQuals *out, const Match *match, bool exact)
 		out->recheck = lappend(out->recheck, match->rinfo);
 }
 
-/* The = on a key column, by preference one with a constant; else its IN. */
+/* No key column of a table is null: never true. */
+static bool
+is_impossible(const MosqlTable *table, const Match *match)
+{
+	return match->cond.kind == MOSQL_COND_ISNULL &&
+		!table->columns[table->key_attnums[match->cond.key_position] - 1].nullable;
+}
+
+/* The = on a key column, by preference one with a constant; else its IN, or IS NULL. */
 static const Match *
 find_equality(const Match *matches, int n, int position)
 {
@@ -464,11 +478,12 @@ find_equality(const Match *matches, int n, int position)
 			continue;
 		if (match->cond.kind == MOSQL_COND_EQ)
 		{
-			if (best == NULL || best->cond.kind == MOSQL_COND_IN ||
+			if (best == NULL || best->cond.kind != MOSQL_COND_EQ ||
 				(IsA(linitial(match->values), Const) && !IsA(linitial(best->values), Const)))
 				best = match;
 		}
-		else if (match->cond.kind == MOSQL_COND_IN && best == NULL)
+		else if ((match->cond.kind == MOSQL_COND_IN || match->cond.kind == MOSQL_COND_ISNULL) &&
+				 best == NULL)
 			best = match;
 	}
 	return best;
@@ -485,24 +500,24 @@ choose(MosqlKeyQuals *out, const MosqlTable *table, const Match *matches, int n)
 	{
 		if (matches[i].always_true)
 			out->used = lappend(out->used, matches[i].rinfo);
-		else if (matches[i].cond.kind == MOSQL_COND_ISNULL)
+		else if (is_impossible(table, &matches[i]))
 		{
 			take(out, &matches[i], true);
 			return;				/* no row at all: the rest does not matter */
 		}
 	}
 
-	out->whole_key = table->nkeys > 0;
+	out->whole_key = table->nkeys > 0 && table->unique_key;
 	for (int position = 0; position < table->nkeys; position++)
 	{
 		const Match *equal = find_equality(matches, n, position);
 
 		if (equal != NULL)
 		{
-			if (equal->cond.kind == MOSQL_COND_IN)
+			if (equal->cond.kind != MOSQL_COND_EQ)
 			{
 				out->whole_key = false;
-				if (++lists > 1)
+				if (equal->cond.kind == MOSQL_COND_IN && ++lists > 1)
 					exact = false;	/* range.c may leave it out, and what follows */
 			}
 			take(out, equal, exact);

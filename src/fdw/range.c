@@ -62,6 +62,7 @@ typedef struct Builder
 	Bound	   *highs;
 	MosqlBytes	equal;			/* a pattern without wildcards: the value it
 								 * equals; else absent */
+	bool		has_null;		/* a leading column is null: no whole key */
 	bool		nothing;		/* some condition can never be true */
 } Builder;
 
@@ -346,6 +347,27 @@ add_alternatives(Builder *b, const MosqlCond *cond, Datum value, bool isnull, Oi
 	b->alternatives[b->nalternatives++] = next;
 }
 
+/* col IS NULL, in an index: the column has a place for it. */
+static void
+add_null(Builder *b, const MosqlCond *cond)
+{
+	Alternatives next = {.n = 1,.values = palloc(sizeof(MosqlBytes))};
+	StringInfoData null;
+
+	if (!key_column(b->table, cond->key_position)->nullable)
+	{
+		b->nothing = true;
+		return;
+	}
+	if (cond->key_position != b->nalternatives)
+		return;
+	initStringInfo(&null);
+	mosql_table_put_null(b->table, cond->key_position, &null);
+	next.values[0] = mosql_bytes_of(&null);
+	b->alternatives[b->nalternatives++] = next;
+	b->has_null = true;
+}
+
 /* ---- bounds ---- */
 
 static void
@@ -360,6 +382,21 @@ add_high(Builder *b, StringInfo suffix, bool after)
 	b->highs[b->nhighs++] = (Bound) {mosql_bytes_of(suffix), after};
 }
 
+/* What compares is not null: both ends of the values, within an index. */
+static void
+exclude_nulls(Builder *b, int position)
+{
+	const MosqlTableColumn *column = key_column(b->table, position);
+	StringInfoData marker;
+
+	if (!column->nullable)
+		return;
+	initStringInfo(&marker);
+	mosql_key_put_null(&marker, false, column->nulls_first);
+	add_low(b, &marker, false);
+	add_high(b, &marker, true);
+}
+
 /*
  * (k0, k1, ...) op (v0, v1, ...), with one column for the plain comparisons.
  * Comparing stops at the first vi that is NULL (then only rows decided by the
@@ -370,15 +407,18 @@ static void
 add_comparison(Builder *b, const MosqlCond *cond, const Datum *values, const bool *nulls,
 			   const Oid *types)
 {
+	bool		descending = key_column(b->table, cond->key_position)->descending;
 	bool		is_low = cond->kind == MOSQL_COND_GT || cond->kind == MOSQL_COND_GE ||
 		cond->kind == MOSQL_COND_ROW_GT || cond->kind == MOSQL_COND_ROW_GE;
 	bool		or_equal = cond->kind == MOSQL_COND_GE || cond->kind == MOSQL_COND_LE ||
 		cond->kind == MOSQL_COND_ROW_GE || cond->kind == MOSQL_COND_ROW_LE;
 	StringInfoData suffix;
 
-	/* > v starts after v's keys, <= v ends after them */
-	bool		after = is_low ? !or_equal : or_equal;
+	/* > v starts after v's keys, <= v ends after them; descending, < v starts there */
+	bool		after;
 
+	is_low ^= descending;
+	after = is_low ? !or_equal : or_equal;
 	if (nulls[0])
 	{
 		b->nothing = true;
@@ -386,6 +426,7 @@ add_comparison(Builder *b, const MosqlCond *cond, const Datum *values, const boo
 	}
 	if (cond->key_position != b->nalternatives)
 		return;
+	exclude_nulls(b, cond->key_position);
 
 	initStringInfo(&suffix);
 	for (int i = 0; i < cond->ncolumns; i++)
@@ -400,7 +441,7 @@ add_comparison(Builder *b, const MosqlCond *cond, const Datum *values, const boo
 		rel = put_value(b->table, cond->key_position + i, types[i], values[i], &suffix);
 		if (rel != 0)
 		{
-			after = rel > 0;	/* v lies after r: so does the bound */
+			after = descending ? rel < 0 : rel > 0; /* v lies after r: so does the bound */
 			break;
 		}
 	}
@@ -418,11 +459,13 @@ add_comparison(Builder *b, const MosqlCond *cond, const Datum *values, const boo
 static void
 add_pattern(Builder *b, const MosqlCond *cond, Datum value, bool isnull)
 {
+	const MosqlTableColumn *column = key_column(b->table, cond->key_position);
 	text	   *pattern;
 	const char *p;
 	const char *end;
 	StringInfoData literal;
 	StringInfoData suffix;
+	int			start;
 	bool		wildcard = false;
 	char	   *utf8;
 	MosqlBytes	bytes;
@@ -454,13 +497,17 @@ add_pattern(Builder *b, const MosqlCond *cond, Datum value, bool isnull)
 	utf8 = pg_server_to_any(literal.data, literal.len, PG_UTF8);	/* as keys are */
 	bytes = utf8 == literal.data ? mosql_bytes_of(&literal) : mosql_bytes(utf8, strlen(utf8));
 	initStringInfo(&suffix);
+	if (column->nullable)
+		mosql_key_put_null(&suffix, false, column->nulls_first);
+	start = suffix.len;
 	if (wildcard)
 		mosql_key_put_prefix(&suffix, bytes);
 	else
-	{
 		mosql_key_put_bytes(&suffix, bytes);
+	if (column->descending)
+		mosql_key_invert(&suffix, start);
+	if (!wildcard)
 		b->equal = mosql_bytes_of(&suffix);
-	}
 	add_low(b, &suffix, false);
 	add_high(b, &suffix, true);
 }
@@ -505,6 +552,14 @@ place_bound(MosqlBytes prefix, const Bound *bound)
 	return bound->after ? after_prefix(key) : key;
 }
 
+/* Are so many columns a whole key of one row?  (Not that of an index that is not
+ * unique, or with nulls: the row's own key follows there.) */
+static bool
+names_whole_key(const Builder *b, int ncolumns)
+{
+	return ncolumns == b->table->nkeys && ncolumns > 0 && b->table->unique_key && !b->has_null;
+}
+
 /* The part of a prefix's keys within all bounds; false if it is empty. */
 static bool
 bound_range(const Builder *b, MosqlBytes prefix, MosqlRange *range)
@@ -513,7 +568,7 @@ bound_range(const Builder *b, MosqlBytes prefix, MosqlRange *range)
 	range->low = prefix;
 	range->high = prefix.len > 0 ? after_prefix(prefix) : MOSQL_ABSENT;
 
-	if (b->nalternatives == b->table->nkeys && b->table->nkeys > 0)
+	if (names_whole_key(b, b->nalternatives))
 	{
 		range->point = true;
 		range->high = concat(prefix, mosql_bytes("", 1));
@@ -540,7 +595,7 @@ bound_range(const Builder *b, MosqlBytes prefix, MosqlRange *range)
 		return false;
 
 	/* LIKE without a wildcard on the last key column is a point */
-	if (b->equal.data != NULL && b->nalternatives == b->table->nkeys - 1 &&
+	if (b->equal.data != NULL && names_whole_key(b, b->nalternatives + 1) &&
 		mosql_bytes_equal(range->low, concat(prefix, b->equal)))
 		range->point = true;
 	return true;
@@ -614,8 +669,8 @@ mosql_ranges_build(const MosqlTable *table, const MosqlCond *conds, int nconds,
 	b->table = table;
 	b->nprefixes = 1;
 	b->equal = MOSQL_ABSENT;
-	b->lows = palloc(sizeof(Bound) * (nconds + 1));
-	b->highs = palloc(sizeof(Bound) * (nconds + 1));
+	b->lows = palloc(sizeof(Bound) * (2 * nconds + 1));
+	b->highs = palloc(sizeof(Bound) * (2 * nconds + 1));
 	for (int i = 0; i < nconds && !b->nothing; i++)
 	{
 		const MosqlCond *cond = &conds[i];
@@ -630,7 +685,11 @@ mosql_ranges_build(const MosqlTable *table, const MosqlCond *conds, int nconds,
 				add_pattern(b, cond, values[at], nulls[at]);
 				break;
 			case MOSQL_COND_ISNULL:
-				b->nothing = true;
+				add_null(b, cond);
+				break;
+			case MOSQL_COND_NOTNULL:
+				if (cond->key_position == b->nalternatives)
+					exclude_nulls(b, cond->key_position);
 				break;
 			default:
 				add_comparison(b, cond, values + at, nulls + at, types + at);

@@ -20,6 +20,8 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -85,12 +87,31 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 	}
 }
 
+/*
+ * The plan is older than the definition: planned again, it will be right.  (The
+ * caches are told at once, since the error keeps them from hearing of it.)
+ */
+const MosqlIndex *
+mosql_exec_index(const MosqlTable *table, int id)
+{
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].id == (uint32) id)
+			return &table->indexes[i];
+	InvalidateSystemCaches();
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("the indexes of foreign table \"%s\" were changed by another server",
+					get_rel_name(table->relid)),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 void
 mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel, Oid userid)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	List	   *private = plan->fdw_private;
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), userid);
+	List	   *index;
 
 	scan->rel = rel;
 	scan->costed = node->ss.ps.state->es_instrument != 0;	/* the node's own comes later */
@@ -104,10 +125,20 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->limit = intVal(list_nth(private, MOSQL_SCAN_LIMIT));
 	scan->handles = boolVal(list_nth(private, MOSQL_SCAN_HANDLES));
 	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE));
+	index = list_nth(private, MOSQL_SCAN_INDEX);
+	scan->keys = scan->table;
+	if (linitial_int(index) != 0)
+	{
+		scan->index = mosql_exec_index(scan->table, linitial_int(index));
+		scan->index_only = lsecond_int(index) != 0;
+		scan->keys = scan->index->entries;
+	}
 
 	scan->range_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql ranges",
 											ALLOCSET_SMALL_SIZES);
 	scan->point_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql points",
+											ALLOCSET_DEFAULT_SIZES);
+	scan->fetch_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql rows by index",
 											ALLOCSET_DEFAULT_SIZES);
 	scan->scan_cxt = CurrentMemoryContext;
 
@@ -161,7 +192,7 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 	for (int i = 0; i < scan->nvalues; i++)
 		scan->values[i] = ExecEvalExpr(scan->exprs[i], econtext, &scan->nulls[i]);
 	old = MemoryContextSwitchTo(scan->range_cxt);
-	scan->ranges = mosql_ranges_build(scan->table, scan->conds, scan->nconds,
+	scan->ranges = mosql_ranges_build(scan->keys, scan->conds, scan->nconds,
 									  scan->values, scan->nulls, scan->types);
 	MemoryContextSwitchTo(old);
 }
@@ -206,7 +237,7 @@ read_points(MosqlScanState *scan)
 	}
 	for (int i = 0; i < n; i++)
 		keys[i] = range_at(scan, first + i)->low;
-	mosql_view_get(scan->view, scan->table->tree, keys, n, scan->rows);
+	mosql_view_get(scan->view, scan->keys->tree, keys, n, scan->rows);
 	MemoryContextSwitchTo(old);
 
 	scan->next_range += n;
@@ -221,7 +252,7 @@ begin_range(MosqlScanState *scan)
 	const MosqlRange *range = range_at(scan, scan->next_range++);
 	MemoryContext old = MemoryContextSwitchTo(scan->scan_cxt);
 
-	scan->scan = mosql_view_scan_begin(scan->view, scan->table->tree, range->low, range->high,
+	scan->scan = mosql_view_scan_begin(scan->view, scan->keys->tree, range->low, range->high,
 									   scan->backward, scan->limit);
 	MemoryContextSwitchTo(old);
 }
@@ -234,9 +265,9 @@ end_range(MosqlScanState *scan)
 	scan->scan = NULL;
 }
 
-/* The next row of the scan; its bytes are valid until the next call. */
+/* The next row, or entry, in the ranges; its bytes are valid until the next call. */
 static bool
-next_row(MosqlScanState *scan, MosqlRow *row)
+next_in_ranges(MosqlScanState *scan, MosqlRow *row)
 {
 	for (;;)
 	{
@@ -264,6 +295,58 @@ next_row(MosqlScanState *scan, MosqlRow *row)
 		else
 			begin_range(scan);
 	}
+}
+
+/* Rows that a batch of entries leads to; batches grow, as in a range. */
+#define FIRST_FETCH		64
+
+/*
+ * Entries that come next, and their rows, in one read.  Both are read at the same
+ * snapshot, so each entry has its row.
+ */
+static bool
+fetch_rows(MosqlScanState *scan)
+{
+	MemoryContext old;
+	MosqlBytes *keys;
+	MosqlRow	entry;
+	int			n = 0;
+
+	if (scan->fetch_size == 0)
+		scan->fetch_size = scan->limit > 0 ? (int) Min(Max(scan->limit, 8), MOSQL_POINTS_PER_READ)
+			: FIRST_FETCH;
+	MemoryContextReset(scan->fetch_cxt);
+	old = MemoryContextSwitchTo(scan->fetch_cxt);
+	keys = palloc(scan->fetch_size * sizeof(MosqlBytes));
+	while (n < scan->fetch_size && next_in_ranges(scan, &entry))
+		keys[n++] = mosql_bytes_copy(scan->fetch_cxt, mosql_index_row_key(scan->index, &entry));
+	scan->fetched_rows = palloc0(Max(n, 1) * sizeof(MosqlRow));
+	if (n > 0)
+		mosql_view_get(scan->view, scan->table->tree, keys, n, scan->fetched_rows);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < n; i++)
+		if (!scan->fetched_rows[i].found)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("an entry of index \"%s\" of foreign table \"%s\" has no row",
+							scan->index->name, RelationGetRelationName(scan->rel)),
+					 errhint("DROP INDEX and CREATE INDEX build it anew.")));
+	scan->fetch_size = Min(scan->fetch_size * 2, MOSQL_POINTS_PER_READ);
+	scan->nfetched = n;
+	scan->fetched = 0;
+	return n > 0;
+}
+
+/* The next row of the scan (index_only: entry). */
+static bool
+next_row(MosqlScanState *scan, MosqlRow *row)
+{
+	if (scan->index == NULL || scan->index_only)
+		return next_in_ranges(scan, row);
+	if (scan->fetched == scan->nfetched && !fetch_rows(scan))
+		return false;
+	*row = scan->fetched_rows[scan->fetched++];
+	return true;
 }
 
 /* next_row with its cost noted. */
@@ -301,6 +384,12 @@ fetch(ForeignScanState *node, MosqlRow *row)
 	if (scan->needs_none)
 	{
 		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
+		ExecStoreVirtualTuple(slot);
+	}
+	else if (scan->index_only)
+	{
+		mosql_index_get_row(scan->table, scan->index, row, scan->needed, slot->tts_values,
+							slot->tts_isnull);
 		ExecStoreVirtualTuple(slot);
 	}
 	else
@@ -364,6 +453,7 @@ mosqlReScanForeignScan(ForeignScanState *node)
 	if (scan->ranges == NULL)
 		return;
 	end_range(scan);
+	scan->nfetched = scan->fetched = scan->fetch_size = 0;
 	if (scan->all_in_batch &&
 		(scan->single || scan->nvalues == 0 || node->ss.ps.chgParam == NULL))
 	{

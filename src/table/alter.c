@@ -268,6 +268,7 @@ keep_before(Alteration *alter)
 	size_t		size = alter->there->ncolumns * sizeof(MosqlDefinitionColumn);
 
 	alter->before = *alter->there;
+	alter->before.nindexes = 0; /* it is for reading rows */
 	alter->before.columns = palloc(size + 1);
 	if (size > 0)
 		memcpy(alter->before.columns, alter->there->columns, size);
@@ -378,6 +379,35 @@ add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 	}
 }
 
+static bool
+has_column(const MosqlDefinitionIndex *index, uint32 column)
+{
+	for (int i = 0; i < index->nkeys; i++)
+		if (index->keys[i].column == column)
+			return true;
+	for (int i = 0; i < index->nincluded; i++)
+		if (index->included[i] == column)
+			return true;
+	return false;
+}
+
+/* The indexes of a column that got another id. */
+static void
+move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
+{
+	for (int i = 0; i < there->nindexes; i++)
+	{
+		MosqlDefinitionIndex *index = &there->indexes[i];
+
+		for (int j = 0; j < index->nkeys; j++)
+			if (index->keys[j].column == from)
+				index->keys[j].column = to;
+		for (int j = 0; j < index->nincluded; j++)
+			if (index->included[j] == from)
+				index->included[j] = to;
+	}
+}
+
 /*
  * Another type, collation or place in the key.  Where the stored bytes mean the
  * same under the new type, the definition is all that changes; else it is a new
@@ -388,6 +418,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 			   MosqlDefinitionColumn *theirs)
 {
 	Form_pg_attribute att = attribute(alter, mine->name);
+	uint32		from;
 
 	if (mine->key_position >= 0)
 		check_key_column(att);
@@ -400,8 +431,9 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		theirs->not_null = mine->not_null;
 		return;
 	}
+	from = theirs->id;
 	theirs->dropped = true;
-	append_column(alter->there, mine);
+	move_indexes(alter->there, from, append_column(alter->there, mine)->id);
 	alter->rewrites = true;
 }
 
@@ -451,11 +483,29 @@ renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
 				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
 }
 
+/* New empty trees, for the rows and for each index. */
 static void
-replace_tree(MosqlSession *session, MosqlDefinition *there)
+replace_trees(MosqlSession *session, MosqlDefinition *there)
 {
-	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
+	MosqlTxn   *txn = mosql_txn_current(session);
+
+	mosql_txn_drops_tree(txn, there->root);
 	there->root = create_tree(session);
+	for (int i = 0; i < there->nindexes; i++)
+	{
+		mosql_txn_drops_tree(txn, there->indexes[i].root);
+		there->indexes[i].root = create_tree(session);
+	}
+}
+
+static void
+remove_index(MosqlSession *session, MosqlDefinition *there, MosqlDefinitionIndex *index)
+{
+	int			at = index - there->indexes;
+
+	mosql_txn_drops_tree(mosql_txn_current(session), index->root);
+	memmove(index, index + 1, (there->nindexes - at - 1) * sizeof(MosqlDefinitionIndex));
+	there->nindexes--;
 }
 
 static void
@@ -464,7 +514,7 @@ finish_alteration(Alteration *alter)
 	if (alter->rewrites)
 	{
 		renumber_key(alter->here, alter->there);
-		replace_tree(alter->session, alter->there);
+		replace_trees(alter->session, alter->there);
 		for (int i = 0; i < alter->there->ncolumns; i++)
 			alter->there->columns[i].missing = MOSQL_ABSENT;
 	}
@@ -536,10 +586,123 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 				   "Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).");
 		column->dropped = true;
 		renumber_key(alter.here, alter.there);
-		replace_tree(session, alter.there);
+		replace_trees(session, alter.there);
 	}
 	column->dropped = true;
+	for (int i = alter.there->nindexes - 1; i >= 0; i--)
+		if (has_column(&alter.there->indexes[i], column->id))
+			remove_index(session, alter.there, &alter.there->indexes[i]);
 	write_definition(rel, session, alter.there);
+}
+
+/* ---- indexes ---- */
+
+static bool
+is_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
+{
+	if (a->unique != b->unique || a->nulls_not_distinct != b->nulls_not_distinct ||
+		a->nkeys != b->nkeys || a->nincluded != b->nincluded)
+		return false;
+	for (int i = 0; i < a->nkeys; i++)
+		if (a->keys[i].column != b->keys[i].column ||
+			a->keys[i].descending != b->keys[i].descending ||
+			a->keys[i].nulls_first != b->keys[i].nulls_first)
+			return false;
+	for (int i = 0; i < a->nincluded; i++)
+		if (a->included[i] != b->included[i])
+			return false;
+	return true;
+}
+
+static void
+check_index(Relation rel, const MosqlDefinition *there, const MosqlDefinitionIndex *index)
+{
+	for (int i = 0; i < index->nkeys; i++)
+		for (int j = 0; j < there->ncolumns; j++)
+			if (there->columns[j].id == index->keys[i].column)
+				check_key_column(TupleDescAttr(RelationGetDescr(rel),
+											   get_attnum(RelationGetRelid(rel),
+														  there->columns[j].name) - 1));
+}
+
+static MosqlDefinitionIndex *
+append_index(MosqlDefinition *there, const MosqlDefinitionIndex *index)
+{
+	uint32		id = there->nindexes > 0 ? there->indexes[there->nindexes - 1].id + 1 : 1;
+
+	if (there->indexes == NULL)
+		there->indexes = palloc(sizeof(MosqlDefinitionIndex));
+	else
+		there->indexes = repalloc(there->indexes, (there->nindexes + 1) *
+								  sizeof(MosqlDefinitionIndex));
+	there->indexes[there->nindexes] = *index;
+	there->indexes[there->nindexes].id = id;
+	return &there->indexes[there->nindexes++];
+}
+
+static MosqlDefinition *
+definition_or_missing(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	const char *schema;
+	const char *name;
+
+	if (there == NULL)
+	{
+		mosql_table_remote_name(rel, &schema, &name);
+		mosql_table_missing(rel, schema, name);
+	}
+	return there;
+}
+
+void
+mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionIndex *index)
+{
+	MosqlDefinition *there = definition_or_missing(rel, session);
+	const MosqlDefinitionIndex *same = mosql_definition_index(there, index->name);
+	MosqlDefinitionIndex *added;
+
+	if (same != NULL)
+	{
+		if (is_same_index(same, index))
+			return;
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("index \"%s\" exists in Redis with another definition", index->name),
+				 errhint("Give it another name, or drop the one that is there.")));
+	}
+	check_index(rel, there, index);
+	added = append_index(there, index);
+	added->root = create_tree(session);
+	write_definition(rel, session, there);
+	mosql_table_build_index(rel, session, added->id);
+}
+
+void
+mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, name) : NULL;
+
+	if (index == NULL)
+		return;
+	remove_index(session, there, index);
+	write_definition(rel, session, there);
+}
+
+void
+mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
+{
+	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, from) : NULL;
+
+	if (index == NULL)
+		return;
+	if (mosql_definition_index(there, to) != NULL)
+		refuse("index \"%s\" exists already in the table in Redis", to,
+			   "Another server added it: import the table again.");
+	index->name = pstrdup(to);
+	write_definition(rel, session, there);
 }
 
 /* ---- DROP and TRUNCATE ---- */
@@ -566,21 +729,15 @@ mosql_table_drop(Relation rel, MosqlSession *session)
 	}
 	mosql_definition_delete(session, there);
 	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
+	for (int i = 0; i < there->nindexes; i++)
+		mosql_txn_drops_tree(mosql_txn_current(session), there->indexes[i].root);
 }
 
 void
 mosql_table_truncate(Relation rel, MosqlSession *session)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinition *there = definition_or_missing(rel, session);
 
-	if (there == NULL)
-	{
-		const char *schema;
-		const char *name;
-
-		mosql_table_remote_name(rel, &schema, &name);
-		mosql_table_missing(rel, schema, name);
-	}
-	replace_tree(session, there);
+	replace_trees(session, there);
 	write_definition(rel, session, there);
 }

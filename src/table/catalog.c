@@ -252,6 +252,15 @@ mosql_definition_column(const MosqlDefinition *definition, const char *name)
 	return NULL;
 }
 
+MosqlDefinitionIndex *
+mosql_definition_index(const MosqlDefinition *definition, const char *name)
+{
+	for (int i = 0; i < definition->nindexes; i++)
+		if (strcmp(definition->indexes[i].name, name) == 0)
+			return &definition->indexes[i];
+	return NULL;
+}
+
 char *
 mosql_definition_column_difference(const MosqlDefinitionColumn *here,
 								   const MosqlDefinitionColumn *there)

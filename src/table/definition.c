@@ -17,6 +17,7 @@
 #define COLUMN_NEXT		5
 #define COLUMN_NAMES	6
 #define COLUMN_FIRST	16
+#define INDEX_FIRST		(1 << 16)	/* an index with id n is at INDEX_FIRST + n */
 
 #define CATALOG_FORMAT	1
 
@@ -28,6 +29,13 @@
 
 /* More columns than PostgreSQL can have, counting dropped ones. */
 #define MAX_COLUMN_ID	(1 << 15)
+
+#define INDEX_FLAG_UNIQUE				1
+#define INDEX_FLAG_NULLS_NOT_DISTINCT	2
+#define INDEX_FLAG_CONSTRAINT			4
+
+#define INDEX_COLUMN_FLAG_DESCENDING	1
+#define INDEX_COLUMN_FLAG_NULLS_FIRST	2
 
 static void
 put_string(StringInfo out, const char *string)
@@ -93,6 +101,72 @@ decode_column(MosqlBytes in, MosqlDefinitionColumn *column)
 	return in.len == 0 || column->missing.data != NULL;
 }
 
+static MosqlBytes
+encode_index(const MosqlDefinitionIndex *index)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, (index->unique ? INDEX_FLAG_UNIQUE : 0) |
+					 (index->nulls_not_distinct ? INDEX_FLAG_NULLS_NOT_DISTINCT : 0) |
+					 (index->constraint ? INDEX_FLAG_CONSTRAINT : 0));
+	mosql_varint_put(&out, index->root);
+	put_string(&out, index->name);
+	mosql_varint_put(&out, index->nkeys);
+	for (int i = 0; i < index->nkeys; i++)
+	{
+		mosql_varint_put(&out, index->keys[i].column);
+		mosql_varint_put(&out, (index->keys[i].descending ? INDEX_COLUMN_FLAG_DESCENDING : 0) |
+						 (index->keys[i].nulls_first ? INDEX_COLUMN_FLAG_NULLS_FIRST : 0));
+	}
+	mosql_varint_put(&out, index->nincluded);
+	for (int i = 0; i < index->nincluded; i++)
+		mosql_varint_put(&out, index->included[i]);
+	return mosql_bytes_of(&out);
+}
+
+/* A count or a column id. */
+static bool
+get_small(MosqlBytes *in, uint64 max, uint64 *value)
+{
+	return mosql_varint_get(in, value) && *value <= max;
+}
+
+static bool
+decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
+{
+	uint64		flags;
+	uint64		n;
+
+	if (!mosql_varint_get(&in, &flags) || !mosql_varint_get(&in, &index->root) ||
+		!get_string(&in, &index->name) || !get_small(&in, MOSQL_KEY_MAX_COLUMNS, &n) || n == 0)
+		return false;
+	index->unique = (flags & INDEX_FLAG_UNIQUE) != 0;
+	index->nulls_not_distinct = (flags & INDEX_FLAG_NULLS_NOT_DISTINCT) != 0;
+	index->constraint = (flags & INDEX_FLAG_CONSTRAINT) != 0;
+	index->nkeys = (int) n;
+	index->keys = palloc(n * sizeof(MosqlDefinitionIndexColumn));
+	for (int i = 0; i < index->nkeys; i++)
+	{
+		if (!get_small(&in, MAX_COLUMN_ID, &n) || !mosql_varint_get(&in, &flags))
+			return false;
+		index->keys[i].column = (uint32) n;
+		index->keys[i].descending = (flags & INDEX_COLUMN_FLAG_DESCENDING) != 0;
+		index->keys[i].nulls_first = (flags & INDEX_COLUMN_FLAG_NULLS_FIRST) != 0;
+	}
+	if (!get_small(&in, MAX_COLUMN_ID, &n))
+		return false;
+	index->nincluded = (int) n;
+	index->included = palloc(Max(n, 1) * sizeof(uint32));
+	for (int i = 0; i < index->nincluded; i++)
+	{
+		if (!get_small(&in, MAX_COLUMN_ID, &n))
+			return false;
+		index->included[i] = (uint32) n;
+	}
+	return index->root != 0 && in.len == 0;
+}
+
 /*
  * Its columns' ids ascend in the array; new columns get the highest.  The
  * schema's and the table's name are repeated for the tools that read rows.
@@ -117,6 +191,9 @@ mosql_definition_encode(MosqlDefinition *definition)
 	for (int i = 0; i < definition->ncolumns; i++)
 		mosql_column_put_bytes(&out, COLUMN_FIRST + definition->columns[i].id,
 							   encode_column(&definition->columns[i]));
+	for (int i = 0; i < definition->nindexes; i++)
+		mosql_column_put_bytes(&out, INDEX_FIRST + definition->indexes[i].id,
+							   encode_index(&definition->indexes[i]));
 	definition->bytes = mosql_bytes_of(&out);
 }
 
@@ -149,6 +226,24 @@ decode_table_column(MosqlDefinition *definition, const MosqlColumn *stored)
 }
 
 static bool
+decode_table_index(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionIndex *index;
+
+	if (stored->wire != MOSQL_WIRE_BYTES)
+		return false;
+	if (definition->indexes == NULL)
+		definition->indexes = palloc(sizeof(MosqlDefinitionIndex));
+	else
+		definition->indexes = repalloc(definition->indexes, (definition->nindexes + 1) *
+									   sizeof(MosqlDefinitionIndex));
+	index = &definition->indexes[definition->nindexes++];
+	memset(index, 0, sizeof(*index));
+	index->id = stored->column - INDEX_FIRST;
+	return decode_index(stored->value, index);
+}
+
+static bool
 decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 {
 	static const MosqlWire wires[] = {
@@ -157,6 +252,8 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	};
 	MosqlBytes	value = stored->value;
 
+	if (stored->column >= INDEX_FIRST)
+		return decode_table_index(definition, stored);
 	if (stored->column >= COLUMN_FIRST)
 		return decode_table_column(definition, stored);
 	if (stored->column == 0 || stored->column >= lengthof(wires) ||

@@ -261,12 +261,9 @@ without_blanks(MosqlBytes text)
 	return text;
 }
 
-void
-mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, StringInfo out)
+static void
+put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 {
-	const MosqlTableColumn *column = &table->columns[table->key_attnums[key_position] - 1];
-
-	Assert(key_position >= 0 && key_position < table->nkeys);
 	switch (column->key_class)
 	{
 		case MOSQL_KEY_BOOL:
@@ -315,6 +312,36 @@ mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, Stri
 			break;
 	}
 	elog(ERROR, "column %d has no key encoding", column->attnum);
+}
+
+static const MosqlTableColumn *
+key_column(const MosqlTable *table, int key_position)
+{
+	Assert(key_position >= 0 && key_position < table->nkeys);
+	return &table->columns[table->key_attnums[key_position] - 1];
+}
+
+void
+mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, StringInfo out)
+{
+	const MosqlTableColumn *column = key_column(table, key_position);
+	int			start;
+
+	if (column->nullable)
+		mosql_key_put_null(out, false, column->nulls_first);
+	start = out->len;
+	put_value(column, value, out);
+	if (column->descending)
+		mosql_key_invert(out, start);
+}
+
+void
+mosql_table_put_null(const MosqlTable *table, int key_position, StringInfo out)
+{
+	const MosqlTableColumn *column = key_column(table, key_position);
+
+	Assert(column->nullable);
+	mosql_key_put_null(out, true, column->nulls_first);
 }
 
 void
@@ -527,9 +554,8 @@ get_int(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 	}
 }
 
-bool
-mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
-			  Datum *value)
+static bool
+get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 {
 	const char *data;
 
@@ -561,6 +587,38 @@ mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlByte
 	}
 }
 
+/* A descending column is decoded from an inverted copy of what is left. */
+static bool
+get_descending(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
+			   Datum *value)
+{
+	StringInfoData copy;
+	MosqlBytes	left;
+
+	initStringInfo(&copy);
+	appendBinaryStringInfo(&copy, in->data, in->len);
+	mosql_key_invert(&copy, 0);
+	left = mosql_bytes_of(&copy);
+	if (!get_value(table, column, &left, value))
+		return false;
+	in->data += in->len - left.len;
+	in->len = left.len;
+	return true;
+}
+
+bool
+mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
+			  Datum *value, bool *isnull)
+{
+	*isnull = false;
+	if (column->nullable && !mosql_key_get_null(in, column->nulls_first, isnull))
+		return false;
+	if (*isnull)
+		return true;
+	return column->descending ? get_descending(table, column, in, value)
+		: get_value(table, column, in, value);
+}
+
 /* ---- for messages ---- */
 
 static void
@@ -568,11 +626,17 @@ describe_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlByt
 			   StringInfo out)
 {
 	Datum		value;
+	bool		isnull;
 	Oid			output;
 	bool		varlena;
 
-	if (!mosql_key_get(table, column, in, &value))
+	if (!mosql_key_get(table, column, in, &value, &isnull))
 		mosql_codec_damage(table, column, "The key does not decode.");
+	if (isnull)
+	{
+		appendStringInfoString(out, "null");
+		return;
+	}
 	getTypeOutputInfo(column->type, &output, &varlena);
 	appendStringInfoString(out, OidOutputFunctionCall(output, value));
 }

@@ -302,6 +302,25 @@ check_key(const MosqlTable *table, const MosqlDefinition *definition)
 						   definition->schema, definition->name)));
 }
 
+static void
+describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
+{
+	table->unique_key = true;
+	table->nindexes = definition->nindexes;
+	table->indexes = palloc0(Max(definition->nindexes, 1) * sizeof(MosqlIndex));
+	for (int i = 0; i < definition->nindexes; i++)
+	{
+		const MosqlDefinitionIndex *there = &definition->indexes[i];
+
+		table->indexes[i] = (MosqlIndex)
+		{
+			.id = there->id, .name = pstrdup(there->name), .unique = there->unique,
+				.nulls_not_distinct = there->nulls_not_distinct,
+				.entries = mosql_index_describe(table, there)
+		};
+	}
+}
+
 /* Everything in the current context; local and stored definition agree. */
 static MosqlTable *
 build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definition)
@@ -337,6 +356,7 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 		}
 	}
 	check_key(table, definition);
+	describe_indexes(table, definition);
 	return table;
 }
 
@@ -357,6 +377,7 @@ mosql_table_of_definition(MosqlSession *session, const MosqlDefinition *definiti
 	MosqlTable *table = palloc0(sizeof(MosqlTable));
 
 	table->session = session;
+	table->root = definition->root;
 	table->tree = mosql_session_tree(session, definition->root);
 	table->id = definition->id;
 	table->natts = definition->ncolumns;
@@ -375,6 +396,7 @@ mosql_table_of_definition(MosqlSession *session, const MosqlDefinition *definiti
 		setup_column(table, &definition->columns[i], i + 1);
 	}
 	check_key(table, definition);
+	describe_indexes(table, definition);
 	return table;
 }
 
@@ -512,6 +534,19 @@ sweep(TableCache *cache)
 	cache->sweep_at = Max(SWEEP_MIN_TABLES, 2 * hash_get_num_entries(cache->tables));
 }
 
+/* Handles of trees are good for a transaction. */
+static void
+attach_trees(MosqlTable *table)
+{
+	table->tree = mosql_session_tree(table->session, table->root);
+	for (int i = 0; i < table->nindexes; i++)
+	{
+		MosqlTable *entries = table->indexes[i].entries;
+
+		entries->tree = mosql_session_tree(table->session, entries->root);
+	}
+}
+
 MosqlTable *
 mosql_table_open(Relation rel, MosqlSession *session)
 {
@@ -528,7 +563,7 @@ mosql_table_open(Relation rel, MosqlSession *session)
 		entry->table->schema != mosql_session_schema(session))
 		load(entry, rel, session);
 	note_use(session, entry);
-	entry->table->tree = mosql_session_tree(session, entry->table->root);
+	attach_trees(entry->table);
 	return entry->table;
 }
 

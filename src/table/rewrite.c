@@ -84,6 +84,7 @@ mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 {
 	MosqlTable *source = mosql_table_of_definition(session, before);
 	MosqlTableColumn now = {0};
+	MosqlTableColumn before_key;
 	const MosqlTableColumn *old;
 	Expr	   *expr;
 	int			i = 0;
@@ -94,11 +95,16 @@ mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 	now.type = att->atttypid;
 	now.typmod = att->atttypmod;
 	now.collation = att->attcollation;
-	now.key_position = old->key_position;
 	mosql_codec_setup(&now);
+
+	/* as keys, too: it may be one of the table or of an index */
+	before_key = *old;
+	before_key.key_position = now.key_position = 0;
+	mosql_key_setup(&before_key);
 	mosql_key_setup(&now);
+	old = &before_key;
 	if (now.codec != old->codec || now.fixed_width != old->fixed_width ||
-		(now.key_position >= 0 && (now.key_class != old->key_class || now.in_row != old->in_row)))
+		now.key_class != old->key_class || now.in_row != old->in_row)
 		return false;
 
 	/* casts that change no value are relabelings, also those of wider lengths */
@@ -183,22 +189,26 @@ convert(Rewrite *rewrite)
 		ExecConstraints(rewrite->rri, slot, rewrite->estate);
 }
 
+/* index NULL: the table's own key */
 static void
-report_duplicate(const Rewrite *rewrite)
+report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlBytes key)
 {
+	const char *name = index ? index->name : psprintf("%s_pkey", RelationGetRelationName(rel));
+
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
-			 errmsg("could not create unique index \"%s_pkey\"",
-					RelationGetRelationName(rewrite->rel)),
+			 errmsg("could not create unique index \"%s\"", name),
 			 errdetail("Key %s is duplicated.",
-					   mosql_table_describe_key(rewrite->target, mosql_bytes_of(&rewrite->key))),
-			 errtable(rewrite->rel)));
+					   mosql_table_describe_key(index ? index->entries : table, key)),
+			 errtableconstraint(rel, name)));
 }
 
 static void
 copy_row(Rewrite *rewrite, const MosqlRow *row)
 {
 	const MosqlTable *target = rewrite->target;
+	const MosqlIndex *index;
+	MosqlBytes	duplicate;
 
 	mosql_table_get_row(rewrite->source, row->key, row->columns, NULL,
 						rewrite->values, rewrite->nulls);
@@ -215,7 +225,12 @@ copy_row(Rewrite *rewrite, const MosqlRow *row)
 	if (mosql_txn_insert(rewrite->txn, target->tree, mosql_bytes_of(&rewrite->key),
 						 mosql_bytes_of(&rewrite->columns), GetCurrentCommandId(true),
 						 false) == MOSQL_DUPLICATE)
-		report_duplicate(rewrite);
+		report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
+	index = mosql_table_insert_entries(target, rewrite->txn, rewrite->slot,
+									   mosql_bytes_of(&rewrite->key), GetCurrentCommandId(true),
+									   &duplicate);
+	if (index != NULL)
+		report_duplicate(rewrite->rel, target, index, duplicate);
 }
 
 static void
@@ -284,4 +299,57 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	FreeExecutorState(rewrite.estate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
+}
+
+/* ---- a new index ---- */
+
+static void
+build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlTxn *txn)
+{
+	/* the table with this index alone, so that the other ones are left as they are */
+	MosqlTable	alone = *table;
+	MosqlView  *view = mosql_view_open(txn, &alone, GetCurrentCommandId(true), false);
+	MosqlRowScan *scan = mosql_view_scan_begin(view, table->tree, mosql_bytes("", 0),
+											   MOSQL_ABSENT, false, 0);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql index build",
+											  ALLOCSET_DEFAULT_SIZES);
+	MosqlRow	row = {0};
+
+	alone.nindexes = 1;
+	alone.indexes = unconstify(MosqlIndex *, index);
+	while (mosql_view_scan_next(scan, &row))
+	{
+		MemoryContext old;
+		MosqlBytes	duplicate;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(cxt);
+		old = MemoryContextSwitchTo(cxt);
+		ExecClearTuple(slot);
+		mosql_table_get_row(table, row.key, row.columns, NULL, slot->tts_values,
+							slot->tts_isnull);
+		ExecStoreVirtualTuple(slot);
+		if (mosql_table_insert_entries(&alone, txn, slot, row.key, GetCurrentCommandId(true),
+									   &duplicate) != NULL)
+			report_duplicate(rel, table, index, duplicate);
+		MemoryContextSwitchTo(old);
+	}
+	mosql_view_scan_end(scan);
+	mosql_view_close(view);
+	ExecDropSingleTupleTableSlot(slot);
+	MemoryContextDelete(cxt);
+}
+
+void
+mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+	MosqlTable *table;
+
+	mosql_txn_serialize(txn);
+	table = mosql_table_open(rel, session);
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].id == id)
+			build_entries(rel, table, &table->indexes[i], txn);
 }

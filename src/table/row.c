@@ -86,13 +86,14 @@ get_key(const MosqlTable *table, MosqlBytes key, const bool *needed, Datum *valu
 		int			att = table->key_attnums[i] - 1;
 		const MosqlTableColumn *column = &table->columns[att];
 		bool		wanted = !column->in_row && (needed == NULL || needed[att]);
+		bool		isnull;
 
-		if (!mosql_key_get(table, column, &key, wanted ? &values[att] : NULL))
+		if (!mosql_key_get(table, column, &key, wanted ? &values[att] : NULL, &isnull))
 			mosql_codec_damage(table, column, "The key does not decode.");
 		if (wanted)
-			nulls[att] = false;
+			nulls[att] = isnull;
 	}
-	if (table->nkeys > 0 && key.len > 0)
+	if (!table->is_index && table->nkeys > 0 && key.len > 0)
 		mosql_codec_damage(table, NULL, "Bytes are left over behind the key.");
 }
 
@@ -154,8 +155,12 @@ mosql_table_check_row(const MosqlTable *table, MosqlBytes key, MosqlBytes column
 	int			got;
 
 	for (int i = 0; i < table->nkeys; i++)
-		if (!mosql_key_get(table, &table->columns[table->key_attnums[i] - 1], &key, NULL))
+	{
+		bool		isnull;
+
+		if (!mosql_key_get(table, &table->columns[table->key_attnums[i] - 1], &key, NULL, &isnull))
 			return "a key does not decode";
+	}
 	if (table->nkeys > 0 ? key.len > 0 : key.len != sizeof(uint64))
 		return "a key has a wrong length";
 

@@ -48,6 +48,9 @@ typedef struct MosqlTableColumn
 	bool		in_row;			/* value stored in the row (false: the key gives it back) */
 	bool		range_order;	/* key order = the type's btree order (text: only
 								 * collation C); false: only equality may be pushed */
+	bool		nullable;		/* key column of an index: a marker before the value */
+	bool		descending;		/* ... the value's bytes are inverted */
+	bool		nulls_first;	/* ... the marker of null is below that of values */
 	bool		has_missing;	/* rows from before it was added lack it: then it is */
 	Datum		missing;		/* this, never null */
 	/* codec, filled by codec.c */
@@ -60,6 +63,25 @@ typedef struct MosqlTableColumn
 	Oid			ioparam;
 } MosqlTableColumn;
 
+/*
+ * An index of a table.  Its entries are rows of a tree of their own, and described
+ * as a table of their own: the same attributes, another key.
+ *
+ *     key      the index columns, each with its null marker; then, unless the
+ *              entry is unique by them, the key of the table's row
+ *     columns  INCLUDE columns, and those whose value the key does not give back,
+ *              under the table's column ids; for unique entries the key of the
+ *              table's row as column 0
+ */
+typedef struct MosqlIndex
+{
+	uint32		id;
+	const char *name;			/* as another server may know it, too */
+	bool		unique;
+	bool		nulls_not_distinct;
+	struct MosqlTable *entries;
+} MosqlIndex;
+
 typedef struct MosqlTable
 {
 	Oid			relid;
@@ -71,8 +93,14 @@ typedef struct MosqlTable
 	MosqlTableColumn *columns;	/* [natts], by attnum - 1; dropped ones have attnum 0 */
 	int			nkeys;			/* 0: hidden row id */
 	AttrNumber *key_attnums;	/* [nkeys] in key order */
+	bool		is_index;		/* this describes entries: behind the key columns may
+								 * be the key of the table's row */
+	bool		unique_key;		/* values of all key columns, none null, are one row:
+								 * false for entries of an index that is not unique */
 	int			nmissing;		/* columns that rows may lack without being null */
 	AttrNumber *missing;
+	int			nindexes;		/* of a table; its entries' tables have none */
+	MosqlIndex *indexes;
 	uint64		schema;			/* schema version it was loaded at */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
@@ -96,6 +124,9 @@ extern MosqlTable *mosql_table_open(Relation rel, MosqlSession *session);
  */
 extern void mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, StringInfo out);
 
+/* The same for a null, in a key column of an index. */
+extern void mosql_table_put_null(const MosqlTable *table, int key_position, StringInfo out);
+
 /* The whole key of a row in a slot; 23502 if a key column is null, 54000 if it
  * is longer than MOSQL_KEY_MAX_BYTES. */
 extern void mosql_table_slot_key(const MosqlTable *table, TupleTableSlot *slot, StringInfo out);
@@ -108,6 +139,49 @@ extern bool mosql_key_is_byte_order(Oid collation);
 
 /* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
 extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
+
+/* ---- indexes ---- */
+
+/*
+ * The entry of a row: its key, and what is stored with it, appended.  key: of the
+ * table's row.  Returns whether the key is the index columns alone, so that
+ * another row with this entry is a duplicate (23505); an entry of a unique index
+ * with a null is not.
+ */
+extern bool mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
+							  StringInfo entry_key, StringInfo entry_columns);
+
+/*
+ * Write the entries of a row: all of a new one, none of a deleted one, what
+ * differs for a changed one.  key: of the row.  Unique entries are looked up
+ * later (mosql_txn_check_inserts on their trees); where this transaction itself
+ * has the entry already, its index is returned, with the entry's key in the
+ * current context; else NULL.
+ */
+extern const MosqlIndex *mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn,
+													TupleTableSlot *slot, MosqlBytes key,
+													CommandId cid, MosqlBytes *duplicate);
+extern void mosql_table_delete_entries(const MosqlTable *table, MosqlTxn *txn,
+									   TupleTableSlot *slot, MosqlBytes key, CommandId cid);
+extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn,
+													 TupleTableSlot *old_slot, MosqlBytes old_key,
+													 TupleTableSlot *new_slot, MosqlBytes new_key,
+													 CommandId cid, MosqlBytes *duplicate);
+
+/* Is a column's value in some index? */
+extern bool mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum);
+
+/* The key of the row that an entry belongs to; points into the entry.  XX001. */
+extern MosqlBytes mosql_index_row_key(const MosqlIndex *index, const MosqlRow *entry);
+
+/* What entries have of a row, as mosql_table_get_row() gives it. */
+extern void mosql_index_get_row(const MosqlTable *table, const MosqlIndex *index,
+								const MosqlRow *entry, const bool *needed, Datum *values,
+								bool *nulls);
+
+/* Do entries have all that is needed of a row (by attnum - 1; NULL: all)? */
+extern bool mosql_index_covers(const MosqlTable *table, const MosqlIndex *index,
+							   const bool *needed);
 
 /* ---- rows ---- */
 
@@ -190,6 +264,28 @@ typedef struct MosqlDefinitionColumn
 								 * row; absent: null */
 } MosqlDefinitionColumn;
 
+/* An index, by the ids of the table's columns. */
+typedef struct MosqlDefinitionIndexColumn
+{
+	uint32		column;
+	bool		descending;
+	bool		nulls_first;
+} MosqlDefinitionIndexColumn;
+
+typedef struct MosqlDefinitionIndex
+{
+	uint32		id;
+	const char *name;
+	uint64		root;
+	bool		unique;
+	bool		nulls_not_distinct;
+	bool		constraint;		/* it belongs to a UNIQUE constraint */
+	int			nkeys;
+	MosqlDefinitionIndexColumn *keys;
+	int			nincluded;
+	uint32	   *included;
+} MosqlDefinitionIndex;
+
 typedef struct MosqlDefinition
 {
 	const char *schema;
@@ -200,6 +296,8 @@ typedef struct MosqlDefinition
 	uint32		next_column;	/* id of the next column added */
 	int			ncolumns;
 	MosqlDefinitionColumn *columns;
+	int			nindexes;
+	MosqlDefinitionIndex *indexes;	/* by ascending id */
 	MosqlTimestamp version;		/* of the catalog row read */
 	MosqlBytes	bytes;			/* as stored */
 } MosqlDefinition;
@@ -217,6 +315,29 @@ extern uint64 mosql_table_catalog_root(void);
 /* The definition of one table, or NULL.  One round trip. */
 extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char *schema,
 											   const char *name);
+
+/*
+ * CREATE INDEX: register an index, whose id and root are chosen here, and build
+ * it, or attach to the one of that name if it is the same (else 42P16).  Part of
+ * the transaction, which becomes SERIALIZABLE to build it: 40001 if somebody
+ * writes to the table meanwhile.  23505 for duplicates, 0A000 for columns that
+ * cannot be keys.
+ */
+extern void mosql_table_create_index(Relation rel, MosqlSession *session,
+									 MosqlDefinitionIndex *index);
+
+/* DROP INDEX, RENAME: nothing happens where there is no index of that name. */
+extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name);
+extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from,
+									 const char *to);
+
+/* The index of that name in a definition, NULL if none. */
+extern MosqlDefinitionIndex *mosql_definition_index(const MosqlDefinition *definition,
+													const char *name);
+
+/* The column of that name that is not dropped, NULL if none. */
+extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
+													  const char *name);
 
 /* Is this column an option key 'true' column? */
 extern bool mosql_table_is_key_column(Oid relid, AttrNumber attnum);

@@ -52,7 +52,7 @@ extern void mosql_key_setup(MosqlTableColumn *column);
  * in_row give a value that compares equal.  False if damaged.
  */
 extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column,
-						  MosqlBytes *in, Datum *value);
+						  MosqlBytes *in, Datum *value, bool *isnull);
 
 /* Why this column cannot be part of a key, NULL if it can. */
 extern const char *mosql_key_refusal(const MosqlTableColumn *column);
@@ -74,10 +74,6 @@ extern MosqlTree *mosql_catalog_tree(MosqlSession *session);
 /* The local relation, in the terms of a definition: ids, root and key positions
  * beyond "is in the key" are not filled. */
 extern MosqlDefinition *mosql_definition_describe(Relation rel);
-
-/* The column of that name that is not dropped, NULL if none. */
-extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
-													  const char *name);
 
 /* How two columns of a name differ, for an errdetail; NULL if they do not. */
 extern char *mosql_definition_column_difference(const MosqlDefinitionColumn *here,
@@ -104,9 +100,18 @@ extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition
 extern void mosql_table_rewrite(Relation rel, MosqlSession *session,
 								const MosqlDefinition *before);
 
+/* Write the entries of all rows for the table's index of that id. */
+extern void mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id);
+
 /* Do the stored bytes of a column mean the same under its new type? */
 extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 									  const MosqlDefinitionColumn *column, Form_pg_attribute att);
+
+/* ---- index.c ---- */
+
+/* The entries of an index as a table; in the current context. */
+extern MosqlTable *mosql_index_describe(const MosqlTable *table,
+										const MosqlDefinitionIndex *definition);
 
 /* ---- open.c ---- */
 

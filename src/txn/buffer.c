@@ -338,6 +338,15 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	return MOSQL_WRITTEN;
 }
 
+bool
+mosql_txn_has_put(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	MosqlEntryW *entry = buffer == NULL ? NULL : mosql_buffer_lookup(buffer, key);
+
+	return entry != NULL && entry->top != NULL && entry->top->kind != MOSQL_CHANGE_DELETE;
+}
+
 /* The entry to change, or NULL if this command did so already. */
 static MosqlEntryW *
 entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
@@ -369,8 +378,8 @@ replace_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp versi
 		return MOSQL_WRITTEN;	/* what must be stored is as before */
 	}
 	change = push_change(txn, entry, kind, columns, cid);
-	change->base = MOSQL_BASE_VERSION;
-	change->version = version;
+	change->base = version == MOSQL_VERSION_ANY ? MOSQL_BASE_LIVE : MOSQL_BASE_VERSION;
+	change->version = version == MOSQL_VERSION_ANY ? 0 : version;
 	return MOSQL_WRITTEN;
 }
 

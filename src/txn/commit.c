@@ -162,7 +162,7 @@ add_range(MosqlParticipant *part, const MosqlRead *read)
 static void
 bind_increment(MosqlCommit *commit, MosqlTree *tree, MosqlItem *item)
 {
-	if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_LIVE)
+	if (item->kind != MOSQL_ITEM_WRITE || item->change->kind != MOSQL_CHANGE_INCREMENT)
 		return;
 	mosql_change_bind(commit->txn, tree, item->change->entry);
 	item->base = MOSQL_BASE_VERSION;

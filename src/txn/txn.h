@@ -163,6 +163,9 @@ typedef enum MosqlWriteResult
 extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 										 MosqlBytes columns, CommandId cid, bool check);
 
+/* Has this transaction put a row of this key, in whatever command? */
+extern bool mosql_txn_has_put(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+
 /* Inserts of this tree that still have to be looked up. */
 extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
 
@@ -172,7 +175,11 @@ extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
  */
 extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate);
 
-/* version: as read (MosqlRow.version). */
+/*
+ * version: as read (MosqlRow.version); or MOSQL_VERSION_ANY for a row that only
+ * has to be there: an index entry, whose table row is certified by its version.
+ */
+#define MOSQL_VERSION_ANY MOSQL_TS_MAX
 extern MosqlWriteResult mosql_txn_update(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 										 MosqlTimestamp version, MosqlBytes columns, CommandId cid);
 extern MosqlWriteResult mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,

@@ -160,7 +160,7 @@ typedef enum MosqlBaseKind
 {
 	MOSQL_BASE_ABSENT,			/* no live row */
 	MOSQL_BASE_VERSION,			/* the newest version is `version` */
-	MOSQL_BASE_LIVE				/* any live row (increments) */
+	MOSQL_BASE_LIVE				/* any live row (increments, index entries) */
 } MosqlBaseKind;
 
 /*
