@@ -120,6 +120,12 @@ SET mosql_fdw.drop_data = off;
 DROP SCHEMA other CASCADE;
 RESET mosql_fdw.drop_data;
 
+-- maintenance goes through indexes, too
+DELETE FROM t WHERE id BETWEEN 100 AND 3000;
+SELECT outcome, nodes_merged > 40 AS merged FROM mosql_fdw_maintain('redis');
+SELECT * FROM mosql_fdw_check('t');
+SELECT mismatches();
+
 -- ALTER, DROP, RENAME, TRUNCATE
 ALTER FOREIGN TABLE t ALTER a TYPE bigint;
 SELECT plan('SELECT id FROM t WHERE a = 5');

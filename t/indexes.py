@@ -153,12 +153,42 @@ def run_seed(conn, seed):
     tap.equal(findings(conn, "f"), ([], []), f"seed {seed}: mosql_fdw_check finds nothing")
 
 
+def damage(cluster, conn):
+    """An entry that is gone, and one too many, are found."""
+    query(conn, """CREATE FOREIGN TABLE d (id int OPTIONS (key 'true'), v text) SERVER redis;
+        CREATE INDEX d_v ON d (v); INSERT INTO d VALUES (1, 'needle'), (2, 'hay');""")
+    tap.equal(findings(conn, "d"), ([], []), "a sound index")
+    wait_until(lambda: entry(cluster, b"needle") is not None)
+    port, key, field, row = entry(cluster, b"needle")
+    r = Redis(port)
+    r("HDEL", key, field)
+    tap.ok(any("no entry" in f[2] for f in findings(conn, "d")[0]), "a row without its entry is found")
+    r("HSET", key, field, row)
+    r("HSET", key, field.replace(b"needle", b"needlf"), row)
+    tap.ok(any("belong to no row" in f[2] for f in findings(conn, "d")[0]), "an entry without its row is found")
+    query(conn, "DROP FOREIGN TABLE d")
+
+
+def entry(cluster, text):
+    """(port, key, field, value) of the row in Redis whose key has this text."""
+    for port in cluster.primaries:
+        r = Redis(port)
+        for key in r("KEYS", "indexes:*"):
+            if r("TYPE", key) not in (b"hash", "hash"):
+                continue
+            fields = r("HGETALL", key)
+            for field, value in zip(fields[::2], fields[1::2]):
+                if field[:1] == b"r" and text in field:
+                    return port, key, field, value
+
+
 def body():
     cluster = Cluster("indexes")
     server = Server("indexes")
     # reading rows is dear, so that small tables use their indexes
     make_database(server, "indexes", cluster.nodes, {"fdw_tuple_cost": "100", "fdw_startup_cost": "0"})
     conn = server.connect("indexes")
+    damage(cluster, conn)
     for seed in SEEDS:
         run_seed(conn, seed)
 

@@ -88,6 +88,14 @@ extern bool mosql_admin_may_use_server(Oid serverid);
 /* The session for a server by name; 42704 if there is none of ours. */
 extern MosqlSession *mosql_admin_server_session(const char *server);
 
+/*
+ * Compare a table's indexes with its rows (check_index.c); what is wrong goes to
+ * `report`, in the current context.
+ */
+typedef void (*MosqlIndexFinding) (void *arg, const MosqlIndex *index, const char *finding);
+extern void mosql_admin_check_indexes(Relation rel, const MosqlTable *table,
+									  MosqlIndexFinding report, void *arg);
+
 /* A node's Redis key as text. */
 extern char *mosql_admin_node_name(MosqlSession *session, uint64 node);
 

@@ -31,6 +31,7 @@ typedef struct Check
 	ReturnSetInfo *result;
 	MosqlSession *session;
 	const MosqlTable *table;
+	int64		nbroken;
 	HTAB	   *reached;		/* node ids of the tree */
 	int			ncandidates;	/* nodes found by SCAN that say they are the tree's */
 	int			maxcandidates;
@@ -45,6 +46,7 @@ put_finding(void *arg, char severity, uint64 node, const char *what)
 	Datum		values[3];
 	bool		nulls[3] = {false, false, false};
 
+	check->nbroken += severity == 'E';
 	values[0] = CStringGetTextDatum(severity == 'E' ? "broken" : "unfinished");
 	values[1] = CStringGetTextDatum(mosql_admin_node_name(check->session, node));
 	values[2] = CStringGetTextDatum(what);
@@ -183,7 +185,7 @@ check_leaf(void *arg, const MosqlLeaf *leaf)
 			put_finding(arg, 'E', leaf->node, what);
 		sound &= what == NULL;
 	}
-	if (sound)
+	if (sound && !check->table->is_index)
 		check_values(check, leaf);
 }
 
@@ -333,6 +335,22 @@ check_orphans(Check *check)
 		put_finding(check, 'W', check->candidates[i], "no path from the root leads to this node");
 }
 
+static void
+check_tree(Check *check, MosqlTable *table)
+{
+	check->table = table;
+	mosql_btree_check(table->tree, put_finding, check_leaf, check);
+	check_orphans(check);
+}
+
+/* MosqlIndexFinding: the node is the root of the index */
+static void
+put_index_finding(void *arg, const MosqlIndex *index, const char *finding)
+{
+	put_finding(arg, 'E', index->entries->root,
+				psprintf("index \"%s\": %s", index->name, finding));
+}
+
 Datum
 mosql_fdw_check(PG_FUNCTION_ARGS)
 {
@@ -343,9 +361,11 @@ mosql_fdw_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	check.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	rel = mosql_admin_open_table(PG_GETARG_OID(0), &check.session, &table);
-	check.table = table;
-	mosql_btree_check(table->tree, put_finding, check_leaf, &check);
-	check_orphans(&check);
+	check_tree(&check, table);
+	for (int i = 0; i < table->nindexes; i++)
+		check_tree(&check, table->indexes[i].entries);
+	if (check.nbroken == 0)
+		mosql_admin_check_indexes(rel, table, put_index_finding, &check);
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

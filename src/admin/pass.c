@@ -242,16 +242,24 @@ static int
 list_trees(MosqlSession *session, PassTree **trees)
 {
 	MosqlDefinition *definitions;
-	int			n = mosql_table_definitions(session, NULL, &definitions);
+	int			ndefinitions = mosql_table_definitions(session, NULL, &definitions);
+	int			max = 1;
+	int			n = 0;
 
-	*trees = palloc((n + 1) * sizeof(PassTree));
-	(*trees)[0] = (PassTree) {mosql_table_catalog_root(), NULL};
-	for (int i = 0; i < n; i++)
-		(*trees)[i + 1] = (PassTree)
+	for (int i = 0; i < ndefinitions; i++)
+		max += 1 + definitions[i].nindexes;
+	*trees = palloc(max * sizeof(PassTree));
+	(*trees)[n++] = (PassTree) {mosql_table_catalog_root(), NULL};
+	for (int i = 0; i < ndefinitions; i++)
 	{
-		definitions[i].root, psprintf("%s.%s", definitions[i].schema, definitions[i].name)
-	};
-	return n + 1;
+		const MosqlDefinition *table = &definitions[i];
+		const char *name = psprintf("%s.%s", table->schema, table->name);
+
+		(*trees)[n++] = (PassTree) {table->root, name};
+		for (int j = 0; j < table->nindexes; j++)
+			(*trees)[n++] = (PassTree) {table->indexes[j].root, name};
+	}
+	return n;
 }
 
 static int64

@@ -161,7 +161,7 @@ mosql_table_check_row(const MosqlTable *table, MosqlBytes key, MosqlBytes column
 		if (!mosql_key_get(table, &table->columns[table->key_attnums[i] - 1], &key, NULL, &isnull))
 			return "a key does not decode";
 	}
-	if (table->nkeys > 0 ? key.len > 0 : key.len != sizeof(uint64))
+	if (!table->is_index && (table->nkeys > 0 ? key.len > 0 : key.len != sizeof(uint64)))
 		return "a key has a wrong length";
 
 	while ((got = mosql_column_next(&columns, &stored)) > 0)

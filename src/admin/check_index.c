@@ -1,0 +1,161 @@
+/*
+ * check_index.c: do a table's indexes say what its rows say?
+ *
+ * Layer: admin, a part of mosql_fdw_check().  At one snapshot: every row has the
+ * entry that it must have, in every index, and no index has more entries than the
+ * table has rows.  Different rows have different entries, so both together mean that
+ * there is no other entry.  Costs a read of every row and a look-up of every entry.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "admin/admin.h"
+
+/* Rows whose entries are looked up together. */
+#define BATCH_ROWS	1000
+
+typedef struct IndexCheck
+{
+	const MosqlTable *table;
+	MosqlView  *view;
+	TupleTableSlot *slot;
+	MosqlIndexFinding report;
+	void	   *arg;
+	int64		nrows;
+	int			n;				/* rows in the batch */
+	MosqlBytes *keys;			/* of the rows, in batch_cxt */
+	MosqlBytes **entries;		/* by index: keys of their entries */
+	MemoryContext batch_cxt;
+} IndexCheck;
+
+static void
+start_batch(IndexCheck *check)
+{
+	MemoryContext old;
+
+	MemoryContextReset(check->batch_cxt);
+	old = MemoryContextSwitchTo(check->batch_cxt);
+	check->n = 0;
+	check->keys = palloc(BATCH_ROWS * sizeof(MosqlBytes));
+	check->entries = palloc(check->table->nindexes * sizeof(MosqlBytes *));
+	for (int i = 0; i < check->table->nindexes; i++)
+		check->entries[i] = palloc(BATCH_ROWS * sizeof(MosqlBytes));
+	MemoryContextSwitchTo(old);
+}
+
+/* Note a row, and the entries that it must have. */
+static void
+add_row(IndexCheck *check, const MosqlRow *row)
+{
+	const MosqlTable *table = check->table;
+	MemoryContext old = MemoryContextSwitchTo(check->batch_cxt);
+
+	check->keys[check->n] = mosql_bytes_copy(check->batch_cxt, row->key);
+	ExecClearTuple(check->slot);
+	mosql_table_get_row(table, row->key, row->columns, NULL, check->slot->tts_values,
+						check->slot->tts_isnull);
+	ExecStoreVirtualTuple(check->slot);
+	for (int i = 0; i < table->nindexes; i++)
+	{
+		StringInfoData key;
+		StringInfoData columns;
+
+		initStringInfo(&key);
+		initStringInfo(&columns);
+		(void) mosql_index_entry(&table->indexes[i], check->slot, row->key, &key, &columns);
+		check->entries[i][check->n] = mosql_bytes_of(&key);
+	}
+	check->n++;
+	check->nrows++;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+look_up_batch(IndexCheck *check)
+{
+	const MosqlTable *table = check->table;
+	MemoryContext old = MemoryContextSwitchTo(check->batch_cxt);
+
+	for (int i = 0; i < table->nindexes && check->n > 0; i++)
+	{
+		const MosqlIndex *index = &table->indexes[i];
+		MosqlRow   *found = palloc0(check->n * sizeof(MosqlRow));
+
+		mosql_view_get(check->view, index->entries->tree, check->entries[i], check->n, found);
+		for (int r = 0; r < check->n; r++)
+		{
+			const char *row = mosql_table_describe_key(table, check->keys[r]);
+
+			if (!found[r].found)
+				check->report(check->arg, index,
+							  psprintf("the row with %s has no entry", row));
+			else if (!mosql_bytes_equal(mosql_index_row_key(index, &found[r]), check->keys[r]))
+				check->report(check->arg, index,
+							  psprintf("the entry of the row with %s leads to another row", row));
+		}
+	}
+	MemoryContextSwitchTo(old);
+}
+
+static int64
+count_entries(IndexCheck *check, const MosqlIndex *index)
+{
+	MosqlRowScan *scan = mosql_view_scan_begin(check->view, index->entries->tree,
+											   mosql_bytes("", 0), MOSQL_ABSENT, false, 0);
+	MosqlRow	row;
+	int64		n = 0;
+
+	while (mosql_view_scan_next(scan, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		n++;
+	}
+	mosql_view_scan_end(scan);
+	return n;
+}
+
+void
+mosql_admin_check_indexes(Relation rel, const MosqlTable *table, MosqlIndexFinding report,
+						  void *arg)
+{
+	IndexCheck	check = {.table = table,.report = report,.arg = arg};
+	MosqlRowScan *scan;
+	MosqlRow	row;
+
+	if (table->nindexes == 0)
+		return;
+	check.view = mosql_view_open(mosql_txn_current(table->session), &check,
+								 GetCurrentCommandId(false), false);
+	check.slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
+	check.batch_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql index check",
+											ALLOCSET_DEFAULT_SIZES);
+	start_batch(&check);
+	scan = mosql_view_scan_begin(check.view, table->tree, mosql_bytes("", 0), MOSQL_ABSENT,
+								 false, 0);
+	while (mosql_view_scan_next(scan, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		add_row(&check, &row);
+		if (check.n < BATCH_ROWS)
+			continue;
+		look_up_batch(&check);
+		start_batch(&check);
+	}
+	mosql_view_scan_end(scan);
+	look_up_batch(&check);
+	for (int i = 0; i < table->nindexes; i++)
+	{
+		int64		n = count_entries(&check, &table->indexes[i]);
+
+		if (n > check.nrows)
+			report(arg, &table->indexes[i],
+				   psprintf(INT64_FORMAT " entries belong to no row", n - check.nrows));
+	}
+	mosql_view_close(check.view);
+	ExecDropSingleTupleTableSlot(check.slot);
+	MemoryContextDelete(check.batch_cxt);
+}
