@@ -60,6 +60,11 @@ define_settings(void)
 							 "Off: only the local foreign table goes, the data stays for other servers.",
 							 &mosql_admin_drop_data, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("mosql_fdw.default_server",
+							   "Server on which CREATE TABLE makes foreign tables.",
+							   "Empty: CREATE TABLE makes local tables, as ever.",
+							   &mosql_admin_default_server, "",
+							   PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 void

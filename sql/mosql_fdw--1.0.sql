@@ -55,6 +55,20 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
 ALTER EVENT TRIGGER mosql_fdw_ddl_start ENABLE ALWAYS;
 ALTER EVENT TRIGGER mosql_fdw_ddl_end ENABLE ALWAYS;
 
+-- ---- plain CREATE TABLE ----
+
+CREATE FUNCTION mosql_fdw_enable(server name) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_enable(name) IS
+    'Makes CREATE TABLE in this database make foreign tables on a server: sets mosql_fdw.default_server and adds mosql_fdw to session_preload_libraries, both for the database, so for the sessions that begin later; and mosql_fdw.default_server for this one. Needs a superuser. 42704 if there is no such server, 42809 if it is none of mosql_fdw.';
+
+CREATE FUNCTION mosql_fdw_disable() RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_disable() IS
+    'Takes back mosql_fdw_enable(): CREATE TABLE makes local tables again. Tables that are there stay.';
+
+REVOKE ALL ON FUNCTION mosql_fdw_enable(name), mosql_fdw_disable() FROM PUBLIC;
+
 -- ---- what this backend does ----
 
 CREATE FUNCTION mosql_fdw_version() RETURNS text

@@ -63,6 +63,18 @@ extern void mosql_admin_check_owner(Relation rel);
 /* The utility hook (utility.c); once, from _PG_init. */
 extern void mosql_admin_init_utility(void);
 
+/* mosql_fdw.default_server: CREATE TABLE makes foreign tables on it; "": off. */
+extern char *mosql_admin_default_server;
+
+/* Is this the tree that the hook is running?  For the trigger that it fires. */
+extern bool mosql_admin_was_taken(const Node *tree);
+
+/* ALTER TABLE ... ADD FOREIGN KEY: known, not enforced. */
+extern void mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint);
+
+/* The primary key of a CREATE TABLE, of key columns; the table is in Redis. */
+extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
+
 /*
  * ALTER TABLE is about to run.  What core would refuse of our tables' keys is
  * done here: ADD PRIMARY KEY, which goes out of the statement (0A000 if it names

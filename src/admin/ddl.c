@@ -30,7 +30,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 bool		mosql_admin_drop_data = true;
 
@@ -139,17 +139,38 @@ mosql_admin_init_ddl(void)
 
 /* ---- creations and changes ---- */
 
-/* CREATE INDEX of a session's first command: the hook was not there to take it. */
-static void
-refuse_index(IndexStmt *statement)
+/* Would the hook have taken it? */
+static bool
+is_for_hook(const Node *command)
 {
-	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
+	Oid			relid;
 
-	if (OidIsValid(relid) && mosql_fdw_is_ours(relid))
+	switch (nodeTag(command))
+	{
+		case T_IndexStmt:
+			relid = RangeVarGetRelid(((const IndexStmt *) command)->relation, NoLock, true);
+			return OidIsValid(relid) && mosql_fdw_is_ours(relid);
+		case T_CreateStmt:
+			return mosql_admin_takes_create((const CreateStmt *) command);
+		case T_CreateTableAsStmt:
+			return mosql_admin_takes_create_as((const CreateTableAsStmt *) command);
+		default:
+			return false;
+	}
+}
+
+/*
+ * A session's first command came while the hook was not there to take it: above
+ * all, CREATE TABLE must not make a local table without a word.
+ */
+static void
+check_hook(const Node *command)
+{
+	if (!mosql_admin_was_taken(command) && is_for_hook(command))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("mosql_fdw was not loaded when this command began"),
-				 errhint("It is loaded now: run the command again. To have it loaded always, add mosql_fdw to session_preload_libraries.")));
+				 errhint("It is loaded now: run the command again. To have it loaded always, call mosql_fdw_enable(), or add mosql_fdw to session_preload_libraries.")));
 }
 
 /*
@@ -170,8 +191,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
-	else if (IsA(command, IndexStmt))
-		refuse_index((IndexStmt *) command);
+	else
+		check_hook(command);
 	PG_RETURN_NULL();
 }
 

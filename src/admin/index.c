@@ -444,6 +444,8 @@ check_statement(const IndexStmt *statement)
 {
 	if (statement->whereClause != NULL)
 		refuse("partial indexes", "Create the index without WHERE.");
+	if (statement->deferrable)
+		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)
 		refuse("exclusion constraints", "Only uniqueness can be enforced.");
 	if (strcmp(statement->accessMethod, "btree") != 0 &&
@@ -493,6 +495,7 @@ mosql_admin_create_index(IndexStmt *statement, const char *query)
 	mosql_admin_check_owner(rel);
 	check_statement(statement);
 	index.unique = statement->unique;
+	index.constraint = statement->isconstraint;
 	index.nulls_not_distinct = statement->nulls_not_distinct;
 	foreach(lc, statement->indexParams)
 		take_element(rel, &index, lfirst_node(IndexElem, lc));

@@ -33,7 +33,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 /* Attribute numbers of the key columns, in key order; their number. */
 static int
@@ -181,18 +181,18 @@ mosql_admin_follow_key(Oid relid, bool created)
 
 /* ---- ADD PRIMARY KEY ---- */
 
-/* The attribute numbers that a constraint names. */
+/* The attribute numbers of columns. */
 static int
-named_columns(Oid relid, const Constraint *constraint, AttrNumber *attnums)
+named_columns(Oid relid, const List *names, AttrNumber *attnums)
 {
 	ListCell   *cell;
 	int			n = 0;
 
-	if (list_length(constraint->keys) > INDEX_MAX_KEYS)
+	if (list_length(names) > INDEX_MAX_KEYS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS)));
-	foreach(cell, constraint->keys)
+	foreach(cell, names)
 	{
 		const char *name = strVal(lfirst(cell));
 		AttrNumber	attnum = get_attnum(relid, name);
@@ -207,14 +207,13 @@ named_columns(Oid relid, const Constraint *constraint, AttrNumber *attnums)
 }
 
 static void
-check_primary_key(Relation rel, const Constraint *constraint, const AttrNumber *attnums, int n)
+check_primary_key(Relation rel, bool is_plain, const AttrNumber *attnums, int n)
 {
 	bool		ascending = true;
 
 	for (int i = 1; i < n; i++)
 		ascending &= attnums[i] > attnums[i - 1];
-	if (constraint->indexname != NULL || constraint->deferrable || constraint->including != NIL ||
-		!ascending)
+	if (!is_plain || !ascending)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("unsupported kind of primary key for foreign table \"%s\"",
@@ -263,17 +262,18 @@ rename_key(Oid indexid, const char *name)
 	CommandCounterIncrement();
 }
 
+/* name NULL: <table>_pkey; is_plain: no INCLUDE, USING INDEX or DEFERRABLE. */
 static void
-add(Oid relid, const Constraint *constraint)
+add(Oid relid, const char *name, const List *columns, bool is_plain)
 {
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
 	AttrNumber	attnums[INDEX_MAX_KEYS];
-	int			n = named_columns(relid, constraint, attnums);
+	int			n = named_columns(relid, columns, attnums);
 	Oid			primary = mosql_fdw_primary_key(rel);
 	char	   *sql;
 
 	mosql_admin_check_owner(rel);
-	check_primary_key(rel, constraint, attnums, n);
+	check_primary_key(rel, is_plain, attnums, n);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
@@ -287,10 +287,42 @@ add(Oid relid, const Constraint *constraint)
 	rel = relation_open(relid, NoLock);
 	primary = mosql_fdw_primary_key(rel);
 	if (OidIsValid(primary))
-		rename_key(primary, constraint->conname);
+		rename_key(primary, name);
 	else
-		create(rel, constraint->conname, attnums, n);
+		create(rel, name, attnums, n);
 	relation_close(rel, NoLock);
+}
+
+void
+mosql_admin_add_primary_key(Oid relid, const IndexStmt *index)
+{
+	List	   *columns = NIL;
+	ListCell   *cell;
+
+	foreach(cell, index->indexParams)
+		columns = lappend(columns, makeString(lfirst_node(IndexElem, cell)->name));
+	add(relid, index->idxname, columns,
+		!index->deferrable && index->indexIncludingParams == NIL);
+}
+
+/* What core would refuse, and means nothing here. */
+static bool
+is_about_storage(AlterTableType type)
+{
+	switch (type)
+	{
+		case AT_SetLogged:
+		case AT_SetUnLogged:
+		case AT_SetTableSpace:
+		case AT_SetRelOptions:
+		case AT_ResetRelOptions:
+		case AT_SetCompression:
+		case AT_ClusterOn:
+		case AT_DropCluster:
+			return true;
+		default:
+			return false;
+	}
 }
 
 /* At ddl_command_start, with the tree that core is about to run. */
@@ -319,11 +351,20 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			Constraint *constraint = castNode(Constraint, command->def);
 
 			if (constraint->contype == CONSTR_PRIMARY)
-				add(relid, constraint);
+				add(relid, constraint->conname, constraint->keys,
+					constraint->indexname == NULL && !constraint->deferrable &&
+					constraint->including == NIL);
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
+			else if (constraint->contype == CONSTR_FOREIGN)
+				mosql_admin_add_foreign_key(relid, constraint);
 			else
 				continue;
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
+		}
+		else if (ours && is_about_storage(command->subtype))
+		{
+			mosql_admin_notice_storage(statement->relation->relname);
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
 	}

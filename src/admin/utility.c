@@ -1,55 +1,197 @@
 /*
  * utility.c: statements that core refuses for foreign tables, and we do not.
  *
- * Layer: admin.  A ProcessUtility hook.  It takes CREATE INDEX on our tables; all
- * else goes on to core.  A session in which the library is not loaded yet when
- * such a statement arrives gets an error with a hint from the ddl_command_start
- * trigger (ddl.c): nothing of ours runs before it.
+ * Layer: admin.  A ProcessUtility hook.  It takes CREATE INDEX and what else core
+ * knows only for its own tables, if the table is ours, and CREATE TABLE if
+ * mosql_fdw.default_server says so; all else goes on to core.
+ *
+ * A session in which the library is not loaded yet when such a statement arrives
+ * has no hook: it gets an error with a hint from the ddl_command_start trigger
+ * (ddl.c), which asks mosql_admin_was_taken() whether a hook was there.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/event_trigger.h"
-#include "tcop/utility.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 static ProcessUtility_hook_type next_process_utility = NULL;
 
-static bool
-is_our_index_statement(const Node *node)
-{
-	const IndexStmt *statement = (const IndexStmt *) node;
-	Oid			relid;
+/* The tree whose event triggers we call. */
+static const Node *taken = NULL;
 
-	if (!IsA(node, IndexStmt) || IsBinaryUpgrade)
-		return false;
-	relid = RangeVarGetRelid(statement->relation, NoLock, true);
+bool
+mosql_admin_was_taken(const Node *tree)
+{
+	return tree == taken;
+}
+
+/* ---- back to core ---- */
+
+void
+mosql_admin_pass_on(const MosqlStatement *statement, Node *tree)
+{
+	PlannedStmt *pstmt = copyObject(statement->pstmt);
+
+	pstmt->utilityStmt = tree;
+	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
+		(pstmt, statement->query, false, statement->context, statement->params,
+		 statement->environment, statement->dest, statement->completion);
+}
+
+void
+mosql_admin_run_part(const MosqlStatement *statement, Node *tree)
+{
+	PlannedStmt *pstmt = makeNode(PlannedStmt);
+
+	pstmt->commandType = CMD_UTILITY;
+	pstmt->utilityStmt = tree;
+	pstmt->stmt_location = statement->pstmt->stmt_location;
+	pstmt->stmt_len = statement->pstmt->stmt_len;
+	ProcessUtility(pstmt, statement->query, false, PROCESS_UTILITY_SUBCOMMAND,
+				   statement->params, NULL, None_Receiver, NULL);
+	CommandCounterIncrement();
+}
+
+/* ---- what is ours ---- */
+
+void
+mosql_admin_refuse(const char *what, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s is not supported for foreign tables of mosql_fdw", what),
+			 errhint("%s", hint)));
+}
+
+static bool
+is_our_table(const RangeVar *name)
+{
+	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+
 	return OidIsValid(relid) && mosql_fdw_is_ours(relid);
 }
 
-/* With the event triggers that the command would fire. */
+/* EXPLAIN ANALYZE runs CREATE TABLE AS past ProcessUtility: into a local table. */
 static void
-create_index(PlannedStmt *pstmt, const char *query, bool complete)
+refuse_explained(const ExplainStmt *explain)
 {
-	IndexStmt  *statement = copyObject((IndexStmt *) pstmt->utilityStmt);
+	const Query *query = (const Query *) explain->query;
+
+	if (IsA(query, Query) && query->commandType == CMD_UTILITY &&
+		IsA(query->utilityStmt, CreateTableAsStmt) &&
+		mosql_admin_takes_create_as((const CreateTableAsStmt *) query->utilityStmt))
+	{
+		ListCell   *lc;
+
+		foreach(lc, explain->options)
+			if (strcmp(lfirst_node(DefElem, lc)->defname, "analyze") == 0)
+				mosql_admin_refuse("EXPLAIN ANALYZE of CREATE TABLE AS",
+								   "Explain the query alone, or INSERT ... SELECT.");
+	}
+}
+
+/* ---- statements with event triggers ---- */
+
+static void
+run_create_index(const MosqlStatement *statement)
+{
+	IndexStmt  *create = castNode(IndexStmt, statement->tree);
+	ObjectAddress address = mosql_admin_create_index(create, statement->query);
+
+	if (OidIsValid(address.objectId))
+		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) create);
+}
+
+typedef void (*StatementBody) (const MosqlStatement *statement);
+
+/* Who runs this, NULL: not ours. */
+static StatementBody
+body_of(const Node *tree)
+{
+	switch (nodeTag(tree))
+	{
+		case T_CreateStmt:
+			return mosql_admin_takes_create((const CreateStmt *) tree) ? mosql_admin_run_create : NULL;
+		case T_CreateForeignTableStmt:
+			return mosql_admin_takes_create_foreign((const CreateForeignTableStmt *) tree) ?
+				mosql_admin_run_create_foreign : NULL;
+		case T_CreateTableAsStmt:
+			return mosql_admin_takes_create_as((const CreateTableAsStmt *) tree) ?
+				mosql_admin_run_create_as : NULL;
+		case T_IndexStmt:
+			return is_our_table(((const IndexStmt *) tree)->relation) ? run_create_index : NULL;
+		default:
+			return NULL;
+	}
+}
+
+static void
+check_may_write(const Node *tree)
+{
+	const char *name = GetCommandTagName(CreateCommandTag((Node *) tree));
+
+	PreventCommandIfReadOnly(name);
+	PreventCommandIfParallelMode(name);
+	PreventCommandDuringRecovery(name);
+}
+
+/* As core does it (ProcessUtilitySlow). */
+static void
+run_with_triggers(const MosqlStatement *statement, StatementBody body)
+{
+	bool		complete = statement->context != PROCESS_UTILITY_SUBCOMMAND;
 	bool		triggers = complete && EventTriggerBeginCompleteQuery();
-	ObjectAddress address;
+	const Node *before = taken;
 
 	PG_TRY();
 	{
-		address = mosql_admin_create_index(statement, query);
-		if (OidIsValid(address.objectId))
-			EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) statement);
+		taken = statement->tree;
 		if (complete)
-			EventTriggerDDLCommandEnd((Node *) statement);
+			EventTriggerDDLCommandStart(statement->tree);
+		taken = before;
+		body(statement);
+		if (complete)
+		{
+			EventTriggerSQLDrop(statement->tree);
+			EventTriggerDDLCommandEnd(statement->tree);
+		}
 	}
 	PG_FINALLY();
 	{
+		taken = before;
 		if (triggers)
 			EventTriggerEndCompleteQuery();
 	}
 	PG_END_TRY();
+}
+
+/* ---- the hook ---- */
+
+/* True: it was ours, and is done. */
+static bool
+take(MosqlStatement *statement)
+{
+	StatementBody body;
+
+	if (IsA(statement->tree, ExplainStmt))
+	{
+		refuse_explained((ExplainStmt *) statement->tree);
+		return false;
+	}
+	body = body_of(statement->tree);
+	if (body == NULL)
+		return mosql_admin_run_plain(statement);
+	check_may_write(statement->tree);
+	statement->tree = copyObject(statement->tree);
+	run_with_triggers(statement, body);
+	if (statement->completion != NULL && statement->completion->commandTag == CMDTAG_UNKNOWN)
+		SetQueryCompletion(statement->completion, CreateCommandTag(statement->tree), 0);
+	return true;
 }
 
 static void
@@ -57,19 +199,15 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
 {
-	if (is_our_index_statement(pstmt->utilityStmt))
-	{
-		create_index(pstmt, query, context <= PROCESS_UTILITY_QUERY);
-		if (completion != NULL)
-			SetQueryCompletion(completion, CMDTAG_CREATE_INDEX, 0);
+	MosqlStatement statement = {
+		.pstmt = pstmt,.tree = pstmt->utilityStmt,.query = query,.context = context,
+		.params = params,.environment = environment,.dest = dest,.completion = completion
+	};
+
+	if (IsTransactionState() && !IsBinaryUpgrade && take(&statement))
 		return;
-	}
-	if (next_process_utility != NULL)
-		next_process_utility(pstmt, query, read_only, context, params, environment, dest,
-							 completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only, context, params, environment, dest,
-								completion);
+	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
+		(pstmt, query, read_only, context, params, environment, dest, completion);
 }
 
 void

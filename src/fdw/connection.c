@@ -430,16 +430,20 @@ mosql_fdw_session_for(Oid relid, Oid userid)
 	return mosql_fdw_session(GetForeignTable(relid)->serverid, userid);
 }
 
-/* By the name of the wrapper's handler, so that no other library is loaded. */
 bool
 mosql_fdw_is_ours(Oid relid)
 {
-	ForeignDataWrapper *wrapper;
+	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE &&
+		mosql_fdw_is_our_server(GetForeignTable(relid)->serverid);
+}
+
+/* By the name of the wrapper's handler, so that no other library is loaded. */
+bool
+mosql_fdw_is_our_server(Oid serverid)
+{
+	ForeignDataWrapper *wrapper = GetForeignDataWrapper(GetForeignServer(serverid)->fdwid);
 	char	   *handler;
 
-	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
-		return false;
-	wrapper = GetForeignDataWrapper(GetForeignServer(GetForeignTable(relid)->serverid)->fdwid);
 	if (!OidIsValid(wrapper->fdwhandler))
 		return false;
 	handler = get_func_name(wrapper->fdwhandler);

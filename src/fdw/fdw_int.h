@@ -49,6 +49,9 @@ extern MosqlSession *mosql_fdw_session_for(Oid relid, Oid userid);
 /* Is this relation one of ours? */
 extern bool mosql_fdw_is_ours(Oid relid);
 
+/* Is this server one of this foreign data wrapper? */
+extern bool mosql_fdw_is_our_server(Oid serverid);
+
 /* The index behind the primary key of one of our tables; InvalidOid: none. */
 extern Oid	mosql_fdw_primary_key(Relation rel);
 

@@ -1,0 +1,157 @@
+/*
+ * alter_table.c: the order of what one ALTER TABLE does to a table of ours.
+ *
+ * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
+ * statement before core runs it (mosql_admin_prepare_alter, from the
+ * ddl_command_start trigger).  Where they are about columns that the same statement
+ * adds, they must wait: the hook moves them to a second ALTER TABLE.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "nodes/makefuncs.h"
+
+#include "admin/utility.h"
+
+static bool
+is_key(const Constraint *constraint)
+{
+	return constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE ||
+		constraint->contype == CONSTR_FOREIGN;
+}
+
+/* DEFERRABLE and its like follow as nodes of their own; false: it is none. */
+static bool
+take_attribute(Constraint *key, const Constraint *attribute)
+{
+	switch (attribute->contype)
+	{
+		case CONSTR_ATTR_DEFERRABLE:
+			key->deferrable = true;
+			return true;
+		case CONSTR_ATTR_NOT_DEFERRABLE:
+			key->deferrable = false;
+			return true;
+		case CONSTR_ATTR_DEFERRED:
+			key->deferrable = key->initdeferred = true;
+			return true;
+		case CONSTR_ATTR_IMMEDIATE:
+			key->initdeferred = false;
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* Move the keys among a new column's constraints to commands of their own. */
+static List *
+take_keys(ColumnDef *column, List *commands)
+{
+	Constraint *last = NULL;
+	ListCell   *lc;
+
+	foreach(lc, column->constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+		AlterTableCmd *command;
+
+		if (last != NULL && take_attribute(last, constraint))
+		{
+			column->constraints = foreach_delete_current(column->constraints, lc);
+			continue;
+		}
+		last = NULL;
+		if (!is_key(constraint))
+			continue;
+		last = constraint;
+		if (constraint->contype == CONSTR_FOREIGN)
+			constraint->fk_attrs = list_make1(makeString(column->colname));
+		else
+			constraint->keys = list_make1(makeString(column->colname));
+		command = makeNode(AlterTableCmd);
+		command->subtype = AT_AddConstraint;
+		command->def = (Node *) constraint;
+		commands = lappend(commands, command);
+		column->constraints = foreach_delete_current(column->constraints, lc);
+	}
+	return commands;
+}
+
+static bool
+names_column(const Constraint *constraint, const List *columns)
+{
+	const List *names = constraint->contype == CONSTR_FOREIGN ? constraint->fk_attrs : constraint->keys;
+	const ListCell *lc;
+
+	foreach(lc, names)
+		if (list_member(columns, lfirst(lc)))
+			return true;
+	return false;
+}
+
+/* Take from the statement what must come after it. */
+static List *
+take_later(AlterTableStmt *alter)
+{
+	List	   *later = NIL;
+	List	   *added = NIL;
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype == AT_AddColumn)
+		{
+			ColumnDef  *column = castNode(ColumnDef, command->def);
+
+			added = lappend(added, makeString(column->colname));
+			later = take_keys(column, later);
+		}
+	}
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
+			!names_column((Constraint *) command->def, added))
+			continue;
+		later = lappend(later, command);
+		alter->cmds = foreach_delete_current(alter->cmds, lc);
+	}
+	return later;
+}
+
+/* For a part of another statement no trigger fires that would prepare it. */
+static void
+run_one(const MosqlStatement *statement, AlterTableStmt *alter)
+{
+	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
+		mosql_admin_prepare_alter(alter);
+	mosql_admin_pass_on(statement, (Node *) alter);
+}
+
+bool
+mosql_admin_run_alter(const MosqlStatement *statement)
+{
+	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
+	AlterTableStmt *second;
+	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
+	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
+
+	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
+		return false;
+	alter = copyObject(alter);
+	second = copyObject(alter);
+	second->cmds = take_later(alter);
+	if (second->cmds == NIL && !is_part)
+		return false;
+	run_one(statement, alter);
+	if (second->cmds != NIL)
+	{
+		CommandCounterIncrement();
+		run_one(statement, second);
+	}
+	return true;
+}

@@ -1,0 +1,190 @@
+/*
+ * create_as.c: CREATE TABLE AS and SELECT INTO make foreign tables.
+ *
+ * Layer: admin.  The table is made as CREATE TABLE would, with the columns that the
+ * query has, and then filled by INSERT ... SELECT, so that rows go the way of all
+ * rows: in batches, and in the transaction.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "catalog/namespace.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_node.h"
+#include "parser/parse_relation.h"
+#include "rewrite/rewriteHandler.h"
+#include "tcop/tcopprot.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "admin/utility.h"
+
+bool
+mosql_admin_takes_create_as(const CreateTableAsStmt *create)
+{
+	return create->objtype == OBJECT_TABLE &&
+		mosql_admin_becomes_foreign(create->into->rel, create->into->accessMethod);
+}
+
+/* ---- the table ---- */
+
+static CreateStmt *
+create_statement(const CreateTableAsStmt *as, const Query *query)
+{
+	CreateStmt *create = makeNode(CreateStmt);
+	ListCell   *name = list_head(as->into->colNames);
+	ListCell   *lc;
+
+	create->relation = copyObject(as->into->rel);
+	create->options = as->into->options;
+	create->tablespacename = as->into->tableSpaceName;
+	create->if_not_exists = as->if_not_exists;
+	foreach(lc, query->targetList)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		const char *column = entry->resname;
+		Oid			type = exprType((Node *) entry->expr);
+		ColumnDef  *def;
+
+		if (entry->resjunk)
+			continue;
+		if (name != NULL)
+		{
+			column = strVal(lfirst(name));
+			name = lnext(as->into->colNames, name);
+		}
+		def = makeColumnDef(column, type, exprTypmod((Node *) entry->expr),
+							exprCollation((Node *) entry->expr));
+		if (!OidIsValid(def->collOid) && type_is_collatable(type))
+			ereport(ERROR,
+					(errcode(ERRCODE_INDETERMINATE_COLLATION),
+					 errmsg("no collation was derived for column \"%s\" with collatable type %s",
+							column, format_type_be(type)),
+					 errhint("Use the COLLATE clause to set the collation explicitly.")));
+		create->tableElts = lappend(create->tableElts, def);
+	}
+	if (name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("too many column names were specified")));
+	return create;
+}
+
+/* ---- the rows ---- */
+
+/* INSERT INTO relid SELECT * FROM (query). */
+static Query *
+insert_query(Oid relid, Query *query)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	Query	   *insert = makeNode(Query);
+	RangeTblRef *source = makeNode(RangeTblRef);
+	Relation	rel = relation_open(relid, RowExclusiveLock);
+	ParseNamespaceItem *target;
+	ListCell   *lc;
+	int			n = 0;
+
+	target = addRangeTableEntryForRelation(pstate, rel, RowExclusiveLock, NULL, false, false);
+	(void) addRangeTableEntryForSubquery(pstate, query, makeAlias("*SELECT*", NIL), false, false);
+	foreach(lc, query->targetList)
+	{
+		const TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Var		   *var;
+
+		if (entry->resjunk)
+			continue;
+		n++;
+		var = makeVar(2, entry->resno, exprType((Node *) entry->expr),
+					  exprTypmod((Node *) entry->expr), exprCollation((Node *) entry->expr), 0);
+		insert->targetList = lappend(insert->targetList,
+									 makeTargetEntry((Expr *) var, n,
+													 get_attname(relid, n, false), false));
+#if PG_VERSION_NUM >= 160000
+		target->p_perminfo->insertedCols =
+			bms_add_member(target->p_perminfo->insertedCols,
+						   n - FirstLowInvalidHeapAttributeNumber);
+#else
+		target->p_rte->insertedCols =
+			bms_add_member(target->p_rte->insertedCols, n - FirstLowInvalidHeapAttributeNumber);
+#endif
+	}
+#if PG_VERSION_NUM >= 160000
+	target->p_perminfo->requiredPerms = ACL_INSERT;
+	insert->rteperminfos = pstate->p_rteperminfos;
+#else
+	target->p_rte->requiredPerms = ACL_INSERT;
+#endif
+	source->rtindex = 2;
+	insert->commandType = CMD_INSERT;
+	insert->canSetTag = true;
+	insert->rtable = pstate->p_rtable;
+	insert->resultRelation = 1;
+	insert->jointree = makeFromExpr(list_make1(source), NULL);
+	relation_close(rel, NoLock);
+	free_parsestate(pstate);
+	return insert;
+}
+
+/* The number of rows. */
+static uint64
+run_insert(const MosqlStatement *statement, Query *insert)
+{
+	List	   *rewritten;
+	PlannedStmt *plan;
+	QueryDesc  *desc;
+	uint64		rows;
+
+	AcquireRewriteLocks(insert, true, false);
+	rewritten = QueryRewrite(insert);
+	if (list_length(rewritten) != 1)
+		elog(ERROR, "unexpected rewrite result for CREATE TABLE AS");
+	plan = pg_plan_query(linitial_node(Query, rewritten), statement->query,
+						 CURSOR_OPT_PARALLEL_OK, statement->params);
+
+	PushCopiedSnapshot(GetActiveSnapshot());
+	UpdateActiveSnapshotCommandId();
+	desc = CreateQueryDesc(plan, statement->query, GetActiveSnapshot(), InvalidSnapshot,
+						   None_Receiver, statement->params, statement->environment, 0);
+	ExecutorStart(desc, 0);
+#if PG_VERSION_NUM >= 180000
+	ExecutorRun(desc, ForwardScanDirection, 0);
+#else
+	ExecutorRun(desc, ForwardScanDirection, 0, true);
+#endif
+	rows = desc->estate->es_processed;
+	ExecutorFinish(desc);
+	ExecutorEnd(desc);
+	FreeQueryDesc(desc);
+	PopActiveSnapshot();
+	return rows;
+}
+
+void
+mosql_admin_run_create_as(const MosqlStatement *statement)
+{
+	CreateTableAsStmt *as = castNode(CreateTableAsStmt, statement->tree);
+	Query	   *query = castNode(Query, as->query);
+	uint64		rows = 0;
+	Oid			relid;
+
+	if (query->commandType != CMD_SELECT)
+		mosql_admin_refuse("CREATE TABLE AS EXECUTE", "Use CREATE TABLE AS with the query itself.");
+	if (query->hasModifyingCTE)
+		mosql_admin_refuse("a data-modifying WITH clause in CREATE TABLE AS",
+						   "Use CREATE TABLE, then INSERT ... SELECT.");
+	relid = mosql_admin_create_table(statement, create_statement(as, query),
+									 mosql_admin_default_server, NIL);
+	if (!OidIsValid(relid))
+		return;
+	if (!as->into->skipData)
+	{
+		rows = run_insert(statement, insert_query(relid, query));
+		if (statement->completion != NULL)
+			SetQueryCompletion(statement->completion, CMDTAG_SELECT, rows);
+	}
+}

@@ -1,0 +1,273 @@
+/*
+ * create_table.c: CREATE TABLE makes foreign tables.
+ *
+ * Layer: admin.  With mosql_fdw.default_server set, CREATE TABLE makes a foreign
+ * table on that server, with all that a table may have: core's own
+ * transformCreateStmt() expands the plain statement (SERIAL, IDENTITY, LIKE, keys),
+ * and what comes of it is run with the table itself swapped for a foreign one.
+ * CREATE FOREIGN TABLE on our servers goes the same way, so that it knows keys too.
+ *
+ * The order matters.  What is read off the table (its columns' options, LIKE's
+ * indexes) comes before it is registered in Redis, so that the definition is
+ * complete; indexes, which are added to that definition, come after.
+ *
+ * Left local: temporary tables, USING another access method than the default
+ * (USING heap: the opt-out for one table), tables of a type, partitioned tables and
+ * partitions, what CREATE EXTENSION makes; and all tables of a session that has
+ * default_table_access_method set itself (the opt-out for one session).
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/toasting.h"
+#include "commands/defrem.h"
+#include "commands/event_trigger.h"
+#include "commands/extension.h"
+#include "commands/tablecmds.h"
+#include "foreign/foreign.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_utilcmd.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/utility.h"
+
+char	   *mosql_admin_default_server = NULL;
+
+/* ---- which statements ---- */
+
+/* Did this session set default_table_access_method itself, as pg_dump's output does? */
+static bool
+session_chose_access_method(void)
+{
+	const char *name = "default_table_access_method";
+#if PG_VERSION_NUM >= 160000
+	struct config_generic *setting = find_option(name, false, true, ERROR);
+
+	return setting != NULL && setting->source == PGC_S_SESSION;
+#else
+	struct config_generic **settings = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (strcmp(settings[i]->name, name) == 0)
+			return settings[i]->source == PGC_S_SESSION;
+	return false;
+#endif
+}
+
+/* pg_temp may be the schema, too. */
+static bool
+is_temporary(const RangeVar *relation)
+{
+	return relation->relpersistence == RELPERSISTENCE_TEMP ||
+		(relation->schemaname != NULL && strcmp(relation->schemaname, "pg_temp") == 0);
+}
+
+bool
+mosql_admin_becomes_foreign(const RangeVar *relation, const char *access_method)
+{
+	return mosql_admin_default_server != NULL && mosql_admin_default_server[0] != '\0' &&
+		!is_temporary(relation) && access_method == NULL && !creating_extension &&
+		!session_chose_access_method();
+}
+
+bool
+mosql_admin_takes_create(const CreateStmt *create)
+{
+	return create->ofTypename == NULL && create->partspec == NULL && create->partbound == NULL &&
+		mosql_admin_becomes_foreign(create->relation, create->accessMethod);
+}
+
+bool
+mosql_admin_takes_create_foreign(const CreateForeignTableStmt *create)
+{
+	ForeignServer *server = GetForeignServerByName(create->servername, true);
+
+	return server != NULL && create->base.partbound == NULL && create->base.ofTypename == NULL &&
+		mosql_fdw_is_our_server(server->serverid);
+}
+
+void
+mosql_admin_notice_storage(const char *table)
+{
+	static bool said = false;
+
+	if (said)
+		return;
+	said = true;
+	ereport(NOTICE,
+			(errmsg("storage settings of table \"%s\" are ignored", table),
+			 errdetail("Its rows are in Redis: WITH (...), TABLESPACE, UNLOGGED and their like mean nothing there. This is said once per session.")));
+}
+
+/* ---- the parts of the expanded statement ---- */
+
+typedef struct Parts
+{
+	List	   *before;			/* sequences */
+	CreateStmt *create;
+	List	   *options;		/* ALTER ... OPTIONS of columns */
+	IndexStmt  *primary;
+	List	   *after;
+	List	   *like;			/* clauses that can be expanded once the table is there */
+} Parts;
+
+static bool
+sets_column_options(const Node *tree)
+{
+	const AlterTableStmt *alter = (const AlterTableStmt *) tree;
+
+	return IsA(tree, AlterTableStmt) && list_length(alter->cmds) == 1 &&
+		linitial_node(AlterTableCmd, alter->cmds)->subtype == AT_AlterColumnGenericOptions;
+}
+
+static void
+sort_parts(Parts *parts, List *trees)
+{
+	ListCell   *lc;
+
+	foreach(lc, trees)
+	{
+		Node	   *tree = lfirst(lc);
+
+		if (IsA(tree, CreateStmt))
+			parts->create = (CreateStmt *) tree;
+		else if (parts->create == NULL)
+			parts->before = lappend(parts->before, tree);
+		else if (IsA(tree, TableLikeClause))
+			parts->like = lappend(parts->like, tree);
+		else if (sets_column_options(tree))
+			parts->options = lappend(parts->options, tree);
+		else if (IsA(tree, IndexStmt) && ((IndexStmt *) tree)->primary)
+			parts->primary = (IndexStmt *) tree;
+		else
+			parts->after = lappend(parts->after, tree);
+	}
+}
+
+static void
+run_parts(const MosqlStatement *statement, List *trees)
+{
+	ListCell   *lc;
+
+	foreach(lc, trees)
+		mosql_admin_run_part(statement, lfirst(lc));
+}
+
+static Oid
+define_relation(const MosqlStatement *statement, CreateStmt *create, const char *server,
+				List *options)
+{
+	CreateForeignTableStmt *foreign = makeNode(CreateForeignTableStmt);
+	ObjectAddress address;
+
+	foreign->base = *create;
+	foreign->base.type = T_CreateForeignTableStmt;
+	foreign->servername = pstrdup(server);
+	foreign->options = options;
+	address = DefineRelation(&foreign->base, RELKIND_FOREIGN_TABLE, InvalidOid, NULL,
+							 statement->query);
+	CreateForeignTable(foreign, address.objectId);
+	EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) foreign);
+	CommandCounterIncrement();
+	return address.objectId;
+}
+
+/* Make the columns of the primary key key columns. */
+static void
+set_key(const MosqlStatement *statement, CreateStmt *create, const IndexStmt *primary, Oid relid)
+{
+	AlterTableStmt *alter = makeNode(AlterTableStmt);
+	ListCell   *lc;
+
+	alter->relation = create->relation;
+	alter->objtype = OBJECT_FOREIGN_TABLE;
+	foreach(lc, primary->indexParams)
+	{
+		const IndexElem *element = lfirst_node(IndexElem, lc);
+		AlterTableCmd *command = makeNode(AlterTableCmd);
+
+		if (mosql_table_is_key_column(relid, get_attnum(relid, element->name)))
+			continue;
+		command->subtype = AT_AlterColumnGenericOptions;
+		command->name = element->name;
+		command->def = (Node *) list_make1(makeDefElemExtended(NULL, "key",
+															   (Node *) makeString("true"),
+															   DEFELEM_ADD, -1));
+		alter->cmds = lappend(alter->cmds, command);
+	}
+	if (alter->cmds != NIL)
+		mosql_admin_run_part(statement, (Node *) alter);
+}
+
+static void
+register_table(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+
+	mosql_table_create(rel, mosql_fdw_session_for(relid, InvalidOid));
+	relation_close(rel, NoLock);
+}
+
+Oid
+mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, const char *server,
+						 List *options)
+{
+	Parts		parts = {0};
+	ListCell   *lc;
+	Oid			relid;
+
+	if (create->options != NIL || create->tablespacename != NULL ||
+		create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)
+		mosql_admin_notice_storage(create->relation->relname);
+	create->options = NIL;
+	create->tablespacename = NULL;
+	if (create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)
+		create->relation->relpersistence = RELPERSISTENCE_PERMANENT;
+
+	sort_parts(&parts, transformCreateStmt(create, statement->query));
+	if (parts.create == NULL)
+		return InvalidOid;		/* IF NOT EXISTS, and it does */
+
+	run_parts(statement, parts.before);
+	relid = define_relation(statement, parts.create, server, options);
+	foreach(lc, parts.like)
+		sort_parts(&parts, expandTableLikeClause(parts.create->relation, lfirst(lc)));
+
+	run_parts(statement, parts.options);
+	if (parts.primary != NULL)
+		set_key(statement, parts.create, parts.primary, relid);
+	register_table(relid);
+	if (parts.primary != NULL)
+		mosql_admin_add_primary_key(relid, parts.primary);
+	else
+		mosql_admin_follow_key(relid, true);
+	run_parts(statement, parts.after);
+	mosql_admin_follow_indexes(relid);
+	return relid;
+}
+
+/* ---- the statements ---- */
+
+void
+mosql_admin_run_create(const MosqlStatement *statement)
+{
+	(void) mosql_admin_create_table(statement, castNode(CreateStmt, statement->tree),
+									mosql_admin_default_server, NIL);
+}
+
+void
+mosql_admin_run_create_foreign(const MosqlStatement *statement)
+{
+	CreateForeignTableStmt *foreign = castNode(CreateForeignTableStmt, statement->tree);
+	CreateStmt *create = makeNode(CreateStmt);
+
+	*create = foreign->base;
+	create->type = T_CreateStmt;
+	(void) mosql_admin_create_table(statement, create, foreign->servername, foreign->options);
+}

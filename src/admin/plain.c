@@ -1,0 +1,377 @@
+/*
+ * plain.c: statements on plain tables that core refuses for foreign ones.
+ *
+ * Layer: admin.  Applications say DROP TABLE, COPY t TO, LOCK TABLE, VACUUM and so
+ * on of any table.  Each such statement is done here as far as it concerns tables
+ * of ours, or rewritten into what core does for foreign tables, and the rest is
+ * passed on.  What has no meaning for rows in Redis does nothing.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/utility.h"
+
+static bool
+is_ours(const RangeVar *name)
+{
+	Oid			relid = name == NULL ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
+
+	return OidIsValid(relid) && mosql_fdw_is_ours(relid);
+}
+
+static bool
+is_top_level(const MosqlStatement *statement)
+{
+	return statement->context == PROCESS_UTILITY_TOPLEVEL;
+}
+
+/* Drop an option from a list of DefElem; may be given twice. */
+static List *
+without_option(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			options = foreach_delete_current(options, lc);
+	return options;
+}
+
+static bool
+option_is_on(List *options, const char *name)
+{
+	ListCell   *lc;
+	bool		on = false;
+
+	foreach(lc, options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			on = defGetBoolean(lfirst(lc));
+	return on;
+}
+
+/* ---- DROP TABLE, DROP INDEX CONCURRENTLY ---- */
+
+static bool
+drops_our_index(const DropStmt *drop)
+{
+	ListCell   *lc;
+
+	foreach(lc, drop->objects)
+	{
+		Oid			indexid = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(lc)), NoLock, true);
+
+		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid))
+			return true;
+	}
+	return false;
+}
+
+/* Our tables as foreign ones; then the others, as they are. */
+static bool
+run_drop(const MosqlStatement *statement)
+{
+	DropStmt   *drop = (DropStmt *) statement->tree;
+	DropStmt   *foreign = copyObject(drop);
+	DropStmt   *local = copyObject(drop);
+	ListCell   *lc;
+
+	if (drop->removeType == OBJECT_INDEX && drop->concurrent && drops_our_index(drop))
+	{
+		local->concurrent = false;	/* nobody waits for it anyway */
+		mosql_admin_pass_on(statement, (Node *) local);
+		return true;
+	}
+	if (drop->removeType != OBJECT_TABLE)
+		return false;
+	foreign->objects = local->objects = NIL;
+	foreach(lc, drop->objects)
+	{
+		DropStmt   *part = is_ours(makeRangeVarFromNameList(lfirst(lc))) ? foreign : local;
+
+		part->objects = lappend(part->objects, copyObject(lfirst(lc)));
+	}
+	if (foreign->objects == NIL)
+		return false;
+	foreign->removeType = OBJECT_FOREIGN_TABLE;
+	mosql_admin_pass_on(statement, (Node *) foreign);
+	if (local->objects != NIL)
+	{
+		CommandCounterIncrement();
+		mosql_admin_pass_on(statement, (Node *) local);
+	}
+	return true;
+}
+
+/* ---- COPY ---- */
+
+static ResTarget *
+copied_column(const char *name)
+{
+	ColumnRef  *column = makeNode(ColumnRef);
+	ResTarget  *target = makeNode(ResTarget);
+
+	column->fields = list_make1(makeString(pstrdup(name)));
+	column->location = -1;
+	target->val = (Node *) column;
+	target->location = -1;
+	return target;
+}
+
+/* The query of COPY t [(columns)] TO: of this table alone, no generated columns. */
+static SelectStmt *
+copied_rows(const CopyStmt *copy)
+{
+	SelectStmt *select = makeNode(SelectStmt);
+	RangeVar   *from = copyObject(copy->relation);
+	ListCell   *lc;
+
+	from->inh = false;
+	select->fromClause = list_make1(from);
+	foreach(lc, copy->attlist)
+		select->targetList = lappend(select->targetList, copied_column(strVal(lfirst(lc))));
+	if (copy->attlist == NIL)
+	{
+		Relation	rel = relation_openrv(copy->relation, AccessShareLock);
+		TupleDesc	desc = RelationGetDescr(rel);
+
+		for (int i = 0; i < desc->natts; i++)
+			if (!TupleDescAttr(desc, i)->attisdropped && !TupleDescAttr(desc, i)->attgenerated)
+				select->targetList = lappend(select->targetList,
+											 copied_column(NameStr(TupleDescAttr(desc, i)->attname)));
+		relation_close(rel, NoLock);
+	}
+	return select;
+}
+
+/*
+ * FREEZE promises rows that all see at once, which rows of this transaction's
+ * commit are: nothing is left to be done for it.
+ */
+static bool
+run_copy(const MosqlStatement *statement)
+{
+	CopyStmt   *copy = (CopyStmt *) statement->tree;
+
+	if (!is_ours(copy->relation) || (copy->is_from && !option_is_on(copy->options, "freeze")))
+		return false;
+	copy = copyObject(copy);
+	if (copy->is_from)
+		copy->options = without_option(copy->options, "freeze");
+	else
+	{
+		copy->query = (Node *) copied_rows(copy);
+		copy->relation = NULL;
+		copy->attlist = NIL;
+	}
+	mosql_admin_pass_on(statement, (Node *) copy);
+	return true;
+}
+
+/* ---- LOCK TABLE ---- */
+
+/* Before the lock is taken, and again if the name means another table by then. */
+static void
+check_may_lock(const RangeVar *name, Oid relid, Oid old_relid, void *arg)
+{
+	LOCKMODE	mode = *(LOCKMODE *) arg;
+	AclMode		any = ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE;
+	AclResult	result;
+
+	if (!OidIsValid(relid))
+		return;
+	if (mode == AccessShareLock)
+		any |= ACL_SELECT;
+	if (mode <= RowExclusiveLock)
+		any |= ACL_INSERT;
+	result = pg_class_aclcheck(relid, GetUserId(), any);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FOREIGN_TABLE, name->relname);
+}
+
+static void
+lock_table(const RangeVar *name, LOCKMODE mode, bool nowait)
+{
+	Oid			relid = RangeVarGetRelidExtended(name, mode, nowait ? RVR_NOWAIT : 0,
+												 check_may_lock, &mode);
+
+	if (name->inh)
+		(void) find_all_inheritors(relid, mode, NULL);
+}
+
+/* It keeps out sessions of this server: commits of others are checked, not kept out. */
+static bool
+run_lock(const MosqlStatement *statement)
+{
+	LockStmt   *lock = (LockStmt *) statement->tree;
+	LockStmt   *local = copyObject(lock);
+	ListCell   *lc;
+
+	local->relations = NIL;
+	foreach(lc, lock->relations)
+		if (!is_ours(lfirst(lc)))
+			local->relations = lappend(local->relations, copyObject(lfirst(lc)));
+	if (list_length(local->relations) == list_length(lock->relations))
+		return false;
+	RequireTransactionBlock(is_top_level(statement), "LOCK TABLE");
+	foreach(lc, lock->relations)
+		if (is_ours(lfirst(lc)))
+			lock_table(lfirst(lc), lock->mode, lock->nowait);
+	if (local->relations != NIL)
+		mosql_admin_pass_on(statement, (Node *) local);
+	return true;
+}
+
+/* ---- COMMENT ON TABLE ---- */
+
+static bool
+run_comment(const MosqlStatement *statement)
+{
+	CommentStmt *comment = (CommentStmt *) statement->tree;
+
+	if (comment->objtype != OBJECT_TABLE ||
+		!is_ours(makeRangeVarFromNameList(castNode(List, comment->object))))
+		return false;
+	comment = copyObject(comment);
+	comment->objtype = OBJECT_FOREIGN_TABLE;
+	mosql_admin_pass_on(statement, (Node *) comment);
+	return true;
+}
+
+/* ---- VACUUM, REINDEX, CLUSTER ---- */
+
+/* ANALYZE of these tables, with those of VACUUM's options that it has, too. */
+static VacuumStmt *
+analyze_of(const VacuumStmt *vacuum, List *tables)
+{
+	static const char *const shared[] = {"verbose", "skip_locked", "buffer_usage_limit"};
+	VacuumStmt *analyze = makeNode(VacuumStmt);
+	ListCell   *lc;
+
+	analyze->rels = tables;
+	foreach(lc, vacuum->options)
+		for (int i = 0; i < lengthof(shared); i++)
+			if (strcmp(lfirst_node(DefElem, lc)->defname, shared[i]) == 0)
+				analyze->options = lappend(analyze->options, copyObject(lfirst(lc)));
+	return analyze;
+}
+
+/* Of our tables only the ANALYZE in it. */
+static bool
+run_vacuum(const MosqlStatement *statement)
+{
+	VacuumStmt *vacuum = (VacuumStmt *) statement->tree;
+	VacuumStmt *local = copyObject(vacuum);
+	List	   *ours = NIL;
+	ListCell   *lc;
+
+	if (!vacuum->is_vacuumcmd)
+		return false;
+	local->rels = NIL;
+	foreach(lc, vacuum->rels)
+	{
+		VacuumRelation *table = copyObject(lfirst_node(VacuumRelation, lc));
+
+		if (is_ours(table->relation))
+			ours = lappend(ours, table);
+		else
+			local->rels = lappend(local->rels, table);
+	}
+	if (ours == NIL)
+		return false;
+	PreventInTransactionBlock(is_top_level(statement), "VACUUM");
+	if (option_is_on(vacuum->options, "analyze"))
+		mosql_admin_pass_on(statement, (Node *) analyze_of(vacuum, ours));
+	if (local->rels != NIL)
+		mosql_admin_pass_on(statement, (Node *) local);
+	return true;
+}
+
+static void
+check_owner(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+
+	mosql_admin_check_owner(rel);
+	relation_close(rel, AccessShareLock);
+}
+
+/* REINDEX TABLE; REINDEX INDEX only if CONCURRENTLY, since core does the other. */
+static bool
+run_reindex(const MosqlStatement *statement)
+{
+	ReindexStmt *reindex = (ReindexStmt *) statement->tree;
+	Oid			relid = InvalidOid;
+
+	if (reindex->relation == NULL)
+		return false;
+	if (reindex->kind == REINDEX_OBJECT_TABLE && is_ours(reindex->relation))
+		relid = RangeVarGetRelid(reindex->relation, NoLock, true);
+	else if (reindex->kind == REINDEX_OBJECT_INDEX &&
+			 option_is_on(reindex->params, "concurrently"))
+	{
+		Oid			indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
+
+		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid))
+			relid = IndexGetRelation(indexid, true);
+	}
+	if (!OidIsValid(relid))
+		return false;
+	check_owner(relid);
+	ereport(NOTICE,
+			(errmsg("\"%s\" is in Redis: there is nothing to reindex",
+					reindex->relation->relname)));
+	return true;
+}
+
+static bool
+run_cluster(const MosqlStatement *statement)
+{
+	const RangeVar *name = ((ClusterStmt *) statement->tree)->relation;
+
+	if (!is_ours(name))
+		return false;
+	check_owner(RangeVarGetRelid(name, NoLock, false));
+	ereport(NOTICE,
+			(errmsg("table \"%s\" is in Redis, in the order of its primary key: there is nothing to cluster",
+					name->relname)));
+	return true;
+}
+
+bool
+mosql_admin_run_plain(const MosqlStatement *statement)
+{
+	switch (nodeTag(statement->tree))
+	{
+		case T_DropStmt:
+			return run_drop(statement);
+		case T_CopyStmt:
+			return run_copy(statement);
+		case T_LockStmt:
+			return run_lock(statement);
+		case T_CommentStmt:
+			return run_comment(statement);
+		case T_VacuumStmt:
+			return run_vacuum(statement);
+		case T_ReindexStmt:
+			return run_reindex(statement);
+		case T_ClusterStmt:
+			return run_cluster(statement);
+		case T_AlterTableStmt:
+			return mosql_admin_run_alter(statement);
+		default:
+			return false;
+	}
+}

@@ -1,0 +1,76 @@
+/*
+ * utility.h: what the kinds of statements share that the utility hook takes.
+ *
+ * Layer: admin.  utility.c looks at each utility statement once and hands those
+ * that concern tables of ours to the file of their kind:
+ *
+ *   create_table.c   CREATE TABLE and CREATE FOREIGN TABLE
+ *   create_as.c      CREATE TABLE AS, SELECT INTO
+ *   alter_table.c    ALTER TABLE
+ *   plain.c          the others that core refuses for foreign tables
+ */
+#ifndef MOSQL_ADMIN_UTILITY_H
+#define MOSQL_ADMIN_UTILITY_H
+
+#include "admin/admin.h"
+#include "tcop/utility.h"
+
+/* A statement on its way through ProcessUtility. */
+typedef struct MosqlStatement
+{
+	PlannedStmt *pstmt;
+	Node	   *tree;			/* ours to change: a copy */
+	const char *query;
+	ProcessUtilityContext context;
+	ParamListInfo params;
+	QueryEnvironment *environment;
+	DestReceiver *dest;
+	QueryCompletion *completion;
+} MosqlStatement;
+
+/* The next ProcessUtility, at last core's, with the statement's tree or another. */
+extern void mosql_admin_pass_on(const MosqlStatement *statement, Node *tree);
+
+/* A part of the statement, as core runs parts: through all hooks, without the
+ * event triggers. */
+extern void mosql_admin_run_part(const MosqlStatement *statement, Node *tree);
+
+/*
+ * Is this new table to be a foreign one?  mosql_fdw.default_server must be set, and
+ * the statement, all but the query of CREATE TABLE AS, not ask for another kind.
+ */
+extern bool mosql_admin_becomes_foreign(const RangeVar *relation, const char *access_method);
+extern bool mosql_admin_takes_create(const CreateStmt *create);
+extern bool mosql_admin_takes_create_as(const CreateTableAsStmt *create);
+
+/* CREATE FOREIGN TABLE on one of our servers, and no partition. */
+extern bool mosql_admin_takes_create_foreign(const CreateForeignTableStmt *create);
+
+/*
+ * Make the table, its keys and indexes, here and in Redis, on that server with
+ * those options.  The result is its oid, InvalidOid if IF NOT EXISTS skipped it.
+ */
+extern Oid	mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create,
+									 const char *server, List *options);
+
+/* The bodies of the statements taken. */
+extern void mosql_admin_run_create(const MosqlStatement *statement);
+extern void mosql_admin_run_create_foreign(const MosqlStatement *statement);
+extern void mosql_admin_run_create_as(const MosqlStatement *statement);
+
+/*
+ * DROP, COPY, LOCK, COMMENT, VACUUM, REINDEX, CLUSTER: true if something of ours
+ * was concerned, and it is done.
+ */
+extern bool mosql_admin_run_plain(const MosqlStatement *statement);
+
+/* ALTER TABLE of one of ours; as above. */
+extern bool mosql_admin_run_alter(const MosqlStatement *statement);
+
+/* Say once per session that clauses about local storage mean nothing here. */
+extern void mosql_admin_notice_storage(const char *table);
+
+/* 0A000: "what" is not supported. */
+extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
+
+#endif							/* MOSQL_ADMIN_UTILITY_H */
