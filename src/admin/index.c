@@ -341,6 +341,25 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 	return there;
 }
 
+/*
+ * The local index of that name, if it is of this table and what is in Redis under
+ * the name is the same as this: it came with the table that this server attached
+ * to, and a dump that is restored makes it again.
+ */
+static Oid
+same_index(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *definition)
+{
+	Oid			indexid = get_relname_relid(index->name, RelationGetNamespace(rel));
+	const MosqlDefinitionIndex *there = mosql_definition_index(definition, index->name);
+
+	if (!OidIsValid(indexid) || there == NULL || !mosql_admin_is_our_index(indexid) ||
+		IndexGetRelation(indexid, true) != RelationGetRelid(rel) ||
+		there->constraint != index->constraint ||
+		!mosql_definition_same_index(there, globalize(rel, index, definition)))
+		return InvalidOid;
+	return indexid;
+}
+
 /* Here and in Redis. */
 static Oid
 create_both(Relation rel, const MosqlLocalIndex *index)
@@ -357,6 +376,14 @@ create_both(Relation rel, const MosqlLocalIndex *index)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" does not exist in Redis", schema, name)));
+	indexid = same_index(rel, index, definition);
+	if (OidIsValid(indexid))
+	{
+		ereport(NOTICE,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("index \"%s\" exists already, the same in Redis, skipping", index->name)));
+		return indexid;
+	}
 	indexid = mosql_admin_create_local_index(rel, index);
 	mosql_table_create_index(rel, session, globalize(rel, index, definition));
 	return indexid;

@@ -161,6 +161,29 @@ pin_name(Relation rel, const MosqlDefinition *definition)
 	CommandCounterIncrement();
 }
 
+/*
+ * Would they be the same if these columns here were key columns, too?  So it is
+ * while a dump is restored: it makes the table first, and says one by one which
+ * columns are its key.
+ */
+static bool
+lacks_only_keys(const MosqlDefinition *here, const MosqlDefinition *there)
+{
+	MosqlDefinition keyed = *here;
+	size_t		size = here->ncolumns * sizeof(MosqlDefinitionColumn);
+
+	keyed.columns = palloc(size + 1);
+	memcpy(keyed.columns, here->columns, size);
+	for (int i = 0; i < keyed.ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, keyed.columns[i].name);
+
+		if (theirs != NULL && theirs->key_position >= 0)
+			keyed.columns[i].key_position = theirs->key_position;
+	}
+	return mosql_definition_difference(&keyed, there) == NULL;
+}
+
 void
 mosql_table_create(Relation rel, MosqlSession *session)
 {
@@ -173,7 +196,13 @@ mosql_table_create(Relation rel, MosqlSession *session)
 	{
 		char	   *difference = mosql_definition_difference(here, there);
 
-		if (difference != NULL)
+		if (difference != NULL && here->hidden_row_id && lacks_only_keys(here, there))
+			ereport(NOTICE,
+					(errmsg("foreign table \"%s\" cannot be used before it has the key columns of the table in Redis",
+							RelationGetRelationName(rel)),
+					 errdetail_internal("%s", difference),
+					 errhint("Use ALTER FOREIGN TABLE ... ALTER COLUMN ... OPTIONS (ADD key 'true').")));
+		else if (difference != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 					 errmsg("table \"%s.%s\" exists in Redis with another definition",
@@ -260,6 +289,8 @@ typedef struct Alteration
 	MosqlDefinition before;		/* what `there` was */
 	bool		changed;		/* `there` must be written */
 	bool		rewrites;		/* rows go to a new tree */
+	bool		incomplete;		/* key columns are still to come: nothing else may
+								 * change */
 } Alteration;
 
 static void
@@ -447,7 +478,10 @@ follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 	{
 		difference = theirs == NULL ? psprintf("Column \"%s\" exists only here.", mine->name) :
 			mosql_definition_column_difference(mine, theirs);
-		if (difference != NULL)
+		if (difference != NULL && mine->key_position < 0 &&
+			lacks_only_keys(alter->here, &alter->before))
+			alter->incomplete = true;
+		else if (difference != NULL)
 			mosql_table_differs(alter->rel, alter->there, difference);
 	}
 	else if (theirs == NULL)
@@ -542,7 +576,7 @@ mosql_table_alter(Relation rel, MosqlSession *session)
 	for (int i = 0; i < alter.here->ncolumns; i++)
 		follow_column(&alter, &alter.here->columns[i]);
 	difference = mosql_definition_difference(alter.here, alter.there);
-	if (difference != NULL)
+	if (difference != NULL && (!alter.incomplete || alter.changed))
 		mosql_table_differs(rel, alter.there, difference);
 	finish_alteration(&alter);
 }
@@ -597,8 +631,8 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 
 /* ---- indexes ---- */
 
-static bool
-is_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
+bool
+mosql_definition_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
 {
 	if (a->unique != b->unique || a->nulls_not_distinct != b->nulls_not_distinct ||
 		a->nkeys != b->nkeys || a->nincluded != b->nincluded)
@@ -664,7 +698,7 @@ mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionInd
 
 	if (same != NULL)
 	{
-		if (is_same_index(same, index))
+		if (mosql_definition_same_index(same, index))
 			return;
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),

@@ -219,8 +219,9 @@ extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
 
 /*
  * CREATE FOREIGN TABLE: register the table in Redis, or attach to the one of
- * that name if its definition is the same (else 42P16 with a detail).  Part of
- * the current transaction.
+ * that name if its definition is the same (else 42P16 with a detail), or lacks no
+ * more than its key options: then it can be used once ALTER has added them.  Part
+ * of the current transaction.
  */
 extern void mosql_table_create(Relation rel, MosqlSession *session);
 
@@ -334,6 +335,10 @@ extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const 
 /* The index of that name in a definition, NULL if none. */
 extern MosqlDefinitionIndex *mosql_definition_index(const MosqlDefinition *definition,
 													const char *name);
+
+/* Do they index the same, whatever their names and trees? */
+extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
+										const MosqlDefinitionIndex *b);
 
 /* The column of that name that is not dropped, NULL if none. */
 extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
