@@ -14,7 +14,6 @@ CREATE INDEX ON t (a) WHERE b IS NULL;
 CREATE INDEX ON t USING hash (a);
 CREATE INDEX ON t (nosuch);
 CREATE INDEX ON t (b COLLATE "POSIX");
-CREATE INDEX ON t (b text_pattern_ops);
 CREATE UNIQUE INDEX ON t (a);
 \d t
 ANALYZE t;

@@ -1,11 +1,11 @@
 -- plain DDL under mosql_fdw.default_server
 SET mosql_fdw.default_server = 'redis';
+CREATE SCHEMA plain;
+SET search_path = plain, public;
 CREATE FUNCTION kinds() RETURNS TABLE (name name, kind "char", indexes text) LANGUAGE sql AS $$
 	SELECT relname, relkind, (SELECT string_agg(i::regclass::text, ', ' ORDER BY i::regclass::text)
 		FROM (SELECT indexrelid FROM pg_index WHERE indrelid = c.oid) x (i))
 	FROM pg_class c WHERE relnamespace = 'plain'::regnamespace AND relkind IN ('r', 'f', 'p') ORDER BY 1 $$;
-CREATE SCHEMA plain;
-SET search_path = plain, public;
 
 -- ---- CREATE TABLE ----
 CREATE TABLE author (
@@ -25,7 +25,7 @@ CREATE UNLOGGED TABLE book (
 ) WITH (autovacuum_enabled = false);
 SELECT * FROM kinds();
 SELECT conname, contype, pg_get_constraintdef(oid), convalidated, condeferrable FROM pg_constraint
-	WHERE conrelid IN ('author'::regclass, 'book'::regclass) ORDER BY conname COLLATE "C";
+	WHERE conrelid IN ('author'::regclass, 'book'::regclass) AND contype <> 'n' ORDER BY conname COLLATE "C";
 SELECT attname, attnotnull, attidentity, attgenerated, attfdwoptions FROM pg_attribute
 	WHERE attrelid IN ('author'::regclass, 'book'::regclass) AND attnum > 0 ORDER BY attrelid, attnum;
 SELECT pg_get_serial_sequence('author', 'id'), pg_get_serial_sequence('book', 'no');
@@ -57,6 +57,8 @@ CREATE TEMP TABLE session (i int);
 CREATE TABLE of_heap (i int) USING heap;
 CREATE TABLE parent (i int) PARTITION BY LIST (i);
 CREATE TABLE part PARTITION OF parent DEFAULT;
+CREATE TYPE pair_type AS (a int, b int);
+CREATE TABLE typed OF pair_type;
 BEGIN;
 SET LOCAL default_table_access_method = heap;
 CREATE TABLE of_session (i int PRIMARY KEY);
@@ -64,7 +66,7 @@ CREATE TABLE of_session_as AS SELECT 1 AS i;
 COMMIT;
 SELECT * FROM kinds();
 SELECT relkind FROM pg_class WHERE relname = 'session';
-DROP TABLE of_heap, parent, of_session, of_session_as, session;
+DROP TABLE typed, of_heap, parent, of_session, of_session_as, session;
 SELECT outcome('CREATE TABLE x (a int, b int, PRIMARY KEY (b, a))');
 SELECT outcome('CREATE TABLE x (a int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (a int UNIQUE DEFERRABLE)');
@@ -91,6 +93,7 @@ DROP TABLE x;
 CREATE SCHEMA AUTHORIZATION CURRENT_USER CREATE TABLE within (a int PRIMARY KEY) CREATE INDEX ON within (a);
 SELECT relkind FROM pg_class WHERE relname = 'within';
 SET client_min_messages = warning;
+DROP TYPE pair_type;
 SELECT format('DROP SCHEMA %I CASCADE', current_user) \gexec
 RESET client_min_messages;
 
@@ -127,7 +130,7 @@ DROP TABLE g;
 
 -- ---- ALTER TABLE ----
 ALTER TABLE author SET (fillfactor = 50), ADD COLUMN mail text UNIQUE, ADD COLUMN friend int REFERENCES author,
-	ADD CONSTRAINT both UNIQUE (mail, friend), SET LOGGED;
+	ADD CONSTRAINT pair UNIQUE (mail, friend), SET LOGGED;
 ALTER TABLE book ADD COLUMN place serial, ALTER COLUMN title SET NOT NULL, DROP CONSTRAINT book_author_fkey;
 ALTER TABLE book RENAME COLUMN place TO shelf;
 ALTER TABLE book ADD FOREIGN KEY (author) REFERENCES author (id) ON UPDATE CASCADE;
@@ -137,6 +140,8 @@ SELECT * FROM book ORDER BY no;
 SET CONSTRAINTS ALL IMMEDIATE;
 ALTER TABLE book ADD CONSTRAINT author_friend_fkey FOREIGN KEY (author) REFERENCES author;
 ALTER TABLE book ADD CONSTRAINT author_friend_fkey FOREIGN KEY (author) REFERENCES author;
+CREATE INDEX ON author (name varchar_pattern_ops);
+SELECT id FROM author WHERE name LIKE 'K%';
 CREATE INDEX CONCURRENTLY by_born ON author (born DESC) WITH (fillfactor = 90);
 DROP INDEX CONCURRENTLY by_born;
 
@@ -193,16 +198,18 @@ DROP TABLE IF EXISTS nosuch, of_heap, author, book CASCADE;
 SELECT * FROM kinds();
 
 -- ---- mosql_fdw_enable ----
+RESET search_path;
 ALTER DATABASE :DBNAME SET session_preload_libraries = 'auto_explain';
 SELECT mosql_fdw_enable('redis');
 SELECT mosql_fdw_enable('redis');
-SELECT unnest(setconfig) FROM pg_db_role_setting
-	WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY 1 COLLATE "C";
+SELECT s FROM pg_db_role_setting, unnest(setconfig) s WHERE s ~ '^(mosql|session)'
+	AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY s COLLATE "C";
 \c -
 SHOW session_preload_libraries;
 CREATE TABLE enabled (id int PRIMARY KEY);
 SELECT relkind FROM pg_class WHERE relname = 'enabled';
 DROP TABLE enabled;
+CREATE TABLE later (id int PRIMARY KEY, v int);
 -- a session that has not loaded the library
 ALTER DATABASE :DBNAME SET session_preload_libraries = 'auto_explain';
 \c -
@@ -213,16 +220,24 @@ DROP TABLE silent;
 \c -
 SELECT 1 AS i INTO silent;
 \c -
+CREATE UNIQUE INDEX later_v ON later (v);
+\c -
+CREATE INDEX ON later (v DESC);
+DROP TABLE later;
 CREATE TEMP TABLE loud (id int PRIMARY KEY);
 SELECT mosql_fdw_disable();
 CREATE TABLE silent (id int PRIMARY KEY);
 SELECT relkind FROM pg_class WHERE relname = 'silent';
 DROP TABLE silent;
-SELECT unnest(setconfig) FROM pg_db_role_setting
-	WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY 1 COLLATE "C";
-ALTER DATABASE :DBNAME RESET ALL;
-CREATE SERVER other FOREIGN DATA WRAPPER mosql_fdw;
+SELECT s FROM pg_db_role_setting, unnest(setconfig) s WHERE s ~ '^(mosql|session)'
+	AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) ORDER BY s COLLATE "C";
+ALTER DATABASE :DBNAME RESET session_preload_libraries;
 SELECT outcome('SELECT mosql_fdw_enable(''nosuch'')');
-DROP SERVER other;
+CREATE FOREIGN DATA WRAPPER foreigner;
+CREATE SERVER elsewhere FOREIGN DATA WRAPPER foreigner;
+SELECT outcome('SELECT mosql_fdw_enable(''elsewhere'')');
+SET mosql_fdw.default_server = elsewhere;
+SELECT outcome('CREATE TABLE x (a int)');
+DROP FOREIGN DATA WRAPPER foreigner CASCADE;
 SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;
 DROP SCHEMA plain CASCADE;

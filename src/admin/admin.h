@@ -50,7 +50,7 @@ extern void mosql_admin_drop_for_retype(Oid relid, const char *column);
 
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
-extern ObjectAddress mosql_admin_create_index(IndexStmt *statement, const char *query);
+extern ObjectAddress mosql_admin_create_index(const IndexStmt *statement);
 extern void mosql_admin_index_dropped(Oid indexid);
 extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 

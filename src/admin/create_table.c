@@ -83,6 +83,22 @@ mosql_admin_takes_create(const CreateStmt *create)
 		mosql_admin_becomes_foreign(create->relation, create->accessMethod);
 }
 
+void
+mosql_admin_notice_local(const CreateStmt *create)
+{
+	bool		is_partition = create->partbound != NULL;
+
+	if ((is_partition || create->ofTypename != NULL) && create->partspec == NULL &&
+		mosql_admin_becomes_foreign(create->relation, create->accessMethod))
+		ereport(NOTICE,
+				(errmsg("table \"%s\" is local: mosql_fdw.default_server is not for %s",
+						create->relation->relname,
+						is_partition ? "partitions" : "tables of a type"),
+				 is_partition ?
+				 errhint("Use CREATE FOREIGN TABLE, and ALTER TABLE ... ATTACH PARTITION.") :
+				 errhint("Use CREATE TABLE with the columns.")));
+}
+
 bool
 mosql_admin_takes_create_foreign(const CreateForeignTableStmt *create)
 {
@@ -214,6 +230,17 @@ register_table(Oid relid)
 	relation_close(rel, NoLock);
 }
 
+/* Whatever happens next relies on our callbacks. */
+static void
+check_server(const char *server)
+{
+	if (!mosql_fdw_is_our_server(GetForeignServerByName(server, false)->serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("server \"%s\" is not one of mosql_fdw", server),
+				 errhint("Set mosql_fdw.default_server to another, or to '' for local tables.")));
+}
+
 Oid
 mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, const char *server,
 						 List *options)
@@ -222,6 +249,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	ListCell   *lc;
 	Oid			relid;
 
+	check_server(server);
 	if (create->options != NIL || create->tablespacename != NULL ||
 		create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)
 		mosql_admin_notice_storage(create->relation->relname);

@@ -139,17 +139,37 @@ mosql_admin_init_ddl(void)
 
 /* ---- creations and changes ---- */
 
+/*
+ * CREATE INDEX, as a session's first command: the hook was not there to take it.
+ * So it is done here, and core is left with an ALTER TABLE that does nothing.
+ * Each of pg_restore's parallel workers may begin like this.
+ */
+static void
+run_index(IndexStmt *create)
+{
+	AlterTableStmt nothing = {
+		.type = T_AlterTableStmt,.relation = create->relation,.objtype = OBJECT_FOREIGN_TABLE
+	};
+	Oid			relid = RangeVarGetRelid(create->relation, NoLock, true);
+	IndexStmt  *copy;
+	ObjectAddress address;
+
+	StaticAssertStmt(sizeof(AlterTableStmt) <= sizeof(IndexStmt), "it goes into its place");
+	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
+		return;
+	copy = copyObject(create);
+	address = mosql_admin_create_index(copy);
+	if (OidIsValid(address.objectId))
+		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) copy);
+	memcpy(create, &nothing, sizeof(nothing));
+}
+
 /* Would the hook have taken it? */
 static bool
 is_for_hook(const Node *command)
 {
-	Oid			relid;
-
 	switch (nodeTag(command))
 	{
-		case T_IndexStmt:
-			relid = RangeVarGetRelid(((const IndexStmt *) command)->relation, NoLock, true);
-			return OidIsValid(relid) && mosql_fdw_is_ours(relid);
 		case T_CreateStmt:
 			return mosql_admin_takes_create((const CreateStmt *) command);
 		case T_CreateTableAsStmt:
@@ -166,7 +186,7 @@ is_for_hook(const Node *command)
 static void
 check_hook(const Node *command)
 {
-	if (!mosql_admin_was_taken(command) && is_for_hook(command))
+	if (is_for_hook(command))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("mosql_fdw was not loaded when this command began"),
@@ -191,6 +211,10 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	else if (mosql_admin_was_taken(command))
+		PG_RETURN_NULL();
+	else if (IsA(command, IndexStmt))
+		run_index((IndexStmt *) command);
 	else
 		check_hook(command);
 	PG_RETURN_NULL();

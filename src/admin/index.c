@@ -21,6 +21,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -481,6 +482,20 @@ check_statement(const IndexStmt *statement)
 			   "Leave USING away: such an index is ordered like a btree.");
 }
 
+/*
+ * An operator class of the default order; or one of bytes, as text_pattern_ops, which is the
+ * order that strings have here anyway.
+ */
+static bool
+is_our_order(List *opclass, Form_pg_attribute att)
+{
+	Oid			asked = ResolveOpClass(opclass, att->atttypid, "btree", BTREE_AM_OID);
+	Oid			family = get_opclass_family(asked);
+
+	return family == get_opclass_family(GetDefaultOpClass(att->atttypid, BTREE_AM_OID)) ||
+		family == TEXT_PATTERN_BTREE_FAM_OID || family == BPCHAR_PATTERN_BTREE_FAM_OID;
+}
+
 static void
 take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
 {
@@ -491,9 +506,7 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
 		refuse("indexes of expressions", "Index a generated column instead.");
 	add_column(rel, index, element->name);
 	att = TupleDescAttr(RelationGetDescr(rel), index->attnums[index->nkeys] - 1);
-	if (element->opclass != NIL &&
-		ResolveOpClass(element->opclass, att->atttypid, "btree", BTREE_AM_OID) !=
-		GetDefaultOpClass(att->atttypid, BTREE_AM_OID))
+	if (element->opclass != NIL && !is_our_order(element->opclass, att))
 		refuse("other operator classes than the default ones", "Leave the operator class away.");
 	if (element->collation != NIL &&
 		get_collation_oid(element->collation, false) != att->attcollation)
@@ -511,7 +524,7 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
  * other servers do not, and make it fail if they write meanwhile (40001).
  */
 ObjectAddress
-mosql_admin_create_index(IndexStmt *statement, const char *query)
+mosql_admin_create_index(const IndexStmt *statement)
 {
 	Oid			relid = RangeVarGetRelid(statement->relation, ShareLock, false);
 	Relation	rel = relation_open(relid, NoLock);

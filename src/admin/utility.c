@@ -6,8 +6,9 @@
  * mosql_fdw.default_server says so; all else goes on to core.
  *
  * A session in which the library is not loaded yet when such a statement arrives
- * has no hook: it gets an error with a hint from the ddl_command_start trigger
- * (ddl.c), which asks mosql_admin_was_taken() whether a hook was there.
+ * has no hook: the ddl_command_start trigger (ddl.c), which asks
+ * mosql_admin_was_taken() whether a hook was there, creates indexes itself, and
+ * refuses CREATE TABLE with a hint.
  */
 #include "postgres.h"
 
@@ -101,7 +102,7 @@ static void
 run_create_index(const MosqlStatement *statement)
 {
 	IndexStmt  *create = castNode(IndexStmt, statement->tree);
-	ObjectAddress address = mosql_admin_create_index(create, statement->query);
+	ObjectAddress address = mosql_admin_create_index(create);
 
 	if (OidIsValid(address.objectId))
 		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) create);
@@ -116,7 +117,10 @@ body_of(const Node *tree)
 	switch (nodeTag(tree))
 	{
 		case T_CreateStmt:
-			return mosql_admin_takes_create((const CreateStmt *) tree) ? mosql_admin_run_create : NULL;
+			if (mosql_admin_takes_create((const CreateStmt *) tree))
+				return mosql_admin_run_create;
+			mosql_admin_notice_local((const CreateStmt *) tree);
+			return NULL;
 		case T_CreateForeignTableStmt:
 			return mosql_admin_takes_create_foreign((const CreateForeignTableStmt *) tree) ?
 				mosql_admin_run_create_foreign : NULL;

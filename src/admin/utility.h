@@ -43,6 +43,9 @@ extern bool mosql_admin_becomes_foreign(const RangeVar *relation, const char *ac
 extern bool mosql_admin_takes_create(const CreateStmt *create);
 extern bool mosql_admin_takes_create_as(const CreateTableAsStmt *create);
 
+/* Not taken: say so where that may surprise. */
+extern void mosql_admin_notice_local(const CreateStmt *create);
+
 /* CREATE FOREIGN TABLE on one of our servers, and no partition. */
 extern bool mosql_admin_takes_create_foreign(const CreateForeignTableStmt *create);
 

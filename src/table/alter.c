@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -468,20 +469,37 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	alter->rewrites = true;
 }
 
+/*
+ * A key column there, and not here: has it not been made one yet, or is it one no
+ * more?  If it was one, it is still in the primary key that PostgreSQL knows, unless
+ * that was dropped.
+ */
+static bool
+is_key_to_come(const Alteration *alter, const char *name)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(alter->rel), name);
+	Bitmapset  *key = RelationGetIndexAttrBitmap(alter->rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
+
+	return !bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, key) &&
+		(alter->rel->rd_createSubid != InvalidSubTransactionId ||
+		 !is_altered_here(alter->rel, name)) &&
+		lacks_only_keys(alter->here, &alter->before);
+}
+
 static void
 follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 {
 	MosqlDefinitionColumn *theirs = mosql_definition_column(alter->there, mine->name);
 	char	   *difference;
 
-	if (!is_altered_here(alter->rel, mine->name))
+	if (theirs != NULL && mine->key_position < 0 && theirs->key_position >= 0 &&
+		is_key_to_come(alter, mine->name))
+		alter->incomplete = true;
+	else if (!is_altered_here(alter->rel, mine->name))
 	{
 		difference = theirs == NULL ? psprintf("Column \"%s\" exists only here.", mine->name) :
 			mosql_definition_column_difference(mine, theirs);
-		if (difference != NULL && mine->key_position < 0 &&
-			lacks_only_keys(alter->here, &alter->before))
-			alter->incomplete = true;
-		else if (difference != NULL)
+		if (difference != NULL)
 			mosql_table_differs(alter->rel, alter->there, difference);
 	}
 	else if (theirs == NULL)

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""Unmodified clients on tables that plain CREATE TABLE made under
+mosql_fdw.default_server: pgbench, all its initialisation steps and built-in scripts;
+pg_dump and pg_restore -j, into an empty namespace and into the one it was made from."""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+SECONDS = "1"
+TABLES = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"]
+
+
+def client(server, program, *args, db="postgres", timeout=120):
+    """Run a program of PostgreSQL's; its output, with stderr."""
+    env = {**os.environ, "PGHOST": server.args["host"], "PGPORT": server.args["port"],
+           "PGUSER": "postgres", "PGDATABASE": db}
+    done = subprocess.run([program, *args], env=env, timeout=timeout, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise RuntimeError(f"{program} {' '.join(args)}: {done.stdout}")
+    return done.stdout
+
+
+def query(server, sql, db="postgres"):
+    with contextlib.closing(server.connect(dbname=db)) as conn, conn.cursor() as cur:
+        cur.execute(sql)
+        return cur.fetchall() if cur.description else None
+
+
+def database(server, db, cluster, namespace, enable=True):
+    query(server, f"CREATE DATABASE {db}")
+    query(server, "CREATE EXTENSION mosql_fdw", db)
+    query(server, f"""CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw
+                      OPTIONS (nodes '{cluster.nodes}', namespace '{namespace}')""", db)
+    if enable:
+        query(server, "SELECT mosql_fdw_enable('redis')", db)
+
+
+def check(server, db):
+    """No table is local, none is damaged."""
+    kinds = query(server, """SELECT relname, relkind::text FROM pg_class
+                             WHERE relname LIKE 'pgbench%' AND relkind IN ('r', 'f') ORDER BY 1""", db)
+    tap.ok(kinds == [(t, "f") for t in TABLES], f"{db}: all tables are foreign", kinds)
+    wrong = query(server, """SELECT t.ftrelid::regclass::text, c.* FROM pg_foreign_table t,
+                             mosql_fdw_check(t.ftrelid) c WHERE severity = 'broken'""", db)
+    tap.ok(not wrong, f"{db}: the trees are sound", wrong)
+
+
+def sums(server, db):
+    """TPC-B's invariant: all four say the same."""
+    return query(server, """SELECT (SELECT sum(abalance) FROM pgbench_accounts),
+        (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches),
+        (SELECT coalesce(sum(delta), 0) FROM pgbench_history)""", db)[0]
+
+
+def run_pgbench(server, script, mode, vacuum=False):
+    said = client(server, "pgbench", *([] if vacuum else ["-n"]), "-b", script, "-M", mode, "-c", "4", "-j", "2", "-T", SECONDS,
+                  "--max-tries=20", db="bench")
+    done = int(re.search(r"number of transactions actually processed: (\d+)", said)[1])
+    failed = int(re.search(r"number of failed transactions: (\d+)", said)[1])
+    tap.ok(done > 0 and failed == 0 and "WARNING" not in said,
+           f"pgbench -b {script} -M {mode}: {done} transactions", said)
+
+
+def pgbench(server, cluster):
+    database(server, "bench", cluster, "bench")
+    for steps in ("dtgvp", "dtGvpf"):
+        said = client(server, "pgbench", "-i", "-s", "1", "-I", steps, db="bench")
+        rows = query(server, "SELECT count(*), count(DISTINCT aid), min(aid) FROM pgbench_accounts", "bench")
+        tap.ok(rows == [(100000, 100000, 1)], f"pgbench -i -I {steps}", [said, rows])
+        check(server, "bench")
+    for mode in ("simple", "extended", "prepared"):
+        run_pgbench(server, "tpcb-like", mode, vacuum=mode == "simple")
+        if mode == "prepared":
+            tap.ok(len(set(sums(server, "bench"))) == 1, "TPC-B: the sums agree",
+                   sums(server, "bench"))
+        run_pgbench(server, "select-only", mode)
+    for mode in ("simple", "extended", "prepared"):
+        run_pgbench(server, "simple-update", mode)
+    check(server, "bench")
+
+
+def normalised(dump):
+    """Without what names the server or the moment."""
+    dump = re.sub(r"(?m)^\\(un)?restrict.*$", "", dump)
+    return re.sub(r"namespace '\w+'", "", dump)
+
+
+def dumps(server, cluster):
+    query(server, """CREATE TABLE stock (place text COLLATE "C", item int, n numeric DEFAULT 0
+        CHECK (n >= 0), code text UNIQUE, seen int GENERATED ALWAYS AS (item * 2) STORED,
+        PRIMARY KEY (place, item))""", "bench")
+    query(server, "CREATE INDEX by_n ON stock (n DESC NULLS LAST, place) INCLUDE (code)", "bench")
+    query(server, """INSERT INTO stock SELECT 'p' || i % 5, i, i, 'c' || i FROM generate_series(1, 500) i""",
+          "bench")
+    query(server, "COMMENT ON TABLE stock IS 'what is there'", "bench")
+    before = query(server, "SELECT * FROM stock ORDER BY place, item", "bench")
+    schema = normalised(client(server, "pg_dump", "--schema-only", db="bench"))
+    folder = os.path.join(server.home, "dump")
+    client(server, "pg_dump", "-Fd", "-f", folder, "--include-foreign-data=redis", db="bench")
+
+    # into an empty namespace, with the rows
+    database(server, "other", cluster, "other", enable=False)
+    client(server, "pg_restore", "-j", "4", "-d", "other", folder, "--no-owner",
+           "-L", toc(server, folder, ("EXTENSION", "SERVER")))
+    tap.ok(normalised(client(server, "pg_dump", "--schema-only", db="other")) == schema,
+           "restored into an empty namespace: the same schema")
+    tap.ok(query(server, "SELECT * FROM stock ORDER BY place, item", "other") == before,
+           "... and the same rows")
+    tap.ok(sums(server, "other") == sums(server, "bench"), "... of all tables")
+    check(server, "other")
+
+    # beside the one it was made from: attached to the rows there are
+    database(server, "beside", cluster, "bench", enable=False)
+    client(server, "pg_restore", "-j", "4", "-d", "beside", folder, "--no-owner",
+           "-L", toc(server, folder, ("EXTENSION", "SERVER", "TABLE DATA")))
+    tap.ok(normalised(client(server, "pg_dump", "--schema-only", db="beside")) == schema,
+           "restored into the same namespace: the same schema")
+    tap.ok(query(server, "SELECT * FROM stock ORDER BY place, item", "beside") == before,
+           "... and the same rows")
+    query(server, "UPDATE stock SET n = 4711 WHERE code = 'c7'", "beside")
+    tap.ok(query(server, "SELECT place, item FROM stock WHERE n = 4711", "bench") == [("p2", 7)],
+           "... which both change, by their indexes")
+    check(server, "beside")
+
+
+def toc(server, folder, without):
+    """The dump's list of contents, without some kinds of entries; the file's name."""
+    lines = client(server, "pg_restore", "-l", folder).splitlines()
+    kinds = re.compile(r"^\d+; \d+ \d+ (COMMENT - )?(%s) " % "|".join(without))
+    path = f"{folder}.{'-'.join(without).replace(' ', '')}.list"
+    with open(path, "w") as f:
+        f.write("\n".join(l for l in lines if not kinds.match(l)) + "\n")
+    return path
+
+
+def body():
+    cluster = Cluster("clients", primaries=3)
+    server = Server("clients")
+    with section("pgbench"):
+        pgbench(server, cluster)
+    with section("pg_dump and pg_restore"):
+        dumps(server, cluster)
+
+
+main(body)
