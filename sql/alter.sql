@@ -66,7 +66,7 @@ SELECT count(*), sum(id) FROM t;
 UPDATE t SET id = 1 WHERE id = 2;
 ALTER TABLE t ADD PRIMARY KEY (id);
 ALTER TABLE t ADD PRIMARY KEY (nosuch);
-ALTER TABLE t ADD PRIMARY KEY (v, id);
+ALTER TABLE t ADD PRIMARY KEY (id, v) DEFERRABLE;
 ALTER TABLE t ADD CONSTRAINT my_key PRIMARY KEY (id, v);
 ALTER TABLE t ADD PRIMARY KEY (id);
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'p';

@@ -67,7 +67,6 @@ COMMIT;
 SELECT * FROM kinds();
 SELECT relkind FROM pg_class WHERE relname = 'session';
 DROP TABLE typed, of_heap, parent, of_session, of_session_as, session;
-SELECT outcome('CREATE TABLE x (a int, b int, PRIMARY KEY (b, a))');
 SELECT outcome('CREATE TABLE x (a int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (a int UNIQUE DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (a int, EXCLUDE (a WITH =))');
@@ -96,6 +95,40 @@ SET client_min_messages = warning;
 DROP TYPE pair_type;
 SELECT format('DROP SCHEMA %I CASCADE', current_user) \gexec
 RESET client_min_messages;
+
+-- a key in another order than the columns'
+CREATE TABLE turned (a int, b text COLLATE "C", c int, PRIMARY KEY (c, a), UNIQUE (b, a));
+INSERT INTO turned SELECT i % 10, 'b' || i, i / 10 FROM generate_series(1, 100) i;
+SELECT attname, attfdwoptions FROM pg_attribute WHERE attrelid = 'turned'::regclass AND attfdwoptions IS NOT NULL ORDER BY 1;
+SELECT pg_get_indexdef('turned_pkey'::regclass);
+EXPLAIN (costs off) SELECT * FROM turned WHERE c = 4 AND a > 6 ORDER BY c, a;
+SELECT * FROM turned WHERE c = 4 AND a > 6 ORDER BY c, a;
+SELECT * FROM turned WHERE b = 'b44';
+INSERT INTO turned VALUES (4, 'x', 4);
+INSERT INTO turned VALUES (4, 'x', 4) ON CONFLICT (a, c) DO UPDATE SET b = 'y' RETURNING *;
+CREATE SCHEMA imported;
+IMPORT FOREIGN SCHEMA plain LIMIT TO (turned) FROM SERVER redis INTO imported;
+SELECT pg_get_indexdef('imported.turned_pkey'::regclass);
+SELECT * FROM imported.turned WHERE c = 4 AND a < 2 ORDER BY a;
+UPDATE imported.turned SET a = 77 WHERE b = 'b40';
+SELECT * FROM turned WHERE c = 4 AND a > 8;
+ALTER TABLE turned DROP CONSTRAINT turned_pkey;
+ALTER TABLE turned ADD PRIMARY KEY (c, c);
+ALTER TABLE turned ADD PRIMARY KEY (a, c);
+SELECT pg_get_indexdef('turned_pkey'::regclass);
+SELECT count(*), sum(a) FROM turned WHERE a = 4;
+ALTER TABLE turned ADD COLUMN d int DEFAULT 1 NOT NULL, DROP CONSTRAINT turned_pkey;
+ALTER TABLE turned ADD PRIMARY KEY (d, a, c);
+SELECT pg_get_indexdef('turned_pkey'::regclass);
+EXPLAIN (costs off) SELECT * FROM turned WHERE d = 1 AND a = 4 AND c > 6;
+SELECT * FROM turned WHERE d = 1 AND a = 4 AND c > 6 ORDER BY c;
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA imported CASCADE;
+RESET mosql_fdw.drop_data;
+SELECT c.* FROM mosql_fdw_check('turned') c;
+DROP TABLE turned;
+SELECT outcome('CREATE FOREIGN TABLE x (a int OPTIONS (key ''33'')) SERVER redis');
+SELECT outcome('CREATE FOREIGN TABLE x (a int OPTIONS (key ''first'')) SERVER redis');
 
 -- ---- CREATE TABLE AS ----
 CREATE TABLE old AS SELECT id, name AS who FROM author WHERE born < 1720;
@@ -132,6 +165,7 @@ DROP TABLE g;
 ALTER TABLE author SET (fillfactor = 50), ADD COLUMN mail text UNIQUE, ADD COLUMN friend int REFERENCES author,
 	ADD CONSTRAINT pair UNIQUE (mail, friend), SET LOGGED;
 ALTER TABLE book ADD COLUMN place serial, ALTER COLUMN title SET NOT NULL, DROP CONSTRAINT book_author_fkey;
+ALTER TABLE author ADD COLUMN IF NOT EXISTS mail text UNIQUE, ADD COLUMN IF NOT EXISTS nick text UNIQUE;
 ALTER TABLE book RENAME COLUMN place TO shelf;
 ALTER TABLE book ADD FOREIGN KEY (author) REFERENCES author (id) ON UPDATE CASCADE;
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint

@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "nodes/makefuncs.h"
+#include "utils/lsyscache.h"
 
 #include "admin/utility.h"
 
@@ -90,9 +91,12 @@ names_column(const Constraint *constraint, const List *columns)
 	return false;
 }
 
-/* Take from the statement what must come after it. */
+/*
+ * Take from the statement what must come after it.  ADD COLUMN IF NOT EXISTS of one
+ * that exists adds no key either.
+ */
 static List *
-take_later(AlterTableStmt *alter)
+take_later(AlterTableStmt *alter, Oid relid)
 {
 	List	   *later = NIL;
 	List	   *added = NIL;
@@ -105,9 +109,12 @@ take_later(AlterTableStmt *alter)
 		if (command->subtype == AT_AddColumn)
 		{
 			ColumnDef  *column = castNode(ColumnDef, command->def);
+			List	   *keys = take_keys(column, NIL);
 
+			if (command->missing_ok && get_attnum(relid, column->colname) > 0)
+				continue;
 			added = lappend(added, makeString(column->colname));
-			later = take_keys(column, later);
+			later = list_concat(later, keys);
 		}
 	}
 	foreach(lc, alter->cmds)
@@ -144,7 +151,7 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 		return false;
 	alter = copyObject(alter);
 	second = copyObject(alter);
-	second->cmds = take_later(alter);
+	second->cmds = take_later(alter, relid);
 	if (second->cmds == NIL && !is_part)
 		return false;
 	run_one(statement, alter);

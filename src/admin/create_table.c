@@ -199,24 +199,14 @@ static void
 set_key(const MosqlStatement *statement, CreateStmt *create, const IndexStmt *primary, Oid relid)
 {
 	AlterTableStmt *alter = makeNode(AlterTableStmt);
-	ListCell   *lc;
+	Relation	rel = relation_open(relid, NoLock);
+	AttrNumber	attnums[INDEX_MAX_KEYS];
+	int			n = mosql_admin_named_columns(relid, mosql_admin_index_columns(primary), attnums);
 
 	alter->relation = create->relation;
 	alter->objtype = OBJECT_FOREIGN_TABLE;
-	foreach(lc, primary->indexParams)
-	{
-		const IndexElem *element = lfirst_node(IndexElem, lc);
-		AlterTableCmd *command = makeNode(AlterTableCmd);
-
-		if (mosql_table_is_key_column(relid, get_attnum(relid, element->name)))
-			continue;
-		command->subtype = AT_AlterColumnGenericOptions;
-		command->name = element->name;
-		command->def = (Node *) list_make1(makeDefElemExtended(NULL, "key",
-															   (Node *) makeString("true"),
-															   DEFELEM_ADD, -1));
-		alter->cmds = lappend(alter->cmds, command);
-	}
+	alter->cmds = mosql_admin_key_commands(rel, attnums, n);
+	relation_close(rel, NoLock);
 	if (alter->cmds != NIL)
 		mosql_admin_run_part(statement, (Node *) alter);
 }

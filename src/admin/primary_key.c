@@ -25,6 +25,7 @@
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "executor/spi.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "utils/acl.h"
@@ -34,24 +35,6 @@
 #include "utils/syscache.h"
 
 #include "admin/utility.h"
-
-/* Attribute numbers of the key columns, in key order; their number. */
-static int
-key_columns(Relation rel, AttrNumber *attnums)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-	int			n = 0;
-
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (!att->attisdropped && n < INDEX_MAX_KEYS &&
-			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum))
-			attnums[n++] = att->attnum;
-	}
-	return n;
-}
 
 /* Does the primary key that PostgreSQL knows have these columns? */
 static bool
@@ -156,7 +139,7 @@ mosql_admin_follow_key(Oid relid, bool created)
 {
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
 	AttrNumber	attnums[INDEX_MAX_KEYS];
-	int			n = key_columns(rel, attnums);
+	int			n = mosql_table_key_columns(rel, attnums);
 	Oid			primary = mosql_fdw_primary_key(rel);
 	char	   *sql;
 
@@ -181,9 +164,8 @@ mosql_admin_follow_key(Oid relid, bool created)
 
 /* ---- ADD PRIMARY KEY ---- */
 
-/* The attribute numbers of columns. */
-static int
-named_columns(Oid relid, const List *names, AttrNumber *attnums)
+int
+mosql_admin_named_columns(Oid relid, const List *names, AttrNumber *attnums)
 {
 	ListCell   *cell;
 	int			n = 0;
@@ -201,56 +183,104 @@ named_columns(Oid relid, const List *names, AttrNumber *attnums)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_COLUMN),
 					 errmsg("column \"%s\" named in key does not exist", name)));
+		for (int i = 0; i < n; i++)
+			if (attnums[i] == attnum)
+				ereport(ERROR,
+						(errcode(ERRCODE_DUPLICATE_COLUMN),
+						 errmsg("column \"%s\" appears twice in primary key constraint", name)));
 		attnums[n++] = attnum;
 	}
 	return n;
 }
 
 static void
-check_primary_key(Relation rel, bool is_plain, const AttrNumber *attnums, int n)
+check_primary_key(Relation rel, bool is_plain)
 {
-	bool		ascending = true;
-
-	for (int i = 1; i < n; i++)
-		ascending &= attnums[i] > attnums[i - 1];
-	if (!is_plain || !ascending)
+	if (!is_plain)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("unsupported kind of primary key for foreign table \"%s\"",
 						RelationGetRelationName(rel)),
-				 errdetail("Rows are stored by their key: its columns stand in the order of the table's, and it is checked at once."),
-				 errhint("Use PRIMARY KEY (...) with the columns in the order of the table, without INCLUDE, USING INDEX or DEFERRABLE.")));
+				 errdetail("Rows are stored by their key, and it is checked at once."),
+				 errhint("Use PRIMARY KEY (...) without INCLUDE, USING INDEX or DEFERRABLE.")));
 }
 
-/* ALTER FOREIGN TABLE ... OPTIONS (key) for what must change; NULL: nothing. */
+/* ALTER COLUMN name OPTIONS (action key 'value'), DROP without a value. */
+static AlterTableCmd *
+key_command(Relation rel, AttrNumber attnum, DefElemAction action, char *value)
+{
+	AlterTableCmd *command = makeNode(AlterTableCmd);
+
+	command->subtype = AT_AlterColumnGenericOptions;
+	command->name = pstrdup(NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname));
+	command->def = (Node *) list_make1(makeDefElemExtended(NULL, "key",
+														   value ? (Node *) makeString(value) : NULL,
+														   action, -1));
+	return command;
+}
+
+/*
+ * The places are in the options only if they are not those of the columns.
+ */
+List *
+mosql_admin_key_commands(Relation rel, const AttrNumber *attnums, int n)
+{
+	AttrNumber	before[INDEX_MAX_KEYS];
+	int			nbefore = mosql_table_key_columns(rel, before);
+	bool		in_order = true;
+	List	   *commands = NIL;
+
+	if (nbefore == n && memcmp(before, attnums, n * sizeof(AttrNumber)) == 0)
+		return NIL;
+	for (int i = 1; i < n; i++)
+		in_order &= attnums[i] > attnums[i - 1];
+	for (int i = 0; i < n; i++)
+	{
+		List	   *options = GetForeignColumnOptions(RelationGetRelid(rel), attnums[i]);
+
+		/* key is the only option that columns have */
+		commands = lappend(commands, key_command(rel, attnums[i],
+												 options != NIL ? DEFELEM_SET : DEFELEM_ADD,
+												 in_order ? "true" : psprintf("%d", i + 1)));
+	}
+	for (int i = 0; i < Min(nbefore, INDEX_MAX_KEYS); i++)
+	{
+		bool		stays = false;
+
+		for (int j = 0; j < n; j++)
+			stays |= attnums[j] == before[i];
+		if (!stays)
+			commands = lappend(commands, key_command(rel, before[i], DEFELEM_DROP, NULL));
+	}
+	return commands;
+}
+
+/* The commands as a statement; NULL: nothing to do. */
 static char *
 set_key_options(Relation rel, const AttrNumber *attnums, int n)
 {
-	TupleDesc	desc = RelationGetDescr(rel);
 	StringInfoData sql;
-	bool		any = false;
+	List	   *commands = mosql_admin_key_commands(rel, attnums, n);
+	ListCell   *cell;
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "ALTER FOREIGN TABLE %s.%s",
 					 quote_identifier(get_namespace_name(RelationGetNamespace(rel))),
 					 quote_identifier(RelationGetRelationName(rel)));
-	for (int i = 0; i < desc->natts; i++)
+	foreach(cell, commands)
 	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-		bool		is_key = !att->attisdropped &&
-			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum);
-		bool		shall_be = false;
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+		DefElem    *option = linitial_node(DefElem, (List *) command->def);
 
-		for (int j = 0; j < n; j++)
-			shall_be |= attnums[j] == att->attnum;
-		if (is_key == shall_be)
-			continue;
-		appendStringInfo(&sql, "%s ALTER COLUMN %s OPTIONS (%s)", any ? "," : "",
-						 quote_identifier(NameStr(att->attname)),
-						 shall_be ? "ADD key 'true'" : "DROP key");
-		any = true;
+		appendStringInfo(&sql, "%s ALTER COLUMN %s OPTIONS (", cell == list_head(commands) ? "" : ",",
+						 quote_identifier(command->name));
+		if (option->defaction == DEFELEM_DROP)
+			appendStringInfoString(&sql, "DROP key)");
+		else
+			appendStringInfo(&sql, "%s key '%s')", option->defaction == DEFELEM_SET ? "SET" : "ADD",
+							 defGetString(option));
 	}
-	return any ? sql.data : NULL;
+	return commands == NIL ? NULL : sql.data;
 }
 
 static void
@@ -268,12 +298,12 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 {
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
 	AttrNumber	attnums[INDEX_MAX_KEYS];
-	int			n = named_columns(relid, columns, attnums);
+	int			n = mosql_admin_named_columns(relid, columns, attnums);
 	Oid			primary = mosql_fdw_primary_key(rel);
 	char	   *sql;
 
 	mosql_admin_check_owner(rel);
-	check_primary_key(rel, is_plain, attnums, n);
+	check_primary_key(rel, is_plain);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
@@ -293,15 +323,21 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 	relation_close(rel, NoLock);
 }
 
-void
-mosql_admin_add_primary_key(Oid relid, const IndexStmt *index)
+List *
+mosql_admin_index_columns(const IndexStmt *index)
 {
 	List	   *columns = NIL;
 	ListCell   *cell;
 
 	foreach(cell, index->indexParams)
 		columns = lappend(columns, makeString(lfirst_node(IndexElem, cell)->name));
-	add(relid, index->idxname, columns,
+	return columns;
+}
+
+void
+mosql_admin_add_primary_key(Oid relid, const IndexStmt *index)
+{
+	add(relid, index->idxname, mosql_admin_index_columns(index),
 		!index->deferrable && index->indexIncludingParams == NIL);
 }
 

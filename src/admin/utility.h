@@ -70,6 +70,14 @@ extern bool mosql_admin_run_plain(const MosqlStatement *statement);
 /* ALTER TABLE of one of ours; as above. */
 extern bool mosql_admin_run_alter(const MosqlStatement *statement);
 
+/* What ALTER FOREIGN TABLE must do to make these columns the key, in this order. */
+extern List *mosql_admin_key_commands(Relation rel, const AttrNumber *attnums, int n);
+
+/* The names (String) of an index statement's columns; the attribute numbers of
+ * columns by name, 42703 if one is missing. */
+extern List *mosql_admin_index_columns(const IndexStmt *index);
+extern int	mosql_admin_named_columns(Oid relid, const List *names, AttrNumber *attnums);
+
 /* Say once per session that clauses about local storage mean nothing here. */
 extern void mosql_admin_notice_storage(const char *table);
 

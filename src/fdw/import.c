@@ -58,21 +58,41 @@ collation_name(const char *stored)
 }
 
 static void
-put_column(StringInfo sql, const MosqlDefinitionColumn *column)
+put_column(StringInfo sql, const MosqlDefinitionColumn *column, bool in_order)
 {
 	appendStringInfo(sql, "%s %s", quote_identifier(column->name), type_name(column->type));
-	if (column->key_position >= 0)
+	if (column->key_position >= 0 && in_order)
 		appendStringInfoString(sql, " OPTIONS (key 'true')");
+	else if (column->key_position >= 0)
+		appendStringInfo(sql, " OPTIONS (key '%d')", column->key_position + 1);
 	if (column->collation[0] != '\0' && strcmp(column->collation, "\"default\"") != 0)
 		appendStringInfo(sql, " COLLATE %s", collation_name(column->collation));
 	if (column->not_null)
 		appendStringInfoString(sql, " NOT NULL");
 }
 
+/* Do the key columns stand in the order of the table's? */
+static bool
+key_is_in_order(const MosqlDefinition *table)
+{
+	int			last = -1;
+
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (table->columns[i].dropped || table->columns[i].key_position < 0)
+			continue;
+		if (table->columns[i].key_position < last)
+			return false;
+		last = table->columns[i].key_position;
+	}
+	return true;
+}
+
 static char *
 create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *table)
 {
 	StringInfoData sql;
+	bool		in_order = key_is_in_order(table);
 	bool		first = true;
 
 	initStringInfo(&sql);
@@ -83,7 +103,7 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 			continue;
 		if (!first)
 			appendStringInfoString(&sql, ", ");
-		put_column(&sql, &table->columns[i]);
+		put_column(&sql, &table->columns[i], in_order);
 		first = false;
 	}
 	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",

@@ -42,6 +42,7 @@ typedef enum OptionKind
 	OPTION_COST,				/* a finite number >= 0 */
 	OPTION_STRING,				/* anything that is not empty */
 	OPTION_SECRET,				/* any string, never shown */
+	OPTION_KEY,					/* a boolean, or a place in the key */
 	OPTION_NODES,
 	OPTION_NAMESPACE,
 	OPTION_ENGINE,
@@ -79,7 +80,7 @@ static const Option options_known[] = {
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether rows are counted in Redis even after ANALYZE"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
-	{"key", ON_COLUMN, OPTION_BOOL, 0, 0, "whether the column belongs to the primary key"},
+	{"key", ON_COLUMN, OPTION_KEY, 1, MOSQL_KEY_MAX_COLUMNS, "whether the column belongs to the primary key, or its place there"},
 	{"username", ON_MAPPING, OPTION_STRING, 0, 0, "the Redis user"},
 	{"password", ON_MAPPING, OPTION_SECRET, 0, 0, "the Redis user's password"},
 	{"password_required", ON_MAPPING, OPTION_BOOL, 0, 0, "whether a Redis user needs a password here"},
@@ -243,6 +244,12 @@ check_value(const Option *option, DefElem *def)
 		case OPTION_BOOL:
 			if (!parse_bool(value, &b))
 				report_value(option, value, "a boolean, true or false");
+			break;
+		case OPTION_KEY:
+			if (!parse_bool(value, &b) &&
+				(!parse_int(value, &i, 0, NULL) || i < option->min || i > option->max))
+				report_value(option, value,
+							 psprintf("a boolean, or a place from %d to %d", option->min, option->max));
 			break;
 		case OPTION_INT:
 			if (!parse_int(value, &i, 0, NULL) || i < option->min || i > option->max)

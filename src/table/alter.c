@@ -59,22 +59,15 @@ check_key_column(Form_pg_attribute att)
 static void
 check_key(Relation rel)
 {
-	TupleDesc	desc = RelationGetDescr(rel);
-	int			nkeys = 0;
+	AttrNumber	key[INDEX_MAX_KEYS];
+	int			nkeys = mosql_table_key_columns(rel, key);
 
-	for (int i = 0; i < desc->natts; i++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, i);
-
-		if (att->attisdropped || !mosql_table_is_key_column(RelationGetRelid(rel), att->attnum))
-			continue;
-		nkeys++;
-		check_key_column(att);
-	}
 	if (nkeys > MOSQL_KEY_MAX_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
+	for (int i = 0; i < nkeys; i++)
+		check_key_column(TupleDescAttr(RelationGetDescr(rel), key[i] - 1));
 }
 
 /*
@@ -513,7 +506,7 @@ follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 	}
 }
 
-/* Dropped columns leave the key; the others stand there in column order. */
+/* Dropped columns leave the key; the others stand there in the order of `here`. */
 static void
 renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
 {
@@ -521,13 +514,14 @@ renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
 
 	for (int i = 0; i < there->ncolumns; i++)
 		there->columns[i].key_position = -1;
-	for (int i = 0; i < here->ncolumns; i++)
-	{
-		MosqlDefinitionColumn *theirs = mosql_definition_column(there, here->columns[i].name);
+	for (int position = 0; position < here->ncolumns; position++)
+		for (int i = 0; i < here->ncolumns; i++)
+		{
+			MosqlDefinitionColumn *theirs = mosql_definition_column(there, here->columns[i].name);
 
-		if (theirs != NULL && here->columns[i].key_position >= 0)
-			theirs->key_position = nkeys++;
-	}
+			if (theirs != NULL && here->columns[i].key_position == position)
+				theirs->key_position = nkeys++;
+		}
 	there->hidden_row_id = nkeys == 0;
 	if (nkeys > MOSQL_KEY_MAX_COLUMNS)
 		ereport(ERROR,
@@ -576,6 +570,26 @@ finish_alteration(Alteration *alter)
 		mosql_table_rewrite(alter->rel, alter->session, &alter->before);
 }
 
+/* The same key columns were declared in another order: rows are not moved for that. */
+static void
+notice_order(const Alteration *alter)
+{
+	for (int i = 0; i < alter->here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *mine = &alter->here->columns[i];
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(alter->there, mine->name);
+
+		if (mine->key_position == theirs->key_position || !is_altered_here(alter->rel, mine->name))
+			continue;
+		ereport(NOTICE,
+				(errmsg("rows of foreign table \"%s\" keep the order of their key",
+						RelationGetRelationName(alter->rel)),
+				 errdetail("Column \"%s\" stays at place %d of the key in Redis.",
+						   mine->name, theirs->key_position + 1)));
+		return;
+	}
+}
+
 /*
  * Columns dropped here are no longer there (mosql_table_drop_column).  So one
  * that exists only there was added by another server.
@@ -596,6 +610,8 @@ mosql_table_alter(Relation rel, MosqlSession *session)
 	difference = mosql_definition_difference(alter.here, alter.there);
 	if (difference != NULL && (!alter.incomplete || alter.changed))
 		mosql_table_differs(rel, alter.there, difference);
+	if (!alter.rewrites && !alter.incomplete)
+		notice_order(&alter);
 	finish_alteration(&alter);
 }
 

@@ -55,19 +55,53 @@ mosql_table_remote_name(Relation rel, const char **schema, const char **name)
 		*name = pstrdup(RelationGetRelationName(rel));
 }
 
+/* Its place in the key; 0: somewhere before those with a place; -1: not in the key. */
+static int
+key_place(Oid relid, AttrNumber attnum)
+{
+	const char *value = option_string(GetForeignColumnOptions(relid, attnum), "key");
+	bool		is_key;
+
+	if (value == NULL)
+		return -1;
+	if (strspn(value, "0123456789") == strlen(value) && strcmp(value, "0") != 0)
+		return pg_strtoint32(value);
+	return parse_bool(value, &is_key) && is_key ? 0 : -1;
+}
+
 bool
 mosql_table_is_key_column(Oid relid, AttrNumber attnum)
 {
-	ListCell   *cell;
+	return key_place(relid, attnum) >= 0;
+}
 
-	foreach(cell, GetForeignColumnOptions(relid, attnum))
+int
+mosql_table_key_columns(Relation rel, AttrNumber *attnums)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	int			places[INDEX_MAX_KEYS];
+	int			n = 0;
+
+	for (int i = 0; i < desc->natts; i++)
 	{
-		DefElem    *option = lfirst(cell);
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		int			place = att->attisdropped ? -1 : key_place(RelationGetRelid(rel), att->attnum);
+		int			at = Min(n, INDEX_MAX_KEYS);
 
-		if (strcmp(option->defname, "key") == 0)
-			return defGetBoolean(option);
+		if (place < 0)
+			continue;
+		n++;
+		if (at == INDEX_MAX_KEYS)
+			continue;
+		for (; at > 0 && places[at - 1] > place; at--)
+		{
+			places[at] = places[at - 1];
+			attnums[at] = attnums[at - 1];
+		}
+		places[at] = place;
+		attnums[at] = att->attnum;
 	}
-	return false;
+	return n;
 }
 
 static MosqlBytes
@@ -216,7 +250,8 @@ mosql_definition_describe(Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	MosqlDefinition *definition = palloc0(sizeof(MosqlDefinition));
-	int			nkeys = 0;
+	AttrNumber	key[INDEX_MAX_KEYS];
+	int			nkeys = mosql_table_key_columns(rel, key);
 
 	mosql_table_remote_name(rel, &definition->schema, &definition->name);
 	definition->columns = palloc0(Max(desc->natts, 1) * sizeof(MosqlDefinitionColumn));
@@ -232,8 +267,10 @@ mosql_definition_describe(Relation rel)
 		column->type = portable_type_name(att->atttypid, att->atttypmod);
 		column->collation = portable_collation_name(att->attcollation);
 		column->not_null = att->attnotnull;
-		column->key_position =
-			mosql_table_is_key_column(RelationGetRelid(rel), att->attnum) ? nkeys++ : -1;
+		column->key_position = -1;
+		for (int j = 0; j < Min(nkeys, INDEX_MAX_KEYS); j++)
+			if (key[j] == att->attnum)
+				column->key_position = j;
 	}
 	definition->hidden_row_id = nkeys == 0;
 	return definition;

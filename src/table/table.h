@@ -344,8 +344,15 @@ extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
 extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
 													  const char *name);
 
-/* Is this column an option key 'true' column? */
+/* Has this column the option key? */
 extern bool mosql_table_is_key_column(Oid relid, AttrNumber attnum);
+
+/*
+ * All of a relation that have, in the order of the key: by the places that the
+ * options give, 'true' being before all, and then by column order.  Their number; at
+ * most INDEX_MAX_KEYS are stored, and counted beyond.
+ */
+extern int	mosql_table_key_columns(Relation rel, AttrNumber *attnums);
 
 /* Callbacks (relcache, schema check); once, from _PG_init. */
 extern void mosql_table_init(void);
