@@ -65,6 +65,11 @@ define_settings(void)
 							   "Empty: CREATE TABLE makes local tables, as ever.",
 							   &mosql_admin_default_server, "",
 							   PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mosql_fdw.present_as_table",
+							 "The catalogs show foreign tables of mosql_fdw as tables.",
+							 "For tools that look for pg_class.relkind = 'r'.",
+							 &mosql_admin_present_as_table, false,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 void
@@ -80,6 +85,7 @@ _PG_init(void)
 	mosql_fdw_init();
 	mosql_admin_init_ddl();
 	mosql_admin_init_utility();
+	mosql_admin_init_present();
 	mosql_worker_init();
 }
 

@@ -67,6 +67,11 @@ CREATE FUNCTION mosql_fdw_disable() RETURNS void
 COMMENT ON FUNCTION mosql_fdw_disable() IS
     'Takes back mosql_fdw_enable(): CREATE TABLE makes local tables again. Tables that are there stay.';
 
+CREATE FUNCTION mosql_fdw_shown_kind(relation oid, kind "char") RETURNS "char"
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_kind(oid, "char") IS
+    'What pg_class.relkind becomes under mosql_fdw.present_as_table: r for foreign tables of mosql_fdw.';
+
 REVOKE ALL ON FUNCTION mosql_fdw_enable(name), mosql_fdw_disable() FROM PUBLIC;
 
 -- ---- what this backend does ----

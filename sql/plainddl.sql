@@ -222,6 +222,27 @@ RESET ROLE;
 REVOKE ALL ON SCHEMA plain FROM mosql_nobody;
 DROP ROLE mosql_nobody;
 
+-- ---- mosql_fdw.present_as_table ----
+SET mosql_fdw.present_as_table = on;
+SELECT relname, relkind FROM pg_class WHERE relname IN ('author', 'book', 'pg_tables') ORDER BY 1;
+SELECT relkind, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'plain'
+	AND relkind NOT IN ('S', 'i') GROUP BY relkind ORDER BY 1;
+SELECT tablename, hasindexes FROM pg_tables WHERE schemaname = 'plain' ORDER BY 1;
+SELECT indexname FROM pg_indexes WHERE tablename = 'book' ORDER BY indexname COLLATE "C";
+SELECT table_name, table_type, is_insertable_into FROM information_schema.tables WHERE table_schema = 'plain' ORDER BY 1;
+SELECT n.nspname, (SELECT array_agg(c.relkind ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = n.oid
+	AND c.relname IN ('author', 'book') AND EXISTS (SELECT WHERE c.relkind = 'r')) FROM pg_namespace n WHERE nspname = 'plain';
+WITH kinds AS (SELECT DISTINCT relkind AS k FROM pg_class NATURAL JOIN (SELECT 'author' AS relname) x)
+	SELECT k FROM kinds UNION ALL SELECT relkind FROM pg_class WHERE relname = 'book' AND relkind IN ('r', 'v');
+SET restrict_nonsystem_relation_kind = 'view';
+SELECT relkind FROM pg_class WHERE relname = 'author';
+RESET restrict_nonsystem_relation_kind;
+PREPARE kind AS SELECT relkind FROM pg_class WHERE relname = $1;
+EXECUTE kind('author');
+RESET mosql_fdw.present_as_table;
+EXECUTE kind('author');
+SELECT relkind FROM pg_class WHERE relname = 'author';
+
 -- ---- DROP, TRUNCATE ----
 TRUNCATE author;
 TRUNCATE author RESTART IDENTITY CASCADE;

@@ -66,6 +66,10 @@ extern void mosql_admin_init_utility(void);
 /* mosql_fdw.default_server: CREATE TABLE makes foreign tables on it; "": off. */
 extern char *mosql_admin_default_server;
 
+/* mosql_fdw.present_as_table: the catalogs show our foreign tables as tables. */
+extern bool mosql_admin_present_as_table;
+extern void mosql_admin_init_present(void);
+
 /* Is this the tree that the hook is running?  For the trigger that it fires. */
 extern bool mosql_admin_was_taken(const Node *tree);
 
