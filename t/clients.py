@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Unmodified clients on tables that plain CREATE TABLE made under
 mosql_fdw.default_server: pgbench, all its initialisation steps and built-in scripts;
-pg_dump and pg_restore -j, into an empty namespace and into the one it was made from."""
+sysbench; pg_dump and pg_restore -j, into an empty namespace and into the one it was made from."""
 import os
 import re
 import subprocess
@@ -85,6 +85,27 @@ def pgbench(server, cluster):
     check(server, "bench")
 
 
+def sysbench(server, cluster):
+    database(server, "sysbench", cluster, "sysbench")
+    common = ["--db-driver=pgsql", f"--pgsql-host={server.args['host']}",
+              f"--pgsql-port={server.args['port']}", "--pgsql-user=postgres", "--pgsql-password=",
+              "--pgsql-db=sysbench", "--tables=2", "--table-size=1000", "--threads=2",
+              "--time=" + SECONDS]
+    for script in ("oltp_read_write", "oltp_insert", "oltp_delete", "oltp_update_index"):
+        client(server, "sysbench", *common, script, "prepare")
+        said = client(server, "sysbench", *common, script, "run")
+        done = int(re.search(r"transactions: +(\d+)", said)[1])
+        kinds = query(server, "SELECT DISTINCT relkind::text FROM pg_class WHERE relname LIKE 'sbtest_'",
+                      "sysbench")
+        wrong = query(server, "SELECT * FROM mosql_fdw_check('sbtest1') WHERE severity = 'broken'",
+                      "sysbench")
+        tap.ok(done > 0 and kinds == [("f",)] and not wrong,
+               f"sysbench {script}: {done} transactions", [said, kinds, wrong])
+        client(server, "sysbench", *common, script, "cleanup")
+    left = query(server, "SELECT relname FROM pg_class WHERE relname LIKE 'sbtest%'", "sysbench")
+    tap.ok(not left, "sysbench cleanup leaves nothing", left)
+
+
 def normalised(dump):
     """Without what names the server or the moment."""
     dump = re.sub(r"(?m)^\\(un)?restrict.*$", "", dump)
@@ -144,6 +165,8 @@ def body():
     server = Server("clients")
     with section("pgbench"):
         pgbench(server, cluster)
+    with section("sysbench"):
+        sysbench(server, cluster)
     with section("pg_dump and pg_restore"):
         dumps(server, cluster)
 
