@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Unmodified clients on tables that plain CREATE TABLE made under
 mosql_fdw.default_server: pgbench, all its initialisation steps and built-in scripts;
-sysbench; pg_dump and pg_restore -j, into an empty namespace and into the one it was made from."""
+sysbench; Django; SQLAlchemy and Alembic; pg_dump and pg_restore -j, into an empty
+namespace and into the one it was made from."""
 import os
 import re
 import subprocess
@@ -106,6 +107,34 @@ def sysbench(server, cluster):
     tap.ok(not left, "sysbench cleanup leaves nothing", left)
 
 
+def app(server, db, name, *args):
+    return client(server, "/usr/bin/python3", os.path.join(TOP, "test/clients", name), *args, db=db)
+
+
+def django(server, cluster):
+    database(server, "django", cluster, "django")
+    app(server, "django", "django_app.py", "migrate")
+    local = query(server, """SELECT relname FROM pg_class WHERE relkind = 'r'
+                              AND relnamespace = 'public'::regnamespace""", "django")
+    tap.ok(not local, "Django: migrate makes foreign tables", local)
+    app(server, "django", "django_app.py", "use")
+    tap.ok(True, "Django: users, groups, bulk_create, update_or_create, transactions")
+    said = app(server, "django", "django_app.py", "migrate", "--plan")
+    tap.ok("No planned migration operations" in said, "Django: nothing is left to migrate", said)
+    said = app(server, "django", "django_app.py", "inspectdb")
+    tap.ok(said.count("(models.Model)") == 10 and "unique=True" in said and
+           "ForeignKey(AuthUser" in said and "unique_together" in said, "Django: inspectdb", said)
+    app(server, "django", "django_app.py", "migrate", "auth", "zero")
+    left = query(server, "SELECT relname FROM pg_class WHERE relname LIKE 'auth_%'", "django")
+    tap.ok(not left, "Django: migrate back drops the tables", left)
+
+
+def sqlalchemy(server, cluster):
+    database(server, "sqlalchemy", cluster, "sqlalchemy")
+    app(server, "sqlalchemy", "sqlalchemy_app.py")
+    tap.ok(True, "SQLAlchemy: create_all, unit of work, upsert, reflection; Alembic finds no difference")
+
+
 def normalised(dump):
     """Without what names the server or the moment."""
     dump = re.sub(r"(?m)^\\(un)?restrict.*$", "", dump)
@@ -167,6 +196,10 @@ def body():
         pgbench(server, cluster)
     with section("sysbench"):
         sysbench(server, cluster)
+    with section("Django"):
+        django(server, cluster)
+    with section("SQLAlchemy and Alembic"):
+        sqlalchemy(server, cluster)
     with section("pg_dump and pg_restore"):
         dumps(server, cluster)
 
