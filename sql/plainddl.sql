@@ -179,6 +179,16 @@ SELECT id FROM author WHERE name LIKE 'K%';
 CREATE INDEX CONCURRENTLY by_born ON author (born DESC) WITH (fillfactor = 90);
 DROP INDEX CONCURRENTLY by_born;
 
+SET client_min_messages = warning;
+ALTER TABLE author ALTER COLUMN id TYPE bigint;
+ALTER TABLE book ALTER COLUMN author TYPE bigint, ADD COLUMN translator bigint REFERENCES author;
+RESET client_min_messages;
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f' AND
+	confrelid = 'author'::regclass ORDER BY conname COLLATE "C", conrelid;
+INSERT INTO author (id, name) VALUES (10000000000, 'big') RETURNING id;
+DELETE FROM author WHERE id = 10000000000;
+ALTER TABLE book DROP COLUMN translator;
+
 -- ---- COPY, LOCK, COMMENT, VACUUM and their like ----
 COPY author (id, name, born) TO stdout WITH (FORMAT csv, HEADER);
 COPY book TO stdout;

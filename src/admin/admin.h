@@ -76,6 +76,12 @@ extern bool mosql_admin_was_taken(const Node *tree);
 /* ALTER TABLE ... ADD FOREIGN KEY: known, not enforced. */
 extern void mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint);
 
+/*
+ * The type of a column is about to change: drop the foreign keys of it and to it,
+ * which core would make again and cannot.  The commands (char *) that make them.
+ */
+extern List *mosql_admin_take_foreign_keys(Oid relid, const char *column);
+
 /* The primary key of a CREATE TABLE, of key columns; the table is in Redis. */
 extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
 

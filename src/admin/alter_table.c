@@ -4,12 +4,14 @@
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
  * statement before core runs it (mosql_admin_prepare_alter, from the
  * ddl_command_start trigger).  Where they are about columns that the same statement
- * adds, they must wait: the hook moves them to a second ALTER TABLE.
+ * adds, they must wait: the hook moves them to a second ALTER TABLE.  Foreign keys of
+ * a column that gets another type are dropped before and made again after it.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "executor/spi.h"
 #include "nodes/makefuncs.h"
 #include "utils/lsyscache.h"
 
@@ -130,6 +132,36 @@ take_later(AlterTableStmt *alter, Oid relid)
 	return later;
 }
 
+/* What makes the foreign keys again that stand in the way of new types. */
+static List *
+take_foreign_keys(const AlterTableStmt *alter, Oid relid)
+{
+	List	   *commands = NIL;
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType)
+			commands = list_concat(commands,
+								   mosql_admin_take_foreign_keys(relid, lfirst_node(AlterTableCmd, lc)->name));
+	return commands;
+}
+
+static void
+run_commands(const List *commands)
+{
+	const ListCell *lc;
+
+	if (commands == NIL)
+		return;
+	CommandCounterIncrement();
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	foreach(lc, commands)
+		if (SPI_execute(lfirst(lc), false, 0) != SPI_OK_UTILITY)
+			elog(ERROR, "could not run: %s", (char *) lfirst(lc));
+	SPI_finish();
+}
+
 /* For a part of another statement no trigger fires that would prepare it. */
 static void
 run_one(const MosqlStatement *statement, AlterTableStmt *alter)
@@ -144,6 +176,7 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
 	AlterTableStmt *second;
+	List	   *foreign_keys;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
 
@@ -152,7 +185,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	alter = copyObject(alter);
 	second = copyObject(alter);
 	second->cmds = take_later(alter, relid);
-	if (second->cmds == NIL && !is_part)
+	foreign_keys = take_foreign_keys(alter, relid);
+	if (second->cmds == NIL && foreign_keys == NIL && !is_part)
 		return false;
 	run_one(statement, alter);
 	if (second->cmds != NIL)
@@ -160,5 +194,6 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 		CommandCounterIncrement();
 		run_one(statement, second);
 	}
+	run_commands(foreign_keys);
 	return true;
 }

@@ -14,6 +14,7 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -28,6 +29,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "admin/admin.h"
@@ -219,6 +221,64 @@ check_references(Relation referenced, const ForeignKey *key)
 			aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(referenced->rd_rel->relkind),
 						   RelationGetRelationName(referenced));
 }
+
+/* ---- a column's type changes ---- */
+
+/* Is it a foreign key of, or to, this column? */
+static bool
+concerns(HeapTuple tuple, Oid relid, AttrNumber attnum)
+{
+	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+	AttrNumber	columns[INDEX_MAX_KEYS];
+	AttrNumber	referenced[INDEX_MAX_KEYS];
+	AttrNumber	set_columns[INDEX_MAX_KEYS];
+	Oid			pf[INDEX_MAX_KEYS];
+	Oid			pp[INDEX_MAX_KEYS];
+	Oid			ff[INDEX_MAX_KEYS];
+	int			n;
+	int			nset;
+	bool		found = false;
+
+	if (constraint->contype != CONSTRAINT_FOREIGN ||
+		(constraint->conrelid != relid && constraint->confrelid != relid))
+		return false;
+	DeconstructFkConstraintRow(tuple, &n, columns, referenced, pf, pp, ff, &nset, set_columns);
+	for (int i = 0; i < n; i++)
+		found |= (constraint->conrelid == relid && columns[i] == attnum) ||
+			(constraint->confrelid == relid && referenced[i] == attnum);
+	return found;
+}
+
+List *
+mosql_admin_take_foreign_keys(Oid relid, const char *column)
+{
+	AttrNumber	attnum = get_attnum(relid, column);
+	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	List	   *keys = NIL;
+	List	   *commands = NIL;
+	HeapTuple	tuple;
+	ListCell   *lc;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+		if (concerns(tuple, relid, attnum))
+			keys = lappend_oid(keys, ((Form_pg_constraint) GETSTRUCT(tuple))->oid);
+	systable_endscan(scan);
+	table_close(catalog, RowExclusiveLock);
+	foreach(lc, keys)
+	{
+		ObjectAddress address;
+
+		commands = lappend(commands, pg_get_constraintdef_command(lfirst_oid(lc)));
+		ObjectAddressSet(address, ConstraintRelationId, lfirst_oid(lc));
+		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+	if (keys != NIL)
+		CommandCounterIncrement();
+	return commands;
+}
+
+/* ---- ADD FOREIGN KEY ---- */
 
 void
 mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
