@@ -22,13 +22,11 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/toasting.h"
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "commands/extension.h"
 #include "commands/tablecmds.h"
 #include "foreign/foreign.h"
-#include "nodes/makefuncs.h"
 #include "parser/parse_utilcmd.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
@@ -224,7 +222,14 @@ register_table(Oid relid)
 static void
 check_server(const char *server)
 {
-	if (!mosql_fdw_is_our_server(GetForeignServerByName(server, false)->serverid))
+	ForeignServer *found = GetForeignServerByName(server, true);
+
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" does not exist", server),
+				 errhint("Set mosql_fdw.default_server to another, or to '' for local tables.")));
+	if (!mosql_fdw_is_our_server(found->serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not one of mosql_fdw", server),

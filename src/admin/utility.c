@@ -15,7 +15,6 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/event_trigger.h"
-#include "commands/extension.h"
 #include "miscadmin.h"
 
 #include "admin/utility.h"
