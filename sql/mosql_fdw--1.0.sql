@@ -37,7 +37,7 @@ COMMENT ON ACCESS METHOD mosql IS
 CREATE FUNCTION mosql_fdw_ddl_start() RETURNS event_trigger
     AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION mosql_fdw_ddl_start() IS
-    'Loads the library before any DDL, so that it sees drops.';
+    'Loads the library before any DDL, so that it sees drops. 55000 for a CREATE TABLE that should make a foreign table, in a session that had not loaded it.';
 
 CREATE FUNCTION mosql_fdw_ddl_end() RETURNS event_trigger
     AS 'MODULE_PATHNAME' LANGUAGE C;
