@@ -55,6 +55,11 @@ define_settings(void)
 							"Counted from when it was unlinked, and in any case until all sessions of that time have ended.",
 							&mosql_txn_signpost_retention_ms, MOSQL_SIGNPOST_RETENTION_MS, 0, INT_MAX / 1000,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.sequence_block",
+							"Values that a backend draws from a shared sequence at once.",
+							"More if the sequence's CACHE is larger; what is left when the backend ends is a gap.",
+							&mosql_fdw_sequence_block, 32, 1, 1000000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.drop_data",
 							 "Dropping a foreign table drops its data in Redis.",
 							 "Off: only the local foreign table goes, the data stays for other servers.",
@@ -87,6 +92,8 @@ _PG_init(void)
 	mosql_admin_init_utility();
 	mosql_admin_init_present();
 	mosql_worker_init();
+	mosql_fdw_init_sequences();
+	mosql_admin_init_sequences();
 }
 
 Datum

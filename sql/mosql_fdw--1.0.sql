@@ -48,7 +48,7 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
     WHEN TAG IN ('CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE', 'ALTER INDEX',
-                 'IMPORT FOREIGN SCHEMA')
+                 'ALTER SEQUENCE', 'COMMENT', 'IMPORT FOREIGN SCHEMA')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 
 -- also for sessions with session_replication_role = replica
@@ -73,6 +73,57 @@ COMMENT ON FUNCTION mosql_fdw_shown_kind(oid, "char") IS
     'What pg_class.relkind becomes under mosql_fdw.present_as_table: r for foreign tables of mosql_fdw.';
 
 REVOKE ALL ON FUNCTION mosql_fdw_enable(name), mosql_fdw_disable() FROM PUBLIC;
+
+CREATE FUNCTION mosql_fdw_refresh(relation regclass) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_refresh(regclass) IS
+    'Alters a foreign table to what another server made of it: columns, types, keys, NOT NULL, indexes. Returns the statements that did it, null if nothing but indexes differed. Only for its owner; no data changes. 42P01 if the table is no longer in Redis, 2BP01 if views need a column that is gone.';
+
+CREATE FUNCTION mosql_fdw_gc(server_name text, OUT kind text, OUT name text,
+                             OUT finding text, OUT action text)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_gc(text) IS
+    'Compares this database''s foreign tables, indexes and sequences on a server with what is in Redis: what differs, and what was done (indexes of own tables are shown or removed here) or is to be done about it. Nothing in Redis changes. Needs USAGE on the server; 42704 if there is no such server.';
+
+-- ---- sequences that all servers draw from ----
+
+CREATE FUNCTION mosql_fdw_nextval(sequence regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_nextval(regclass) IS
+    'As nextval(), from Redis for sequences that a column of a foreign table of mosql_fdw owns: values differ on all servers. 2200H at the end of the sequence, 40001 if another server restarts or drops it.';
+
+CREATE FUNCTION mosql_fdw_currval(sequence regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_currval(regclass) IS
+    'As currval(): the last value that this session got of a sequence; 55000 if none.';
+
+CREATE FUNCTION mosql_fdw_lastval() RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_lastval() IS
+    'As lastval(): the last value that this session got of any sequence; 55000 if none.';
+
+CREATE FUNCTION mosql_fdw_setval(sequence regclass, value bigint) RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_setval(regclass, bigint) IS
+    'As setval(), in Redis: at once and for good. Other sessions go on with the values that they have drawn already.';
+
+CREATE FUNCTION mosql_fdw_setval(sequence regclass, value bigint, is_called boolean)
+    RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_setval(regclass, bigint, boolean) IS
+    'As setval() with three arguments, in Redis: is_called false makes value the next one.';
+
+CREATE FUNCTION mosql_fdw_setval_forward(sequence regclass, value bigint) RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_setval_forward(regclass, bigint) IS
+    'What setval() means for shared sequences in sessions with the library loaded: as mosql_fdw_setval(), but never back (NOTICE).';
+
+CREATE FUNCTION mosql_fdw_setval_forward(sequence regclass, value bigint, is_called boolean)
+    RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_setval_forward(regclass, bigint, boolean) IS
+    'The same with three arguments; is_called false makes value the next one.';
 
 -- ---- what this backend does ----
 

@@ -60,6 +60,28 @@ extern bool mosql_admin_is_our_index(Oid indexid);
 /* 42501 unless the current user owns it. */
 extern void mosql_admin_check_owner(Relation rel);
 
+/* ---- defaults, checks, comments (details.c) ---- */
+
+/* A table of ours was made in Redis (created), or altered, by this command: what
+ * the definition has for IMPORT FOREIGN SCHEMA follows.  attached: the other way
+ * round, comments of the definition come here. */
+extern void mosql_admin_follow_details(Oid relid, bool created, Node *command);
+extern void mosql_admin_import_comments(Oid relid);
+
+/* ---- refresh.c ---- */
+
+/* The definition in Redis is being brought here: hooks bring nothing there. */
+extern bool mosql_admin_refreshing;
+
+/* ---- sequences (sequence.c) ---- */
+
+/* Install the planner hook; once, from _PG_init. */
+extern void mosql_admin_init_sequences(void);
+
+/* A table of ours, or a sequence that one owns, was created or altered by this
+ * command: its sequences in Redis and its defaults follow. */
+extern void mosql_admin_follow_sequences(Oid relid, Node *command);
+
 /* The utility hook (utility.c); once, from _PG_init. */
 extern void mosql_admin_init_utility(void);
 

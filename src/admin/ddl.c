@@ -117,7 +117,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	if (next_object_access_hook != NULL)
 		next_object_access_hook(access, class, object, subid, arg);
 
-	if (access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade)
+	if (mosql_admin_refreshing || access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade)
 		return;
 	if (!mosql_fdw_is_ours(object))
 	{
@@ -259,17 +259,20 @@ touched_relations(Touched **touched)
 }
 
 static void
-follow(Oid relid, bool created, const RenameStmt *rename)
+follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 {
 	MosqlSession *session;
 	Relation	rel;
+	bool		made = false;
 
+	if (get_rel_relkind(relid) == RELKIND_SEQUENCE)
+		mosql_admin_follow_sequences(relid, command);
 	if (!mosql_fdw_is_ours(relid))
 		return;
 	rel = relation_open(relid, AccessShareLock);
 	session = mosql_fdw_session_for(relid, InvalidOid);
 	if (created)
-		mosql_table_create(rel, session);
+		made = mosql_table_create(rel, session);
 	else if (rename != NULL)
 		mosql_table_rename_column(rel, session, rename->subname, rename->newname);
 	else
@@ -279,7 +282,12 @@ follow(Oid relid, bool created, const RenameStmt *rename)
 	{
 		mosql_admin_follow_key(relid, created);
 		mosql_admin_follow_indexes(relid);
+		mosql_admin_follow_sequences(relid, command);
 	}
+	if (created && !made)
+		mosql_admin_import_comments(relid);
+	else if (!mosql_admin_refreshing)
+		mosql_admin_follow_details(relid, made, command);
 }
 
 /*
@@ -287,17 +295,17 @@ follow(Oid relid, bool created, const RenameStmt *rename)
  * reported: so look at all below it.
  */
 static void
-follow_with_children(const Touched *touched, const RenameStmt *rename)
+follow_with_children(const Touched *touched, const RenameStmt *rename, Node *command)
 {
 	ListCell   *cell;
 
 	if (touched->created || !has_subclass(touched->relid))
 	{
-		follow(touched->relid, touched->created, rename);
+		follow(touched->relid, touched->created, rename, command);
 		return;
 	}
 	foreach(cell, find_all_inheritors(touched->relid, NoLock, NULL))
-		follow(lfirst_oid(cell), false, rename);
+		follow(lfirst_oid(cell), false, rename, command);
 }
 
 /*
@@ -359,6 +367,6 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	n = touched_relations(&touched);
 	for (int i = 0; i < n; i++)
 		if (get_rel_relkind(touched[i].relid) != '\0')
-			follow_with_children(&touched[i], rename);
+			follow_with_children(&touched[i], rename, command);
 	PG_RETURN_NULL();
 }

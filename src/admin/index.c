@@ -182,14 +182,19 @@ secondary_indexes(Relation rel)
 	return result;
 }
 
+/* Some of them may have been dropped since they were listed. */
 static bool
 has_local_index(const List *indexes, const char *name)
 {
 	const ListCell *lc;
 
 	foreach(lc, indexes)
-		if (strcmp(get_rel_name(lfirst_oid(lc)), name) == 0)
+	{
+		const char *other = get_rel_name(lfirst_oid(lc));
+
+		if (other != NULL && strcmp(other, name) == 0)
 			return true;
+	}
 	return false;
 }
 

@@ -247,7 +247,7 @@ list_trees(MosqlSession *session, PassTree **trees)
 	int			n = 0;
 
 	for (int i = 0; i < ndefinitions; i++)
-		max += 1 + definitions[i].nindexes;
+		max += 1 + definitions[i].nindexes + definitions[i].ncolumns;
 	*trees = palloc(max * sizeof(PassTree));
 	(*trees)[n++] = (PassTree) {mosql_table_catalog_root(), NULL};
 	for (int i = 0; i < ndefinitions; i++)
@@ -258,6 +258,9 @@ list_trees(MosqlSession *session, PassTree **trees)
 		(*trees)[n++] = (PassTree) {table->root, name};
 		for (int j = 0; j < table->nindexes; j++)
 			(*trees)[n++] = (PassTree) {table->indexes[j].root, name};
+		for (int j = 0; j < table->ncolumns; j++)
+			if (table->columns[j].sequence.counter != 0)
+				(*trees)[n++] = (PassTree) {table->columns[j].sequence.counter, name};
 	}
 	return n;
 }

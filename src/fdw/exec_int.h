@@ -145,6 +145,9 @@ typedef struct MosqlModifyState
 	bool		constrained;	/* NOT NULL or CHECK */
 	bool		bounded_insert; /* partition bound, where core has not routed */
 	bool		bounded_update;
+	int			nidentities;	/* COPY: identity columns to fill in */
+	AttrNumber *identities;
+	Oid		   *identity_sequences;
 
 	/* --- row identity, UPDATE and DELETE --- */
 	AttrNumber	ctid_attno;

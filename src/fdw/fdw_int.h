@@ -245,6 +245,41 @@ extern void mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri);
 extern int	mosqlIsForeignRelUpdatable(Relation rel);
 extern void mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
+/* ---- sequence.c ---- */
+
+/* mosql_fdw.sequence_block: values that a backend draws at once. */
+extern int	mosql_fdw_sequence_block;
+
+/*
+ * nextval(), currval(), lastval() and setval() of sequences that are drawn from
+ * Redis, with core's checks and errors; false for others: core is to do it.
+ * forward: values handed out on some server are not handed out again; a NOTICE
+ * where that was wanted.
+ */
+extern bool mosql_fdw_sequence_next(Oid seqid, int64 *value);
+extern bool mosql_fdw_sequence_current(Oid seqid, int64 *value);
+extern bool mosql_fdw_sequence_last(int64 *value);
+extern bool mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward);
+
+/* The column of a table of ours that owns a sequence; false if none does. */
+extern bool mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identity);
+
+/* A function of the extension; InvalidOid if there is none.  mosql_fdw_nextval(); 42883. */
+extern Oid	mosql_fdw_function(const char *name, int nargs, const Oid *args);
+extern Oid	mosql_fdw_nextval_function(void);
+
+/* Identity columns below this plan of an INSERT or UPDATE are drawn from Redis. */
+extern void mosql_fdw_share_identities(Plan *plan);
+
+/* The identity columns that the running COPY leaves out, and their sequences; 0A000
+ * where that cannot be known.  ... and a row's values of them. */
+extern int	mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids);
+extern void mosql_fdw_fill_identities(Relation rel, TupleTableSlot *slot, int n,
+									  const AttrNumber *attnums, const Oid *seqids);
+
+/* Callbacks; once, from _PG_init. */
+extern void mosql_fdw_init_sequences(void);
+
 /* ---- direct.c: UPDATE and DELETE run inside the scan ---- */
 extern bool mosqlPlanDirectModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan);
 extern void mosqlBeginDirectModify(ForeignScanState *node, int eflags);
@@ -272,6 +307,13 @@ extern void mosqlExplainForeignScan(ForeignScanState *node, struct ExplainState 
 extern void mosqlExplainForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri,
 									  List *fdw_private, int subplan, struct ExplainState *es);
 extern bool mosqlAnalyzeForeignTable(Relation rel, AcquireSampleRowsFunc *func, BlockNumber *pages);
+
+/*
+ * A column of a definition as CREATE FOREIGN TABLE and ADD COLUMN have it.  in_order:
+ * the key columns stand in the order of the key, so that it need not be said.
+ */
+extern void mosql_fdw_put_column(StringInfo sql, const MosqlDefinitionColumn *column,
+								 bool in_order);
 extern List *mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid);
 
 #endif							/* MOSQL_FDW_INT_H */

@@ -10,6 +10,7 @@
 #include "commands/defrem.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
+#include "parser/parser.h"
 #include "utils/builtins.h"
 #include "utils/regproc.h"
 
@@ -57,10 +58,57 @@ collation_name(const char *stored)
 #endif
 }
 
-static void
-put_column(StringInfo sql, const MosqlDefinitionColumn *column, bool in_order)
+/*
+ * Nor does an expression: it must be one, and nothing besides (XX001).  What it calls
+ * runs as whoever inserts, as defaults do: who writes to Redis is trusted that far.
+ */
+static const char *
+expression(const char *stored)
 {
-	appendStringInfo(sql, "%s %s", quote_identifier(column->name), type_name(column->type));
+	List	   *statements = raw_parser(stored, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select = castNode(SelectStmt, linitial_node(RawStmt, statements)->stmt);
+
+	if (list_length(select->targetList) != 1 || linitial_node(ResTarget, select->targetList)->name ||
+		select->distinctClause || select->fromClause || select->whereClause ||
+		select->groupClause || select->havingClause || select->windowClause ||
+		select->sortClause || select->limitOffset || select->limitCount || select->lockingClause)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("Not an expression: %s", stored)));
+	return stored;
+}
+
+/* serial has no parameters: those in the definition count. */
+static const char *
+serial_type(const MosqlDefinitionColumn *column)
+{
+	if (strcmp(column->type, "bigint") == 0)
+		return "bigserial";
+	if (strcmp(column->type, "smallint") == 0)
+		return "smallserial";
+	return strcmp(column->type, "integer") == 0 ? "serial" : type_name(column->type);
+}
+
+static void
+put_identity(StringInfo sql, const MosqlSequence *sequence)
+{
+	appendStringInfo(sql, " GENERATED %s AS IDENTITY (START " INT64_FORMAT " INCREMENT "
+					 INT64_FORMAT " MINVALUE " INT64_FORMAT " MAXVALUE " INT64_FORMAT
+					 " CACHE " INT64_FORMAT "%s)",
+					 sequence->always ? "ALWAYS" : "BY DEFAULT", sequence->start,
+					 sequence->increment, sequence->min, sequence->max, sequence->cache,
+					 sequence->cycle ? " CYCLE" : "");
+}
+
+void
+mosql_fdw_put_column(StringInfo sql, const MosqlDefinitionColumn *column,
+					 bool in_order)
+{
+	bool		serial = column->sequence.counter != 0 && !column->sequence.identity;
+
+	appendStringInfo(sql, "%s %s", quote_identifier(column->name),
+					 serial ? serial_type(column) : type_name(column->type));
 	if (column->key_position >= 0 && in_order)
 		appendStringInfoString(sql, " OPTIONS (key 'true')");
 	else if (column->key_position >= 0)
@@ -69,6 +117,12 @@ put_column(StringInfo sql, const MosqlDefinitionColumn *column, bool in_order)
 		appendStringInfo(sql, " COLLATE %s", collation_name(column->collation));
 	if (column->not_null)
 		appendStringInfoString(sql, " NOT NULL");
+	if (column->sequence.counter != 0 && column->sequence.identity)
+		put_identity(sql, &column->sequence);
+	else if (column->expression != NULL && column->generated)
+		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", expression(column->expression));
+	else if (column->expression != NULL && !column->generated && !serial)
+		appendStringInfo(sql, " DEFAULT (%s)", expression(column->expression));
 }
 
 /* Do the key columns stand in the order of the table's? */
@@ -103,7 +157,16 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 			continue;
 		if (!first)
 			appendStringInfoString(&sql, ", ");
-		put_column(&sql, &table->columns[i], in_order);
+		mosql_fdw_put_column(&sql, &table->columns[i], in_order);
+		first = false;
+	}
+	for (int i = 0; i < table->nchecks; i++)
+	{
+		if (!mosql_definition_check_holds(table, &table->checks[i]))
+			continue;
+		appendStringInfo(&sql, "%sCONSTRAINT %s CHECK (%s)", first ? "" : ", ",
+						 quote_identifier(table->checks[i].name),
+						 expression(table->checks[i].expression));
 		first = false;
 	}
 	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",

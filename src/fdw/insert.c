@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -124,6 +125,13 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	bool		keyed = table->nkeys > 0;
 	MemoryContext old;
 
+	if (modify->nidentities > 0)
+	{
+		mosql_fdw_fill_identities(modify->rel, slot, modify->nidentities, modify->identities,
+								  modify->identity_sequences);
+		if (modify->constrained && modify->rel->rd_att->constr->has_generated_stored)
+			ExecComputeStoredGenerated(rri, estate, slot, CMD_INSERT);
+	}
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_insert);
 
 	MemoryContextReset(modify->row_cxt);

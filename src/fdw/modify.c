@@ -67,6 +67,8 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 List *
 mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
 {
+	if (plan->operation == CMD_INSERT || plan->operation == CMD_UPDATE)
+		mosql_fdw_share_identities(outerPlan(plan));
 	return NIL;
 }
 
@@ -127,6 +129,9 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	if (plan && plan->onConflictAction != ONCONFLICT_NONE)
 		mosql_exec_arbiters(modify, plan->arbiterIndexes);
 
+	if (plan == NULL && !routed)
+		modify->nidentities = mosql_fdw_copy_identities(rel, &modify->identities,
+														&modify->identity_sequences);
 	modify->constrained = rel->rd_att->constr != NULL;
 	modify->bounded_insert = rel->rd_rel->relispartition && (!routed || retouched);
 	modify->bounded_update = rel->rd_rel->relispartition;
@@ -388,6 +393,7 @@ mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 	{
 		Relation	rel = (Relation) lfirst(lc);
 
-		mosql_table_truncate(rel, mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid));
+		mosql_table_truncate(rel, mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid),
+							 restart_seqs);
 	}
 }

@@ -31,6 +31,9 @@
 #define KEY_TYPES_HINT \
 	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time, timestamp, interval (the last three with or without time zone), and enums."
 
+/* Names that a renamed column is still found by. */
+#define FORMER_NAMES_MAX 16
+
 /* ---- CREATE ---- */
 
 static void
@@ -75,8 +78,8 @@ check_key(Relation rel)
  * off before it is noted, it is an orphan that mosql_fdw_check() does not see,
  * of a few hundred bytes.
  */
-static uint64
-create_tree(MosqlSession *session)
+uint64
+mosql_table_create_tree(MosqlSession *session)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);	/* settles the session's id */
 	uint64		root = mosql_session_new_id(session);
@@ -99,7 +102,7 @@ create_definition(MosqlSession *session, MosqlDefinition *definition)
 	for (int i = 0; i < definition->ncolumns; i++)
 		definition->columns[i].id = i + 1;
 	definition->next_column = definition->ncolumns + 1;
-	definition->root = create_tree(session);
+	definition->root = mosql_table_create_tree(session);
 	mosql_definition_insert(session, definition);
 }
 
@@ -178,7 +181,7 @@ lacks_only_keys(const MosqlDefinition *here, const MosqlDefinition *there)
 	return mosql_definition_difference(&keyed, there) == NULL;
 }
 
-void
+bool
 mosql_table_create(Relation rel, MosqlSession *session)
 {
 	MosqlDefinition *here = mosql_definition_describe(rel);
@@ -207,6 +210,7 @@ mosql_table_create(Relation rel, MosqlSession *session)
 	else
 		create_definition(session, here);
 	pin_name(rel, here);
+	return there == NULL;
 }
 
 /* ---- ALTER ---- */
@@ -443,6 +447,10 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 			   MosqlDefinitionColumn *theirs)
 {
 	Form_pg_attribute att = attribute(alter, mine->name);
+	MosqlDefinitionColumn *added;
+	MosqlSequence sequence;
+	const char *comment;
+	List	   *former;
 	uint32		from;
 
 	if (mine->key_position >= 0)
@@ -458,7 +466,15 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	}
 	from = theirs->id;
 	theirs->dropped = true;
-	move_indexes(alter->there, from, append_column(alter->there, mine)->id);
+	sequence = theirs->sequence;
+	theirs->sequence.counter = 0;
+	comment = theirs->comment;
+	former = theirs->former;
+	added = append_column(alter->there, mine);
+	added->sequence = sequence;
+	added->comment = comment;
+	added->former = former;
+	move_indexes(alter->there, from, added->id);
 	alter->rewrites = true;
 }
 
@@ -536,11 +552,11 @@ replace_trees(MosqlSession *session, MosqlDefinition *there)
 	MosqlTxn   *txn = mosql_txn_current(session);
 
 	mosql_txn_drops_tree(txn, there->root);
-	there->root = create_tree(session);
+	there->root = mosql_table_create_tree(session);
 	for (int i = 0; i < there->nindexes; i++)
 	{
 		mosql_txn_drops_tree(txn, there->indexes[i].root);
-		there->indexes[i].root = create_tree(session);
+		there->indexes[i].root = mosql_table_create_tree(session);
 	}
 }
 
@@ -615,6 +631,19 @@ mosql_table_alter(Relation rel, MosqlSession *session)
 	finish_alteration(&alter);
 }
 
+/* A list of names without this one. */
+static List *
+list_delete_string(List *names, const char *name)
+{
+	List	   *others = NIL;
+	ListCell   *cell;
+
+	foreach(cell, names)
+		if (strcmp(lfirst(cell), name) != 0)
+			others = lappend(others, lfirst(cell));
+	return others;
+}
+
 void
 mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
@@ -629,8 +658,22 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	if (mosql_definition_column(there, to) != NULL)
 		refuse("column \"%s\" exists already in the table in Redis", to,
 			   "Another server added it: import the table again.");
+	column->former = list_delete_string(column->former, to);
+	column->former = lappend(list_delete_string(column->former, column->name),
+							 (void *) column->name);
+	if (list_length(column->former) > FORMER_NAMES_MAX)
+		column->former = list_delete_first(column->former);
 	column->name = pstrdup(to);
 	write_definition(rel, session, there);
+}
+
+/* The counter of a column that goes. */
+static void
+drop_sequence(MosqlSession *session, MosqlDefinitionColumn *column)
+{
+	if (column->sequence.counter != 0)
+		mosql_txn_drops_tree(mosql_txn_current(session), column->sequence.counter);
+	column->sequence.counter = 0;
 }
 
 void
@@ -657,6 +700,7 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 		replace_trees(session, alter.there);
 	}
 	column->dropped = true;
+	drop_sequence(session, column);
 	for (int i = alter.there->nindexes - 1; i >= 0; i--)
 		if (has_column(&alter.there->indexes[i], column->id))
 			remove_index(session, alter.there, &alter.there->indexes[i]);
@@ -741,7 +785,7 @@ mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionInd
 	}
 	check_index(rel, there, index);
 	added = append_index(there, index);
-	added->root = create_tree(session);
+	added->root = mosql_table_create_tree(session);
 	write_definition(rel, session, there);
 	mosql_table_build_index(rel, session, added->id);
 }
@@ -773,6 +817,102 @@ mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, 
 	write_definition(rel, session, there);
 }
 
+/* ---- what only IMPORT FOREIGN SCHEMA reads ---- */
+
+/* Returns whether that changed it. */
+static bool
+set_text(const char **there, const char *text)
+{
+	if ((*there == NULL) == (text == NULL) && (text == NULL || strcmp(*there, text) == 0))
+		return false;
+	*there = text;
+	return true;
+}
+
+/* False if a column that it is about is not in the definition. */
+static bool
+fill_check(const MosqlDefinition *there, const MosqlDetail *detail, MosqlDefinitionCheck *check)
+{
+	ListCell   *cell;
+
+	*check = (MosqlDefinitionCheck)
+	{
+		.name = detail->name,.expression = detail->text,
+			.columns = palloc(Max(list_length(detail->columns), 1) * sizeof(uint32))
+	};
+	foreach(cell, detail->columns)
+	{
+		const MosqlDefinitionColumn *column = mosql_definition_column(there, lfirst(cell));
+
+		if (column == NULL)
+			return false;
+		check->columns[check->ncolumns++] = column->id;
+	}
+	return true;
+}
+
+static bool
+set_check(MosqlDefinition *there, const MosqlDetail *detail)
+{
+	MosqlDefinitionCheck check;
+	bool		wanted = detail->text != NULL && fill_check(there, detail, &check);
+
+	for (int i = 0; i < there->nchecks; i++)
+	{
+		if (strcmp(there->checks[i].name, detail->name) != 0)
+			continue;
+		if (wanted && strcmp(there->checks[i].expression, detail->text) == 0 &&
+			mosql_definition_check_holds(there, &there->checks[i]))
+			return false;
+		if (wanted)
+			there->checks[i] = check;
+		else
+			there->checks[i] = there->checks[--there->nchecks];
+		return true;
+	}
+	if (!wanted)
+		return false;
+	if (there->checks == NULL)
+		there->checks = palloc(sizeof(MosqlDefinitionCheck));
+	else
+		there->checks = repalloc(there->checks,
+								 (there->nchecks + 1) * sizeof(MosqlDefinitionCheck));
+	there->checks[there->nchecks++] = check;
+	return true;
+}
+
+static bool
+set_detail(MosqlDefinition *there, const MosqlDetail *detail)
+{
+	MosqlDefinitionColumn *column;
+	bool		changed;
+
+	if (detail->kind == MOSQL_DETAIL_CHECK)
+		return set_check(there, detail);
+	if (detail->name == NULL)
+		return set_text(&there->comment, detail->text);
+	column = mosql_definition_column(there, detail->name);
+	if (column == NULL)
+		return false;
+	if (detail->kind == MOSQL_DETAIL_COMMENT)
+		return set_text(&column->comment, detail->text);
+	changed = column->generated != detail->generated;
+	column->generated = detail->generated;
+	return set_text(&column->expression, detail->text) || changed;
+}
+
+void
+mosql_table_follow_details(Relation rel, MosqlSession *session, const MosqlDetail *details, int n)
+{
+	MosqlDefinition *there = n > 0 ? stored_definition(rel, session) : NULL;
+	bool		changed = false;
+
+	for (int i = 0; there != NULL && i < n; i++)
+		changed |= set_detail(there, &details[i]);
+	if (changed)
+		write_definition(rel, session, there);
+}
+
 /* ---- DROP and TRUNCATE ---- */
 
 void
@@ -796,16 +936,20 @@ mosql_table_drop(Relation rel, MosqlSession *session)
 		return;
 	}
 	mosql_definition_delete(session, there);
+	for (int i = 0; i < there->ncolumns; i++)
+		drop_sequence(session, &there->columns[i]);
 	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
 	for (int i = 0; i < there->nindexes; i++)
 		mosql_txn_drops_tree(mosql_txn_current(session), there->indexes[i].root);
 }
 
 void
-mosql_table_truncate(Relation rel, MosqlSession *session)
+mosql_table_truncate(Relation rel, MosqlSession *session, bool restart)
 {
 	MosqlDefinition *there = definition_or_missing(rel, session);
 
 	replace_trees(session, there);
+	if (restart)
+		mosql_definition_restart_sequences(session, there);
 	write_definition(rel, session, there);
 }

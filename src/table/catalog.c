@@ -289,6 +289,23 @@ mosql_definition_column(const MosqlDefinition *definition, const char *name)
 	return NULL;
 }
 
+bool
+mosql_definition_check_holds(const MosqlDefinition *definition,
+							 const MosqlDefinitionCheck *check)
+{
+	for (int i = 0; i < check->ncolumns; i++)
+	{
+		bool		there = false;
+
+		for (int j = 0; j < definition->ncolumns; j++)
+			there |= definition->columns[j].id == check->columns[i] &&
+				!definition->columns[j].dropped;
+		if (!there)
+			return false;
+	}
+	return true;
+}
+
 MosqlDefinitionIndex *
 mosql_definition_index(const MosqlDefinition *definition, const char *name)
 {

@@ -16,8 +16,14 @@
 #define COLUMN_FLAGS	4
 #define COLUMN_NEXT		5
 #define COLUMN_NAMES	6
+#define COLUMN_COMMENT	7
+#define COLUMN_CHECKS	8
 #define COLUMN_FIRST	16
 #define INDEX_FIRST		(1 << 16)	/* an index with id n is at INDEX_FIRST + n */
+
+#define SEQUENCE_FIRST	(1 << 17)	/* the sequence of column n is at SEQUENCE_FIRST + n */
+
+#define DETAIL_FIRST	(3 << 16)	/* details of column n are at DETAIL_FIRST + n */
 
 #define CATALOG_FORMAT	1
 
@@ -33,6 +39,18 @@
 #define INDEX_FLAG_UNIQUE				1
 #define INDEX_FLAG_NULLS_NOT_DISTINCT	2
 #define INDEX_FLAG_CONSTRAINT			4
+
+#define SEQUENCE_FLAG_CYCLE		1
+#define SEQUENCE_FLAG_IDENTITY	2
+#define SEQUENCE_FLAG_ALWAYS	4
+
+#define DETAIL_FLAG_EXPRESSION	1
+#define DETAIL_FLAG_GENERATED	2
+#define DETAIL_FLAG_COMMENT		4
+#define DETAIL_FLAG_FORMER		8
+
+/* More constraints than a table has. */
+#define MAX_CHECKS		(1 << 15)
 
 #define INDEX_COLUMN_FLAG_DESCENDING	1
 #define INDEX_COLUMN_FLAG_NULLS_FIRST	2
@@ -167,6 +185,158 @@ decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
 	return index->root != 0 && in.len == 0;
 }
 
+static void
+put_signed(StringInfo out, int64 value)
+{
+	mosql_varint_put(out, (uint64) value << 1 ^ (uint64) (value >> 63));
+}
+
+static bool
+get_signed(MosqlBytes *in, int64 *value)
+{
+	uint64		zigzag;
+
+	if (!mosql_varint_get(in, &zigzag))
+		return false;
+	*value = (int64) (zigzag >> 1) ^ -(int64) (zigzag & 1);
+	return true;
+}
+
+static MosqlBytes
+encode_sequence(const MosqlSequence *sequence)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, (sequence->cycle ? SEQUENCE_FLAG_CYCLE : 0) |
+					 (sequence->identity ? SEQUENCE_FLAG_IDENTITY : 0) |
+					 (sequence->always ? SEQUENCE_FLAG_ALWAYS : 0));
+	mosql_varint_put(&out, sequence->counter);
+	put_signed(&out, sequence->start);
+	put_signed(&out, sequence->increment);
+	put_signed(&out, sequence->min);
+	put_signed(&out, sequence->max);
+	put_signed(&out, sequence->cache);
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_sequence(MosqlBytes in, MosqlSequence *sequence)
+{
+	uint64		flags;
+
+	if (!mosql_varint_get(&in, &flags) || !mosql_varint_get(&in, &sequence->counter) ||
+		!get_signed(&in, &sequence->start) || !get_signed(&in, &sequence->increment) ||
+		!get_signed(&in, &sequence->min) || !get_signed(&in, &sequence->max) ||
+		!get_signed(&in, &sequence->cache))
+		return false;
+	sequence->cycle = (flags & SEQUENCE_FLAG_CYCLE) != 0;
+	sequence->identity = (flags & SEQUENCE_FLAG_IDENTITY) != 0;
+	sequence->always = (flags & SEQUENCE_FLAG_ALWAYS) != 0;
+	return in.len == 0 && sequence->counter != 0 && sequence->increment != 0 &&
+		sequence->min < sequence->max && sequence->cache > 0;
+}
+
+static bool
+has_details(const MosqlDefinitionColumn *column)
+{
+	return !column->dropped && (column->expression != NULL || column->generated ||
+								column->comment != NULL || column->former != NIL);
+}
+
+static MosqlBytes
+encode_details(const MosqlDefinitionColumn *column)
+{
+	StringInfoData out;
+	ListCell   *cell;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, (column->expression ? DETAIL_FLAG_EXPRESSION : 0) |
+					 (column->generated ? DETAIL_FLAG_GENERATED : 0) |
+					 (column->comment ? DETAIL_FLAG_COMMENT : 0) |
+					 (column->former ? DETAIL_FLAG_FORMER : 0));
+	if (column->expression != NULL)
+		put_string(&out, column->expression);
+	if (column->comment != NULL)
+		put_string(&out, column->comment);
+	foreach(cell, column->former)
+		put_string(&out, lfirst(cell));
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_details(MosqlBytes in, MosqlDefinitionColumn *column)
+{
+	uint64		flags;
+
+	if (!mosql_varint_get(&in, &flags) ||
+		((flags & DETAIL_FLAG_EXPRESSION) && !get_string(&in, &column->expression)) ||
+		((flags & DETAIL_FLAG_COMMENT) && !get_string(&in, &column->comment)))
+		return false;
+	column->generated = (flags & DETAIL_FLAG_GENERATED) != 0;
+	while ((flags & DETAIL_FLAG_FORMER) && in.len > 0)
+	{
+		const char *name;
+
+		if (!get_string(&in, &name))
+			return false;
+		column->former = lappend(column->former, (void *) name);
+	}
+	return in.len == 0;
+}
+
+static MosqlBytes
+encode_checks(const MosqlDefinition *definition)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, definition->nchecks);
+	for (int i = 0; i < definition->nchecks; i++)
+	{
+		put_string(&out, definition->checks[i].name);
+		put_string(&out, definition->checks[i].expression);
+		mosql_varint_put(&out, definition->checks[i].ncolumns);
+		for (int j = 0; j < definition->checks[i].ncolumns; j++)
+			mosql_varint_put(&out, definition->checks[i].columns[j]);
+	}
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_check(MosqlBytes *in, MosqlDefinitionCheck *check)
+{
+	uint64		n;
+
+	if (!get_string(in, &check->name) || !get_string(in, &check->expression) ||
+		!get_small(in, MAX_COLUMN_ID, &n))
+		return false;
+	check->ncolumns = (int) n;
+	check->columns = palloc(Max(n, 1) * sizeof(uint32));
+	for (int i = 0; i < check->ncolumns; i++)
+	{
+		if (!get_small(in, MAX_COLUMN_ID, &n))
+			return false;
+		check->columns[i] = (uint32) n;
+	}
+	return true;
+}
+
+static bool
+decode_checks(MosqlBytes in, MosqlDefinition *definition)
+{
+	uint64		n;
+
+	if (!get_small(&in, MAX_CHECKS, &n))
+		return false;
+	definition->nchecks = (int) n;
+	definition->checks = palloc(Max(n, 1) * sizeof(MosqlDefinitionCheck));
+	for (int i = 0; i < definition->nchecks; i++)
+		if (!decode_check(&in, &definition->checks[i]))
+			return false;
+	return in.len == 0;
+}
+
 /*
  * Its columns' ids ascend in the array; new columns get the highest.  The
  * schema's and the table's name are repeated for the tools that read rows.
@@ -188,12 +358,25 @@ mosql_definition_encode(MosqlDefinition *definition)
 						 definition->hidden_row_id ? FLAG_HIDDEN_ROW_ID : 0, 4);
 	mosql_column_put_int(&out, COLUMN_NEXT, definition->next_column, 4);
 	mosql_column_put_bytes(&out, COLUMN_NAMES, mosql_bytes_of(&names));
+	if (definition->comment != NULL)
+		mosql_column_put_bytes(&out, COLUMN_COMMENT, mosql_text_to_utf8(definition->comment,
+												  strlen(definition->comment)));
+	if (definition->nchecks > 0)
+		mosql_column_put_bytes(&out, COLUMN_CHECKS, encode_checks(definition));
 	for (int i = 0; i < definition->ncolumns; i++)
 		mosql_column_put_bytes(&out, COLUMN_FIRST + definition->columns[i].id,
 							   encode_column(&definition->columns[i]));
 	for (int i = 0; i < definition->nindexes; i++)
 		mosql_column_put_bytes(&out, INDEX_FIRST + definition->indexes[i].id,
 							   encode_index(&definition->indexes[i]));
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].sequence.counter != 0)
+			mosql_column_put_bytes(&out, SEQUENCE_FIRST + definition->columns[i].id,
+								   encode_sequence(&definition->columns[i].sequence));
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (has_details(&definition->columns[i]))
+			mosql_column_put_bytes(&out, DETAIL_FIRST + definition->columns[i].id,
+								   encode_details(&definition->columns[i]));
 	definition->bytes = mosql_bytes_of(&out);
 }
 
@@ -221,6 +404,7 @@ decode_table_column(MosqlDefinition *definition, const MosqlColumn *stored)
 		definition->columns = repalloc(definition->columns, (definition->ncolumns + 1) *
 									   sizeof(MosqlDefinitionColumn));
 	column = &definition->columns[definition->ncolumns++];
+	memset(column, 0, sizeof(*column));
 	column->id = stored->column - COLUMN_FIRST;
 	return decode_column(stored->value, column);
 }
@@ -243,15 +427,59 @@ decode_table_index(MosqlDefinition *definition, const MosqlColumn *stored)
 	return decode_index(stored->value, index);
 }
 
+/* What is said of a column behind the columns themselves; NULL: it is not there. */
+static MosqlDefinitionColumn *
+column_by_id(MosqlDefinition *definition, uint32 id)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].id == id)
+			return &definition->columns[i];
+	return NULL;
+}
+
+static bool
+decode_column_sequence(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionColumn *column = column_by_id(definition, stored->column - SEQUENCE_FIRST);
+
+	return stored->wire == MOSQL_WIRE_BYTES && column != NULL &&
+		decode_sequence(stored->value, &column->sequence);
+}
+
+static bool
+decode_column_details(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionColumn *column = column_by_id(definition, stored->column - DETAIL_FIRST);
+
+	return stored->wire == MOSQL_WIRE_BYTES && column != NULL &&
+		decode_details(stored->value, column);
+}
+
+static bool
+decode_comment(MosqlDefinition *definition, MosqlBytes stored)
+{
+	MosqlBytes	text = mosql_text_from_utf8(stored);
+
+	if (text.data == NULL)
+		return false;
+	definition->comment = pnstrdup(text.data, text.len);
+	return true;
+}
+
 static bool
 decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 {
 	static const MosqlWire wires[] = {
 		[COLUMN_FORMAT] = MOSQL_WIRE_2,[COLUMN_ID] = MOSQL_WIRE_8,[COLUMN_ROOT] = MOSQL_WIRE_8,
-		[COLUMN_FLAGS] = MOSQL_WIRE_4,[COLUMN_NEXT] = MOSQL_WIRE_4,[COLUMN_NAMES] = MOSQL_WIRE_BYTES
+		[COLUMN_FLAGS] = MOSQL_WIRE_4,[COLUMN_NEXT] = MOSQL_WIRE_4,[COLUMN_NAMES] = MOSQL_WIRE_BYTES,
+		[COLUMN_COMMENT] = MOSQL_WIRE_BYTES,[COLUMN_CHECKS] = MOSQL_WIRE_BYTES
 	};
 	MosqlBytes	value = stored->value;
 
+	if (stored->column >= DETAIL_FIRST)
+		return decode_column_details(definition, stored);
+	if (stored->column >= SEQUENCE_FIRST)
+		return decode_column_sequence(definition, stored);
 	if (stored->column >= INDEX_FIRST)
 		return decode_table_index(definition, stored);
 	if (stored->column >= COLUMN_FIRST)
@@ -277,6 +505,10 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 		case COLUMN_NEXT:
 			definition->next_column = (uint32) mosql_read_int(value.data, 4);
 			return true;
+		case COLUMN_COMMENT:
+			return decode_comment(definition, value);
+		case COLUMN_CHECKS:
+			return decode_checks(value, definition);
 		default:
 			return get_string(&value, &definition->schema) &&
 				get_string(&value, &definition->name) && value.len == 0;

@@ -18,6 +18,7 @@
 #include "parser/parse_type.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 #include "base/retry.h"
@@ -260,6 +261,7 @@ setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, AttrNumber a
 	column->attnum = attnum;
 	column->id = there->id;
 	column->key_position = there->key_position;
+	column->sequence = there->sequence;
 	mosql_codec_setup(column);
 	mosql_key_setup(column);
 	table->by_id[there->id] = attnum - 1;
@@ -435,7 +437,9 @@ mosql_table_differs(Relation rel, const MosqlDefinition *there, const char *diff
 			 errmsg("foreign table \"%s\" differs from table \"%s.%s\" in Redis",
 					RelationGetRelationName(rel), there->schema, there->name),
 			 errdetail_internal("%s", difference),
-			 errhint("Another server changed it: drop the foreign table, which keeps a differing table in Redis, and use IMPORT FOREIGN SCHEMA.")));
+			 errhint("Another server changed it: SELECT mosql_fdw_refresh('%s') makes this one the same.",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+												RelationGetRelationName(rel)))));
 }
 
 static void
@@ -492,7 +496,6 @@ load(TableEntry *entry, Relation rel, MosqlSession *session)
 	MosqlDefinition *definition;
 	uint64		schema;
 
-	(void) mosql_txn_current(session);	/* a new session learns the version here */
 	schema = mosql_session_schema(session);
 
 	/*
@@ -556,6 +559,11 @@ mosql_table_open(Relation rel, MosqlSession *session)
 	bool		found;
 
 	sweep(cache);
+	/*
+	 * Now, also where a plan alone is made: a transaction that fails for a table that
+	 * changed makes the next one ask for the schema version.
+	 */
+	(void) mosql_txn_current(session);
 	entry = hash_search(cache->tables, &relid, HASH_ENTER, &found);
 	if (!found)
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));

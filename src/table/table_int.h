@@ -71,17 +71,10 @@ extern MosqlDefinition *mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp
 extern MosqlBytes mosql_catalog_key(const char *schema, const char *name);
 extern MosqlTree *mosql_catalog_tree(MosqlSession *session);
 
-/* The local relation, in the terms of a definition: ids, root and key positions
- * beyond "is in the key" are not filled. */
-extern MosqlDefinition *mosql_definition_describe(Relation rel);
-
 /* How two columns of a name differ, for an errdetail; NULL if they do not. */
 extern char *mosql_definition_column_difference(const MosqlDefinitionColumn *here,
 												const MosqlDefinitionColumn *there);
 
-/* The first difference between a local and a stored definition; NULL if none. */
-extern char *mosql_definition_difference(const MosqlDefinition *here,
-										 const MosqlDefinition *there);
 
 /* Buffer a new, a changed, or no definition; raises the schema version. */
 extern void mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition);
@@ -112,6 +105,17 @@ extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefiniti
 /* The entries of an index as a table; in the current context. */
 extern MosqlTable *mosql_index_describe(const MosqlTable *table,
 										const MosqlDefinitionIndex *definition);
+
+/* ---- alter.c ---- */
+
+/* A new empty tree, which goes again if the transaction fails. */
+extern uint64 mosql_table_create_tree(MosqlSession *session);
+
+/* ---- sequence.c ---- */
+
+/* Each sequence of the definition gets a new counter, at its start. */
+extern void mosql_definition_restart_sequences(MosqlSession *session,
+											   MosqlDefinition *definition);
 
 /* ---- open.c ---- */
 

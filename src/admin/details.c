@@ -1,0 +1,272 @@
+/*
+ * details.c: defaults, generated columns, CHECK constraints and comments go into
+ * the definition in Redis, for IMPORT FOREIGN SCHEMA on other servers.
+ *
+ * Layer: admin.  They are SQL text, and no reason for tables to differ: what counts
+ * on a server are its own.  Only expressions that mean the same everywhere go there:
+ * made of built-in functions, operators and types.  As with the rest of a definition
+ * (table/alter.c), only what the running transaction changed is brought there.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_type.h"
+#include "commands/comment.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+
+/* ---- expressions that others understand ---- */
+
+static bool
+is_local_function(Oid function, void *context)
+{
+	return function >= FirstGenbkiObjectId;
+}
+
+/* Values whose text or meaning only this server knows: OIDs, own types. */
+static bool
+is_local_type(Oid type)
+{
+	return type >= FirstGenbkiObjectId || type == REGCLASSOID || type == REGPROCOID ||
+		type == REGTYPEOID || type == REGROLEOID || type == REGNAMESPACEOID;
+}
+
+static bool
+is_local(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
+		(!IsA(node, List) && is_local_type(exprType(node))) ||
+		check_functions_in_node(node, is_local_function, context))
+		return true;
+	return expression_tree_walker(node, is_local, context);
+}
+
+/* The expression as SQL; NULL if others may not understand it. */
+static const char *
+portable_text(Datum bin, Oid relid)
+{
+	if (is_local(stringToNode(TextDatumGetCString(bin)), NULL))
+		return NULL;
+	return text_to_cstring(DatumGetTextPP(DirectFunctionCall2(pg_get_expr, bin,
+															  ObjectIdGetDatum(relid))));
+}
+
+/* ---- what the command changed ---- */
+
+typedef struct Details
+{
+	Relation	rel;
+	bool		created;		/* all is new */
+	bool		renamed;		/* a column: what names it reads differently now */
+	Node	   *command;
+	MosqlDetail *details;
+	int			n;
+	int			max;
+} Details;
+
+static void
+add(Details *details, MosqlDetail detail)
+{
+	if (details->n == details->max)
+	{
+		details->max = Max(16, details->max * 2);
+		if (details->details == NULL)
+			details->details = palloc(details->max * sizeof(MosqlDetail));
+		else
+			details->details = repalloc(details->details, details->max * sizeof(MosqlDetail));
+	}
+	details->details[details->n++] = detail;
+}
+
+static bool
+is_new(const Details *details, HeapTuple tuple)
+{
+	return details->created ||
+		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+}
+
+/* Rows of a catalog about the table: attno of its relation's OID. */
+static SysScanDesc
+begin_scan(Relation catalog, const Details *details, AttrNumber attno, Oid index)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, attno, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(details->rel)));
+	return systable_beginscan(catalog, index, true, NULL, 1, &key);
+}
+
+static void
+add_expressions(Details *details)
+{
+	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
+	SysScanDesc scan = begin_scan(catalog, details, Anum_pg_attrdef_adrelid, AttrDefaultIndexId);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		AttrNumber	attnum = ((Form_pg_attrdef) GETSTRUCT(tuple))->adnum;
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(details->rel), attnum - 1);
+		bool		isnull;
+		Datum		bin = heap_getattr(tuple, Anum_pg_attrdef_adbin, RelationGetDescr(catalog),
+									   &isnull);
+
+		if (isnull || att->attisdropped ||
+			!(is_new(details, tuple) || (details->renamed && att->attgenerated != '\0')))
+			continue;
+		add(details, (MosqlDetail)
+			{
+				.kind = MOSQL_DETAIL_EXPRESSION,.name = pstrdup(NameStr(att->attname)),
+					.text = portable_text(bin, RelationGetRelid(details->rel)),
+					.generated = att->attgenerated != '\0'
+			});
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+/* The columns that an expression reads. */
+static List *
+column_names(Relation rel, Datum bin)
+{
+	Bitmapset  *attnos = NULL;
+	List	   *names = NIL;
+	int			member = -1;
+
+	pull_varattnos(stringToNode(TextDatumGetCString(bin)), 1, &attnos);
+	while ((member = bms_next_member(attnos, member)) >= 0)
+		if (member + FirstLowInvalidHeapAttributeNumber > 0)
+			names = lappend(names, get_attname(RelationGetRelid(rel),
+											   member + FirstLowInvalidHeapAttributeNumber, false));
+	return names;
+}
+
+static void
+add_checks(Details *details)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	SysScanDesc scan = begin_scan(catalog, details, Anum_pg_constraint_conrelid,
+								  ConstraintRelidTypidNameIndexId);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
+		bool		isnull;
+		Datum		bin = heap_getattr(tuple, Anum_pg_constraint_conbin,
+									   RelationGetDescr(catalog), &isnull);
+
+		if (form->contype != CONSTRAINT_CHECK || isnull ||
+			!(is_new(details, tuple) || details->renamed))
+			continue;
+		add(details, (MosqlDetail)
+			{
+				.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(NameStr(form->conname)),
+					.text = portable_text(bin, RelationGetRelid(details->rel)),
+					.columns = column_names(details->rel, bin)
+			});
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
+/* DROP DEFAULT, DROP EXPRESSION, DROP CONSTRAINT leave nothing to look at. */
+static void
+add_drops(Details *details, const AlterTableStmt *statement)
+{
+	ListCell   *cell;
+
+	foreach(cell, statement->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+
+		if (cmd->subtype == AT_DropExpression ||
+			(cmd->subtype == AT_ColumnDefault && cmd->def == NULL))
+			add(details, (MosqlDetail)
+				{
+					.kind = MOSQL_DETAIL_EXPRESSION,.name = pstrdup(cmd->name)
+				});
+		else if (cmd->subtype == AT_DropConstraint)
+			add(details, (MosqlDetail)
+				{
+					.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(cmd->name)
+				});
+	}
+}
+
+static void
+add_comment(Details *details, const CommentStmt *statement)
+{
+	bool		column = statement->objtype == OBJECT_COLUMN;
+
+	if (!column && statement->objtype != OBJECT_FOREIGN_TABLE && statement->objtype != OBJECT_TABLE)
+		return;
+	add(details, (MosqlDetail)
+		{
+			.kind = MOSQL_DETAIL_COMMENT,
+				.name = column ? strVal(llast(castNode(List, statement->object))) : NULL,
+				.text = statement->comment != NULL && statement->comment[0] != '\0'
+				? statement->comment : NULL
+		});
+}
+
+void
+mosql_admin_follow_details(Oid relid, bool created, Node *command)
+{
+	Details		details = {.rel = relation_open(relid, AccessShareLock),.created = created};
+
+	details.command = command;
+	details.renamed = command != NULL && IsA(command, RenameStmt);
+	add_expressions(&details);
+	add_checks(&details);
+	if (command != NULL && IsA(command, AlterTableStmt))
+		add_drops(&details, (AlterTableStmt *) command);
+	if (command != NULL && IsA(command, CommentStmt))
+		add_comment(&details, (CommentStmt *) command);
+	mosql_table_follow_details(details.rel, mosql_fdw_session_for(relid, InvalidOid),
+							   details.details, details.n);
+	relation_close(details.rel, NoLock);
+}
+
+/* ---- and back ---- */
+
+void
+mosql_admin_import_comments(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	const MosqlDefinition *there;
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
+	if (there != NULL && there->comment != NULL)
+		CreateComments(relid, RelationRelationId, 0, there->comment);
+	for (int i = 0; there != NULL && i < there->ncolumns; i++)
+	{
+		AttrNumber	attnum = get_attnum(relid, there->columns[i].name);
+
+		if (!there->columns[i].dropped && there->columns[i].comment != NULL && attnum > 0)
+			CreateComments(relid, RelationRelationId, attnum, there->columns[i].comment);
+	}
+	relation_close(rel, NoLock);
+}

@@ -1,0 +1,264 @@
+/*
+ * gc.c: mosql_fdw_gc: this database's catalog against the one in Redis.
+ *
+ * Layer: admin.  A table in Redis that is unknown here may be any other server's, so
+ * nothing is removed there; and a foreign table whose table is gone is its owner's to
+ * drop.  Indexes are brought here without asking, since they are maintained in any
+ * case and only shown by the catalog.  Sequences are parts of tables' definitions, so
+ * there are none whose table is gone.  Trees and counters that no definition names
+ * are maintenance's business.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_table.h"
+#include "commands/sequence.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+
+PG_FUNCTION_INFO_V1(mosql_fdw_gc);
+
+typedef struct Gc
+{
+	ReturnSetInfo *result;
+	int			n;
+	MosqlDefinition *definitions;	/* all that are in Redis */
+	bool	   *known;			/* [n] there is a foreign table for it here */
+} Gc;
+
+static void
+put(Gc *gc, const char *kind, const char *name, const char *finding, const char *action)
+{
+	Datum		values[4] = {
+		CStringGetTextDatum(kind), CStringGetTextDatum(name), CStringGetTextDatum(finding),
+		CStringGetTextDatum(action)
+	};
+	bool		nulls[4] = {false};
+
+	tuplestore_putvalues(gc->result->setResult, gc->result->setDesc, values, nulls);
+}
+
+static char *
+local_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+static char *
+remote_name(const MosqlDefinition *definition)
+{
+	return quote_qualified_identifier(definition->schema, definition->name);
+}
+
+static bool
+is_owner(Oid relid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+	return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+/* The definition behind a foreign table; NULL if it is gone. */
+static const MosqlDefinition *
+find_definition(Gc *gc, Relation rel)
+{
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	for (int i = 0; i < gc->n; i++)
+		if (strcmp(gc->definitions[i].schema, schema) == 0 &&
+			strcmp(gc->definitions[i].name, name) == 0)
+		{
+			gc->known[i] = true;
+			return &gc->definitions[i];
+		}
+	return NULL;
+}
+
+/* ---- indexes ---- */
+
+/* The names of the table's secondary indexes here. */
+static List *
+local_indexes(Relation rel)
+{
+	Oid			primary = mosql_fdw_primary_key(rel);
+	List	   *names = NIL;
+	ListCell   *cell;
+
+	foreach(cell, RelationGetIndexList(rel))
+		if (lfirst_oid(cell) != primary && mosql_admin_is_our_index(lfirst_oid(cell)))
+			names = lappend(names, get_rel_name(lfirst_oid(cell)));
+	return names;
+}
+
+static bool
+is_among(const List *names, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, names)
+		if (strcmp(lfirst(cell), name) == 0)
+			return true;
+	return false;
+}
+
+static void
+check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
+{
+	Oid			relid = RelationGetRelid(rel);
+	bool		mine = is_owner(relid);
+	List	   *here = local_indexes(rel);
+	List	   *after;
+	bool		differs = false;
+	ListCell   *cell;
+
+	foreach(cell, here)
+		differs |= mosql_definition_index(there, lfirst(cell)) == NULL;
+	for (int i = 0; i < there->nindexes; i++)
+		differs |= !is_among(here, there->indexes[i].name);
+	if (!differs)
+		return;
+	if (mine)
+	{
+		/* as CREATE INDEX and DROP INDEX would; released with the transaction */
+		LockRelationOid(relid, AccessExclusiveLock);
+		mosql_admin_follow_indexes(relid);
+		CommandCounterIncrement();
+	}
+	after = local_indexes(rel);
+	foreach(cell, here)
+		if (mosql_definition_index(there, lfirst(cell)) == NULL)
+			put(gc, "index", lfirst(cell),
+				psprintf("it is no longer in Redis, on table %s", local_name(relid)),
+				!is_among(after, lfirst(cell)) ? "removed here" : "none: you do not own the table");
+	for (int i = 0; i < there->nindexes; i++)
+		if (!is_among(here, there->indexes[i].name))
+			put(gc, "index", there->indexes[i].name,
+				psprintf("it is not shown here, on table %s", local_name(relid)),
+				is_among(after, there->indexes[i].name) ? "shown here" :
+				mine ? "none: there is another relation of that name" :
+				"none: you do not own the table");
+}
+
+/* ---- sequences ---- */
+
+static bool
+has_sequence(Relation rel, const char *column)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column);
+	ListCell   *cell;
+
+	foreach(cell, getOwnedSequences(RelationGetRelid(rel)))
+	{
+		Oid			relid;
+		AttrNumber	owner;
+		bool		identity;
+
+		if (mosql_fdw_sequence_owner(lfirst_oid(cell), &relid, &owner, &identity) &&
+			owner == attnum)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_sequences(Gc *gc, Relation rel, const MosqlDefinition *there)
+{
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = &there->columns[i];
+
+		if (!column->dropped && column->sequence.counter != 0 && !has_sequence(rel, column->name))
+			put(gc, "sequence",
+				psprintf("%s.%s", local_name(RelationGetRelid(rel)), quote_identifier(column->name)),
+				"the column has a sequence in Redis, and none here",
+				column->sequence.identity
+				? "none: ALTER FOREIGN TABLE ... ALTER COLUMN ... ADD GENERATED BY DEFAULT AS IDENTITY"
+				: "none: CREATE SEQUENCE ... OWNED BY the column, and SET DEFAULT");
+	}
+}
+
+/* ---- tables ---- */
+
+static void
+check_table(Gc *gc, Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	const MosqlDefinition *there = find_definition(gc, rel);
+	char	   *difference;
+
+	if (there == NULL)
+		put(gc, "table", local_name(relid), "its table is no longer in Redis",
+			"none: DROP FOREIGN TABLE, if you do not need it");
+	else
+	{
+		difference = mosql_definition_difference(mosql_definition_describe(rel), there);
+		if (difference != NULL)
+			put(gc, "table", local_name(relid), difference, "none: mosql_fdw_refresh()");
+		else
+		{
+			check_indexes(gc, rel, there);
+			check_sequences(gc, rel, there);
+		}
+	}
+	relation_close(rel, NoLock);
+}
+
+/* The foreign tables of a server. */
+static List *
+foreign_tables(Oid serverid)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	List	   *relids = NIL;
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		if (form->ftserver == serverid)
+			relids = lappend_oid(relids, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return relids;
+}
+
+Datum
+mosql_fdw_gc(PG_FUNCTION_ARGS)
+{
+	const char *server = mosql_admin_text_arg(fcinfo, 0);
+	MosqlSession *session = mosql_admin_server_session(server);
+	Gc			gc = {.result = (ReturnSetInfo *) fcinfo->resultinfo};
+	ListCell   *cell;
+
+	InitMaterializedSRF(fcinfo, 0);
+	gc.n = mosql_table_definitions(session, NULL, &gc.definitions);
+	gc.known = palloc0(Max(gc.n, 1) * sizeof(bool));
+	foreach(cell, foreign_tables(get_foreign_server_oid(server, false)))
+		check_table(&gc, lfirst_oid(cell));
+	for (int i = 0; i < gc.n; i++)
+		if (!gc.known[i])
+			put(&gc, "table", remote_name(&gc.definitions[i]),
+				"it is in Redis, and there is no foreign table for it here",
+				"none: IMPORT FOREIGN SCHEMA shows it");
+	return (Datum) 0;
+}

@@ -1,0 +1,243 @@
+/*
+ * refresh.c: a foreign table becomes what another server made of its table.
+ *
+ * Layer: admin.  A RENAME COLUMN for each column whose name here is a former name
+ * there, then one ALTER FOREIGN TABLE from the local relation to the definition in
+ * Redis.  No data changes, since values are in Redis under the columns' ids; so the
+ * hooks that bring changes there look away meanwhile.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+
+bool		mosql_admin_refreshing = false;
+
+PG_FUNCTION_INFO_V1(mosql_fdw_refresh);
+
+/* ---- columns that were renamed ---- */
+
+static bool
+is_former(const MosqlDefinitionColumn *column, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, column->former)
+		if (strcmp(lfirst(cell), name) == 0)
+			return true;
+	return false;
+}
+
+/* What a column that is not there under its name is called now; NULL: it is gone. */
+static const char *
+new_name(const MosqlDefinition *here, const MosqlDefinition *there, const char *name)
+{
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = &there->columns[i];
+
+		if (!column->dropped && is_former(column, name) &&
+			mosql_definition_column(here, column->name) == NULL)
+			return column->name;
+	}
+	return NULL;
+}
+
+/* The first RENAME COLUMN that brings them closer; NULL if there is none. */
+static char *
+rename_statement(Relation rel, const MosqlDefinition *there)
+{
+	MosqlDefinition *here = mosql_definition_describe(rel);
+
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const char *from = here->columns[i].name;
+		const char *to = mosql_definition_column(there, from) == NULL
+			? new_name(here, there, from) : NULL;
+
+		if (to != NULL)
+			return psprintf("ALTER FOREIGN TABLE %s RENAME COLUMN %s TO %s",
+							quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+													   RelationGetRelationName(rel)),
+							quote_identifier(from), quote_identifier(to));
+	}
+	return NULL;
+}
+
+/* ---- what else differs ---- */
+
+static bool
+is_generated(Relation rel, const char *column)
+{
+	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column);
+
+	return TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attgenerated != '\0';
+}
+
+/* "ALTER COLUMN a ..." for each way in which a column differs. */
+static void
+put_changes(StringInfo sql, const MosqlDefinitionColumn *mine,
+			const MosqlDefinitionColumn *theirs)
+{
+	const char *name = quote_identifier(mine->name);
+
+	if (strcmp(mine->type, theirs->type) != 0 || strcmp(mine->collation, theirs->collation) != 0)
+	{
+		appendStringInfo(sql, ", ALTER COLUMN %s TYPE %s", name, theirs->type);
+		if (theirs->collation[0] != '\0' && strcmp(theirs->collation, "\"default\"") != 0)
+			appendStringInfo(sql, " COLLATE %s", theirs->collation);
+	}
+	if ((mine->key_position >= 0) != (theirs->key_position >= 0))
+		appendStringInfo(sql, ", ALTER COLUMN %s OPTIONS (%s)", name,
+						 theirs->key_position >= 0 ? "ADD key 'true'" : "DROP key");
+	if (mine->not_null != theirs->not_null)
+		appendStringInfo(sql, ", ALTER COLUMN %s %s NOT NULL", name,
+						 theirs->not_null ? "SET" : "DROP");
+}
+
+/* The statement, NULL if the columns agree. */
+static char *
+alter_statement(Relation rel, const MosqlDefinition *there)
+{
+	MosqlDefinition *here = mosql_definition_describe(rel);
+	StringInfoData changes;
+
+	initStringInfo(&changes);
+
+	/* first, as they may depend on columns that go */
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const char *mine = here->columns[i].name;
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine);
+
+		if (theirs != NULL && is_generated(rel, mine) && !theirs->generated)
+			appendStringInfo(&changes, ", ALTER COLUMN %s DROP EXPRESSION", quote_identifier(mine));
+	}
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there,
+																	  here->columns[i].name);
+
+		if (theirs == NULL)
+			appendStringInfo(&changes, ", DROP COLUMN %s", quote_identifier(here->columns[i].name));
+		else
+			put_changes(&changes, &here->columns[i], theirs);
+	}
+	for (int i = 0; i < there->ncolumns; i++)
+		if (!there->columns[i].dropped &&
+			mosql_definition_column(here, there->columns[i].name) == NULL)
+		{
+			appendStringInfoString(&changes, ", ADD COLUMN ");
+			mosql_fdw_put_column(&changes, &there->columns[i], false);
+		}
+	if (changes.len == 0)
+		return NULL;
+	return psprintf("ALTER FOREIGN TABLE %s %s",
+					quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+											   RelationGetRelationName(rel)),
+					changes.data + 2);
+}
+
+/*
+ * The statement has parts that came from Redis.  They can say what a column is, but
+ * not run anything else, nor name what an unsafe search_path would find.
+ */
+static void
+check_statement(const char *statement)
+{
+	List	   *statements = raw_parser(statement, RAW_PARSE_DEFAULT);
+
+	if (list_length(statements) != 1 ||
+		!(IsA(linitial_node(RawStmt, statements)->stmt, AlterTableStmt) ||
+		  IsA(linitial_node(RawStmt, statements)->stmt, RenameStmt)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("It does not make one statement: %s", statement)));
+}
+
+/* With hooks and triggers that take nothing to Redis. */
+static void
+run_alter(const char *statement)
+{
+	int			nesting = NewGUCNestLevel();
+
+	check_statement(statement);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	mosql_admin_refreshing = true;
+	PG_TRY();
+	{
+		if (SPI_connect() != SPI_OK_CONNECT)
+			elog(ERROR, "SPI_connect failed");
+		if (SPI_execute(statement, false, 0) != SPI_OK_UTILITY)
+			elog(ERROR, "SPI_execute failed: %s", statement);
+		SPI_finish();
+	}
+	PG_FINALLY();
+	{
+		mosql_admin_refreshing = false;
+	}
+	PG_END_TRY();
+	AtEOXact_GUC(true, nesting);
+}
+
+/* ALTER refuses a table that this command has open: so it is closed meanwhile. */
+static Relation
+run_and_note(Relation rel, const char *statement, StringInfo done)
+{
+	Oid			relid = RelationGetRelid(rel);
+
+	appendStringInfo(done, "%s%s", done->len > 0 ? ";\n" : "", statement);
+	relation_close(rel, NoLock);
+	run_alter(statement);
+	CommandCounterIncrement();
+	return relation_open(relid, NoLock);
+}
+
+Datum
+mosql_fdw_refresh(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	const MosqlDefinition *there;
+	const char *schema;
+	const char *name;
+	StringInfoData done;
+	char	   *statement;
+
+	if (!mosql_fdw_is_ours(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
+						RelationGetRelationName(rel))));
+	mosql_admin_check_owner(rel);
+	mosql_table_remote_name(rel, &schema, &name);
+	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
+	if (there == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
+						schema, name, RelationGetRelationName(rel)),
+				 errhint("Drop the foreign table, or create it again.")));
+	initStringInfo(&done);
+	while ((statement = rename_statement(rel, there)) != NULL)
+		rel = run_and_note(rel, statement, &done);
+	statement = alter_statement(rel, there);
+	if (statement != NULL)
+		rel = run_and_note(rel, statement, &done);
+	relation_close(rel, NoLock);
+	mosql_admin_follow_key(relid, false);
+	mosql_admin_follow_indexes(relid);
+	if (done.len == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(done.data));
+}

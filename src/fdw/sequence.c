@@ -1,0 +1,474 @@
+/*
+ * sequence.c: values of the sequences of our tables' columns.
+ *
+ * Layer: fdw.  Each backend draws a block of values (table/sequence.c) and hands
+ * them out, also over several transactions.  What is left when it ends is a gap.
+ *
+ * Identity columns.  Core's rewriter puts an expression of its own into INSERT,
+ * which draws from the local sequence.  We exchange it in the finished plan: there
+ * every INSERT into one of our tables passes by, even the first of a session.
+ * COPY has no plan; there the value that core drew is replaced when the row
+ * arrives, where the column is not in COPY's list.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_func.h"
+#include "storage/proc.h"
+#include "tcop/pquery.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "fdw/exec_int.h"
+
+int			mosql_fdw_sequence_block = 32;
+
+/* ---- what this backend knows of a sequence ---- */
+
+typedef struct SequenceEntry
+{
+	Oid			seqid;			/* hash key, first */
+	bool		resolved;		/* owner and sequence are as the catalogs say */
+	Oid			relid;			/* the table of ours that owns it, or InvalidOid */
+	AttrNumber	attnum;
+	bool		identity;		/* ... as identity column: no privileges of its own */
+	LocalTransactionId checked_in;	/* transaction that looked at the definition */
+	MosqlSequence sequence;
+	MosqlSequenceSeen seen;
+	int64		next;			/* the block: this one and */
+	int64		left;			/* so many more, counting it */
+	int64		last;			/* handed out last here */
+	bool		has_last;
+} SequenceEntry;
+
+static HTAB *sequences = NULL;
+static uint64 invalidations = 0;	/* so far; tells whether one came meanwhile */
+
+/* the sequence that handed out a value last; InvalidOid: none, or one of core's */
+static Oid	last_sequence = InvalidOid;
+
+/* Relcache callback. */
+static void
+invalidate(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS scan;
+	SequenceEntry *entry;
+
+	invalidations++;
+	if (sequences == NULL)
+		return;
+	hash_seq_init(&scan, sequences);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		if (relid == InvalidOid || relid == entry->seqid || relid == entry->relid)
+			entry->resolved = false;
+}
+
+static SequenceEntry *
+entry_of(Oid seqid)
+{
+	SequenceEntry *entry;
+	bool		found;
+
+	if (sequences == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(SequenceEntry);
+		sequences = hash_create("mosql_fdw sequences", 32, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+	entry = hash_search(sequences, &seqid, HASH_ENTER, &found);
+	if (!found)
+		memset((char *) entry + sizeof(Oid), 0, sizeof(SequenceEntry) - sizeof(Oid));
+	return entry;
+}
+
+/* The column of a table of ours that owns a sequence. */
+bool
+mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identity)
+{
+	int32		column;
+
+	*identity = sequenceIsOwned(seqid, DEPENDENCY_INTERNAL, relid, &column);
+	if (!*identity && !sequenceIsOwned(seqid, DEPENDENCY_AUTO, relid, &column))
+		return false;
+	*attnum = (AttrNumber) column;
+	return mosql_fdw_is_ours(*relid);
+}
+
+static LocalTransactionId
+this_transaction(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProc->vxid.lxid;
+#else
+	return MyProc->lxid;
+#endif
+}
+
+/*
+ * The sequence as the table's definition has it.  Once per transaction is enough:
+ * whoever changes it meanwhile makes this transaction's commit look again.
+ */
+static void
+look_up_sequence(SequenceEntry *entry, MosqlSession *session)
+{
+	Relation	rel = relation_open(entry->relid, AccessShareLock);
+	MosqlTable *table = mosql_table_open(rel, session);
+	const MosqlSequence *there = &table->columns[entry->attnum - 1].sequence;
+
+	if (memcmp(there, &entry->sequence, sizeof(MosqlSequence)) != 0)
+	{
+		entry->left = 0;
+		entry->seen.known = false;
+		entry->sequence = *there;
+	}
+	entry->checked_in = this_transaction();
+	relation_close(rel, NoLock);
+}
+
+/*
+ * The entry of a sequence, with what it is at present.  False if it is none of
+ * ours, or its table's definition knows nothing of it.
+ */
+static bool
+resolve(Oid seqid, SequenceEntry **entry, MosqlSession **session)
+{
+	SequenceEntry *e = entry_of(seqid);
+
+	*entry = e;
+	*session = NULL;
+	if (!e->resolved)
+	{
+		uint64		before = invalidations;
+
+		e->checked_in = InvalidLocalTransactionId;
+		if (!mosql_fdw_sequence_owner(seqid, &e->relid, &e->attnum, &e->identity))
+			e->relid = InvalidOid;
+		e->resolved = before == invalidations;
+	}
+	if (!OidIsValid(e->relid))
+		return false;
+	if (e->checked_in != this_transaction())
+	{
+		*session = mosql_fdw_session_for(e->relid, InvalidOid);
+		look_up_sequence(e, *session);
+	}
+	return e->sequence.counter != 0;
+}
+
+/* 42501 unless the user has one of these privileges.  An identity column's
+ * sequence needs none, as with INSERT of PostgreSQL. */
+static void
+check_privileges(const SequenceEntry *entry, AclMode mode)
+{
+	if (!(entry->identity && mode == (ACL_USAGE | ACL_UPDATE)) &&
+		pg_class_aclcheck(entry->seqid, GetUserId(), mode) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for sequence %s", get_rel_name(entry->seqid))));
+}
+
+static void
+draw_block(SequenceEntry *entry, MosqlSession *session)
+{
+	char	   *name = get_rel_name(entry->seqid);
+
+	if (session == NULL)
+		session = mosql_fdw_session_for(entry->relid, InvalidOid);
+	entry->left = 0;
+	entry->left = mosql_sequence_draw(session, &entry->sequence, name,
+									  Max(entry->sequence.cache, mosql_fdw_sequence_block),
+									  &entry->seen, &entry->next);
+}
+
+/* ---- what the functions do ---- */
+
+bool
+mosql_fdw_sequence_next(Oid seqid, int64 *value)
+{
+	SequenceEntry *entry;
+	MosqlSession *session;
+
+	if (!resolve(seqid, &entry, &session))
+	{
+		last_sequence = InvalidOid;
+		return false;
+	}
+	check_privileges(entry, ACL_USAGE | ACL_UPDATE);
+	PreventCommandIfReadOnly("nextval()");
+	PreventCommandIfParallelMode("nextval()");
+	if (entry->left == 0)
+		draw_block(entry, session);
+	*value = entry->next;
+	if (--entry->left > 0)
+		entry->next += entry->sequence.increment;
+	entry->last = *value;
+	entry->has_last = true;
+	last_sequence = seqid;
+	return true;
+}
+
+bool
+mosql_fdw_sequence_current(Oid seqid, int64 *value)
+{
+	SequenceEntry *entry;
+	MosqlSession *session;
+
+	if (!resolve(seqid, &entry, &session))
+		return false;
+	check_privileges(entry, ACL_SELECT | ACL_USAGE);
+	if (!entry->has_last)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("currval of sequence \"%s\" is not yet defined in this session",
+						get_rel_name(seqid))));
+	*value = entry->last;
+	return true;
+}
+
+bool
+mosql_fdw_sequence_last(int64 *value)
+{
+	SequenceEntry *entry;
+
+	if (!OidIsValid(last_sequence) || get_rel_relkind(last_sequence) != RELKIND_SEQUENCE)
+		return false;
+	entry = entry_of(last_sequence);
+	check_privileges(entry, ACL_SELECT | ACL_USAGE);
+	*value = entry->last;
+	return true;
+}
+
+bool
+mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward)
+{
+	SequenceEntry *entry;
+	MosqlSession *session;
+
+	if (!resolve(seqid, &entry, &session))
+		return false;
+	check_privileges(entry, ACL_UPDATE);
+	PreventCommandIfReadOnly("setval()");
+	PreventCommandIfParallelMode("setval()");
+	if (session == NULL)
+		session = mosql_fdw_session_for(entry->relid, InvalidOid);
+	if (!mosql_sequence_set(session, &entry->sequence, get_rel_name(seqid), state, forward))
+	{
+		ereport(NOTICE,
+				(errmsg("sequence \"%s\" is not set back", get_rel_name(seqid)),
+				 errdetail("Other servers draw from it, too."),
+				 errhint("To set it back nevertheless, use mosql_fdw_setval() or ALTER SEQUENCE ... RESTART.")));
+		return true;
+	}
+	entry->left = 0;
+	entry->seen.known = false;
+	if (state.called)
+	{
+		entry->last = state.value;
+		entry->has_last = true;
+	}
+	return true;
+}
+
+/* ---- identity columns ---- */
+
+Oid
+mosql_fdw_function(const char *name, int nargs, const Oid *args)
+{
+	ForeignDataWrapper *wrapper = GetForeignDataWrapperByName("mosql_fdw", true);
+	char	   *schema;
+
+	if (wrapper == NULL || !OidIsValid(wrapper->fdwhandler))
+		return InvalidOid;
+	schema = get_namespace_name(get_func_namespace(wrapper->fdwhandler));
+	return LookupFuncName(list_make2(makeString(schema), makeString(pstrdup(name))), nargs, args,
+						  true);
+}
+
+Oid
+mosql_fdw_nextval_function(void)
+{
+	Oid			args[] = {REGCLASSOID};
+	Oid			function = mosql_fdw_function("mosql_fdw_nextval", 1, args);
+
+	if (!OidIsValid(function))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function mosql_fdw_nextval(regclass) does not exist"),
+				 errhint("Update the extension mosql_fdw.")));
+	return function;
+}
+
+static bool
+is_shared(Oid seqid)
+{
+	SequenceEntry *entry;
+	MosqlSession *session;
+
+	return resolve(seqid, &entry, &session);
+}
+
+static Node *
+share_identity(Node *node, void *context)
+{
+	NextValueExpr *next = (NextValueExpr *) node;
+	Const	   *seqid;
+	Expr	   *call;
+
+	if (node == NULL)
+		return NULL;
+	if (!IsA(node, NextValueExpr) || !is_shared(next->seqid))
+		return expression_tree_mutator(node, share_identity, context);
+	seqid = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid), ObjectIdGetDatum(next->seqid),
+					  false, true);
+	call = (Expr *) makeFuncExpr(mosql_fdw_nextval_function(), INT8OID, list_make1(seqid),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	if (next->typeId == INT8OID)
+		return (Node *) call;
+	/* with core's check of the range */
+	return (Node *) makeFuncExpr(next->typeId == INT4OID ? F_INT4_INT8 : F_INT2_INT8,
+								 next->typeId, list_make1(call), InvalidOid, InvalidOid,
+								 COERCE_IMPLICIT_CAST);
+}
+
+/*
+ * The expression stands in a target list, or in a list of VALUES; the planner may
+ * push a target list down into the parts of an Append.
+ */
+void
+mosql_fdw_share_identities(Plan *plan)
+{
+	List	   *parts = NIL;
+	ListCell   *cell;
+
+	if (plan == NULL)
+		return;
+	check_stack_depth();
+	plan->targetlist = (List *) share_identity((Node *) plan->targetlist, NULL);
+	if (IsA(plan, ValuesScan))
+		((ValuesScan *) plan)->values_lists =
+			(List *) share_identity((Node *) ((ValuesScan *) plan)->values_lists, NULL);
+	else if (IsA(plan, Append))
+		parts = ((Append *) plan)->appendplans;
+	else if (IsA(plan, MergeAppend))
+		parts = ((MergeAppend *) plan)->mergeplans;
+	else if (IsA(plan, SubqueryScan))
+		mosql_fdw_share_identities(((SubqueryScan *) plan)->subplan);
+	foreach(cell, parts)
+		mosql_fdw_share_identities(lfirst(cell));
+	mosql_fdw_share_identities(plan->lefttree);
+	mosql_fdw_share_identities(plan->righttree);
+}
+
+/* The COPY that runs; NULL inside functions, where it is no portal's statement. */
+static CopyStmt *
+running_copy(void)
+{
+	PlannedStmt *statement;
+
+	if (ActivePortal == NULL || list_length(ActivePortal->stmts) != 1)
+		return NULL;
+	statement = linitial_node(PlannedStmt, ActivePortal->stmts);
+	return statement->utilityStmt != NULL && IsA(statement->utilityStmt, CopyStmt)
+		? (CopyStmt *) statement->utilityStmt : NULL;
+}
+
+static bool
+is_listed(const List *names, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, names)
+		if (strcmp(strVal(lfirst(cell)), name) == 0)
+			return true;
+	return names == NIL;
+}
+
+int
+mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	CopyStmt   *copy = running_copy();
+	int			n = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		ListCell   *cell;
+
+		if (att->attidentity == '\0' || att->attisdropped)
+			continue;
+		foreach(cell, getOwnedSequences(RelationGetRelid(rel)))
+		{
+			Oid			relid;
+			AttrNumber	attnum;
+			bool		identity;
+
+			if (!mosql_fdw_sequence_owner(lfirst_oid(cell), &relid, &attnum, &identity) ||
+				!identity || attnum != att->attnum || !is_shared(lfirst_oid(cell)))
+				continue;
+			if (copy == NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot COPY into foreign table \"%s\" from within a function",
+								RelationGetRelationName(rel)),
+						 errdetail("Values of its identity column \"%s\" come from Redis.",
+								   NameStr(att->attname))));
+			if (is_listed(copy->attlist, NameStr(att->attname)))
+				continue;
+			if (n == 0)
+			{
+				*attnums = palloc(desc->natts * sizeof(AttrNumber));
+				*seqids = palloc(desc->natts * sizeof(Oid));
+			}
+			(*attnums)[n] = att->attnum;
+			(*seqids)[n++] = lfirst_oid(cell);
+		}
+	}
+	return n;
+}
+
+void
+mosql_fdw_fill_identities(Relation rel, TupleTableSlot *slot, int n, const AttrNumber *attnums,
+						  const Oid *seqids)
+{
+	slot_getallattrs(slot);
+	for (int i = 0; i < n; i++)
+	{
+		Oid			type = TupleDescAttr(RelationGetDescr(rel), attnums[i] - 1)->atttypid;
+		int64		value;
+		Datum		datum;
+
+		if (!mosql_fdw_sequence_next(seqids[i], &value))
+			elog(ERROR, "sequence %u is no longer in Redis", seqids[i]);
+		datum = Int64GetDatum(value);
+		if (type == INT4OID)
+			datum = DirectFunctionCall1(int84, datum);
+		else if (type == INT2OID)
+			datum = DirectFunctionCall1(int82, datum);
+		slot->tts_values[attnums[i] - 1] = datum;
+		slot->tts_isnull[attnums[i] - 1] = false;
+	}
+}
+
+void
+mosql_fdw_init_sequences(void)
+{
+	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+}

@@ -1,0 +1,357 @@
+/*
+ * sequence.c: sequences that all servers draw from.
+ *
+ * Layer: table.  A sequence belongs to a column and is part of the table's
+ * definition; where it stands is a field of a node of its own, changed by single
+ * steps that compare what was read and set what follows.  Draws are no part of
+ * the transaction, as PostgreSQL's are not: they are never taken back, and never
+ * wait for anybody's commit.
+ *
+ * The counter's node is the root of a tree that stays empty, so that whatever
+ * makes, destroys and looks for trees does that with counters, too.
+ *
+ * RESTART is transactional in PostgreSQL.  So it makes a new counter, which takes
+ * the place of the old one in the definition when the transaction commits.
+ */
+#include "postgres.h"
+
+#include "common/int.h"
+#include "utils/inval.h"
+
+#include "code/node.h"
+#include "table/table_int.h"
+
+/*
+ * The counter's field, and its value: 8 bytes, big-endian; 1 byte: 1 if that value
+ * was handed out, 0 if it is the next to be.
+ */
+#define COUNTER_FIELD	"q"
+#define COUNTER_BYTES	9
+
+/* A draw that always meets others gives up after this time. */
+#define DRAW_TIMEOUT_MS	10000
+
+/* ---- the counter ---- */
+
+static MosqlBytes
+encode_state(MosqlSequenceState state)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (int shift = 56; shift >= 0; shift -= 8)
+		appendStringInfoCharMacro(&out, (char) ((uint64) state.value >> shift));
+	appendStringInfoCharMacro(&out, state.called ? 1 : 0);
+	return mosql_bytes_of(&out);
+}
+
+/* XX001 for bytes that are none; 40001 for a counter that is not there. */
+static MosqlSequenceState
+decode_state(MosqlSession *session, const MosqlSequence *sequence, const char *name,
+			 MosqlBytes stored)
+{
+	MosqlSequenceState state;
+
+	if (stored.data == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("sequence \"%s\" was dropped or restarted by another server", name),
+				 errhint("Retry the transaction.")));
+	if (stored.len != COUNTER_BYTES || (stored.data[8] != 0 && stored.data[8] != 1))
+		mosql_report_damage(mosql_session_namespace(session), sequence->counter,
+							"its counter does not decode");
+	state.value = mosql_read_int(stored.data, 8);
+	state.called = stored.data[8] == 1;
+	return state;
+}
+
+static MosqlBytes
+counter_field(void)
+{
+	return mosql_bytes(COUNTER_FIELD, 1);
+}
+
+static MosqlBytes
+read_counter(MosqlSession *session, uint64 counter)
+{
+	MosqlBytes	field = counter_field();
+	MosqlFieldRead read = {.node = counter,.nfields = 1,.fields = &field};
+
+	mosql_step_read_fields(mosql_session_stepper(session), &read, 1, NULL);
+	return read.values[0];
+}
+
+/*
+ * Set the counter if it is what `expected` says (absent: not there).  True if this
+ * was done; else *found is what was there, with known = false if nobody knows.
+ */
+static bool
+exchange(MosqlSession *session, uint64 counter, MosqlBytes expected, MosqlBytes wanted,
+		 MosqlBytes *found, bool *known)
+{
+	MosqlBytes	field = counter_field();
+	MosqlCompare compare = {.kind = MOSQL_COMPARE_ABSENT,.field = field};
+	MosqlWrite	write = {.kind = MOSQL_WRITE_SET,.field = field,.value = wanted};
+	MosqlStep	step = {
+		.node = counter,.no_count = true,.ncompares = 1,.compares = &compare,
+		.nreads = 1,.reads = &field,.nwrites = 1,.writes = &write
+	};
+	MosqlStep  *steps = &step;
+
+	if (expected.data != NULL)
+	{
+		compare.kind = MOSQL_COMPARE_EQUAL;
+		compare.bytes = expected;
+	}
+	mosql_step_run(mosql_session_stepper(session), &steps, 1, NULL);
+	*known = step.status == MOSQL_STEP_FAILED;
+	if (*known)
+		*found = step.values[0];
+	return step.status == MOSQL_STEP_DONE;
+}
+
+/* ---- drawing ---- */
+
+/*
+ * The first value after a state, and how many more there are up to the end of the
+ * sequence.  2200H if there is none.
+ */
+static int64
+first_after(const MosqlSequence *sequence, const char *name, MosqlSequenceState state,
+			uint64 *more)
+{
+	bool		up = sequence->increment > 0;
+	int64		first = state.value;
+	bool		beyond = state.called &&
+		pg_add_s64_overflow(state.value, sequence->increment, &first);
+
+	if (beyond || (up ? first > sequence->max : first < sequence->min))
+	{
+		if (!sequence->cycle)
+			ereport(ERROR,
+					(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+					 up ? errmsg("nextval: reached maximum value of sequence \"%s\" (%lld)",
+								 name, (long long) sequence->max)
+					 : errmsg("nextval: reached minimum value of sequence \"%s\" (%lld)",
+							  name, (long long) sequence->min)));
+		first = up ? sequence->min : sequence->max;
+	}
+	else if (up ? first < sequence->min : first > sequence->max)
+		first = up ? sequence->min : sequence->max; /* its bounds were altered */
+	*more = up ? ((uint64) sequence->max - (uint64) first) / (uint64) sequence->increment
+		: ((uint64) first - (uint64) sequence->min) / -(uint64) sequence->increment;
+	return first;
+}
+
+/* Another attempt, after a while if this was not the first. */
+static void
+pause_draw(MosqlBudget *budget, const char *name)
+{
+	if (!mosql_budget_pause(budget))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("sequence \"%s\" stayed busy for %d ms", name, DRAW_TIMEOUT_MS),
+				 errhint("Raise mosql_fdw.sequence_block, so that it is drawn from less often.")));
+}
+
+/*
+ * A step whose answer is lost may have been made: then its values are a gap.
+ */
+int64
+mosql_sequence_draw(MosqlSession *session, const MosqlSequence *sequence, const char *name,
+					int64 want, MosqlSequenceSeen *seen, int64 *first)
+{
+	MosqlBudget budget = mosql_budget_start(DRAW_TIMEOUT_MS);
+	bool		met_others = false;
+
+	for (;;)
+	{
+		MosqlSequenceState next;
+		MosqlBytes	found;
+		uint64		more;
+
+		if (!seen->known)
+			seen->state = decode_state(session, sequence, name,
+									   read_counter(session, sequence->counter));
+		*first = first_after(sequence, name, seen->state, &more);
+		more = Min(more, (uint64) (want - 1));
+		next.value = (int64) ((uint64) *first + more * (uint64) sequence->increment);
+		next.called = true;
+		if (exchange(session, sequence->counter, encode_state(seen->state), encode_state(next),
+					 &found, &seen->known))
+		{
+			seen->state = next;
+			seen->known = true;
+			return (int64) more + 1;
+		}
+		if (seen->known)
+			seen->state = decode_state(session, sequence, name, found);
+		if (met_others)
+			pause_draw(&budget, name);
+		met_others = true;
+	}
+}
+
+/* Would a sequence that stands at `from` hand out values again at `to`? */
+static bool
+is_back(const MosqlSequence *sequence, MosqlSequenceState from, MosqlSequenceState to)
+{
+	if (from.value == to.value)
+		return from.called && !to.called;
+	return (to.value < from.value) == (sequence->increment > 0);
+}
+
+bool
+mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence, const char *name,
+				   MosqlSequenceState state, bool forward)
+{
+	MosqlBudget budget = mosql_budget_start(DRAW_TIMEOUT_MS);
+	MosqlBytes	wanted = encode_state(state);
+	MosqlBytes	found;
+	bool		known;
+
+	if (state.value < sequence->min || state.value > sequence->max)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("setval: value %lld is out of bounds for sequence \"%s\" (%lld..%lld)",
+						(long long) state.value, name, (long long) sequence->min,
+						(long long) sequence->max)));
+	found = read_counter(session, sequence->counter);
+	for (;;)
+	{
+		MosqlSequenceState current = decode_state(session, sequence, name, found);
+
+		if (forward && is_back(sequence, current, state))
+			return false;
+		if (exchange(session, sequence->counter, found, wanted, &found, &known))
+			return true;
+		pause_draw(&budget, name);
+		if (!known)
+			found = read_counter(session, sequence->counter);
+	}
+}
+
+MosqlSequenceState
+mosql_sequence_get(MosqlSession *session, const MosqlSequence *sequence, const char *name)
+{
+	return decode_state(session, sequence, name, read_counter(session, sequence->counter));
+}
+
+/* ---- definitions ---- */
+
+/* A counter that goes again if the transaction fails. */
+static uint64
+create_counter(MosqlSession *session, MosqlSequenceState state)
+{
+	uint64		counter = mosql_table_create_tree(session);
+	MosqlBytes	wanted = encode_state(state);
+	MosqlBytes	found = MOSQL_ABSENT;
+	bool		known;
+
+	if (!exchange(session, counter, MOSQL_ABSENT, wanted, &found, &known))
+	{
+		/* perhaps it was made, and only the answer lost */
+		if (!known)
+			found = read_counter(session, counter);
+		if (!mosql_bytes_equal(found, wanted))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("could not create a sequence in Redis"),
+					 errhint("Try again.")));
+	}
+	return counter;
+}
+
+static void
+replace_counter(MosqlSession *session, MosqlSequence *sequence, MosqlSequenceState state)
+{
+	mosql_txn_drops_tree(mosql_txn_current(session), sequence->counter);
+	sequence->counter = create_counter(session, state);
+}
+
+void
+mosql_definition_restart_sequences(MosqlSession *session, MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		MosqlSequence *sequence = &definition->columns[i].sequence;
+
+		if (sequence->counter != 0)
+			replace_counter(session, sequence, (MosqlSequenceState)
+							{
+								.value = sequence->start,.called = false
+							});
+	}
+}
+
+static bool
+is_same(const MosqlSequence *a, const MosqlSequence *b)
+{
+	return a->start == b->start && a->increment == b->increment && a->min == b->min &&
+		a->max == b->max && a->cache == b->cache && a->cycle == b->cycle &&
+		a->identity == b->identity && a->always == b->always;
+}
+
+/* Returns whether the definition changed.  The counter of an altered sequence
+ * stays: others draw from it until this commits. */
+static bool
+follow_sequence(MosqlSession *session, const MosqlLocalSequence *local,
+				MosqlSequence *there)
+{
+	uint64		counter = there->counter;
+
+	if (counter == 0)
+	{
+		*there = local->sequence;
+		there->counter = create_counter(session, local->state);
+		return true;
+	}
+	if (!local->altered || (!local->restart && is_same(&local->sequence, there)))
+		return false;
+	*there = local->sequence;
+	there->counter = counter;
+	if (local->restart)
+		replace_counter(session, there, local->state);
+	return true;
+}
+
+static const MosqlLocalSequence *
+local_sequence(const MosqlLocalSequence *local, int n, const char *column)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(local[i].column, column) == 0)
+			return &local[i];
+	return NULL;
+}
+
+void
+mosql_table_follow_sequences(Relation rel, MosqlSession *session,
+							 const MosqlLocalSequence *local, int n)
+{
+	const MosqlDefinition *here = mosql_definition_describe(rel);
+	MosqlDefinition *there = mosql_table_definition(session, here->schema, here->name);
+	bool		changed = false;
+
+	for (int i = 0; there != NULL && i < here->ncolumns; i++)
+	{
+		const char *name = here->columns[i].name;
+		const MosqlLocalSequence *mine = local_sequence(local, n, name);
+		MosqlDefinitionColumn *column = mosql_definition_column(there, name);
+
+		if (column == NULL || mine == NULL)
+			continue;
+		if (!mine->dropped)
+			changed |= follow_sequence(session, mine, &column->sequence);
+		else if (column->sequence.counter != 0)
+		{
+			mosql_txn_drops_tree(mosql_txn_current(session), column->sequence.counter);
+			memset(&column->sequence, 0, sizeof(MosqlSequence));
+			changed = true;
+		}
+	}
+	if (changed)
+	{
+		mosql_definition_update(session, there);
+		CacheInvalidateRelcache(rel);
+	}
+}

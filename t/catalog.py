@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""Two PostgreSQL servers, one namespace: what one changes in the catalog is safe for
+the other and visible there, in sessions that go on.
+
+    t/catalog.py"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+ROUNDS = 12                     # of creating the same table at once
+DDL = "42P01 42P16 40001".split()
+
+
+def at_once(*jobs):
+    """Run jobs in threads that start together; their results."""
+    barrier = threading.Barrier(len(jobs))
+    results = [None] * len(jobs)
+
+    def go(i):
+        barrier.wait(20)
+        results[i] = jobs[i]()
+    threads = [threading.Thread(target=go, args=(i,)) for i in range(len(jobs))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    return results
+
+
+class Pair:
+    """A session on each server, for a whole test."""
+
+    def __init__(self, servers):
+        self.servers = servers
+        self.a, self.b = (s.connect("shared") for s in servers)
+
+    def heals(self, what, sql, refresh="t", states=DDL):
+        """On b, a statement after a's change: at once, or after what the error's hint says."""
+        state, said = error_of(self.b, sql)
+        if state == "40001" or state == "42P01" and "Retry the transaction" in said:
+            state, said = error_of(self.b, sql)
+        if state == "42P16":
+            tap.ok("mosql_fdw_refresh" in said, f"{what}: the error's hint says how", said)
+            query(self.b, f"SELECT mosql_fdw_refresh('{refresh}')")
+            state, said = error_of(self.b, sql)
+        tap.ok(state is None, f"{what}: then it works, without reconnecting", f"{state} {said}")
+        return said if state is None else None
+
+    def fails(self, what, sql, *states):
+        """A transaction of b that is under way during a's change."""
+        state, said = error_of(self.b, sql)
+        return tap.ok(state in states, f"{what}: {' or '.join(states)} for a transaction under way",
+                      f"{state} {said}")
+
+
+def same_table_at_once(pair):
+    states, wrong = {}, []
+    for i in range(ROUNDS):
+        ddl = f"CREATE FOREIGN TABLE r{i} (id serial OPTIONS (key 'true'), v text) SERVER redis"
+        got = at_once(*(lambda c=c: error_of(c, ddl)[0] for c in (pair.a, pair.b)))
+        for conn, state in zip((pair.a, pair.b), got):
+            states[state] = states.get(state, 0) + 1
+            if state is not None and attempt(conn, ddl)[1] is not None:
+                wrong.append((i, state, "again"))
+            if state not in (None, "40001"):
+                wrong.append((i, state))
+        if got[0] is not None and got[1] is not None:
+            wrong.append((i, "nobody won"))
+        for conn in (pair.a, pair.b):
+            rows, state = attempt(conn, f"INSERT INTO r{i} (v) VALUES ('x') RETURNING id")
+            if state == "40001":
+                attempt(conn, f"INSERT INTO r{i} (v) VALUES ('x')")
+        counts = [value(c, f"SELECT count(*) FROM r{i}") for c in (pair.a, pair.b)]
+        if counts != [2, 2]:
+            wrong.append((i, counts))
+    tap.note(f"outcomes: {states}")
+    tap.ok(not wrong, "the same table created at once: one makes it, the other attaches, also with "
+           "a retry", wrong)
+
+
+def different_tables_at_once(pair):
+    wrong = []
+    for i in range(ROUNDS):
+        got = at_once(*(lambda c=c, t=t: error_of(
+            c, f"CREATE FOREIGN TABLE d{i} (id int OPTIONS (key 'true') NOT NULL, {t}) SERVER redis")[0]
+            for c, t in ((pair.a, "v text"), (pair.b, "w int"))))
+        if sorted(map(str, got)) not in (["40001", "None"], ["42P16", "None"]):
+            wrong.append(got)
+    tap.ok(not wrong, "different tables of one name created at once: one wins, the other gets an error",
+           wrong)
+
+
+def columns(pair):
+    a, b = pair.a, pair.b
+    query(a, "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, v text, n int) SERVER redis")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER redis INTO public")
+    query(b, "INSERT INTO t SELECT i, 'v' || i, i FROM generate_series(1, 100) i")
+    query(b, "PREPARE get AS SELECT id FROM t WHERE id = $1")
+    query(b, "EXECUTE get(1)")
+
+    query(b, "BEGIN")
+    query(b, "INSERT INTO t VALUES (200, 'under way', 0)")
+    query(a, "ALTER FOREIGN TABLE t ADD COLUMN extra int NOT NULL DEFAULT 7")
+    pair.fails("ADD COLUMN", "COMMIT", "40001")
+    pair.heals("ADD COLUMN", "INSERT INTO t (id, v) VALUES (101, 'new')")
+    tap.equal(query(a, "SELECT id, extra FROM t WHERE id IN (1, 101, 200) ORDER BY id"),
+              [(1, 7), (101, 7)], "ADD COLUMN: both rows have it")
+
+    query(b, "BEGIN")
+    query(b, "UPDATE t SET v = 'lost' WHERE id = 1")
+    query(a, "ALTER FOREIGN TABLE t RENAME COLUMN v TO name")
+    pair.fails("RENAME COLUMN", "COMMIT", "40001")
+    tap.equal(pair.heals("RENAME COLUMN", "SELECT * FROM t WHERE id = 1"), [(1, "v1", 1, 7)],
+              "RENAME COLUMN: it is in its place")
+    tap.equal(query(b, "SELECT name FROM t WHERE id = 2"), [("v2",)], "RENAME COLUMN: it has its new name")
+
+    query(b, "BEGIN")
+    query(b, "UPDATE t SET n = 0 WHERE id = 1")
+    query(a, "ALTER FOREIGN TABLE t DROP COLUMN n")
+    pair.fails("DROP COLUMN", "COMMIT", "40001")
+    tap.equal(pair.heals("DROP COLUMN", "SELECT * FROM t WHERE id = 1"), [(1, "v1", 7)],
+              "DROP COLUMN: it is gone")
+
+    query(a, "ALTER FOREIGN TABLE t ALTER extra TYPE bigint, ALTER name SET DEFAULT 'd'")
+    pair.heals("ALTER TYPE", "INSERT INTO t (id, extra) VALUES (103, 5)")
+    query(b, "INSERT INTO t (id, extra) VALUES (102, 5000000000)")
+    tap.equal(query(a, "SELECT extra FROM t WHERE id = 102"), [(5000000000,)], "ALTER TYPE: values arrive")
+    tap.equal(query(b, "EXECUTE get(2)"), [(2,)], "a statement prepared at first still works")
+
+    # both at once: no change is lost, the table stays readable
+    got = at_once(lambda: error_of(a, "ALTER FOREIGN TABLE t ADD COLUMN from_a int")[0],
+                  lambda: error_of(b, "ALTER FOREIGN TABLE t ADD COLUMN from_b int")[0])
+    tap.ok(None in got and set(got) <= {None, "40001", "42P16"}, "ADD COLUMN on both at once: one wins", got)
+    for conn in (a, b):
+        query(conn, "SELECT mosql_fdw_refresh('t')")
+    tap.equal(len(query(a, "SELECT * FROM t WHERE id = 1")[0]), len(query(b, "SELECT * FROM t WHERE id = 1")[0]),
+              "ADD COLUMN on both at once: both see the same columns")
+
+
+def indexes(pair):
+    a, b = pair.a, pair.b
+    query(b, "BEGIN")
+    query(b, "INSERT INTO t (id, name) VALUES (300, 'v1')")
+    query(a, "CREATE UNIQUE INDEX t_name ON t (name) INCLUDE (id)")
+    pair.fails("CREATE INDEX", "COMMIT", "40001", "23505")
+    state, said = error_of(b, "INSERT INTO t (id, name) VALUES (300, 'v1')")
+    tap.ok(state == "23505", "CREATE INDEX: unique for the other server at once", f"{state} {said}")
+    query(b, "INSERT INTO t (id, name) VALUES (301, 'indexed')")
+    tap.equal(query(a, "SELECT id FROM t WHERE name = 'indexed'"), [(301,)],
+              "CREATE INDEX: the other server's rows are in it")
+    tap.equal(findings(a, "t"), ([], []), "CREATE INDEX: mosql_fdw_check finds nothing")
+
+    query(b, "BEGIN")
+    query(b, "INSERT INTO t (id, name) VALUES (302, 'other')")
+    query(a, "DROP INDEX t_name")
+    pair.fails("DROP INDEX", "COMMIT", "40001", "42P01")
+    pair.heals("DROP INDEX", "INSERT INTO t (id, name) VALUES (300, 'v1')")
+    query(b, "SELECT mosql_fdw_refresh('t')")
+    tap.equal(value(b, "SELECT count(*) FROM pg_class WHERE relname = 't_name'"), 0,
+              "DROP INDEX: refresh takes it out of the catalog")
+
+
+def truncate_and_drop(pair):
+    a, b = pair.a, pair.b
+    query(b, "BEGIN")
+    query(b, "INSERT INTO t (id, name) VALUES (400, 'under way')")
+    query(a, "TRUNCATE t")
+    pair.fails("TRUNCATE", "COMMIT", "40001", "42P01")
+    tap.equal(pair.heals("TRUNCATE", "SELECT count(*) FROM t"), [(0,)], "TRUNCATE: empty for both")
+    pair.heals("TRUNCATE", "INSERT INTO t (id, name) VALUES (1, 'b')")
+    tap.equal(query(a, "SELECT name FROM t"), [("b",)], "TRUNCATE: both use the new tree")
+
+    query(b, "BEGIN")
+    query(b, "INSERT INTO t (id, name) VALUES (401, 'under way')")
+    query(a, "DROP FOREIGN TABLE t")
+    pair.fails("DROP TABLE", "COMMIT", "40001", "42P01")
+    pair.fails("DROP TABLE", "SELECT * FROM t", "42P01")
+    query(a, "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, other date) SERVER redis")
+    query(a, "INSERT INTO t VALUES (1, '2020-02-02')")
+    pair.heals("CREATE again", "SELECT count(*) FROM t")
+    tap.equal(query(b, "SELECT id, other::text FROM t"), [(1, "2020-02-02")], "CREATE again: another table")
+
+
+def sequences(pair):
+    a, b = pair.a, pair.b
+    query(a, """CREATE FOREIGN TABLE s (id int OPTIONS (key 'true') GENERATED ALWAYS AS IDENTITY,
+                n serial, v text DEFAULT 'default') SERVER redis""")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (s) FROM SERVER redis INTO public")
+
+    def insert(conn, rng):
+        query(conn, f"INSERT INTO s (v) SELECT 'x' FROM generate_series(1, {rng.randint(1, 60)})")
+        conn.commit()
+    clients = [Client(server, "shared", insert, seed, **{"mosql_fdw.sequence_block": block})
+               for seed, (server, block) in enumerate((s, n) for s in pair.servers for n in (1, 5, 32))]
+    for c in clients:
+        c.start()
+    time.sleep(5)
+    for c in clients:
+        c.halt.set()
+    for c in clients:
+        c.join(30)
+    errors = [(c.errors, c.messages, c.crash) for c in clients if c.errors or c.crash]
+    tap.ok(not errors, "serial and identity on both servers, six sessions: no error, so no number twice",
+           errors)
+    rows, ids, ns = query(a, "SELECT count(*), count(DISTINCT id), count(DISTINCT n) FROM s")[0]
+    tap.ok(rows == ids == ns and rows > 100, f"all numbers of {rows} rows differ", (rows, ids, ns))
+
+    query(a, "TRUNCATE s RESTART IDENTITY")
+    pair.heals("RESTART IDENTITY", "INSERT INTO s (v) VALUES ('x')")
+    query(a, "INSERT INTO s (v) VALUES ('y')")
+    tap.ok(value(b, "SELECT max(id) FROM s") <= 33, "RESTART IDENTITY: both start again")
+    query(a, "ALTER SEQUENCE s_n_seq RESTART 5000")
+    pair.heals("ALTER SEQUENCE", "INSERT INTO s (v) VALUES ('z')")
+    tap.equal(value(b, "SELECT n FROM s WHERE v = 'z'"), 5000, "ALTER SEQUENCE: the other server follows")
+    tap.equal(value(b, "SELECT currval('s_n_seq')"), 5000, "currval")
+
+
+def dump_and_restore(pair):
+    a, b = pair.a, pair.b
+    args = lambda s: ["-h", s.args["host"], "-p", s.args["port"], "-U", "postgres"]
+    bindir = run(os.environ.get("PG_CONFIG", "pg_config"), "--bindir").strip()
+    file = os.path.join(pair.servers[1].home, "dump.sql")
+    before = value(a, "SELECT nextval('s_n_seq')")
+    run(f"{bindir}/pg_dump", *args(pair.servers[0]), "-d", "shared", "-t", "s", "-f", file)
+    query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE s; RESET mosql_fdw.drop_data")
+    # the library is loaded before setval() comes, by CREATE FOREIGN TABLE
+    run(f"{bindir}/psql", *args(pair.servers[1]), "-X", "-v", "ON_ERROR_STOP=1", "-d", "shared", "-f", file)
+    tap.ok(value(b, "SELECT nextval('s_n_seq')") > before,
+           "a restored dump attaches, and sets no sequence back")
+    state, said = error_of(b, "INSERT INTO s (v) VALUES ('restored')")
+    if state == "40001":
+        state, said = error_of(b, "INSERT INTO s (v) VALUES ('restored')")
+    tap.ok(state is None, "a restored dump draws identities from the shared sequence", f"{state} {said}")
+    tap.equal(query(b, "SELECT count(*) FROM s"), query(a, "SELECT count(*) FROM s"),
+              "a restored dump attaches to the rows")
+
+
+def body():
+    cluster = Cluster("catalog")
+    servers = [Server("catalog1"), Server("catalog2")]
+    for server in servers:
+        make_database(server, "shared", cluster.nodes)
+    pair = Pair(servers)
+    for part in (same_table_at_once, different_tables_at_once, columns, indexes, truncate_and_drop,
+                 sequences, dump_and_restore):
+        with section(part.__name__):
+            part(pair)
+    for server in servers:
+        tap.equal(server.crashes(), [], "no backend crashed")
+
+
+main(body)
