@@ -146,6 +146,66 @@ mosql_pending_any(MosqlSession *session)
 	return !dlist_is_empty(&session->pending);
 }
 
+/* What is to be done about one key or one mark of a transaction. */
+typedef void (*PendingWork) (MosqlSession *session, MosqlPending *pending, int i,
+							 const MosqlSnapshotList *list);
+
+static void
+apply_key(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+{
+	mosql_recover_apply(session, mosql_session_tree(session, pending->roots[i]),
+						pending->keys[i], pending->tx, pending->ts, list);
+}
+
+static void
+remove_key(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+{
+	(void) list;
+	mosql_recover_remove(session, mosql_session_tree(session, pending->roots[i]),
+						 pending->keys[i], pending->tx);
+}
+
+static void
+remove_mark(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+{
+	(void) list;
+	mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[i]),
+						 pending->mark_low[i], pending->mark_high[i], pending->tx);
+}
+
+/*
+ * One after the other.  Where a table was dropped or truncated since there is
+ * nothing to do, but the others have their turn.
+ */
+static void
+work_through(MosqlSession *session, MosqlPending *pending, const uint64 *roots, int n,
+			 PendingWork work, const MosqlSnapshotList *list)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+	volatile uint64 gone = 0;
+
+	for (volatile int i = 0; i < n; i++)
+	{
+		if (roots[i] == gone)
+			continue;
+		PG_TRY();
+		{
+			work(session, pending, i, list);
+		}
+		PG_CATCH();
+		{
+			MemoryContextSwitchTo(caller);
+			if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
+				PG_RE_THROW();
+			FlushErrorState();
+			InterruptHoldoffCount = held;
+			gone = roots[i];
+		}
+		PG_END_TRY();
+	}
+}
+
 /* Redo a transaction's applies as a helper; may throw. */
 static void
 redo(MosqlSession *session, MosqlPending *pending)
@@ -154,12 +214,8 @@ redo(MosqlSession *session, MosqlPending *pending)
 	uint64		schema;
 
 	mosql_clock_snapshots(&session->stepper, &list, &schema);
-	for (int i = 0; i < pending->nkeys; i++)
-		mosql_recover_apply(session, mosql_session_tree(session, pending->roots[i]),
-							pending->keys[i], pending->tx, pending->ts, &list);
-	for (int m = 0; m < pending->nmarks; m++)
-		mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[m]),
-							 pending->mark_low[m], pending->mark_high[m], pending->tx);
+	work_through(session, pending, pending->roots, pending->nkeys, apply_key, &list);
+	work_through(session, pending, pending->mark_roots, pending->nmarks, remove_mark, &list);
 	pending->failed = false;
 }
 
@@ -183,12 +239,8 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	}
 	else if (record.state == MOSQL_RECORD_ABORTED)
 	{
-		for (int i = 0; i < pending->nkeys; i++)
-			mosql_recover_remove(session, mosql_session_tree(session, pending->roots[i]),
-								 pending->keys[i], pending->tx);
-		for (int m = 0; m < pending->nmarks; m++)
-			mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[m]),
-								 pending->mark_low[m], pending->mark_high[m], pending->tx);
+		work_through(session, pending, pending->roots, pending->nkeys, remove_key, &list);
+		work_through(session, pending, pending->mark_roots, pending->nmarks, remove_mark, &list);
 	}
 }
 
@@ -199,7 +251,7 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(caller, "mosql redo", ALLOCSET_DEFAULT_SIZES);
 	uint32		held = InterruptHoldoffCount;
-	bool		ok = true;
+	volatile bool ok = true;
 
 	PG_TRY();
 	{
@@ -215,8 +267,7 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 		MemoryContextSwitchTo(caller);
 		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_ADMIN_SHUTDOWN)
 			PG_RE_THROW();
-		/* a table that was dropped or truncated since has nothing to apply to */
-		ok = geterrcode() == ERRCODE_UNDEFINED_TABLE;
+		ok = false;
 		FlushErrorState();
 		InterruptHoldoffCount = held;
 	}
