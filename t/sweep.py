@@ -140,6 +140,31 @@ def seem_dead(world):
     holder.close()
 
 
+def counters(world):
+    """The counters of sequences are no tables: they stay as long as they are in use, and no longer."""
+    before = set(world.nodes())
+    conn = world.one.connect(world.db)
+    query(conn, "CREATE FOREIGN TABLE s (id serial OPTIONS (key 'true'), n int GENERATED ALWAYS AS IDENTITY)"
+                " SERVER redis")
+    query(conn, "INSERT INTO s DEFAULT VALUES")
+    sid = world.newest()
+    conn.close()
+    world.end_lease(sid)
+    world.maintain(3)
+    conn = world.one.connect(world.db, **{"mosql_fdw.sequence_block": 1})
+    at = f"{world.engine}, a table with sequences"
+    tap.equal(attempt(conn, "INSERT INTO s DEFAULT VALUES")[1], None, f"{at}: they go on after the sweep")
+    tap.equal(value(conn, "SELECT count(DISTINCT id) + count(DISTINCT n) FROM s"), 4, f"{at}: with new values")
+    query(conn, "ALTER SEQUENCE s_id_seq RESTART WITH 100")
+    query(conn, "INSERT INTO s DEFAULT VALUES")
+    query(conn, "DROP FOREIGN TABLE s")
+    sid = world.newest()
+    conn.close()
+    world.end_lease(sid)
+    world.maintain(3)
+    tap.equal(set(world.nodes()) - before, set(), f"{at}: dropped, it leaves nothing")
+
+
 def lost(cluster, server):
     """Redis has lost the root of a table, then that of the definitions: what is left stays."""
     db = "sweep_lost"
@@ -175,6 +200,8 @@ def body():
         world.rows = 300
         with section(f"{engine}, seem dead"):
             seem_dead(world)
+        with section(f"{engine}, counters"):
+            counters(world)
         world.conn.close()
     with section("roots are lost"):
         lost(cluster, one)
