@@ -29,7 +29,7 @@
 #include "table/table_int.h"
 
 #define KEY_TYPES_HINT \
-	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time, timestamp, interval (the last three with or without time zone), and enums."
+	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time and timestamp (both with or without time zone), interval, and enums."
 
 /* Names that a renamed column is still found by. */
 #define FORMER_NAMES_MAX 16
