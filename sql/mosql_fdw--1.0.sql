@@ -47,8 +47,9 @@ COMMENT ON FUNCTION mosql_fdw_ddl_end() IS
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
-    WHEN TAG IN ('CREATE FOREIGN TABLE', 'ALTER FOREIGN TABLE', 'ALTER TABLE', 'ALTER INDEX',
-                 'ALTER SEQUENCE', 'COMMENT', 'IMPORT FOREIGN SCHEMA')
+    WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
+                 'ALTER TABLE', 'ALTER INDEX', 'ALTER SEQUENCE', 'COMMENT',
+                 'IMPORT FOREIGN SCHEMA')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 
 -- also for sessions with session_replication_role = replica

@@ -96,6 +96,43 @@ DROP TYPE pair_type;
 SELECT format('DROP SCHEMA %I CASCADE', current_user) \gexec
 RESET client_min_messages;
 
+-- sequences, defaults and CHECKs of a plain table are everybody's
+CREATE SEQUENCE own;
+CREATE TABLE made (
+	id serial PRIMARY KEY,
+	no int GENERATED ALWAYS AS IDENTITY,
+	name text DEFAULT 'x' CHECK (name <> ''),
+	day date DEFAULT current_date,
+	length int GENERATED ALWAYS AS (length(name)) STORED,
+	own int DEFAULT nextval('own')
+);
+CREATE SCHEMA sub CREATE TABLE made (id serial PRIMARY KEY, name text DEFAULT 'y' CHECK (name <> ''));
+CREATE SCHEMA imported;
+CREATE SCHEMA imported_sub;
+IMPORT FOREIGN SCHEMA plain LIMIT TO (made) FROM SERVER redis INTO imported;
+IMPORT FOREIGN SCHEMA sub LIMIT TO (made) FROM SERVER redis INTO imported_sub;
+SELECT attrelid::regclass, attname, attidentity, attgenerated, pg_get_expr(adbin, adrelid)
+	FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+	WHERE attrelid IN ('imported.made'::regclass, 'imported_sub.made'::regclass) AND attnum > 0
+	ORDER BY attrelid::regclass::text, attnum;
+INSERT INTO made DEFAULT VALUES;
+INSERT INTO imported.made DEFAULT VALUES;
+\set VERBOSITY terse
+INSERT INTO imported.made (name) VALUES ('');
+\set VERBOSITY default
+SELECT count(DISTINCT id), count(DISTINCT no), min(length), count(day), count(own) FROM made;
+INSERT INTO sub.made DEFAULT VALUES;
+INSERT INTO imported_sub.made DEFAULT VALUES;
+SELECT count(DISTINCT id), min(name) FROM sub.made;
+SET mosql_fdw.drop_data = off;
+SET client_min_messages = warning;
+DROP SCHEMA imported, imported_sub CASCADE;
+RESET mosql_fdw.drop_data;
+DROP SCHEMA sub CASCADE;
+RESET client_min_messages;
+DROP TABLE made;
+DROP SEQUENCE own;
+
 -- a key in another order than the columns'
 CREATE TABLE turned (a int, b text COLLATE "C", c int, PRIMARY KEY (c, a), UNIQUE (b, a));
 INSERT INTO turned SELECT i % 10, 'b' || i, i / 10 FROM generate_series(1, 100) i;
