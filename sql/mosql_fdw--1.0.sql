@@ -42,7 +42,7 @@ COMMENT ON FUNCTION mosql_fdw_ddl_start() IS
 CREATE FUNCTION mosql_fdw_ddl_end() RETURNS event_trigger
     AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION mosql_fdw_ddl_end() IS
-    'Brings the definitions in Redis up to created and altered foreign tables; 42P16 where a table of that name has another definition, 0A000 for changes that would rewrite rows.';
+    'Brings the definitions in Redis up to created and altered foreign tables; 42P16 where a table of that name has another definition, 0A000 for a key column whose type has no order in Redis.';
 
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
