@@ -61,6 +61,7 @@ INSERT INTO t VALUES (9000, 5, 'new', 1.25);
 INSERT INTO t VALUES (9000, 5, 'new', 90000), (9001, 5, 'new', 90000);
 INSERT INTO t VALUES (9000, 5, 'new', NULL), (9001, 5, 'new', NULL);
 UPDATE t SET c = 1.25 WHERE id = 9000;
+UPDATE t SET c = c + 0.25 WHERE id IN (100, 101);
 UPDATE t SET a = 7777 WHERE id IN (5, 9000);
 UPDATE t SET id = id + 10000 WHERE id = 6;
 DELETE FROM t WHERE id = 7 OR c = 2;

@@ -103,7 +103,8 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 	if (table->nindexes == 0)
 		return;
 	if (new_slot == NULL)
-		mosql_table_delete_entries(table, modify->txn, old_slot, old_key, modify->cid);
+		index = mosql_table_delete_entries(table, modify->txn, old_slot, old_key, modify->cid,
+										   &duplicate);
 	else if (old_slot == NULL)
 		index = mosql_table_insert_entries(table, modify->txn, new_slot, new_key, modify->cid,
 										   &duplicate);

@@ -163,13 +163,19 @@ insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, Command
 							entry->alone) != MOSQL_DUPLICATE;
 }
 
-/* The row's own version certifies that this is its entry. */
-static void
+/*
+ * The row's own version certifies that this is its entry.  False: this command gave
+ * it to another row, and has not looked yet whether it is free (SET u = u + 1).
+ */
+static bool
 delete_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid)
 {
 	if (mosql_txn_delete(txn, index->entries->tree, mosql_bytes_of(&entry->key),
-						 MOSQL_VERSION_ANY, cid) == MOSQL_SELF_MODIFIED)
+						 MOSQL_VERSION_ANY, cid) != MOSQL_SELF_MODIFIED)
+		return true;
+	if (!entry->alone)
 		elog(ERROR, "entry of index \"%s\" was changed twice by one command", index->name);
+	return false;
 }
 
 const MosqlIndex *
@@ -189,17 +195,20 @@ mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlo
 	return NULL;
 }
 
-void
+const MosqlIndex *
 mosql_table_delete_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlot *slot,
-						   MosqlBytes key, CommandId cid)
+						   MosqlBytes key, CommandId cid, MosqlBytes *duplicate)
 {
 	for (int i = 0; i < table->nindexes; i++)
 	{
 		Entry		entry;
 
 		make_entry(&table->indexes[i], slot, key, &entry);
-		delete_entry(&table->indexes[i], txn, &entry, cid);
+		*duplicate = mosql_bytes_of(&entry.key);
+		if (!delete_entry(&table->indexes[i], txn, &entry, cid))
+			return &table->indexes[i];
 	}
+	return NULL;
 }
 
 const MosqlIndex *
@@ -222,7 +231,9 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 										MOSQL_VERSION_ANY, mosql_bytes_of(&new.columns), cid);
 			continue;
 		}
-		delete_entry(index, txn, &old, cid);
+		*duplicate = mosql_bytes_of(&old.key);
+		if (!delete_entry(index, txn, &old, cid))
+			return index;
 		*duplicate = mosql_bytes_of(&new.key);
 		if (!insert_entry(index, txn, &new, cid))
 			return index;

@@ -170,14 +170,15 @@ extern bool mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, Mos
  * Write the entries of a row: all of a new one, none of a deleted one, what
  * differs for a changed one.  key: of the row.  Unique entries are looked up
  * later (mosql_txn_check_inserts on their trees); where this transaction itself
- * has the entry already, its index is returned, with the entry's key in the
- * current context; else NULL.
+ * has the entry already, or this command gave it to another row, its index is
+ * returned, with the entry's key in the current context; else NULL.
  */
 extern const MosqlIndex *mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn,
 													TupleTableSlot *slot, MosqlBytes key,
 													CommandId cid, MosqlBytes *duplicate);
-extern void mosql_table_delete_entries(const MosqlTable *table, MosqlTxn *txn,
-									   TupleTableSlot *slot, MosqlBytes key, CommandId cid);
+extern const MosqlIndex *mosql_table_delete_entries(const MosqlTable *table, MosqlTxn *txn,
+													TupleTableSlot *slot, MosqlBytes key,
+													CommandId cid, MosqlBytes *duplicate);
 extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn,
 													 TupleTableSlot *old_slot, MosqlBytes old_key,
 													 TupleTableSlot *new_slot, MosqlBytes new_key,
