@@ -147,3 +147,8 @@ ROLLBACK;
 SELECT * FROM mosql_fdw_check('t');
 DROP FOREIGN TABLE t, u;
 DROP FUNCTION plan, mismatches;
+
+-- another type that cannot be a key
+CREATE FOREIGN TABLE retyped (a int, b text) SERVER redis;
+CREATE INDEX ON retyped (a);
+ALTER TABLE retyped ALTER a TYPE regclass;

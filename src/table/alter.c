@@ -420,6 +420,16 @@ has_column(const MosqlDefinitionIndex *index, uint32 column)
 	return false;
 }
 
+static bool
+is_index_key(const MosqlDefinition *there, uint32 column)
+{
+	for (int i = 0; i < there->nindexes; i++)
+		for (int j = 0; j < there->indexes[i].nkeys; j++)
+			if (there->indexes[i].keys[j].column == column)
+				return true;
+	return false;
+}
+
 /* The indexes of a column that got another id. */
 static void
 move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
@@ -453,7 +463,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	List	   *former;
 	uint32		from;
 
-	if (mine->key_position >= 0)
+	if (mine->key_position >= 0 || is_index_key(alter->there, theirs->id))
 		check_key_column(att);
 	alter->changed = true;
 	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
