@@ -13,11 +13,14 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_index.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "fdw/exec_int.h"
 
@@ -78,7 +81,32 @@ typedef enum Conflict
 	OWN_CONFLICT				/* with one that this command wrote */
 } Conflict;
 
-/* The row that one arbiter finds. */
+/* Looks for an entry's row before giving up. */
+#define LOOK_TRIES	10
+
+/* Is this the entry of that row? */
+static bool
+has_entry(MosqlModifyState *modify, const MosqlIndex *index, const MosqlRow *row,
+		  MosqlBytes entry, EState *estate)
+{
+	TupleTableSlot *slot = mosql_exec_old_slot(modify, estate);
+	StringInfoData key;
+	StringInfoData columns;
+
+	mosql_exec_store_row(modify->table, row, NULL, slot);
+	initStringInfo(&key);
+	initStringInfo(&columns);
+	(void) mosql_index_entry(index, slot, row->key, &key, &columns);
+	ExecClearTuple(slot);
+	return mosql_bytes_equal(mosql_bytes_of(&key), entry);
+}
+
+/*
+ * The row that one arbiter finds.
+ *
+ * Race -- an entry and its row are two reads of the latest state: in between the row
+ * may have gone, or given the entry to another.  Then the entry is looked for anew.
+ */
 static Conflict
 look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableSlot *slot,
 				  MosqlBytes key, EState *estate, MosqlRow *row)
@@ -96,22 +124,26 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 			return NO_CONFLICT; /* nulls are distinct */
 		key = mosql_bytes_of(&entry);
 	}
-	memset(row, 0, sizeof(*row));
-	mosql_view_get(view, tree, &key, 1, row);
-	if (!row->found)
-		return mosql_txn_has_put(modify->txn, tree, key) ? OWN_CONFLICT : NO_CONFLICT;
-	if (index != NULL)
+	for (int tries = 0; tries < LOOK_TRIES; tries++)
 	{
-		MosqlBytes	row_key = mosql_index_row_key(index, row);
+		MosqlBytes	row_key;
 
+		CHECK_FOR_INTERRUPTS();
+		memset(row, 0, sizeof(*row));
+		mosql_view_get(view, tree, &key, 1, row);
+		if (!row->found)
+			return mosql_txn_has_put(modify->txn, tree, key) ? OWN_CONFLICT : NO_CONFLICT;
+		if (index == NULL)
+			return CONFLICT;
+		row_key = mosql_index_row_key(index, row);
 		mosql_view_get(view, modify->table->tree, &row_key, 1, row);
-		if (!row->found)		/* between two reads of the latest state */
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to concurrent delete"),
-					 errhint("The transaction might succeed if retried.")));
+		if (row->found && has_entry(modify, index, row, key, estate))
+			return CONFLICT;
 	}
-	return CONFLICT;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errhint("The transaction might succeed if retried.")));
 }
 
 static Conflict

@@ -195,6 +195,9 @@ extern void mosql_exec_lookup_all(MosqlModifyState *modify);
 extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *index,
 										MosqlBytes key) pg_attribute_noreturn();
 
+/* An empty slot of the target's rows, that of the state's old_slot. */
+extern TupleTableSlot *mosql_exec_old_slot(MosqlModifyState *modify, EState *estate);
+
 /*
  * The entries of a row that was written: of a new one (old_slot NULL), of a
  * changed or of a deleted one (new_slot NULL).  new_key: of the row as it is now.

@@ -255,6 +255,22 @@ mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
 	return result;
 }
 
+TupleTableSlot *
+mosql_exec_old_slot(MosqlModifyState *modify, EState *estate)
+{
+	MemoryContext old;
+
+	if (modify->old_slot == NULL)
+	{
+		old = MemoryContextSwitchTo(estate->es_query_cxt);
+		modify->old_slot = ExecInitExtraTupleSlot(estate, RelationGetDescr(modify->rel),
+												  &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(old);
+	}
+	ExecClearTuple(modify->old_slot);
+	return modify->old_slot;
+}
+
 /*
  * The old row, where there are index entries to be found by it: from the plan if
  * it has it, else read.  (A plan made before an index was has none for DELETE.)
@@ -268,15 +284,7 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 
 	if (modify->table->nindexes == 0)
 		return NULL;
-	if (modify->old_slot == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
-
-		modify->old_slot = ExecInitExtraTupleSlot(estate, RelationGetDescr(modify->rel),
-												  &TTSOpsHeapTuple);
-		MemoryContextSwitchTo(old);
-	}
-	ExecClearTuple(modify->old_slot);
+	(void) mosql_exec_old_slot(modify, estate);
 	if (AttributeNumberIsValid(modify->wholerow_attno))
 	{
 		Datum		whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
