@@ -35,13 +35,33 @@ latest_view(MosqlModifyState *modify, EState *estate)
 
 /* ---- arbiters ---- */
 
+/* Is the index in Redis what the planner took it for? */
+static bool
+is_arbiter(const MosqlIndex *index, Oid indexid)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	Form_pg_index local;
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	local = (Form_pg_index) GETSTRUCT(tuple);
+	same = index->unique && index->nulls_not_distinct == local->indnullsnotdistinct &&
+		index->entries->nkeys == local->indnkeyatts;
+	for (int i = 0; same && i < local->indnkeyatts; i++)
+		same = index->entries->key_attnums[i] == local->indkey.values[i];
+	ReleaseSysCache(tuple);
+	return same;
+}
+
 static const MosqlIndex *
 index_of(const MosqlModifyState *modify, Oid indexid)
 {
 	const char *name = get_rel_name(indexid);
 
 	for (int i = 0; name != NULL && i < modify->table->nindexes; i++)
-		if (strcmp(modify->table->indexes[i].name, name) == 0)
+		if (strcmp(modify->table->indexes[i].name, name) == 0 &&
+			is_arbiter(&modify->table->indexes[i], indexid))
 			return &modify->table->indexes[i];
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
