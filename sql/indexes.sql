@@ -152,3 +152,21 @@ DROP FUNCTION plan, mismatches;
 CREATE FOREIGN TABLE retyped (a int, b text) SERVER redis;
 CREATE INDEX ON retyped (a);
 ALTER TABLE retyped ALTER a TYPE regclass;
+
+-- another server puts other indexes in the place of those that this one knows
+CREATE SCHEMA far;
+CREATE FOREIGN TABLE near (id int OPTIONS (key 'true') NOT NULL, u int, w int, pad text) SERVER redis;
+INSERT INTO near SELECT i, i, 10000 - i, repeat('x', 100) FROM generate_series(1, 2000) i;
+CREATE UNIQUE INDEX near_u ON near (u);
+ANALYZE near;
+CREATE FOREIGN TABLE far.near (id int OPTIONS (key 'true') NOT NULL, u int, w int, pad text) SERVER redis
+	OPTIONS (schema_name 'public', table_name 'near');
+SET plan_cache_mode = force_generic_plan;
+PREPARE by_u (int) AS SELECT id, u FROM near WHERE u = $1;
+EXPLAIN (COSTS OFF) EXECUTE by_u (5);
+DROP INDEX far.near_u;
+CREATE UNIQUE INDEX near_u ON far.near (w);
+EXECUTE by_u (9995);
+EXECUTE by_u (9995);
+RESET plan_cache_mode;
+INSERT INTO near VALUES (3000, 3000, 9995) ON CONFLICT (u) DO NOTHING;

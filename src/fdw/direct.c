@@ -358,7 +358,7 @@ mosqlBeginDirectModify(ForeignScanState *node, int eflags)
 		column->expr = ExecInitExpr(expr, &node->ss.ps);
 		column->type = exprType((Node *) expr);
 		if (mosql_table_is_indexed(direct->scan.table, column->attnum))
-			(void) mosql_exec_index(direct->scan.table, 0); /* since it was planned */
+			(void) mosql_exec_index(direct->scan.table, 0, 0); /* since it was planned */
 	}
 	node->fdw_state = direct;
 }

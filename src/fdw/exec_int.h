@@ -95,8 +95,8 @@ typedef struct MosqlScanState
 	MosqlRow   *fetched_rows;
 } MosqlScanState;
 
-/* The index of that id; 40001 if there is none, since the plan was made. */
-extern const MosqlIndex *mosql_exec_index(const MosqlTable *table, int id);
+/* The index of that id and root; 40001 if there is none, since the plan was made. */
+extern const MosqlIndex *mosql_exec_index(const MosqlTable *table, int id, uint64 root);
 
 /*
  * Fill a state from a plan node: opens table and transaction, evaluates and

@@ -137,7 +137,8 @@ enum MosqlScanPrivate
 								 * external parameters and constants only */
 	MOSQL_SCAN_HANDLES,			/* Boolean: rows need handles in ctid */
 	MOSQL_SCAN_INDEX,			/* IntList: id of the index that is read (0: the table
-								 * itself), 1 if its entries have all that is needed */
+								 * itself), 1 if its entries have all that is needed,
+								 * its root's upper and lower half: ids are used again */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */

@@ -774,8 +774,11 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, makeInteger(wanted_rows(root, rel, path, local)));
 	private = lappend(private, makeBoolean(index == NULL && is_single_read(root, rel, path, quals)));
 	private = lappend(private, makeBoolean(handles));
-	private = lappend(private, list_make2_int(index ? index->id : 0, index != NULL &&
-											  entries_suffice(plan->table, index, needed, handles)));
+	private = lappend(private,
+					  list_make4_int(index ? index->id : 0, index != NULL &&
+									 entries_suffice(plan->table, index, needed, handles),
+									 index ? (int) (index->entries->root >> 32) : 0,
+									 index ? (int) (uint32) index->entries->root : 0));
 
 	return make_foreignscan(tlist, local, rel->relid, quals->exprs, private, NIL, exact,
 							outer_plan);

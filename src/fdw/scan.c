@@ -92,10 +92,10 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
  * caches are told at once, since the error keeps them from hearing of it.)
  */
 const MosqlIndex *
-mosql_exec_index(const MosqlTable *table, int id)
+mosql_exec_index(const MosqlTable *table, int id, uint64 root)
 {
 	for (int i = 0; i < table->nindexes; i++)
-		if (table->indexes[i].id == (uint32) id)
+		if (table->indexes[i].id == (uint32) id && table->indexes[i].entries->root == root)
 			return &table->indexes[i];
 	InvalidateSystemCaches();
 	ereport(ERROR,
@@ -129,7 +129,9 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->keys = scan->table;
 	if (linitial_int(index) != 0)
 	{
-		scan->index = mosql_exec_index(scan->table, linitial_int(index));
+		scan->index = mosql_exec_index(scan->table, linitial_int(index),
+									   (uint64) (uint32) lthird_int(index) << 32 |
+									   (uint32) lfourth_int(index));
 		scan->index_only = lsecond_int(index) != 0;
 		scan->keys = scan->index->entries;
 	}
