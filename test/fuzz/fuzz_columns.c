@@ -37,6 +37,8 @@ check_columns(MosqlBytes in)
 			mosql_column_put_compressed(&out, column.column, column.value);
 		else if (column.wire == MOSQL_WIRE_16)
 			mosql_column_put_fixed(&out, column.column, column.value.data, 16);
+		else if (column.wire == MOSQL_WIRE_NULL)
+			mosql_column_put_null(&out, column.column);
 		else
 			mosql_column_put_int(&out, column.column,
 								 mosql_read_int(column.value.data, width_of(column.wire)),
