@@ -170,3 +170,6 @@ EXECUTE by_u (9995);
 EXECUTE by_u (9995);
 RESET plan_cache_mode;
 INSERT INTO near VALUES (3000, 3000, 9995) ON CONFLICT (u) DO NOTHING;
+DEALLOCATE by_u;
+DROP FOREIGN TABLE retyped, near, far.near;
+DROP SCHEMA far;
