@@ -107,14 +107,19 @@ CREATE TABLE made (
 	own int DEFAULT nextval('own')
 );
 CREATE SCHEMA sub CREATE TABLE made (id serial PRIMARY KEY, name text DEFAULT 'y' CHECK (name <> ''));
+CREATE TABLE keyless (id serial, name text DEFAULT 'z' CHECK (name <> ''));
+CREATE FOREIGN TABLE keyless_foreign (id int, name text DEFAULT 'z' CHECK (name <> '')) SERVER redis;
 CREATE SCHEMA imported;
 CREATE SCHEMA imported_sub;
-IMPORT FOREIGN SCHEMA plain LIMIT TO (made) FROM SERVER redis INTO imported;
+IMPORT FOREIGN SCHEMA plain LIMIT TO (made, keyless, keyless_foreign) FROM SERVER redis INTO imported;
 IMPORT FOREIGN SCHEMA sub LIMIT TO (made) FROM SERVER redis INTO imported_sub;
 SELECT attrelid::regclass, attname, attidentity, attgenerated, pg_get_expr(adbin, adrelid)
 	FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-	WHERE attrelid IN ('imported.made'::regclass, 'imported_sub.made'::regclass) AND attnum > 0
+	WHERE attrelid IN ('imported.made'::regclass, 'imported_sub.made'::regclass,
+		'imported.keyless'::regclass, 'imported.keyless_foreign'::regclass) AND attnum > 0
 	ORDER BY attrelid::regclass::text, attnum;
+SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint
+	WHERE contype = 'c' AND connamespace = 'imported'::regnamespace ORDER BY 1, 2;
 INSERT INTO made DEFAULT VALUES;
 INSERT INTO imported.made DEFAULT VALUES;
 \set VERBOSITY terse
@@ -130,7 +135,7 @@ DROP SCHEMA imported, imported_sub CASCADE;
 RESET mosql_fdw.drop_data;
 DROP SCHEMA sub CASCADE;
 RESET client_min_messages;
-DROP TABLE made;
+DROP TABLE made, keyless, keyless_foreign;
 DROP SEQUENCE own;
 
 -- a key in another order than the columns'

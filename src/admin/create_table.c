@@ -209,13 +209,15 @@ set_key(const MosqlStatement *statement, CreateStmt *create, const IndexStmt *pr
 		mosql_admin_run_part(statement, (Node *) alter);
 }
 
-static void
+/* False: it was there already. */
+static bool
 register_table(Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
+	bool		made = mosql_table_create(rel, mosql_fdw_session_for(relid, InvalidOid));
 
-	mosql_table_create(rel, mosql_fdw_session_for(relid, InvalidOid));
 	relation_close(rel, NoLock);
+	return made;
 }
 
 /* Whatever happens next relies on our callbacks. */
@@ -243,6 +245,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	Parts		parts = {0};
 	ListCell   *lc;
 	Oid			relid;
+	bool		made;
 
 	check_server(server);
 	if (create->options != NIL || create->tablespacename != NULL ||
@@ -265,13 +268,15 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	run_parts(statement, parts.options);
 	if (parts.primary != NULL)
 		set_key(statement, parts.create, parts.primary, relid);
-	register_table(relid);
+	made = register_table(relid);
 	if (parts.primary != NULL)
 		mosql_admin_add_primary_key(relid, parts.primary);
 	else
 		mosql_admin_follow_key(relid, true);
 	run_parts(statement, parts.after);
 	mosql_admin_follow_indexes(relid);
+	if (made)					/* for the trigger at the end it is one that was there */
+		mosql_admin_follow_details(relid, true, statement->tree);
 	return relid;
 }
 
