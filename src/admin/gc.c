@@ -242,6 +242,19 @@ foreign_tables(Oid serverid)
 	return relids;
 }
 
+/* What builders of indexes left that died; in the middle of a transaction it waits. */
+static void
+drop_dead_builds(Gc *gc, MosqlSession *session)
+{
+	int			n;
+
+	if (!mosql_txn_may_chain(session) || IsolationUsesXactSnapshot())
+		return;
+	n = mosql_table_drop_dead_builds(session);
+	if (n > 0)
+		put(gc, "index", psprintf("%d being built", n), "their builders died", "removed in Redis");
+}
+
 Datum
 mosql_fdw_gc(PG_FUNCTION_ARGS)
 {
@@ -251,6 +264,7 @@ mosql_fdw_gc(PG_FUNCTION_ARGS)
 	ListCell   *cell;
 
 	InitMaterializedSRF(fcinfo, 0);
+	drop_dead_builds(&gc, session);
 	gc.n = mosql_table_definitions(session, NULL, &gc.definitions);
 	gc.known = palloc0(Max(gc.n, 1) * sizeof(bool));
 	foreach(cell, foreign_tables(get_foreign_server_oid(server, false)))

@@ -366,6 +366,17 @@ same_index(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *de
 	return indexid;
 }
 
+/*
+ * An index of a table that was there before is built in several transactions, while
+ * others write, if the command is not one of several of a transaction.
+ */
+static bool
+builds_online(Relation rel, const MosqlSession *session)
+{
+	return rel->rd_createSubid == InvalidSubTransactionId && !IsInTransactionBlock(true) &&
+		mosql_txn_may_chain(session);
+}
+
 /* Here and in Redis. */
 static Oid
 create_both(Relation rel, const MosqlLocalIndex *index)
@@ -388,6 +399,19 @@ create_both(Relation rel, const MosqlLocalIndex *index)
 		ereport(NOTICE,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("index \"%s\" exists already, the same in Redis, skipping", index->name)));
+		return indexid;
+	}
+	if (builds_online(rel, session))
+	{
+		MosqlBuild *build;
+
+		if (OidIsValid(get_relname_relid(index->name, RelationGetNamespace(rel))))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_TABLE),
+					 errmsg("relation \"%s\" already exists", index->name)));
+		build = mosql_table_begin_build(rel, session, globalize(rel, index, definition));
+		indexid = mosql_admin_create_local_index(rel, index);
+		mosql_table_finish_build(build);
 		return indexid;
 	}
 	indexid = mosql_admin_create_local_index(rel, index);
@@ -525,13 +549,15 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
 }
 
 /*
- * CREATE INDEX on one of our tables.  Writers of this server wait for it; those of
- * other servers do not, and make it fail if they write meanwhile (40001).
+ * CREATE INDEX on one of our tables.  By itself it is built while others write.  In a
+ * transaction block writers of this server wait for it; those of other servers do not,
+ * and make it fail if they write meanwhile (40001).
  */
 ObjectAddress
 mosql_admin_create_index(const IndexStmt *statement)
 {
-	Oid			relid = RangeVarGetRelid(statement->relation, ShareLock, false);
+	LOCKMODE	mode = IsInTransactionBlock(true) ? ShareLock : ShareUpdateExclusiveLock;
+	Oid			relid = RangeVarGetRelid(statement->relation, mode, false);
 	Relation	rel = relation_open(relid, NoLock);
 	MosqlLocalIndex index = {0};
 	ObjectAddress address = InvalidObjectAddress;

@@ -259,10 +259,11 @@ put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
 
 	for (int i = 0; i < n; i++)
 	{
+		MosqlBytes	name = mosql_text_from_utf8(mosql_bytes(jobs[i].name, strlen(jobs[i].name)));
 		const char *state = !jobs[i].running ? "ended" : jobs[i].alive ? "running" : "died";
 		Datum		values[] = {
 			CStringGetTextDatum(server),
-			CStringGetTextDatum(jobs[i].name),
+			CStringGetTextDatum(name.data ? pnstrdup(name.data, name.len) : jobs[i].name),
 			CStringGetTextDatum(state),
 			TimestampTzGetDatum(time_of(jobs[i].started)),
 			TimestampTzGetDatum(time_of(jobs[i].updated)),

@@ -23,9 +23,7 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
-#include "commands/dbcommands.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -104,16 +102,6 @@ mosql_pass_outcome_name(MosqlPassOutcome outcome)
 
 /* ---- telling how far it is ---- */
 
-static void
-put_string(StringInfo out, const char *name, const char *value)
-{
-	appendStringInfo(out, "\"%s\": ", name);
-	if (value != NULL)
-		escape_json(out, value);
-	else
-		appendStringInfoString(out, "null");
-}
-
 void
 mosql_pass_put_json(StringInfo out, const MosqlPassResult *result)
 {
@@ -143,36 +131,29 @@ mosql_pass_put_json(StringInfo out, const MosqlPassResult *result)
 	appendStringInfoChar(out, '}');
 }
 
-/* What the job says, in UTF-8: src/admin/progress.c shows it. */
+/* What the job says: src/admin/maintain.c shows it.  outcome: of ours, in ASCII, or an
+ * error's message. */
 static const char *
 describe(const Pass *pass, const char *outcome)
 {
 	StringInfoData out;
+	StringInfoData text;
 	MosqlBytes	utf8;
-	char		host[256] = "";
 
-	(void) gethostname(host, sizeof(host) - 1);
 	initStringInfo(&out);
-	appendStringInfoChar(&out, '{');
-	put_string(&out, "phase", pass->phase);
-	appendStringInfoString(&out, ", ");
-	put_string(&out, "table", pass->table);
-	appendStringInfo(&out, ", \"done\": " UINT64_FORMAT, pass->done);
-	if (pass->total >= 0)
-		appendStringInfo(&out, ", \"total\": " INT64_FORMAT, pass->total);
-	appendStringInfoString(&out, ", ");
-	put_string(&out, "by", psprintf("process %d on %s, database %s", MyProcPid, host,
-									get_database_name(MyDatabaseId)));
+	mosql_progress_describe(&out, pass->phase, pass->table, pass->done, pass->total);
 	if (outcome != NULL)
 	{
-		appendStringInfoString(&out, ", ");
-		put_string(&out, "outcome", outcome);
+		initStringInfo(&text);
+		escape_json(&text, outcome);
+		utf8 = mosql_text_to_utf8(text.data, text.len);
+		appendStringInfoString(&out, ", \"outcome\": ");
+		appendBinaryStringInfo(&out, utf8.data, utf8.len);
 	}
 	appendStringInfoString(&out, ", \"result\": ");
 	mosql_pass_put_json(&out, pass->result);
 	appendStringInfoChar(&out, '}');
-	utf8 = mosql_text_to_utf8(out.data, out.len);
-	return pnstrdup(utf8.data, utf8.len);
+	return out.data;
 }
 
 /* Say how far it is, at most once a second.  Sets pass->lost. */
@@ -247,7 +228,7 @@ list_trees(MosqlSession *session, PassTree **trees)
 	int			n = 0;
 
 	for (int i = 0; i < ndefinitions; i++)
-		max += 1 + definitions[i].nindexes + definitions[i].ncolumns;
+		max += 1 + definitions[i].nindexes + definitions[i].ncolumns + 2 * definitions[i].nbuilds;
 	*trees = palloc(max * sizeof(PassTree));
 	(*trees)[n++] = (PassTree) {mosql_table_catalog_root(), NULL};
 	for (int i = 0; i < ndefinitions; i++)
@@ -261,6 +242,11 @@ list_trees(MosqlSession *session, PassTree **trees)
 		for (int j = 0; j < table->ncolumns; j++)
 			if (table->columns[j].sequence.counter != 0)
 				(*trees)[n++] = (PassTree) {table->columns[j].sequence.counter, name};
+		for (int j = 0; j < table->nbuilds; j++)
+		{
+			(*trees)[n++] = (PassTree) {table->builds[j].index.root, name};
+			(*trees)[n++] = (PassTree) {table->builds[j].log, name};
+		}
 	}
 	return n;
 }
@@ -449,6 +435,8 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	MOSQL_DEBUG_POINT("maintain-forgot");
 	enter_phase(pass, "commits", NULL, -1);
 	mosql_orphans_finish(pass->session, false, &result->orphans);
+	if (mosql_txn_may_chain(pass->session) && !IsolationUsesXactSnapshot())
+		(void) mosql_table_drop_dead_builds(pass->session);
 	if (automatic && last != NULL && decided != 0 && last->mark == decided && !held_back &&
 		!has_worked(result) && swept_recently(pass))
 	{

@@ -100,7 +100,7 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 	const MosqlIndex *index = NULL;
 	MosqlBytes	duplicate;
 
-	if (table->nindexes == 0)
+	if (!mosql_table_has_entries(table))
 		return;
 	if (new_slot == NULL)
 		index = mosql_table_delete_entries(table, modify->txn, old_slot, old_key, modify->cid,

@@ -122,7 +122,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	session = mosql_fdw_session_for(RelationGetRelid(rel), target_user(estate, rri));
 	modify->rel = rel;
 	modify->txn = mosql_txn_current(session);
-	modify->table = mosql_table_open(rel, session);
+	modify->table = mosql_table_open_for_write(rel, session);
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
 	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
@@ -282,7 +282,7 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 	MosqlRow	read = {0};
 	bool		isnull;
 
-	if (modify->table->nindexes == 0)
+	if (!mosql_table_has_entries(modify->table))
 		return NULL;
 	(void) mosql_exec_old_slot(modify, estate);
 	if (AttributeNumberIsValid(modify->wholerow_attno))
@@ -359,7 +359,7 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return NULL;
-	if (modify->table->nindexes > 0)
+	if (mosql_table_has_entries(modify->table))
 		delete_entries(modify, plan_slot, &row, estate);
 
 	ExecClearTuple(slot);

@@ -341,6 +341,27 @@ mosql_clock_job_end(MosqlStepper *clock, const char *name, uint64 sid, int lease
 	(void) write_job(clock, name, sid, lease_ms, false, mark, text);
 }
 
+void
+mosql_clock_job_forget(MosqlStepper *clock, const char *name, uint64 sid)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+
+	for (;;)
+	{
+		MosqlJob	job;
+		MosqlBytes	lease;
+
+		if (!read_job(&watch, name, session, &job, &lease) || job.sid != sid)
+			return;
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HDEL"), watch.keys.jobs, text_bytes(name));
+		if (write_run_as(&watch, false) == MOSQL_EXEC_DONE)
+			return;
+		start_over(&watch);
+	}
+}
+
 int
 mosql_clock_jobs(MosqlStepper *clock, MosqlJob **jobs)
 {

@@ -81,6 +81,9 @@ extern bool mosql_clock_job_note(MosqlStepper *clock, const char *name, uint64 s
 extern void mosql_clock_job_end(MosqlStepper *clock, const char *name, uint64 sid, int lease_ms,
 								uint64 mark, const char *text);
 
+/* Strike a job off that this session has, or had when it died. */
+extern void mosql_clock_job_forget(MosqlStepper *clock, const char *name, uint64 sid);
+
 /* All jobs known, in the current context. */
 extern int	mosql_clock_jobs(MosqlStepper *clock, MosqlJob **jobs);
 

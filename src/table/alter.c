@@ -297,7 +297,7 @@ keep_before(Alteration *alter)
 	size_t		size = alter->there->ncolumns * sizeof(MosqlDefinitionColumn);
 
 	alter->before = *alter->there;
-	alter->before.nindexes = 0; /* it is for reading rows */
+	alter->before.nindexes = alter->before.nbuilds = 0; /* it is for reading rows */
 	alter->before.columns = palloc(size + 1);
 	if (size > 0)
 		memcpy(alter->before.columns, alter->there->columns, size);
@@ -555,6 +555,20 @@ renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
 				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
 }
 
+/* Indexes being built would not fit the table any more: their builders fail. */
+static void
+remove_builds(MosqlSession *session, MosqlDefinition *there)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+
+	for (int i = 0; i < there->nbuilds; i++)
+	{
+		mosql_txn_drops_tree(txn, there->builds[i].index.root);
+		mosql_txn_drops_tree(txn, there->builds[i].log);
+	}
+	there->nbuilds = 0;
+}
+
 /* New empty trees, for the rows and for each index. */
 static void
 replace_trees(MosqlSession *session, MosqlDefinition *there)
@@ -568,6 +582,7 @@ replace_trees(MosqlSession *session, MosqlDefinition *there)
 		mosql_txn_drops_tree(txn, there->indexes[i].root);
 		there->indexes[i].root = mosql_table_create_tree(session);
 	}
+	remove_builds(session, there);
 }
 
 static void
@@ -714,6 +729,9 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	for (int i = alter.there->nindexes - 1; i >= 0; i--)
 		if (has_column(&alter.there->indexes[i], column->id))
 			remove_index(session, alter.there, &alter.there->indexes[i]);
+	for (int i = 0; i < alter.there->nbuilds; i++)
+		if (has_column(&alter.there->builds[i].index, column->id))
+			remove_builds(session, alter.there);
 	write_definition(rel, session, alter.there);
 }
 
@@ -736,9 +754,21 @@ mosql_definition_same_index(const MosqlDefinitionIndex *a, const MosqlDefinition
 	return true;
 }
 
-static void
-check_index(Relation rel, const MosqlDefinition *there, const MosqlDefinitionIndex *index)
+void
+mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
+								 const MosqlDefinitionIndex *index)
 {
+	if (mosql_definition_index(there, index->name) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("index \"%s\" exists in Redis with another definition", index->name),
+				 errhint("Give it another name, or drop the one that is there.")));
+	for (int i = 0; i < there->nbuilds; i++)
+		if (strcmp(there->builds[i].index.name, index->name) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("index \"%s\" is being built by another server", index->name),
+					 errhint("The view mosql_fdw_progress shows how far it is. If its server has died, mosql_fdw_maintain() takes what is left away.")));
 	for (int i = 0; i < index->nkeys; i++)
 		for (int j = 0; j < there->ncolumns; j++)
 			if (there->columns[j].id == index->keys[i].column)
@@ -747,8 +777,8 @@ check_index(Relation rel, const MosqlDefinition *there, const MosqlDefinitionInd
 														  there->columns[j].name) - 1));
 }
 
-static MosqlDefinitionIndex *
-append_index(MosqlDefinition *there, const MosqlDefinitionIndex *index)
+MosqlDefinitionIndex *
+mosql_definition_add_index(MosqlDefinition *there, const MosqlDefinitionIndex *index)
 {
 	uint32		id = there->nindexes > 0 ? there->indexes[there->nindexes - 1].id + 1 : 1;
 
@@ -784,17 +814,10 @@ mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionInd
 	const MosqlDefinitionIndex *same = mosql_definition_index(there, index->name);
 	MosqlDefinitionIndex *added;
 
-	if (same != NULL)
-	{
-		if (mosql_definition_same_index(same, index))
-			return;
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("index \"%s\" exists in Redis with another definition", index->name),
-				 errhint("Give it another name, or drop the one that is there.")));
-	}
-	check_index(rel, there, index);
-	added = append_index(there, index);
+	if (same != NULL && mosql_definition_same_index(same, index))
+		return;
+	mosql_definition_check_new_index(rel, there, index);
+	added = mosql_definition_add_index(there, index);
 	added->root = mosql_table_create_tree(session);
 	write_definition(rel, session, there);
 	mosql_table_build_index(rel, session, added->id);
@@ -951,6 +974,7 @@ mosql_table_drop(Relation rel, MosqlSession *session)
 	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
 	for (int i = 0; i < there->nindexes; i++)
 		mosql_txn_drops_tree(mosql_txn_current(session), there->indexes[i].root);
+	remove_builds(session, there);
 }
 
 void

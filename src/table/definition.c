@@ -25,6 +25,8 @@
 
 #define DETAIL_FIRST	(3 << 16)	/* details of column n are at DETAIL_FIRST + n */
 
+#define BUILD_FIRST		(5 << 16)	/* an index being built, with id n, is at BUILD_FIRST + n */
+
 #define CATALOG_FORMAT	1
 
 #define FLAG_HIDDEN_ROW_ID	1
@@ -39,6 +41,8 @@
 #define INDEX_FLAG_UNIQUE				1
 #define INDEX_FLAG_NULLS_NOT_DISTINCT	2
 #define INDEX_FLAG_CONSTRAINT			4
+
+#define BUILD_FLAG_CLOSING	1
 
 #define SEQUENCE_FLAG_CYCLE		1
 #define SEQUENCE_FLAG_IDENTITY	2
@@ -183,6 +187,32 @@ decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
 		index->included[i] = (uint32) n;
 	}
 	return index->root != 0 && in.len == 0;
+}
+
+static MosqlBytes
+encode_build(const MosqlDefinitionBuild *build)
+{
+	StringInfoData out;
+	MosqlBytes	index = encode_index(&build->index);
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, build->closing ? BUILD_FLAG_CLOSING : 0);
+	mosql_varint_put(&out, build->log);
+	mosql_varint_put(&out, build->session);
+	appendBinaryStringInfo(&out, index.data, index.len);
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_build(MosqlBytes in, MosqlDefinitionBuild *build)
+{
+	uint64		flags;
+
+	if (!mosql_varint_get(&in, &flags) || !mosql_varint_get(&in, &build->log) ||
+		!mosql_varint_get(&in, &build->session))
+		return false;
+	build->closing = (flags & BUILD_FLAG_CLOSING) != 0;
+	return build->log != 0 && decode_index(in, &build->index);
 }
 
 static void
@@ -377,6 +407,9 @@ mosql_definition_encode(MosqlDefinition *definition)
 		if (has_details(&definition->columns[i]))
 			mosql_column_put_bytes(&out, DETAIL_FIRST + definition->columns[i].id,
 								   encode_details(&definition->columns[i]));
+	for (int i = 0; i < definition->nbuilds; i++)
+		mosql_column_put_bytes(&out, BUILD_FIRST + definition->builds[i].id,
+							   encode_build(&definition->builds[i]));
 	definition->bytes = mosql_bytes_of(&out);
 }
 
@@ -425,6 +458,24 @@ decode_table_index(MosqlDefinition *definition, const MosqlColumn *stored)
 	memset(index, 0, sizeof(*index));
 	index->id = stored->column - INDEX_FIRST;
 	return decode_index(stored->value, index);
+}
+
+static bool
+decode_table_build(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionBuild *build;
+
+	if (stored->wire != MOSQL_WIRE_BYTES)
+		return false;
+	if (definition->builds == NULL)
+		definition->builds = palloc(sizeof(MosqlDefinitionBuild));
+	else
+		definition->builds = repalloc(definition->builds, (definition->nbuilds + 1) *
+									  sizeof(MosqlDefinitionBuild));
+	build = &definition->builds[definition->nbuilds++];
+	memset(build, 0, sizeof(*build));
+	build->id = stored->column - BUILD_FIRST;
+	return decode_build(stored->value, build);
 }
 
 /* What is said of a column behind the columns themselves; NULL: it is not there. */
@@ -476,6 +527,8 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	};
 	MosqlBytes	value = stored->value;
 
+	if (stored->column >= BUILD_FIRST)
+		return decode_table_build(definition, stored);
 	if (stored->column >= DETAIL_FIRST)
 		return decode_column_details(definition, stored);
 	if (stored->column >= SEQUENCE_FIRST)

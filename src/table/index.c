@@ -192,6 +192,7 @@ mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlo
 		if (!insert_entry(index, txn, &entry, cid))
 			return index;
 	}
+	mosql_build_log_change(table, txn, NULL, MOSQL_ABSENT, slot, key, cid);
 	return NULL;
 }
 
@@ -208,6 +209,7 @@ mosql_table_delete_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlo
 		if (!delete_entry(&table->indexes[i], txn, &entry, cid))
 			return &table->indexes[i];
 	}
+	mosql_build_log_change(table, txn, slot, key, NULL, MOSQL_ABSENT, cid);
 	return NULL;
 }
 
@@ -238,12 +240,16 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 		if (!insert_entry(index, txn, &new, cid))
 			return index;
 	}
+	mosql_build_log_change(table, txn, old_slot, old_key, new_slot, new_key, cid);
 	return NULL;
 }
 
 bool
 mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum)
 {
+	for (int i = 0; i < table->nbuilds; i++)
+		if (table->builds[i].index.entries->columns[attnum - 1].attnum != 0)
+			return true;
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].entries->columns[attnum - 1].attnum != 0)
 			return true;

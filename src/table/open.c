@@ -304,6 +304,17 @@ check_key(const MosqlTable *table, const MosqlDefinition *definition)
 						   definition->schema, definition->name)));
 }
 
+static MosqlIndex
+describe_index(const MosqlTable *table, const MosqlDefinitionIndex *there)
+{
+	return (MosqlIndex)
+	{
+		.id = there->id, .name = pstrdup(there->name), .unique = there->unique,
+			.nulls_not_distinct = there->nulls_not_distinct,
+			.entries = mosql_index_describe(table, there)
+	};
+}
+
 static void
 describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 {
@@ -311,15 +322,19 @@ describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 	table->nindexes = definition->nindexes;
 	table->indexes = palloc0(Max(definition->nindexes, 1) * sizeof(MosqlIndex));
 	for (int i = 0; i < definition->nindexes; i++)
+		table->indexes[i] = describe_index(table, &definition->indexes[i]);
+	table->nbuilds = definition->nbuilds;
+	table->builds = palloc0(Max(definition->nbuilds, 1) * sizeof(MosqlBuildLog));
+	for (int i = 0; i < definition->nbuilds; i++)
 	{
-		const MosqlDefinitionIndex *there = &definition->indexes[i];
+		const MosqlDefinitionBuild *there = &definition->builds[i];
 
-		table->indexes[i] = (MosqlIndex)
+		table->builds[i] = (MosqlBuildLog)
 		{
-			.id = there->id, .name = pstrdup(there->name), .unique = there->unique,
-				.nulls_not_distinct = there->nulls_not_distinct,
-				.entries = mosql_index_describe(table, there)
+			.id = there->id, .root = there->log, .closing = there->closing,
+				.index = describe_index(table, &there->index)
 		};
+		table->closing |= there->closing;
 	}
 }
 
@@ -548,6 +563,8 @@ attach_trees(MosqlTable *table)
 
 		entries->tree = mosql_session_tree(table->session, entries->root);
 	}
+	for (int i = 0; i < table->nbuilds; i++)
+		table->builds[i].tree = mosql_session_tree(table->session, table->builds[i].root);
 }
 
 MosqlTable *
@@ -570,7 +587,11 @@ mosql_table_open(Relation rel, MosqlSession *session)
 	if (entry->table == NULL || !entry->valid ||
 		entry->table->schema != mosql_session_schema(session))
 		load(entry, rel, session);
-	note_use(session, entry);
+
+	/* while an index is being finished nobody writes by the definition, and the next
+	 * one will not be another to those who read */
+	if (!entry->table->closing)
+		note_use(session, entry);
 	attach_trees(entry->table);
 	return entry->table;
 }
@@ -643,4 +664,5 @@ mosql_table_init(void)
 {
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 	mosql_txn_schema_check = definitions_unchanged;
+	mosql_build_init();
 }

@@ -189,9 +189,8 @@ convert(Rewrite *rewrite)
 		ExecConstraints(rewrite->rri, slot, rewrite->estate);
 }
 
-/* index NULL: the table's own key */
-static void
-report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlBytes key)
+void
+mosql_table_report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlBytes key)
 {
 	const char *name = index ? index->name : psprintf("%s_pkey", RelationGetRelationName(rel));
 
@@ -225,12 +224,12 @@ copy_row(Rewrite *rewrite, const MosqlRow *row)
 	if (mosql_txn_insert(rewrite->txn, target->tree, mosql_bytes_of(&rewrite->key),
 						 mosql_bytes_of(&rewrite->columns), GetCurrentCommandId(true),
 						 false) == MOSQL_DUPLICATE)
-		report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
+		mosql_table_report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
 	index = mosql_table_insert_entries(target, rewrite->txn, rewrite->slot,
 									   mosql_bytes_of(&rewrite->key), GetCurrentCommandId(true),
 									   &duplicate);
 	if (index != NULL)
-		report_duplicate(rewrite->rel, target, index, duplicate);
+		mosql_table_report_duplicate(rewrite->rel, target, index, duplicate);
 }
 
 static void
@@ -317,6 +316,7 @@ build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, Mo
 	MosqlRow	row = {0};
 
 	alone.nindexes = 1;
+	alone.nbuilds = 0;
 	alone.indexes = unconstify(MosqlIndex *, index);
 	while (mosql_view_scan_next(scan, &row))
 	{
@@ -332,7 +332,7 @@ build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, Mo
 		ExecStoreVirtualTuple(slot);
 		if (mosql_table_insert_entries(&alone, txn, slot, row.key, GetCurrentCommandId(true),
 									   &duplicate) != NULL)
-			report_duplicate(rel, table, index, duplicate);
+			mosql_table_report_duplicate(rel, table, index, duplicate);
 		MemoryContextSwitchTo(old);
 	}
 	mosql_view_scan_end(scan);

@@ -97,6 +97,21 @@ typedef struct MosqlIndex
 	struct MosqlTable *entries;
 } MosqlIndex;
 
+/*
+ * An index that is being built while others write to its table: whoever does so
+ * also writes what that changes in the index into a log, a tree of its own, from which
+ * the builder catches up (build.c).  closing: the builder is reading the end of the
+ * log, and nobody may write.
+ */
+typedef struct MosqlBuildLog
+{
+	uint32		id;
+	MosqlIndex	index;
+	uint64		root;
+	MosqlTree  *tree;			/* set by each mosql_table_open() */
+	bool		closing;
+} MosqlBuildLog;
+
 typedef struct MosqlTable
 {
 	Oid			relid;
@@ -116,6 +131,9 @@ typedef struct MosqlTable
 	AttrNumber *missing;
 	int			nindexes;		/* of a table; its entries' tables have none */
 	MosqlIndex *indexes;
+	int			nbuilds;
+	MosqlBuildLog *builds;
+	bool		closing;		/* one of them is */
 	uint64		schema;			/* schema version it was loaded at */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
@@ -130,6 +148,20 @@ typedef struct MosqlTable
  * statement (a relcache invalidation or a newer schema version replaces it).
  */
 extern MosqlTable *mosql_table_open(Relation rel, MosqlSession *session);
+
+/*
+ * The same for a command that writes: waits while an index of the table is being
+ * finished, some 50 ms as a rule; 55P03 after mosql_fdw.commit_timeout, 40001 if the
+ * builder is dead, or the transaction's snapshot does not let it see the end.
+ */
+extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *session);
+
+/* Has a row entries somewhere, in indexes or in logs? */
+static inline bool
+mosql_table_has_entries(const MosqlTable *table)
+{
+	return table->nindexes + table->nbuilds > 0;
+}
 
 /* ---- keys ---- */
 
@@ -319,6 +351,16 @@ typedef struct MosqlDefinitionIndex
 	uint32	   *included;
 } MosqlDefinitionIndex;
 
+/* An index under construction. */
+typedef struct MosqlDefinitionBuild
+{
+	uint32		id;
+	MosqlDefinitionIndex index; /* root: of the tree that it is built in */
+	uint64		log;			/* root of the tree of changes */
+	uint64		session;		/* who builds it */
+	bool		closing;		/* nobody may write to the table */
+} MosqlDefinitionBuild;
+
 typedef struct MosqlDefinition
 {
 	const char *schema;
@@ -331,6 +373,8 @@ typedef struct MosqlDefinition
 	MosqlDefinitionColumn *columns;
 	int			nindexes;
 	MosqlDefinitionIndex *indexes;	/* by ascending id */
+	int			nbuilds;
+	MosqlDefinitionBuild *builds;	/* by ascending id */
 	const char *comment;		/* these two for IMPORT FOREIGN SCHEMA alone */
 	int			nchecks;
 	MosqlDefinitionCheck *checks;
@@ -386,6 +430,26 @@ extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char
 extern void mosql_table_create_index(Relation rel, MosqlSession *session,
 									 MosqlDefinitionIndex *index);
 
+/*
+ * The same while others write to the table, in several transactions: only where
+ * PostgreSQL's transaction is this command alone and mosql_txn_may_chain().  begin
+ * builds the index and follows what is changed meanwhile; finish keeps writers
+ * waiting, follows the last changes, and makes it an index of the table as part of
+ * the current transaction.  If that is rolled back nothing stays.  Needs a lock
+ * on the relation that keeps DDL out (ShareUpdateExclusiveLock).  40001 if another
+ * server changes the table's columns, or truncates it, meanwhile.
+ */
+typedef struct MosqlBuild MosqlBuild;
+extern MosqlBuild *mosql_table_begin_build(Relation rel, MosqlSession *session,
+										   const MosqlDefinitionIndex *index);
+extern void mosql_table_finish_build(MosqlBuild *build);
+
+/*
+ * Take away what builders left that died: their number.  Commits each by itself: only
+ * where mosql_txn_may_chain().
+ */
+extern int	mosql_table_drop_dead_builds(MosqlSession *session);
+
 /* DROP INDEX, RENAME: nothing happens where there is no index of that name. */
 extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name);
 extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from,
@@ -406,6 +470,15 @@ extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
 /* The column of that name that is not dropped, NULL if none. */
 extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
 													  const char *name);
+
+/* ---- progress (progress.c) ---- */
+
+/*
+ * What a job at the clock says of itself begins with this: an object of JSON, in
+ * UTF-8, not closed.  table NULL: none; total -1: unknown.
+ */
+extern void mosql_progress_describe(StringInfo out, const char *phase, const char *table,
+									uint64 done, int64 total);
 
 /* ---- sequences (sequence.c) ---- */
 

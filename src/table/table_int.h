@@ -96,6 +96,11 @@ extern void mosql_table_rewrite(Relation rel, MosqlSession *session,
 /* Write the entries of all rows for the table's index of that id. */
 extern void mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id);
 
+/* 23505: two rows have this key, or this entry of an index (NULL: the key). */
+extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table,
+										 const MosqlIndex *index, MosqlBytes key)
+			pg_attribute_noreturn();
+
 /* Do the stored bytes of a column mean the same under its new type? */
 extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 									  const MosqlDefinitionColumn *column, Form_pg_attribute att);
@@ -106,7 +111,37 @@ extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefiniti
 extern MosqlTable *mosql_index_describe(const MosqlTable *table,
 										const MosqlDefinitionIndex *definition);
 
+/* ---- build.c, build_log.c ---- */
+
+/* Log what a change of a row changes in the indexes being built; no slot: no row. */
+extern void mosql_build_log_change(const MosqlTable *table, MosqlTxn *txn,
+								   TupleTableSlot *old_slot, MosqlBytes old_key,
+								   TupleTableSlot *new_slot, MosqlBytes new_key, CommandId cid);
+
+/* The hook that takes away what a failed build leaves; once. */
+extern void mosql_build_init(void);
+
+/* A change as logged: absent keys for no entry. */
+typedef struct MosqlLoggedChange
+{
+	MosqlBytes	old_key;
+	MosqlBytes	new_key;
+	MosqlBytes	new_columns;
+	uint32		command;		/* later ones of a transaction have higher numbers */
+} MosqlLoggedChange;
+
+/* XX001 if it is damaged; points into the bytes. */
+extern MosqlLoggedChange mosql_build_log_decode(MosqlBytes columns);
+
 /* ---- alter.c ---- */
+
+/* 42P16 if it is there already, or being built, 0A000 if it cannot be. */
+extern void mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
+											 const MosqlDefinitionIndex *index);
+
+/* The index with an id of its own; its root is set. */
+extern MosqlDefinitionIndex *mosql_definition_add_index(MosqlDefinition *there,
+														const MosqlDefinitionIndex *index);
 
 /* A new empty tree, which goes again if the transaction fails. */
 extern uint64 mosql_table_create_tree(MosqlSession *session);

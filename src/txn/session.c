@@ -250,10 +250,25 @@ mosql_session_id(const MosqlSession *session)
 	return session->sid;
 }
 
+void
+mosql_session_keep_id(MosqlSession *session)
+{
+	session->keeps_id = true;
+}
+
 uint64
 mosql_session_schema(MosqlSession *session)
 {
 	return session->schema;
+}
+
+void
+mosql_session_refresh_schema(MosqlSession *session)
+{
+	MosqlSnapshotList list;
+
+	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
+	session->ask_schema = false;
 }
 
 void **
@@ -456,15 +471,11 @@ mosql_session_ready(MosqlSession *session)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
 		mosql_session_renew(session);
-	else if (mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
+	else if (!session->keeps_id &&
+			 mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
 		take_turns(session);
 	if (session->ask_schema)
-	{
-		MosqlSnapshotList list;
-
-		mosql_clock_snapshots(&session->stepper, &list, &session->schema);
-		session->ask_schema = false;
-	}
+		mosql_session_refresh_schema(session);
 	mosql_session_forget_drawing(session);
 	mosql_pending_finish(session);
 	mosql_session_collect_garbage(session);

@@ -73,8 +73,14 @@ extern uint64 mosql_session_id(const MosqlSession *session);
 /* A step at the clock has just extended the session's lease. */
 extern void mosql_session_note_contact(MosqlSession *session);
 
-/* Schema version last seen; what the table layer's cache compares. */
+/* Keep the id for as long as the lease is extended, until PostgreSQL's transaction
+ * ends: others know what is going on by it. */
+extern void mosql_session_keep_id(MosqlSession *session);
+
+/* Schema version last seen; what the table layer's cache compares.  refresh: ask
+ * the clock for it. */
 extern uint64 mosql_session_schema(MosqlSession *session);
+extern void mosql_session_refresh_schema(MosqlSession *session);
 
 /* Space for the table layer's cache in the session; freed with it. */
 extern void **mosql_session_cache_slot(MosqlSession *session);
@@ -91,6 +97,26 @@ extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
 
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);
+
+/*
+ * For commands that are several transactions one after the other, within one of
+ * PostgreSQL's: commit the session's current transaction here and now, and begin
+ * another, READ COMMITTED whatever the level.  Only where mosql_txn_may_chain():
+ * no view is open, and before the first call nothing was written.  Rows' bytes and
+ * handles of trees end with it.
+ */
+extern bool mosql_txn_may_chain(const MosqlSession *session);
+extern MosqlTxn *mosql_txn_chain(MosqlSession *session);
+
+/* Throw the current transaction away: its trees are garbage.  Throws nothing. */
+extern void mosql_txn_cancel(MosqlSession *session);
+
+/*
+ * Set by the table layer: called after PostgreSQL's transaction was rolled back,
+ * when the sessions are idle again, with interrupts held; must not throw.
+ */
+typedef void (*MosqlAbortHook) (void);
+extern MosqlAbortHook mosql_txn_abort_hook;
 
 /*
  * From here on the transaction is SERIALIZABLE, as which level ever it was begun:
@@ -111,6 +137,9 @@ extern void mosql_txn_serialize(MosqlTxn *txn);
 extern MosqlView *mosql_view_open(MosqlTxn *txn, const void *statement, CommandId curcid,
 								  bool single_read);
 extern void mosql_view_close(MosqlView *view);
+
+/* The snapshot for a read of more than one row; drawn if need be. */
+extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
 
 typedef struct MosqlRow
 {

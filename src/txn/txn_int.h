@@ -100,6 +100,7 @@ struct MosqlSession
 	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
 	uint64		schema;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
+	bool		keeps_id;		/* whatever its age */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
 	/* --- caches --- */

@@ -254,7 +254,6 @@ mosql_view_keep_alive(MosqlView *view)
 		mosql_session_note_contact(session);
 }
 
-/* Exported to scan.c. */
 MosqlTimestamp
 mosql_view_snapshot(MosqlView *view)
 {

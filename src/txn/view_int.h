@@ -6,9 +6,6 @@
 
 #include "txn/txn_int.h"
 
-/* The snapshot for a read of more than one row; drawn if need be. */
-extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
-
 /* To be called now and then while a statement reads on. */
 extern void mosql_view_keep_alive(MosqlView *view);
 

@@ -31,6 +31,7 @@
 #define LARGE_BYTES		(4 * 1024 * 1024)
 
 MosqlTransactionEnd mosql_txn_end_hook = NULL;
+MosqlAbortHook mosql_txn_abort_hook = NULL;
 
 static bool exit_registered = false;
 
@@ -125,6 +126,43 @@ forget(MosqlSession *session)
 	(void) large;
 }
 
+/* ---- several in one of PostgreSQL's ---- */
+
+bool
+mosql_txn_may_chain(const MosqlSession *session)
+{
+	return session->txn == NULL || (session->txn->nviews == 0 && !mosql_txn_has_written(session));
+}
+
+MosqlTxn *
+mosql_txn_chain(MosqlSession *session)
+{
+	if (session->txn != NULL)
+	{
+		Assert(session->txn->nviews == 0);
+		mosql_txn_commit(session->txn);
+		forget(session);
+		mosql_session_forget_trees(session);
+	}
+	mosql_txn_current(session)->isolation = MOSQL_READ_COMMITTED;
+	return session->txn;
+}
+
+void
+mosql_txn_cancel(MosqlSession *session)
+{
+	if (session->txn == NULL)
+		return;
+	mosql_txn_abandon_trees(session->txn);
+	session->ask_schema = true; /* perhaps it failed for a table that changed */
+	forget(session);
+	if (!mosql_redis_is_busy(session->redis))
+		mosql_session_collect_garbage(session);
+	mosql_session_forget_trees(session);
+}
+
+/* ---- PostgreSQL's callbacks ---- */
+
 static void
 refuse_prepare(void)
 {
@@ -144,6 +182,8 @@ xact_callback(XactEvent event, void *arg)
 	{
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
 
+		if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+			session->keeps_id = false;
 		if (session->txn == NULL)
 			continue;
 		switch (event)
@@ -159,12 +199,7 @@ xact_callback(XactEvent event, void *arg)
 				mosql_session_forget_trees(session);
 				break;
 			case XACT_EVENT_ABORT:
-				mosql_txn_abandon_trees(session->txn);
-				session->ask_schema = true; /* perhaps it failed for a table that changed */
-				forget(session);
-				if (!mosql_redis_is_busy(session->redis))
-					mosql_session_collect_garbage(session);
-				mosql_session_forget_trees(session);
+				mosql_txn_cancel(session);
 				break;
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
@@ -173,6 +208,8 @@ xact_callback(XactEvent event, void *arg)
 				break;
 		}
 	}
+	if (event == XACT_EVENT_ABORT && mosql_txn_abort_hook != NULL)
+		mosql_txn_abort_hook();
 	if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && mosql_txn_end_hook != NULL)
 		mosql_txn_end_hook();
 }
