@@ -132,6 +132,9 @@ extern bool mosql_admin_may_use_server(Oid serverid);
 /* The session for a server by name; 42704 if there is none of ours. */
 extern MosqlSession *mosql_admin_server_session(const char *server);
 
+/* The OIDs of the foreign tables of a server in this database. */
+extern List *mosql_admin_server_tables(Oid serverid);
+
 /*
  * Compare a table's indexes with its rows (check_index.c); what is wrong goes to
  * `report`, in the current context.

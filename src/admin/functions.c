@@ -5,10 +5,14 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_foreign_table.h"
 #include "code/node.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -81,6 +85,26 @@ mosql_admin_server_session(const char *name)
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, server->servername);
 	return mosql_fdw_session(server->serverid, InvalidOid);
+}
+
+List *
+mosql_admin_server_tables(Oid serverid)
+{
+	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	List	   *tables = NIL;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
+
+		if (form->ftserver == serverid)
+			tables = lappend_oid(tables, form->ftrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return tables;
 }
 
 char *

@@ -10,14 +10,10 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_foreign_table.h"
 #include "commands/sequence.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -221,27 +217,6 @@ check_table(Gc *gc, Oid relid)
 	relation_close(rel, NoLock);
 }
 
-/* The foreign tables of a server. */
-static List *
-foreign_tables(Oid serverid)
-{
-	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	List	   *relids = NIL;
-	HeapTuple	tuple;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
-
-		if (form->ftserver == serverid)
-			relids = lappend_oid(relids, form->ftrelid);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return relids;
-}
-
 /* What builders of indexes left that died; in the middle of a transaction it waits. */
 static void
 drop_dead_builds(Gc *gc, MosqlSession *session)
@@ -267,7 +242,7 @@ mosql_fdw_gc(PG_FUNCTION_ARGS)
 	drop_dead_builds(&gc, session);
 	gc.n = mosql_table_definitions(session, NULL, &gc.definitions);
 	gc.known = palloc0(Max(gc.n, 1) * sizeof(bool));
-	foreach(cell, foreign_tables(get_foreign_server_oid(server, false)))
+	foreach(cell, mosql_admin_server_tables(get_foreign_server_oid(server, false)))
 		check_table(&gc, lfirst_oid(cell));
 	for (int i = 0; i < gc.n; i++)
 		if (!gc.known[i])

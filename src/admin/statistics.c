@@ -10,11 +10,9 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_foreign_table.h"
 #include "executor/spi.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -33,27 +31,6 @@
 
 /* A table that was never analyzed is worth one from so many leaves on. */
 #define ANALYZE_FIRST_LEAVES 2
-
-/* The foreign tables of a server. */
-static List *
-server_tables(Oid serverid)
-{
-	Relation	catalog = table_open(ForeignTableRelationId, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
-	HeapTuple	tuple;
-	List	   *tables = NIL;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_foreign_table form = (Form_pg_foreign_table) GETSTRUCT(tuple);
-
-		if (form->ftserver == serverid)
-			tables = lappend_oid(tables, form->ftrelid);
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return tables;
-}
 
 /* May the current user, without a warning? */
 static bool
@@ -130,7 +107,7 @@ analyze(Oid relid)
 uint64
 mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 {
-	List	   *tables = server_tables(serverid);
+	List	   *tables = mosql_admin_server_tables(serverid);
 	MosqlDefinition *definitions;
 	MosqlTreeSize *sizes;
 	ListCell   *lc;
