@@ -125,8 +125,7 @@ extern void mosql_admin_init_debug(void);
 /* The text argument i as a palloc'ed string. */
 extern char *mosql_admin_text_arg(FunctionCallInfo fcinfo, int i);
 
-/* Is it a server of this extension?  May the current user use it? */
-extern bool mosql_admin_is_our_server(Oid serverid);
+/* May the current user use this server? */
 extern bool mosql_admin_may_use_server(Oid serverid);
 
 /* The session for a server by name; 42704 if there is none of ours. */

@@ -39,21 +39,12 @@ mosql_admin_text_arg(FunctionCallInfo fcinfo, int i)
 	return text_to_cstring(PG_GETARG_TEXT_PP(i));
 }
 
-bool
-mosql_admin_is_our_server(Oid serverid)
-{
-	Oid			handler = GetForeignDataWrapper(GetForeignServer(serverid)->fdwid)->fdwhandler;
-	char	   *function = OidIsValid(handler) ? get_func_name(handler) : NULL;
-
-	return function != NULL && strcmp(function, "mosql_fdw_handler") == 0;
-}
-
 static ForeignServer *
 our_server(const char *name)
 {
 	ForeignServer *server = GetForeignServerByName(name, false);
 
-	if (!mosql_admin_is_our_server(server->serverid))
+	if (!mosql_fdw_is_our_server(server->serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not a server of mosql_fdw", name)));

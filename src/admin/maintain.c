@@ -66,7 +66,7 @@ mosql_maintain_servers(void)
 	{
 		Oid			serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
 
-		if (mosql_admin_is_our_server(serverid))
+		if (mosql_fdw_is_our_server(serverid))
 			servers = lappend_oid(servers, serverid);
 	}
 	systable_endscan(scan);
