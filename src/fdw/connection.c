@@ -78,12 +78,11 @@ typedef struct SessionEntry
 
 static HTAB *sessions = NULL;
 
-
 /* keep_connections 'false': the transaction at whose end sockets close */
 static LocalTransactionId close_at_end_of = InvalidLocalTransactionId;
 
-static LocalTransactionId
-this_transaction(void)
+LocalTransactionId
+mosql_fdw_this_transaction(void)
 {
 #if PG_VERSION_NUM >= 170000
 	return MyProc->vxid.lxid;
@@ -317,12 +316,12 @@ close_at_end(void)
 {
 	MemoryContextCallback *callback;
 
-	if (TopTransactionContext == NULL || close_at_end_of == this_transaction())
+	if (TopTransactionContext == NULL || close_at_end_of == mosql_fdw_this_transaction())
 		return;
 	callback = MemoryContextAllocZero(TopTransactionContext, sizeof(MemoryContextCallback));
 	callback->func = close_unkept;
 	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
-	close_at_end_of = this_transaction();
+	close_at_end_of = mosql_fdw_this_transaction();
 }
 
 static void
@@ -411,14 +410,15 @@ mosql_fdw_session(Oid serverid, Oid userid)
 	}
 	entry->userid = owner;
 
-	if (entry->session != NULL && entry->stale && entry->last_used != this_transaction() &&
+	if (entry->session != NULL && entry->stale &&
+		entry->last_used != mosql_fdw_this_transaction() &&
 		!mosql_session_in_use(entry->session))
 		close_entry(entry);
 	if (entry->session == NULL)
 		open_entry(entry, userid);
 	if (!entry->used)
 		begin_use(entry);
-	entry->last_used = this_transaction();
+	entry->last_used = mosql_fdw_this_transaction();
 	if (!entry->keep)
 		close_at_end();
 	return entry->session;

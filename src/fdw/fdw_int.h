@@ -52,6 +52,10 @@ extern bool mosql_fdw_is_ours(Oid relid);
 /* Is this server one of this foreign data wrapper? */
 extern bool mosql_fdw_is_our_server(Oid serverid);
 
+/* The running transaction, to be compared with a later one; subtransactions are part
+ * of it. */
+extern LocalTransactionId mosql_fdw_this_transaction(void);
+
 /* The index behind the primary key of one of our tables; InvalidOid: none. */
 extern Oid	mosql_fdw_primary_key(Relation rel);
 

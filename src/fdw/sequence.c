@@ -23,7 +23,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_func.h"
-#include "storage/proc.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -111,16 +110,6 @@ mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identi
 	return mosql_fdw_is_ours(*relid);
 }
 
-static LocalTransactionId
-this_transaction(void)
-{
-#if PG_VERSION_NUM >= 170000
-	return MyProc->vxid.lxid;
-#else
-	return MyProc->lxid;
-#endif
-}
-
 /*
  * The sequence as the table's definition has it.  Once per transaction is enough:
  * whoever changes it meanwhile makes this transaction's commit look again.
@@ -138,7 +127,7 @@ look_up_sequence(SequenceEntry *entry, MosqlSession *session)
 		entry->seen.known = false;
 		entry->sequence = *there;
 	}
-	entry->checked_in = this_transaction();
+	entry->checked_in = mosql_fdw_this_transaction();
 	relation_close(rel, NoLock);
 }
 
@@ -164,7 +153,7 @@ resolve(Oid seqid, SequenceEntry **entry, MosqlSession **session)
 	}
 	if (!OidIsValid(e->relid))
 		return false;
-	if (e->checked_in != this_transaction())
+	if (e->checked_in != mosql_fdw_this_transaction())
 	{
 		*session = mosql_fdw_session_for(e->relid, InvalidOid);
 		look_up_sequence(e, *session);
