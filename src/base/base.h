@@ -85,6 +85,16 @@ mosql_string_init(StringInfo buf, size_t size)
 	buf->cursor = 0;
 }
 
+/* For qsort() and bsearch() of ids. */
+static inline int
+mosql_uint64_compare(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
 /*
  * A transaction attempt: the session's id and a number of that session.  Each
  * attempt to prepare uses a new one (docs/commit.md, rule 1).

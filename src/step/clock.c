@@ -238,20 +238,11 @@ mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *sche
 	engine(clock)->snapshots(clock, list, schema);
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 void
 mosql_clock_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 {
 	engine(clock)->sessions(clock, sessions);
-	qsort(sessions->live, sessions->n, sizeof(uint64), compare_ids);
+	qsort(sessions->live, sessions->n, sizeof(uint64), mosql_uint64_compare);
 }
 
 bool
@@ -259,7 +250,8 @@ mosql_clock_is_dead(const MosqlSessions *sessions, uint64 sid)
 {
 	return sid <= sessions->newest &&
 		(sessions->n == 0 ||
-		 bsearch(&sid, sessions->live, sessions->n, sizeof(uint64), compare_ids) == NULL);
+		 bsearch(&sid, sessions->live, sessions->n, sizeof(uint64),
+				 mosql_uint64_compare) == NULL);
 }
 
 int

@@ -110,15 +110,6 @@ mosql_sweep_begin(MosqlSession *session)
 	return sweep;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /* See txn.h. */
 void
 mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n)
@@ -126,7 +117,7 @@ mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n)
 	sweep->roots = MemoryContextAllocHuge(sweep->cxt, n * sizeof(uint64) + 1);
 	sweep->nroots = n;
 	memcpy(sweep->roots, roots, n * sizeof(uint64));
-	qsort(sweep->roots, n, sizeof(uint64), compare_ids);
+	qsort(sweep->roots, n, sizeof(uint64), mosql_uint64_compare);
 }
 
 void
@@ -142,7 +133,8 @@ static bool
 is_known_root(const MosqlSweep *sweep, uint64 root)
 {
 	return root < FIRST_DRAWN_ID ||
-		bsearch(&root, sweep->roots, sweep->nroots, sizeof(uint64), compare_ids) != NULL;
+		bsearch(&root, sweep->roots, sweep->nroots, sizeof(uint64),
+				mosql_uint64_compare) != NULL;
 }
 
 /* Was it made by a session that is dead? */
