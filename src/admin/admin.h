@@ -54,6 +54,9 @@ extern ObjectAddress mosql_admin_create_index(const IndexStmt *statement);
 extern void mosql_admin_index_dropped(Oid indexid);
 extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 
+/* The local indexes of a relation that are ours, without the primary key's: OIDs. */
+extern List *mosql_admin_secondary_indexes(Relation rel);
+
 /* Is this index of access method mosql? */
 extern bool mosql_admin_is_our_index(Oid indexid);
 

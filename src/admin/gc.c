@@ -94,13 +94,11 @@ find_definition(Gc *gc, Relation rel)
 static List *
 local_indexes(Relation rel)
 {
-	Oid			primary = mosql_fdw_primary_key(rel);
 	List	   *names = NIL;
 	ListCell   *cell;
 
-	foreach(cell, RelationGetIndexList(rel))
-		if (lfirst_oid(cell) != primary && mosql_admin_is_our_index(lfirst_oid(cell)))
-			names = lappend(names, get_rel_name(lfirst_oid(cell)));
+	foreach(cell, mosql_admin_secondary_indexes(rel))
+		names = lappend(names, get_rel_name(lfirst_oid(cell)));
 	return names;
 }
 

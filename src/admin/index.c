@@ -168,9 +168,8 @@ mosql_admin_drop_local_index(Oid indexid)
 	CommandCounterIncrement();
 }
 
-/* The local indexes of a relation that are ours, without the primary key's. */
-static List *
-secondary_indexes(Relation rel)
+List *
+mosql_admin_secondary_indexes(Relation rel)
 {
 	Oid			primary = mosql_fdw_primary_key(rel);
 	List	   *result = NIL;
@@ -240,7 +239,7 @@ mosql_admin_follow_indexes(Oid relid)
 	const char *schema;
 	const char *name;
 	MosqlDefinition *definition;
-	List	   *local = secondary_indexes(rel);
+	List	   *local = mosql_admin_secondary_indexes(rel);
 	ListCell   *lc;
 
 	mosql_table_remote_name(rel, &schema, &name);
