@@ -69,12 +69,6 @@ key_place(Oid relid, AttrNumber attnum)
 	return parse_bool(value, &is_key) && is_key ? 0 : -1;
 }
 
-bool
-mosql_table_is_key_column(Oid relid, AttrNumber attnum)
-{
-	return key_place(relid, attnum) >= 0;
-}
-
 int
 mosql_table_key_columns(Relation rel, AttrNumber *attnums)
 {

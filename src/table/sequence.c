@@ -231,12 +231,6 @@ mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence, const c
 	}
 }
 
-MosqlSequenceState
-mosql_sequence_get(MosqlSession *session, const MosqlSequence *sequence, const char *name)
-{
-	return decode_state(session, sequence, name, read_counter(session, sequence->counter));
-}
-
 /* ---- definitions ---- */
 
 /* A counter that goes again if the transaction fails. */

@@ -532,17 +532,10 @@ extern int64 mosql_sequence_draw(MosqlSession *session, const MosqlSequence *seq
 extern bool mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence,
 							   const char *name, MosqlSequenceState state, bool forward);
 
-/* Where it stands; 40001 as for draws. */
-extern MosqlSequenceState mosql_sequence_get(MosqlSession *session,
-											 const MosqlSequence *sequence, const char *name);
-
-/* Has this column the option key? */
-extern bool mosql_table_is_key_column(Oid relid, AttrNumber attnum);
-
 /*
- * All of a relation that have, in the order of the key: by the places that the
- * options give, 'true' being before all, and then by column order.  Their number; at
- * most INDEX_MAX_KEYS are stored, and counted beyond.
+ * The columns of a relation that have the option key, in the order of the key: by the
+ * places that the options give, 'true' being before all, and then by column order.
+ * Their number; at most INDEX_MAX_KEYS are stored, and counted beyond.
  */
 extern int	mosql_table_key_columns(Relation rel, AttrNumber *attnums);
 

@@ -93,7 +93,6 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
  * on abort; savepoints are followed.
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
-extern MosqlSession *mosql_txn_session(MosqlTxn *txn);
 
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);

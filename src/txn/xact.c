@@ -89,12 +89,6 @@ mosql_txn_current(MosqlSession *session)
 	return txn;
 }
 
-MosqlSession *
-mosql_txn_session(MosqlTxn *txn)
-{
-	return txn->session;
-}
-
 bool
 mosql_txn_has_written(const MosqlSession *session)
 {
