@@ -56,9 +56,6 @@ extern uint64 mosql_maintain_statistics(Oid serverid, MosqlSession *session);
 /* All servers of this extension in the database: OIDs. */
 extern List *mosql_maintain_servers(void);
 
-/* The result as a JSON object, appended. */
-extern void mosql_pass_put_json(StringInfo out, const MosqlPassResult *result);
-
 /* Settings, and the launcher if we are preloaded; once, from _PG_init. */
 extern void mosql_maintain_init(void);
 extern void mosql_worker_init(void);

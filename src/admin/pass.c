@@ -102,8 +102,9 @@ mosql_pass_outcome_name(MosqlPassOutcome outcome)
 
 /* ---- telling how far it is ---- */
 
-void
-mosql_pass_put_json(StringInfo out, const MosqlPassResult *result)
+/* The result as a JSON object, appended. */
+static void
+put_result(StringInfo out, const MosqlPassResult *result)
 {
 	const MosqlVacuumCounts *v = &result->vacuum;
 	const struct
@@ -151,7 +152,7 @@ describe(const Pass *pass, const char *outcome)
 		appendBinaryStringInfo(&out, utf8.data, utf8.len);
 	}
 	appendStringInfoString(&out, ", \"result\": ");
-	mosql_pass_put_json(&out, pass->result);
+	put_result(&out, pass->result);
 	appendStringInfoChar(&out, '}');
 	return out.data;
 }

@@ -180,9 +180,6 @@ typedef struct MosqlModifyState
 /* Open a target; the state lives in the query context. */
 extern MosqlModifyState *mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri);
 
-/* The last look-ups; safe to call twice.  Throws 23505. */
-extern void mosql_exec_modify_finish(MosqlModifyState *modify);
-
 /* NOT NULL, CHECK and, if bounded, the partition bound of a new row. */
 extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
 								 TupleTableSlot *slot, EState *estate, bool bounded);

@@ -86,10 +86,10 @@ describe_cond(StringInfo out, const MosqlTable *table, const MosqlCond *cond, Li
 	appendStringInfoString(out, parens ? ")" : "");
 }
 
-/* Palloc'ed; "all" without conditions. */
-char *
-mosql_conds_describe(const MosqlTable *table, const MosqlCond *conds, int nconds, List *exprs,
-					 List *dpcontext)
+/* "aid = $1 AND bid >= 5", palloc'ed; "all" without conditions. */
+static char *
+describe_conds(const MosqlTable *table, const MosqlCond *conds, int nconds, List *exprs,
+			   List *dpcontext)
 {
 	StringInfoData out;
 	int			at = 0;
@@ -154,7 +154,7 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 			break;
 		}
 	ExplainPropertyText(reads_points(table, conds, nconds) ? "Key" : "Key Range",
-						mosql_conds_describe(table, conds, nconds, plan->fdw_exprs, dpcontext), es);
+						describe_conds(table, conds, nconds, plan->fdw_exprs, dpcontext), es);
 	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))
 		ExplainPropertyText("Order", "backward", es);
 }

@@ -181,10 +181,6 @@ extern MosqlRanges *mosql_ranges_build(const MosqlTable *table, const MosqlCond 
  */
 extern bool mosql_ranges_can_convert(Oid column, Oid value);
 
-/* "aid = $1 AND bid >= 5" for EXPLAIN. */
-extern char *mosql_conds_describe(const MosqlTable *table, const MosqlCond *conds, int nconds,
-								  List *exprs, List *dpcontext);
-
 /*
  * Find in `clauses` (RestrictInfos; outer relids in required_outer allowed as
  * parameters) the conditions that bound the key; *used gets the clauses taken,

@@ -144,8 +144,9 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	return modify;
 }
 
-void
-mosql_exec_modify_finish(MosqlModifyState *modify)
+/* The last look-ups; safe to call twice.  Throws 23505. */
+static void
+finish(MosqlModifyState *modify)
 {
 	MosqlStats	before = mosql_stats;
 
@@ -190,7 +191,7 @@ void
 mosqlEndForeignModify(EState *estate, ResultRelInfo *rri)
 {
 	if (rri->ri_FdwState != NULL)
-		mosql_exec_modify_finish((MosqlModifyState *) rri->ri_FdwState);
+		finish((MosqlModifyState *) rri->ri_FdwState);
 }
 
 /* ---- rows ---- */

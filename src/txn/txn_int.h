@@ -508,10 +508,6 @@ extern int	mosql_apply_writes(MosqlSession *session, uint64 node, MosqlBytes fie
 							   MosqlTimestamp ts, const MosqlSnapshotList *list,
 							   MosqlWrite *writes);
 
-/* Columns after an increment intent, in the current context. */
-extern MosqlBytes mosql_increment_columns(MosqlSession *session, uint64 node,
-										  const MosqlIntent *intent, MosqlBytes columns);
-
 /* Is a transaction among the intents of a field?  Which one, if so. */
 extern bool mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent);
 

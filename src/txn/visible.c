@@ -218,9 +218,10 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 
 /* ---- evaluation ---- */
 
-MosqlBytes
-mosql_increment_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent,
-						MosqlBytes columns)
+/* Columns after an increment intent, in the current context. */
+static MosqlBytes
+increment_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent,
+				  MosqlBytes columns)
 {
 	MosqlIncrement *inc;
 	int			ninc;
@@ -283,7 +284,7 @@ intents_visible(MosqlSession *session, const MosqlPoint *point, MosqlTimestamp S
 				*columns = v.columns;
 				*version = Max(v.ts, ts);
 			}
-			*columns = mosql_increment_columns(session, point->leaf, &intent, *columns);
+			*columns = increment_columns(session, point->leaf, &intent, *columns);
 			*live = true;
 		}
 		else
