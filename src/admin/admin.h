@@ -128,6 +128,9 @@ extern void mosql_admin_init_debug(void);
 /* The text argument i as a palloc'ed string. */
 extern char *mosql_admin_text_arg(FunctionCallInfo fcinfo, int i);
 
+/* Run a utility statement as part of the running one; its effects are seen after it. */
+extern void mosql_admin_run_sql(const char *sql);
+
 /* May the current user use this server? */
 extern bool mosql_admin_may_use_server(Oid serverid);
 

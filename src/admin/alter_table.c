@@ -11,7 +11,6 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "executor/spi.h"
 #include "nodes/makefuncs.h"
 #include "utils/lsyscache.h"
 
@@ -146,22 +145,6 @@ take_foreign_keys(const AlterTableStmt *alter, Oid relid)
 	return commands;
 }
 
-static void
-run_commands(const List *commands)
-{
-	const ListCell *lc;
-
-	if (commands == NIL)
-		return;
-	CommandCounterIncrement();
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	foreach(lc, commands)
-		if (SPI_execute(lfirst(lc), false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not run: %s", (char *) lfirst(lc));
-	SPI_finish();
-}
-
 /* For a part of another statement no trigger fires that would prepare it. */
 static void
 run_one(const MosqlStatement *statement, AlterTableStmt *alter)
@@ -177,6 +160,7 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
 	AlterTableStmt *second;
 	List	   *foreign_keys;
+	ListCell   *lc;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
 
@@ -194,6 +178,9 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 		CommandCounterIncrement();
 		run_one(statement, second);
 	}
-	run_commands(foreign_keys);
+	if (foreign_keys != NIL)
+		CommandCounterIncrement();
+	foreach(lc, foreign_keys)
+		mosql_admin_run_sql(lfirst(lc));
 	return true;
 }

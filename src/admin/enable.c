@@ -23,13 +23,6 @@ PG_FUNCTION_INFO_V1(mosql_fdw_disable);
 
 #define LIBRARY "mosql_fdw"
 
-static void
-run(const char *sql)
-{
-	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not run: %s", sql);
-}
-
 /* The libraries that the sessions of this database load, by its own setting or
  * else the server's; in the current context. */
 static List *
@@ -44,12 +37,18 @@ preloaded(void)
 		"  AND pg_catalog.starts_with(s, 'session_preload_libraries=')),"
 		" (SELECT reset_val FROM pg_catalog.pg_settings"
 		"  WHERE name OPERATOR(pg_catalog.=) 'session_preload_libraries'), '')";
+	MemoryContext caller = CurrentMemoryContext;
+	char	   *value;
 	List	   *libraries;
 
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
 	if (SPI_execute(sql, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "SPI_execute failed");
-	if (!SplitDirectoriesString(SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1),
-								',', &libraries))
+	value = MemoryContextStrdup(caller, SPI_getvalue(SPI_tuptable->vals[0],
+													 SPI_tuptable->tupdesc, 1));
+	SPI_finish();
+	if (!SplitDirectoriesString(value, ',', &libraries))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the value of session_preload_libraries is not a list of libraries")));
@@ -81,7 +80,7 @@ preload(bool on)
 		resetStringInfo(&sql);
 		appendStringInfo(&sql, "ALTER DATABASE %s RESET session_preload_libraries", database);
 	}
-	run(sql.data);
+	mosql_admin_run_sql(sql.data);
 }
 
 static void
@@ -89,18 +88,11 @@ set_default_server(const char *server)
 {
 	const char *database = quote_identifier(get_database_name(MyDatabaseId));
 
-	run(server[0] != '\0'
-		? psprintf("ALTER DATABASE %s SET mosql_fdw.default_server = %s", database,
-				   quote_literal_cstr(server))
-		: psprintf("ALTER DATABASE %s RESET mosql_fdw.default_server", database));
+	mosql_admin_run_sql(server[0] != '\0' ?
+						psprintf("ALTER DATABASE %s SET mosql_fdw.default_server = %s", database,
+								 quote_literal_cstr(server)) :
+						psprintf("ALTER DATABASE %s RESET mosql_fdw.default_server", database));
 	SetConfigOption("mosql_fdw.default_server", server, PGC_USERSET, PGC_S_SESSION);
-}
-
-static void
-connect_spi(void)
-{
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
 }
 
 Datum
@@ -112,19 +104,15 @@ mosql_fdw_enable(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("server \"%s\" is not one of mosql_fdw", server)));
-	connect_spi();
 	preload(true);
 	set_default_server(server);
-	SPI_finish();
 	PG_RETURN_VOID();
 }
 
 Datum
 mosql_fdw_disable(PG_FUNCTION_ARGS)
 {
-	connect_spi();
 	preload(false);
 	set_default_server("");
-	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -9,11 +9,13 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_foreign_table.h"
 #include "code/node.h"
+#include "executor/spi.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -37,6 +39,17 @@ char *
 mosql_admin_text_arg(FunctionCallInfo fcinfo, int i)
 {
 	return text_to_cstring(PG_GETARG_TEXT_PP(i));
+}
+
+void
+mosql_admin_run_sql(const char *sql)
+{
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not run: %s", sql);
+	SPI_finish();
+	CommandCounterIncrement();
 }
 
 static ForeignServer *

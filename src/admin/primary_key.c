@@ -24,7 +24,6 @@
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -82,17 +81,6 @@ set_not_null(Relation rel, const AttrNumber *attnums, int n)
 	return any ? sql.data : NULL;
 }
 
-static void
-run(const char *sql)
-{
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not run: %s", sql);
-	SPI_finish();
-	CommandCounterIncrement();
-}
-
 /* The index and its constraint.  name NULL: <table>_pkey. */
 static void
 create(Relation rel, const char *name, const AttrNumber *attnums, int n)
@@ -106,7 +94,6 @@ create(Relation rel, const char *name, const AttrNumber *attnums, int n)
 	memcpy(index.attnums, attnums, n * sizeof(AttrNumber));
 	(void) mosql_admin_create_local_index(rel, &index);
 }
-
 
 /* Did this transaction make one of these columns a key column? */
 static bool
@@ -154,7 +141,7 @@ mosql_admin_follow_key(Oid relid, bool created)
 	sql = set_not_null(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)
-		run(sql);
+		mosql_admin_run_sql(sql);
 
 	rel = relation_open(relid, NoLock);
 	if (n > 0 && !OidIsValid(mosql_fdw_primary_key(rel)))
@@ -312,7 +299,7 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 	sql = set_key_options(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)
-		run(sql);				/* rewrites the rows, and makes the constraint */
+		mosql_admin_run_sql(sql);				/* rewrites the rows, and makes the constraint */
 
 	rel = relation_open(relid, NoLock);
 	primary = mosql_fdw_primary_key(rel);

@@ -10,7 +10,6 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -176,11 +175,7 @@ run_alter(const char *statement)
 	mosql_admin_refreshing = true;
 	PG_TRY();
 	{
-		if (SPI_connect() != SPI_OK_CONNECT)
-			elog(ERROR, "SPI_connect failed");
-		if (SPI_execute(statement, false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "SPI_execute failed: %s", statement);
-		SPI_finish();
+		mosql_admin_run_sql(statement);
 	}
 	PG_FINALLY();
 	{
@@ -199,7 +194,6 @@ run_and_note(Relation rel, const char *statement, StringInfo done)
 	appendStringInfo(done, "%s%s", done->len > 0 ? ";\n" : "", statement);
 	relation_close(rel, NoLock);
 	run_alter(statement);
-	CommandCounterIncrement();
 	return relation_open(relid, NoLock);
 }
 

@@ -13,7 +13,6 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
-#include "executor/spi.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -93,15 +92,12 @@ static void
 analyze(Oid relid)
 {
 	char	   *name = get_rel_name(relid);
-	char	   *command;
 
 	if (name == NULL)
 		return;
-	command = psprintf("ANALYZE %s",
-					   quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-												  name));
-	if (SPI_execute(command, false, 0) < 0)
-		elog(ERROR, "could not execute: %s", command);
+	mosql_admin_run_sql(psprintf("ANALYZE %s",
+								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+															name)));
 }
 
 uint64
@@ -119,7 +115,6 @@ mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 		return 0;
 	ndefinitions = mosql_table_definitions(session, NULL, &definitions);
 	nsizes = mosql_clock_sizes(mosql_session_stepper(session), &sizes);
-	SPI_connect();
 	foreach(lc, tables)
 	{
 		Oid			relid = lfirst_oid(lc);
@@ -131,6 +126,5 @@ mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 		analyze(relid);
 		analyzed++;
 	}
-	SPI_finish();
 	return analyzed;
 }
