@@ -270,27 +270,25 @@ batch_leaves(void)
 	return Min(Max(mosql_maintain_rate / BATCHES_PER_S, 1), BATCH_LEAVES);
 }
 
-/* The next batch of a tree; false at its end, or if it was dropped meanwhile. */
-static bool
-vacuum_batch(Pass *pass, uint64 root, StringInfo position)
+/* The next batch of a tree. */
+typedef struct BatchWork
 {
-	MemoryContext caller = CurrentMemoryContext;
-	volatile bool more = false;
+	Pass	   *pass;
+	uint64		root;
+	StringInfo	position;
+	bool		more;
+} BatchWork;
 
-	PG_TRY();
-	{
-		more = mosql_vacuum_tree(pass->session, mosql_session_tree(pass->session, root), position,
-								 batch_leaves(), &pass->result->vacuum);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
-			PG_RE_THROW();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return more;
+/* A MosqlTreeWork. */
+static void
+vacuum_batch(void *arg)
+{
+	BatchWork  *work = arg;
+	MosqlSession *session = work->pass->session;
+
+	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->root),
+								   work->position, batch_leaves(),
+								   &work->pass->result->vacuum);
 }
 
 static void
@@ -299,17 +297,18 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
 												ALLOCSET_DEFAULT_SIZES);
 	StringInfoData position;
-	bool		more = true;
+	BatchWork	work = {pass, tree->root, &position, true};
 
 	initStringInfo(&position);
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
-	while (more && !pass->lost)
+	while (work.more && !pass->lost)
 	{
 		uint64		before = pass->result->vacuum.leaves;
 		MemoryContext old = MemoryContextSwitchTo(batch);
 		uint64		leaves;
 
-		more = vacuum_batch(pass, tree->root, &position);
+		if (!mosql_session_try_tree(vacuum_batch, &work))
+			work.more = false;	/* dropped meanwhile */
 		MOSQL_DEBUG_POINT("maintain-vacuum");
 		leaves = pass->result->vacuum.leaves - before;
 		pass->done += leaves;

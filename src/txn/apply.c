@@ -147,30 +147,46 @@ mosql_pending_any(MosqlSession *session)
 }
 
 /* What is to be done about one key or one mark of a transaction. */
-typedef void (*PendingWork) (MosqlSession *session, MosqlPending *pending, int i,
-							 const MosqlSnapshotList *list);
-
-static void
-apply_key(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+typedef struct PendingWork
 {
-	mosql_recover_apply(session, mosql_session_tree(session, pending->roots[i]),
-						pending->keys[i], pending->tx, pending->ts, list);
+	MosqlSession *session;
+	MosqlPending *pending;
+	const MosqlSnapshotList *list;	/* only to apply */
+	int			i;
+} PendingWork;
+
+/* These three are MosqlTreeWork. */
+static void
+apply_key(void *arg)
+{
+	const PendingWork *work = arg;
+	const MosqlPending *pending = work->pending;
+
+	mosql_recover_apply(work->session,
+						mosql_session_tree(work->session, pending->roots[work->i]),
+						pending->keys[work->i], pending->tx, pending->ts, work->list);
 }
 
 static void
-remove_key(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+remove_key(void *arg)
 {
-	(void) list;
-	mosql_recover_remove(session, mosql_session_tree(session, pending->roots[i]),
-						 pending->keys[i], pending->tx);
+	const PendingWork *work = arg;
+	const MosqlPending *pending = work->pending;
+
+	mosql_recover_remove(work->session,
+						 mosql_session_tree(work->session, pending->roots[work->i]),
+						 pending->keys[work->i], pending->tx);
 }
 
 static void
-remove_mark(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnapshotList *list)
+remove_mark(void *arg)
 {
-	(void) list;
-	mosql_recover_unmark(session, mosql_session_tree(session, pending->mark_roots[i]),
-						 pending->mark_low[i], pending->mark_high[i], pending->tx);
+	const PendingWork *work = arg;
+	const MosqlPending *pending = work->pending;
+
+	mosql_recover_unmark(work->session,
+						 mosql_session_tree(work->session, pending->mark_roots[work->i]),
+						 pending->mark_low[work->i], pending->mark_high[work->i], pending->tx);
 }
 
 /*
@@ -178,32 +194,13 @@ remove_mark(MosqlSession *session, MosqlPending *pending, int i, const MosqlSnap
  * nothing to do, but the others have their turn.
  */
 static void
-work_through(MosqlSession *session, MosqlPending *pending, const uint64 *roots, int n,
-			 PendingWork work, const MosqlSnapshotList *list)
+work_through(PendingWork work, const uint64 *roots, int n, MosqlTreeWork step)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
-	volatile uint64 gone = 0;
+	uint64		gone = 0;
 
-	for (volatile int i = 0; i < n; i++)
-	{
-		if (roots[i] == gone)
-			continue;
-		PG_TRY();
-		{
-			work(session, pending, i, list);
-		}
-		PG_CATCH();
-		{
-			MemoryContextSwitchTo(caller);
-			if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
-				PG_RE_THROW();
-			FlushErrorState();
-			InterruptHoldoffCount = held;
-			gone = roots[i];
-		}
-		PG_END_TRY();
-	}
+	for (work.i = 0; work.i < n; work.i++)
+		if (roots[work.i] != gone && !mosql_session_try_tree(step, &work))
+			gone = roots[work.i];
 }
 
 /* Redo a transaction's applies as a helper; may throw. */
@@ -211,11 +208,12 @@ static void
 redo(MosqlSession *session, MosqlPending *pending)
 {
 	MosqlSnapshotList list;
+	PendingWork work = {session, pending, &list};
 	uint64		schema;
 
 	mosql_clock_snapshots(&session->stepper, &list, &schema);
-	work_through(session, pending, pending->roots, pending->nkeys, apply_key, &list);
-	work_through(session, pending, pending->mark_roots, pending->nmarks, remove_mark, &list);
+	work_through(work, pending->roots, pending->nkeys, apply_key);
+	work_through(work, pending->mark_roots, pending->nmarks, remove_mark);
 	pending->failed = false;
 }
 
@@ -230,6 +228,7 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	MosqlRecord record;
 	MosqlSnapshotList list;
+	PendingWork work = {session, pending, &list};
 
 	mosql_clock_settle(&session->stepper, pending->tx, &record, &list, &budget);
 	if (record.state == MOSQL_RECORD_COMMITTED)
@@ -239,8 +238,8 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	}
 	else if (record.state == MOSQL_RECORD_ABORTED)
 	{
-		work_through(session, pending, pending->roots, pending->nkeys, remove_key, &list);
-		work_through(session, pending, pending->mark_roots, pending->nmarks, remove_mark, &list);
+		work_through(work, pending->roots, pending->nkeys, remove_key);
+		work_through(work, pending->mark_roots, pending->nmarks, remove_mark);
 	}
 }
 

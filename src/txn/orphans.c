@@ -105,11 +105,24 @@ finish_range(MosqlSession *session, MosqlTree *tree, const MosqlPart *part,
 			? clean + 1 : 0;
 }
 
-static void
-finish_part(MosqlSession *session, const MosqlPart *part, const MosqlOrphan *orphan,
-			const MosqlSnapshotList *list)
+/* A part of what an orphan has written. */
+typedef struct PartWork
 {
+	MosqlSession *session;
+	const MosqlPart *part;
+	const MosqlOrphan *orphan;
+	const MosqlSnapshotList *list;
+} PartWork;
+
+/* A MosqlTreeWork. */
+static void
+finish_part(void *arg)
+{
+	const PartWork *work = arg;
+	const MosqlPart *part = work->part;
+	MosqlSession *session = work->session;
 	MosqlTree  *tree = mosql_session_tree(session, part->root);
+	MosqlTxid	tx = work->orphan->tx;
 	MosqlBytes	keys = part->keys;
 	MosqlBytes	key;
 
@@ -117,36 +130,15 @@ finish_part(MosqlSession *session, const MosqlPart *part, const MosqlOrphan *orp
 	{
 		case MOSQL_PART_KEYS:
 			while (mosql_part_key(&keys, &key))
-				mosql_recover_apply(session, tree, key, orphan->tx, orphan->record.ts, list);
+				mosql_recover_apply(session, tree, key, tx, work->orphan->record.ts, work->list);
 			break;
 		case MOSQL_PART_RANGE:
-			finish_range(session, tree, part, orphan, list);
+			finish_range(session, tree, part, work->orphan, work->list);
 			break;
 		case MOSQL_PART_MARKS:
-			mosql_recover_unmark(session, tree, part->low, part->high, orphan->tx);
+			mosql_recover_unmark(session, tree, part->low, part->high, tx);
 			break;
 	}
-}
-
-/* finish_part(), where the tree may be gone. */
-static void
-try_part(MosqlSession *session, const MosqlPart *part, const MosqlOrphan *orphan,
-		 const MosqlSnapshotList *list)
-{
-	MemoryContext caller = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		finish_part(session, part, orphan, list);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
-			PG_RE_THROW();
-		FlushErrorState();
-	}
-	PG_END_TRY();
 }
 
 static bool
@@ -174,13 +166,14 @@ finish_orphan(MosqlSession *session, const MosqlOrphan *orphan)
 	MosqlPart	part;
 	MosqlRecord record;
 	MosqlSnapshotList list;
+	PartWork	work = {session, &part, orphan, &list};
 	int			got;
 
 	mosql_clock_status(&session->stepper, &orphan->tx, 1, &record, &list);
 	if (record.state != MOSQL_RECORD_COMMITTED)
 		return false;
 	while ((got = mosql_part_next(&rest, &part)) == 1)
-		try_part(session, &part, orphan, &list);
+		(void) mosql_session_try_tree(finish_part, &work);
 	if (got < 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),

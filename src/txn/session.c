@@ -331,6 +331,30 @@ note_dead(MosqlSession *session, uint64 root)
 			session->trees[i].dead = true;
 }
 
+bool
+mosql_session_try_tree(MosqlTreeWork work, void *arg)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+	volatile bool there = true;
+
+	PG_TRY();
+	{
+		work(arg);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;	/* an error resets it */
+		there = false;
+	}
+	PG_END_TRY();
+	return there;
+}
+
 /* ---- identity ---- */
 
 /* Any exchange with the clock extends a lease in its last half. */

@@ -63,6 +63,13 @@ extern MemoryContext mosql_session_context(MosqlSession *session);
 /* The handle of a tree, valid until the end of the transaction; no round trip. */
 extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
 
+/*
+ * Do something with a tree, outside of its table's locks: false if it was gone (42P01:
+ * the table was dropped or truncated meanwhile), which is no error then.  Others go on.
+ */
+typedef void (*MosqlTreeWork) (void *arg);
+extern bool mosql_session_try_tree(MosqlTreeWork work, void *arg);
+
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
  * within a session). */
 extern uint64 mosql_session_new_id(MosqlSession *session);
