@@ -23,6 +23,58 @@ mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *intent)
 	return false;
 }
 
+/* ---- steps on a leaf ---- */
+
+/* How a transaction ended. */
+typedef struct Ended
+{
+	MosqlTxid	tx;
+	MosqlTimestamp ts;			/* committed then; 0: aborted */
+	const MosqlSnapshotList *list;	/* only if it is committed */
+} Ended;
+
+static void
+add_compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, MosqlBytes bytes)
+{
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = kind, .field = field, .bytes = bytes
+	};
+}
+
+/*
+ * A step on the leaf as it was looked up: its first compare is the leaf's generation
+ * (rule 2).  There is room for so many more compares, and writes.
+ */
+static void
+begin_step(MosqlStep *step, const MosqlLeafGroup *group, int ncompares, int nwrites)
+{
+	*step = (MosqlStep) {.node = group->leaf, .repeatable = true};
+	step->compares = palloc((1 + ncompares) * sizeof(MosqlCompare));
+	step->writes = palloc((nwrites + 1) * sizeof(MosqlWrite));
+	add_compare(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD,
+				mosql_generation_bytes(group->generation));
+}
+
+/*
+ * True if it was made.  If the leaf has another generation by now, the tree learns of
+ * it; in any case the caller is to look again.
+ */
+static bool
+run_step(MosqlSession *session, MosqlTree *tree, MosqlStep *step)
+{
+	MosqlBytes	meta = MOSQL_META_FIELD;
+	MosqlStep  *steps[1] = {step};
+
+	step->reads = &meta;
+	step->nreads = 1;
+	mosql_step_run(&session->stepper, steps, 1, NULL);
+	step->reads = NULL;
+	if (step->status == MOSQL_STEP_FAILED && step->failed == 0)
+		mosql_btree_observe(tree, step->node, step->values[0], -1);
+	return step->status == MOSQL_STEP_DONE;
+}
+
 /* The writes that turn an intent of a transaction committed at ts into a
  * version; returns their number. */
 static int
@@ -46,6 +98,33 @@ intent_writes(MosqlSession *session, const MosqlPoint *point, MosqlBytes field_r
 	writes[0] = (MosqlWrite) {MOSQL_WRITE_SET, field_row, mosql_bytes_of(&out)};
 	return 1;
 }
+
+/*
+ * Add what ends one intent, at most 2 compares and 3 writes: it is still there
+ * (rule 3), and goes; if its transaction committed, the row is as it was read, as a
+ * whole, since other increments may be applied to it at the same time, and gets the
+ * new version.
+ */
+static void
+add_intent(MosqlSession *session, MosqlStep *step, MosqlBytes key, const MosqlPoint *point,
+		   const MosqlIntent *intent, const Ended *ended)
+{
+	MosqlBytes	field = mosql_field_name(MOSQL_FIELD_INTENT, key);
+	MosqlBytes	txid = mosql_txid_bytes(ended->tx);
+	MosqlBytes	field_row;
+
+	add_compare(step, MOSQL_COMPARE_LISTED, field, txid);
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
+	if (ended->ts == 0)
+		return;
+	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);
+	add_compare(step, point->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT, field_row,
+				point->row);
+	step->nwrites += intent_writes(session, point, field_row, intent, ended->ts, ended->list,
+								   step->writes + step->nwrites);
+}
+
+/* ---- one key ---- */
 
 /*
  * The transaction's intent is not there: was it applied?  Then the row, or the
@@ -80,25 +159,14 @@ static bool
 confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlBytes intents)
 {
 	MosqlLeafGroup *group;
-	MosqlCompare compares[2] = {{.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD}};
-	MosqlBytes	meta = MOSQL_META_FIELD;
-	MosqlStep	step = {.repeatable = true, .durable = true, .touch = true};
-	MosqlStep  *steps[1] = {&step};
+	MosqlStep	step;
 
 	(void) mosql_btree_group(tree, &key, 1, &group);
-	compares[0].bytes = mosql_generation_bytes(group->generation);
-	compares[1].kind = intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
-	compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, key);
-	compares[1].bytes = intents;
-	step.node = group->leaf;
-	step.compares = compares;
-	step.ncompares = 2;
-	step.reads = &meta;
-	step.nreads = 1;
-	mosql_step_run(&session->stepper, steps, 1, NULL);
-	if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
-		mosql_btree_observe(tree, step.node, step.values[0], -1);
-	return step.status == MOSQL_STEP_DONE;
+	begin_step(&step, group, 1, 0);
+	add_compare(&step, intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
+				mosql_field_name(MOSQL_FIELD_INTENT, key), intents);
+	step.durable = step.touch = true;
+	return run_step(session, tree, &step);
 }
 
 static void
@@ -111,237 +179,131 @@ report_unfinished(MosqlSession *session)
 }
 
 /*
- * While the key holds an intent of tx, try one step that applies it.  The row is
- * compared as a whole: other increments may be applied to it at the same time.
- * The apply, whoever made it, is durable when this returns, so that the record may
- * be dropped.
+ * While the key holds an intent of tx, try one step that applies it.  The apply,
+ * whoever made it, is durable when this returns, so that the record may be dropped.
  */
 void
 mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
 					MosqlTimestamp ts, const MosqlSnapshotList *list)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	const Ended ended = {tx, ts, list};
 
 	Assert(ts != 0);
-	for (;;)
+	do
 	{
 		MosqlPoint	point;
 		MosqlIntent intent;
-		MosqlLeafGroup *group;
-		MosqlCompare compares[3] = {0};
-		MosqlWrite	writes[3];
-		MosqlStep	step = {0};
-		MosqlStep  *steps[1] = {&step};
-		MosqlBytes	meta = MOSQL_META_FIELD;
-		MosqlBytes	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);
 
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(tree, &key, 1, &point);
-		if (!mosql_intents_find(point.intent, tx, &intent))
+		if (mosql_intents_find(point.intent, tx, &intent))
 		{
-			if (!session->stepper.durable || confirm_intents(session, tree, key, point.intent))
-			{
-				check_applied(session, &point, tx, ts);
-				return;
-			}
-			goto again;
-		}
+			MosqlLeafGroup *group;
+			MosqlStep	step;
 
-		(void) mosql_btree_group(tree, &key, 1, &group);
-		compares[0].kind = MOSQL_COMPARE_EQUAL;
-		compares[0].field = MOSQL_META_FIELD;
-		compares[0].bytes = mosql_generation_bytes(group->generation);
-		compares[1].kind = MOSQL_COMPARE_LISTED;
-		compares[1].field = mosql_field_name(MOSQL_FIELD_INTENT, key);
-		compares[1].bytes = mosql_txid_bytes(tx);
-		compares[2].kind = point.row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
-		compares[2].field = field_row;
-		compares[2].bytes = point.row;
-		writes[0] = (MosqlWrite) {MOSQL_WRITE_UNLIST, compares[1].field, compares[1].bytes};
-		step.ncompares = 3;
-		step.nwrites = 1 + intent_writes(session, &point, field_row, &intent, ts, list, writes + 1);
-		step.node = group->leaf;
-		step.repeatable = true;
-		step.durable = true;
-		step.touch = true;
-		step.compares = compares;
-		step.reads = &meta;
-		step.nreads = 1;
-		step.writes = writes;
-		MOSQL_DEBUG_POINT("help-step");
-		mosql_step_run(&session->stepper, steps, 1, NULL);
-		if (step.status == MOSQL_STEP_DONE)
+			(void) mosql_btree_group(tree, &key, 1, &group);
+			begin_step(&step, group, 2, 3);
+			add_intent(session, &step, key, &point, &intent, &ended);
+			step.durable = step.touch = true;
+			MOSQL_DEBUG_POINT("help-step");
+			if (run_step(session, tree, &step))
+				return;
+		}
+		else if (!session->stepper.durable || confirm_intents(session, tree, key, point.intent))
+		{
+			check_applied(session, &point, tx, ts);
 			return;
-		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
-			mosql_btree_observe(tree, step.node, step.values[0], -1);
-again:
-		if (!mosql_budget_pause(&budget))
-			report_unfinished(session);
-	}
+		}
+	} while (mosql_budget_pause(&budget));
+	report_unfinished(session);
 }
 
-/* Steps on a whole leaf that were in vain, before rows are taken one by one. */
-#define LEAF_ATTEMPTS	3
+/* ---- a whole leaf ---- */
 
 /*
- * The step that applies all intents of a committed transaction on a leaf as it was
- * read; false if there are none.  Those that a split has frozen move with it, and
- * are met again.
+ * Steps on a whole leaf, because a transaction of thousands of rows whose owner died
+ * would else block the next one for as many round trips.  If somebody else is at one
+ * of the rows the step fails, and the leaf is read again.
+ */
+typedef enum LeafOutcome
+{
+	LEAF_ENDED,					/* it had intents, and they are ended */
+	LEAF_FREE,					/* there was none */
+	LEAF_AGAIN					/* the step failed: look again */
+} LeafOutcome;
+
+/*
+ * The step that ends all intents of a transaction on a leaf as it was read; false if
+ * there are none.  Those that a split has frozen move with it, and are met again.
  */
 static bool
-build_leaf_apply(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGroup *group,
-				 MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list, MosqlStep *step)
+build_leaf_step(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGroup *group,
+				const Ended *ended, MosqlStep *step)
 {
-	MosqlBytes	txid = mosql_txid_bytes(tx);
-	MosqlCompare *compares = palloc0((2 * leaf->n + 1) * sizeof(MosqlCompare));
-	MosqlWrite *writes = palloc((3 * leaf->n + 1) * sizeof(MosqlWrite));
-	MosqlIntent intent;
-
-	compares[0].kind = MOSQL_COMPARE_EQUAL;
-	compares[0].field = MOSQL_META_FIELD;
-	compares[0].bytes = mosql_generation_bytes(group->generation);
-	*step = (MosqlStep) {.node = group->leaf, .repeatable = true, .durable = true, .touch = true};
-	step->compares = compares;
-	step->ncompares = 1;
-	step->writes = writes;
+	begin_step(step, group, 2 * leaf->n, 3 * leaf->n);
 	for (int i = 0; i < leaf->n; i++)
 	{
 		const MosqlEntry *entry = &leaf->entries[i];
 		MosqlPoint	point = {.leaf = leaf->node, .purged = leaf->purged, .row = entry->row,
 		.intent = entry->intent};
-		MosqlBytes	field;
-		MosqlBytes	field_row;
+		MosqlIntent intent;
 
-		if (!mosql_intents_find(entry->intent, tx, &intent) ||
-			(group->frozen_from.data != NULL &&
-			 mosql_bytes_compare(entry->key, group->frozen_from) >= 0))
-			continue;
-		field = mosql_field_name(MOSQL_FIELD_INTENT, entry->key);
-		field_row = mosql_field_name(MOSQL_FIELD_ROW, entry->key);
-		compares[step->ncompares].kind = MOSQL_COMPARE_LISTED;
-		compares[step->ncompares].field = field;
-		compares[step->ncompares++].bytes = txid;
-		compares[step->ncompares].kind = entry->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT;
-		compares[step->ncompares].field = field_row;
-		compares[step->ncompares++].bytes = entry->row;
-		writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
-		step->nwrites += intent_writes(session, &point, field_row, &intent, ts, list,
-									   writes + step->nwrites);
+		if (mosql_intents_find(entry->intent, ended->tx, &intent) &&
+			(group->frozen_from.data == NULL ||
+			 mosql_bytes_compare(entry->key, group->frozen_from) < 0))
+			add_intent(session, step, entry->key, &point, &intent, ended);
 	}
 	return step->nwrites > 0;
 }
 
-/*
- * All of a leaf at once: a transaction of thousands of rows whose owner died after
- * the decision would else block the next one for as many round trips.  If somebody
- * else is at one of the rows the step fails; then the leaf is read again, and after
- * some attempts only the row that is in the way is applied.
- */
+/* One attempt at the leaf that covers key.  Applies are durable when this returns. */
+static LeafOutcome
+end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *ended)
+{
+	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
+	MosqlLeafGroup *group;
+	MosqlStep	step;
+
+	(void) mosql_btree_group(tree, &key, 1, &group);
+	if (group->leaf != leaf->node)
+		return LEAF_AGAIN;
+	if (!build_leaf_step(session, leaf, group, ended, &step))
+		return LEAF_FREE;
+	step.durable = step.touch = ended->ts != 0;
+	MOSQL_DEBUG_POINT("help-step");
+	return run_step(session, tree, &step) ? LEAF_ENDED : LEAF_AGAIN;
+}
+
+/* Attempts that were in vain, before only the row that is in the way is applied. */
+#define LEAF_ATTEMPTS	3
+
 void
 mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
 						 MosqlTimestamp ts, const MosqlSnapshotList *list)
 {
-	MosqlBytes	meta = MOSQL_META_FIELD;
+	const Ended ended = {tx, ts, list};
+	LeafOutcome outcome = LEAF_AGAIN;
 
-	for (int attempt = 0; attempt < LEAF_ATTEMPTS; attempt++)
-	{
-		MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
-		MosqlLeafGroup *group;
-		MosqlStep	step;
-		MosqlStep  *steps[1] = {&step};
-
-		(void) mosql_btree_group(tree, &key, 1, &group);
-		if (group->leaf != leaf->node)
-			continue;
-		if (!build_leaf_apply(session, leaf, group, tx, ts, list, &step))
-			break;
-		step.reads = &meta;
-		step.nreads = 1;
-		MOSQL_DEBUG_POINT("help-step");
-		mosql_step_run(&session->stepper, steps, 1, NULL);
-		if (step.status == MOSQL_STEP_DONE)
-			return;
-		if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
-			mosql_btree_observe(tree, step.node, step.values[0], -1);
-	}
-	mosql_recover_apply(session, tree, key, tx, ts, list);
+	Assert(ts != 0);
+	for (int attempt = 0; attempt < LEAF_ATTEMPTS && outcome == LEAF_AGAIN; attempt++)
+		outcome = end_leaf(session, tree, key, &ended);
+	if (outcome != LEAF_ENDED)
+		mosql_recover_apply(session, tree, key, tx, ts, list);
 }
 
-/*
- * The step that takes all intents of an aborted transaction off a leaf, as it was
- * read; false if there are none.  Those that a split has frozen move with it, and
- * are met again.
- */
-static bool
-build_removal(const MosqlLeaf *leaf, const MosqlLeafGroup *group, MosqlTxid tx, MosqlStep *step)
-{
-	MosqlBytes	txid = mosql_txid_bytes(tx);
-	MosqlCompare *compares = palloc0((leaf->n + 1) * sizeof(MosqlCompare));
-	MosqlWrite *writes = palloc((leaf->n + 1) * sizeof(MosqlWrite));
-	MosqlIntent intent;
-
-	compares[0].kind = MOSQL_COMPARE_EQUAL;
-	compares[0].field = MOSQL_META_FIELD;
-	compares[0].bytes = mosql_generation_bytes(group->generation);
-	step->node = group->leaf;
-	step->repeatable = true;
-	step->compares = compares;
-	step->ncompares = 1;
-	step->writes = writes;
-	for (int i = 0; i < leaf->n; i++)
-	{
-		const MosqlEntry *entry = &leaf->entries[i];
-		MosqlBytes	field;
-
-		if (!mosql_intents_find(entry->intent, tx, &intent) ||
-			(group->frozen_from.data != NULL &&
-			 mosql_bytes_compare(entry->key, group->frozen_from) >= 0))
-			continue;
-		field = mosql_field_name(MOSQL_FIELD_INTENT, entry->key);
-		compares[step->ncompares].kind = MOSQL_COMPARE_LISTED;
-		compares[step->ncompares].field = field;
-		compares[step->ncompares++].bytes = txid;
-		writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
-	}
-	return step->nwrites > 0;
-}
-
-/*
- * All of a leaf at once: a transaction that wrote thousands of rows before it died
- * would else block the next one for as many round trips.  If somebody else removes
- * one of them at the same time the step fails, and the leaf is read again.
- */
 void
 mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	const Ended ended = {.tx = tx};
 
-	for (;;)
-	{
-		MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
-		MosqlLeafGroup *group;
-		MosqlStep	step = {0};
-		MosqlStep  *steps[1] = {&step};
-		MosqlBytes	meta = MOSQL_META_FIELD;
-
-		(void) mosql_btree_group(tree, &key, 1, &group);
-		if (group->leaf == leaf->node)
-		{
-			if (!build_removal(leaf, group, tx, &step))
-				return;
-			step.reads = &meta;
-			step.nreads = 1;
-			MOSQL_DEBUG_POINT("help-step");
-			mosql_step_run(&session->stepper, steps, 1, NULL);
-			if (step.status == MOSQL_STEP_DONE)
-				return;
-			if (step.status == MOSQL_STEP_FAILED && step.failed == 0)
-				mosql_btree_observe(tree, step.node, step.values[0], -1);
-		}
+	while (end_leaf(session, tree, key, &ended) == LEAF_AGAIN)
 		if (!mosql_budget_pause(&budget))
 			report_unfinished(session);
-	}
 }
+
+/* ---- marks ---- */
 
 void
 mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
@@ -353,11 +315,7 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 	for (;;)
 	{
 		MosqlLeafGroup *group;
-		MosqlCompare compare = {0};
-		MosqlWrite	write;
-		MosqlStep	step = {0};
-		MosqlStep  *steps[1] = {&step};
-		MosqlBytes	meta = MOSQL_META_FIELD;
+		MosqlStep	step;
 		MosqlBytes	next;
 
 		(void) mosql_btree_group(tree, &at, 1, &group);
@@ -370,23 +328,13 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 			(void) mosql_btree_group(tree, &at, 1, &group);
 		}
 		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
-		compare.kind = MOSQL_COMPARE_EQUAL;
-		compare.field = MOSQL_META_FIELD;
-		compare.bytes = mosql_generation_bytes(group->generation);
-		write = (MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, mosql_txid_bytes(tx)};
-		step.node = group->leaf;
-		step.repeatable = true;
-		step.compares = &compare;
-		step.ncompares = 1;
-		step.reads = &meta;
-		step.nreads = 1;
-		step.writes = &write;
-		step.nwrites = 1;
-		mosql_step_run(&session->stepper, steps, 1, NULL);
-		if (step.status != MOSQL_STEP_DONE)
+		begin_step(&step, group, 0, 1);
+		step.writes[step.nwrites++] = (MosqlWrite)
 		{
-			if (step.status == MOSQL_STEP_FAILED)
-				mosql_btree_observe(tree, step.node, step.values[0], -1);
+			MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, mosql_txid_bytes(tx)
+		};
+		if (!run_step(session, tree, &step))
+		{
 			if (!mosql_budget_pause(&budget))
 				return;			/* whoever it stops removes it */
 			continue;
@@ -396,6 +344,8 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 		at = next;
 	}
 }
+
+/* ---- who is in the way ---- */
 
 /*
  * Note that a transaction's intent is in the way.  Returns true, with the time
