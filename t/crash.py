@@ -213,12 +213,12 @@ class Crash:
 
 
 def body():
-    names = sys.argv[1:] or points()
+    names = sys.argv[1:] or debug_points()
     cluster = Cluster("crash")
     plain = Cluster("crash-plain", plain=True)
     proxy = Proxy(plain.ports[0])
     one, two = Server("crash1"), Server("crash2")
-    tap.ok(len(points()) >= 12, "debug points are found in the sources")
+    tap.ok(len(debug_points()) >= 12, "debug points are found in the sources")
     for engine in ENGINES:
         crash = Crash(cluster, one, two, engine)
         lost = Crash(plain, one, two, engine, proxy)

@@ -35,18 +35,6 @@ CREATE FOREIGN TABLE cnt (name text OPTIONS (key 'true') NOT NULL, n bigint) SER
 TABLES = ("acct", "log", "cnt")
 
 
-def points():
-    """The debug points of maintenance, from the sources."""
-    names = []
-    for root, _, files in os.walk(os.path.join(TOP, "src")):
-        for f in sorted(files):
-            if f.endswith(".c"):
-                with open(os.path.join(root, f)) as source:
-                    names += re.findall(r'MOSQL_DEBUG_POINT\("((?:maintain|vacuum|merge|sweep|stray)-[^"]+)"\)',
-                                        source.read())
-    return sorted(set(names))
-
-
 class Clock:
     """The clock's keys, looked at and changed behind everybody's back."""
 
@@ -331,8 +319,8 @@ def rubbish(world, number):
 
 
 def killed(world):
-    tap.ok(len(points()) >= 10, "points of maintenance are found in the sources", points())
-    for number, point in enumerate(points(), 101):
+    tap.ok(len(debug_points(maintenance=True)) >= 10, "points of maintenance are found in the sources", debug_points(maintenance=True))
+    for number, point in enumerate(debug_points(maintenance=True), 101):
         at = f"{world.engine}, maintenance killed at {point}"
         rubbish(world, number)
         # the sweep spares what is newer than the oldest living session

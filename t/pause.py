@@ -244,7 +244,7 @@ def large(cluster, one, two):
 
 
 def body():
-    names = [p for p in sys.argv[1:] or points() if "settle" not in p and p != "several"]
+    names = [p for p in sys.argv[1:] or debug_points() if "settle" not in p and p != "several"]
     cluster = Cluster("pause")
     one, two = Server("pause1"), Server("pause2")
     todo = [(e, p) for p in names for e in ENGINES

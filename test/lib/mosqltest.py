@@ -539,6 +539,21 @@ def findings(conn, table):
     return ([r for r in rows if r[0] == "broken"], [r for r in rows if r[0] != "broken"])
 
 
+# Debug points that only maintenance reaches.
+MAINTENANCE = "(maintain|vacuum|merge|sweep|stray)-"
+
+
+def debug_points(maintenance=False):
+    """Those of the sources, in their order: of maintenance, or the others."""
+    names = []
+    for root, _, files in os.walk(os.path.join(TOP, "src")):
+        for f in sorted(files):
+            if f.endswith(".c"):
+                with open(os.path.join(root, f)) as source:
+                    names += re.findall(r'MOSQL_DEBUG_POINT\("([^"]+)"\)', source.read())
+    return [n for n in dict.fromkeys(names) if bool(re.match(MAINTENANCE, n)) == maintenance]
+
+
 # ---- clients under load ----
 
 # Serialization failures are part of the bargain; so is an unknown outcome when
@@ -547,23 +562,16 @@ CONFLICT = "40001"
 SLOW = 0.5
 
 
-class Client(threading.Thread):
-    """Calls work(conn, rng) over and over, until told to stop.
+class Repeater(threading.Thread):
+    """Calls turn() over and over, until told to stop, and rests while the gate is shut.
+    An exception from it is a bug of the test and is kept in .crash; in the end close()."""
 
-    work returns normally for a commit.  A psycopg2 error is counted by its
-    SQLSTATE; the session is reconnected if it died.  Anything else is a bug of
-    the test and is kept in .crash."""
-
-    def __init__(self, server, dbname, work, seed, level=None, pause=0, **settings):
+    def __init__(self):
         super().__init__(daemon=True)
-        self.server, self.dbname, self.work = server, dbname, work
-        self.level, self.settings, self.pause = level, settings, pause
-        self.rng = random.Random(seed)
         self.done = 0
-        self.errors = {}
-        self.messages = {}
+        self.errors = {}        # SQLSTATE -> how often
+        self.messages = {}      # SQLSTATE -> the first message
         self.slowest = 0.0
-        self.slow = []          # calls of more than SLOW seconds: (begin, seconds, SQLSTATE or None)
         self.last_done = 0.0
         self.crash = None
         self.halt = threading.Event()
@@ -571,44 +579,73 @@ class Client(threading.Thread):
         self.gate.set()
         self.idle = threading.Event()
 
+    def turn(self):
+        raise NotImplementedError
+
+    def close(self):
+        """Close what it has open."""
+
+    def note(self, state, message):
+        self.errors[state] = self.errors.get(state, 0) + 1
+        self.messages.setdefault(state, message)
+
     def run(self):
-        conn = None
         try:
             while not self.halt.is_set():
                 if not self.gate.is_set():
                     self.idle.set()
                     self.gate.wait(0.05)
                     continue
-                started, state = time.monotonic(), None
-                try:
-                    if conn is None or conn.closed:
-                        conn = self.server.connect(self.dbname, False, self.level, **self.settings)
-                    self.work(conn, self.rng)
-                    self.done += 1
-                    self.last_done = time.monotonic()
-                except psycopg2.Error as e:
-                    state = state_of(conn, e)
-                    self.errors[state] = self.errors.get(state, 0) + 1
-                    self.messages.setdefault(state, str(e))
-                    if conn is not None and not conn.closed:
-                        try:
-                            conn.rollback()
-                        except psycopg2.Error:
-                            conn.close()
-                took = time.monotonic() - started
-                self.slowest = max(self.slowest, took)
-                if took > SLOW:
-                    self.slow.append((started, took, state))
-                if state not in (None, CONFLICT):
-                    time.sleep(0.05)
-                if self.pause:
-                    time.sleep(self.pause)
+                self.turn()
         except Exception:
             self.crash = traceback.format_exc()
         finally:
             self.idle.set()
-            if conn is not None and not conn.closed:
-                conn.close()
+            self.close()
+
+
+class Client(Repeater):
+    """Calls work(conn, rng) over and over.
+
+    work returns normally for a commit.  A psycopg2 error is counted by its
+    SQLSTATE; the session is reconnected if it died."""
+
+    def __init__(self, server, dbname, work, seed, level=None, pause=0, **settings):
+        super().__init__()
+        self.server, self.dbname, self.work = server, dbname, work
+        self.level, self.settings, self.pause = level, settings, pause
+        self.rng = random.Random(seed)
+        self.slow = []          # calls of more than SLOW seconds: (begin, seconds, SQLSTATE or None)
+        self.conn = None
+
+    def turn(self):
+        started, state = time.monotonic(), None
+        try:
+            if self.conn is None or self.conn.closed:
+                self.conn = self.server.connect(self.dbname, False, self.level, **self.settings)
+            self.work(self.conn, self.rng)
+            self.done += 1
+            self.last_done = time.monotonic()
+        except psycopg2.Error as e:
+            state = state_of(self.conn, e)
+            self.note(state, str(e))
+            if self.conn is not None and not self.conn.closed:
+                try:
+                    self.conn.rollback()
+                except psycopg2.Error:
+                    self.conn.close()
+        took = time.monotonic() - started
+        self.slowest = max(self.slowest, took)
+        if took > SLOW:
+            self.slow.append((started, took, state))
+        if state not in (None, CONFLICT):
+            time.sleep(0.05)
+        if self.pause:
+            time.sleep(self.pause)
+
+    def close(self):
+        if self.conn is not None and not self.conn.closed:
+            self.conn.close()
 
 
 class Clients:

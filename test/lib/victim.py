@@ -1,7 +1,5 @@
 """A transaction over several tables, leaves and Redis nodes, on which a backend is
 killed or paused; whoever looks can tell how much of it there is."""
-import re
-
 from mosqltest import *
 
 ACCOUNTS, BALANCE = 700, 1000
@@ -131,18 +129,6 @@ class Proceed:
     def close(self):
         for c in self.conns:
             c.close()
-
-
-def points():
-    names = []
-    for root, _, files in os.walk(os.path.join(TOP, "src")):
-        for f in sorted(files):
-            if f.endswith(".c"):
-                with open(os.path.join(root, f)) as source:
-                    names += re.findall(r'MOSQL_DEBUG_POINT\("([^"]+)"\)', source.read())
-    # those that only maintenance reaches are t/maintain.py's
-    return [n for n in sorted(set(names), key=names.index)
-            if not re.match("(maintain|vacuum|merge|sweep|stray)-", n)]
 
 
 def touch(conn):

@@ -156,42 +156,24 @@ class Session:
         return (self.n * 64 + self._elements) * 256 + self.client + 1
 
 
-class Worker(threading.Thread):
-    """A client: transactions, one after another, until told to stop.  The attributes
-    are those of mosqltest.Client."""
+class Worker(Repeater):
+    """A client: transactions, one after another, until told to stop."""
 
     def __init__(self, run, client):
-        super().__init__(daemon=True)
+        super().__init__()
         self.work, self.client = run, client
-        self.halt, self.gate, self.idle = threading.Event(), threading.Event(), threading.Event()
-        self.gate.set()
-        self.done, self.errors, self.messages = 0, {}, {}
-        self.slowest = self.last_done = 0.0
-        self.crash = None
         self.state, self.connections = {}, {}
         self.n = 0                  # number of the next transaction
 
-    def run(self):
-        try:
-            while not self.halt.is_set():
-                if not self.gate.is_set():
-                    self.idle.set()
-                    self.gate.wait(0.05)
-                    continue
-                state = self.work.one(self, self.n)
-                self.n += 1
-                if state and state != CONFLICT:
-                    self.halt.wait(0.05)
-        except Exception:
-            self.crash = traceback.format_exc()
-        finally:
-            self.idle.set()
-            for conn in self.connections.values():
-                conn.close()
+    def turn(self):
+        state = self.work.one(self, self.n)
+        self.n += 1
+        if state and state != CONFLICT:
+            self.halt.wait(0.05)
 
-    def note(self, state, message):
-        self.errors[state] = self.errors.get(state, 0) + 1
-        self.messages.setdefault(state, message)
+    def close(self):
+        for conn in self.connections.values():
+            conn.close()
 
 
 class Run:
