@@ -698,9 +698,19 @@ send_all(MosqlSession *session, MosqlStep **steps, int n)
 	mosql_redis_uncork(session->redis);
 }
 
-static void
-release_part(MosqlCommit *commit, MosqlParticipant *part)
+/* The intents in one tree. */
+typedef struct ReleaseWork
 {
+	MosqlCommit *commit;
+	MosqlParticipant *part;
+} ReleaseWork;
+
+/* A MosqlTreeWork. */
+static void
+release_part(void *arg)
+{
+	MosqlCommit *commit = ((ReleaseWork *) arg)->commit;
+	MosqlParticipant *part = ((ReleaseWork *) arg)->part;
 	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
 	MosqlBytes *keys = MemoryContextAllocHuge(CurrentMemoryContext, part->n * sizeof(MosqlBytes) + 1);
 	MosqlStep **steps;
@@ -722,11 +732,16 @@ release_part(MosqlCommit *commit, MosqlParticipant *part)
 	send_all(commit->session, steps, nsteps);
 }
 
+/* A table that was dropped or truncated meanwhile does not keep the others. */
 static void
 release_all(MosqlCommit *commit)
 {
 	for (int p = 0; p < commit->nparts; p++)
-		release_part(commit, &commit->parts[p]);
+	{
+		ReleaseWork work = {commit, &commit->parts[p]};
+
+		(void) mosql_session_try_tree(release_part, &work);
+	}
 	for (int m = 0; m < commit->nmarks; m++)
 		send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
 }
