@@ -22,6 +22,10 @@ SELECT server_with('durability ''replicated'', replicas ''0''');
 SELECT server_with('replicas ''1''');
 SELECT server_with('durability ''fsync'', replicas ''101''');
 SELECT server_with('durability ''fsync'', replica_timeout ''0''');
+SELECT server_with('durability ''replicated'', replica_timeout ''10000''');
+SELECT server_with('durability ''fsync'', command_timeout ''800''');
+SELECT server_with('durability ''replicated'', command_timeout ''800'', replica_timeout ''799''');
+SELECT server_with('replica_timeout ''10000''');
 SELECT o || ' -> ' || server_with(o) FROM unnest(ARRAY[
 	$$nodes ''$$, $$nodes 'localhost'$$, $$nodes 'a:b'$$, $$nodes 'a:0'$$, $$nodes 'a:65536'$$, $$nodes ':1'$$, $$nodes 'a:1,,b:2'$$,
 	$$nodes 'a:1,'$$, $$nodes '[::1]:6379, b:1'$$, $$nodes '::1:6379'$$,

@@ -311,6 +311,8 @@ check_durability(List *options)
 {
 	const char *durability = "none";
 	int			replicas = -1;
+	int			command_ms = COMMAND_TIMEOUT_MS;
+	int			replica_ms = REPLICA_TIMEOUT_MS;
 	ListCell   *lc;
 
 	foreach(lc, options)
@@ -321,6 +323,10 @@ check_durability(List *options)
 			durability = defGetString(def);
 		else if (strcmp(def->defname, "replicas") == 0)
 			replicas = int_value(def);
+		else if (strcmp(def->defname, "command_timeout") == 0)
+			command_ms = int_value(def);
+		else if (strcmp(def->defname, "replica_timeout") == 0)
+			replica_ms = int_value(def);
 	}
 	if (strcmp(durability, "replicated") == 0 && replicas == 0)
 		ereport(ERROR,
@@ -332,6 +338,17 @@ check_durability(List *options)
 				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
 				 errmsg("option \"replicas\" has no meaning with durability \"none\""),
 				 errhint("Set option \"durability\" to \"replicated\" or \"fsync\", or leave \"replicas\" away.")));
+
+	/*
+	 * Else the answer that copies are missing came too late, and every commit that
+	 * lacks them ended as unknown.
+	 */
+	if (strcmp(durability, "none") != 0 && replica_ms >= command_ms)
+		ereport(ERROR,
+				(errcode(ERRCODE_FDW_INVALID_ATTRIBUTE_VALUE),
+				 errmsg("option \"replica_timeout\" (%d ms) must be less than \"command_timeout\" (%d ms)",
+						replica_ms, command_ms),
+				 errhint("The wait for replicas, or for the disk, is part of the time for an answer: lower the one, or raise the other.")));
 }
 
 void
