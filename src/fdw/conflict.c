@@ -13,14 +13,12 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_index.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #include "fdw/exec_int.h"
 
@@ -35,38 +33,18 @@ latest_view(MosqlModifyState *modify, EState *estate)
 
 /* ---- arbiters ---- */
 
-/* Is the index in Redis what the planner took it for? */
-static bool
-is_arbiter(const MosqlIndex *index, Oid indexid)
-{
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	Form_pg_index local;
-	bool		same;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexid);
-	local = (Form_pg_index) GETSTRUCT(tuple);
-	same = index->unique && index->nulls_not_distinct == local->indnullsnotdistinct &&
-		index->entries->nkeys == local->indnkeyatts;
-	for (int i = 0; same && i < local->indnkeyatts; i++)
-		same = index->entries->key_attnums[i] == local->indkey.values[i];
-	ReleaseSysCache(tuple);
-	return same;
-}
-
 static const MosqlIndex *
-index_of(const MosqlModifyState *modify, Oid indexid)
+arbiter_of(const MosqlModifyState *modify, Oid indexid)
 {
+	const MosqlIndex *index = mosql_fdw_index_of(modify->table, indexid);
 	const char *name = get_rel_name(indexid);
 
-	for (int i = 0; name != NULL && i < modify->table->nindexes; i++)
-		if (strcmp(modify->table->indexes[i].name, name) == 0 &&
-			is_arbiter(&modify->table->indexes[i], indexid))
-			return &modify->table->indexes[i];
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("index \"%s\" no longer exists in Redis", name ? name : "?"),
-			 errdetail("Another server dropped it.")));
+	if (index == NULL || !index->unique)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("index \"%s\" no longer exists in Redis", name ? name : "?"),
+				 errdetail("Another server dropped it.")));
+	return index;
 }
 
 /*
@@ -84,7 +62,7 @@ mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters)
 							  sizeof(MosqlIndex *));
 	foreach(lc, arbiters)
 		modify->arbiters[modify->narbiters++] =
-			lfirst_oid(lc) == primary ? NULL : index_of(modify, lfirst_oid(lc));
+			lfirst_oid(lc) == primary ? NULL : arbiter_of(modify, lfirst_oid(lc));
 	if (arbiters != NIL)
 		return;
 	if (table->nkeys > 0)

@@ -207,6 +207,18 @@ extern bool mosql_quals_usable(PlannerInfo *root, RelOptInfo *rel, const MosqlTa
 /* Are the column's keys in its btree order, under this collation? */
 extern bool mosql_quals_key_ordered(const MosqlTableColumn *column, Oid collation);
 
+/* ---- proof.c: what the planner may conclude from indexes ---- */
+
+/* The index in Redis that a local one stands for; NULL if it says something else, or
+ * there is none. */
+extern const MosqlIndex *mosql_fdw_index_of(const MosqlTable *table, Oid indexid);
+
+/* Does it say that the table's key is unique, no more and no less? */
+extern bool mosql_fdw_is_key(const MosqlTable *table, const IndexOptInfo *index);
+
+/* Hooks; once, from _PG_init. */
+extern void mosql_fdw_init_proofs(void);
+
 /* ---- plan.c: planner callbacks ---- */
 extern void mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid);
 extern void mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid);

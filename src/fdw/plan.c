@@ -238,15 +238,13 @@ rows_returned(PlannerInfo *root, RelOptInfo *rel, const Access *access, List *cl
 }
 
 static bool
-has_unique_index(const RelOptInfo *rel, int ncolumns)
+is_known_unique(const RelOptInfo *rel, const MosqlTable *table)
 {
 	ListCell   *lc;
 
 	foreach(lc, rel->indexlist)
 	{
-		const IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-
-		if (index->unique && index->nkeycolumns == ncolumns)
+		if (mosql_fdw_is_key(table, lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
@@ -264,7 +262,7 @@ add_key_as_index(RelOptInfo *rel, const MosqlTable *table)
 	IndexOptInfo *index = makeNode(IndexOptInfo);
 	int			n = table->nkeys;
 
-	if (n == 0 || n > INDEX_MAX_KEYS || has_unique_index(rel, n))
+	if (n == 0 || n > INDEX_MAX_KEYS || is_known_unique(rel, table))
 		return;
 	index->indexkeys = palloc0(sizeof(int) * n);
 	index->indexcollations = palloc0(sizeof(Oid) * n);
@@ -691,10 +689,28 @@ has_inner_params(Node *node, void *context)
 	return expression_tree_walker(node, has_inner_params, context);
 }
 
+/* Does the query name another foreign table, perhaps one that needs no scan? */
+static bool
+has_other_tables(const Query *parse)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, parse->rtable)
+	{
+		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_FOREIGN_TABLE)
+			n++;
+	}
+	return n > 1;
+}
+
 /*
  * Does the whole statement read just one row, this one?  Then it needs no
  * snapshot under READ COMMITTED: the row's latest version is a state of the
- * database by itself.
+ * database by itself.  (With a snapshot comes the schema version, which tells whether
+ * the join with a table that was removed could be.)
  */
 static bool
 is_single_read(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, const MosqlKeyQuals *quals)
@@ -703,7 +719,7 @@ is_single_read(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, const Mosq
 
 	return quals->whole_key && path->path.param_info == NULL &&
 		rel->reloptkind == RELOPT_BASEREL && root->parent_root == NULL &&
-		bms_membership(root->all_baserels) == BMS_SINGLETON &&
+		bms_membership(root->all_baserels) == BMS_SINGLETON && !has_other_tables(parse) &&
 		!parse->hasSubLinks && !parse->hasModifyingCTE && !parse->hasRecursive &&
 		parse->cteList == NIL && parse->setOperations == NULL &&
 		root->glob->subplans == NIL && root->glob->subroots == NIL &&

@@ -20,8 +20,8 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -87,17 +87,14 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 	}
 }
 
-/*
- * The plan is older than the definition: planned again, it will be right.  (The
- * caches are told at once, since the error keeps them from hearing of it.)
- */
+/* The plan is older than the definition: planned again, it will be right. */
 const MosqlIndex *
 mosql_exec_index(const MosqlTable *table, int id, uint64 root)
 {
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].id == (uint32) id && table->indexes[i].entries->root == root)
 			return &table->indexes[i];
-	InvalidateSystemCaches();
+	ResetPlanCache();
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("the indexes of foreign table \"%s\" were changed by another server",
@@ -116,7 +113,7 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->rel = rel;
 	scan->costed = node->ss.ps.state->es_instrument != 0;	/* the node's own comes later */
 	scan->txn = mosql_txn_current(session);
-	scan->table = mosql_table_open(rel, session);
+	scan->table = mosql_table_open_planned(rel, session);
 
 	scan->nconds = mosql_conds_decode(list_nth(private, MOSQL_SCAN_CONDS), &scan->conds);
 	init_values(scan, node, plan->fdw_exprs);

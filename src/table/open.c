@@ -20,6 +20,7 @@
 #include "utils/inval.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 
 #include "base/retry.h"
 #include "table/table_int.h"
@@ -35,6 +36,12 @@ typedef struct TableEntry
 	MosqlTable *table;
 	MosqlBytes	key;			/* in the catalog */
 	MosqlBytes	definition;		/* its bytes there */
+
+	/*
+	 * The definition that plans of this backend were made by: the last one loaded.  In
+	 * the session's context; outlives the table.
+	 */
+	MosqlBytes	planned;
 } TableEntry;
 
 typedef struct TableCache
@@ -78,15 +85,25 @@ forget_used(void *arg)
 	transactions++;
 }
 
+/* NULL: it has not been used. */
 static UsedTable *
-find_used(MosqlSession *session, MosqlBytes key)
+look_up_used(MosqlSession *session, MosqlBytes key)
 {
 	UsedTable  *used;
 
 	for (used = used_tables; used != NULL; used = used->next)
 		if (used->session == session && mosql_bytes_equal(used->key, key))
 			return used;
+	return NULL;
+}
 
+static UsedTable *
+find_used(MosqlSession *session, MosqlBytes key)
+{
+	UsedTable  *used = look_up_used(session, key);
+
+	if (used != NULL)
+		return used;
 	if (used_tables == NULL)
 	{
 		MemoryContextCallback *callback = MemoryContextAlloc(TopTransactionContext,
@@ -236,6 +253,157 @@ mosql_catalog_exists(MosqlSession *session)
 	return cache->catalog_exists;
 }
 
+/* ---- plans ---- */
+
+/*
+ * A plan relies on more of a definition than the tables that it reads: a join is
+ * removed, or stops at its first match, because an index is unique.  PostgreSQL
+ * invalidates plans when its own catalogs change; for changes by other servers we
+ * do.  Two nets, of which each catches what the other cannot:
+ *
+ *   - When another definition than before is loaded, all cached plans of the backend are
+ *     made anew.  The plan that is being started then, if it is a cached one, is too
+ *     old itself (mosql_table_open_planned).
+ *   - The schema version comes with each snapshot.  If it moved since the session
+ *     last looked, the definitions that the transaction has noted are compared with
+ *     those of the snapshot, before anything is read at it (schema_moved).
+ *
+ * What makes no plan wrong, as a column or an index more, fails nobody.
+ */
+
+static bool
+same_column(const MosqlDefinitionColumn *a, const MosqlDefinitionColumn *b)
+{
+	return a->dropped == b->dropped && strcmp(a->name, b->name) == 0 &&
+		strcmp(a->type, b->type) == 0 && strcmp(a->collation, b->collation) == 0 &&
+		a->key_position == b->key_position;
+}
+
+static const MosqlDefinitionColumn *
+column_of_id(const MosqlDefinition *definition, uint32 id)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].id == id)
+			return &definition->columns[i];
+	return NULL;
+}
+
+static const MosqlDefinitionIndex *
+index_of_id(const MosqlDefinition *definition, uint32 id)
+{
+	for (int i = 0; i < definition->nindexes; i++)
+		if (definition->indexes[i].id == id)
+			return &definition->indexes[i];
+	return NULL;
+}
+
+/* Does all that a plan could rely on still hold?  in_place: and is it where it was? */
+static bool
+still_holds(MosqlBytes planned, MosqlBytes now, bool in_place)
+{
+	const MosqlDefinition *old = mosql_definition_decode(planned, 0);
+	const MosqlDefinition *new = mosql_definition_decode(now, 0);
+
+	if (old->hidden_row_id != new->hidden_row_id || (in_place && old->root != new->root))
+		return false;
+	for (int i = 0; i < old->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = column_of_id(new, old->columns[i].id);
+
+		if (column == NULL || !same_column(&old->columns[i], column) ||
+			(old->columns[i].not_null && !column->not_null))
+			return false;
+	}
+	for (int i = 0; i < old->nindexes; i++)
+	{
+		const MosqlDefinitionIndex *index = index_of_id(new, old->indexes[i].id);
+
+		if (index == NULL || (in_place && index->root != old->indexes[i].root) ||
+			!mosql_definition_same_index(index, &old->indexes[i]))
+			return false;
+	}
+	return true;
+}
+
+static void
+report_stale_plan(void)
+{
+	ResetPlanCache();			/* the error keeps others from telling it */
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to a concurrent change of a table's definition"),
+			 errdetail("The statement was planned before."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/* MosqlSchemaMoved.  One round trip. */
+static void
+schema_moved(MosqlSession *session, MosqlView *view)
+{
+	int			n = 0;
+	int			max = 0;
+	UsedTable **used;
+	MosqlBytes *keys;
+	MosqlRow   *rows;
+
+	for (UsedTable *u = used_tables; u != NULL; u = u->next)
+		max++;
+	if (max == 0)
+		return;
+	used = palloc(max * sizeof(UsedTable *));
+	keys = palloc(max * sizeof(MosqlBytes));
+	rows = palloc0(max * sizeof(MosqlRow));
+	for (UsedTable *u = used_tables; u != NULL; u = u->next)
+	{
+		if (u->session != session || u->changed || u->definition.data == NULL)
+			continue;
+		used[n] = u;
+		keys[n++] = u->key;
+	}
+	if (n > 0)
+		mosql_view_get(view, mosql_catalog_tree(session), keys, n, rows);
+	for (int i = 0; i < n; i++)
+		if (!rows[i].found || (!mosql_bytes_equal(rows[i].columns, used[i]->definition) &&
+							   !still_holds(used[i]->definition, rows[i].columns, true)))
+			report_stale_plan();
+}
+
+/* This transaction's own changes invalidate plans as PostgreSQL does it. */
+static bool
+is_own_change(MosqlSession *session, const MosqlDefinition *definition)
+{
+	const UsedTable *used = look_up_used(session, mosql_catalog_key(definition->schema,
+																	definition->name));
+
+	return used != NULL && used->changed;
+}
+
+static void
+forget_planned(TableEntry *entry)
+{
+	if (entry->planned.data != NULL)
+		pfree(unconstify(char *, entry->planned.data));
+	entry->planned = MOSQL_ABSENT;
+}
+
+/* A definition was loaded.  False: plans that were made before are wrong by it. */
+static bool
+note_planned(TableEntry *entry, MosqlSession *session, MosqlBytes definition)
+{
+	bool		holds = true;
+
+	if (entry->planned.data != NULL && mosql_bytes_equal(entry->planned, definition))
+		return true;
+	if (entry->planned.data != NULL)
+	{
+		holds = still_holds(entry->planned, definition, false);
+		ResetPlanCache();
+		forget_planned(entry);
+	}
+	entry->planned = mosql_bytes_copy(mosql_session_context(session), definition);
+	return holds;
+}
+
 /* ---- building a table ---- */
 
 /* The value that rows without the column have. */
@@ -261,6 +429,7 @@ setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, AttrNumber a
 	column->attnum = attnum;
 	column->id = there->id;
 	column->key_position = there->key_position;
+	column->not_null = there->not_null;
 	column->sequence = there->sequence;
 	mosql_codec_setup(column);
 	mosql_key_setup(column);
@@ -501,9 +670,12 @@ rebuild(TableEntry *entry, Relation rel, MosqlSession *session, const MosqlDefin
 	entry->cxt = cxt;
 }
 
-/* Work of one load, thrown away at its end. */
+/*
+ * Work of one load, thrown away at its end.  planned: by a statement that has its plan
+ * already; 40001 if that does not fit the definition.
+ */
 static void
-load(TableEntry *entry, Relation rel, MosqlSession *session)
+load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql table definition",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -522,6 +694,9 @@ load(TableEntry *entry, Relation rel, MosqlSession *session)
 		retire(entry);
 	entry->valid = true;
 	definition = load_definition(rel, session);
+	if (!note_planned(entry, session, definition->bytes) && planned &&
+		!is_own_change(session, definition))
+		report_stale_plan();
 	if (entry->table == NULL || !mosql_bytes_equal(entry->definition, definition->bytes))
 		rebuild(entry, rel, session, definition);
 	entry->table->schema = schema;
@@ -547,6 +722,7 @@ sweep(TableCache *cache)
 		if (entry->valid || entry->used_in == transactions)
 			continue;
 		retire(entry);
+		forget_planned(entry);
 		(void) hash_search(cache->tables, &entry->relid, HASH_REMOVE, NULL);
 	}
 	cache->sweep_at = Max(SWEEP_MIN_TABLES, 2 * hash_get_num_entries(cache->tables));
@@ -567,8 +743,8 @@ attach_trees(MosqlTable *table)
 		table->builds[i].tree = mosql_session_tree(table->session, table->builds[i].root);
 }
 
-MosqlTable *
-mosql_table_open(Relation rel, MosqlSession *session)
+static MosqlTable *
+open_table(Relation rel, MosqlSession *session, bool planned)
 {
 	TableCache *cache = session_cache(session);
 	Oid			relid = RelationGetRelid(rel);
@@ -586,7 +762,7 @@ mosql_table_open(Relation rel, MosqlSession *session)
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));
 	if (entry->table == NULL || !entry->valid ||
 		entry->table->schema != mosql_session_schema(session))
-		load(entry, rel, session);
+		load(entry, rel, session, planned);
 
 	/* while an index is being finished nobody writes by the definition, and the next
 	 * one will not be another to those who read */
@@ -594,6 +770,18 @@ mosql_table_open(Relation rel, MosqlSession *session)
 		note_use(session, entry);
 	attach_trees(entry->table);
 	return entry->table;
+}
+
+MosqlTable *
+mosql_table_open(Relation rel, MosqlSession *session)
+{
+	return open_table(rel, session, false);
+}
+
+MosqlTable *
+mosql_table_open_planned(Relation rel, MosqlSession *session)
+{
+	return open_table(rel, session, true);
 }
 
 /* ---- commit ---- */
@@ -664,5 +852,6 @@ mosql_table_init(void)
 {
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 	mosql_txn_schema_check = definitions_unchanged;
+	mosql_txn_schema_moved = schema_moved;
 	mosql_build_init();
 }

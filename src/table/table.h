@@ -59,6 +59,7 @@ typedef struct MosqlTableColumn
 	Oid			collation;
 	int			key_position;	/* 0-based position in the key, -1: none */
 	MosqlKeyClass key_class;
+	bool		not_null;		/* in Redis: another server may see to it */
 	bool		in_row;			/* value stored in the row (false: the key gives it back) */
 	bool		range_order;	/* key order = the type's btree order (text: only
 								 * collation C); false: only equality may be pushed */
@@ -148,6 +149,12 @@ typedef struct MosqlTable
  * statement (a relcache invalidation or a newer schema version replaces it).
  */
 extern MosqlTable *mosql_table_open(Relation rel, MosqlSession *session);
+
+/*
+ * The same at the start of a statement that has its plan already.  40001 if the plan,
+ * a cached one, was made by a definition of which something no longer holds.
+ */
+extern MosqlTable *mosql_table_open_planned(Relation rel, MosqlSession *session);
 
 /*
  * The same for a command that writes: waits while an index of the table is being

@@ -252,6 +252,14 @@ extern void mosql_txn_drops_tree(MosqlTxn *txn, uint64 root);
 typedef bool (*MosqlSchemaCheck) (MosqlSession *session);
 extern MosqlSchemaCheck mosql_txn_schema_check;
 
+/*
+ * Set by the table layer: called when a snapshot was drawn, at which `view` reads, and
+ * the schema version drawn with it is not the one that the session knew.  Throws 40001
+ * if what the transaction was planned by no longer holds.
+ */
+typedef void (*MosqlSchemaMoved) (MosqlSession *session, MosqlView *view);
+extern MosqlSchemaMoved mosql_txn_schema_moved;
+
 /* ---- transaction-lifetime notes for the executor ---- */
 
 /*

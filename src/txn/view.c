@@ -14,6 +14,8 @@
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
+MosqlSchemaMoved mosql_txn_schema_moved = NULL;
+
 /* ---- snapshots ---- */
 
 static MosqlTimestamp
@@ -64,12 +66,24 @@ has_own_snapshot(const MosqlView *view)
 	return view->txn->isolation == MOSQL_READ_COMMITTED || view->statement->drawn;
 }
 
+/* Both are of one moment: a change of a definition is visible to S if and only if the
+ * schema version that came with S counts it (race 13). */
+static void
+check_schema(MosqlView *view, uint64 before)
+{
+	MosqlSession *session = view->txn->session;
+
+	if (session->schema != before && mosql_txn_schema_moved != NULL)
+		mosql_txn_schema_moved(session, view);
+}
+
 /* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
 static MosqlTimestamp
 view_snapshot(MosqlView *view, bool range)
 {
 	MosqlTxn   *txn = view->txn;
 	MosqlStatement *statement = view->statement;
+	uint64		schema = txn->session->schema;
 
 	if (!has_own_snapshot(view))
 	{
@@ -77,6 +91,7 @@ view_snapshot(MosqlView *view, bool range)
 		{
 			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
 			txn->drawn = true;
+			check_schema(view, schema);
 		}
 		return txn->S;
 	}
@@ -86,6 +101,7 @@ view_snapshot(MosqlView *view, bool range)
 	{
 		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid);
 		statement->drawn = true;
+		check_schema(view, schema);
 	}
 	return statement->S;
 }
