@@ -165,7 +165,12 @@ def damage(cluster, conn):
     tap.ok(any("no entry" in f[2] for f in findings(conn, "d")[0]), "a row without its entry is found")
     r("HSET", key, field, row)
     r("HSET", key, field.replace(b"needle", b"needlf"), row)
-    tap.ok(any("belong to no row" in f[2] for f in findings(conn, "d")[0]), "an entry without its row is found")
+    tap.ok(any("(v)=(needlf) belongs to no row" in f[2] for f in findings(conn, "d")[0]),
+           "an entry without its row is found")
+    r("HDEL", key, field)
+    tap.equal(sorted(f[2].split(": ")[-1] for f in findings(conn, "d")[0]),
+              ["the entry with (v)=(needlf) belongs to no row", "the row with (id)=(1) has no entry"],
+              "one too few and one too many: both are named")
     query(conn, "DROP FOREIGN TABLE d")
 
 

@@ -2,9 +2,10 @@
  * check_index.c: do a table's indexes say what its rows say?
  *
  * Layer: admin, a part of mosql_fdw_check().  At one snapshot: every row has the
- * entry that it must have, in every index, and no index has more entries than the
- * table has rows.  Different rows have different entries, so both together mean that
- * there is no other entry.  Costs a read of every row and a look-up of every entry.
+ * entry that it must have, in every index, and no index has more entries than were
+ * found so.  Different rows have different entries, so both together mean that there is
+ * no other entry.  If there is, each is named.  Costs a read of every row and a look-up
+ * of every entry; where something is wrong, also the other way round.
  */
 #include "postgres.h"
 
@@ -25,7 +26,7 @@ typedef struct IndexCheck
 	TupleTableSlot *slot;
 	MosqlIndexFinding report;
 	void	   *arg;
-	int64		nrows;
+	int64	   *nfound;			/* by index: entries of rows */
 	int			n;				/* rows in the batch */
 	MosqlBytes *keys;			/* of the rows, in batch_cxt */
 	MosqlBytes **entries;		/* by index: keys of their entries */
@@ -70,7 +71,6 @@ add_row(IndexCheck *check, const MosqlRow *row)
 		check->entries[i][check->n] = mosql_bytes_of(&key);
 	}
 	check->n++;
-	check->nrows++;
 	MemoryContextSwitchTo(old);
 }
 
@@ -96,6 +96,7 @@ look_up_batch(IndexCheck *check)
 			else if (!mosql_bytes_equal(mosql_index_row_key(index, &found[r]), check->keys[r]))
 				check->report(check->arg, index,
 							  psprintf("the entry of the row with %s leads to another row", row));
+			check->nfound[i] += found[r].found;
 		}
 	}
 	MemoryContextSwitchTo(old);
@@ -118,6 +119,71 @@ count_entries(IndexCheck *check, const MosqlIndex *index)
 	return n;
 }
 
+/* Has the row of an entry this entry? */
+static bool
+is_of_row(IndexCheck *check, const MosqlIndex *index, MosqlBytes entry, const MosqlRow *row)
+{
+	StringInfoData key;
+	StringInfoData columns;
+
+	if (!row->found)
+		return false;
+	initStringInfo(&key);
+	initStringInfo(&columns);
+	ExecClearTuple(check->slot);
+	mosql_table_get_row(check->table, row->key, row->columns, NULL, check->slot->tts_values,
+						check->slot->tts_isnull);
+	ExecStoreVirtualTuple(check->slot);
+	(void) mosql_index_entry(index, check->slot, row->key, &key, &columns);
+	return mosql_bytes_equal(mosql_bytes_of(&key), entry);
+}
+
+/* Report those of n entries that no row has; in batch_cxt. */
+static void
+report_surplus(IndexCheck *check, const MosqlIndex *index, const MosqlBytes *entries,
+			   const MosqlBytes *row_keys, int n)
+{
+	MosqlRow   *rows = palloc0(Max(n, 1) * sizeof(MosqlRow));
+
+	if (n > 0)
+		mosql_view_get(check->view, check->table->tree, row_keys, n, rows);
+	for (int i = 0; i < n; i++)
+		if (!is_of_row(check, index, entries[i], &rows[i]))
+			check->report(check->arg, index,
+						  psprintf("the entry with %s belongs to no row",
+								   mosql_table_describe_key(index->entries, entries[i])));
+}
+
+/* Look for the row of every entry. */
+static void
+find_surplus(IndexCheck *check, const MosqlIndex *index)
+{
+	MosqlRowScan *scan = mosql_view_scan_begin(check->view, index->entries->tree,
+											   mosql_bytes("", 0), MOSQL_ABSENT, false, 0);
+	MosqlBytes	entries[BATCH_ROWS];
+	MosqlBytes	row_keys[BATCH_ROWS];
+	MosqlRow	entry;
+	bool		more = true;
+
+	while (more)
+	{
+		MemoryContext old;
+		int			n = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(check->batch_cxt);
+		while (n < BATCH_ROWS && (more = mosql_view_scan_next(scan, &entry)))
+		{
+			entries[n] = mosql_bytes_copy(check->batch_cxt, entry.key);
+			row_keys[n++] = mosql_bytes_copy(check->batch_cxt, mosql_index_row_key(index, &entry));
+		}
+		old = MemoryContextSwitchTo(check->batch_cxt);
+		report_surplus(check, index, entries, row_keys, n);
+		MemoryContextSwitchTo(old);
+	}
+	mosql_view_scan_end(scan);
+}
+
 void
 mosql_admin_check_indexes(Relation rel, const MosqlTable *table, MosqlIndexFinding report,
 						  void *arg)
@@ -128,6 +194,7 @@ mosql_admin_check_indexes(Relation rel, const MosqlTable *table, MosqlIndexFindi
 
 	if (table->nindexes == 0)
 		return;
+	check.nfound = palloc0(table->nindexes * sizeof(int64));
 	check.view = mosql_view_open(mosql_txn_current(table->session), &check,
 								 GetCurrentCommandId(false), false);
 	check.slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
@@ -149,11 +216,8 @@ mosql_admin_check_indexes(Relation rel, const MosqlTable *table, MosqlIndexFindi
 	look_up_batch(&check);
 	for (int i = 0; i < table->nindexes; i++)
 	{
-		int64		n = count_entries(&check, &table->indexes[i]);
-
-		if (n > check.nrows)
-			report(arg, &table->indexes[i],
-				   psprintf(INT64_FORMAT " entries belong to no row", n - check.nrows));
+		if (count_entries(&check, &table->indexes[i]) > check.nfound[i])
+			find_surplus(&check, &table->indexes[i]);
 	}
 	mosql_view_close(check.view);
 	ExecDropSingleTupleTableSlot(check.slot);
