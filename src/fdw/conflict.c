@@ -100,7 +100,8 @@ has_entry(MosqlModifyState *modify, const MosqlIndex *index, const MosqlRow *row
 }
 
 /*
- * The row that one arbiter finds.
+ * The row that one arbiter finds.  What this command has written counts, as in
+ * PostgreSQL: a value that it has taken away from a row meets nothing any more.
  *
  * Race -- an entry and its row are two reads of the latest state: in between the row
  * may have gone, or given the entry to another.  Then the entry is looked for anew.
@@ -122,6 +123,15 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 			return NO_CONFLICT; /* nulls are distinct */
 		key = mosql_bytes_of(&entry);
 	}
+	switch (mosql_txn_own_write(modify->txn, tree, key, modify->cid))
+	{
+		case MOSQL_OWN_PUT:
+			return OWN_CONFLICT;
+		case MOSQL_OWN_DELETE:
+			return NO_CONFLICT;
+		case MOSQL_OWN_NONE:
+			break;
+	}
 	for (int tries = 0; tries < LOOK_TRIES; tries++)
 	{
 		MosqlBytes	row_key;
@@ -130,7 +140,7 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 		memset(row, 0, sizeof(*row));
 		mosql_view_get(view, tree, &key, 1, row);
 		if (!row->found)
-			return mosql_txn_has_put(modify->txn, tree, key) ? OWN_CONFLICT : NO_CONFLICT;
+			return NO_CONFLICT;
 		if (index == NULL)
 			return CONFLICT;
 		row_key = mosql_index_row_key(index, row);
@@ -323,9 +333,11 @@ after_update_triggers(MosqlModifyState *modify, ResultRelInfo *rri, HeapTuple ol
 
 /* ---- DO UPDATE ---- */
 
+/* Rows before this one may have met others: then that is the error. */
 static void
-report_second_time(void)
+report_second_time(MosqlModifyState *modify)
 {
+	mosql_exec_lookup_all(modify);
 	ereport(ERROR,
 			(errcode(ERRCODE_CARDINALITY_VIOLATION),
 			 errmsg("ON CONFLICT DO UPDATE command cannot affect row a second time"),
@@ -367,7 +379,7 @@ write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *exis
 		mosql_table_slot_key(table, slot, &modify->key);
 	mosql_table_put_row(table, slot, &modify->columns);
 	if (mosql_exec_replace_row(modify, old, existing, slot) == MOSQL_SELF_MODIFIED)
-		report_second_time();
+		report_second_time(modify);
 }
 
 static TupleTableSlot *
@@ -422,7 +434,7 @@ mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *
 	if (conflict == CONFLICT)
 		slot = update_existing(modify, rri, &row, slot, estate);
 	else if (conflict == OWN_CONFLICT)
-		report_second_time();
+		report_second_time(modify);
 	else if (!insert_new(modify, slot, key))
 		mosql_exec_report_duplicate(modify, NULL, key);
 	MemoryContextSwitchTo(old);

@@ -338,13 +338,15 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	return MOSQL_WRITTEN;
 }
 
-bool
-mosql_txn_has_put(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+MosqlOwnWrite
+mosql_txn_own_write(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MosqlEntryW *entry = buffer == NULL ? NULL : mosql_buffer_lookup(buffer, key);
 
-	return entry != NULL && entry->top != NULL && entry->top->kind != MOSQL_CHANGE_DELETE;
+	if (entry == NULL || entry->top == NULL || entry->top->cid < cid)
+		return MOSQL_OWN_NONE;
+	return entry->top->kind == MOSQL_CHANGE_DELETE ? MOSQL_OWN_DELETE : MOSQL_OWN_PUT;
 }
 
 /* The entry to change, or NULL if this command did so already. */

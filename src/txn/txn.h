@@ -198,8 +198,15 @@ typedef enum MosqlWriteResult
 extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 										 MosqlBytes columns, CommandId cid, bool check);
 
-/* Has this transaction put a row of this key, in whatever command? */
-extern bool mosql_txn_has_put(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+/* What the command cid, or a later one (of a trigger), has done to a row. */
+typedef enum MosqlOwnWrite
+{
+	MOSQL_OWN_NONE,
+	MOSQL_OWN_PUT,				/* it is there by this command */
+	MOSQL_OWN_DELETE			/* it is gone by this command, or has another key */
+} MosqlOwnWrite;
+extern MosqlOwnWrite mosql_txn_own_write(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+										 CommandId cid);
 
 /* Inserts of this tree that still have to be looked up. */
 extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
