@@ -353,8 +353,10 @@ typedef struct Defaults
 } Defaults;
 
 static bool
-replace_default(Node *node, Defaults *defaults)
+replace_default(Node *node, void *context)
 {
+	Defaults   *defaults = context;
+
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcid == F_NEXTVAL)
@@ -367,7 +369,7 @@ replace_default(Node *node, Defaults *defaults)
 		if (is_others(call))
 			defaults->unshared = DatumGetObjectId(seqid->constvalue);
 	}
-	return expression_tree_walker(node, replace_default, (void *) defaults);
+	return expression_tree_walker(node, replace_default, context);
 }
 
 static void
