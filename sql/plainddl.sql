@@ -289,6 +289,9 @@ WITH kinds AS (SELECT DISTINCT relkind AS k FROM pg_class NATURAL JOIN (SELECT '
 SET restrict_nonsystem_relation_kind = 'view';
 SELECT relkind FROM pg_class WHERE relname = 'author';
 RESET restrict_nonsystem_relation_kind;
+SET application_name = 'pg_dump';
+SELECT relkind FROM pg_class WHERE relname = 'author';
+RESET application_name;
 PREPARE kind AS SELECT relkind FROM pg_class WHERE relname = $1;
 EXECUTE kind('author');
 RESET mosql_fdw.present_as_table;
@@ -306,7 +309,7 @@ SELECT * FROM kinds();
 
 -- ---- mosql_fdw_enable ----
 RESET search_path;
-ALTER DATABASE :DBNAME SET session_preload_libraries = 'auto_explain';
+ALTER DATABASE :DBNAME SET session_preload_libraries = 'plpgsql';
 SELECT mosql_fdw_enable('redis');
 SELECT mosql_fdw_enable('redis');
 SELECT s FROM pg_db_role_setting, unnest(setconfig) s WHERE s ~ '^(mosql|session)'
@@ -318,7 +321,7 @@ SELECT relkind FROM pg_class WHERE relname = 'enabled';
 DROP TABLE enabled;
 CREATE TABLE later (id int PRIMARY KEY, v int);
 -- a session that has not loaded the library
-ALTER DATABASE :DBNAME SET session_preload_libraries = 'auto_explain';
+ALTER DATABASE :DBNAME SET session_preload_libraries = 'plpgsql';
 \c -
 CREATE TABLE silent (id int PRIMARY KEY);
 CREATE TABLE silent (id int PRIMARY KEY);

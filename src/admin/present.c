@@ -8,7 +8,8 @@
  * information_schema.tables are expanded already.
  *
  * Not for pg_dump, which must see what it dumps: it is known by
- * restrict_nonsystem_relation_kind, which it sets.
+ * restrict_nonsystem_relation_kind, which it sets; or, if it or the server is older
+ * than that setting (August 2024), by the name that it gives itself.
  */
 #include "postgres.h"
 
@@ -132,7 +133,8 @@ is_dumping(void)
 {
 	const char *restricted = GetConfigOption("restrict_nonsystem_relation_kind", true, false);
 
-	return restricted != NULL && restricted[0] != '\0';
+	return (restricted != NULL && restricted[0] != '\0') ||
+		(application_name != NULL && strcmp(application_name, "pg_dump") == 0);
 }
 
 static PlannedStmt *
