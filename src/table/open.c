@@ -13,6 +13,8 @@
  */
 #include "postgres.h"
 
+#include <inttypes.h>
+
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "parser/parse_type.h"
@@ -246,7 +248,7 @@ mosql_catalog_exists(MosqlSession *session)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the definitions of namespace \"%s\" are gone, but tables were created",
 						mosql_session_namespace(session)),
-				 errdetail("The Redis node that has the key \"%s:{%016" INT64_MODIFIER "x}\" has lost its data: it was restarted empty, or the key was deleted.",
+				 errdetail("The Redis node that has the key \"%s:{%016" PRIx64 "}\" has lost its data: it was restarted empty, or the key was deleted.",
 						   mosql_session_namespace(session), MOSQL_CATALOG_ROOT),
 				 errhint("Restore that node's data. If what is left may go, delete all keys \"%s:*\"; see docs/durability.md.",
 						 mosql_session_namespace(session))));

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include <inttypes.h>
+
 #include "txn/txn_int.h"
 
 int			mosql_txn_intent_timeout_ms = 500;
@@ -145,7 +147,7 @@ check_applied(MosqlSession *session, const MosqlPoint *point, MosqlTxid tx, Mosq
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("a row that transaction " UINT64_FORMAT "." UINT64_FORMAT " had written was lost by Redis",
 					tx.session, tx.n),
-			 errdetail("It belonged to Redis key \"%s:{%016" INT64_MODIFIER "x}\".",
+			 errdetail("It belonged to Redis key \"%s:{%016" PRIx64 "}\".",
 					   session->config.ns, point->leaf),
 			 errhint("A Redis node failed before its replica had the row; the server option durability prevents that.")));
 }
