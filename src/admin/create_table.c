@@ -18,10 +18,13 @@
  */
 #include "postgres.h"
 
+#include "access/attmap.h"
+#include "access/genam.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "commands/extension.h"
@@ -192,6 +195,42 @@ define_relation(const MosqlStatement *statement, CreateStmt *create, const char 
 	return address.objectId;
 }
 
+/*
+ * What a LIKE clause adds once the table is there.  Core adds no indexes to foreign
+ * tables since PostgreSQL 18, so they are cloned here, as it clones them for others.
+ */
+static List *
+expand_like(RangeVar *name, TableLikeClause *like, Oid relid)
+{
+	bool		indexes = (like->options & CREATE_TABLE_LIKE_INDEXES) != 0;
+	bool		comments = (like->options & CREATE_TABLE_LIKE_COMMENTS) != 0;
+	Relation	source = relation_open(like->relationOid, NoLock);
+	Relation	rel = relation_open(relid, NoLock);
+	AttrMap    *map = build_attrmap_by_name(RelationGetDescr(rel), RelationGetDescr(source)
+#if PG_VERSION_NUM >= 160000
+											,false	/* none is missing */
+#endif
+		);
+	List	   *trees;
+	ListCell   *lc;
+
+	like->options &= ~CREATE_TABLE_LIKE_INDEXES;
+	trees = expandTableLikeClause(name, like);
+	foreach(lc, indexes ? RelationGetIndexList(source) : NIL)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		IndexStmt  *clone = generateClonedIndexStmt(name, index, map, NULL);
+
+		if (comments)
+			clone->idxcomment = GetComment(lfirst_oid(lc), RelationRelationId, 0);
+		trees = lappend(trees, clone);
+		index_close(index, AccessShareLock);
+	}
+	relation_close(rel, NoLock);
+	relation_close(source, NoLock);
+	return trees;
+}
+
 /* Make the columns of the primary key key columns. */
 static void
 set_key(const MosqlStatement *statement, CreateStmt *create, const IndexStmt *primary, Oid relid)
@@ -263,7 +302,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	run_parts(statement, parts.before);
 	relid = define_relation(statement, parts.create, server, options);
 	foreach(lc, parts.like)
-		sort_parts(&parts, expandTableLikeClause(parts.create->relation, lfirst(lc)));
+		sort_parts(&parts, expand_like(parts.create->relation, lfirst(lc), relid));
 
 	run_parts(statement, parts.options);
 	if (parts.primary != NULL)
