@@ -71,6 +71,12 @@ extern void mosql_admin_check_owner(Relation rel);
 extern void mosql_admin_follow_details(Oid relid, bool created, Node *command);
 extern void mosql_admin_import_comments(Oid relid);
 
+/*
+ * ALTER TABLE added constraints to one of our tables: 23502 or 23514 if a row breaks
+ * one (validate.c).
+ */
+extern void mosql_admin_validate(Oid relid, const AlterTableStmt *statement);
+
 /* ---- refresh.c ---- */
 
 /* The definition in Redis is being brought here: hooks bring nothing there. */

@@ -287,7 +287,11 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	if (created && !made)
 		mosql_admin_import_comments(relid);
 	else if (!mosql_admin_refreshing)
+	{
 		mosql_admin_follow_details(relid, made, command);
+		if (!created && command != NULL && IsA(command, AlterTableStmt))
+			mosql_admin_validate(relid, (AlterTableStmt *) command);
+	}
 }
 
 /*

@@ -4,7 +4,8 @@
  *
  * Layer: admin.  They are SQL text, and no reason for tables to differ: what counts
  * on a server are its own.  Only expressions that mean the same everywhere go there:
- * made of built-in functions, operators and types.  As with the rest of a definition
+ * made of built-in functions, operators and types; of CHECK constraints, those that all
+ * rows keep: NOT VALID ones once they are validated, NOT ENFORCED ones never.  As with the rest of a definition
  * (table/alter.c), only what the running transaction changed is brought there.
  */
 #include "postgres.h"
@@ -175,7 +176,7 @@ add_checks(Details *details)
 		Datum		bin = heap_getattr(tuple, Anum_pg_constraint_conbin,
 									   RelationGetDescr(catalog), &isnull);
 
-		if (form->contype != CONSTRAINT_CHECK || isnull ||
+		if (form->contype != CONSTRAINT_CHECK || isnull || !form->convalidated ||
 			!(is_new(details, tuple) || details->renamed))
 			continue;
 		add(details, (MosqlDetail)
