@@ -319,8 +319,8 @@ def rubbish(world, number):
 
 
 def killed(world):
-    tap.ok(len(debug_points(maintenance=True)) >= 10, "points of maintenance are found in the sources", debug_points(maintenance=True))
-    for number, point in enumerate(debug_points(maintenance=True), 101):
+    tap.ok(len(debug_points("maintenance")) >= 10, "points of maintenance are found in the sources", debug_points("maintenance"))
+    for number, point in enumerate(debug_points("maintenance"), 101):
         at = f"{world.engine}, maintenance killed at {point}"
         rubbish(world, number)
         # the sweep spares what is newer than the oldest living session

@@ -66,6 +66,9 @@
 /* Between two notes of how far we are. */
 #define NOTE_INTERVAL_US	1000000
 
+/* While writers wait they look so often whether the builder is alive. */
+#define CHECK_INTERVAL_US	1000000
+
 /* What is sorted: three strings of bytes, by the first. */
 #define SORT_BY				1
 #define SORT_KEY			2	/* of an entry; when loading it is SORT_BY */
@@ -315,7 +318,7 @@ mosql_build_init(void)
 	mosql_txn_abort_hook = drop_doomed;
 }
 
-/* Sessions whose lease is over are forgotten first: only then they count as dead. */
+/* Sessions whose lease is over are forgotten first: only then do they count as dead. */
 int
 mosql_table_drop_dead_builds(MosqlSession *session)
 {
@@ -795,10 +798,12 @@ static void
 check_builder(MosqlTable *table, Relation rel)
 {
 	MosqlSession *session = table->session;
+	MosqlOrphanCounts counts = {0};
 	MosqlDefinition *definition;
 	MosqlSessions sessions;
 	BuildName	name = {.session = session};
 
+	mosql_orphans_forget(session, &counts);
 	mosql_clock_sessions(mosql_session_stepper(session), &sessions);
 	mosql_table_remote_name(rel, &name.schema, &name.table);
 	definition = mosql_table_definition(session, name.schema, name.table);
@@ -837,6 +842,7 @@ mosql_table_open_for_write(Relation rel, MosqlSession *session)
 {
 	MosqlTable *table = mosql_table_open(rel, session);
 	MosqlBudget budget;
+	int64		check_at;
 
 	if (!table->closing)
 		return table;
@@ -846,10 +852,17 @@ mosql_table_open_for_write(Relation rel, MosqlSession *session)
 				 errmsg("could not serialize access due to an index that is being created"),
 				 errhint("The transaction might succeed if retried.")));
 	budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+	check_at = mosql_now_us() + CHECK_INTERVAL_US;
 	while (table->closing)
 	{
-		check_builder(table, rel);
-		if (!mosql_budget_pause(&budget))
+		bool		paused = mosql_budget_pause(&budget);
+
+		if (!paused || mosql_now_us() >= check_at)
+		{
+			check_builder(table, rel);
+			check_at = mosql_now_us() + CHECK_INTERVAL_US;
+		}
+		if (!paused)
 			report_closing(rel);
 		mosql_session_refresh_schema(session);
 		table = mosql_table_open(rel, session);

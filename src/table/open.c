@@ -61,6 +61,8 @@ typedef struct TableCache
 
 static dlist_head caches = DLIST_STATIC_INIT(caches);
 
+static bool still_holds(MosqlBytes planned, MosqlBytes now, bool in_place);
+
 /* ---- what the current transaction used ---- */
 
 /*
@@ -131,6 +133,32 @@ same_definition(MosqlBytes a, MosqlBytes b)
 }
 
 /*
+ * May the transaction go on by another definition than it has used?  If it has only
+ * read the table, as long as nothing that it relied on has gone.  If it has written,
+ * never: an index that is there by now, or is being built, lacks what it wrote.
+ */
+static bool
+may_go_on(const UsedTable *used, MosqlBytes now)
+{
+	const MosqlDefinition *old;
+	const MosqlDefinition *new;
+
+	if (used->definition.data == NULL || now.data == NULL)
+		return false;
+	if (mosql_bytes_equal(used->definition, now))
+		return true;
+	old = mosql_definition_decode(used->definition, 0);
+	if (mosql_txn_has_changed(used->session, old->root) ||
+		!still_holds(used->definition, now, true))
+		return false;
+	new = mosql_definition_decode(now, 0);
+	for (int i = 0; i < old->ncolumns; i++)
+		if (old->columns[i].sequence.counter != new->columns[i].sequence.counter)
+			return false;		/* it may have drawn from the old one */
+	return true;
+}
+
+/*
  * This transaction relies on a definition.  If it wrote that one itself, the
  * note says so already; if what it wrote was rolled back to a savepoint, the
  * note turns back into one that must be checked.
@@ -146,7 +174,8 @@ note_use(MosqlSession *session, TableEntry *entry)
 	if (!same_definition(used->definition, entry->definition))
 	{
 		/* what this transaction did by the old one cannot be committed */
-		if (!used->changed && used->definition.data != NULL)
+		if (!used->changed && used->definition.data != NULL &&
+			!may_go_on(used, entry->definition))
 			ereport(ERROR,
 					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 					 errmsg("could not serialize access due to a concurrent change of a table's definition"),
@@ -788,7 +817,7 @@ mosql_table_open_planned(Relation rel, MosqlSession *session)
 
 /* ---- commit ---- */
 
-/* The latest committed definition is the one that was used. */
+/* The latest committed definition is the one that was used, or as good. */
 static bool
 is_unchanged(const UsedTable *used, const MosqlPoint *point)
 {
@@ -800,7 +829,7 @@ is_unchanged(const UsedTable *used, const MosqlPoint *point)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("damaged table definition in Redis")));
-	return newest.live && mosql_bytes_equal(newest.columns, used->definition);
+	return newest.live && may_go_on(used, newest.columns);
 }
 
 /*

@@ -104,6 +104,9 @@ extern MosqlTxn *mosql_txn_current(MosqlSession *session);
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);
 
+/* Has it changed, or locked, rows of this tree? */
+extern bool mosql_txn_has_changed(const MosqlSession *session, uint64 root);
+
 /*
  * For commands that are several transactions one after the other, within one of
  * PostgreSQL's: commit the session's current transaction here and now, and begin

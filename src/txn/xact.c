@@ -97,6 +97,17 @@ mosql_txn_has_written(const MosqlSession *session)
 	return txn != NULL && (txn->journal != NULL || txn->trees != NULL || txn->changes_schema);
 }
 
+/* What was rolled back to a savepoint counts, too. */
+bool
+mosql_txn_has_changed(const MosqlSession *session, uint64 root)
+{
+	const MosqlBuffer *buffer = session->txn ? session->txn->buffers : NULL;
+
+	while (buffer != NULL && mosql_btree_root(buffer->tree) != root)
+		buffer = buffer->next_buffer;
+	return buffer != NULL && buffer->nentries > 0;
+}
+
 /* ---- ending ---- */
 
 /*

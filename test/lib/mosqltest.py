@@ -539,19 +539,23 @@ def findings(conn, table):
     return ([r for r in rows if r[0] == "broken"], [r for r in rows if r[0] != "broken"])
 
 
-# Debug points that only maintenance reaches.
-MAINTENANCE = "(maintain|vacuum|merge|sweep|stray)-"
+# Debug points that only one operation reaches; all others are those of transactions.
+OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-"}
 
 
-def debug_points(maintenance=False):
-    """Those of the sources, in their order: of maintenance, or the others."""
+def debug_points(operation=None):
+    """Those of the sources, in their order: of an operation, or of transactions."""
     names = []
     for root, _, files in os.walk(os.path.join(TOP, "src")):
         for f in sorted(files):
             if f.endswith(".c"):
                 with open(os.path.join(root, f)) as source:
                     names += re.findall(r'MOSQL_DEBUG_POINT\("([^"]+)"\)', source.read())
-    return [n for n in dict.fromkeys(names) if bool(re.match(MAINTENANCE, n)) == maintenance]
+
+    def operation_of(name):
+        return next((o for o, pattern in OPERATIONS.items() if re.match(pattern, name)), None)
+
+    return [n for n in dict.fromkeys(names) if operation_of(n) == operation]
 
 
 # ---- clients under load ----

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""CREATE INDEX while others write, from another PostgreSQL server.
+
+  load    clients insert, update, move and delete rows while indexes are created and
+          dropped: they meet no error but 40001, and the indexes say what the rows say
+  waits   a writer that meets the end of a build waits for it, and is in the index
+  killed  a builder is killed at each of its points: writers go on, at the latest when
+          its lease is over; nothing stays of the build, and the next one is right
+
+    t/builds.py [PART]..."""
+import contextlib
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+ROWS = 20000
+DDL = "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, a int, b text, u int) SERVER redis"
+INDEXES = ("CREATE INDEX t_a ON t (a DESC NULLS LAST, b)",
+           "CREATE UNIQUE INDEX t_u ON t (u) INCLUDE (a)",
+           "CREATE INDEX CONCURRENTLY t_b ON t (b) INCLUDE (u)")
+WRITERS = 3
+
+
+def write(conn, rng):
+    """One change of one to three rows.  u is unique: each id has ten values of its own."""
+    def u(row):
+        return rng.choice(["NULL", str(row * 10 + rng.randint(0, 9))])
+
+    with conn.cursor() as c:
+        for _ in range(rng.choice((1, 1, 3))):
+            row = rng.randint(1, ROWS + 2000)
+            kind = rng.random()
+            if kind < .3:
+                c.execute(f"DELETE FROM t WHERE id = {row}")
+            elif kind < .6:
+                c.execute(f"UPDATE t SET a = a + {rng.randint(-3, 3)}, u = {u(row)} WHERE id = {row}")
+            elif kind < .7:
+                c.execute(f"UPDATE t SET u = NULL WHERE id IN ({row}, {row + 1})")
+            else:
+                c.execute(f"INSERT INTO t VALUES ({row}, {rng.randint(1, 500)}, 'x{row % 77}', {u(row)})"
+                          " ON CONFLICT (id) DO UPDATE SET b = excluded.b, a = NULL")
+    conn.commit()
+
+
+class World:
+    def __init__(self, cluster, one, two, engine):
+        self.one, self.two, self.db = one, two, f"builds_{engine}"
+        for s in (one, two):
+            make_database(s, self.db, cluster.nodes, {"atomic": engine}, DDL)
+        self.conn = two.connect(self.db)
+        query(self.conn, f"INSERT INTO t SELECT g, g % 500, 'x' || g % 77, g * 10 FROM generate_series(1, {ROWS}) g")
+
+    def writers(self, **settings):
+        clients = Clients()
+        for n in range(WRITERS):
+            clients.add(Client(self.two, self.db, write, n + 1, pause=.002, **settings))
+        return clients
+
+
+def load(world):
+    conn = world.one.connect(world.db)
+    with world.writers() as clients:
+        wait_until(lambda: clients.done > 20)
+        for number in range(2):
+            for index in INDEXES:
+                before = clients.done
+                tap.equal(error_of(conn, index)[0], None, f"round {number + 1}, {index}")
+                tap.ok(clients.done > before, f"round {number + 1}: clients wrote meanwhile",
+                       f"{clients.done - before}")
+            tap.ok(clients.hold(), f"round {number + 1}: clients rest")
+            wait_until(lambda: findings(conn, "t") == ([], []), 5)
+            tap.equal(findings(conn, "t"), ([], []), f"round {number + 1}: the indexes are right")
+            clients.go()
+            if number == 0:
+                query(conn, "DROP INDEX t_a, t_u, t_b")
+        tap.equal(clients.unexpected(CONFLICT), "", "no errors but 40001")
+        tap.ok(clients.errors().get(CONFLICT, 0) < clients.done / 10, "and few of those",
+               f"{clients.errors()} of {clients.done}")
+        tap.note(f"{clients.done} transactions, {clients.errors()}, slowest "
+                 f"{max(c.slowest for c in clients.all):.2f} s")
+    tap.equal(query(conn, "SELECT operation FROM mosql_fdw_progress WHERE operation LIKE 'create%'"), [],
+              "no build is shown any more")
+    query(conn, "DROP INDEX t_a, t_u, t_b")
+    conn.close()
+
+
+def waits(world):
+    holder, builder = world.one.connect(world.db), world.one.connect(world.db, **{"mosql_fdw.debug_points": "on"})
+    query(holder, "SELECT mosql_fdw_debug_lock('build-closing')")
+    results = {}
+
+    def run(name, conn, sql):
+        results[name] = error_of(conn, sql)[0]
+
+    build = threading.Thread(target=run, args=("build", builder, INDEXES[0]))
+    build.start()
+    wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    writer = threading.Thread(target=run, args=("write", world.conn, "INSERT INTO t VALUES (-1, 12345, 'late', NULL)"))
+    writer.start()
+    time.sleep(.3)
+    tap.ok(writer.is_alive(), "a writer waits while the build is being finished")
+    with contextlib.closing(world.two.connect(world.db)) as reader:
+        tap.equal(error_of(reader, "SELECT count(*) FROM t")[0], None, "a reader does not")
+    query(holder, "SELECT mosql_fdw_debug_unlock('build-closing')")
+    build.join(30)
+    writer.join(30)
+    tap.equal(results, {"build": None, "write": None}, "then both are done")
+    tap.equal(query(holder, "SELECT id FROM t WHERE a = 12345"), [(-1,)], "and the row is in the index")
+    tap.equal(findings(holder, "t")[0], [], "which is right")
+    query(holder, "DELETE FROM t WHERE id = -1; DROP INDEX t_a")
+    for c in (holder, builder):
+        c.close()
+
+
+def killed(world):
+    points = debug_points("build")
+    tap.ok(len(points) >= 5, "points of a build are found in the sources", points)
+    for number, point in enumerate(points):
+        index = INDEXES[number % 2]
+        with world.writers(**{"mosql_fdw.commit_timeout": 400}) as clients:
+            wait_until(lambda: clients.done > 5)
+            conn = world.one.connect(world.db, **{"mosql_fdw.debug_crash_at": point,
+                                                  "mosql_fdw.debug_lease": 2000})
+            tap.ok(error_of(conn, index)[0] is not None and conn.closed, f"killed at {point}: it dies")
+            conn.close()
+            tap.ok(clients.everybody_went_on(time.monotonic(), 15), f"killed at {point}: writers go on")
+            tap.equal(clients.unexpected(f"{CONFLICT}|55P03"), "", f"killed at {point}: no errors but 40001 and 55P03")
+        world.one.wait_up()
+        time.sleep(2)           # its lease
+        query(world.conn, "SELECT mosql_fdw_maintain('redis')")
+        tap.equal(query(world.conn, "SELECT operation, state FROM mosql_fdw_progress WHERE operation LIKE 'create%'"),
+                  [], f"killed at {point}: maintenance takes it away")
+        tap.equal(error_of(world.conn, index)[0], None, f"killed at {point}: another server creates it")
+        tap.equal(findings(world.conn, "t")[0], [], f"killed at {point}: and it is right")
+        query(world.conn, f"DROP INDEX {index.split(' ON ')[0].split()[-1]}")
+
+
+def body():
+    parts = sys.argv[1:] or ["load", "waits", "killed"]
+    cluster = Cluster("builds")
+    one, two = Server("builds1"), Server("builds2")
+    for engine in ENGINES:
+        world = World(cluster, one, two, engine)
+        for part in (load, waits, killed):
+            if part.__name__ in parts and (part != killed or engine == "script"):
+                with section(f"{engine}, {part.__name__}"):
+                    part(world)
+        world.conn.close()
+    tap.equal(two.crashes(), [], "no backend of the writers' server died")
+
+
+main(body)
