@@ -99,6 +99,7 @@ def waits(world):
     build = threading.Thread(target=run, args=("build", builder, INDEXES[0]))
     build.start()
     wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    time.sleep(1.1)         # whoever was idle for a second looks what is new
     writer = threading.Thread(target=run, args=("write", world.conn, "INSERT INTO t VALUES (-1, 12345, 'late', NULL)"))
     writer.start()
     time.sleep(.3)

@@ -700,7 +700,7 @@ publish(MosqlBuild *build)
 	next_transaction(build);
 }
 
-/* Trees that are gone were taken away with the build. */
+/* What fails because the build was taken away is reported as that. */
 static void
 run_guarded(MosqlBuild *build, void (*part) (MosqlBuild *build))
 {
@@ -712,11 +712,19 @@ run_guarded(MosqlBuild *build, void (*part) (MosqlBuild *build))
 	}
 	PG_CATCH();
 	{
+		ErrorData  *error;
+		int			at;
+
 		MemoryContextSwitchTo(caller);
-		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
-			PG_RE_THROW();
+		error = CopyErrorData();
 		FlushErrorState();
-		report_taken_away(build);
+		if (error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+			error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
+		{
+			mosql_txn_cancel(build->session);
+			(void) own_definition(build, &at);
+		}
+		ReThrowError(error);
 	}
 	PG_END_TRY();
 }

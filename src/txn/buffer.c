@@ -536,6 +536,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	MosqlBytes *keys;
 	MosqlPoint *points;
 	MosqlStatusCache cache = {0};
+	ErrorContextCallback context;
 	int			n = 0;
 	bool		ok = true;
 
@@ -554,8 +555,10 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	points = palloc0(n * sizeof(MosqlPoint) + 1);
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
+	mosql_txn_begin_read(&context);
 	mosql_btree_get(tree, keys, n, points);
 	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
+	mosql_txn_end_read(&context);
 	for (int i = 0; i < n && ok; i++)
 	{
 		MosqlBytes	columns;

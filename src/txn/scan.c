@@ -136,14 +136,17 @@ settle_window(MosqlRowScan *scan)
 static bool
 next_window(MosqlRowScan *scan)
 {
+	ErrorContextCallback context;
 	MemoryContext old;
 
 	mosql_view_keep_alive(scan->view);
 	MemoryContextReset(scan->window_cxt);
 	old = MemoryContextSwitchTo(scan->window_cxt);
+	mosql_txn_begin_read(&context);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
 	if (scan->nleaves > 0)
 		settle_window(scan);
+	mosql_txn_end_read(&context);
 	MemoryContextSwitchTo(old);
 
 	/* a row purged after S has left no trace but this mark (rule 11) */

@@ -16,6 +16,12 @@ int			mosql_txn_lease_ms = MOSQL_LEASE_MS;
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
+/*
+ * A session that has had nothing to do with the clock for so long asks for the schema
+ * version first: what only writes learns of a newer one by being refused.
+ */
+#define SCHEMA_FRESH_US	1000000
+
 /* How long a session that is to be closed waits for replies. */
 #define DRAIN_MS		1000
 
@@ -269,6 +275,7 @@ mosql_session_refresh_schema(MosqlSession *session)
 
 	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
 	session->ask_schema = false;
+	session->schema_us = mosql_now_us();
 }
 
 void **
@@ -498,7 +505,8 @@ mosql_session_ready(MosqlSession *session)
 	else if (!session->keeps_id &&
 			 mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
 		take_turns(session);
-	if (session->ask_schema)
+	if (session->ask_schema ||
+		mosql_now_us() - Max(session->contact_us, session->schema_us) > SCHEMA_FRESH_US)
 		mosql_session_refresh_schema(session);
 	mosql_session_forget_drawing(session);
 	mosql_pending_finish(session);

@@ -99,6 +99,7 @@ struct MosqlSession
 	uint64		id_counter;
 	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
 	uint64		schema;
+	int64		schema_us;		/* last time that the clock was asked for it alone */
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	bool		keeps_id;		/* whatever its age */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
@@ -325,6 +326,19 @@ extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
 /* Remember a read for SERIALIZABLE. */
 extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
 								bool range);
+
+/*
+ * Around the reads of a statement, so that a tree that is gone (42P01) is what it is to
+ * its transaction: a table or an index that another one has dropped or truncated
+ * meanwhile, 40001.
+ */
+extern void mosql_txn_begin_read(ErrorContextCallback *context);
+
+static inline void
+mosql_txn_end_read(const ErrorContextCallback *context)
+{
+	error_context_stack = context->previous;
+}
 
 /* ---------- visibility ---------- */
 

@@ -166,6 +166,23 @@ mosql_view_close(MosqlView *view)
 
 /* ---- reads by key ---- */
 
+/* Called by ereport(). */
+static void
+report_gone_as_conflict(void *arg)
+{
+	if (geterrcode() == ERRCODE_UNDEFINED_TABLE)
+		(void) errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
+}
+
+void
+mosql_txn_begin_read(ErrorContextCallback *context)
+{
+	context->callback = report_gone_as_conflict;
+	context->arg = NULL;
+	context->previous = error_context_stack;
+	error_context_stack = context;
+}
+
 /* Answer from the write buffer; false if it knows nothing of the key. */
 static bool
 get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRow *row)
@@ -197,6 +214,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	MosqlPoint *points = n == 1 ? &one_point : palloc(n * sizeof(MosqlPoint));
 	MosqlStatusCache cache = {0};
 	MosqlTimestamp S;
+	ErrorContextCallback context;
 	bool		unsettled = false;
 	int			m = 0;
 
@@ -213,6 +231,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 	S = view_snapshot(view, n > 1);
 	memset(points, 0, m * sizeof(MosqlPoint));
+	mosql_txn_begin_read(&context);
 	mosql_btree_get(tree, wanted, m, points);
 	if (!bind && S == MOSQL_TS_MAX && mosql_point_has_increments(&points[0]))
 	{
@@ -220,6 +239,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		unsettled = true;
 	}
 	mosql_points_settle(txn->session, tree, wanted, points, m, S == MOSQL_TS_MAX, &cache);
+	mosql_txn_end_read(&context);
 	for (int i = 0; i < m; i++)
 	{
 		MosqlRow   *row = &rows[where[i]];
