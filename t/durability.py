@@ -21,6 +21,9 @@ other server finds and finishes.
 
 Then a decision stays without a copy, and its owner dies: maintenance must leave it alone.
 
+Then a primary is taken over and does not hear of it: maintenance must not take its word
+for which tables there are.
+
 At last durability 'fsync', without replicas: all Redis nodes are killed at once, and
 start again from their logs.
 
@@ -227,6 +230,63 @@ def no_copies(cluster, servers, db):
         tap.ok(len(rows) == 2 and all(k.startswith(b"r") for k in rows), f"{engine}: and applies it", rows)
 
 
+def find_definitions(cluster, ns, table):
+    """The key of the leaf that has a table's definition."""
+    for port in sorted(set(owners(cluster).values())):
+        for key in cluster.ask(port, "KEYS", ns + ":{0*"):
+            if any(f.startswith(b"r") and table.encode() in f for f in cluster.ask(port, "HKEYS", key)):
+                return key.decode()
+    return None
+
+
+def stale_definitions(cluster, servers, dbs):
+    """A primary has lost its slots and does not know; maintenance that still asks it for
+    the definitions must not sweep away the tables created since.  (Their creator does
+    not wait for copies: the new primary has no replica yet.)"""
+    one, two = servers
+    for db in dbs:                  # the definitions are not where the clock is
+        make_database(two, db, cluster.nodes, {"durability": "replicated", "replicas": "1"},
+                      "CREATE FOREIGN TABLE steady (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+        leaf = find_definitions(cluster, db, "steady")
+        if cluster.owner(leaf) != cluster.clock_port(db):
+            break
+    old = cluster.owner(leaf)
+    heir = replica_of(cluster, old)
+    others = [p for p in cluster.ports if p not in (old, heir)]
+    make_database(one, db, ",".join(f"{HOSTS[p]}:{p}" for p in others))
+    maintainer = two.connect(db, **{"mosql_fdw.maintenance_rate": 0})
+    query(maintainer, "INSERT INTO steady VALUES (1)")
+    query(maintainer, "SELECT mosql_fdw_maintain('redis')")
+
+    ids = [cluster.ask(p, "CLUSTER", "MYID") for p in [heir] + others]
+    cluster.ask(old, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+    for i in ids:                   # whom it does not know it does not listen to
+        cluster.ask(old, "CLUSTER", "FORGET", i)
+    cluster.ask(heir, "CLUSTER", "FAILOVER", "TAKEOVER")
+    slot = cluster.ask(old, "CLUSTER", "KEYSLOT", leaf)
+    agreed = wait_until(lambda: all(
+        any(low <= slot <= high and primary[1] == heir
+            for low, high, primary, *_ in cluster.ask(p, "CLUSTER", "SLOTS")) for p in others), 20)
+    tap.ok(agreed, "a primary is taken over and does not hear of it")
+    with contextlib.closing(one.connect(db)) as c:
+        for i in range(6):
+            query(c, f"CREATE FOREIGN TABLE fresh{i} (id int OPTIONS (key 'true') NOT NULL) SERVER redis; "
+                     f"INSERT INTO fresh{i} SELECT generate_series(1, 10)")
+    clock = "%s:{%s.clock}:" % (db, db)
+    sid = int(cluster.ask(cluster.clock_port(db), "HGET", clock + "c", "sid"))
+    key = f"{clock}s:{sid}"
+    tap.ok(wait_until(lambda: not cluster.ask(cluster.clock_port(db), "EXISTS", key), 10),
+           "tables are created, and their creator's session ends")
+    tap.ok(cluster.ask(old, "EXISTS", leaf) == 1 and find_definitions(cluster, db, "fresh0"),
+           "the old primary still answers")
+    tap.equal(attempt(maintainer, "SELECT mosql_fdw_maintain('redis')")[1], "08006",
+              "maintenance does not believe its definitions")
+    maintainer.close()
+    with contextlib.closing(one.connect(db)) as c:
+        tap.equal([attempt(c, f"SELECT count(*) FROM fresh{i}") for i in range(6)], [([(10,)], None)] * 6,
+                  "the tables are there")
+
+
 def power_cut(servers, seed):
     """Every node dies at once; its log is all that is left."""
     db = "durability_fsync"
@@ -308,6 +368,8 @@ def body():
         half_done(cluster, servers, db)
     with section("a decision without copies"):
         no_copies(cluster, servers, db)
+    with section("definitions on a primary that was taken over"):
+        stale_definitions(cluster, servers, [f"{db}_{i}" for i in range(10)])
     with section("all nodes die, and start from their logs"):
         power_cut(servers, seed)
     tap.equal([c for s in servers for c in s.crashes()], [], "no backend died by itself")

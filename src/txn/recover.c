@@ -347,6 +347,44 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 	}
 }
 
+/* ---- whole trees ---- */
+
+/*
+ * Touches each leaf, with its generation compared, and waits for the copies.  So each
+ * leaf is known as a server has it that was not replaced before this was called (or it
+ * would have no copies any more): all that was committed by then is on these leaves, and
+ * whoever reads from now on finds it, there or on what they were split into since.
+ */
+void
+mosql_recover_confirm(MosqlSession *session, MosqlTree *tree)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MosqlBytes	at = mosql_bytes("", 0);
+
+	while (at.data != NULL)
+	{
+		MosqlLeafGroup *group;
+		MosqlStep	step;
+		MosqlBytes	next;
+
+		CHECK_FOR_INTERRUPTS();
+		(void) mosql_btree_group(tree, &at, 1, &group);
+		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
+		begin_step(&step, group, 0, 0);
+		step.durable = step.touch = true;
+		if (run_step(session, tree, &step))
+		{
+			at = next;
+			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+		}
+		else if (!mosql_budget_pause(&budget))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("leaves in namespace \"%s\" changed faster than they could be confirmed",
+							session->config.ns)));
+	}
+}
+
 /* ---- who is in the way ---- */
 
 /*

@@ -26,6 +26,10 @@
  * committed before, its definition was listed, unless it was dropped since.  A
  * table made by a living session is not looked at, whether listed or not.
  *
+ * Race -- the definitions are read from a primary that was replaced and does not know:
+ * a table that was created since would count as an orphan.  Where copies are waited for,
+ * the definitions' leaves are confirmed before the caller lists them (rule 18).
+ *
  * Race -- strays that are about to become part of a tree by a split of a session that
  * only seems to be dead: btree/stray.c makes sure that they cannot.
  */
@@ -90,7 +94,7 @@ oldest_of(const MosqlSessions *sessions, uint64 except)
 	return sessions->newest + 1;
 }
 
-/* See txn.h.  One round trip. */
+/* See txn.h. */
 MosqlSweep *
 mosql_sweep_begin(MosqlSession *session)
 {
@@ -106,6 +110,9 @@ mosql_sweep_begin(MosqlSession *session)
 	mosql_clock_sessions(&session->stepper, &sweep->sessions);
 	sweep->oldest_other = oldest_of(&sweep->sessions, session->sid);
 	mosql_session_forget_paths(session);
+	if (session->stepper.durable &&
+		mosql_btree_exists(&session->store.store, MOSQL_CATALOG_ROOT))
+		mosql_recover_confirm(session, mosql_session_tree(session, MOSQL_CATALOG_ROOT));
 	MemoryContextSwitchTo(old);
 	return sweep;
 }

@@ -505,6 +505,12 @@ extern void mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBy
 extern void mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low,
 								 MosqlBytes high, MosqlTxid tx);
 
+/*
+ * (durable modes) Who reads the tree after this finds everything that was committed
+ * before; 08006 where copies are missing.  A round trip per leaf, and some.
+ */
+extern void mosql_recover_confirm(MosqlSession *session, MosqlTree *tree);
+
 extern bool mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us);
 
 /*
