@@ -27,9 +27,10 @@ ROWS = 400
 # What a statement on damaged data may end with.  40001: damage that looks like
 # the doings of another transaction that never ends; 22003: a number that is as
 # good as any, but too large to be added to; 72000: a row from the future; 55006:
-# a node that somebody seems to be working on; 08P01: Redis answers nonsense.
+# a node that somebody seems to be working on; 08P01: Redis answers nonsense; 08007: the
+# decision was made, and its answer is damaged.
 DAMAGE = "XX001|42P01"
-LOOKS_SOUND = "XX001|42P01|40001|23505|42P16|72000|0A000|22003|55006|08P01"
+LOOKS_SOUND = "XX001|42P01|40001|23505|42P16|72000|0A000|22003|55006|08P01|08007"
 # IMPORT makes SQL of what it finds: names and types that there are not.
 IMPORT = "|42601|42602|42704|42701|42P07|42P16|3F000|42622|42611|42804"
 LIMIT = 12.0
@@ -428,6 +429,25 @@ def mislead(server, data, conns, seed):
     data.restore()
 
 
+def decided(server, data):
+    """What is registered at the clock does not decode, which shows in the answer to the
+    decision: COMMIT must not say that it failed."""
+    r, key = data.r, b"damage:{damage.clock}:p"
+    with contextlib.closing(server.connect(DB)) as c, contextlib.closing(server.connect(DB)) as d:
+        for value_ in ("garbage", 1 << 60):
+            before = value(c, "SELECT n FROM other WHERE id = 3")
+            value(d, "SELECT n FROM other WHERE id = 3")
+            r("HSET", key, "1.1", value_)
+            state, text = error_of(c, "UPDATE other SET n = 1 + n * 1 WHERE id = 3")
+            r("HDEL", key, "1.1")
+            tap.ok(state == "08007" and "damaged clock" in text, f"a snapshot {value_}: COMMIT does not know", (state, text))
+            tx = re.search(r"outcome of transaction ([0-9.]+)", text)
+            fate = tx and value(d, "SELECT mosql_fdw_transaction_status('redis', %s)", (tx[1],))
+            tap.equal((fate, value(d, "SELECT n FROM other WHERE id = 3")), ("committed", before + 1),
+                      f"a snapshot {value_}: it is committed, and the row is there")
+            tap.equal(value(c, "SELECT n FROM other WHERE id = 3"), before + 1, "... for its own session, too")
+
+
 def values(server, data, conns):
     """Values that no type of theirs has: mosql_fdw_check() names the column."""
     r = data.r
@@ -540,6 +560,7 @@ def body():
             conns = [conn]
             known(server, data, conns)
             mislead(server, data, conns, seed)
+            decided(server, data)
             values(server, data, conns)
             fuzz(server, data, conns, seed, rounds)
     tap.equal(server.crashes(), [], "no backend died")

@@ -195,6 +195,7 @@ mosql_clock_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimest
 {
 	MosqlDecideArgs fewer = *args;
 
+	*ts = 0;
 	if (args->ndrops > MOSQL_CLOCK_DROPS)
 	{
 		fewer.ndrops = MOSQL_CLOCK_DROPS;

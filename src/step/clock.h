@@ -99,7 +99,8 @@ typedef struct MosqlDecideArgs
  * Decide: refuse or commit (docs/commit.md).  On DECIDED *ts is the commit
  * timestamp, *list (current context) the registered snapshots with last = ts,
  * *schema the version now.  Deciding a decided transaction returns the same
- * ts again.  On a refusal *schema is the version now.
+ * ts again.  On a refusal *schema is the version now.  If this throws XX001 and *ts is
+ * not 0, the record may be written all the same; otherwise it is not.
  */
 extern MosqlDecision mosql_clock_decide(MosqlStepper *clock, const MosqlDecideArgs *args,
 										MosqlTimestamp *ts, MosqlSnapshotList *list,

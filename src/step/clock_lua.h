@@ -162,7 +162,8 @@ LUA_TAKE_OVER
 /*
  * KEYS: c, s, e, p.  ARGV: n, schema, 1 if the schema changes, sid, lease
  * length, participants, then the numbers of records to drop.
- * Replies {0, schema, ts, last, snapshots} or {MosqlDecision, schema}.
+ * Replies {0, schema, ts, last, snapshots} or {MosqlDecision, schema}.  What a damaged
+ * key can make fail stands before the record: what a script has written stays.
  */
 static const char decide_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
@@ -186,6 +187,8 @@ LUA_TAKE_OVER
 "end\n"
 "local ts = (c[1] or 0) + 1\n"
 "ts = text(ts > now and ts or now)\n"
+"local snapshots = call('HVALS', KEYS[4])\n"
+"extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
 "if argv[3] == '1' then\n"
 "  schema = text(schema + 1)\n"
 "  call('HSET', KEYS[1], 'last', ts, 'decided', ts, 'schema', schema)\n"
@@ -193,8 +196,7 @@ LUA_TAKE_OVER
 "  call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
-"extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
-"return {0, schema, ts, ts, call('HVALS', KEYS[4])}\n";
+"return {0, schema, ts, ts, snapshots}\n";
 
 /*
  * KEYS: c, p, then s per record.  ARGV: n per record.

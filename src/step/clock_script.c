@@ -176,7 +176,8 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
 	if (decision == MOSQL_DECIDED)
 	{
-		*ts = mosql_clock_time(&keys, mosql_reply_u64(mosql_step_elem(reply, 2)));
+		*ts = mosql_reply_u64(mosql_step_elem(reply, 2));	/* also if it is damaged */
+		*ts = mosql_clock_time(&keys, *ts);
 		*list = mosql_clock_list(&keys, mosql_step_elem(reply, 4), mosql_step_elem(reply, 3));
 	}
 	return (MosqlDecision) decision;

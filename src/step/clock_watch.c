@@ -407,6 +407,7 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 		uint64		last;
 		bool		leapt;
 
+		*ts = 0;				/* nothing is written yet */
 		decide_read(&watch, args, session, n);
 		s = read_reply(&watch, 0);
 		c = read_reply(&watch, 1);

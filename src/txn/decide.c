@@ -9,6 +9,10 @@
  * writing "aborted" if there is none (rule 6); asking alone would leave a
  * decide that is still on its way to commit after we said no.
  *
+ * Race -- the record is written, and what comes with the answer is damaged (somebody
+ * else writes under the clock's keys): that is no failure of the commit, but it cannot
+ * be applied either; it counts as unknown, and is finished once the clock is mended.
+ *
  * Where commits wait for copies, a decision that too few servers have counts as
  * lost: it is settled, and the answer waits for the copies again.
  *
@@ -66,13 +70,13 @@ encode_parts(MosqlCommit *commit)
 }
 
 static void
-report_unknown(MosqlCommit *commit)
+report_unknown(MosqlCommit *commit, const char *why)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 			 errmsg("the outcome of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" is not known",
 					commit->tx.session, commit->tx.n, commit->session->config.ns),
-			 errdetail("The connection broke, or copies were missing, while it was being decided, and the clock could not be asked in time."),
+			 errdetail("%s", why),
 			 errhint("It is committed as a whole or not at all: mosql_fdw_transaction_status(server, '" UINT64_FORMAT "." UINT64_FORMAT "') tells.",
 					 commit->tx.session, commit->tx.n)));
 }
@@ -136,6 +140,7 @@ mosql_txn_decide(MosqlCommit *commit)
 		.ndrops = session->ndrops,
 		.drops = session->drops
 	};
+	MemoryContext caller = CurrentMemoryContext;
 	MosqlDecision decision;
 
 	/*
@@ -143,8 +148,23 @@ mosql_txn_decide(MosqlCommit *commit)
 	 * count.
 	 */
 	HOLD_INTERRUPTS();
-	decision = mosql_clock_decide(&session->stepper, &args, &commit->ts, &commit->list,
-								  &session->schema, &budget);
+	PG_TRY();
+	{
+		decision = mosql_clock_decide(&session->stepper, &args, &commit->ts, &commit->list,
+									  &session->schema, &budget);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *damage;
+
+		if (commit->ts == 0 || geterrcode() != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(caller);
+		damage = CopyErrorData();
+		FlushErrorState();
+		report_unknown(commit, damage->message);
+	}
+	PG_END_TRY();
 	if (decision == MOSQL_DECISION_LOST)
 		decision = settle(commit);
 	else
@@ -154,6 +174,6 @@ mosql_txn_decide(MosqlCommit *commit)
 	}
 	RESUME_INTERRUPTS();
 	if (decision == MOSQL_DECISION_LOST)
-		report_unknown(commit);
+		report_unknown(commit, "The connection broke, or copies were missing, while it was being decided, and the clock could not be asked in time.");
 	return decision;
 }

@@ -159,6 +159,33 @@ test_impossible_time(void)
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 1));
 }
 
+/* Whether a decision that throws may have been made is told by the timestamp. */
+static void
+test_damaged_answer(void)
+{
+	uint64		a;
+	bool		written;
+
+	begin();
+	a = open_session(LEASE_MS);
+	server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "garbage");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 1));
+	CHECK(ts != 0);
+	server_command(ck.redis, "DEL", "test:{test.clock}:p");
+	CHECK_INT(status(a, 1), MOSQL_RECORD_COMMITTED);
+
+	server_command(ck.redis, "RPUSH", "test:{test.clock}:p", "x");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 2));
+	written = ts != 0;
+	CHECK(written == (engine == MOSQL_ENGINE_WATCH));
+	server_command(ck.redis, "DEL", "test:{test.clock}:p");
+	CHECK_INT(status(a, 2), written ? MOSQL_RECORD_COMMITTED : MOSQL_RECORD_NONE);
+
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", "72057594037927940");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 3));
+	CHECK((ts != 0) == (engine == MOSQL_ENGINE_SCRIPT));
+}
+
 /* Whoever is dead stays dead, and everything of his but commits is forgotten. */
 static void
 test_lease_ends(void)
@@ -1093,6 +1120,7 @@ main(void)
 		RUN(test_foreign_format);
 		RUN(test_wrong_type);
 		RUN(test_impossible_time);
+		RUN(test_damaged_answer);
 		RUN(test_lease_ends);
 		RUN(test_sweep_spares_others);
 		RUN(test_lease_is_extended);
