@@ -7,7 +7,8 @@
 #     make unit                tests without a server
 #     make fake_redis          the client against scripted replies
 #     make check-all           all levels: script/test
-#     make check-symbols       every exported symbol carries our prefix
+#     make check-symbols       every exported symbol carries our prefix, and every
+#                              function that is not static is used by another file
 #
 #     PG_CONFIG=/path/to/pg_config   another PostgreSQL
 #     WERROR=1                       warnings are errors
@@ -78,5 +79,15 @@ check-symbols: $(shlib)
 	@strays=$$(nm -D --defined-only $(shlib) | awk '{print $$NF}' | \
 		grep -Ev '^(mosql|pg_finfo_mosql|_PG_init$$|Pg_magic_func$$|_init$$|_fini$$)'); \
 	if [ -n "$$strays" ]; then printf 'exported without prefix: %s\n' $$strays; exit 1; fi
+	@unused=; \
+	for name in $$({ nm -u $(OBJS) | awk '{print $$NF, "wanted"}'; \
+			nm -g --defined-only $(OBJS) | awk 'NF == 3 {print $$3, "defined"}'; } | \
+			awk '$$2 == "wanted" {wanted[$$1]} $$2 == "defined" {defined[$$1]} \
+				END {for (n in defined) if (!(n in wanted) && n ~ /^mosql/ && \
+					!("pg_finfo_" n in defined)) print n}'); do \
+		grep -Frqw -e "$$name" $(TOP)/test || grep -Frq -e "\"$$name\"" $(TOP)/src || \
+			unused="$$unused $$name"; \
+	done; \
+	if [ -n "$$unused" ]; then printf 'not static, and used by no other file: %s\n' $$unused; exit 1; fi
 
 .PHONY: unit fake_redis check-all check-symbols
