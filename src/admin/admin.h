@@ -45,10 +45,11 @@ extern void mosql_admin_drop_local_index(Oid indexid);
 /* The local indexes of a table that are in Redis: made like the definition's. */
 extern void mosql_admin_follow_indexes(Oid relid);
 
-/* A column gets another type: core must not find indexes on it. */
+/* A column gets another type or expression: core must not find indexes on it. */
 extern void mosql_admin_drop_for_retype(Oid relid, const char *column);
 
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
+extern void mosql_admin_refuse_overlaps(bool without_overlaps);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
 extern ObjectAddress mosql_admin_create_index(const IndexStmt *statement);
 extern void mosql_admin_index_dropped(Oid indexid);

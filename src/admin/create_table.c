@@ -298,6 +298,9 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	sort_parts(&parts, transformCreateStmt(create, statement->query));
 	if (parts.create == NULL)
 		return InvalidOid;		/* IF NOT EXISTS, and it does */
+#if PG_VERSION_NUM >= 180000
+	mosql_admin_refuse_overlaps(parts.primary != NULL && parts.primary->iswithoutoverlaps);
+#endif
 
 	run_parts(statement, parts.before);
 	relid = define_relation(statement, parts.create, server, options);

@@ -258,6 +258,29 @@ touched_relations(Touched **touched)
 	return n;
 }
 
+/* Does the command change the expression of a column whose values are stored? */
+static bool
+changes_stored(Relation rel, const Node *command)
+{
+#if PG_VERSION_NUM >= 170000
+	ListCell   *lc;
+
+	if (command == NULL || !IsA(command, AlterTableStmt))
+		return false;
+	foreach(lc, ((const AlterTableStmt *) command)->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		AttrNumber	attnum = cmd->subtype == AT_SetExpression ?
+			get_attnum(RelationGetRelid(rel), cmd->name) : InvalidAttrNumber;
+
+		if (attnum > 0 &&
+			get_attgenerated(RelationGetRelid(rel), attnum) == ATTRIBUTE_GENERATED_STORED)
+			return true;
+	}
+#endif
+	return false;
+}
+
 static void
 follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 {
@@ -276,7 +299,11 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	else if (rename != NULL)
 		mosql_table_rename_column(rel, session, rename->subname, rename->newname);
 	else
+	{
 		mosql_table_alter(rel, session);
+		if (!mosql_admin_refreshing && changes_stored(rel, command))
+			mosql_table_recompute(rel, session);
+	}
 	relation_close(rel, NoLock);
 	if (rename == NULL)
 	{

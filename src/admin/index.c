@@ -283,7 +283,7 @@ index_has_attribute(Oid indexid, AttrNumber attnum)
 }
 
 /*
- * Core rebuilds the indexes of a column whose type changes, from their
+ * Core rebuilds the indexes of a column whose type or expression changes, from their
  * definitions, which it refuses for foreign tables.  So ours go first; they come
  * back when the command has ended (follow_key, follow_indexes).
  */
@@ -333,7 +333,8 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("column \"%s\" cannot be indexed", name),
-					 errdetail("It is not stored.")));
+					 errdetail("Virtual generated columns are not stored."),
+					 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
 		if (i >= index->nkeys)
 		{
 			there->included[i - index->nkeys] = column->id;
@@ -468,6 +469,14 @@ refuse(const char *what, const char *hint)
 }
 
 void
+mosql_admin_refuse_overlaps(bool without_overlaps)
+{
+	if (without_overlaps)
+		refuse("keys WITHOUT OVERLAPS",
+			   "Leave WITHOUT OVERLAPS away, or declare the table USING heap.");
+}
+
+void
 mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 {
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
@@ -475,6 +484,9 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 	ListCell   *lc;
 
 	mosql_admin_check_owner(rel);
+#if PG_VERSION_NUM >= 180000
+	mosql_admin_refuse_overlaps(constraint->without_overlaps);
+#endif
 	if (constraint->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (constraint->indexname != NULL)
@@ -498,6 +510,9 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 static void
 check_statement(const IndexStmt *statement)
 {
+#if PG_VERSION_NUM >= 180000
+	mosql_admin_refuse_overlaps(statement->iswithoutoverlaps);
+#endif
 	if (statement->whereClause != NULL)
 		refuse("partial indexes", "Create the index without WHERE.");
 	if (statement->deferrable)

@@ -348,6 +348,17 @@ is_about_storage(AlterTableType type)
 	}
 }
 
+/* Core would rebuild the indexes of the column, which it refuses for foreign tables. */
+static bool
+rebuilds_indexes(AlterTableType type)
+{
+#if PG_VERSION_NUM >= 170000
+	if (type == AT_SetExpression)
+		return true;
+#endif
+	return type == AT_AlterColumnType;
+}
+
 /* At ddl_command_start, with the tree that core is about to run. */
 void
 mosql_admin_prepare_alter(AlterTableStmt *statement)
@@ -362,7 +373,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 	{
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
 
-		if (command->subtype == AT_AlterColumnType)
+		if (rebuilds_indexes(command->subtype))
 		{
 			ListCell   *child;
 
@@ -373,6 +384,14 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		{
 			Constraint *constraint = castNode(Constraint, command->def);
 
+#if PG_VERSION_NUM >= 180000
+			mosql_admin_refuse_overlaps(constraint->without_overlaps);
+			if (constraint->contype == CONSTR_NOTNULL && constraint->skip_validation)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("NOT NULL constraints that are NOT VALID are not supported on foreign tables of mosql_fdw"),
+						 errhint("UPDATE the rows that are null, then use ALTER COLUMN ... SET NOT NULL.")));
+#endif
 			if (constraint->contype == CONSTR_PRIMARY)
 				add(relid, constraint->conname, constraint->keys,
 					constraint->indexname == NULL && !constraint->deferrable &&

@@ -17,6 +17,7 @@
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -287,6 +288,37 @@ show_insert_triggers(MosqlModifyState *modify, ResultRelInfo *rri, bool show)
 		capture->tcs_insert_new_table = show && modify->captures_inserts;
 }
 
+/*
+ * RETURNING OLD: what core returns of an ExecForeignInsert is a new row, the old one
+ * null.
+ */
+#if PG_VERSION_NUM >= 180000
+static bool
+reads_old(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return ((Var *) node)->varreturningtype == VAR_RETURNING_OLD;
+	if (IsA(node, ReturningExpr) && ((ReturningExpr *) node)->retold)
+		return true;
+	return expression_tree_walker(node, reads_old, context);
+}
+
+static void
+check_returning(const MosqlModifyState *modify)
+{
+	const ModifyTable *plan = (const ModifyTable *) modify->mtstate->ps.plan;
+
+	if (reads_old((Node *) plan->returningLists, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("RETURNING OLD is not supported for ON CONFLICT DO UPDATE on foreign table \"%s\"",
+						RelationGetRelationName(modify->rel)),
+				 errhint("Read the row first, with SELECT ... FOR UPDATE in the same transaction.")));
+}
+#endif
+
 void
 mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate, ResultRelInfo *rri)
 {
@@ -303,6 +335,9 @@ mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate, Resu
 		modify->update_triggers->trig_insert_after_row = false;
 		modify->update_triggers->trig_insert_new_table = false;
 	}
+#if PG_VERSION_NUM >= 180000
+	check_returning(modify);
+#endif
 }
 
 /* False: a trigger suppressed the update. */

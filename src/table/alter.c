@@ -47,10 +47,13 @@ check_key_column(Form_pg_attribute att)
 	column.collation = att->attcollation;
 #if PG_VERSION_NUM >= 180000
 	if (att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
-		refusal = "Virtual generated columns are not stored.";
-	else
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" cannot be part of a key", NameStr(att->attname)),
+				 errdetail("Virtual generated columns are not stored."),
+				 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
 #endif
-		refusal = mosql_key_refusal(&column);
+	refusal = mosql_key_refusal(&column);
 	if (refusal != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -653,6 +656,19 @@ mosql_table_alter(Relation rel, MosqlSession *session)
 		mosql_table_differs(rel, alter.there, difference);
 	if (!alter.rewrites && !alter.incomplete)
 		notice_order(&alter);
+	finish_alteration(&alter);
+}
+
+void
+mosql_table_recompute(Relation rel, MosqlSession *session)
+{
+	Alteration	alter = {.rel = rel,.session = session,.changed = true,.rewrites = true};
+
+	alter.here = mosql_definition_describe(rel);
+	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
+	if (alter.there == NULL)
+		mosql_table_missing(rel, alter.here->schema, alter.here->name);
+	keep_before(&alter);
 	finish_alteration(&alter);
 }
 

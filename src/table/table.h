@@ -287,6 +287,12 @@ extern bool mosql_table_create(Relation rel, MosqlSession *session);
  */
 extern void mosql_table_alter(Relation rel, MosqlSession *session);
 
+/*
+ * The expression of a stored generated column is another: all rows go to a new tree,
+ * generated columns computed anew.  Certified, as each rewrite.
+ */
+extern void mosql_table_recompute(Relation rel, MosqlSession *session);
+
 /* ALTER ... RENAME COLUMN, after it was done locally. */
 extern void mosql_table_rename_column(Relation rel, MosqlSession *session,
 									  const char *from, const char *to);
