@@ -29,7 +29,12 @@ NAMES = {
     "watch": "mosql_fdw, watch",
     "limit": "protocol, no SQL",
 }
-PARTS = ["load", "memory", "scan", "trips", "select", "tpcb"]
+PARTS = ["load", "memory", "scan", "alter", "trips", "index_load", "index_update", "lookup", "select",
+         "tpcb"]
+
+# Tables indexed0, indexed1, indexed3: so many indexes besides the key, and so many rows.
+INDEXES = [0, 1, 3]
+INDEXED_ROWS = 100_000
 
 # What a pgbench_accounts row holds: aid, bid, abalance, filler.
 ROW_BYTES = 4 + 4 + 4 + 84
@@ -93,13 +98,23 @@ CREATE FOREIGN TABLE pgbench_history (
 TRUNCATE = "TRUNCATE pgbench_accounts;"
 
 
+def indexed_tables(foreign):
+    out = ""
+    for n in INDEXES:
+        key = "OPTIONS (key 'true') NOT NULL" if foreign else "PRIMARY KEY"
+        out += (f"CREATE {'FOREIGN ' if foreign else ''}TABLE indexed{n} (id int {key}, a int, b int, c int, "
+                f"filler char(60)) {'SERVER bench' if foreign else ''};\n")
+        out += "".join(f"CREATE INDEX ON indexed{n} ({column});\n" for column in "abc"[:n])
+    return out
+
+
 def create(system):
     sql("postgres", f"CREATE DATABASE {system}")
     if system == "native":
-        sql(system, PLAIN_TABLES)
+        sql(system, PLAIN_TABLES + indexed_tables(False))
     elif system == "postgres_fdw":
         sql("postgres", "CREATE DATABASE remote")
-        sql("remote", PLAIN_TABLES)
+        sql("remote", PLAIN_TABLES + indexed_tables(False))
         sql(system, f"""
             CREATE EXTENSION postgres_fdw;
             CREATE SERVER bench FOREIGN DATA WRAPPER postgres_fdw OPTIONS (
@@ -112,7 +127,7 @@ def create(system):
             CREATE EXTENSION mosql_fdw;
             CREATE SERVER bench FOREIGN DATA WRAPPER mosql_fdw OPTIONS (
                 nodes '{NODES}', namespace 'bench_{system}', atomic '{system}');
-            {MOSQL_TABLES}""")
+            {MOSQL_TABLES} {indexed_tables(True)}""")
 
 
 def insert_accounts(rows):
@@ -166,6 +181,54 @@ def measure_scan(system, options):
     yield "all rows", rows / timed(system, f"{what};", warm_up)
     yield "half, by range", (high - low + 1) / timed(
         system, f"{what} WHERE aid BETWEEN {low} AND {high};", warm_up)
+
+
+def measure_alter(system):
+    """Milliseconds of ALTER TABLE of accounts; in the end it is as it was."""
+    table = "ALTER TABLE pgbench_accounts"
+    for what, change in (("ADD COLUMN", "ADD COLUMN later int"),
+                         ("ADD COLUMN … DEFAULT", "ADD COLUMN seven int NOT NULL DEFAULT 7"),
+                         ("RENAME COLUMN", "RENAME COLUMN later TO last"),
+                         ("DROP COLUMN", "DROP COLUMN last, DROP COLUMN seven"),
+                         ("SET NOT NULL", "ALTER bid SET NOT NULL")):
+        yield what, 1000 * timed(system, f"{table} {change};", "SELECT FROM pgbench_accounts WHERE aid = 1")
+    sql(system, f"{table} ALTER bid DROP NOT NULL")
+
+
+def indexes(n):
+    return {0: "no index", 1: "1 index"}.get(n, f"{n} indexes")
+
+
+def measure_index_load(system):
+    for n in INDEXES:
+        sql(system, f"TRUNCATE indexed{n}")
+        yield indexes(n), INDEXED_ROWS / timed(
+            system, f"INSERT INTO indexed{n} SELECT i, i * 7919 % {INDEXED_ROWS}, i % 1000, -i, '' "
+            f"FROM generate_series(1, {INDEXED_ROWS}) i;", f"SELECT FROM indexed{n} WHERE id = 1")
+
+
+def run_script(system, clients, options, script):
+    path = TMP / "script.sql"
+    path.write_text(f"\\set id random(1, {INDEXED_ROWS})\n\\set v random(1, {INDEXED_ROWS})\n{script};\n")
+    return measure_pgbench(system, clients, options, "-f", str(path))
+
+
+def measure_lookup(system, clients, options):
+    """In the tables as loaded, where each value of a is there once; then upserts into another."""
+    for n in INDEXES:
+        sql("remote" if system == "postgres_fdw" else system, f"ANALYZE indexed{n}")
+    yield "primary key", run_script(system, clients, options, "SELECT b FROM indexed3 WHERE id = :id")
+    yield "index", run_script(system, clients, options, "SELECT b FROM indexed3 WHERE a = :id")
+    yield "index only", run_script(system, clients, options, "SELECT a FROM indexed3 WHERE a = :id")
+    if system != "postgres_fdw":
+        yield "ON CONFLICT DO UPDATE", run_script(
+            system, clients, options, "INSERT INTO indexed1 (id, a) VALUES (:id, :v) "
+            "ON CONFLICT (id) DO UPDATE SET a = excluded.a")
+
+
+def measure_index_update(system, clients, options):
+    for n in INDEXES:
+        yield indexes(n), run_script(system, clients, options, f"UPDATE indexed{n} SET a = :v WHERE id = :id")
 
 
 TPCB = """
@@ -276,6 +339,21 @@ def measure_all(options):
                 progress(f"scan {r + 1}/{options.rounds}: {NAMES[system]}")
                 for what, value in measure_scan(system, options):
                     figures.add("scan", what, system, value)
+    if "alter" in options.parts:
+        for r in range(options.rounds):
+            for system in [s for s in systems if s != "postgres_fdw"]:
+                progress(f"alter {r + 1}/{options.rounds}: {NAMES[system]}")
+                for what, value in measure_alter(system):
+                    figures.add("alter", what, system, value)
+    if {"index_load", "lookup", "index_update"} & set(options.parts):
+        for r in range(options.rounds):
+            for system in systems:
+                progress(f"indexes {r + 1}/{options.rounds}: {NAMES[system]}")
+                for what, value in measure_index_load(system):
+                    figures.add("index_load", what, system, value)
+                for part, measure in (("lookup", measure_lookup), ("index_update", measure_index_update)):
+                    for what, (tps, failed) in measure(system, 4, options) if part in options.parts else ():
+                        figures.add(part, what, system, tps, failed)
     if "trips" in options.parts:
         for system in ours:
             progress(f"round trips: {NAMES[system]}")
@@ -313,12 +391,17 @@ TITLES = {
     "load": "Loading {rows} accounts: rows per second",
     "scan": "SELECT count(*), sum(abalance): rows per second, one backend",
     "trips": "Round trips to Redis",
+    "alter": "ALTER TABLE at {rows} rows: milliseconds",
+    "index_load": "INSERT … SELECT of 100 000 rows, by secondary indexes: rows per second",
+    "index_update": "UPDATE of an indexed column, 4 clients, by secondary indexes: transactions per second",
+    "lookup": "One row of 100 000, 4 clients: transactions per second",
     "memory": "Memory in Redis per row",
 }
 NOTES = {
     "scan": "postgres_fdw lets the other server add up; only the sums travel.",
     "tpcb": "Failed: serialization errors, which pgbench does not retry here and does not count as transactions.",
     "load": "postgres_fdw with batch_size 1000.",
+    "lookup": "postgres_fdw has no ON CONFLICT DO UPDATE.",
 }
 HEADS = {"tpcb": "{} clients", "select": "{} clients"}
 
@@ -364,7 +447,7 @@ def tables(figures, options):
         rows = [[NAMES[s]] + [cell(figures, part, w, s) for w in whats] for s in systems]
         for s in ("script", "watch"):
             for base in ("native", "postgres_fdw"):
-                if part in ("tpcb", "select", "load", "scan") and s in systems and base in systems:
+                if part not in ("memory", "trips", "alter") and s in systems and base in systems:
                     rows.append([f"{s} / {NAMES[base]}"] +
                                 [ratio(figures, part, w, s, base) for w in whats])
         out.append((title, header, rows, NOTES.get(part, "") if "postgres_fdw" in systems else ""))
@@ -384,6 +467,7 @@ def facts(options):
         "scale": options.scale,
         "seconds per run": options.time,
         "rounds": options.rounds,
+        "load average before": options.load_average,
     }
 
 
@@ -399,9 +483,15 @@ def print_tables(figures, options, about):
             print(f"\n  {note}")
 
 
+def panels_of(figures):
+    return [p for p in ("tpcb", "select", "load", "scan") if figures.systems(p)]
+
+
 def write_markdown(figures, options, about, path):
     lines = ["# Benchmark", "", "All in one run on one machine, systems interleaved; medians.", ""]
-    lines += [f"- {k}: {v}" for k, v in about.items()] + ["", "![bars](latest.png)"]
+    lines += [f"- {k}: {v}" for k, v in about.items()]
+    if panels_of(figures):
+        lines += ["", f"![bars]({path.stem}.png)"]
     for title, header, rows, note in tables(figures, options):
         lines += ["", f"## {title}", "", "| " + " | ".join(header) + " |",
                   "|---" + "|--:" * (len(header) - 1) + "|"]
@@ -439,7 +529,7 @@ def plot(figures, options, about, path):
 
     plt.rcParams.update({"font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
                          "axes.spines.left": False, "font.family": "DejaVu Sans"})
-    panels = [p for p in ("tpcb", "select", "load", "scan") if figures.systems(p)]
+    panels = panels_of(figures)
     if not panels:
         return
     across = min(2, len(panels))
@@ -507,19 +597,21 @@ def main():
     parser.add_argument("--clients", default=[1, 4, 16], type=lambda t: [int(c) for c in t.split(",")])
     parser.add_argument("--systems", default=list(NAMES), type=names(list(NAMES)))
     parser.add_argument("--parts", default=PARTS, type=names(PARTS))
+    parser.add_argument("--name", default="latest")
     options = parser.parse_args()
     options.time = options.time or (3 if options.quick else 10)
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.data_rows = 0
+    options.load_average = round(os.getloadavg()[0], 1)
 
     figures = measure_all(options)
     about = facts(options)
     RESULTS.mkdir(exist_ok=True)
-    write_json(figures, about, RESULTS / "latest.json")
-    write_markdown(figures, options, about, RESULTS / "latest.md")
-    plot(figures, options, about, RESULTS / "latest.png")
+    write_json(figures, about, RESULTS / f"{options.name}.json")
+    write_markdown(figures, options, about, RESULTS / f"{options.name}.md")
+    plot(figures, options, about, RESULTS / f"{options.name}.png")
     print_tables(figures, options, about)
-    print("\nwritten: bench/results/latest.json, .md, .png")
+    print(f"\nwritten: bench/results/{options.name}.*")
 
 
 if __name__ == "__main__":
