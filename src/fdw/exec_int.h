@@ -42,6 +42,16 @@ extern void mosql_exec_row_of_tid(MosqlTxn *txn, Datum ctid, MosqlRow *row);
 
 /* ---- one table in one executor node ---- */
 
+/* What one arm of an OR finds. */
+typedef struct MosqlScanArm
+{
+	const MosqlIndex *index;	/* NULL: by the table's own key */
+	const MosqlTable *keys;
+	int			nconds;
+	MosqlCond  *conds;
+	int			nvalues;
+} MosqlScanArm;
+
 typedef struct MosqlScanState
 {
 	MosqlScanCost cost;			/* first: explain.c reads it */
@@ -68,6 +78,8 @@ typedef struct MosqlScanState
 	bool		index_only;		/* its entries suffice */
 	const MosqlTable *keys;		/* whose tree the ranges are of: table or entries */
 	int64		limit;			/* rows wanted, 0: unknown */
+	int			narms;			/* 0, or a union: nconds is 0 then */
+	MosqlScanArm *arms;
 
 	/* --- what is read --- */
 	MosqlView  *view;			/* from the first row to the end of the node */
@@ -98,6 +110,9 @@ typedef struct MosqlScanState
 /* The index of that id and root; 40001 if there is none, since the plan was made. */
 extern const MosqlIndex *mosql_exec_index(const MosqlTable *table, int id, uint64 root);
 
+/* The same by what a plan says: MOSQL_SCAN_INDEX, not of the table itself. */
+extern const MosqlIndex *mosql_exec_index_of(const MosqlTable *table, const List *index);
+
 /*
  * Fill a state from a plan node: opens table and transaction, evaluates and
  * reads nothing.  Memory in the query context, which must be current.
@@ -109,6 +124,17 @@ extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, R
 extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
 
 extern void mosql_exec_scan_close(MosqlScanState *scan);
+
+/* ---- union.c ---- */
+
+/* Take over MOSQL_SCAN_ARMS. */
+extern void mosql_union_init(MosqlScanState *scan, List *arms);
+
+/*
+ * The ranges of scan->keys in which all rows are that some arm finds, in the current
+ * context; the values are evaluated.  Reads entries if the arms are of several keys.
+ */
+extern MosqlRanges *mosql_union_ranges(MosqlScanState *scan);
 
 /*
  * Decode a row into an empty slot; by-reference values in the current context.

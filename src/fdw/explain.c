@@ -132,6 +132,60 @@ scan_user(ForeignScanState *node)
 #endif
 }
 
+/* The index that MOSQL_SCAN_INDEX names; NULL: none, or it is gone. */
+static const MosqlIndex *
+named_index(const MosqlTable *table, const List *index)
+{
+	for (int i = 0; linitial_int(index) != 0 && i < table->nindexes; i++)
+		if (table->indexes[i].id == linitial_int(index))
+			return &table->indexes[i];
+	return NULL;
+}
+
+/*
+ * "o_a (a = 1), o_b (b = 2), key (id = 3)"; of arms that are all of one key only what
+ * bounds it: "(a = 1) OR (a > 5)".  *points: stays true if all arms are whole keys.
+ */
+static char *
+describe_arms(const MosqlTable *table, const List *arms, bool same, List *exprs, List *dpcontext,
+			  bool *points)
+{
+	StringInfoData out;
+	ListCell   *lc;
+	int			at = 0;
+
+	initStringInfo(&out);
+	foreach(lc, arms)
+	{
+		const MosqlIndex *index = named_index(table, linitial((List *) lfirst(lc)));
+		MosqlCond  *conds;
+		int			n = mosql_conds_decode(lsecond((List *) lfirst(lc)), &conds);
+
+		*points &= reads_points(index ? index->entries : table, conds, n);
+		if (out.len > 0)
+			appendStringInfoString(&out, same ? " OR " : ", ");
+		if (!same)
+			appendStringInfo(&out, "%s ", index ? quote_identifier(index->name) : "key");
+		appendStringInfo(&out, "(%s)", describe_conds(index ? index->entries : table, conds, n,
+															 list_copy_tail(exprs, at), dpcontext));
+		for (int i = 0; i < n; i++)
+			at += conds[i].ncolumns;
+	}
+	return out.data;
+}
+
+/* Are all arms of the key that the scan reads? */
+static bool
+arms_agree(const List *arms, const List *index)
+{
+	ListCell   *lc;
+
+	foreach(lc, arms)
+		if (linitial_int(linitial((List *) lfirst(lc))) != linitial_int(index))
+			return false;
+	return true;
+}
+
 /* The planner has opened the table a moment ago: no round trip. */
 void
 mosql_explain_scan(ForeignScanState *node, ExplainState *es)
@@ -144,17 +198,24 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	int			nconds = mosql_conds_decode(list_nth(plan->fdw_private, MOSQL_SCAN_CONDS), &conds);
 	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
 	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
+	List	   *arms = list_nth(plan->fdw_private, MOSQL_SCAN_ARMS);
+	const MosqlIndex *read = named_index(table, index);
+	const MosqlTable *keys = read ? read->entries : table;
 
-	for (int i = 0; linitial_int(index) != 0 && i < table->nindexes; i++)
-		if (table->indexes[i].id == linitial_int(index))
-		{
-			ExplainPropertyText(lsecond_int(index) ? "Index Only" : "Index",
-								table->indexes[i].name, es);
-			table = table->indexes[i].entries;
-			break;
-		}
-	ExplainPropertyText(reads_points(table, conds, nconds) ? "Key" : "Key Range",
-						describe_conds(table, conds, nconds, plan->fdw_exprs, dpcontext), es);
+	if (read != NULL)
+		ExplainPropertyText(lsecond_int(index) ? "Index Only" : "Index", read->name, es);
+	if (arms != NIL)
+	{
+		bool		same = arms_agree(arms, index);
+		bool		points = true;
+		char	   *text = describe_arms(table, arms, same, plan->fdw_exprs, dpcontext, &points);
+
+		ExplainPropertyText(!same ? "Union" : points ? "Key" : "Key Range", text, es);
+	}
+	else
+		ExplainPropertyText(reads_points(keys, conds, nconds) ? "Key" : "Key Range",
+							describe_conds(keys, conds, nconds, plan->fdw_exprs, dpcontext),
+							es);
 	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))
 		ExplainPropertyText("Order", "backward", es);
 }

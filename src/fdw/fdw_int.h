@@ -143,6 +143,9 @@ enum MosqlScanPrivate
 	MOSQL_SCAN_INDEX,			/* IntList: id of the index that is read (0: the table
 								 * itself), 1 if its entries have all that is needed,
 								 * its root's upper and lower half: ids are used again */
+	MOSQL_SCAN_ARMS,			/* List, NIL if the scan is no union (union.c): per arm of an
+								 * OR its index as above and its conditions, whose values
+								 * are in fdw_exprs, arm after arm */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */
@@ -174,6 +177,12 @@ extern int	mosql_conds_decode(List *list, MosqlCond **conds);
  */
 extern MosqlRanges *mosql_ranges_build(const MosqlTable *table, const MosqlCond *conds, int nconds,
 									   const Datum *values, const bool *nulls, const Oid *types);
+
+/*
+ * What is in any of n sets, which stay as they are but share their bytes with the
+ * result; in the current context.
+ */
+extern MosqlRanges *mosql_ranges_union(MosqlRanges *const *sets, int n);
 
 /*
  * Can values of type `value` bound a key column of type `column`?  The same

@@ -11,7 +11,8 @@
  *     key order, which serves ORDER BY, LIMIT, MIN and merge joins for free;
  *   - the same backwards, if that order is of use;
  *   - parameterised paths, bounded by join clauses: the inner side of nested
- *     loops.  They need no option to exist.
+ *     loops.  They need no option to exist;
+ *   - unions, where each arm of an OR bounds some key.
  *
  * Costs.  What counts is round trips (options fdw_startup_cost, each) and rows
  * read (fdw_tuple_cost, each).  One batch of points is one round trip, however
@@ -70,6 +71,11 @@ typedef struct Access
 	const MosqlTable *keys;		/* the table, or the index's entries */
 	MosqlKeyQuals *quals;
 	bool		only;			/* entries have all that the query needs */
+
+	/* --- a union: what any arm of an OR finds (union.c) --- */
+	RestrictInfo *or;
+	int			narms;
+	struct Access *arms;		/* index and keys of the union are theirs, if they agree */
 } Access;
 
 /* RelOptInfo.fdw_private */
@@ -383,28 +389,70 @@ add_fetches(const Access *access, double entries, double *round_trips, double *r
 	*read += entries * PLAN_POINT_FACTOR;
 }
 
+/* Round trips for the rows, or entries, in the ranges of one key, and how many are read. */
 static void
-cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
-		  double rows, Cost *startup, Cost *total)
+cost_ranges(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
+			double *round_trips, double *read)
 {
-	double		read = rows_in_ranges(root, rel, access);
-	double		entries = read;
-	double		round_trips;
-	Cost		run;
-
+	*read = rows_in_ranges(root, rel, access);
 	if (reads_points(access))
-		round_trips = ceil(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
+		*round_trips = ceil(*read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
 	else
 	{
 		double		ranges = count_combinations(root, access->quals);
 
-		round_trips = ranges + floor(read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
+		*round_trips = ranges + floor(*read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
 
 		/* the first and the last leaf of a range hold others' rows, too */
-		read = Min(rel->tuples, read + ranges * plan->rows_per_leaf / 2);
+		*read = Min(rel->tuples, *read + ranges * plan->rows_per_leaf / 2);
 	}
-	round_trips = Max(round_trips, 1.0);
-	add_fetches(access, entries, &round_trips, &read);
+	*round_trips = Max(*round_trips, 1.0);
+}
+
+/* All arms, and the rows that their entries lead to. */
+static void
+cost_union(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
+		   double *round_trips, double *read)
+{
+	double		entries = 0;
+
+	*round_trips = *read = 0;
+	for (int i = 0; i < access->narms; i++)
+	{
+		const Access *arm = &access->arms[i];
+		double		arm_round_trips;
+		double		arm_read;
+
+		cost_ranges(root, rel, plan, arm, &arm_round_trips, &arm_read);
+		if (arm->keys == access->keys || !reads_points(arm) || arm->index != NULL)
+			*round_trips += arm_round_trips;
+		*read += arm_read;
+		if (arm->index != NULL)
+			entries += rows_in_ranges(root, rel, arm);
+	}
+	if (entries > 0 && !access->only)
+	{
+		entries = Min(entries, rel->tuples);
+		*round_trips += ceil(entries / MOSQL_POINTS_PER_READ);
+		*read += entries * PLAN_POINT_FACTOR;
+	}
+}
+
+static void
+cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
+		  double rows, Cost *startup, Cost *total)
+{
+	double		read;
+	double		round_trips;
+	Cost		run;
+
+	if (access->narms > 0)
+		cost_union(root, rel, plan, access, &round_trips, &read);
+	else
+	{
+		cost_ranges(root, rel, plan, access, &round_trips, &read);
+		add_fetches(access, rows_in_ranges(root, rel, access), &round_trips, &read);
+	}
 
 	*startup = plan->options->startup_cost + rel->baserestrictcost.startup +
 		rel->reltarget->cost.startup;
@@ -412,6 +460,31 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access 
 		read * (plan->options->tuple_cost + cpu_tuple_cost + rel->baserestrictcost.per_tuple) +
 		rows * rel->reltarget->cost.per_tuple;
 	*total = *startup + run;
+}
+
+/* ForeignPath.fdw_private: Boolean backward, the index's id (0: the table itself), and for
+ * a union its OR and the ids of its arms' indexes. */
+static List *
+path_private(const Access *access, bool backward)
+{
+	List	   *private = list_make2(makeBoolean(backward),
+									 makeInteger(access->index ? access->index->id : 0));
+	List	   *ids = NIL;
+
+	for (int i = 0; i < access->narms; i++)
+		ids = lappend_int(ids, access->arms[i].index ? access->arms[i].index->id : 0);
+	return access->narms > 0 ? lappend(lappend(private, access->or), ids) : private;
+}
+
+/* Do enable_seqscan and its like advise against this way? */
+static bool
+is_disabled(const Access *access)
+{
+	if (access->narms > 0 && access->index == NULL && !enable_bitmapscan)
+		return true;
+	if (access->index != NULL)
+		return !enable_indexscan || (access->only && !enable_indexonlyscan);
+	return access->narms == 0 && access->quals->nconds == 0 && !enable_seqscan;
 }
 
 static void
@@ -424,16 +497,22 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const Access *access, double r
 	Cost		total;
 
 	cost_scan(root, rel, plan, access, rows, &startup, &total);
+#if PG_VERSION_NUM < 180000
+	if (is_disabled(access))
+	{
+		startup += disable_cost;
+		total += disable_cost;
+	}
+#endif
 	path = create_foreignscan_path(root, rel, NULL, rows,
 #if PG_VERSION_NUM >= 180000
-								   0,	/* disabled nodes */
+								   is_disabled(access) ? 1 : 0, /* disabled nodes */
 #endif
 								   startup, total, pathkeys, required_outer, NULL,
 #if PG_VERSION_NUM >= 170000
 								   NIL, /* restrictions of foreign joins */
 #endif
-								   list_make2(makeBoolean(backward),
-											  makeInteger(access->index ? access->index->id : 0)));
+								   path_private(access, backward));
 	add_path(rel, (Path *) path);
 }
 
@@ -658,21 +737,149 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, const Access *access)
 	add_parameterised_paths(root, rel, access);
 }
 
+/* ---- unions ---- */
+
+/*
+ * What one arm of an OR says together with all the other conditions of the table.
+ * *own: the arm's clauses.
+ */
+static List *
+arm_clauses(const RestrictInfo *or, int arm, List *clauses, List **own)
+{
+	Node	   *node = list_nth(castNode(BoolExpr, or->orclause)->args, arm);
+
+	*own = is_andclause(node) ? ((BoolExpr *) node)->args : list_make1(node);
+	return list_concat(list_delete_ptr(list_copy(clauses), unconstify(RestrictInfo *, or)), *own);
+}
+
+/*
+ * By this key?  NULL: the arm itself does not bound it.  (An arm that is an OR again is no
+ * RestrictInfo.)
+ */
+static MosqlKeyQuals *
+arm_quals(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *keys, const RestrictInfo *or,
+		  int arm, List *clauses)
+{
+	List	   *own;
+	List	   *all = arm_clauses(or, arm, clauses, &own);
+	MosqlKeyQuals *quals;
+	bool		bounds = false;
+	ListCell   *lc;
+
+	foreach(lc, own)
+		if (!IsA(lfirst(lc), RestrictInfo))
+			return NULL;
+	quals = mosql_quals_find(root, rel, planner_rt_fetch(rel->relid, root)->relid, keys, all);
+	foreach(lc, own)
+		bounds |= list_member_ptr(quals->used, lfirst(lc));
+	return bounds && quals->nconds > 0 ? quals : NULL;
+}
+
+/* The access among n by which an arm finds the fewest rows; false if none bounds it. */
+static bool
+choose_arm(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n,
+		   const RestrictInfo *or, int arm, Access *chosen)
+{
+	double		fewest = 0;
+
+	chosen->keys = NULL;
+	for (int i = 0; i < n; i++)
+	{
+		Access		access = accesses[i];
+		double		rows;
+
+		access.quals = arm_quals(root, rel, access.keys, or, arm, rel->baserestrictinfo);
+		if (access.quals == NULL)
+			continue;
+		rows = rows_in_ranges(root, rel, &access);
+		if (chosen->keys == NULL || rows < fewest)
+		{
+			*chosen = access;
+			fewest = rows;
+		}
+	}
+	return chosen->keys != NULL;
+}
+
+/*
+ * The path for an OR whose arms are bounded by any of n accesses.  If that is one and
+ * the same, rows come in its order, else in that of the table's key.
+ */
+static void
+add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n, RestrictInfo *or)
+{
+	const RelPlan *plan = rel->fdw_private;
+	Access		access = {.keys = plan->table,.or = or,.quals = palloc0(sizeof(MosqlKeyQuals))};
+	bool		same = true;
+	List	   *pathkeys;
+
+	access.narms = list_length(castNode(BoolExpr, or->orclause)->args);
+	access.arms = palloc0(access.narms * sizeof(Access));
+	for (int i = 0; i < access.narms; i++)
+	{
+		if (!choose_arm(root, rel, accesses, n, or, i, &access.arms[i]))
+			return;
+		same &= access.arms[i].keys == access.arms[0].keys;
+	}
+	if (same)
+	{
+		access.index = access.arms[0].index;
+		access.keys = access.arms[0].keys;
+		access.only = access.arms[0].only;
+	}
+	pathkeys = scan_pathkeys(root, rel, &access, false);
+	add_scan_path(root, rel, &access, rel->rows, pathkeys, rel->lateral_relids, false);
+	pathkeys = scan_pathkeys(root, rel, &access, true);
+	if (pathkeys != NIL)
+		add_scan_path(root, rel, &access, rel->rows, pathkeys, rel->lateral_relids, true);
+}
+
+/*
+ * Unions for each OR that is no condition of a key as it is: by all keys together,
+ * and by each of several alone, which may give a better order.
+ */
+static void
+add_unions(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		bool		is_used = false;
+
+		if (rinfo->orclause == NULL || rinfo->pseudoconstant)
+			continue;
+		for (int i = 0; i < n; i++)
+			is_used |= list_member_ptr(accesses[i].quals->used, rinfo);
+		if (is_used)
+			continue;
+		add_union_path(root, rel, accesses, n, rinfo);
+		for (int i = 0; i < n && n > 1; i++)
+			add_union_path(root, rel, &accesses[i], 1, rinfo);
+	}
+}
+
 void
 mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 {
 	RelPlan    *plan = rel->fdw_private;
 	Access		access = {.keys = plan->table,.quals = plan->quals};
+	Access	   *accesses = palloc((plan->table->nindexes + 1) * sizeof(Access));
+	int			n = 0;
 
-	add_paths(root, rel, &access);
+	accesses[n++] = access;
 	for (int i = 0; i < plan->table->nindexes; i++)
 	{
 		access.index = &plan->table->indexes[i];
 		access.keys = access.index->entries;
 		access.quals = mosql_quals_find(root, rel, relid, access.keys, rel->baserestrictinfo);
 		access.only = is_covered(rel, plan->table, access.index);
-		add_paths(root, rel, &access);
+		accesses[n++] = access;
 	}
+	for (int i = 0; i < n; i++)
+		add_paths(root, rel, &accesses[i]);
+	add_unions(root, rel, accesses, n);
 }
 
 /* ---- the plan ---- */
@@ -743,14 +950,47 @@ wanted_rows(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *local)
 }
 
 static const MosqlIndex *
-path_index(const RelPlan *plan, const ForeignPath *path)
+index_by_id(const RelPlan *plan, uint32 id)
 {
-	uint32		id = (uint32) intVal(lsecond(path->fdw_private));
-
 	for (int i = 0; id != 0 && i < plan->table->nindexes; i++)
 		if (plan->table->indexes[i].id == id)
 			return &plan->table->indexes[i];
 	return NULL;
+}
+
+/* As MOSQL_SCAN_INDEX has it. */
+static List *
+index_private(const MosqlIndex *index, bool only)
+{
+	return list_make4_int(index ? index->id : 0, only,
+						  index ? (int) (index->entries->root >> 32) : 0,
+						  index ? (int) (uint32) index->entries->root : 0);
+}
+
+/* MOSQL_SCAN_ARMS of a union's path; appends their values to *exprs. */
+static List *
+arms_private(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path, List *clauses,
+			 List **exprs)
+{
+	const RelPlan *plan = rel->fdw_private;
+	const RestrictInfo *or;
+	List	   *arms = NIL;
+	ListCell   *lc;
+
+	if (list_length(path->fdw_private) == 2)
+		return NIL;
+	or = lthird(path->fdw_private);
+	foreach(lc, (List *) lfourth(path->fdw_private))
+	{
+		const MosqlIndex *index = index_by_id(plan, lfirst_int(lc));
+		MosqlKeyQuals *quals = arm_quals(root, rel, index ? index->entries : plan->table, or,
+										 foreach_current_index(lc), clauses);
+
+		arms = lappend(arms, list_make2(index_private(index, false),
+										mosql_conds_encode(quals->conds, quals->nconds)));
+		*exprs = list_concat(*exprs, quals->exprs);
+	}
+	return arms;
 }
 
 ForeignScan *
@@ -758,9 +998,11 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 					List *clauses, Plan *outer_plan)
 {
 	const RelPlan *plan = rel->fdw_private;
-	const MosqlIndex *index = path_index(plan, path);
+	const MosqlIndex *index = index_by_id(plan, intVal(lsecond(path->fdw_private)));
 	const MosqlTable *keys = index ? index->entries : plan->table;
-	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys, clauses);
+	List	   *exprs = NIL;
+	List	   *arms = arms_private(root, rel, path, clauses, &exprs);
+	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys, arms == NIL ? clauses : NIL);
 	List	   *local = NIL;
 	List	   *exact = NIL;
 	List	   *private = NIL;
@@ -787,15 +1029,14 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, mosql_conds_encode(quals->conds, quals->nconds));
 	private = lappend(private, needed);
 	private = lappend(private, copyObject(linitial(path->fdw_private)));
-	private = lappend(private, makeInteger(wanted_rows(root, rel, path, local)));
+	private = lappend(private, makeInteger(arms == NIL ? wanted_rows(root, rel, path, local)
+										   : plan->options->fetch_size));
 	private = lappend(private, makeBoolean(index == NULL && is_single_read(root, rel, path, quals)));
 	private = lappend(private, makeBoolean(handles));
-	private = lappend(private,
-					  list_make4_int(index ? index->id : 0, index != NULL &&
-									 entries_suffice(plan->table, index, needed, handles),
-									 index ? (int) (index->entries->root >> 32) : 0,
-									 index ? (int) (uint32) index->entries->root : 0));
+	private = lappend(private, index_private(index, index != NULL &&
+											 entries_suffice(plan->table, index, needed, handles)));
+	private = lappend(private, arms);
 
-	return make_foreignscan(tlist, local, rel->relid, quals->exprs, private, NIL, exact,
-							outer_plan);
+	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
+							NIL, exact, outer_plan);
 }

@@ -705,3 +705,55 @@ mosql_ranges_build(const MosqlTable *table, const MosqlCond *conds, int nconds,
 	append_prefixes(b, out);
 	return out;
 }
+
+/* ---- unions ---- */
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	const MosqlRange *x = a;
+	const MosqlRange *y = b;
+	int			c = mosql_bytes_compare(x->low, y->low);
+
+	return c != 0 ? c : (int) x->point - (int) y->point;	/* a range before its first key */
+}
+
+MosqlRanges *
+mosql_ranges_union(MosqlRanges *const *sets, int n)
+{
+	MosqlRanges *out = palloc0(sizeof(MosqlRanges));
+	MosqlRange *all;
+	Size		total = 0;
+	Size		at = 0;
+
+	for (int i = 0; i < n; i++)
+		total += sets[i]->n;
+	all = MemoryContextAllocHuge(CurrentMemoryContext, Max(total, 1) * sizeof(MosqlRange));
+	for (int i = 0; i < n; i++)
+	{
+		if (sets[i]->n > 0)
+			memcpy(all + at, sets[i]->ranges, sets[i]->n * sizeof(MosqlRange));
+		at += sets[i]->n;
+	}
+	qsort(all, total, sizeof(MosqlRange), compare_ranges);
+
+	out->all_points = true;
+	out->ranges = all;
+	for (Size i = 0; i < total; i++)
+	{
+		MosqlRange *last = out->n > 0 ? &out->ranges[out->n - 1] : NULL;
+		int			c = last == NULL || last->high.data == NULL ? -1
+			: mosql_bytes_compare(all[i].low, last->high);
+
+		if (last == NULL || c > 0 || (c == 0 && (last->point || all[i].point)))
+		{
+			out->ranges[out->n++] = all[i];
+			out->all_points &= all[i].point;
+		}
+		else if (last->high.data != NULL &&
+				 (all[i].high.data == NULL ||
+				  mosql_bytes_compare(all[i].high, last->high) > 0))
+			last->high = all[i].high;
+	}
+	return out;
+}

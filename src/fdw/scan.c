@@ -69,6 +69,8 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 
 	for (int i = 0; i < scan->nconds; i++)
 		n += scan->conds[i].ncolumns;
+	for (int i = 0; i < scan->narms; i++)
+		n += scan->arms[i].nvalues;
 	Assert(n <= list_length(exprs));
 	scan->nvalues = n;
 	scan->exprs = palloc(n * sizeof(ExprState *) + 1);
@@ -102,6 +104,14 @@ mosql_exec_index(const MosqlTable *table, int id, uint64 root)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+const MosqlIndex *
+mosql_exec_index_of(const MosqlTable *table, const List *index)
+{
+	return mosql_exec_index(table, linitial_int(index),
+							(uint64) (uint32) lthird_int(index) << 32 |
+							(uint32) lfourth_int(index));
+}
+
 void
 mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel, Oid userid)
 {
@@ -116,6 +126,7 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->table = mosql_table_open_planned(rel, session);
 
 	scan->nconds = mosql_conds_decode(list_nth(private, MOSQL_SCAN_CONDS), &scan->conds);
+	mosql_union_init(scan, list_nth(private, MOSQL_SCAN_ARMS));
 	init_values(scan, node, plan->fdw_exprs);
 	init_needed(scan, list_nth(private, MOSQL_SCAN_NEEDED));
 	scan->backward = boolVal(list_nth(private, MOSQL_SCAN_BACKWARD));
@@ -126,9 +137,7 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->keys = scan->table;
 	if (linitial_int(index) != 0)
 	{
-		scan->index = mosql_exec_index(scan->table, linitial_int(index),
-									   (uint64) (uint32) lthird_int(index) << 32 |
-									   (uint32) lfourth_int(index));
+		scan->index = mosql_exec_index_of(scan->table, index);
 		scan->index_only = lsecond_int(index) != 0;
 		scan->keys = scan->index->entries;
 	}
@@ -184,6 +193,7 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 void
 mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 {
+	MosqlStats	before = mosql_stats;
 	MemoryContext old;
 
 	if (scan->ranges != NULL)
@@ -191,9 +201,14 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 	for (int i = 0; i < scan->nvalues; i++)
 		scan->values[i] = ExecEvalExpr(scan->exprs[i], econtext, &scan->nulls[i]);
 	old = MemoryContextSwitchTo(scan->range_cxt);
-	scan->ranges = mosql_ranges_build(scan->keys, scan->conds, scan->nconds,
-									  scan->values, scan->nulls, scan->types);
+	if (scan->narms > 0)
+		scan->ranges = mosql_union_ranges(scan);
+	else
+		scan->ranges = mosql_ranges_build(scan->keys, scan->conds, scan->nconds,
+										  scan->values, scan->nulls, scan->types);
 	MemoryContextSwitchTo(old);
+	if (scan->costed)
+		mosql_cost_add(&scan->cost, &before);
 }
 
 /* The i-th range in scan order. */
