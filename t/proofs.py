@@ -101,6 +101,23 @@ def primary_key(pair):
         tap.equal(answer_of(b, ask, "count")[0], 21, "... and right after mosql_fdw_refresh()")
 
 
+def refresh(pair):
+    """An index of the same name that is another one now."""
+    a, b = pair
+    query(a, "DROP FOREIGN TABLE o, i")
+    query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE o, i; RESET mosql_fdw.drop_data")
+    query(a, TABLES)
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (o, i) FROM SERVER redis INTO public")
+    query(a, "DROP INDEX i_u; CREATE UNIQUE INDEX i_u ON i (v, u DESC)")
+    upsert = "INSERT INTO i VALUES (30, 7, 7) ON CONFLICT (v, u) DO UPDATE SET v = 70"
+    tap.equal(attempt(b, upsert)[1], "42P10", "an index of the same name, changed: unknown at first")
+    query(b, "SELECT mosql_fdw_refresh('i')")
+    tap.equal(value(b, "SELECT pg_get_indexdef('i_u'::regclass)"),
+              "CREATE UNIQUE INDEX i_u ON public.i USING mosql (v, u DESC)", "... and shown after mosql_fdw_refresh()")
+    tap.equal(attempt(b, upsert)[1], None, "... and used")
+    tap.equal(query(a, "SELECT id, v FROM i WHERE id IN (7, 30)"), [(7, 70)], "... rightly")
+
+
 def in_transaction(pair):
     """A transaction keeps to what it saw, or fails."""
     a, b = pair
@@ -144,7 +161,7 @@ def body():
     for server in servers:
         make_database(server, "shared", cluster.nodes)
     pair = [s.connect("shared") for s in servers]
-    for part in (indexes, primary_key, in_transaction, harmless):
+    for part in (indexes, primary_key, refresh, in_transaction, harmless):
         with section(part.__name__):
             part(pair)
     for server in servers:

@@ -231,6 +231,45 @@ localize(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionI
 	return true;
 }
 
+/* Is the local index what the one in Redis looks like from here? */
+static bool
+looks_like(Oid indexid, const MosqlLocalIndex *index)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	Form_pg_index local;
+	Datum		options;
+	bool		isnull;
+	bool		same;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	local = (Form_pg_index) GETSTRUCT(tuple);
+	options = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption, &isnull);
+	same = local->indisunique == index->unique &&
+		local->indnullsnotdistinct == index->nulls_not_distinct &&
+		local->indnkeyatts == index->nkeys &&
+		local->indnatts == index->nkeys + index->nincluded &&
+		OidIsValid(get_index_constraint(indexid)) == index->constraint;
+	for (int i = 0; same && i < local->indnatts; i++)
+		same = local->indkey.values[i] == index->attnums[i] &&
+			(i >= index->nkeys ||
+			 ((int2vector *) DatumGetPointer(options))->values[i] == index->options[i]);
+	ReleaseSysCache(tuple);
+	return same;
+}
+
+/* The index of its name in Redis. */
+static bool
+is_shown_right(Relation rel, const MosqlDefinition *definition, Oid indexid)
+{
+	const MosqlDefinitionIndex *there = definition == NULL ? NULL
+		: mosql_definition_index(definition, get_rel_name(indexid));
+	MosqlLocalIndex index;
+
+	return there != NULL && localize(rel, definition, there, &index) &&
+		looks_like(indexid, &index);
+}
+
 void
 mosql_admin_follow_indexes(Oid relid)
 {
@@ -245,8 +284,7 @@ mosql_admin_follow_indexes(Oid relid)
 	mosql_table_remote_name(rel, &schema, &name);
 	definition = mosql_table_definition(session, schema, name);
 	foreach(lc, local)
-		if (definition == NULL ||
-			mosql_definition_index(definition, get_rel_name(lfirst_oid(lc))) == NULL)
+		if (!is_shown_right(rel, definition, lfirst_oid(lc)))
 			mosql_admin_drop_local_index(lfirst_oid(lc));
 	for (int i = 0; definition != NULL && i < definition->nindexes; i++)
 	{
