@@ -32,8 +32,13 @@ typedef struct MosqlLocalIndex
 	bool		nulls_not_distinct;
 	int			nkeys;
 	int			nincluded;
-	AttrNumber	attnums[INDEX_MAX_KEYS];	/* of the key, then the included */
+	AttrNumber	attnums[INDEX_MAX_KEYS];	/* of the key, then the included; 0: an
+											 * expression */
 	int16		options[INDEX_MAX_KEYS];	/* INDOPTION_DESC, INDOPTION_NULLS_FIRST */
+	Node	   *expressions[INDEX_MAX_KEYS];	/* of the relation as varno 1 */
+	Oid			collations[INDEX_MAX_KEYS]; /* of expressions */
+	const char *names[INDEX_MAX_KEYS];	/* of expressions; NULL: any */
+	Node	   *predicate;		/* NULL: all rows are in it */
 } MosqlLocalIndex;
 
 /* Rows of pg_index, and pg_constraint; nothing is built. */
@@ -51,7 +56,7 @@ extern void mosql_admin_drop_for_retype(Oid relid, const char *column);
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
-extern ObjectAddress mosql_admin_create_index(const IndexStmt *statement);
+extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
 extern void mosql_admin_index_dropped(Oid indexid);
 extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 

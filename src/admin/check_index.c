@@ -5,7 +5,8 @@
  * entry that it must have, in every index, and no index has more entries than were
  * found so.  Different rows have different entries, so both together mean that there is
  * no other entry.  If there is, each is named.  Costs a read of every row and a look-up
- * of every entry; where something is wrong, also the other way round.
+ * of every entry; where something is wrong, also the other way round.  An index that
+ * this server cannot compute is left out.
  */
 #include "postgres.h"
 
@@ -29,7 +30,7 @@ typedef struct IndexCheck
 	int64	   *nfound;			/* by index: entries of rows */
 	int			n;				/* rows in the batch */
 	MosqlBytes *keys;			/* of the rows, in batch_cxt */
-	MosqlBytes **entries;		/* by index: keys of their entries */
+	MosqlBytes **entries;		/* by index: keys of their entries; absent: none */
 	MemoryContext batch_cxt;
 } IndexCheck;
 
@@ -65,40 +66,61 @@ add_row(IndexCheck *check, const MosqlRow *row)
 		StringInfoData key;
 		StringInfoData columns;
 
+		check->entries[i][check->n] = MOSQL_ABSENT;
 		initStringInfo(&key);
 		initStringInfo(&columns);
-		(void) mosql_index_entry(&table->indexes[i], check->slot, row->key, &key, &columns);
+		if (table->indexes[i].broken != NULL ||
+			mosql_index_entry(&table->indexes[i], check->slot, row->key, &key,
+							  &columns) == MOSQL_ENTRY_NONE)
+			continue;
 		check->entries[i][check->n] = mosql_bytes_of(&key);
 	}
 	check->n++;
 	MemoryContextSwitchTo(old);
 }
 
+/* The entries of one index that the batch's rows must have. */
+static void
+look_up_entries(IndexCheck *check, int index_number, const MosqlBytes *entries)
+{
+	const MosqlIndex *index = &check->table->indexes[index_number];
+	MosqlBytes *keys = palloc(check->n * sizeof(MosqlBytes));
+	int		   *rows = palloc(check->n * sizeof(int));
+	MosqlRow   *found = palloc0(check->n * sizeof(MosqlRow));
+	int			n = 0;
+
+	for (int r = 0; r < check->n; r++)
+	{
+		if (entries[r].data == NULL)
+			continue;
+		rows[n] = r;
+		keys[n++] = entries[r];
+	}
+	if (n > 0)
+		mosql_view_get(check->view, index->entries->tree, keys, n, found);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	key = check->keys[rows[i]];
+
+		if (!found[i].found)
+			check->report(check->arg, index,
+						  psprintf("the row with %s has no entry",
+								   mosql_table_describe_key(check->table, key)));
+		else if (!mosql_bytes_equal(mosql_index_row_key(index, &found[i]), key))
+			check->report(check->arg, index,
+						  psprintf("the entry of the row with %s leads to another row",
+								   mosql_table_describe_key(check->table, key)));
+		check->nfound[index_number] += found[i].found;
+	}
+}
+
 static void
 look_up_batch(IndexCheck *check)
 {
-	const MosqlTable *table = check->table;
 	MemoryContext old = MemoryContextSwitchTo(check->batch_cxt);
 
-	for (int i = 0; i < table->nindexes && check->n > 0; i++)
-	{
-		const MosqlIndex *index = &table->indexes[i];
-		MosqlRow   *found = palloc0(check->n * sizeof(MosqlRow));
-
-		mosql_view_get(check->view, index->entries->tree, check->entries[i], check->n, found);
-		for (int r = 0; r < check->n; r++)
-		{
-			const char *row = mosql_table_describe_key(table, check->keys[r]);
-
-			if (!found[r].found)
-				check->report(check->arg, index,
-							  psprintf("the row with %s has no entry", row));
-			else if (!mosql_bytes_equal(mosql_index_row_key(index, &found[r]), check->keys[r]))
-				check->report(check->arg, index,
-							  psprintf("the entry of the row with %s leads to another row", row));
-			check->nfound[i] += found[r].found;
-		}
-	}
+	for (int i = 0; i < check->table->nindexes && check->n > 0; i++)
+		look_up_entries(check, i, check->entries[i]);
 	MemoryContextSwitchTo(old);
 }
 
@@ -134,8 +156,8 @@ is_of_row(IndexCheck *check, const MosqlIndex *index, MosqlBytes entry, const Mo
 	mosql_table_get_row(check->table, row->key, row->columns, NULL, check->slot->tts_values,
 						check->slot->tts_isnull);
 	ExecStoreVirtualTuple(check->slot);
-	(void) mosql_index_entry(index, check->slot, row->key, &key, &columns);
-	return mosql_bytes_equal(mosql_bytes_of(&key), entry);
+	return mosql_index_entry(index, check->slot, row->key, &key, &columns) != MOSQL_ENTRY_NONE &&
+		mosql_bytes_equal(mosql_bytes_of(&key), entry);
 }
 
 /* Report those of n entries that no row has; in batch_cxt. */
@@ -216,7 +238,8 @@ mosql_admin_check_indexes(Relation rel, const MosqlTable *table, MosqlIndexFindi
 	look_up_batch(&check);
 	for (int i = 0; i < table->nindexes; i++)
 	{
-		if (count_entries(&check, &table->indexes[i]) > check.nfound[i])
+		if (table->indexes[i].broken == NULL &&
+			count_entries(&check, &table->indexes[i]) > check.nfound[i])
 			find_surplus(&check, &table->indexes[i]);
 	}
 	mosql_view_close(check.view);

@@ -15,60 +15,27 @@
 #include "access/relation.h"
 #include "access/sysattr.h"
 #include "access/table.h"
-#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
-#include "catalog/pg_type.h"
 #include "commands/comment.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "admin/admin.h"
 
-/* ---- expressions that others understand ---- */
-
-static bool
-is_local_function(Oid function, void *context)
-{
-	return function >= FirstGenbkiObjectId;
-}
-
-/* Values whose text or meaning only this server knows: OIDs, own types. */
-static bool
-is_local_type(Oid type)
-{
-	return type >= FirstGenbkiObjectId || type == REGCLASSOID || type == REGPROCOID ||
-		type == REGTYPEOID || type == REGROLEOID || type == REGNAMESPACEOID;
-}
-
-static bool
-is_local(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
-		(!IsA(node, List) && is_local_type(exprType(node))) ||
-		check_functions_in_node(node, is_local_function, context))
-		return true;
-	return expression_tree_walker(node, is_local, context);
-}
-
 /* The expression as SQL; NULL if others may not understand it. */
 static const char *
 portable_text(Datum bin, Oid relid)
 {
-	if (is_local(stringToNode(TextDatumGetCString(bin)), NULL))
-		return NULL;
-	return text_to_cstring(DatumGetTextPP(DirectFunctionCall2(pg_get_expr, bin,
-															  ObjectIdGetDatum(relid))));
+	Node	   *node = stringToNode(TextDatumGetCString(bin));
+
+	return mosql_expression_is_portable(node) ? mosql_expression_text(node, relid) : NULL;
 }
 
 /* ---- what the command changed ---- */

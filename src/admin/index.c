@@ -12,6 +12,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/sysattr.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
@@ -26,6 +27,8 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_utilcmd.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -78,21 +81,67 @@ static IndexInfo *
 index_info(const MosqlLocalIndex *index)
 {
 	int			n = index->nkeys + index->nincluded;
-	IndexInfo  *info = makeIndexInfo(n, index->nkeys, our_access_method(), NIL, NIL,
-									 index->unique, index->nulls_not_distinct,
-									 true,	/* ready for inserts */
-									 false	/* concurrent */
+	List	   *expressions = NIL;
+	IndexInfo  *info;
+
+	for (int i = 0; i < n; i++)
+		if (index->attnums[i] == 0)
+			expressions = lappend(expressions, index->expressions[i]);
+	info = makeIndexInfo(n, index->nkeys, our_access_method(), expressions,
+						 make_ands_implicit((Expr *) index->predicate),
+						 index->unique, index->nulls_not_distinct,
+						 true,	/* ready for inserts */
+						 false	/* concurrent */
 #if PG_VERSION_NUM >= 160000
-									 ,false /* summarizing */
+						 ,false /* summarizing */
 #endif
 #if PG_VERSION_NUM >= 180000
-									 ,false /* WITHOUT OVERLAPS */
+						 ,false /* WITHOUT OVERLAPS */
 #endif
 		);
-
 	for (int i = 0; i < n; i++)
 		info->ii_IndexAttrNumbers[i] = index->attnums[i];
 	return info;
+}
+
+static bool
+is_among(const List *names, const char *name)
+{
+	const ListCell *lc;
+
+	foreach(lc, names)
+		if (strcmp(lfirst(lc), name) == 0)
+			return true;
+	return false;
+}
+
+/* What the index's column is called, different from those before it, as core does it. */
+static char *
+column_name(Relation rel, const MosqlLocalIndex *index, int i, const List *before)
+{
+	const char *name = index->attnums[i] == 0
+		? (index->names[i] != NULL ? index->names[i] : "expr")
+		: get_attname(RelationGetRelid(rel), index->attnums[i], false);
+	char	   *unique = pstrdup(name);
+
+	for (int number = 1; is_among(before, unique); number++)
+	{
+		char	   *digits = psprintf("%d", number);
+		int			len = pg_mbcliplen(name, strlen(name), NAMEDATALEN - 1 - strlen(digits));
+
+		unique = psprintf("%.*s%s", len, name, digits);
+	}
+	return unique;
+}
+
+static List *
+column_names(Relation rel, const MosqlLocalIndex *index, int n)
+{
+	List	   *names = NIL;
+
+	for (int i = 0; i < n; i++)
+		names = lappend(names, column_name(rel, index, i, names));
+	return names;
 }
 
 Oid
@@ -101,23 +150,27 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 	Oid			collations[INDEX_MAX_KEYS] = {0};
 	Oid			classes[INDEX_MAX_KEYS] = {0};
 	int16		options[INDEX_MAX_KEYS] = {0};
-	List	   *names = NIL;
+	List	   *names = column_names(rel, index, index->nkeys + index->nincluded);
 	Oid			indexid;
 	ObjectAddress indexaddress;
 	ObjectAddress amaddress;
 
-	for (int i = 0; i < index->nkeys + index->nincluded; i++)
+	for (int i = 0; i < index->nkeys; i++)	/* included columns have none of it */
 	{
-		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->attnums[i] - 1);
+		Oid			type = exprType(index->expressions[i]);
 
-		names = lappend(names, pstrdup(NameStr(att->attname)));
-		if (i >= index->nkeys)
-			continue;			/* included columns have neither */
+		collations[i] = index->collations[i];
+		if (index->attnums[i] != 0)
+		{
+			Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->attnums[i] - 1);
+
+			type = att->atttypid;
+			collations[i] = att->attcollation;
+		}
 		options[i] = index->options[i];
-		collations[i] = att->attcollation;
-		classes[i] = GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
+		classes[i] = GetDefaultOpClass(type, BTREE_AM_OID);
 		if (!OidIsValid(classes[i]))
-			elog(ERROR, "type %s has no btree order", format_type_be(att->atttypid));
+			elog(ERROR, "type %s has no btree order", format_type_be(type));
 	}
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
 						   index_info(index), names, our_access_method(), InvalidOid,
@@ -197,12 +250,40 @@ has_local_index(const List *indexes, const char *name)
 	return false;
 }
 
+/* What an index is computed by in local terms; false, with a warning, if it cannot be. */
+static bool
+localize_computed(Relation rel, const MosqlDefinition *definition,
+				  const MosqlDefinitionIndex *there, MosqlLocalIndex *index)
+{
+	MosqlAttributes attributes = mosql_definition_attributes(definition, RelationGetRelid(rel));
+	MosqlComputed computed = mosql_index_compute(there, &attributes);
+
+	if (computed.broken != NULL)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" of the table in Redis is not shown here", there->name),
+				 errdetail("This server cannot compute it: %s.", computed.broken),
+				 errhint("The table can be read here, and written only by other servers.")));
+		return false;
+	}
+	for (int i = 0; i < there->nkeys; i++)
+	{
+		index->expressions[i] = computed.expressions[i];
+		if (computed.expressions[i] != NULL)
+			index->collations[i] = mosql_collation_oid(there->keys[i].collation);
+	}
+	index->predicate = computed.predicate;
+	return true;
+}
+
 /* The index of a definition in this relation's attributes; false if one lacks. */
 static bool
 localize(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionIndex *there,
 		 MosqlLocalIndex *index)
 {
 	int			n = there->nkeys + there->nincluded;
+	MosqlAttributes attributes = mosql_definition_attributes(definition, RelationGetRelid(rel));
 
 	memset(index, 0, sizeof(*index));
 	if (n > INDEX_MAX_KEYS)
@@ -218,17 +299,17 @@ localize(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionI
 		uint32		id = i < there->nkeys ? there->keys[i].column
 			: there->included[i - there->nkeys];
 
-		for (int j = 0; j < definition->ncolumns; j++)
-			if (definition->columns[j].id == id && !definition->columns[j].dropped)
-				index->attnums[i] = get_attnum(RelationGetRelid(rel),
-											   definition->columns[j].name);
-		if (index->attnums[i] <= 0)
-			return false;
 		if (i < there->nkeys)
 			index->options[i] = (there->keys[i].descending ? INDOPTION_DESC : 0) |
 				(there->keys[i].nulls_first ? INDOPTION_NULLS_FIRST : 0);
+		if (i < there->nkeys && there->keys[i].expression != NULL)
+			continue;
+		if (id < attributes.nids)
+			index->attnums[i] = attributes.by_id[id] + 1;
+		if (index->attnums[i] <= 0)
+			return false;
 	}
-	return true;
+	return localize_computed(rel, definition, there, index);
 }
 
 /* Is the local index what the one in Redis looks like from here? */
@@ -304,20 +385,20 @@ mosql_admin_follow_indexes(Oid relid)
 	relation_close(rel, NoLock);
 }
 
+/* Is a column in it, or something computed by it? */
 static bool
 index_has_attribute(Oid indexid, AttrNumber attnum)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	Form_pg_index index;
+	Relation	index = relation_open(indexid, AccessShareLock);
+	Bitmapset  *attributes = NULL;
 	bool		has = false;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexid);
-	index = (Form_pg_index) GETSTRUCT(tuple);
-	for (int i = 0; i < index->indnatts; i++)
-		has |= index->indkey.values[i] == attnum;
-	ReleaseSysCache(tuple);
-	return has;
+	for (int i = 0; i < index->rd_index->indnatts; i++)
+		has |= index->rd_index->indkey.values[i] == attnum;
+	pull_varattnos((Node *) RelationGetIndexExpressions(index), 1, &attributes);
+	pull_varattnos((Node *) RelationGetIndexPredicate(index), 1, &attributes);
+	relation_close(index, AccessShareLock);
+	return has || bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, attributes);
 }
 
 /*
@@ -352,6 +433,7 @@ mosql_admin_drop_for_retype(Oid relid, const char *column)
 static MosqlDefinitionIndex *
 globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *definition)
 {
+	MosqlAttributes attributes = mosql_definition_attributes(definition, RelationGetRelid(rel));
 	MosqlDefinitionIndex *there = palloc0(sizeof(MosqlDefinitionIndex));
 
 	there->name = index->name;
@@ -364,9 +446,23 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 	there->included = palloc0(Max(index->nincluded, 1) * sizeof(uint32));
 	for (int i = 0; i < index->nkeys + index->nincluded; i++)
 	{
-		const char *name = get_attname(RelationGetRelid(rel), index->attnums[i], false);
-		const MosqlDefinitionColumn *column = mosql_definition_column(definition, name);
+		const MosqlDefinitionColumn *column;
+		const char *name;
 
+		if (i < index->nkeys)
+		{
+			there->keys[i].descending = (index->options[i] & INDOPTION_DESC) != 0;
+			there->keys[i].nulls_first = (index->options[i] & INDOPTION_NULLS_FIRST) != 0;
+		}
+		if (index->attnums[i] == 0)
+		{
+			mosql_definition_set_expression(there, i, index->expressions[i],
+											mosql_collation_name(index->collations[i]),
+											&attributes);
+			continue;
+		}
+		name = get_attname(RelationGetRelid(rel), index->attnums[i], false);
+		column = mosql_definition_column(definition, name);
 		if (column == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -374,14 +470,12 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 					 errdetail("Virtual generated columns are not stored."),
 					 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
 		if (i >= index->nkeys)
-		{
 			there->included[i - index->nkeys] = column->id;
-			continue;
-		}
-		there->keys[i].column = column->id;
-		there->keys[i].descending = (index->options[i] & INDOPTION_DESC) != 0;
-		there->keys[i].nulls_first = (index->options[i] & INDOPTION_NULLS_FIRST) != 0;
+		else
+			there->keys[i].column = column->id;
 	}
+	if (index->predicate != NULL)
+		mosql_definition_set_predicate(there, index->predicate, &attributes);
 	return there;
 }
 
@@ -391,7 +485,7 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
  * to, and a dump that is restored makes it again.
  */
 static Oid
-same_index(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *definition)
+same_index(Relation rel, const MosqlDefinitionIndex *index, const MosqlDefinition *definition)
 {
 	Oid			indexid = get_relname_relid(index->name, RelationGetNamespace(rel));
 	const MosqlDefinitionIndex *there = mosql_definition_index(definition, index->name);
@@ -399,7 +493,7 @@ same_index(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *de
 	if (!OidIsValid(indexid) || there == NULL || !mosql_admin_is_our_index(indexid) ||
 		IndexGetRelation(indexid, true) != RelationGetRelid(rel) ||
 		there->constraint != index->constraint ||
-		!mosql_definition_same_index(there, globalize(rel, index, definition)))
+		!mosql_definition_same_index(there, index))
 		return InvalidOid;
 	return indexid;
 }
@@ -415,14 +509,18 @@ builds_online(Relation rel, const MosqlSession *session)
 		mosql_txn_may_chain(session);
 }
 
-/* Here and in Redis. */
+/*
+ * Here and in Redis.  What it is computed by is here as it is read from there, so that
+ * all servers have the same.
+ */
 static Oid
-create_both(Relation rel, const MosqlLocalIndex *index)
+create_both(Relation rel, MosqlLocalIndex *index)
 {
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
 	const char *schema;
 	const char *name;
 	MosqlDefinition *definition;
+	MosqlDefinitionIndex *there;
 	Oid			indexid;
 
 	mosql_table_remote_name(rel, &schema, &name);
@@ -431,7 +529,8 @@ create_both(Relation rel, const MosqlLocalIndex *index)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" does not exist in Redis", schema, name)));
-	indexid = same_index(rel, index, definition);
+	there = globalize(rel, index, definition);
+	indexid = same_index(rel, there, definition);
 	if (OidIsValid(indexid))
 	{
 		ereport(NOTICE,
@@ -439,6 +538,8 @@ create_both(Relation rel, const MosqlLocalIndex *index)
 				 errmsg("index \"%s\" exists already, the same in Redis, skipping", index->name)));
 		return indexid;
 	}
+	if (!localize_computed(rel, definition, there, index))
+		elog(ERROR, "index \"%s\" cannot be read again", index->name);
 	if (builds_online(rel, session))
 	{
 		MosqlBuild *build;
@@ -447,13 +548,13 @@ create_both(Relation rel, const MosqlLocalIndex *index)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_TABLE),
 					 errmsg("relation \"%s\" already exists", index->name)));
-		build = mosql_table_begin_build(rel, session, globalize(rel, index, definition));
+		build = mosql_table_begin_build(rel, session, there);
 		indexid = mosql_admin_create_local_index(rel, index);
 		mosql_table_finish_build(build);
 		return indexid;
 	}
 	indexid = mosql_admin_create_local_index(rel, index);
-	mosql_table_create_index(rel, session, globalize(rel, index, definition));
+	mosql_table_create_index(rel, session, there);
 	return indexid;
 }
 
@@ -462,11 +563,12 @@ static char *
 name_addition(Relation rel, const MosqlLocalIndex *index)
 {
 	StringInfoData name;
+	ListCell   *lc;
 
 	initStringInfo(&name);
-	for (int i = 0; i < index->nkeys && name.len < NAMEDATALEN; i++)
-		appendStringInfo(&name, "%s%s", i > 0 ? "_" : "",
-						 get_attname(RelationGetRelid(rel), index->attnums[i], false));
+	foreach(lc, column_names(rel, index, index->nkeys))
+		if (name.len < NAMEDATALEN)
+			appendStringInfo(&name, "%s%s", name.len > 0 ? "_" : "", (char *) lfirst(lc));
 	name.data[pg_mbcliplen(name.data, name.len, NAMEDATALEN - 1)] = '\0';
 	return name.data;
 }
@@ -482,6 +584,15 @@ choose_name(Relation rel, const MosqlLocalIndex *index, const char *given)
 }
 
 static void
+check_room(const MosqlLocalIndex *index)
+{
+	if (index->nkeys + index->nincluded == INDEX_MAX_KEYS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS)));
+}
+
+static void
 add_column(Relation rel, MosqlLocalIndex *index, const char *name)
 {
 	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
@@ -490,10 +601,7 @@ add_column(Relation rel, MosqlLocalIndex *index, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" does not exist", name)));
-	if (index->nkeys + index->nincluded == INDEX_MAX_KEYS)
-		ereport(ERROR,
-				(errcode(ERRCODE_TOO_MANY_COLUMNS),
-				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS)));
+	check_room(index);
 	index->attnums[index->nkeys + index->nincluded] = attnum;
 }
 
@@ -551,8 +659,6 @@ check_statement(const IndexStmt *statement)
 #if PG_VERSION_NUM >= 180000
 	mosql_admin_refuse_overlaps(statement->iswithoutoverlaps);
 #endif
-	if (statement->whereClause != NULL)
-		refuse("partial indexes", "Create the index without WHERE.");
 	if (statement->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)
@@ -563,41 +669,134 @@ check_statement(const IndexStmt *statement)
 			   "Leave USING away: such an index is ordered like a btree.");
 }
 
+/* ---- expressions and predicates ---- */
+
+/*
+ * What core would refuse (42P17, 0A000), and what other servers would not understand.
+ * That is made of built-in functions alone, so nothing needs the rights of the owner.
+ */
+static void
+check_computed(Node *node, const char *what)
+{
+	Bitmapset  *attributes = NULL;
+
+	pull_varattnos(node, 1, &attributes);
+	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i < 0; i++)
+		if (bms_is_member(i - FirstLowInvalidHeapAttributeNumber, attributes))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index creation on system columns is not supported")));
+	if (contain_mutable_functions((Node *) expression_planner((Expr *) copyObject(node))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
+	if (!mosql_expression_is_portable(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index %ss can be made of built-in functions, operators and types only",
+						what),
+				 errdetail("Every server that writes to the table must compute the same."),
+				 errhint("Index a generated column, which is computed by whoever writes the row.")));
+}
+
+static void
+add_expression(MosqlLocalIndex *index, const IndexElem *element, Oid collation)
+{
+	Oid			type = exprType(element->expr);
+
+	check_computed(element->expr, "expression");
+	check_room(index);
+	if (type_is_collatable(type) && !OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_COLLATION),
+				 errmsg("could not determine which collation to use for index expression"),
+				 errhint("Use the COLLATE clause to set the collation explicitly.")));
+	if (!type_is_collatable(type) && OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("collations are not supported by type %s", format_type_be(type))));
+	index->attnums[index->nkeys] = 0;
+	index->expressions[index->nkeys] = element->expr;
+	index->collations[index->nkeys] = collation;
+	index->names[index->nkeys] = element->indexcolname;
+}
+
+/* ---- CREATE INDEX ---- */
+
 /*
  * An operator class of the default order; or one of bytes, as text_pattern_ops, which is the
  * order that strings have here anyway.
  */
 static bool
-is_our_order(List *opclass, Form_pg_attribute att)
+is_our_order(List *opclass, Oid type)
 {
-	Oid			asked = ResolveOpClass(opclass, att->atttypid, "btree", BTREE_AM_OID);
+	Oid			asked = ResolveOpClass(opclass, type, "btree", BTREE_AM_OID);
 	Oid			family = get_opclass_family(asked);
 
-	return family == get_opclass_family(GetDefaultOpClass(att->atttypid, BTREE_AM_OID)) ||
+	return family == get_opclass_family(GetDefaultOpClass(type, BTREE_AM_OID)) ||
 		family == TEXT_PATTERN_BTREE_FAM_OID || family == BPCHAR_PATTERN_BTREE_FAM_OID;
 }
 
-static void
-take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
+/* The column that an element is, which may be written as "(column COLLATE x)"; else NULL. */
+static const char *
+element_column(Relation rel, const IndexElem *element)
 {
-	Form_pg_attribute att;
-	bool		descending = element->ordering == SORTBY_DESC;
+	const Var  *var = (const Var *) element->expr;
 
-	if (element->name == NULL)
-		refuse("indexes of expressions", "Index a generated column instead.");
-	add_column(rel, index, element->name);
-	att = TupleDescAttr(RelationGetDescr(rel), index->attnums[index->nkeys] - 1);
-	if (element->opclass != NIL && !is_our_order(element->opclass, att))
+	if (element->expr == NULL)
+		return element->name;
+	if (!IsA(var, Var) || var->varattno == 0)
+		return NULL;
+	return get_attname(RelationGetRelid(rel), var->varattno, false);
+}
+
+static void
+take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
+{
+	IndexElem	element = *given;
+	bool		descending = element.ordering == SORTBY_DESC;
+	Oid			collation = element.expr ? exprCollation(element.expr) : InvalidOid;
+	Oid			type;
+	const char *column;
+
+	while (element.expr != NULL && IsA(element.expr, CollateExpr))
+		element.expr = (Node *) ((CollateExpr *) element.expr)->arg;
+	if (element.collation != NIL)
+		collation = get_collation_oid(element.collation, false);
+	column = element_column(rel, &element);
+	if (column != NULL)
+	{
+		Form_pg_attribute att;
+
+		add_column(rel, index, column);
+		att = TupleDescAttr(RelationGetDescr(rel), index->attnums[index->nkeys] - 1);
+		type = att->atttypid;
+		if (OidIsValid(collation) && collation != att->attcollation)
+			refuse("indexes with another collation than the column's",
+				   "Give the column the collation.");
+	}
+	else
+	{
+		add_expression(index, &element, collation);
+		type = exprType(element.expr);
+	}
+	if (element.opclass != NIL && !is_our_order(element.opclass, type))
 		refuse("other operator classes than the default ones", "Leave the operator class away.");
-	if (element->collation != NIL &&
-		get_collation_oid(element->collation, false) != att->attcollation)
-		refuse("indexes with another collation than the column's",
-			   "Give the column the collation.");
 	index->options[index->nkeys] = (descending ? INDOPTION_DESC : 0) |
-		(element->nulls_ordering == SORTBY_NULLS_FIRST ||
-		 (element->nulls_ordering == SORTBY_NULLS_DEFAULT && descending)
+		(element.nulls_ordering == SORTBY_NULLS_FIRST ||
+		 (element.nulls_ordering == SORTBY_NULLS_DEFAULT && descending)
 		 ? INDOPTION_NULLS_FIRST : 0);
 	index->nkeys++;
+}
+
+/* WHERE; what is always true is no predicate, as for core. */
+static void
+take_predicate(MosqlLocalIndex *index, Node *clause)
+{
+	if (clause == NULL || make_ands_implicit((Expr *) clause) == NIL)
+		return;
+	check_computed(clause, "predicate");
+	index->predicate = clause;
 }
 
 /*
@@ -606,17 +805,19 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *element)
  * and make it fail if they write meanwhile (40001).
  */
 ObjectAddress
-mosql_admin_create_index(const IndexStmt *statement)
+mosql_admin_create_index(const IndexStmt *given)
 {
 	LOCKMODE	mode = IsInTransactionBlock(true) ? ShareLock : ShareUpdateExclusiveLock;
-	Oid			relid = RangeVarGetRelid(statement->relation, mode, false);
+	Oid			relid = RangeVarGetRelid(given->relation, mode, false);
 	Relation	rel = relation_open(relid, NoLock);
 	MosqlLocalIndex index = {0};
+	const IndexStmt *statement;
 	ObjectAddress address = InvalidObjectAddress;
 	ListCell   *lc;
 
 	mosql_admin_check_owner(rel);
-	check_statement(statement);
+	check_statement(given);
+	statement = transformIndexStmt(relid, copyObject(unconstify(IndexStmt *, given)), NULL);
 	index.unique = statement->unique;
 	index.constraint = statement->isconstraint;
 	index.nulls_not_distinct = statement->nulls_not_distinct;
@@ -631,6 +832,7 @@ mosql_admin_create_index(const IndexStmt *statement)
 		add_column(rel, &index, element->name);
 		index.nincluded++;
 	}
+	take_predicate(&index, statement->whereClause);
 	index.name = choose_name(rel, &index, statement->idxname);
 	if (statement->if_not_exists &&
 		OidIsValid(get_relname_relid(index.name, RelationGetNamespace(rel))))

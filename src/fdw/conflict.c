@@ -91,13 +91,14 @@ has_entry(MosqlModifyState *modify, const MosqlIndex *index, const MosqlRow *row
 	TupleTableSlot *slot = mosql_exec_old_slot(modify, estate);
 	StringInfoData key;
 	StringInfoData columns;
+	MosqlEntryKind	kind;
 
 	mosql_exec_store_row(modify->table, row, NULL, slot);
 	initStringInfo(&key);
 	initStringInfo(&columns);
-	(void) mosql_index_entry(index, slot, row->key, &key, &columns);
+	kind = mosql_index_entry(index, slot, row->key, &key, &columns);
 	ExecClearTuple(slot);
-	return mosql_bytes_equal(mosql_bytes_of(&key), entry);
+	return kind == MOSQL_ENTRY_ALONE && mosql_bytes_equal(mosql_bytes_of(&key), entry);
 }
 
 /*
@@ -120,8 +121,8 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 	{
 		initStringInfo(&entry);
 		initStringInfo(&columns);
-		if (!mosql_index_entry(index, slot, key, &entry, &columns))
-			return NO_CONFLICT; /* nulls are distinct */
+		if (mosql_index_entry(index, slot, key, &entry, &columns) != MOSQL_ENTRY_ALONE)
+			return NO_CONFLICT; /* nulls are distinct; not in a partial index */
 		key = mosql_bytes_of(&entry);
 	}
 	switch (mosql_txn_own_write(modify->txn, tree, key, modify->cid))

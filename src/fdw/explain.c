@@ -63,7 +63,9 @@ operator_of(MosqlCondKind kind)
 static const char *
 column_name(const MosqlTable *table, int position)
 {
-	return quote_identifier(get_attname(table->relid, table->key_attnums[position], false));
+	char	   *name = mosql_table_key_name(table, position);
+
+	return table->key_attnums[position] > table->natts ? name : quote_identifier(name);
 }
 
 static void

@@ -213,6 +213,11 @@ extern MosqlKeyQuals *mosql_quals_find(PlannerInfo *root, RelOptInfo *rel, Oid r
 extern bool mosql_quals_usable(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table,
 							   RestrictInfo *rinfo);
 
+/* Is this node of a query, of the relation relid, that key column?  An index column may
+ * be an expression; then key_node() is it as that query would have it. */
+extern bool mosql_quals_is_key(const MosqlTableColumn *column, Index relid, Node *node);
+extern Node *mosql_quals_key_node(const MosqlTableColumn *column, Index relid);
+
 /* Are the column's keys in its btree order, under this collation? */
 extern bool mosql_quals_key_ordered(const MosqlTableColumn *column, Oid collation);
 

@@ -10,7 +10,6 @@
 #include "commands/defrem.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
-#include "parser/parser.h"
 #include "utils/builtins.h"
 #include "utils/regproc.h"
 
@@ -32,7 +31,9 @@ is_wanted(const ImportForeignSchemaStmt *stmt, const char *name)
 
 /*
  * A definition's words for a type and a collation go into SQL: they are read as
- * what they should be and written anew, so that nothing else comes along.
+ * what they should be and written anew, so that nothing else comes along.  Nor does
+ * anything with an expression (mosql_expression_check).  What that calls runs as
+ * whoever inserts, as defaults do: who writes to Redis is trusted that far.
  */
 static char *
 type_name(const char *stored)
@@ -56,27 +57,6 @@ collation_name(const char *stored)
 #else
 	return NameListToQuotedString(stringToQualifiedNameList(stored));
 #endif
-}
-
-/*
- * Nor does an expression: it must be one, and nothing besides (XX001).  What it calls
- * runs as whoever inserts, as defaults do: who writes to Redis is trusted that far.
- */
-static const char *
-expression(const char *stored)
-{
-	List	   *statements = raw_parser(stored, RAW_PARSE_PLPGSQL_EXPR);
-	SelectStmt *select = castNode(SelectStmt, linitial_node(RawStmt, statements)->stmt);
-
-	if (list_length(select->targetList) != 1 || linitial_node(ResTarget, select->targetList)->name ||
-		select->distinctClause || select->fromClause || select->whereClause ||
-		select->groupClause || select->havingClause || select->windowClause ||
-		select->sortClause || select->limitOffset || select->limitCount || select->lockingClause)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("damaged table definition in Redis"),
-				 errdetail("Not an expression: %s", stored)));
-	return stored;
 }
 
 /* serial has no parameters: those in the definition count. */
@@ -120,9 +100,9 @@ mosql_fdw_put_column(StringInfo sql, const MosqlDefinitionColumn *column,
 	if (column->sequence.counter != 0 && column->sequence.identity)
 		put_identity(sql, &column->sequence);
 	else if (column->expression != NULL && column->generated)
-		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", expression(column->expression));
+		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", mosql_expression_check(column->expression));
 	else if (column->expression != NULL && !column->generated && !serial)
-		appendStringInfo(sql, " DEFAULT (%s)", expression(column->expression));
+		appendStringInfo(sql, " DEFAULT (%s)", mosql_expression_check(column->expression));
 }
 
 /* Do the key columns stand in the order of the table's? */
@@ -166,7 +146,7 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 			continue;
 		appendStringInfo(&sql, "%sCONSTRAINT %s CHECK (%s)", first ? "" : ", ",
 						 quote_identifier(table->checks[i].name),
-						 expression(table->checks[i].expression));
+						 mosql_expression_check(table->checks[i].expression));
 		first = false;
 	}
 	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",

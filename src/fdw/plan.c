@@ -42,6 +42,7 @@
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -71,6 +72,7 @@ typedef struct Access
 	const MosqlTable *keys;		/* the table, or the index's entries */
 	MosqlKeyQuals *quals;
 	bool		only;			/* entries have all that the query needs */
+	List	   *predicate;		/* what all its rows satisfy */
 
 	/* --- a union: what any arm of an OR finds (union.c) --- */
 	RestrictInfo *or;
@@ -213,6 +215,19 @@ reads_points(const Access *access)
 		quals->nequal == access->keys->nkeys;
 }
 
+/* The conditions of the key ranges, and those of a partial index that they do not imply. */
+static List *
+with_predicate(const Access *access)
+{
+	List	   *clauses = list_copy(access->quals->used);
+	ListCell   *lc;
+
+	foreach(lc, access->predicate)
+		if (!predicate_implied_by(list_make1(lfirst(lc)), access->quals->used, false))
+			clauses = lappend(clauses, lfirst(lc));
+	return clauses;
+}
+
 /* Rows in the key ranges, of which other conditions may leave fewer. */
 static double
 rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const Access *access)
@@ -224,8 +239,9 @@ rows_in_ranges(PlannerInfo *root, RelOptInfo *rel, const Access *access)
 		return 1;
 	if (reads_points(access))
 		return clamp_row_est(Min(rows, count_combinations(root, quals)));
-	if (quals->nconds > 0)
-		rows *= clauselist_selectivity(root, quals->used, rel->relid, JOIN_INNER, NULL);
+	if (quals->nconds > 0 || access->predicate != NIL)
+		rows *= clauselist_selectivity(root, with_predicate(access), rel->relid, JOIN_INNER,
+									   NULL);
 	return clamp_row_est(rows);
 }
 
@@ -315,6 +331,7 @@ mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 
 	plan->quals = mosql_quals_find(root, rel, relid, plan->table, rel->baserestrictinfo);
 	estimate_table(rel, plan);
+	check_index_predicates(root, rel);
 	add_key_as_index(rel, plan->table);
 	set_baserel_size_estimates(root, rel);
 	access.keys = plan->table;
@@ -363,15 +380,44 @@ entries_suffice(const MosqlTable *table, const MosqlIndex *index, const List *at
 	return !handles && mosql_index_covers(table, index, needed);
 }
 
-/* ... for all that the query may ask of the relation. */
-static bool
-is_covered(RelOptInfo *rel, const MosqlTable *table, const MosqlIndex *index)
+/*
+ * The conditions that have to be evaluated for each row, and those that need not: the
+ * ranges, or the predicate of the index, imply them.  These are evaluated again only
+ * when EvalPlanQual rechecks a row.
+ */
+static void
+sort_clauses(const MosqlKeyQuals *quals, List *predicate, List *clauses, List **local,
+			 List **exact)
 {
-	bool		handles;
-	List	   *attributes = needed_attributes(rel, extract_actual_clauses(rel->baserestrictinfo, false),
-											   &handles);
+	ListCell   *lc;
 
-	return entries_suffice(table, index, attributes, handles);
+	foreach(lc, clauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo->pseudoconstant)
+			continue;			/* a gating Result above does it */
+		if ((list_member_ptr(quals->used, rinfo) && !list_member_ptr(quals->recheck, rinfo)) ||
+			(predicate != NIL && !contain_mutable_functions((Node *) rinfo->clause) &&
+			 predicate_implied_by(list_make1(rinfo->clause), predicate, false)))
+			*exact = lappend(*exact, rinfo->clause);
+		else
+			*local = lappend(*local, rinfo->clause);
+	}
+}
+
+/* Do the entries have all that the query may ask of the relation? */
+static bool
+is_covered(RelOptInfo *rel, const MosqlTable *table, const Access *access)
+{
+	List	   *local = NIL;
+	List	   *exact = NIL;
+	List	   *attributes;
+	bool		handles;
+
+	sort_clauses(access->quals, access->predicate, rel->baserestrictinfo, &local, &exact);
+	attributes = needed_attributes(rel, local, &handles);
+	return entries_suffice(table, access->index, attributes, handles);
 }
 
 /* ---- costs and paths ---- */
@@ -518,6 +564,21 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const Access *access, double r
 
 /* ---- order ---- */
 
+/* A key column as the query has it. */
+static Expr *
+key_expression(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *column)
+{
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+
+	if (column->planned != NULL)
+		return (Expr *) mosql_quals_key_node(column, rel->relid);
+	get_atttypetypmodcoll(planner_rt_fetch(rel->relid, root)->relid, column->attnum,
+						  &type, &typmod, &collation);
+	return (Expr *) makeVar(rel->relid, column->attnum, type, typmod, collation, 0);
+}
+
 /*
  * The order of one key column as the query names it, NULL if nothing in the
  * query sorts or joins by it.
@@ -528,11 +589,8 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 {
 	TypeCacheEntry *type = lookup_type_cache(column->type,
 											 TYPECACHE_BTREE_OPFAMILY | TYPECACHE_EQ_OPR);
-	Oid			vartype;
-	int32		vartypmod;
-	Oid			varcollation;
 	Oid			collation;
-	Expr	   *var;
+	Expr	   *expr;
 	EquivalenceClass *ec;
 	ListCell   *lc;
 	bool		reversed = backward != column->descending;
@@ -542,17 +600,15 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr))
 		return NULL;
 
-	get_atttypetypmodcoll(planner_rt_fetch(rel->relid, root)->relid, column->attnum,
-						  &vartype, &vartypmod, &varcollation);
-	var = (Expr *) makeVar(rel->relid, column->attnum, vartype, vartypmod, varcollation, 0);
+	expr = key_expression(root, rel, column);
 
 	/* The bytes are in the order of COLLATE "C", whatever the column says. */
-	collation = varcollation;
+	collation = exprCollation((Node *) expr);
 	if (OidIsValid(collation) && !mosql_quals_key_ordered(column, collation))
 		collation = C_COLLATION_OID;
 	if (!mosql_quals_key_ordered(column, collation))
 		return NULL;
-	ec = get_eclass_for_sort_expr(root, var,
+	ec = get_eclass_for_sort_expr(root, expr,
 #if PG_VERSION_NUM < 160000
 								  NULL, /* no outer join in between */
 #endif
@@ -628,12 +684,7 @@ static bool
 member_is_column(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec,
 				 EquivalenceMember *em, void *arg)
 {
-	Node	   *expr = (Node *) em->em_expr;
-
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = (Node *) ((RelabelType *) expr)->arg;
-	return expr != NULL && IsA(expr, Var) && ((Var *) expr)->varno == rel->relid &&
-		((Var *) expr)->varattno == *(AttrNumber *) arg;
+	return mosql_quals_is_key(arg, rel->relid, (Node *) em->em_expr);
 }
 
 /* Add the other relations of a clause to the sets, unless they are there. */
@@ -683,11 +734,11 @@ parameter_sets(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table)
 
 	for (int i = 0; i < table->nkeys && rel->has_eclass_joins; i++)
 	{
-		AttrNumber	attnum = table->key_attnums[i];
+		MosqlTableColumn *column = &table->columns[table->key_attnums[i] - 1];
 
 		sets = add_sets_of(sets, root, rel, table,
 						   generate_implied_equalities_for_column(root, rel, member_is_column,
-																  &attnum, rel->lateral_referencers));
+																  column, rel->lateral_referencers));
 	}
 
 	nsingle = list_length(sets);
@@ -730,11 +781,41 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, const Access *access)
 	List	   *forward = scan_pathkeys(root, rel, access, false);
 	List	   *backward = scan_pathkeys(root, rel, access, true);
 
-	if (access->index == NULL || access->quals->nconds > 0 || forward != NIL)
+	if (access->index == NULL || access->quals->nconds > 0 || access->predicate != NIL ||
+		forward != NIL)
 		add_scan_path(root, rel, access, rel->rows, forward, rel->lateral_relids, false);
 	if (backward != NIL)
 		add_scan_path(root, rel, access, rel->rows, backward, rel->lateral_relids, true);
 	add_parameterised_paths(root, rel, access);
+}
+
+/* The predicate of an index as the query would have it. */
+static List *
+index_predicate(RelOptInfo *rel, const MosqlIndex *index)
+{
+	List	   *predicate = copyObject(index->implied);
+
+	if (rel->relid != 1)
+		ChangeVarNodes((Node *) predicate, 1, rel->relid, 0);
+	return predicate;
+}
+
+/*
+ * Has the index all rows that the query may want?  Also by its join clauses: a row
+ * that does not satisfy them is in no result.
+ */
+static bool
+has_wanted_rows(RelOptInfo *rel, List *predicate)
+{
+	List	   *clauses = list_copy(rel->baserestrictinfo);
+	ListCell   *lc;
+
+	if (predicate == NIL)
+		return true;
+	foreach(lc, rel->joininfo)
+		if (join_clause_is_movable_to(lfirst_node(RestrictInfo, lc), rel))
+			clauses = lappend(clauses, lfirst(lc));
+	return predicate_implied_by(predicate, clauses, false);
 }
 
 /* ---- unions ---- */
@@ -873,8 +954,11 @@ mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 	{
 		access.index = &plan->table->indexes[i];
 		access.keys = access.index->entries;
+		access.predicate = index_predicate(rel, access.index);
+		if (access.index->broken != NULL || !has_wanted_rows(rel, access.predicate))
+			continue;
 		access.quals = mosql_quals_find(root, rel, relid, access.keys, rel->baserestrictinfo);
-		access.only = is_covered(rel, plan->table, access.index);
+		access.only = is_covered(rel, plan->table, &access);
 		accesses[n++] = access;
 	}
 	for (int i = 0; i < n; i++)
@@ -1008,24 +1092,11 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	List	   *private = NIL;
 	List	   *needed;
 	bool		handles;
-	ListCell   *lc;
 
-	/* 1. What the ranges do not imply is evaluated here; the rest again only
-	 * when EvalPlanQual rechecks a row. */
-	foreach(lc, clauses)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (rinfo->pseudoconstant)
-			continue;			/* a gating Result above does it */
-		if (list_member_ptr(quals->used, rinfo) && !list_member_ptr(quals->recheck, rinfo))
-			exact = lappend(exact, rinfo->clause);
-		else
-			local = lappend(local, rinfo->clause);
-	}
+	sort_clauses(quals, index ? index_predicate(rel, index) : NIL, clauses, &local, &exact);
 	needed = needed_attributes(rel, local, &handles);
 
-	/* 2. In the order of enum MosqlScanPrivate. */
+	/* In the order of enum MosqlScanPrivate. */
 	private = lappend(private, mosql_conds_encode(quals->conds, quals->nconds));
 	private = lappend(private, needed);
 	private = lappend(private, copyObject(linitial(path->fdw_private)));

@@ -20,6 +20,7 @@
 #include "nodes/plannodes.h"
 #include "optimizer/plancat.h"
 #include "parser/parse_relation.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -31,17 +32,46 @@ static ExecutorStart_hook_type next_executor_start = NULL;
 
 /* ---- one index ---- */
 
+/* What a local index is computed by, as pg_index has it; NULL: by columns alone. */
+static Node *
+stored_node(HeapTuple tuple, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		stored = SysCacheGetAttr(INDEXRELID, tuple, attribute, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(stored));
+}
+
+/* Are all its key columns those of the local index? */
+static bool
+has_columns_of(const MosqlIndex *index, HeapTuple tuple)
+{
+	Form_pg_index local = (Form_pg_index) GETSTRUCT(tuple);
+	List	   *expressions = (List *) stored_node(tuple, Anum_pg_index_indexprs);
+	int			computed = 0;
+
+	for (int i = 0; i < index->entries->nkeys; i++)
+	{
+		AttrNumber	attnum = index->entries->key_attnums[i];
+		Node	   *expression = index->entries->columns[attnum - 1].expression;
+
+		if (local->indkey.values[i] != 0 ? local->indkey.values[i] != attnum
+			: !equal(expression, list_nth(expressions, computed++)))
+			return false;
+	}
+	return true;
+}
+
 /* Does the local index say of the index in Redis what is so? */
 static bool
-says_true(const MosqlIndex *index, Form_pg_index local)
+says_true(const MosqlIndex *index, HeapTuple tuple)
 {
-	bool		same = index->unique == local->indisunique &&
-		index->nulls_not_distinct == local->indnullsnotdistinct &&
-		index->entries->nkeys == local->indnkeyatts;
+	Form_pg_index local = (Form_pg_index) GETSTRUCT(tuple);
 
-	for (int i = 0; same && i < local->indnkeyatts; i++)
-		same = index->entries->key_attnums[i] == local->indkey.values[i];
-	return same;
+	return index->unique == local->indisunique &&
+		index->nulls_not_distinct == local->indnullsnotdistinct &&
+		index->entries->nkeys == local->indnkeyatts && has_columns_of(index, tuple) &&
+		equal(index->predicate, stored_node(tuple, Anum_pg_index_indpred));
 }
 
 const MosqlIndex *
@@ -55,7 +85,7 @@ mosql_fdw_index_of(const MosqlTable *table, Oid indexid)
 		elog(ERROR, "cache lookup failed for index %u", indexid);
 	for (int i = 0; name != NULL && i < table->nindexes; i++)
 		if (strcmp(table->indexes[i].name, name) == 0 &&
-			says_true(&table->indexes[i], (Form_pg_index) GETSTRUCT(tuple)))
+			says_true(&table->indexes[i], tuple))
 			index = &table->indexes[i];
 	ReleaseSysCache(tuple);
 	return index;

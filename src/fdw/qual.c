@@ -26,6 +26,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "rewrite/rewriteManip.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
@@ -58,18 +59,42 @@ strip_relabel(Node *node)
 	return node;
 }
 
+Node *
+mosql_quals_key_node(const MosqlTableColumn *column, Index relid)
+{
+	Node	   *node = copyObject(column->planned);
+
+	if (relid != 1)
+		ChangeVarNodes(node, 1, relid, 0);
+	return node;
+}
+
+bool
+mosql_quals_is_key(const MosqlTableColumn *column, Index relid, Node *node)
+{
+	Var		   *var = (Var *) strip_relabel(node);
+
+	if (var == NULL)
+		return false;
+	if (column->planned == NULL)
+		return IsA(var, Var) && var->varno == relid && var->varlevelsup == 0 &&
+			var->varattno == column->attnum;
+	return nodeTag(var) == nodeTag(strip_relabel(column->planned)) &&
+		equal(var, strip_relabel(mosql_quals_key_node(column, relid)));
+}
+
 /* The key column that an expression is, NULL if it is none. */
 static const MosqlTableColumn *
 match_column(const Matcher *m, Node *node)
 {
-	Var		   *var = (Var *) strip_relabel(node);
-	const MosqlTableColumn *column;
+	for (int i = 0; i < m->table->nkeys; i++)
+	{
+		const MosqlTableColumn *column = &m->table->columns[m->table->key_attnums[i] - 1];
 
-	if (var == NULL || !IsA(var, Var) || var->varno != m->rel->relid || var->varlevelsup != 0 ||
-		var->varattno <= 0 || var->varattno > m->table->natts)
-		return NULL;
-	column = &m->table->columns[var->varattno - 1];
-	return column->key_position >= 0 ? column : NULL;
+		if (mosql_quals_is_key(column, m->rel->relid, node))
+			return column;
+	}
+	return NULL;
 }
 
 /* Can it be evaluated once per scan, before the rows are known? */
@@ -394,20 +419,10 @@ match_bool_test(const Matcher *m, BooleanTest *test, Match *match)
 	}
 }
 
+/* A clause that compares, or tests, some key column. */
 static bool
-match_clause(const Matcher *m, RestrictInfo *rinfo, Match *match)
+match_condition(const Matcher *m, Node *clause, Match *match)
 {
-	Node	   *clause = (Node *) rinfo->clause;
-
-	/*
-	 * A clause that may not run before a security barrier's own must not pick
-	 * rows either.
-	 */
-	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, m->rel))
-		return false;
-
-	memset(match, 0, sizeof(*match));
-	match->rinfo = rinfo;
 	switch (nodeTag(clause))
 	{
 		case T_OpExpr:
@@ -427,8 +442,25 @@ match_clause(const Matcher *m, RestrictInfo *rinfo, Match *match)
 				return match_bool(m, (Node *) get_notclausearg(clause), false, match);
 			return false;
 		default:
-			return match_bool(m, clause, true, match);
+			return false;
 	}
+}
+
+static bool
+match_clause(const Matcher *m, RestrictInfo *rinfo, Match *match)
+{
+	Node	   *clause = (Node *) rinfo->clause;
+
+	/*
+	 * A clause that may not run before a security barrier's own must not pick
+	 * rows either.
+	 */
+	if (rinfo->pseudoconstant || !restriction_is_securely_promotable(rinfo, m->rel))
+		return false;
+
+	memset(match, 0, sizeof(*match));
+	match->rinfo = rinfo;
+	return match_condition(m, clause, match) || match_bool(m, clause, true, match);
 }
 
 bool

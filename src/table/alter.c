@@ -20,6 +20,7 @@
 #include "foreign/foreign.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "utils/inval.h"
@@ -411,9 +412,22 @@ add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 	}
 }
 
+/* Do the values of an expression of the index, or its predicate, hang on a column? */
+static bool
+is_computed_by(const MosqlDefinitionIndex *index, uint32 column)
+{
+	for (int i = 0; i < index->nkeys; i++)
+		if (index->keys[i].expression != NULL &&
+			mosql_expression_has_column(index->keys[i].expression, column))
+			return true;
+	return index->predicate != NULL && mosql_expression_has_column(index->predicate, column);
+}
+
 static bool
 has_column(const MosqlDefinitionIndex *index, uint32 column)
 {
+	if (is_computed_by(index, column))
+		return true;
 	for (int i = 0; i < index->nkeys; i++)
 		if (index->keys[i].column == column)
 			return true;
@@ -433,6 +447,18 @@ is_index_key(const MosqlDefinition *there, uint32 column)
 	return false;
 }
 
+static bool
+computes_indexes(const MosqlDefinition *there, uint32 column)
+{
+	for (int i = 0; i < there->nindexes; i++)
+		if (is_computed_by(&there->indexes[i], column))
+			return true;
+	for (int i = 0; i < there->nbuilds; i++)
+		if (is_computed_by(&there->builds[i].index, column))
+			return true;
+	return false;
+}
+
 /* The indexes of a column that got another id. */
 static void
 move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
@@ -442,8 +468,13 @@ move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
 		MosqlDefinitionIndex *index = &there->indexes[i];
 
 		for (int j = 0; j < index->nkeys; j++)
-			if (index->keys[j].column == from)
+			if (index->keys[j].expression != NULL)
+				index->keys[j].expression =
+					mosql_expression_renumber(index->keys[j].expression, from, to);
+			else if (index->keys[j].column == from)
 				index->keys[j].column = to;
+		if (index->predicate != NULL)
+			index->predicate = mosql_expression_renumber(index->predicate, from, to);
 		for (int j = 0; j < index->nincluded; j++)
 			if (index->included[j] == from)
 				index->included[j] = to;
@@ -451,9 +482,40 @@ move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
 }
 
 /*
+ * Columns have new types: what is computed of them may be of another type now, or by
+ * another function, or not at all, which the parser says.
+ */
+static void
+retype_expressions(Alteration *alter)
+{
+	Oid			relid = RelationGetRelid(alter->rel);
+	MosqlAttributes attributes = mosql_definition_attributes(alter->there, relid);
+
+	for (int i = 0; i < alter->there->nindexes; i++)
+	{
+		MosqlDefinitionIndex *index = &alter->there->indexes[i];
+
+		if (!mosql_definition_is_computed(index))
+			continue;
+		index->locale = NULL;
+		for (int j = 0; j < index->nkeys; j++)
+			if (index->keys[j].expression != NULL)
+				mosql_definition_set_expression(index, j,
+												mosql_expression_decode(index->keys[j].expression,
+																		&attributes, false),
+												index->keys[j].collation, &attributes);
+		if (index->predicate != NULL)
+			mosql_definition_set_predicate(index, mosql_expression_decode(index->predicate,
+																		 &attributes, true),
+										   &attributes);
+	}
+}
+
+/*
  * Another type, collation or place in the key.  Where the stored bytes mean the
  * same under the new type, the definition is all that changes; else it is a new
- * column of the same name, into which the rewrite converts the old one.
+ * column of the same name, into which the rewrite converts the old one.  So it is,
+ * too, where something is computed by the column: that may be another value now.
  */
 static void
 replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
@@ -470,6 +532,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		check_key_column(att);
 	alter->changed = true;
 	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
+		!computes_indexes(alter->there, theirs->id) &&
 		mosql_rewrite_is_needless(alter->session, &alter->before, theirs, att))
 	{
 		theirs->type = mine->type;
@@ -604,6 +667,7 @@ finish_alteration(Alteration *alter)
 	if (alter->rewrites)
 	{
 		renumber_key(alter->here, alter->there);
+		retype_expressions(alter);
 		replace_trees(alter->session, alter->there);
 		for (int i = 0; i < alter->there->ncolumns; i++)
 			alter->there->columns[i].missing = MOSQL_ABSENT;
@@ -753,14 +817,23 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 
 /* ---- indexes ---- */
 
+/* Texts that may not be there. */
+static bool
+same_text(const char *a, const char *b)
+{
+	return (a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0);
+}
+
 bool
 mosql_definition_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
 {
 	if (a->unique != b->unique || a->nulls_not_distinct != b->nulls_not_distinct ||
-		a->nkeys != b->nkeys || a->nincluded != b->nincluded)
+		a->nkeys != b->nkeys || a->nincluded != b->nincluded ||
+		!same_text(a->predicate, b->predicate) || !same_text(a->locale, b->locale))
 		return false;
 	for (int i = 0; i < a->nkeys; i++)
 		if (a->keys[i].column != b->keys[i].column ||
+			!same_text(a->keys[i].expression, b->keys[i].expression) ||
 			a->keys[i].descending != b->keys[i].descending ||
 			a->keys[i].nulls_first != b->keys[i].nulls_first)
 			return false;
@@ -768,6 +841,48 @@ mosql_definition_same_index(const MosqlDefinitionIndex *a, const MosqlDefinition
 		if (a->included[i] != b->included[i])
 			return false;
 	return true;
+}
+
+/* What cannot be a key; 0A000. */
+static void
+check_expression(const MosqlDefinitionIndexColumn *there, Node *node)
+{
+	MosqlTableColumn column = {.typmod = -1};
+	const char *refusal;
+
+	column.type = getBaseType(exprType(node));
+	column.collation = mosql_collation_oid(there->collation);
+	refusal = mosql_key_refusal(&column);
+	if (refusal != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("an expression of type %s cannot be part of a key", there->type),
+				 errdetail_internal("%s", refusal),
+				 errhint(KEY_TYPES_HINT)));
+}
+
+void
+mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node *node,
+								const char *collation, const MosqlAttributes *attributes)
+{
+	MosqlDefinitionIndexColumn *column = &index->keys[position];
+
+	column->column = 0;
+	column->type = mosql_type_name(exprType(node), -1);
+	column->collation = collation;
+	check_expression(column, node);
+	column->expression = mosql_expression_encode(node, attributes, false);
+	if (index->locale == NULL)
+		index->locale = mosql_expression_locale(node);
+}
+
+void
+mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
+							   const MosqlAttributes *attributes)
+{
+	index->predicate = mosql_expression_encode(node, attributes, true);
+	if (index->locale == NULL)
+		index->locale = mosql_expression_locale(node);
 }
 
 void

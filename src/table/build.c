@@ -466,8 +466,8 @@ scan_table(MosqlBuild *build)
 		ExecStoreVirtualTuple(slot);
 		initStringInfo(&key);
 		initStringInfo(&columns);
-		(void) mosql_index_entry(&log->index, slot, row.key, &key, &columns);
-		put_sorted(build, mosql_bytes_of(&key), MOSQL_ABSENT, mosql_bytes_of(&columns));
+		if (mosql_index_entry(&log->index, slot, row.key, &key, &columns) != MOSQL_ENTRY_NONE)
+			put_sorted(build, mosql_bytes_of(&key), MOSQL_ABSENT, mosql_bytes_of(&columns));
 		MemoryContextSwitchTo(old);
 		build->done++;
 		note(build);

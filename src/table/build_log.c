@@ -34,7 +34,7 @@ typedef struct Entry
 	StringInfoData columns;
 } Entry;
 
-/* The entry of a row in the index, if there is a row. */
+/* The entry of a row in the index, if there is a row, and it has one. */
 static bool
 make_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, Entry *entry)
 {
@@ -42,8 +42,7 @@ make_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, Entry 
 	initStringInfo(&entry->columns);
 	if (slot == NULL)
 		return false;
-	(void) mosql_index_entry(index, slot, key, &entry->key, &entry->columns);
-	return true;
+	return mosql_index_entry(index, slot, key, &entry->key, &entry->columns) != MOSQL_ENTRY_NONE;
 }
 
 static bool

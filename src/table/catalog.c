@@ -11,6 +11,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_foreign_table.h"
@@ -18,6 +19,7 @@
 #include "foreign/foreign.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/regproc.h"
 #include "utils/syscache.h"
 
 #include "table/table_int.h"
@@ -120,8 +122,8 @@ mosql_catalog_key(const char *schema, const char *name)
 
 /* "integer", "character varying(10)", "public.mood": says the same whatever
  * the search path. */
-static char *
-portable_type_name(Oid type, int32 typmod)
+const char *
+mosql_type_name(Oid type, int32 typmod)
 {
 	char	   *name;
 
@@ -132,8 +134,8 @@ portable_type_name(Oid type, int32 typmod)
 }
 
 /* As SQL writes it: "C", "en_US.utf8", "default", public.german. */
-static const char *
-portable_collation_name(Oid collation)
+const char *
+mosql_collation_name(Oid collation)
 {
 	HeapTuple	tuple;
 	Form_pg_collation form;
@@ -152,6 +154,23 @@ portable_collation_name(Oid collation)
 										  NameStr(form->collname));
 	ReleaseSysCache(tuple);
 	return name;
+}
+
+Oid
+mosql_collation_oid(const char *name)
+{
+	List	   *names;
+
+	if (name[0] == '\0')
+		return InvalidOid;
+#if PG_VERSION_NUM >= 160000
+	names = stringToQualifiedNameList(name, NULL);
+#else
+	names = stringToQualifiedNameList(name);
+#endif
+	if (list_length(names) == 1)
+		names = lcons(makeString("pg_catalog"), names);
+	return get_collation_oid(names, false);
 }
 
 /* ---- reading ---- */
@@ -258,8 +277,8 @@ mosql_definition_describe(Relation rel)
 			continue;
 		definition->ncolumns++;
 		column->name = pstrdup(NameStr(att->attname));
-		column->type = portable_type_name(att->atttypid, att->atttypmod);
-		column->collation = portable_collation_name(att->attcollation);
+		column->type = mosql_type_name(att->atttypid, att->atttypmod);
+		column->collation = mosql_collation_name(att->attcollation);
 		column->not_null = att->attnotnull;
 		column->key_position = -1;
 		for (int j = 0; j < Min(nkeys, INDEX_MAX_KEYS); j++)

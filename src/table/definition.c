@@ -41,6 +41,8 @@
 #define INDEX_FLAG_UNIQUE				1
 #define INDEX_FLAG_NULLS_NOT_DISTINCT	2
 #define INDEX_FLAG_CONSTRAINT			4
+#define INDEX_FLAG_PREDICATE			8
+#define INDEX_FLAG_LOCALE				16
 
 #define BUILD_FLAG_CLOSING	1
 
@@ -58,6 +60,7 @@
 
 #define INDEX_COLUMN_FLAG_DESCENDING	1
 #define INDEX_COLUMN_FLAG_NULLS_FIRST	2
+#define INDEX_COLUMN_FLAG_EXPRESSION	4	/* instead of a column */
 
 static void
 put_string(StringInfo out, const char *string)
@@ -123,6 +126,20 @@ decode_column(MosqlBytes in, MosqlDefinitionColumn *column)
 	return in.len == 0 || column->missing.data != NULL;
 }
 
+static void
+encode_index_column(StringInfo out, const MosqlDefinitionIndexColumn *column)
+{
+	mosql_varint_put(out, column->column);
+	mosql_varint_put(out, (column->descending ? INDEX_COLUMN_FLAG_DESCENDING : 0) |
+					 (column->nulls_first ? INDEX_COLUMN_FLAG_NULLS_FIRST : 0) |
+					 (column->expression ? INDEX_COLUMN_FLAG_EXPRESSION : 0));
+	if (column->expression == NULL)
+		return;
+	put_string(out, column->expression);
+	put_string(out, column->type);
+	put_string(out, column->collation);
+}
+
 static MosqlBytes
 encode_index(const MosqlDefinitionIndex *index)
 {
@@ -131,19 +148,21 @@ encode_index(const MosqlDefinitionIndex *index)
 	initStringInfo(&out);
 	mosql_varint_put(&out, (index->unique ? INDEX_FLAG_UNIQUE : 0) |
 					 (index->nulls_not_distinct ? INDEX_FLAG_NULLS_NOT_DISTINCT : 0) |
-					 (index->constraint ? INDEX_FLAG_CONSTRAINT : 0));
+					 (index->constraint ? INDEX_FLAG_CONSTRAINT : 0) |
+					 (index->predicate ? INDEX_FLAG_PREDICATE : 0) |
+					 (index->locale ? INDEX_FLAG_LOCALE : 0));
 	mosql_varint_put(&out, index->root);
 	put_string(&out, index->name);
 	mosql_varint_put(&out, index->nkeys);
 	for (int i = 0; i < index->nkeys; i++)
-	{
-		mosql_varint_put(&out, index->keys[i].column);
-		mosql_varint_put(&out, (index->keys[i].descending ? INDEX_COLUMN_FLAG_DESCENDING : 0) |
-						 (index->keys[i].nulls_first ? INDEX_COLUMN_FLAG_NULLS_FIRST : 0));
-	}
+		encode_index_column(&out, &index->keys[i]);
 	mosql_varint_put(&out, index->nincluded);
 	for (int i = 0; i < index->nincluded; i++)
 		mosql_varint_put(&out, index->included[i]);
+	if (index->predicate != NULL)
+		put_string(&out, index->predicate);
+	if (index->locale != NULL)
+		put_string(&out, index->locale);
 	return mosql_bytes_of(&out);
 }
 
@@ -152,6 +171,24 @@ static bool
 get_small(MosqlBytes *in, uint64 max, uint64 *value)
 {
 	return mosql_varint_get(in, value) && *value <= max;
+}
+
+static bool
+decode_index_column(MosqlBytes *in, MosqlDefinitionIndexColumn *column)
+{
+	uint64		id;
+	uint64		flags;
+
+	memset(column, 0, sizeof(*column));
+	if (!get_small(in, MAX_COLUMN_ID, &id) || !mosql_varint_get(in, &flags))
+		return false;
+	column->column = (uint32) id;
+	column->descending = (flags & INDEX_COLUMN_FLAG_DESCENDING) != 0;
+	column->nulls_first = (flags & INDEX_COLUMN_FLAG_NULLS_FIRST) != 0;
+	if (!(flags & INDEX_COLUMN_FLAG_EXPRESSION))
+		return true;
+	return id == 0 && get_string(in, &column->expression) && get_string(in, &column->type) &&
+		get_string(in, &column->collation);
 }
 
 static bool
@@ -169,13 +206,8 @@ decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
 	index->nkeys = (int) n;
 	index->keys = palloc(n * sizeof(MosqlDefinitionIndexColumn));
 	for (int i = 0; i < index->nkeys; i++)
-	{
-		if (!get_small(&in, MAX_COLUMN_ID, &n) || !mosql_varint_get(&in, &flags))
+		if (!decode_index_column(&in, &index->keys[i]))
 			return false;
-		index->keys[i].column = (uint32) n;
-		index->keys[i].descending = (flags & INDEX_COLUMN_FLAG_DESCENDING) != 0;
-		index->keys[i].nulls_first = (flags & INDEX_COLUMN_FLAG_NULLS_FIRST) != 0;
-	}
 	if (!get_small(&in, MAX_COLUMN_ID, &n))
 		return false;
 	index->nincluded = (int) n;
@@ -186,6 +218,9 @@ decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
 			return false;
 		index->included[i] = (uint32) n;
 	}
+	if (((flags & INDEX_FLAG_PREDICATE) && !get_string(&in, &index->predicate)) ||
+		((flags & INDEX_FLAG_LOCALE) && !get_string(&in, &index->locale)))
+		return false;
 	return index->root != 0 && in.len == 0;
 }
 

@@ -7,6 +7,16 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
 #include "table/table_int.h"
 
 /* Column of an entry that holds the key of its row, if the entry's own does not. */
@@ -62,8 +72,27 @@ add_key_column(MosqlTable *entries, const MosqlTableColumn *of_table,
 		entries->by_id[of_table->id] = of_table->attnum - 1;
 }
 
-MosqlTable *
-mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition)
+/* A column for an expression, which read_expression() fills in. */
+static void
+add_expression(MosqlTable *entries, const MosqlDefinitionIndexColumn *definition)
+{
+	AttrNumber	attnum = entries->natts + 1;
+	MosqlTableColumn *column;
+
+	while (entries->columns[attnum - 1].attnum != 0)
+		attnum++;
+	column = &entries->columns[attnum - 1];
+	column->attnum = attnum;
+	column->typmod = -1;
+	column->key_position = entries->nkeys;
+	column->nullable = true;
+	column->descending = definition->descending;
+	column->nulls_first = definition->nulls_first;
+	entries->key_attnums[entries->nkeys++] = attnum;
+}
+
+static MosqlTable *
+describe_entries(const MosqlTable *table, const MosqlDefinitionIndex *definition)
 {
 	MosqlTable *entries = palloc0(sizeof(MosqlTable));
 
@@ -73,7 +102,7 @@ mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *defini
 	entries->tree = mosql_session_tree(table->session, definition->root);
 	entries->id = table->id;
 	entries->natts = table->natts;
-	entries->columns = palloc0(Max(table->natts, 1) * sizeof(MosqlTableColumn));
+	entries->columns = palloc0((table->natts + definition->nkeys) * sizeof(MosqlTableColumn));
 	entries->key_attnums = palloc0(definition->nkeys * sizeof(AttrNumber));
 	entries->missing = NULL;
 	entries->nids = table->nids;
@@ -88,6 +117,11 @@ mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *defini
 	{
 		AttrNumber	attnum = attribute_of(table, definition->keys[i].column);
 
+		if (definition->keys[i].expression != NULL)
+		{
+			add_expression(entries, &definition->keys[i]);
+			continue;
+		}
 		if (attnum == 0)
 			report_damage(definition);
 		add_key_column(entries, &table->columns[attnum - 1], &definition->keys[i]);
@@ -103,7 +137,236 @@ mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *defini
 	return entries;
 }
 
+/* ---- expressions and predicates ---- */
+
 bool
+mosql_definition_is_computed(const MosqlDefinitionIndex *index)
+{
+	bool		computed = index->predicate != NULL;
+
+	for (int i = 0; i < index->nkeys; i++)
+		computed |= index->keys[i].expression != NULL;
+	return computed;
+}
+
+/* The attributes that an expression reads. */
+static void
+note_attributes(MosqlIndex *index, Node *node)
+{
+	Bitmapset  *attributes = NULL;
+	int			member = -1;
+
+	pull_varattnos(node, 1, &attributes);
+	while ((member = bms_next_member(attributes, member)) >= 0)
+		index->reads[member + FirstLowInvalidHeapAttributeNumber - 1] = true;
+}
+
+static void
+check_locale(const MosqlDefinitionIndex *definition, Node *node)
+{
+	const char *here = definition->locale ? mosql_expression_locale(node) : NULL;
+
+	if (here != NULL && strcmp(here, definition->locale) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it depends on the locale of the database, which is \"%s\" here and \"%s\" where it was made",
+						here, definition->locale)));
+}
+
+static Node *
+read_expression(const MosqlDefinitionIndex *definition, int position,
+				const MosqlAttributes *attributes)
+{
+	const MosqlDefinitionIndexColumn *there = &definition->keys[position];
+	Node	   *node = mosql_expression_decode(there->expression, attributes, false);
+	const char *type = mosql_type_name(exprType(node), -1);
+
+	if (strcmp(type, there->type) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("an expression is of type %s here and of type %s where it was made",
+						type, there->type)));
+	(void) mosql_collation_oid(there->collation);
+	check_locale(definition, node);
+	return node;
+}
+
+static void
+read_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *attributes,
+				 MosqlComputed *computed)
+{
+	for (int i = 0; i < definition->nkeys; i++)
+		if (definition->keys[i].expression != NULL)
+			computed->expressions[i] = read_expression(definition, i, attributes);
+	if (definition->predicate == NULL)
+		return;
+	computed->predicate = mosql_expression_decode(definition->predicate, attributes, true);
+	check_locale(definition, computed->predicate);
+}
+
+/* Errors that say that a text means nothing here; others are to be seen. */
+static bool
+is_about_text(int code)
+{
+	int			category = ERRCODE_TO_CATEGORY(code);
+
+	return category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) ||
+		category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION) ||
+		category == ERRCODE_TO_CATEGORY(ERRCODE_FEATURE_NOT_SUPPORTED) ||
+		code == ERRCODE_DATA_CORRUPTED;
+}
+
+/* The parser may have left things open when it throws, hence a subtransaction. */
+static void
+try_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *attributes,
+				MosqlComputed *computed)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		read_expressions(definition, attributes, computed);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		CurrentResourceOwner = owner;
+		if (!is_about_text(error->sqlerrcode))
+			ReThrowError(error);
+		computed->broken = error->detail == NULL ? error->message
+			: psprintf("%s (%s)", error->message, error->detail);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+}
+
+MosqlComputed
+mosql_index_compute(const MosqlDefinitionIndex *definition, const MosqlAttributes *attributes)
+{
+	MosqlComputed computed = {
+		.expressions = palloc0(definition->nkeys * sizeof(Node *))
+	};
+
+	if (!mosql_definition_is_computed(definition))
+		return computed;
+	if (IsInParallelMode())
+		read_expressions(definition, attributes, &computed);	/* no subtransactions there */
+	else
+		try_expressions(definition, attributes, &computed);
+	return computed;
+}
+
+static ExprState *
+prepare(Node *node)
+{
+	return ExecInitExpr(expression_planner((Expr *) copyObject(node)), NULL);
+}
+
+/* Fill in what add_expression() left open. */
+static void
+set_expression(MosqlIndex *index, int position, Node *node, const char *collation)
+{
+	MosqlTableColumn *column =
+		&index->entries->columns[index->entries->key_attnums[position] - 1];
+
+	note_attributes(index, node);
+	column->type = getBaseType(exprType(node));
+	column->collation = mosql_collation_oid(collation);
+	column->expression = node;
+	column->planned = eval_const_expressions(NULL, copyObject(node));
+	column->state = prepare(node);
+	mosql_codec_setup(column);
+	mosql_key_setup(column);
+	column->in_row = true;		/* nobody asks the key for it: it is no attribute */
+}
+
+static void
+set_predicate(MosqlIndex *index, Node *node)
+{
+	Node	   *planned = eval_const_expressions(NULL, copyObject(node));
+
+	note_attributes(index, node);
+	index->predicate = node;
+	index->implied = make_ands_implicit(canonicalize_qual((Expr *) planned, false));
+	index->predicate_state = prepare(node);
+}
+
+void
+mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition,
+					 MosqlIndex *index)
+{
+	MosqlAttributes attributes = {table->relid, table->nids, table->by_id};
+	MosqlComputed computed;
+
+	*index = (MosqlIndex)
+	{
+		.id = definition->id,.name = pstrdup(definition->name),.unique = definition->unique,
+			.nulls_not_distinct = definition->nulls_not_distinct,
+			.entries = describe_entries(table, definition)
+	};
+	if (!mosql_definition_is_computed(definition))
+		return;
+	computed = mosql_index_compute(definition, &attributes);
+	index->broken = computed.broken;
+	if (index->broken != NULL)
+		return;
+	index->reads = palloc0(Max(table->natts, 1) * sizeof(bool));
+	index->econtext = CreateStandaloneExprContext();
+	for (int i = 0; i < definition->nkeys; i++)
+		if (computed.expressions[i] != NULL)
+			set_expression(index, i, computed.expressions[i], definition->keys[i].collation);
+	if (computed.predicate != NULL)
+		set_predicate(index, computed.predicate);
+}
+
+static void
+report_broken(const MosqlIndex *index)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("index \"%s\" of foreign table \"%s\" cannot be maintained by this server",
+					index->name, get_rel_name(index->entries->relid)),
+			 errdetail_internal("%s.", index->broken),
+			 errhint("Write to the table on another server, or drop the index.")));
+}
+
+/* Is the row of the slot in the index? */
+static bool
+satisfies_predicate(const MosqlIndex *index)
+{
+	Datum		value;
+	bool		isnull;
+
+	if (index->predicate_state == NULL)
+		return true;
+	value = ExecEvalExprSwitchContext(index->predicate_state, index->econtext, &isnull);
+	return !isnull && DatumGetBool(value);
+}
+
+/* The value of a key column; in the index's own context, until the next row. */
+static Datum
+key_value(const MosqlIndex *index, int position, TupleTableSlot *slot, bool *isnull)
+{
+	AttrNumber	attnum = index->entries->key_attnums[position];
+	const MosqlTableColumn *column = &index->entries->columns[attnum - 1];
+
+	if (column->state != NULL)
+		return ExecEvalExprSwitchContext(column->state, index->econtext, isnull);
+	return slot_getattr(slot, attnum, isnull);
+}
+
+MosqlEntryKind
 mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
 				  StringInfo entry_key, StringInfo entry_columns)
 {
@@ -111,10 +374,19 @@ mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
 	int			start = entry_key->len;
 	bool		alone = index->unique;
 
+	if (index->broken != NULL)
+		report_broken(index);
+	if (index->econtext != NULL)
+	{
+		ResetExprContext(index->econtext);
+		index->econtext->ecxt_scantuple = slot;
+		if (!satisfies_predicate(index))
+			return MOSQL_ENTRY_NONE;
+	}
 	for (int i = 0; i < entries->nkeys; i++)
 	{
 		bool		isnull;
-		Datum		value = slot_getattr(slot, entries->key_attnums[i], &isnull);
+		Datum		value = key_value(index, i, slot, &isnull);
 
 		if (isnull)
 			mosql_table_put_null(entries, i, entry_key);
@@ -133,7 +405,7 @@ mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
 				 errdetail("It takes %d bytes; an index row may take up to %d bytes.",
 						   entry_key->len - start, MOSQL_KEY_MAX_BYTES)));
 	mosql_table_put_row(entries, slot, entry_columns);
-	return alone;
+	return alone ? MOSQL_ENTRY_ALONE : MOSQL_ENTRY_SHARED;
 }
 
 /* ---- writing ---- */
@@ -143,7 +415,7 @@ typedef struct Entry
 {
 	StringInfoData key;
 	StringInfoData columns;
-	bool		alone;			/* no other row may have it */
+	MosqlEntryKind	kind;
 } Entry;
 
 static void
@@ -151,16 +423,26 @@ make_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, Entry 
 {
 	initStringInfo(&entry->key);
 	initStringInfo(&entry->columns);
-	entry->alone = mosql_index_entry(index, slot, key, &entry->key, &entry->columns);
+	entry->kind = mosql_index_entry(index, slot, key, &entry->key, &entry->columns);
 }
 
 /* False: this transaction has that entry already. */
 static bool
 insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid)
 {
+	if (entry->kind == MOSQL_ENTRY_NONE)
+		return true;
 	return mosql_txn_insert(txn, index->entries->tree, mosql_bytes_of(&entry->key),
 							mosql_bytes_of(&entry->columns), cid,
-							entry->alone) != MOSQL_DUPLICATE;
+							entry->kind == MOSQL_ENTRY_ALONE) != MOSQL_DUPLICATE;
+}
+
+/* Are they the same entry?  Then what it stores may be another. */
+static bool
+is_same_entry(const Entry *a, const Entry *b)
+{
+	return a->kind != MOSQL_ENTRY_NONE && b->kind != MOSQL_ENTRY_NONE &&
+		mosql_bytes_equal(mosql_bytes_of(&a->key), mosql_bytes_of(&b->key));
 }
 
 /*
@@ -170,10 +452,12 @@ insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, Command
 static bool
 delete_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid)
 {
+	if (entry->kind == MOSQL_ENTRY_NONE)
+		return true;
 	if (mosql_txn_delete(txn, index->entries->tree, mosql_bytes_of(&entry->key),
 						 MOSQL_VERSION_ANY, cid) != MOSQL_SELF_MODIFIED)
 		return true;
-	if (!entry->alone)
+	if (entry->kind != MOSQL_ENTRY_ALONE)
 		elog(ERROR, "entry of index \"%s\" was changed twice by one command", index->name);
 	return false;
 }
@@ -226,7 +510,7 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 
 		make_entry(index, old_slot, old_key, &old);
 		make_entry(index, new_slot, new_key, &new);
-		if (mosql_bytes_equal(mosql_bytes_of(&old.key), mosql_bytes_of(&new.key)))
+		if (is_same_entry(&old, &new))
 		{
 			if (!mosql_bytes_equal(mosql_bytes_of(&old.columns), mosql_bytes_of(&new.columns)))
 				(void) mosql_txn_update(txn, index->entries->tree, mosql_bytes_of(&new.key),
@@ -244,14 +528,21 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 	return NULL;
 }
 
+static bool
+has_attribute(const MosqlIndex *index, AttrNumber attnum)
+{
+	return index->entries->columns[attnum - 1].attnum != 0 || index->broken != NULL ||
+		(index->reads != NULL && index->reads[attnum - 1]);
+}
+
 bool
 mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum)
 {
 	for (int i = 0; i < table->nbuilds; i++)
-		if (table->builds[i].index.entries->columns[attnum - 1].attnum != 0)
+		if (has_attribute(&table->builds[i].index, attnum))
 			return true;
 	for (int i = 0; i < table->nindexes; i++)
-		if (table->indexes[i].entries->columns[attnum - 1].attnum != 0)
+		if (has_attribute(&table->indexes[i], attnum))
 			return true;
 	return false;
 }

@@ -642,6 +642,15 @@ describe_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlByt
 }
 
 char *
+mosql_table_key_name(const MosqlTable *table, int key_position)
+{
+	const MosqlTableColumn *column = key_column(table, key_position);
+
+	return column->expression != NULL ? mosql_expression_label(column->expression, table->relid)
+		: get_attname(table->relid, column->attnum, false);
+}
+
+char *
 mosql_table_describe_key(const MosqlTable *table, MosqlBytes key)
 {
 	StringInfoData names;
@@ -651,13 +660,10 @@ mosql_table_describe_key(const MosqlTable *table, MosqlBytes key)
 	initStringInfo(&values);
 	for (int i = 0; i < table->nkeys; i++)
 	{
-		AttrNumber	attnum = table->key_attnums[i];
-
-		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "",
-						 get_attname(table->relid, attnum, false));
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", mosql_table_key_name(table, i));
 		if (i > 0)
 			appendStringInfoString(&values, ", ");
-		describe_value(table, &table->columns[attnum - 1], &key, &values);
+		describe_value(table, key_column(table, i), &key, &values);
 	}
 	if (table->nkeys == 0)
 	{

@@ -504,17 +504,6 @@ check_key(const MosqlTable *table, const MosqlDefinition *definition)
 						   definition->schema, definition->name)));
 }
 
-static MosqlIndex
-describe_index(const MosqlTable *table, const MosqlDefinitionIndex *there)
-{
-	return (MosqlIndex)
-	{
-		.id = there->id, .name = pstrdup(there->name), .unique = there->unique,
-			.nulls_not_distinct = there->nulls_not_distinct,
-			.entries = mosql_index_describe(table, there)
-	};
-}
-
 static void
 describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 {
@@ -522,7 +511,7 @@ describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 	table->nindexes = definition->nindexes;
 	table->indexes = palloc0(Max(definition->nindexes, 1) * sizeof(MosqlIndex));
 	for (int i = 0; i < definition->nindexes; i++)
-		table->indexes[i] = describe_index(table, &definition->indexes[i]);
+		mosql_index_describe(table, &definition->indexes[i], &table->indexes[i]);
 	table->nbuilds = definition->nbuilds;
 	table->builds = palloc0(Max(definition->nbuilds, 1) * sizeof(MosqlBuildLog));
 	for (int i = 0; i < definition->nbuilds; i++)
@@ -531,9 +520,9 @@ describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 
 		table->builds[i] = (MosqlBuildLog)
 		{
-			.id = there->id, .root = there->log, .closing = there->closing,
-				.index = describe_index(table, &there->index)
+			.id = there->id, .root = there->log, .closing = there->closing
 		};
+		mosql_index_describe(table, &there->index, &table->builds[i].index);
 		table->closing |= there->closing;
 	}
 }

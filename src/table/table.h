@@ -77,11 +77,17 @@ typedef struct MosqlTableColumn
 	FmgrInfo	send;			/* INOUT: output and input */
 	FmgrInfo	receive;
 	Oid			ioparam;
+	/* key column of an index that is no attribute: its attnum is above them */
+	Node	   *expression;		/* of the table's attributes, as varno 1; as pg_index has it */
+	Node	   *planned;		/* the same without constants to fold, as queries have it */
+	struct ExprState *state;
 } MosqlTableColumn;
 
 /*
  * An index of a table.  Its entries are rows of a tree of their own, and described
- * as a table of their own: the same attributes, another key.
+ * as a table of their own: the same attributes, another key.  Where the index has
+ * expressions, they are columns behind the attributes (natts does not count them):
+ * part of the key, never of a row.
  *
  *     key      the index columns, each with its null marker; then, unless the
  *              entry is unique by them, the key of the table's row
@@ -96,6 +102,13 @@ typedef struct MosqlIndex
 	bool		unique;
 	bool		nulls_not_distinct;
 	struct MosqlTable *entries;
+	/* of indexes with expressions or a predicate */
+	const char *broken;			/* why this server cannot compute it; NULL: it can */
+	Node	   *predicate;		/* rows for which it is not true have no entry; NULL: none */
+	List	   *implied;		/* the same, ready to be compared with a query's conditions */
+	struct ExprState *predicate_state;
+	struct ExprContext *econtext;	/* NULL: there is nothing to compute */
+	bool	   *reads;			/* the attributes that it is computed by, by attnum - 1 */
 } MosqlIndex;
 
 /*
@@ -191,19 +204,29 @@ extern void mosql_table_new_row_id(const MosqlTable *table, StringInfo out);
 /* Are the bytes of a key of characters in the order of this collation? */
 extern bool mosql_key_is_byte_order(Oid collation);
 
+/* A column of the key as messages name it: of an attribute, not quoted. */
+extern char *mosql_table_key_name(const MosqlTable *table, int key_position);
+
 /* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
 extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
 
 /* ---- indexes ---- */
 
+typedef enum MosqlEntryKind
+{
+	MOSQL_ENTRY_NONE,			/* the row is not in the index: its predicate is not true */
+	MOSQL_ENTRY_SHARED,			/* its key ends with that of the row */
+	MOSQL_ENTRY_ALONE			/* its key is the index columns alone: another row with
+								 * this entry is a duplicate (23505) */
+} MosqlEntryKind;
+
 /*
  * The entry of a row: its key, and what is stored with it, appended.  key: of the
- * table's row.  Returns whether the key is the index columns alone, so that
- * another row with this entry is a duplicate (23505); an entry of a unique index
- * with a null is not.
+ * table's row.  An entry of a unique index with a null is a shared one.  55000 if
+ * this server cannot compute the index; what its expressions throw.
  */
-extern bool mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
-							  StringInfo entry_key, StringInfo entry_columns);
+extern MosqlEntryKind mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
+									StringInfo entry_key, StringInfo entry_columns);
 
 /*
  * Write the entries of a row: all of a new one, none of a deleted one, what
@@ -223,7 +246,7 @@ extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, Mo
 													 TupleTableSlot *new_slot, MosqlBytes new_key,
 													 CommandId cid, MosqlBytes *duplicate);
 
-/* Is a column's value in some index? */
+/* Is a column's value in some index, or is one computed by it? */
 extern bool mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum);
 
 /* The key of the row that an entry belongs to; points into the entry.  XX001. */
@@ -345,9 +368,12 @@ typedef struct MosqlDefinitionCheck
 /* An index, by the ids of the table's columns. */
 typedef struct MosqlDefinitionIndexColumn
 {
-	uint32		column;
+	uint32		column;			/* 0: an expression */
 	bool		descending;
 	bool		nulls_first;
+	const char *expression;		/* expression.c; NULL: a column */
+	const char *type;			/* of the expression, as those of columns */
+	const char *collation;
 } MosqlDefinitionIndexColumn;
 
 typedef struct MosqlDefinitionIndex
@@ -362,6 +388,8 @@ typedef struct MosqlDefinitionIndex
 	MosqlDefinitionIndexColumn *keys;
 	int			nincluded;
 	uint32	   *included;
+	const char *predicate;		/* expression.c; NULL: it has all rows */
+	const char *locale;			/* that these depend on, NULL: on none */
 } MosqlDefinitionIndex;
 
 /* An index under construction. */
@@ -476,6 +504,9 @@ extern bool mosql_definition_check_holds(const MosqlDefinition *definition,
 extern MosqlDefinitionIndex *mosql_definition_index(const MosqlDefinition *definition,
 													const char *name);
 
+/* Is an index computed by expressions or a predicate? */
+extern bool mosql_definition_is_computed(const MosqlDefinitionIndex *index);
+
 /* Do they index the same, whatever their names and trees? */
 extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
 										const MosqlDefinitionIndex *b);
@@ -492,6 +523,82 @@ extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *def
  */
 extern void mosql_progress_describe(StringInfo out, const char *phase, const char *table,
 									uint64 done, int64 total);
+
+/* ---- expressions (expression.c) ---- */
+
+/* Names that mean the same on every server: of a type (of a domain, its base type),
+ * of a collation (InvalidOid: ""), and back.  oid: 42704 if there is none here. */
+extern const char *mosql_type_name(Oid type, int32 typmod);
+extern const char *mosql_collation_name(Oid collation);
+extern Oid	mosql_collation_oid(const char *name);
+
+/* The attributes of a local relation by column id: attnum - 1, -1: none. */
+typedef struct MosqlAttributes
+{
+	Oid			relid;
+	int			nids;
+	const int16 *by_id;
+} MosqlAttributes;
+
+/* ... as a definition's columns are called; in the current context. */
+extern MosqlAttributes mosql_definition_attributes(const MosqlDefinition *definition, Oid relid);
+
+/* Is it made of built-in functions, operators and types alone? */
+extern bool mosql_expression_is_portable(Node *node);
+
+/* As SQL with the names of a relation's columns, whatever the session's settings. */
+extern char *mosql_expression_text(Node *node, Oid relid);
+
+/* The same as it names an index column, in messages. */
+extern char *mosql_expression_label(Node *node, Oid relid);
+
+/* Returns the text; XX001 unless it is one expression, and nothing besides. */
+extern const char *mosql_expression_check(const char *text);
+
+/*
+ * An index's expression, or predicate, of columns of the relation (varno 1), as the
+ * text for a definition, and back.  encode: a portable, immutable one; 0A000 for a
+ * column that is not stored.  decode: XX001 unless it is such a one; and whatever
+ * the parser says of functions that this server does not have.
+ */
+extern char *mosql_expression_encode(Node *node, const MosqlAttributes *attributes,
+									 bool predicate);
+extern Node *mosql_expression_decode(const char *text, const MosqlAttributes *attributes,
+									 bool predicate);
+
+/*
+ * Fill in what an index is computed by: such a node, and the collation by its name
+ * (mosql_collation_name).  0A000 for types that cannot be keys.
+ */
+extern void mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node *node,
+											const char *collation,
+											const MosqlAttributes *attributes);
+extern void mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
+										   const MosqlAttributes *attributes);
+
+/*
+ * What an index is computed by on this server, over the relation as varno 1.  What is
+ * wrong with its texts here becomes `broken`, the rest is left as it came.
+ */
+typedef struct MosqlComputed
+{
+	Node	  **expressions;	/* by key column; NULL: a column of the table */
+	Node	   *predicate;		/* NULL: it has all rows */
+	const char *broken;			/* NULL: nothing */
+} MosqlComputed;
+
+extern MosqlComputed mosql_index_compute(const MosqlDefinitionIndex *definition,
+										 const MosqlAttributes *attributes);
+
+/* Does that text have this column?  Without a look at functions and types. */
+extern bool mosql_expression_has_column(const char *text, uint32 id);
+
+/* That text with another column in place of one. */
+extern char *mosql_expression_renumber(const char *text, uint32 from, uint32 to);
+
+/* What the expression's value depends on besides: the locale of the database, by
+ * name; NULL: it does not. */
+extern const char *mosql_expression_locale(Node *node);
 
 /* ---- sequences (sequence.c) ---- */
 

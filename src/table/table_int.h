@@ -3,7 +3,7 @@
  *
  * Layer: table.  codec.c (values as bytes), key.c (values as keys), open.c (the
  * cache of tables), definition.c and catalog.c (definitions, as bytes and in
- * Redis), alter.c (changing them).
+ * Redis), expression.c (expressions in them), alter.c (changing them).
  */
 #ifndef MOSQL_TABLE_INT_H
 #define MOSQL_TABLE_INT_H
@@ -107,9 +107,9 @@ extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefiniti
 
 /* ---- index.c ---- */
 
-/* The entries of an index as a table; in the current context. */
-extern MosqlTable *mosql_index_describe(const MosqlTable *table,
-										const MosqlDefinitionIndex *definition);
+/* Fill an index of a table; in the current context, which must be the table's. */
+extern void mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition,
+								 MosqlIndex *index);
 
 /* ---- build.c, build_log.c ---- */
 

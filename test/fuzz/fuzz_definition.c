@@ -7,6 +7,33 @@
 
 const int	fuzz_errors[] = {ERRCODE_DATA_CORRUPTED, ERRCODE_FEATURE_NOT_SUPPORTED, 0};
 
+static bool
+same_text(const char *a, const char *b)
+{
+	return (a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0);
+}
+
+static void
+check_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
+{
+	MUST(a->id == b->id && a->root == b->root && strcmp(a->name, b->name) == 0);
+	MUST(a->unique == b->unique && a->nulls_not_distinct == b->nulls_not_distinct);
+	MUST(a->constraint == b->constraint && a->nkeys == b->nkeys && a->nincluded == b->nincluded);
+	MUST(same_text(a->predicate, b->predicate) && same_text(a->locale, b->locale));
+	for (int i = 0; i < a->nkeys; i++)
+	{
+		const MosqlDefinitionIndexColumn *x = &a->keys[i];
+		const MosqlDefinitionIndexColumn *y = &b->keys[i];
+
+		MUST(x->column == y->column && x->descending == y->descending);
+		MUST(x->nulls_first == y->nulls_first && same_text(x->expression, y->expression));
+		MUST(same_text(x->type, y->type) && same_text(x->collation, y->collation));
+		MUST((x->expression == NULL) == (x->type == NULL));
+	}
+	for (int i = 0; i < a->nincluded; i++)
+		MUST(a->included[i] == b->included[i]);
+}
+
 static void
 check_same(const MosqlDefinition *a, const MosqlDefinition *b)
 {
@@ -22,6 +49,9 @@ check_same(const MosqlDefinition *a, const MosqlDefinition *b)
 		MUST(x->key_position == y->key_position && strcmp(x->name, y->name) == 0);
 		MUST(strcmp(x->type, y->type) == 0 && strcmp(x->collation, y->collation) == 0);
 	}
+	MUST(a->nindexes == b->nindexes);
+	for (int i = 0; i < a->nindexes; i++)
+		check_same_index(&a->indexes[i], &b->indexes[i]);
 }
 
 void

@@ -1,0 +1,191 @@
+-- indexes of expressions, and partial ones
+\set VERBOSITY terse
+CREATE FOREIGN TABLE t (id int OPTIONS (key 'true'), mail text COLLATE "C", a int, b int, c varchar(20),
+						gone timestamptz, seen date) SERVER redis;
+INSERT INTO t SELECT i, 'User' || i || '@X', i, i % 10, 'c' || i % 100,
+	CASE WHEN i % 10 = 0 THEN timestamptz '2024-05-06 07:08+00' END, date '2024-01-01' + i
+	FROM generate_series(1, 2000) i;
+
+-- what may be declared
+CREATE UNIQUE INDEX ON t (lower(mail)) WHERE gone IS NULL;
+CREATE INDEX ON t ((a + b) DESC, c) INCLUDE (mail) WHERE a % 2 = 0;
+CREATE INDEX t_many ON t (lower(c), (a % 7), (a % 7), (b));
+CREATE INDEX t_list ON t (a) WHERE c IN ('c1', 'c2');
+CREATE INDEX t_odd ON t ((a % 2 = 1));
+CREATE INDEX t_all ON t (upper(mail) COLLATE "POSIX") WHERE true;
+SET datestyle = 'SQL, DMY';
+CREATE INDEX t_late ON t (a) WHERE seen >= '02/03/2028';
+RESET datestyle;
+\d t
+SELECT attname FROM pg_attribute WHERE attrelid = 't_many'::regclass ORDER BY attnum;
+
+-- and what not
+CREATE FUNCTION own(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE TYPE mood AS ENUM ('sad', 'glad');
+SELECT outcome('CREATE INDEX ON t (own(a))');
+SELECT outcome('CREATE INDEX ON t (a) WHERE own(a) > 1');
+SELECT outcome('CREATE INDEX ON t ((random() * a))');
+SELECT outcome('CREATE INDEX ON t (a) WHERE gone < now()');
+SELECT outcome('CREATE INDEX ON t (point(a, b))');
+SELECT outcome('CREATE INDEX ON t ((t))');
+SELECT outcome('CREATE INDEX ON t (a) WHERE tableoid = 1');
+SELECT outcome('CREATE INDEX ON t ((sum(a)))');
+SELECT outcome('CREATE INDEX ON t (nosuch(a))');
+SELECT outcome('CREATE INDEX ON t (a) WHERE a');
+SELECT outcome('CREATE INDEX ON t ((1 / (a - 5)))');
+SELECT outcome('CREATE INDEX ON t ((a || b) COLLATE nosuch)');
+SELECT outcome('CREATE INDEX ON t ((a + b) COLLATE "C")');
+SELECT outcome('CREATE INDEX ON t (a) INCLUDE (lower(c))');
+SELECT outcome('CREATE UNIQUE INDEX ON t ((a / 2))');
+DROP FUNCTION own;
+
+-- plans
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		RETURN NEXT line;
+	END LOOP;
+END $$;
+ANALYZE t;
+SELECT tablename, attname, n_distinct FROM pg_stats WHERE tablename IN ('t_many', 't_lower_idx') ORDER BY 1, 2;
+SELECT plan('SELECT * FROM t WHERE lower(mail) = ''user5@x'' AND gone IS NULL');
+SELECT plan('SELECT * FROM t WHERE lower(mail) = ''user5@x''');
+SELECT plan('SELECT * FROM t WHERE lower(mail) IN (''user5@x'', ''user6@x'') AND gone IS NULL AND a < 6');
+SELECT plan('SELECT id FROM t WHERE lower(mail) LIKE ''user19%'' AND gone IS NULL');
+SELECT plan('SELECT id FROM t WHERE lower(mail) > ''user9'' AND gone IS NULL ORDER BY lower(mail) DESC LIMIT 2');
+SELECT plan('SELECT mail FROM t WHERE a + b > 2000 AND a % 2 = 0');
+SELECT plan('SELECT mail FROM t WHERE a % 2 = 0 ORDER BY a + b DESC LIMIT 2');
+SELECT plan('SELECT count(*) FROM t WHERE c IN (''c1'', ''c2'')');
+SELECT plan('SELECT count(*) FROM t WHERE c = ''c2''');
+SELECT plan('SELECT count(*) FROM t WHERE c = ''c3''');
+SELECT plan('SELECT count(*) FROM t WHERE a % 2 = 1');
+SELECT plan('SELECT id FROM t WHERE seen >= ''2028-06-01''');
+SELECT plan('SELECT id FROM t WHERE lower(c) = ''c5'' AND a % 7 = 5');
+SELECT plan('SELECT y.id FROM t x JOIN t y ON lower(y.mail) = x.mail WHERE x.id < 5 AND y.gone IS NULL');
+PREPARE by_mail (text) AS SELECT id FROM t WHERE lower(mail) = $1 AND gone IS NULL;
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE by_mail ('user7@x');
+EXECUTE by_mail ('user7@x');
+RESET plan_cache_mode;
+
+-- rows
+SELECT id, mail FROM t WHERE lower(mail) IN ('user5@x', 'user6@x', 'user10@x') AND gone IS NULL ORDER BY id;
+SELECT id FROM t WHERE lower(mail) > 'user9' AND gone IS NULL ORDER BY lower(mail) DESC LIMIT 2;
+SELECT mail FROM t WHERE a % 2 = 0 ORDER BY a + b DESC LIMIT 2;
+SELECT count(*) FROM t WHERE c IN ('c1', 'c2');
+SELECT count(*), min(id) FROM t WHERE a % 2 = 1;
+SELECT count(*) FROM t WHERE lower(c) = 'c5' AND a % 7 = 5;
+SELECT min(seen), count(*) FROM t WHERE seen >= '2028-06-01';
+
+-- writes: into a partial index, within it, and out of it
+INSERT INTO t VALUES (3000, 'USER5@x');
+INSERT INTO t VALUES (3000, 'USER10@x'), (3001, 'user20@X');
+INSERT INTO t VALUES (3002, 'user10@X');
+UPDATE t SET gone = NULL WHERE id = 10;
+UPDATE t SET gone = now() WHERE id = 3000;
+UPDATE t SET gone = NULL WHERE id = 10;
+UPDATE t SET gone = NULL WHERE id = 3000;
+UPDATE t SET gone = NULL, mail = 'other' WHERE id = 3000;
+UPDATE t SET mail = 'Other' WHERE id = 3001;
+UPDATE t SET mail = upper(mail) WHERE id BETWEEN 11 AND 19;
+UPDATE t SET a = a + 1 WHERE id BETWEEN 11 AND 19;
+DELETE FROM t WHERE id IN (11, 3001);
+UPDATE t SET id = -id WHERE id = 12;
+SELECT id, mail, gone FROM t WHERE lower(mail) IN ('user10@x', 'other', 'user12@x') AND gone IS NULL ORDER BY id;
+SELECT count(*) FROM t WHERE a % 2 = 1;
+BEGIN;
+UPDATE t SET gone = now() WHERE lower(mail) = 'other' AND gone IS NULL;
+SAVEPOINT s;
+INSERT INTO t VALUES (3003, 'OTHER');
+SELECT id FROM t WHERE lower(mail) = 'other' AND gone IS NULL;
+ROLLBACK TO s;
+SELECT id FROM t WHERE lower(mail) = 'other' AND gone IS NULL;
+ROLLBACK;
+SELECT * FROM mosql_fdw_check('t');
+-- an error in an expression is the statement's
+CREATE INDEX t_div ON t ((1000 / (b - 100)));
+INSERT INTO t (id, b) VALUES (4000, 100);
+UPDATE t SET b = b + 1 WHERE id = 3000;
+SELECT count(*) FROM t WHERE id = 4000;
+DROP INDEX t_div;
+
+-- ON CONFLICT
+INSERT INTO t VALUES (3003, 'OTHER', 7) ON CONFLICT (lower(mail)) WHERE gone IS NULL DO UPDATE SET a = excluded.a RETURNING id, mail, a;
+INSERT INTO t VALUES (3003, 'OTHER', 7) ON CONFLICT DO NOTHING;
+INSERT INTO t VALUES (3003, 'OTHER', 7) ON CONFLICT (lower(mail)) DO NOTHING;
+INSERT INTO t (id, mail, gone) VALUES (3003, 'OTHER', now()) ON CONFLICT (lower(mail)) WHERE gone IS NULL DO NOTHING RETURNING id;
+INSERT INTO t (id, mail) VALUES (3004, 'twice'), (3005, 'TWICE') ON CONFLICT (lower(mail)) WHERE gone IS NULL DO NOTHING RETURNING id;
+INSERT INTO t (id, mail) VALUES (3006, 'three'), (3007, 'THREE') ON CONFLICT (lower(mail)) WHERE gone IS NULL DO UPDATE SET a = 0;
+INSERT INTO t (id, mail) VALUES (1, 'again') ON CONFLICT (id) DO UPDATE SET mail = excluded.mail RETURNING mail;
+SELECT id FROM t WHERE lower(mail) = 'again' AND gone IS NULL;
+
+-- nulls
+CREATE UNIQUE INDEX t_nulls ON t ((a + b)) NULLS NOT DISTINCT WHERE id > 3000;
+DELETE FROM t WHERE id > 3003;
+CREATE UNIQUE INDEX t_nulls ON t ((a + b)) NULLS NOT DISTINCT WHERE id > 3000;
+INSERT INTO t (id) VALUES (3010);
+SELECT id FROM t WHERE a + b IS NULL AND id > 3000;
+DROP INDEX t_nulls;
+SELECT * FROM mosql_fdw_check('t');
+
+-- another server's view, which knows a renamed column by its new name, or not yet
+CREATE SCHEMA other;
+IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER redis INTO other;
+\d other.t
+ALTER FOREIGN TABLE t RENAME mail TO address;
+ALTER FOREIGN TABLE t RENAME b TO mail;
+INSERT INTO other.t (id, mail) VALUES (5000, 'user5000@X');
+SELECT mosql_fdw_refresh('other.t') IS NOT NULL AS refreshed;
+\d other.t
+INSERT INTO other.t (id, address) VALUES (5000, 'user5000@X');
+INSERT INTO t (id, address) VALUES (5001, 'USER5000@X');
+SELECT id FROM t WHERE lower(address) = 'user5000@x' AND gone IS NULL;
+SELECT plan('SELECT id FROM other.t WHERE lower(address) = ''user5000@x'' AND gone IS NULL');
+CREATE INDEX t_new ON t ((address || 'x')) WHERE address <> '';
+INSERT INTO other.t (id, address) VALUES (5002, 'new');
+SELECT id FROM t WHERE address || 'x' = 'newx' AND address <> '';
+SELECT kind, name, action FROM mosql_fdw_gc('redis') WHERE kind = 'index';
+SELECT pg_get_indexdef('other.t_new'::regclass);
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA other CASCADE;
+RESET mosql_fdw.drop_data;
+DROP INDEX t_new;
+
+-- a dump that is restored finds them
+SELECT format('%s;', pg_get_indexdef(indexrelid)) FROM pg_index WHERE indrelid = 't'::regclass AND NOT indisprimary ORDER BY indexrelid::regclass::text \gexec
+
+-- ALTER, DROP, TRUNCATE
+SELECT outcome('ALTER FOREIGN TABLE t ALTER address TYPE bytea');
+ALTER FOREIGN TABLE t ALTER a TYPE bigint;
+ALTER FOREIGN TABLE t ALTER c TYPE text;
+\d t
+SELECT * FROM mosql_fdw_check('t');
+SELECT plan('SELECT count(*) FROM t WHERE c = ''c2''');
+SELECT count(*) FROM t WHERE lower(c) = 'c5' AND a % 7 = 5;
+ALTER FOREIGN TABLE t DROP gone;
+ALTER FOREIGN TABLE t DROP mail;
+ALTER INDEX t_list RENAME TO t_listed;
+DROP INDEX t_odd;
+\d t
+INSERT INTO t (id, c) VALUES (6000, 'c1');
+SELECT * FROM mosql_fdw_check('t');
+TRUNCATE t;
+INSERT INTO t (id, a, c) VALUES (1, 1, 'c1'), (2, 2, 'C3');
+SELECT a FROM t WHERE c IN ('c1', 'c2');
+BEGIN;
+CREATE INDEX t_back ON t ((a * 2));
+SELECT id FROM t WHERE a * 2 = 4;
+ROLLBACK;
+SELECT plan('SELECT id FROM t WHERE a * 2 = 4');
+SELECT * FROM mosql_fdw_check('t');
+
+-- plain CREATE TABLE LIKE takes them along
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE l (LIKE t INCLUDING INDEXES);
+RESET mosql_fdw.default_server;
+\d l
+DROP FOREIGN TABLE t, l;
+DROP FUNCTION plan;
+DROP TYPE mood;

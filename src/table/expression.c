@@ -1,0 +1,429 @@
+/*
+ * expression.c: expressions of a definition: SQL text that every server reads alike.
+ *
+ * Layer: table.  What indexes are computed by (index.c), and what IMPORT FOREIGN
+ * SCHEMA brings along, is text: servers share no OIDs.  For it to mean the same
+ * everywhere, whatever the settings, the version and the names of the day:
+ *
+ *   - it is made of built-in functions, operators and types only;
+ *   - it is written and read with the same settings (begin_settings);
+ *   - columns that an index is computed by are named by their ids, as parameters:
+ *     lower($3).  So RENAME changes no text, and a server that has not heard of it
+ *     reads the right column;
+ *   - what depends on the locale of the database goes with the name of that locale.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
+#include "parser/parse_node.h"
+#include "parser/parser.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+#include "utils/syscache.h"
+
+#include "table/table_int.h"
+
+/* ---- what every server has ---- */
+
+static bool
+is_local_function(Oid function, void *context)
+{
+	return function >= FirstGenbkiObjectId;
+}
+
+/* Values whose text or meaning only this server knows: OIDs, own types. */
+static bool
+is_local_type(Oid type)
+{
+	return type >= FirstGenbkiObjectId || type == REGCLASSOID || type == REGPROCOID ||
+		type == REGTYPEOID || type == REGROLEOID || type == REGNAMESPACEOID;
+}
+
+static bool
+is_local(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
+		(!IsA(node, List) && is_local_type(exprType(node))) ||
+		check_functions_in_node(node, is_local_function, context))
+		return true;
+	return expression_tree_walker(node, is_local, context);
+}
+
+bool
+mosql_expression_is_portable(Node *node)
+{
+	return !is_local(node, NULL);
+}
+
+/* ---- settings ---- */
+
+/* Those that decide how constants are written and read, and which names need a schema. */
+static int
+begin_settings(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"}, {"DateStyle", "ISO, YMD"},
+		{"IntervalStyle", "postgres"}, {"extra_float_digits", "3"}, {"bytea_output", "hex"},
+		{"quote_all_identifiers", "off"}
+	};
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	return level;
+}
+
+/* ---- columns ---- */
+
+MosqlAttributes
+mosql_definition_attributes(const MosqlDefinition *definition, Oid relid)
+{
+	MosqlAttributes attributes = {.relid = relid};
+	int16	   *by_id;
+
+	for (int i = 0; i < definition->ncolumns; i++)
+		attributes.nids = Max(attributes.nids, (int) definition->columns[i].id + 1);
+	by_id = palloc(Max(attributes.nids, 1) * sizeof(int16));
+	for (int id = 0; id < attributes.nids; id++)
+		by_id[id] = -1;
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = &definition->columns[i];
+		AttrNumber	attnum = column->dropped ? 0 : get_attnum(relid, column->name);
+
+		if (attnum > 0)
+			by_id[column->id] = attnum - 1;
+	}
+	attributes.by_id = by_id;
+	return attributes;
+}
+
+/* ---- writing ---- */
+
+char *
+mosql_expression_text(Node *node, Oid relid)
+{
+	int			level = begin_settings();
+	char	   *text = deparse_expression(node, deparse_context_for(get_rel_name(relid), relid),
+										  false, false);
+
+	AtEOXact_GUC(true, level);
+	return text;
+}
+
+/* A column as a parameter that has the number of its id. */
+static Node *
+number_columns(Node *node, void *context)
+{
+	const MosqlAttributes *attributes = context;
+
+	if (node != NULL && IsA(node, Var))
+	{
+		const Var  *var = (const Var *) node;
+		Param	   *param = makeNode(Param);
+
+		param->paramkind = PARAM_EXTERN;
+		for (int id = 0; id < attributes->nids; id++)
+			if (var->varattno > 0 && attributes->by_id[id] == var->varattno - 1)
+				param->paramid = id;
+		if (param->paramid == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column \"%s\" cannot be indexed",
+							get_attname(attributes->relid, var->varattno, false)),
+					 errdetail("It is not stored.")));
+		param->paramtype = var->vartype;
+		param->paramtypmod = var->vartypmod;
+		param->paramcollid = var->varcollid;
+		param->location = -1;
+		return (Node *) param;
+	}
+	return expression_tree_mutator(node, number_columns, context);
+}
+
+char *
+mosql_expression_label(Node *node, Oid relid)
+{
+	char	   *text = mosql_expression_text(node, relid);
+
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+			if (((FuncExpr *) node)->funcformat == COERCE_EXPLICIT_CALL)
+				return text;
+			break;
+		case T_OpExpr:
+		case T_BoolExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_DistinctExpr:
+		case T_ScalarArrayOpExpr:
+			return text;		/* in parentheses already */
+		default:
+			break;
+	}
+	return psprintf("(%s)", text);
+}
+
+static char *
+encode(Node *node, const MosqlAttributes *attributes)
+{
+	int			level = begin_settings();
+	char	   *text = deparse_expression(number_columns(node, (void *) attributes), NIL, false,
+										  false);
+
+	AtEOXact_GUC(true, level);
+	return text;
+}
+
+/*
+ * SQL that is read again is not always the same tree, but then its text stays: so
+ * what is stored is the text of a tree that was read.
+ */
+char *
+mosql_expression_encode(Node *node, const MosqlAttributes *attributes, bool predicate)
+{
+	return encode(mosql_expression_decode(encode(node, attributes), attributes, predicate),
+				  attributes);
+}
+
+/* ---- reading ---- */
+
+static void
+report_damage(const char *text, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("damaged table definition in Redis"),
+			 errdetail("%s: %s", what, text)));
+}
+
+/* The raw expression; XX001 if it is none, or something besides. */
+static Node *
+parse(const char *text)
+{
+	List	   *statements = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
+	SelectStmt *select = castNode(SelectStmt, linitial_node(RawStmt, statements)->stmt);
+
+	if (list_length(select->targetList) != 1 || linitial_node(ResTarget, select->targetList)->name ||
+		select->distinctClause || select->fromClause || select->whereClause ||
+		select->groupClause || select->havingClause || select->windowClause ||
+		select->sortClause || select->limitOffset || select->limitCount || select->lockingClause)
+		report_damage(text, "Not an expression");
+	return linitial_node(ResTarget, select->targetList)->val;
+}
+
+const char *
+mosql_expression_check(const char *text)
+{
+	(void) parse(text);
+	return text;
+}
+
+/* The column that a parameter stands for. */
+static Node *
+column_of_number(ParseState *pstate, ParamRef *reference)
+{
+	const MosqlAttributes *attributes = pstate->p_ref_hook_state;
+	AttrNumber	attnum = 0;
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+
+	if (reference->number > 0 && reference->number < attributes->nids)
+		attnum = attributes->by_id[reference->number] + 1;
+	if (attnum <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("An index is computed by a column that is not there.")));
+	get_atttypetypmodcoll(attributes->relid, attnum, &type, &typmod, &collation);
+	return (Node *) makeVar(1, attnum, type, typmod, collation, 0);
+}
+
+Node *
+mosql_expression_decode(const char *text, const MosqlAttributes *attributes, bool predicate)
+{
+	int			level = begin_settings();
+	ParseState *pstate = make_parsestate(NULL);
+	Node	   *node;
+
+	pstate->p_paramref_hook = column_of_number;
+	pstate->p_ref_hook_state = (void *) attributes;
+	node = transformExpr(pstate, parse(text),
+						 predicate ? EXPR_KIND_INDEX_PREDICATE : EXPR_KIND_INDEX_EXPRESSION);
+	if (predicate)
+		node = coerce_to_boolean(pstate, node, "WHERE");
+	assign_expr_collations(pstate, node);
+	free_parsestate(pstate);
+	AtEOXact_GUC(true, level);
+
+	/* it comes from Redis: nothing runs here that CREATE INDEX would have refused */
+	if (!mosql_expression_is_portable(node))
+		report_damage(text, "An index is computed by what not every server has");
+	if (contain_mutable_functions(node))
+		report_damage(text, "An index is computed by a function that is not immutable here");
+	return node;
+}
+
+/* ---- columns in a text ---- */
+
+static bool
+collect_references(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, ParamRef))
+	{
+		List	  **references = context;
+
+		*references = lappend(*references, node);
+		return false;
+	}
+	return raw_expression_tree_walker(node, collect_references, context);
+}
+
+static int
+by_location(const ListCell *a, const ListCell *b)
+{
+	return ((const ParamRef *) lfirst(a))->location - ((const ParamRef *) lfirst(b))->location;
+}
+
+/* In the order of the text. */
+static List *
+references_in(const char *text)
+{
+	List	   *references = NIL;
+
+	(void) collect_references(parse(text), &references);
+	list_sort(references, by_location);
+	return references;
+}
+
+bool
+mosql_expression_has_column(const char *text, uint32 id)
+{
+	ListCell   *cell;
+
+	foreach(cell, references_in(text))
+		if (lfirst_node(ParamRef, cell)->number == (int) id)
+			return true;
+	return false;
+}
+
+char *
+mosql_expression_renumber(const char *text, uint32 from, uint32 to)
+{
+	StringInfoData out;
+	int			at = 0;
+	ListCell   *cell;
+
+	initStringInfo(&out);
+	foreach(cell, references_in(text))
+	{
+		const ParamRef *reference = lfirst_node(ParamRef, cell);
+
+		if (reference->number != (int) from)
+			continue;
+		appendBinaryStringInfo(&out, text + at, reference->location - at);
+		appendStringInfo(&out, "$%u", to);
+		at = reference->location + 1;	/* behind the dollar and the digits */
+		at += strspn(text + at, "0123456789");
+	}
+	appendStringInfoString(&out, text + at);
+	return out.data;
+}
+
+/* ---- what depends on the locale ---- */
+
+/* All functions of characters, but for those that do as the bytes say. */
+static bool
+uses_locale(Oid function, void *context)
+{
+	switch (function)
+	{
+		case F_TEXTEQ:
+		case F_TEXTNE:
+		case F_BPCHAREQ:
+		case F_BPCHARNE:
+		case F_NAMEEQ:
+		case F_NAMENE:
+		case F_TEXTLIKE:
+		case F_TEXTNLIKE:
+		case F_TEXTCAT:
+		case F_LENGTH_TEXT:
+			return false;
+		default:
+			return true;
+	}
+}
+
+static bool
+needs_locale(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (!IsA(node, List) && exprInputCollation(node) == DEFAULT_COLLATION_OID &&
+		(IsA(node, MinMaxExpr) || check_functions_in_node(node, uses_locale, NULL)))
+		return true;
+	if (IsA(node, RowCompareExpr) &&
+		list_member_oid(((RowCompareExpr *) node)->inputcollids, DEFAULT_COLLATION_OID))
+		return true;
+	return expression_tree_walker(node, needs_locale, context);
+}
+
+static char *
+database_locale(void)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+	StringInfoData locale;
+	char		provider;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+	provider = ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider;
+	initStringInfo(&locale);
+	appendStringInfo(&locale, "%s %c", GetDatabaseEncodingName(), provider);
+	for (int i = 0; i < 3; i++)
+	{
+		static const AttrNumber names[] = {
+			Anum_pg_database_datcollate, Anum_pg_database_datctype,
+#if PG_VERSION_NUM >= 170000
+			Anum_pg_database_datlocale
+#else
+			Anum_pg_database_daticulocale
+#endif
+		};
+		bool		isnull;
+		Datum		name = SysCacheGetAttr(DATABASEOID, tuple, names[i], &isnull);
+
+		if (!isnull)
+			appendStringInfo(&locale, " %s", TextDatumGetCString(name));
+	}
+	ReleaseSysCache(tuple);
+	return locale.data;
+}
+
+const char *
+mosql_expression_locale(Node *node)
+{
+	return needs_locale(node, NULL) ? database_locale() : NULL;
+}
