@@ -32,8 +32,8 @@ def at_once(*jobs):
 class Pair:
     """A session on each server, for a whole test."""
 
-    def __init__(self, servers):
-        self.servers = servers
+    def __init__(self, servers, nodes):
+        self.servers, self.nodes = servers, nodes
         self.a, self.b = (s.connect("shared") for s in servers)
 
     def heals(self, what, sql, refresh="t", states=DDL):
@@ -162,6 +162,83 @@ def indexes(pair):
               "DROP INDEX: refresh takes it out of the catalog")
 
 
+def computed_indexes(pair):
+    """Indexes of expressions, and partial ones: all who write compute the same, or do not write."""
+    a, b = pair.a, pair.b
+    query(a, "CREATE FOREIGN TABLE x (id int OPTIONS (key 'true') NOT NULL, mail text, gone date) SERVER redis")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (x) FROM SERVER redis INTO public")
+    query(b, "INSERT INTO x SELECT i, 'User' || i FROM generate_series(1, 100) i")
+    query(b, "SET datestyle = 'SQL, DMY'")
+    query(a, "CREATE UNIQUE INDEX x_mail ON x (lower(mail)) WHERE gone IS NULL OR gone > '2024-02-03'")
+    for again in range(2):
+        state, said = error_of(b, "INSERT INTO x VALUES (101, 'USER5')")
+    tap.ok(state == "23505" and "(lower(mail))=(user5)" in said,
+           "an index of an expression: unique for the other server at once", f"{state} {said}")
+    query(b, "INSERT INTO x VALUES (101, 'USER5', '2024-02-03'), (102, 'B', '2024-02-04')")
+    tap.ok(error_of(a, "INSERT INTO x VALUES (103, 'b')")[0] == "23505" and
+           error_of(a, "INSERT INTO x VALUES (104, 'user5', '2024-02-03')")[0] is None,
+           "both mean the same day, under different settings")
+    tap.equal(query(b, "SELECT id FROM x WHERE lower(mail) = 'b' AND gone IS NULL OR gone > '2024-02-03'"),
+              [(102,)], "rows through it")
+    query(a, "ALTER FOREIGN TABLE x RENAME mail TO address; ALTER FOREIGN TABLE x ADD COLUMN mail int")
+    pair.heals("RENAME", "INSERT INTO x (id) VALUES (106)", "x")
+    query(b, "INSERT INTO x (id, address) VALUES (105, 'USER6') ON CONFLICT DO NOTHING")
+    tap.equal(value(b, "SELECT count(*) FROM x WHERE id = 105"), 0, "RENAME: the index follows")
+    tap.equal(value(b, "SELECT pg_get_indexdef('x_mail'::regclass)").count("lower(address)"), 1,
+              "RENAME: the catalog follows")
+    for conn in (a, b):
+        tap.equal(findings(conn, "x"), ([], []), "mosql_fdw_check finds nothing")
+
+    query(b, "RESET datestyle")
+
+    # a function that one server lacks: as if a newer version had made the index
+    query(b, "ALTER FUNCTION pg_catalog.md5(text) RENAME TO md5_of_late")
+    query(a, "CREATE INDEX x_md5 ON x (md5(address)) WHERE address > 'User50'")
+    for what in ("INSERT INTO x (id) VALUES (200)", "UPDATE x SET address = 'c' WHERE id = 7",
+                 "UPDATE x SET mail = mail + 1 WHERE id = 7", "DELETE FROM x WHERE id = 7"):
+        state, said = error_of(b, what)
+        if state == "40001":
+            state, said = error_of(b, what)
+        tap.ok(state == "55000" and '"x_md5"' in said and "md5(text) does not exist" in said,
+               f"a function lacks: {what.split()[0]} is refused and says why", f"{state} {said}")
+    tap.equal(query(b, "SELECT id, address FROM x WHERE lower(address) = 'user7' AND gone IS NULL"),
+              [(7, "User7")], "a function lacks: reading is allowed")
+    tap.equal(findings(b, "x")[0], [], "a function lacks: mosql_fdw_check finds nothing broken")
+    tap.ok(any("x_md5" in f[2] for f in findings(b, "x")[1]), "a function lacks: and says what it left out")
+    said = query(b, "SELECT action FROM mosql_fdw_gc('redis') WHERE name = 'x_md5'")
+    tap.ok("cannot compute" in said[0][0], "a function lacks: mosql_fdw_gc() says so", said)
+    query(b, "ALTER FUNCTION pg_catalog.md5_of_late(text) RENAME TO md5")
+    states = [error_of(b, "UPDATE x SET address = 'User9999' WHERE id = 7")[0] for again in range(2)]
+    tap.equal(states, ["55000", None], "the function is there: the same session writes, after a retry")
+    query(b, "SELECT mosql_fdw_refresh('x')")
+    tap.equal(query(b, "SELECT id FROM x WHERE md5(address) = md5('User9999') AND address > 'User50'"), [(7,)],
+              "the function is there: the index is shown and right")
+    tap.equal(findings(b, "x"), ([], []), "the function is there: mosql_fdw_check finds nothing")
+
+    # a database of another locale
+    server = pair.servers[1]
+    make_database(server, "c_locale", pair.nodes, {"namespace": "shared"},
+                  locale="C")
+    with contextlib.closing(server.connect("c_locale")) as c:
+        query(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (x) FROM SERVER redis INTO public")
+        state, said = error_of(c, "DELETE FROM x WHERE id = 7")
+        tap.ok(state == "55000" and "locale" in said, "another locale: no writes", f"{state} {said}")
+        query(a, "DROP INDEX x_mail; DROP INDEX x_md5; CREATE INDEX x_plain ON x ((address || '!')) WHERE address = 'User8'")
+        for again in range(2):
+            state, said = error_of(c, "DELETE FROM x WHERE id = 8")
+        tap.ok(state is None, "another locale: what does not depend on it is no matter", f"{state} {said}")
+    tap.equal(findings(a, "x"), ([], []), "mosql_fdw_check finds nothing")
+
+    # dump and restore: attached to what is there
+    query(a, "CREATE UNIQUE INDEX x_mail ON x (lower(address) DESC) WHERE gone IS NULL")
+    restore(pair, "x")
+    tap.equal(value(b, "SELECT count(*) FROM pg_index WHERE indrelid = 'x'::regclass"), 3,
+              "a restored dump has the indexes")
+    tap.equal(error_of(b, "INSERT INTO x (id, address) VALUES (300, 'USER20')")[0], "23505",
+              "a restored dump: they are what they were")
+    tap.equal(findings(b, "x"), ([], []), "mosql_fdw_check finds nothing")
+
+
 def truncate_and_drop(pair):
     a, b = pair.a, pair.b
     query(b, "BEGIN")
@@ -217,16 +294,21 @@ def sequences(pair):
     tap.equal(value(b, "SELECT currval('s_n_seq')"), 5000, "currval")
 
 
-def dump_and_restore(pair):
-    a, b = pair.a, pair.b
+def restore(pair, table):
+    """A dump of a table goes to b, in place of what it has."""
     args = lambda s: ["-h", s.args["host"], "-p", s.args["port"], "-U", "postgres"]
     bindir = run(os.environ.get("PG_CONFIG", "pg_config"), "--bindir").strip()
     file = os.path.join(pair.servers[1].home, "dump.sql")
-    before = value(a, "SELECT nextval('s_n_seq')")
-    run(f"{bindir}/pg_dump", *args(pair.servers[0]), "-d", "shared", "-t", "s", "-f", file)
-    query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE s; RESET mosql_fdw.drop_data")
+    run(f"{bindir}/pg_dump", *args(pair.servers[0]), "-d", "shared", "-t", table, "-f", file)
+    query(pair.b, f"SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE {table}; RESET mosql_fdw.drop_data")
     # the library is loaded before setval() comes, by CREATE FOREIGN TABLE
     run(f"{bindir}/psql", *args(pair.servers[1]), "-X", "-v", "ON_ERROR_STOP=1", "-d", "shared", "-f", file)
+
+
+def dump_and_restore(pair):
+    a, b = pair.a, pair.b
+    before = value(a, "SELECT nextval('s_n_seq')")
+    restore(pair, "s")
     tap.ok(value(b, "SELECT nextval('s_n_seq')") > before,
            "a restored dump attaches, and sets no sequence back")
     state, said = error_of(b, "INSERT INTO s (v) VALUES ('restored')")
@@ -242,9 +324,9 @@ def body():
     servers = [Server("catalog1"), Server("catalog2")]
     for server in servers:
         make_database(server, "shared", cluster.nodes)
-    pair = Pair(servers)
-    for part in (same_table_at_once, different_tables_at_once, columns, indexes, truncate_and_drop,
-                 sequences, dump_and_restore):
+    pair = Pair(servers, cluster.nodes)
+    for part in (same_table_at_once, different_tables_at_once, columns, indexes, computed_indexes,
+                 truncate_and_drop, sequences, dump_and_restore):
         with section(part.__name__):
             part(pair)
     for server in servers:

@@ -15,6 +15,11 @@ SEEDS = [int(sys.argv[1])] if len(sys.argv) > 1 else [1, 2, 3]
 STATEMENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 600
 COLUMNS = ["id", "a", "b", "c", "e", "g"]
 
+# expressions, and the column whose values theirs are like
+EXPRESSIONS = {"upper(b)": "b", "coalesce(b, 'ab')": "b", "(b || 'a')": "b", "(a + id % 3)": "a",
+               "abs(a)": "a", "(c * a)": "c", "coalesce(c, a)": "c", "(e + interval '1 day')": "e",
+               "(a > 2)": "g", "(c IS NULL)": "g", "(NOT g)": "g"}
+
 CREATE = 'id int %s, a int, b text COLLATE "C", c numeric, e timestamp, g boolean'
 FILL = """INSERT INTO %s SELECT i, i %% 11 - 5, (array[NULL, 'a', 'b', 'z', 'aa'])[1 + i %% 5],
     nullif(i %% 5, 0), timestamp '2020-01-01' + i %% 9 * interval '1 day', i %% 3 = 0
@@ -27,6 +32,13 @@ class Generator:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.step = 0
+        self.predicates = []
+
+    def term(self):
+        """A column or an expression, and the column that it is like."""
+        if self.r.random() < .25:
+            return self.r.choice(list(EXPRESSIONS.items()))
+        return (self.r.choice(COLUMNS),) * 2
 
     def value(self, column):
         r = self.r
@@ -41,31 +53,37 @@ class Generator:
 
     def condition(self):
         r = self.r
-        column = r.choice(COLUMNS)
+        if self.predicates and r.random() < .2:
+            return r.choice(self.predicates)
+        term, column = self.term()
         kind = r.random()
         if kind < .1:
-            return column + " IS NULL"
+            return term + " IS NULL"
         if kind < .2:
-            return column + " IS NOT NULL"
+            return term + " IS NOT NULL"
         if kind < .3:
-            return f"{column} IN ({','.join(self.value(column) for _ in range(r.randint(1, 4)))})"
+            return f"{term} IN ({','.join(self.value(column) for _ in range(r.randint(1, 4)))})"
         if kind < .35 and column != "g":
-            return f"({column}, a) {r.choice(['<', '<=', '>', '>='])} ({self.value(column)}, {self.value('a')})"
+            return f"({term}, a) {r.choice(['<', '<=', '>', '>='])} ({self.value(column)}, {self.value('a')})"
         if kind < .42:
             return f"b LIKE '{r.choice(['a%', '%', 'ab', 'a_', '', 'b%'])}'"
         if kind < .5:
-            return f"({column} = {self.value(column)} OR {column} = {self.value(column)})"
+            return f"({term} = {self.value(column)} OR {term} = {self.value(column)})"
         if column == "g":
-            return r.choice(["g", "NOT g"])
-        return f"{column} {r.choice(['=', '=', '<', '<=', '>', '>=', '<>'])} {self.value(column)}"
+            return r.choice(["", "NOT "]) + term
+        return f"{term} {r.choice(['=', '=', '<', '<=', '>', '>=', '<>'])} {self.value(column)}"
 
     def index(self):
         r = self.r
-        keys = r.sample(COLUMNS, r.randint(1, 3))
+        keys = list({self.term()[0]: None for _ in range(r.randint(1, 3))})
         order = ["", " DESC", " DESC NULLS LAST", " NULLS FIRST", ""]
         included = [c for c in ["a", "b", "c", "e"] if c not in keys and r.random() < .2]
-        return "({}){}".format(", ".join(k + r.choice(order) for k in keys),
-                               f" INCLUDE ({', '.join(included)})" if included else "")
+        predicate = self.condition() if r.random() < .3 else None
+        if predicate:
+            self.predicates.append(predicate)
+        return "({}){}{}".format(", ".join(k + r.choice(order) for k in keys),
+                                 f" INCLUDE ({', '.join(included)})" if included else "",
+                                 f" WHERE {predicate}" if predicate else "")
 
     def row(self):
         return "(%s)" % ", ".join(self.value(c) if c != "id" else str(self.r.randint(1, 400))
@@ -93,7 +111,7 @@ class Generator:
         sql = f"SELECT {what} FROM TBL WHERE " + \
             " AND ".join(self.condition() for _ in range(r.randint(1, 3)))
         if "(" not in what and r.random() < .5:
-            keys = r.sample(["a", "b", "c", "e", "id"], r.randint(1, 3))
+            keys = r.sample(["a", "b", "c", "e", "id", *EXPRESSIONS], r.randint(1, 3))
             sql += " ORDER BY " + ", ".join(
                 k + r.choice([" DESC", "", " NULLS FIRST", " DESC NULLS LAST"]) for k in keys) + ", id"
             if r.random() < .5:
@@ -131,7 +149,7 @@ def run_seed(conn, seed):
 
     for generator.step in range(1, STATEMENTS + 1):
         kind = generator.r.random()
-        if kind < .04 and len(indexes) < 5:
+        if kind < .04 and len(indexes) < 7:
             name = f"i{generator.step}"
             unique = "UNIQUE " if generator.r.random() < .3 else ""
             if not isinstance(both(f"CREATE {unique}INDEX TBL_{name} ON TBL {generator.index()}"), str):

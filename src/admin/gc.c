@@ -147,8 +147,10 @@ check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 			put(gc, "index", there->indexes[i].name,
 				psprintf("it is not shown here, on table %s", local_name(relid)),
 				is_among(after, there->indexes[i].name) ? "shown here" :
-				mine ? "none: there is another relation of that name" :
-				"none: you do not own the table");
+				!mine ? "none: you do not own the table" :
+				OidIsValid(get_relname_relid(there->indexes[i].name, RelationGetNamespace(rel)))
+				? "none: there is another relation of that name"
+				: "none: this server cannot compute it");
 }
 
 /* ---- sequences ---- */

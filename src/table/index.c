@@ -13,6 +13,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
@@ -330,9 +331,12 @@ mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *defini
 		set_predicate(index, computed.predicate);
 }
 
+/* The next statement looks again: the caches are told at once, since the error keeps
+ * them from hearing of it. */
 static void
 report_broken(const MosqlIndex *index)
 {
+	InvalidateSystemCaches();
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("index \"%s\" of foreign table \"%s\" cannot be maintained by this server",

@@ -515,11 +515,11 @@ def error_of(conn, sql, args=None):
         return state_of(conn, e), text
 
 
-def make_database(server, name, nodes, options=None, ddl="", mapping=None):
-    """A database with the extension, server "redis", and tables."""
+def make_database(server, name, nodes, options=None, ddl="", mapping=None, locale=None):
+    """A database with the extension, server "redis", and tables; locale: not the server's."""
     with contextlib.closing(server.connect()) as c:
         query(c, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        query(c, f"CREATE DATABASE {name}")
+        query(c, f"CREATE DATABASE {name}" + (f" TEMPLATE template0 LOCALE '{locale}'" if locale else ""))
     with contextlib.closing(server.connect(name)) as c:
         opts = {"nodes": nodes, "namespace": name}
         opts.update(options or {})
