@@ -121,6 +121,21 @@ INSERT INTO t (id, mail) VALUES (3006, 'three'), (3007, 'THREE') ON CONFLICT (lo
 INSERT INTO t (id, mail) VALUES (1, 'again') ON CONFLICT (id) DO UPDATE SET mail = excluded.mail RETURNING mail;
 SELECT id FROM t WHERE lower(mail) = 'again' AND gone IS NULL;
 
+-- a counter that an index is computed by is written at once, another one at commit
+CREATE FOREIGN TABLE n (id int OPTIONS (key 'true'), v int, w int, x int) SERVER redis;
+INSERT INTO n VALUES (1, 1, 1, 1);
+CREATE INDEX n_v ON n (id) WHERE v > 1;
+CREATE INDEX n_w ON n ((w * 2));
+SELECT plan('UPDATE n SET v = v + 1 WHERE id = 1');
+SELECT plan('UPDATE n SET w = w + 1 WHERE id = 1');
+SELECT plan('UPDATE n SET x = x + 1 WHERE id = 1');
+UPDATE n SET v = v + 1 WHERE id = 1;
+UPDATE n SET w = w + 1 WHERE id = 1;
+SELECT * FROM n WHERE w * 2 = 4;
+SELECT id FROM n WHERE v > 1;
+SELECT * FROM mosql_fdw_check('n');
+DROP FOREIGN TABLE n;
+
 -- nulls
 CREATE UNIQUE INDEX t_nulls ON t ((a + b)) NULLS NOT DISTINCT WHERE id > 3000;
 DELETE FROM t WHERE id > 3003;
