@@ -89,6 +89,7 @@ _PG_init(void)
 	mosql_table_init();
 	mosql_fdw_init();
 	mosql_fdw_init_proofs();
+	mosql_references_init();
 	mosql_admin_init_ddl();
 	mosql_admin_init_utility();
 	mosql_admin_init_present();

@@ -110,8 +110,15 @@ extern void mosql_admin_init_present(void);
 /* Is this the tree that the hook is running?  For the trigger that it fires. */
 extern bool mosql_admin_was_taken(const Node *tree);
 
-/* ALTER TABLE ... ADD FOREIGN KEY: known, not enforced. */
+/*
+ * ALTER TABLE ... ADD FOREIGN KEY: enforced from here on, if both tables are on one
+ * server of ours, and by the rows that are there (23503), unless NOT VALID; otherwise
+ * known to the catalogs alone, with a NOTICE.
+ */
 extern void mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint);
+
+/* VALIDATE CONSTRAINT; false: it is no foreign key of that table. */
+extern bool mosql_admin_validate_foreign_key(Oid relid, const char *name);
 
 /*
  * The type of a column is about to change: drop the foreign keys of it and to it,

@@ -4,7 +4,8 @@
  * Layer: admin.  Core refuses them, since it could not enforce them.  Here they are
  * rows of pg_constraint, so that tools and ORMs see them, SET CONSTRAINTS knows
  * them, pg_dump writes them, and DROP and TRUNCATE of the referenced table ask for
- * CASCADE; but no trigger checks rows.  A NOTICE says so.
+ * CASCADE.  No triggers go with them: src/fdw/reference.c enforces those between tables
+ * of one server of ours.  Others are not enforced; a NOTICE says so.
  */
 #include "postgres.h"
 
@@ -33,6 +34,7 @@
 #include "utils/syscache.h"
 
 #include "admin/admin.h"
+#include "fdw/reference.h"
 
 typedef struct ForeignKey
 {
@@ -278,7 +280,46 @@ mosql_admin_take_foreign_keys(Oid relid, const char *column)
 	return commands;
 }
 
-/* ---- ADD FOREIGN KEY ---- */
+/* ---- ADD FOREIGN KEY, VALIDATE CONSTRAINT ---- */
+
+/* Do all rows obey it, now and until the transaction commits? */
+static void
+validate(const MosqlForeignKey *key)
+{
+	mosql_reference_validate(mosql_reference_open(key, mosql_fdw_session_for(key->child, InvalidOid)));
+}
+
+static void
+set_validated(Oid oid)
+{
+	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(CONSTROID, ObjectIdGetDatum(oid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for constraint %u", oid);
+	((Form_pg_constraint) GETSTRUCT(tuple))->convalidated = true;
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+bool
+mosql_admin_validate_foreign_key(Oid relid, const char *name)
+{
+	Oid			oid = get_relation_constraint_oid(relid, name, true);
+	Relation	rel;
+	MosqlForeignKey key;
+
+	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
+		return false;
+	rel = relation_open(relid, ShareUpdateExclusiveLock);
+	mosql_admin_check_owner(rel);
+	validate(&key);
+	set_validated(oid);
+	relation_close(rel, NoLock);
+	return true;
+}
 
 void
 mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
@@ -286,21 +327,24 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	Relation	rel = relation_open(relid, ShareRowExclusiveLock);
 	Relation	referenced = table_openrv(constraint->pktable, ShareRowExclusiveLock);
 	ForeignKey	key = {0};
+	MosqlForeignKey made;
+	Oid			oid;
 	const char *name = choose_name(rel, constraint);
 	int16		set_columns[INDEX_MAX_KEYS];
 	int			nset = column_numbers(rel, constraint->fk_del_set_cols, set_columns);
+	bool		is_valid = constraint->initially_valid || !constraint->skip_validation;
 
 	mosql_admin_check_owner(rel);
 	key.n = column_numbers(rel, constraint->fk_attrs, key.columns);
 	find_index(&key, referenced, constraint->pk_attrs);
 	check_references(referenced, &key);
 	find_operators(&key, rel, referenced, name);
-	(void) CreateConstraintEntry(name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
+	oid = CreateConstraintEntry(name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
 								 constraint->deferrable, constraint->initdeferred,
 #if PG_VERSION_NUM >= 180000
-								 true,	/* enforced: the word for ours is "not checked" */
+								 true,	/* enforced */
 #endif
-								 true,	/* validated */
+								 is_valid,
 								 InvalidOid, relid, key.columns, key.n, key.n,
 								 InvalidOid, key.index, RelationGetRelid(referenced),
 								 key.referenced, key.pf, key.pp, key.ff, key.n,
@@ -317,10 +361,13 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	if (referenced->rd_rel->relkind == RELKIND_FOREIGN_TABLE &&
 		RelationGetRelid(referenced) != relid)
 		set_has_triggers(referenced);
-	ereport(NOTICE,
-			(errmsg("foreign key \"%s\" is not enforced", name),
-			 errdetail("Rows of foreign table \"%s\" are not checked against those of \"%s\".",
-					   RelationGetRelationName(rel), RelationGetRelationName(referenced))));
+	if (!mosql_foreign_key_find(oid, &made))
+		ereport(NOTICE,
+				(errmsg("foreign key \"%s\" is not enforced", name),
+				 errdetail("Rows of foreign table \"%s\" are not checked against those of \"%s\", which is not on the same server of mosql_fdw.",
+						   RelationGetRelationName(rel), RelationGetRelationName(referenced))));
+	else if (is_valid)
+		validate(&made);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
 }

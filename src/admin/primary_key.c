@@ -404,6 +404,9 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 				continue;
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
+		else if (ours && command->subtype == AT_ValidateConstraint &&
+				 mosql_admin_validate_foreign_key(relid, command->name))
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && is_about_storage(command->subtype))
 		{
 			mosql_admin_notice_storage(statement->relation->relname);

@@ -211,6 +211,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		return;
 	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
 		(pstmt, query, read_only, context, params, environment, dest, completion);
+	if (IsA(statement.tree, ConstraintsSetStmt))
+		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
 }
 
 void

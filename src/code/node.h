@@ -142,6 +142,7 @@ extern int	mosql_intent_next(MosqlBytes *in, MosqlIntent *intent);
 /* Where an intent's kind stands, and the kind that lets others in. */
 #define MOSQL_INTENT_KIND_OFFSET 16
 #define MOSQL_INTENT_SHARED_KINDS "I"
+#define MOSQL_INTENT_LIVE_KINDS "PI"	/* that leave a live row live */
 
 /* Damaged stored bytes: XX001 naming the Redis key and what is wrong. */
 extern void mosql_report_damage(const char *ns, uint64 node, const char *what) pg_attribute_noreturn();

@@ -204,6 +204,7 @@ insert_new(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key)
 	if (check)
 		mosql_exec_lookup_due(modify);
 	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, key);
+	mosql_references_note(modify->references, NULL, slot);
 	return true;
 }
 
@@ -416,6 +417,7 @@ write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *exis
 	mosql_table_put_row(table, slot, &modify->columns);
 	if (mosql_exec_replace_row(modify, old, existing, slot) == MOSQL_SELF_MODIFIED)
 		report_second_time(modify);
+	mosql_references_note(modify->references, existing, slot);
 }
 
 static TupleTableSlot *

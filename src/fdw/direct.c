@@ -39,7 +39,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-#include "fdw/exec_int.h"
+#include "fdw/reference.h"
 
 /* Integers per column in the list MOSQL_SCAN_INCREMENTS, after canSetTag. */
 #define INTS_PER_COLUMN 2		/* attribute number, 1 if subtracted */
@@ -244,6 +244,7 @@ all_increments(PlannerInfo *root, Index rti, const MosqlTable *table, List **del
 		 * the column */
 		if (column->key_position >= 0 || !column->in_row || column->has_missing ||
 			mosql_table_is_indexed(table, attno) ||
+			mosql_foreign_key_has_column(table->relid, attno) ||
 			!is_integer_type(column->type) ||
 			exprType((Node *) tle->expr) != column->type)
 			return false;

@@ -180,6 +180,9 @@ typedef struct MosqlModifyState
 	AttrNumber	wholerow_attno;
 	TupleTableSlot *old_slot;	/* the old row, for its index entries */
 
+	/* --- foreign keys --- */
+	struct MosqlReferences *references; /* reference.c; NULL: none are concerned */
+
 	/* --- inserts --- */
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
 	bool		checks_keys;	/* this node made inserts that need a look-up */
@@ -238,6 +241,25 @@ extern void mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *o
 extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
 											   TupleTableSlot *old_slot,
 											   TupleTableSlot *new_slot);
+
+/* ---- foreign keys (reference.c) ---- */
+
+/*
+ * What a target of a statement has to do with foreign keys, as a child, a parent or
+ * both; NULL: nothing.  operation: CMD_UPDATE also for ON CONFLICT DO UPDATE.
+ */
+extern struct MosqlReferences *mosql_references_open(MosqlModifyState *modify, EState *estate,
+													 CmdType operation);
+
+/* A row was written: old_slot NULL for a new one, new_slot for a deleted one. */
+extern void mosql_references_note(struct MosqlReferences *references, TupleTableSlot *old_slot,
+								  TupleTableSlot *new_slot);
+
+/*
+ * All rows of the statement are written: carry out actions, check what is not
+ * deferred.  Throws 23503; nothing happens the second time.
+ */
+extern void mosql_references_end(EState *estate);
 
 /* ---- ON CONFLICT ---- */
 

@@ -272,6 +272,12 @@ extern void mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri);
 extern int	mosqlIsForeignRelUpdatable(Relation rel);
 extern void mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
+/* ---- reference.c ---- */
+
+/* SET CONSTRAINTS, after core did it: what is immediate now is checked. */
+extern void mosql_references_set(const ConstraintsSetStmt *statement);
+extern void mosql_references_init(void);
+
 /* ---- sequence.c ---- */
 
 /* mosql_fdw.sequence_block: values that a backend draws at once. */

@@ -152,6 +152,7 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	if (keyed)
 		mosql_exec_lookup_due(modify);
 	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, mosql_bytes_of(&modify->key));
+	mosql_references_note(modify->references, NULL, slot);
 	MemoryContextSwitchTo(old);
 }
 
@@ -220,8 +221,10 @@ mosqlBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rri)
 		rri->ri_FdwState = mosql_exec_modify_open(mtstate, rri);
 }
 
+/* For rows that the executor inserts foreign keys were checked when it finished. */
 void
 mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri)
 {
+	mosql_references_end(estate);
 	mosqlEndForeignModify(estate, rri);
 }

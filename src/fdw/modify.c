@@ -25,7 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "fdw/exec_int.h"
+#include "fdw/reference.h"
 
 /* ---- planning ---- */
 
@@ -38,9 +38,9 @@ has_indexes(Relation target)
 }
 
 /*
- * Junk columns that identify the row: ctid, and for DELETE ... RETURNING and for
- * the entries of indexes the whole row, unless core adds that anyway (for UPDATE,
- * and for row triggers).
+ * Junk columns that identify the row: ctid, and for DELETE ... RETURNING, for the
+ * entries of indexes and for rows that foreign keys lead to the whole row, unless core
+ * adds that anyway (for UPDATE, and for row triggers).
  */
 void
 mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
@@ -53,7 +53,9 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 	var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 	add_row_identity_var(root, var, rtindex, "ctid");
 
-	if (command != CMD_DELETE || (root->parse->returningList == NIL && !has_indexes(target)))
+	if (command != CMD_DELETE ||
+		(root->parse->returningList == NIL && !has_indexes(target) &&
+		 !mosql_foreign_key_leads_to(RelationGetRelid(target))))
 		return;
 	if (triggers && (triggers->trig_delete_after_row || triggers->trig_delete_before_row))
 		return;
@@ -140,6 +142,9 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 											ALLOCSET_DEFAULT_SIZES);
 	initStringInfo(&modify->key);
 	initStringInfo(&modify->columns);
+	modify->references = mosql_references_open(modify, estate, plan == NULL ? CMD_INSERT :
+											   plan->onConflictAction == ONCONFLICT_UPDATE
+											   ? CMD_UPDATE : plan->operation);
 	MemoryContextSwitchTo(old);
 	return modify;
 }
@@ -273,8 +278,9 @@ mosql_exec_old_slot(MosqlModifyState *modify, EState *estate)
 }
 
 /*
- * The old row, where there are index entries to be found by it: from the plan if
- * it has it, else read.  (A plan made before an index was has none for DELETE.)
+ * The old row, where there are index entries to be found by it, or foreign keys to be
+ * checked: from the plan if it has it, else read.  (A plan made before an index was
+ * has none for DELETE.)
  */
 static TupleTableSlot *
 old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow *row,
@@ -283,7 +289,7 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 	MosqlRow	read = {0};
 	bool		isnull;
 
-	if (!mosql_table_has_entries(modify->table))
+	if (!mosql_table_has_entries(modify->table) && modify->references == NULL)
 		return NULL;
 	(void) mosql_exec_old_slot(modify, estate);
 	if (AttributeNumberIsValid(modify->wholerow_attno))
@@ -317,6 +323,7 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MemoryContext old;
 	MosqlWriteResult result;
 	MosqlRow	old_row;
+	TupleTableSlot *old_slot;
 
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
 	row_identity(modify, plan_slot, &old_row);
@@ -329,8 +336,10 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		mosql_table_slot_key(table, slot, &modify->key);
 	mosql_table_put_row(table, slot, &modify->columns);
 
-	result = mosql_exec_replace_row(modify, &old_row,
-									old_row_slot(modify, plan_slot, &old_row, estate), slot);
+	old_slot = old_row_slot(modify, plan_slot, &old_row, estate);
+	result = mosql_exec_replace_row(modify, &old_row, old_slot, slot);
+	if (result == MOSQL_WRITTEN)
+		mosql_references_note(modify->references, old_slot, slot);
 	MemoryContextSwitchTo(old);
 	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
 }
@@ -339,12 +348,14 @@ static void
 delete_entries(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow *row,
 			   EState *estate)
 {
+	TupleTableSlot *old_slot;
 	MemoryContext old;
 
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
-	mosql_exec_write_entries(modify, old_row_slot(modify, plan_slot, row, estate), row->key,
-							 NULL, MOSQL_ABSENT);
+	old_slot = old_row_slot(modify, plan_slot, row, estate);
+	mosql_exec_write_entries(modify, old_slot, row->key, NULL, MOSQL_ABSENT);
+	mosql_references_note(modify->references, old_slot, NULL);
 	MemoryContextSwitchTo(old);
 }
 
@@ -360,7 +371,7 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return NULL;
-	if (mosql_table_has_entries(modify->table))
+	if (mosql_table_has_entries(modify->table) || modify->references != NULL)
 		delete_entries(modify, plan_slot, &row, estate);
 
 	ExecClearTuple(slot);
@@ -379,9 +390,8 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 /* ---- TRUNCATE ---- */
 
 /*
- * Like postgres_fdw, refuse before anything is done.  No foreign keys lead to
- * foreign tables, so CASCADE finds nothing; sequences are local to PostgreSQL
- * and restarted by core.
+ * Like postgres_fdw, refuse before anything is done.  Core has seen to the foreign
+ * keys: of tables that lead here all are among `rels`.
  */
 void
 mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)

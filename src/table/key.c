@@ -619,6 +619,19 @@ mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlByte
 		: get_value(table, column, in, value);
 }
 
+void
+mosql_table_key_values(const MosqlTable *table, MosqlBytes key, Datum *values)
+{
+	for (int i = 0; i < table->nkeys; i++)
+	{
+		const MosqlTableColumn *column = &table->columns[table->key_attnums[i] - 1];
+		bool		isnull;
+
+		if (!mosql_key_get(table, column, &key, &values[i], &isnull) || isnull)
+			mosql_codec_damage(table, column, "The key does not decode.");
+	}
+}
+
 /* ---- for messages ---- */
 
 static void

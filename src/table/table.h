@@ -207,6 +207,12 @@ extern bool mosql_key_is_byte_order(Oid collation);
 /* A column of the key as messages name it: of an attribute, not quoted. */
 extern char *mosql_table_key_name(const MosqlTable *table, int key_position);
 
+/*
+ * The values in a key, none of them null, by their position in it; in the current
+ * context.  They equal those that it was made of.  XX001.
+ */
+extern void mosql_table_key_values(const MosqlTable *table, MosqlBytes key, Datum *values);
+
 /* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
 extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
 

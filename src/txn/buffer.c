@@ -112,8 +112,8 @@ mosql_txn_account(MosqlTxn *txn, size_t bytes)
 				 errhint("Commit in smaller parts, or raise mosql_fdw.max_transaction_size.")));
 }
 
-static MosqlEntryW *
-add_entry(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key)
+MosqlEntryW *
+mosql_buffer_add(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key)
 {
 	MosqlEntryW *before[MOSQL_SKIP_LEVELS];
 	MosqlEntryW *entry;
@@ -322,7 +322,7 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	MosqlChange *change;
 
 	if (entry == NULL)
-		entry = add_entry(txn, buffer, key);
+		entry = mosql_buffer_add(txn, buffer, key);
 	if (entry->top != NULL)
 	{
 		if (entry->top->kind != MOSQL_CHANGE_DELETE)
@@ -357,7 +357,7 @@ entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
 
 	if (entry == NULL)
-		return add_entry(txn, buffer, key);
+		return mosql_buffer_add(txn, buffer, key);
 	if (entry->top != NULL && entry->top->cid >= cid)
 		return NULL;
 	return entry;
@@ -483,7 +483,7 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
 
 	if (entry == NULL)
-		entry = add_entry(txn, buffer, key);
+		entry = mosql_buffer_add(txn, buffer, key);
 	if (entry->top != NULL || entry->locked)
 		return;					/* what is there is checked at commit anyway */
 	entry->locked = true;
@@ -603,16 +603,15 @@ mosql_buffer_subcommit(MosqlTxn *txn, int level)
 		c->level = level - 1;
 }
 
-/* ---- reads of SERIALIZABLE transactions ---- */
+/* ---- reads that commit certifies ---- */
 
-void
-mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high, bool range)
+static void
+note(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high, MosqlTimestamp S, bool range)
 {
 	MosqlRead  *read;
 
 	/* a READ ONLY transaction stays one; a subtransaction's end ends it */
-	if (txn->isolation != MOSQL_SERIALIZABLE ||
-		(XactReadOnly && GetCurrentTransactionNestLevel() == 1) ||
+	if ((XactReadOnly && GetCurrentTransactionNestLevel() == 1) ||
 		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
 		return;
 	if (txn->nreads == txn->maxreads)
@@ -632,6 +631,22 @@ mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes h
 	read = &txn->reads[txn->nreads++];
 	read->tree = tree;
 	read->range = range;
+	read->S = S;
 	read->low = mosql_bytes_copy(txn->cxt, low);
 	read->high = mosql_bytes_copy(txn->cxt, high);
+}
+
+void
+mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	if (txn->isolation == MOSQL_SERIALIZABLE)
+		note(txn, tree, key, MOSQL_ABSENT, 0, false);
+}
+
+void
+mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+					 MosqlTimestamp S, bool certified)
+{
+	if (certified || txn->isolation == MOSQL_SERIALIZABLE)
+		note(txn, tree, low, high, S, true);
 }

@@ -68,7 +68,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	int			n = 0;
 
 	for (MosqlEntryW *e = buffer->head[0]; e != NULL; e = e->next[0])
-		n += !is_void(e) || e->locked;
+		n += !is_void(e) || e->locked || e->referenced;
 	if (n == 0)
 		return false;
 	part = participant(commit, buffer->tree);
@@ -78,10 +78,16 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	{
 		MosqlItem  *item;
 
-		if (is_void(e) && !e->locked)
+		if (is_void(e) && !e->locked && !e->referenced)
 			continue;
 		item = &part->items[part->n++];
 		item->key = e->key;
+		if (is_void(e) && !e->locked)
+		{
+			item->kind = MOSQL_ITEM_REFERENCE;
+			item->base = MOSQL_BASE_LIVE;
+			continue;
+		}
 		if (is_void(e))
 		{
 			item->kind = MOSQL_ITEM_CHECK;
@@ -135,7 +141,7 @@ in_ranges(const MosqlParticipant *part, MosqlBytes key)
 					  mosql_bytes_compare(key, part->ranges[lo - 1].high) < 0);
 }
 
-/* Append a range, joining it with the last one where they touch. */
+/* Append a range, joining it with the last one where they touch: as of the older. */
 static void
 add_range(MosqlParticipant *part, const MosqlRead *read)
 {
@@ -147,11 +153,12 @@ add_range(MosqlParticipant *part, const MosqlRead *read)
 		if (last->high.data != NULL &&
 			(read->high.data == NULL || mosql_bytes_compare(read->high, last->high) > 0))
 			last->high = read->high;
+		last->version = Min(last->version, read->S);
 		return;
 	}
 	part->ranges[part->nranges++] = (MosqlItem)
 	{
-		.kind = MOSQL_ITEM_RANGE, .key = read->low, .high = read->high
+		.kind = MOSQL_ITEM_RANGE, .key = read->low, .high = read->high, .version = read->S
 	};
 }
 
@@ -186,8 +193,13 @@ merge_checks(MosqlCommit *commit, MosqlParticipant *part, const MosqlRead *reads
 			merged[m++] = part->items[i++];
 		if (i < part->n && mosql_bytes_equal(part->items[i].key, reads[r].low))
 		{
-			/* its write, or lock, compares as much */
+			/* its write, or lock, compares as much, being referenced less */
 			bind_increment(commit, part->tree, &part->items[i]);
+			if (part->items[i].kind == MOSQL_ITEM_REFERENCE)
+				part->items[i] = (MosqlItem)
+				{
+					.kind = MOSQL_ITEM_CHECK, .key = part->items[i].key
+				};
 			continue;
 		}
 		memset(&merged[m], 0, sizeof(MosqlItem));

@@ -10,6 +10,8 @@
  *     or absent, or, for an increment, live (rule 15);
  *   - for keys that were only read (SERIALIZABLE, FOR UPDATE): no intent, and
  *     nothing newer than was read; for absent rows also the purge mark;
+ *   - when all that is done, for keys that foreign keys lead to: the row is live, and
+ *     no intent deletes it (rule 22);
  *
  * and writes the intents and, if something was read there, a read mark.
  *
@@ -255,9 +257,10 @@ build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 
 		if (item->kind == MOSQL_ITEM_WRITE)
 			leaf->writes = true;
-		else
+		else if (item->kind == MOSQL_ITEM_CHECK)
 			leaf->marks = true;
 	}
+	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
 	if (leaf->writes)
 		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
 	for (int i = 0; i < leaf->nitems; i++)
@@ -268,8 +271,12 @@ build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
 
 		bool		shared = is_increment(item);
 
-		/* increments let other increments in, everything else is alone */
-		if (shared)
+		/* increments let other increments in, references all that leaves the row there,
+		 * everything else is alone */
+		if (item->kind == MOSQL_ITEM_REFERENCE)
+			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+						mosql_bytes(MOSQL_INTENT_LIVE_KINDS, 2));
+		else if (shared)
 			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
 						mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
 		else
@@ -302,7 +309,7 @@ build_range_step(MosqlCommit *commit, LeafStep *leaf, MosqlItem *range, MosqlByt
 	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, 0, txid);
 	compare = &leaf->step.compares[leaf->step.ncompares - 1];
 	compare->upper = range->high;
-	compare->at_most = mosql_ts_bytes(commit->txn->S);
+	compare->at_most = mosql_ts_bytes(range->version);
 	add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
 	add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
 }
@@ -315,6 +322,7 @@ typedef struct Round
 	int			nsteps;
 	int			nitems;
 	bool		again;			/* a split was in the way of something */
+	bool		references;		/* the rest is done: their turn */
 	bool		progress;		/* a leaf was prepared: time well spent */
 	LeafStep  **leaves;
 } Round;
@@ -341,7 +349,7 @@ static bool
 any_reads(MosqlItem *const *items, const MosqlLeafGroup *group)
 {
 	for (int i = 0; i < group->n; i++)
-		if (items[group->first + i]->kind != MOSQL_ITEM_WRITE)
+		if (items[group->first + i]->kind == MOSQL_ITEM_CHECK)
 			return true;
 	return false;
 }
@@ -361,7 +369,8 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	keys = palloc(max * sizeof(MosqlBytes));
 	items = palloc(max * sizeof(MosqlItem *));
 	for (int i = 0; i < part->n && n < max; i++)
-		if (!part->items[i].done)
+		if (!part->items[i].done &&
+			(part->items[i].kind == MOSQL_ITEM_REFERENCE) == round->references)
 		{
 			items[n] = &part->items[i];
 			keys[n++] = part->items[i].key;
@@ -731,12 +740,21 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 				continue;
 			}
 		}
-		if (mosql_row_newest(entry->row, &v) && v.ts > commit->txn->S)
+		if (mosql_row_newest(entry->row, &v) && v.ts > range->version)
 			return MOSQL_CONFLICT;
 	}
-	if (now->purged > commit->txn->S)
+	if (now->purged > range->version)
 		return MOSQL_CONFLICT;
 	return busy ? MOSQL_BUSY : MOSQL_PREPARED;
+}
+
+/* May somebody else's intent of that kind be on the row? */
+static bool
+lets_in(const MosqlItem *item, uint8 kind)
+{
+	if (item->kind == MOSQL_ITEM_REFERENCE)
+		return strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL;
+	return is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
 
 static MosqlOutcome
@@ -783,7 +801,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		tx = mosql_txid_get(values[1].data);
 		if (mosql_intents_find(values[1], commit->tx, &own))
 			return MOSQL_AGAIN; /* a step that was done and not noticed */
-		if (!is_increment(item) || values[1].data[MOSQL_INTENT_KIND_OFFSET] != MOSQL_INTENT_INCREMENT)
+		if (!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET]))
 		{
 			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
 			for (int i = 0; i < leaf->nitems; i++)
@@ -869,10 +887,11 @@ mosql_txn_prepare(MosqlCommit *commit)
 													ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(round_cxt);
 	MosqlOutcome outcome;
+	bool		references = false;
 
 	for (;;)
 	{
-		Round		round = {.commit = commit};
+		Round		round = {.commit = commit,.references = references};
 		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
 
 		round.leaves = palloc(ROUND_MAX_STEPS * sizeof(LeafStep *));
@@ -883,7 +902,12 @@ mosql_txn_prepare(MosqlCommit *commit)
 		}
 		outcome = MOSQL_PREPARED;
 		if (round.nsteps == 0 && !round.again)
-			break;
+		{
+			if (references || !commit->txn->refers)
+				break;
+			references = true;
+			continue;
+		}
 		if (round.nsteps > 0)
 			outcome = run_round(&round);
 		if (outcome != MOSQL_PREPARED)

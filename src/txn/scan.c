@@ -81,7 +81,7 @@ mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlByt
 	if (limit_hint > 0)
 		window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
 	scan->scan = mosql_btree_scan_begin(tree, low, high, backward, window);
-	mosql_txn_note_read(view->txn, tree, low, high, true);
+	mosql_txn_note_range(view->txn, tree, low, high, scan->S, view->certified);
 	MemoryContextSwitchTo(old);
 	return scan;
 }

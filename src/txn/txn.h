@@ -150,6 +150,12 @@ extern void mosql_view_close(MosqlView *view);
 /* The snapshot for a read of more than one row; drawn if need be. */
 extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
 
+/*
+ * The ranges that this view reads are certified at commit, at every isolation level:
+ * that nothing in them was changed by others, since the snapshot, until the decision.
+ */
+extern void mosql_view_certify(MosqlView *view);
+
 typedef struct MosqlRow
 {
 	bool		found;
@@ -242,6 +248,19 @@ extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, cons
 /* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
 extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 							   MosqlTimestamp version);
+
+/* ---- rows that must be there (foreign keys; reference.c) ---- */
+
+/*
+ * Which of these rows are there now: in the latest committed state, or put by this
+ * transaction.  Commit certifies that those are there still (docs/commit.md, rule
+ * 22); otherwise it fails with 40001.  One round trip, none for rows known already.
+ */
+extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
+							bool *found);
+
+/* Is this row there, as far as the transaction knows by itself?  No round trip. */
+extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /* ---- schema changes ---- */
 
@@ -359,6 +378,15 @@ extern void mosql_sweep_end(MosqlSweep *sweep);
  */
 typedef void (*MosqlTransactionEnd) (void);
 extern MosqlTransactionEnd mosql_txn_end_hook;
+
+/*
+ * Set by the fdw layer.  before_commit: before the first session commits, may read
+ * and throw.  subtransaction: one of that nesting level ends; must not throw.
+ */
+typedef void (*MosqlBeforeCommit) (void);
+typedef void (*MosqlSubtransactionEnd) (int level, bool committed);
+extern MosqlBeforeCommit mosql_txn_before_commit_hook;
+extern MosqlSubtransactionEnd mosql_txn_subtransaction_hook;
 
 /* Register the transaction callbacks; once, from _PG_init. */
 extern void mosql_txn_init(void);

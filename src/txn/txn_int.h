@@ -193,6 +193,7 @@ typedef struct MosqlEntryW
 	MosqlChange *top;			/* newest change, NULL: all rolled back */
 	bool		unchecked;		/* insert whose key was not looked up yet */
 	bool		locked;			/* FOR UPDATE: lock_version must still be there */
+	bool		referenced;		/* a foreign key leads here: it must be live */
 	MosqlTimestamp lock_version;
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
@@ -211,7 +212,7 @@ typedef struct MosqlBuffer
 	MosqlEntryW **unchecked;
 } MosqlBuffer;
 
-/* ---------- reads of SERIALIZABLE transactions ---------- */
+/* ---------- reads that commit certifies ---------- */
 
 typedef struct MosqlRead
 {
@@ -219,6 +220,7 @@ typedef struct MosqlRead
 	MosqlBytes	low;			/* a key, or the start of a range */
 	MosqlBytes	high;
 	bool		range;
+	MosqlTimestamp S;			/* of a range: what it was read at */
 } MosqlRead;
 
 /* ---------- views ---------- */
@@ -241,6 +243,7 @@ struct MosqlView
 	MosqlStatement *statement;
 	CommandId	curcid;
 	bool		single_read;
+	bool		certified;		/* ranges are, at every isolation level */
 };
 
 typedef enum MosqlIsolation
@@ -292,6 +295,7 @@ struct MosqlTxn
 	MosqlChange *journal;		/* newest first */
 	size_t		bytes;
 	uint64		random;
+	bool		refers;			/* some entry is `referenced` */
 	bool		changes_schema;
 	MosqlTreeNote *trees;
 
@@ -306,6 +310,9 @@ extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);
 
 extern MosqlBuffer *mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create);
 extern MosqlEntryW *mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key);
+
+/* A new entry without changes, for a key that has none. */
+extern MosqlEntryW *mosql_buffer_add(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key);
 
 /* First entry with key >= low. */
 extern MosqlEntryW *mosql_buffer_seek(MosqlBuffer *buffer, MosqlBytes low);
@@ -323,9 +330,12 @@ extern MosqlBytes mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
 extern void mosql_buffer_subabort(MosqlTxn *txn, int level);
 extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
 
-/* Remember a read for SERIALIZABLE. */
-extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
-								bool range);
+/* Remember a key that was read, if the transaction is SERIALIZABLE. */
+extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+
+/* The same of a range, as of S; of a certified view whatever the transaction is. */
+extern void mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+								 MosqlTimestamp S, bool certified);
 
 /*
  * Around the reads of a statement, so that a tree that is gone (42P01) is what it is to
@@ -389,6 +399,7 @@ typedef enum MosqlItemKind
 {
 	MOSQL_ITEM_WRITE,			/* a change */
 	MOSQL_ITEM_CHECK,			/* a key read or locked: must be unchanged until decided */
+	MOSQL_ITEM_REFERENCE,		/* a row that a foreign key leads to: must be live */
 	MOSQL_ITEM_RANGE			/* a range read */
 } MosqlItemKind;
 
@@ -400,7 +411,7 @@ typedef struct MosqlItem
 	MosqlBytes	high;			/* RANGE */
 	const MosqlChange *change;	/* WRITE */
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
-	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly */
+	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
 	bool		done;
 	bool		no_bulk;		/* its leaf turned out not to be empty */

@@ -132,6 +132,12 @@ mosql_view_open(MosqlTxn *txn, const void *statement_id, CommandId curcid, bool 
 	return view;
 }
 
+void
+mosql_view_certify(MosqlView *view)
+{
+	view->certified = true;
+}
+
 static void
 unlink_statement(MosqlTxn *txn, MosqlStatement *statement)
 {
@@ -250,7 +256,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
 		if (bind || !row->found)
-			mosql_txn_note_read(txn, tree, wanted[i], MOSQL_ABSENT, false);
+			mosql_txn_note_read(txn, tree, wanted[i]);
 	}
 }
 

@@ -4,7 +4,8 @@
  * Layer: txn.
  *
  *   first use            mosql_txn_current() makes a MosqlTxn
- *   pre-commit           mosql_txn_commit() of each session: may throw, then
+ *   pre-commit           what was deferred to here (the fdw layer), then
+ *                        mosql_txn_commit() of each session: may throw, then
  *                        everything is rolled back
  *   commit, abort        forget; throws nothing
  *                        (then the fdw layer may close what idles)
@@ -32,6 +33,8 @@
 
 MosqlTransactionEnd mosql_txn_end_hook = NULL;
 MosqlAbortHook mosql_txn_abort_hook = NULL;
+MosqlBeforeCommit mosql_txn_before_commit_hook = NULL;
+MosqlSubtransactionEnd mosql_txn_subtransaction_hook = NULL;
 
 static bool exit_registered = false;
 
@@ -183,6 +186,8 @@ xact_callback(XactEvent event, void *arg)
 	dlist_iter	iter;
 
 	(void) arg;
+	if (event == XACT_EVENT_PRE_COMMIT && mosql_txn_before_commit_hook != NULL)
+		mosql_txn_before_commit_hook();
 	dlist_foreach(iter, &mosql_sessions)
 	{
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
@@ -254,6 +259,8 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 	(void) arg;
 	if (event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB)
 		return;
+	if (mosql_txn_subtransaction_hook != NULL)
+		mosql_txn_subtransaction_hook(level, event == SUBXACT_EVENT_COMMIT_SUB);
 	dlist_foreach(iter, &mosql_sessions)
 	{
 		MosqlTxn   *txn = dlist_container(MosqlSession, node, iter.cur)->txn;

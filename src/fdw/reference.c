@@ -1,0 +1,823 @@
+/*
+ * reference.c: what is to be checked of foreign keys, and when.
+ *
+ * Layer: fdw.  Core's foreign keys are row triggers.  Ours are not, for three
+ * reasons: row triggers on a parent would end its late-bound updates (core plans none
+ * then), core keeps a copy of each row for them, and on foreign tables it refuses
+ * deferred ones.  So a statement's own writes are noted here, as keys:
+ *
+ *   children  that lead to a parent: looked up in batches, as rows are written.
+ *             Those that are there are done with: commit certifies that they stay
+ *             (mosql_txn_refer).  The others wait.
+ *   parents   that went: all wait.
+ *
+ * At the statement's end, which an executor hook sees, actions are carried out, and
+ * what waits is checked: is the parent there (now, or still)?  If not, does some child
+ * lead to it?  That is one question for both sides, so what is deferred need not
+ * remember rows: at COMMIT, or SET CONSTRAINTS ... IMMEDIATE, it is asked again.
+ *
+ * As in core only checks can be deferred, no actions.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_constraint.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "lib/ilist.h"
+#include "utils/datum.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "fdw/reference.h"
+
+/* Parents that are looked up together. */
+#define LOOKUP_BATCH	1000
+
+/* A list of keys that grows. */
+typedef struct Keys
+{
+	int			n;
+	int			max;
+	MosqlBytes *keys;
+	Datum	  **values;			/* ON UPDATE and ON DELETE actions: what they are, */
+	Datum	  **new_values;		/* and became; else NULL */
+} Keys;
+
+/* One foreign key of a target, seen from one side. */
+typedef struct Side
+{
+	MosqlReference *reference;
+	bool		is_parent;
+	Keys		fresh;			/* children: to be looked up */
+	MemoryContext fresh_cxt;
+	Keys		waiting[2];		/* parents: by deletes, by updates; children: [0] */
+} Side;
+
+typedef struct MosqlReferences
+{
+	struct Statement *statement;
+	MosqlModifyState *modify;
+	int			nsides;
+	Side	   *sides;
+} MosqlReferences;
+
+/* A running statement, known by its executor state. */
+typedef struct Statement
+{
+	dlist_node	node;			/* in statements */
+	EState	   *estate;
+	MemoryContext cxt;			/* the query's */
+	List	   *targets;		/* MosqlReferences */
+	MemoryContextCallback forget;
+} Statement;
+
+static dlist_head statements = DLIST_STATIC_INIT(statements);
+
+/* What waits for the end of the transaction. */
+typedef struct Deferred
+{
+	Oid			oid;			/* of the foreign key */
+	MosqlSession *session;
+	int			level;			/* of the subtransaction */
+	bool		is_parent;
+	Keys		keys;
+} Deferred;
+
+/* SET CONSTRAINTS. */
+typedef struct Setting
+{
+	Oid			oid;			/* InvalidOid: all */
+	int			level;
+	bool		deferred;
+} Setting;
+
+/* In TopTransactionContext; newest first. */
+static List *deferred = NIL;
+static List *settings = NIL;
+static bool registered = false;
+
+static ExecutorFinish_hook_type next_executor_finish = NULL;
+
+/* ---- keys ---- */
+
+/* Room for one more; in the current context.  values: has it such? */
+static int
+add_place(Keys *keys, bool values)
+{
+	if (keys->n == keys->max)
+	{
+		int			max = Max(16, keys->max * 2);
+
+		if (keys->keys == NULL)
+		{
+			keys->keys = palloc(max * sizeof(MosqlBytes));
+			keys->values = values ? palloc(max * sizeof(Datum *)) : NULL;
+			keys->new_values = values ? palloc(max * sizeof(Datum *)) : NULL;
+		}
+		else
+		{
+			keys->keys = repalloc_huge(keys->keys, max * sizeof(MosqlBytes));
+			if (values)
+			{
+				keys->values = repalloc_huge(keys->values, max * sizeof(Datum *));
+				keys->new_values = repalloc_huge(keys->new_values, max * sizeof(Datum *));
+			}
+		}
+		keys->max = max;
+	}
+	return keys->n++;
+}
+
+static void
+add_key(Keys *keys, MosqlBytes key)
+{
+	int			i = add_place(keys, false);
+
+	keys->keys[i] = mosql_bytes_copy(CurrentMemoryContext, key);
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
+}
+
+/* The keys of a list without values, each once, ascending. */
+static void
+sort_distinct(Keys *keys)
+{
+	int			n = 0;
+
+	if (keys->n > 1)
+		qsort(keys->keys, keys->n, sizeof(MosqlBytes), compare_keys);
+	for (int i = 0; i < keys->n; i++)
+		if (n == 0 || !mosql_bytes_equal(keys->keys[n - 1], keys->keys[i]))
+			keys->keys[n++] = keys->keys[i];
+	keys->n = n;
+}
+
+/* The same of one with values; in the current context. */
+static Keys
+distinct(const Keys *keys)
+{
+	Keys		result = {.n = keys->n,.max = keys->n};
+
+	result.keys = palloc(keys->n * sizeof(MosqlBytes) + 1);
+	if (keys->n > 0)
+		memcpy(result.keys, keys->keys, keys->n * sizeof(MosqlBytes));
+	sort_distinct(&result);
+	return result;
+}
+
+/* ---- what a target has to do with foreign keys ---- */
+
+static void
+forget_statement(void *arg)
+{
+	dlist_delete(&((Statement *) arg)->node);
+}
+
+static Statement *
+find_statement(EState *estate)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &statements)
+	{
+		Statement  *statement = dlist_container(Statement, node, iter.cur);
+
+		if (statement->estate == estate)
+			return statement;
+	}
+	return NULL;
+}
+
+static Statement *
+statement_of(EState *estate)
+{
+	Statement  *statement = find_statement(estate);
+
+	if (statement != NULL)
+		return statement;
+	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(Statement));
+	statement->estate = estate;
+	statement->cxt = estate->es_query_cxt;
+	statement->forget.func = forget_statement;
+	statement->forget.arg = statement;
+	dlist_push_head(&statements, &statement->node);
+	MemoryContextRegisterResetCallback(statement->cxt, &statement->forget);
+	return statement;
+}
+
+static void
+add_side(MosqlReferences *references, MosqlReference *reference, bool is_parent)
+{
+	Side	   *side = &references->sides[references->nsides++];
+
+	side->reference = reference;
+	side->is_parent = is_parent;
+	if (!is_parent)
+		side->fresh_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql referenced keys",
+												ALLOCSET_DEFAULT_SIZES);
+}
+
+MosqlReferences *
+mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operation)
+{
+	Oid			relid = RelationGetRelid(modify->rel);
+	List	   *keys;
+	MosqlReferences *references;
+	ListCell   *lc;
+
+	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+		return NULL;			/* as core's triggers, these do not fire then */
+	keys = mosql_foreign_keys(relid);
+	if (keys == NIL)
+		return NULL;
+	references = palloc0(sizeof(MosqlReferences));
+	references->modify = modify;
+	references->sides = palloc0(2 * list_length(keys) * sizeof(Side));
+	foreach(lc, keys)
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+		bool		child = key->child == relid && operation != CMD_DELETE;
+		bool		parent = key->parent == relid && operation != CMD_INSERT;
+		MosqlReference *reference;
+
+		if (!child && !parent)
+			continue;
+		reference = mosql_reference_open(key, modify->table->session);
+		if (child)
+			add_side(references, reference, false);
+		if (parent)
+			add_side(references, reference, true);
+	}
+	if (references->nsides == 0)
+		return NULL;
+	references->statement = statement_of(estate);
+	references->statement->targets = lappend(references->statement->targets, references);
+	return references;
+}
+
+/* ---- rows ---- */
+
+/*
+ * Look the fresh parents up; the missing ones wait.  Found ones are certified from
+ * here on.
+ */
+static void
+look_up(Side *side, MemoryContext cxt)
+{
+	Keys	   *fresh = &side->fresh;
+	MemoryContext old = MemoryContextSwitchTo(side->fresh_cxt);
+	bool	   *found;
+
+	sort_distinct(fresh);
+	found = palloc(fresh->n * sizeof(bool) + 1);
+	mosql_txn_refer(side->reference->txn, side->reference->target->tree, fresh->keys, fresh->n,
+					found);
+	MemoryContextSwitchTo(cxt);
+	for (int i = 0; i < fresh->n; i++)
+		if (!found[i])
+			add_key(&side->waiting[0], fresh->keys[i]);
+	MemoryContextSwitchTo(old);
+	memset(fresh, 0, sizeof(*fresh));
+	MemoryContextReset(side->fresh_cxt);
+}
+
+static bool
+same_values(MosqlReference *reference, TupleTableSlot *a, TupleTableSlot *b)
+{
+	for (int i = 0; i < reference->key.n; i++)
+	{
+		AttrNumber	attnum = reference->key.columns[i];
+		Form_pg_attribute att = TupleDescAttr(a->tts_tupleDescriptor, attnum - 1);
+		bool		a_null;
+		bool		b_null;
+		Datum		a_value = slot_getattr(a, attnum, &a_null);
+		Datum		b_value = slot_getattr(b, attnum, &b_null);
+
+		if (a_null != b_null ||
+			(!a_null && !datum_image_eq(a_value, b_value, att->attbyval, att->attlen)))
+			return false;
+	}
+	return true;
+}
+
+static void
+note_child(Side *side, TupleTableSlot *old_slot, TupleTableSlot *new_slot, MemoryContext cxt)
+{
+	MosqlReference *reference = side->reference;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	StringInfoData key;
+	MemoryContext old;
+
+	if (old_slot != NULL && same_values(reference, old_slot, new_slot))
+		return;
+	for (int i = 0; i < reference->key.n; i++)
+		values[i] = slot_getattr(new_slot, reference->key.columns[i], &nulls[i]);
+	initStringInfo(&key);
+	switch (mosql_reference_of_child(reference, values, nulls, &key))
+	{
+		case MOSQL_REFERENCE_NONE:
+			return;
+		case MOSQL_REFERENCE_MIXED:
+			mosql_reference_report_mixed(reference);
+		case MOSQL_REFERENCE_IMPOSSIBLE:
+			mosql_reference_report_child(reference, MOSQL_ABSENT, values);
+		case MOSQL_REFERENCE_KEY:
+			break;
+	}
+	if (mosql_txn_knows(reference->txn, reference->target->tree, mosql_bytes_of(&key)))
+		return;
+	old = MemoryContextSwitchTo(side->fresh_cxt);
+	add_key(&side->fresh, mosql_bytes_of(&key));
+	MemoryContextSwitchTo(old);
+	if (side->fresh.n >= LOOKUP_BATCH)
+		look_up(side, cxt);
+}
+
+static char
+action_of(const MosqlReference *reference, bool deleted)
+{
+	return deleted ? reference->key.on_delete : reference->key.on_update;
+}
+
+static bool
+has_action(const MosqlReference *reference, bool deleted)
+{
+	char		action = action_of(reference, deleted);
+
+	return action != FKCONSTR_ACTION_NOACTION && action != FKCONSTR_ACTION_RESTRICT;
+}
+
+static Datum *
+copy_values(MosqlReference *reference, TupleTableSlot *slot)
+{
+	Datum	   *values = palloc(reference->key.n * sizeof(Datum));
+
+	for (int i = 0; i < reference->key.n; i++)
+	{
+		AttrNumber	attnum = reference->key.referenced[i];
+		Form_pg_attribute att = TupleDescAttr(slot->tts_tupleDescriptor, attnum - 1);
+		bool		isnull;
+		Datum		value = slot_getattr(slot, attnum, &isnull);
+
+		values[i] = isnull ? (Datum) 0 : datumCopy(value, att->attbyval, att->attlen);
+	}
+	return values;
+}
+
+/*
+ * A parent whose key became null is, to ON UPDATE CASCADE, one that its children can
+ * only follow by nulls: no new values.
+ */
+static void
+note_parent(Side *side, TupleTableSlot *old_slot, TupleTableSlot *new_slot, MemoryContext cxt)
+{
+	MosqlReference *reference = side->reference;
+	Keys	   *waiting = &side->waiting[new_slot == NULL ? 0 : 1];
+	bool		acts = has_action(reference, new_slot == NULL);
+	bool		has_new;
+	StringInfoData key;
+	StringInfoData new_key;
+	MemoryContext old;
+	int			i;
+
+	initStringInfo(&key);
+	initStringInfo(&new_key);
+	if (!mosql_reference_of_parent(reference, old_slot, &key))
+		return;
+	has_new = new_slot != NULL && mosql_reference_of_parent(reference, new_slot, &new_key);
+	if (has_new && mosql_bytes_equal(mosql_bytes_of(&key), mosql_bytes_of(&new_key)))
+		return;
+	old = MemoryContextSwitchTo(cxt);
+	i = add_place(waiting, acts);
+	waiting->keys[i] = mosql_bytes_copy(cxt, mosql_bytes_of(&key));
+	if (acts)
+	{
+		waiting->values[i] = copy_values(reference, old_slot);
+		waiting->new_values[i] = has_new ? copy_values(reference, new_slot) : NULL;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+mosql_references_note(MosqlReferences *references, TupleTableSlot *old_slot,
+					  TupleTableSlot *new_slot)
+{
+	MemoryContext cxt;
+
+	if (references == NULL)
+		return;
+	cxt = references->statement->cxt;
+	for (int i = 0; i < references->nsides; i++)
+	{
+		Side	   *side = &references->sides[i];
+
+		if (side->is_parent && old_slot != NULL)
+			note_parent(side, old_slot, new_slot, cxt);
+		else if (!side->is_parent && new_slot != NULL)
+			note_child(side, old_slot, new_slot, cxt);
+	}
+}
+
+/* ---- checks ---- */
+
+/* Keep, of distinct keys, those whose parents are not there. */
+static void
+keep_missing(MosqlReference *reference, Keys *keys)
+{
+	bool	   *found = palloc(keys->n * sizeof(bool) + 1);
+	int			n = 0;
+
+	mosql_txn_refer(reference->txn, reference->target->tree, keys->keys, keys->n, found);
+	for (int i = 0; i < keys->n; i++)
+		if (!found[i])
+			keys->keys[n++] = keys->keys[i];
+	keys->n = n;
+}
+
+/* The same of parents that this transaction has taken away, and perhaps put again. */
+static void
+keep_gone(MosqlReference *reference, Keys *keys)
+{
+	int			n = 0;
+
+	for (int i = 0; i < keys->n; i++)
+		if (!mosql_txn_knows(reference->txn, reference->target->tree, keys->keys[i]))
+			keys->keys[n++] = keys->keys[i];
+	keys->n = n;
+}
+
+/* 23503 if a child leads to a parent that is not there.  Distinct keys. */
+static void
+check_children(MosqlReference *reference, Keys *keys)
+{
+	int			i;
+
+	keep_missing(reference, keys);
+	i = mosql_reference_find_child(reference, keys->keys, keys->n, false);
+	if (i >= 0)
+		mosql_reference_report_child(reference, keys->keys[i], NULL);
+}
+
+static void
+check_parents(MosqlReference *reference, Keys *keys, bool restricted)
+{
+	int			i;
+
+	if (!restricted)
+		keep_gone(reference, keys);
+	i = mosql_reference_find_child(reference, keys->keys, keys->n, true);
+	if (i >= 0)
+		mosql_reference_report_parent(reference, keys->keys[i], restricted);
+}
+
+/* ---- deferred ---- */
+
+static void
+forget_transaction(void *arg)
+{
+	deferred = NIL;
+	settings = NIL;
+	registered = false;
+}
+
+static void
+register_transaction(void)
+{
+	MemoryContextCallback *callback;
+
+	if (registered)
+		return;
+	callback = MemoryContextAllocZero(TopTransactionContext, sizeof(MemoryContextCallback));
+	callback->func = forget_transaction;
+	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
+	registered = true;
+}
+
+static bool
+is_deferred(const MosqlForeignKey *key)
+{
+	ListCell   *lc;
+
+	if (!key->deferrable)
+		return false;
+	foreach(lc, settings)
+	{
+		const Setting *setting = lfirst(lc);
+
+		if (!OidIsValid(setting->oid) || setting->oid == key->oid)
+			return setting->deferred;
+	}
+	return key->deferred;
+}
+
+/* What the current subtransaction has deferred of a foreign key already. */
+static Deferred *
+find_deferred(Oid oid, bool is_parent)
+{
+	ListCell   *lc;
+
+	foreach(lc, deferred)
+	{
+		Deferred   *waiting = lfirst(lc);
+
+		if (waiting->oid == oid && waiting->is_parent == is_parent &&
+			waiting->level == GetCurrentTransactionNestLevel())
+			return waiting;
+	}
+	return NULL;
+}
+
+static void
+defer(MosqlReference *reference, bool is_parent, const Keys *keys)
+{
+	MemoryContext old;
+	Deferred   *waiting;
+
+	if (keys->n == 0)
+		return;
+	register_transaction();
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	waiting = find_deferred(reference->key.oid, is_parent);
+	if (waiting == NULL)
+	{
+		waiting = palloc0(sizeof(Deferred));
+		waiting->oid = reference->key.oid;
+		waiting->session = reference->session;
+		waiting->level = GetCurrentTransactionNestLevel();
+		waiting->is_parent = is_parent;
+		deferred = lcons(waiting, deferred);
+	}
+	for (int i = 0; i < keys->n; i++)
+		add_key(&waiting->keys, keys->keys[i]);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+check_deferred(const Deferred *waiting, const MosqlForeignKey *key)
+{
+	MosqlReference *reference = mosql_reference_open(key, waiting->session);
+	Keys		keys = distinct(&waiting->keys);
+
+	if (waiting->is_parent)
+		check_parents(reference, &keys, false);
+	else
+		check_children(reference, &keys);
+}
+
+/*
+ * Check what is not deferred (any more), or all.
+ *
+ * What an outer transaction deferred stays deferred when a subtransaction checks it:
+ * a parent that was found may go with the subtransaction.
+ */
+static void
+run_deferred(bool all)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql deferred checks",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	ListCell   *lc;
+
+	foreach(lc, deferred)
+	{
+		Deferred   *waiting = lfirst(lc);
+		MosqlForeignKey key;
+		bool		exists = mosql_foreign_key_find(waiting->oid, &key);
+
+		if (exists && !all && is_deferred(&key))
+			continue;
+		if (exists)
+			check_deferred(waiting, &key);
+		if (waiting->level >= GetCurrentTransactionNestLevel())
+			deferred = foreach_delete_current(deferred, lc);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+static void
+before_commit(void)
+{
+	if (deferred == NIL)
+		return;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	run_deferred(true);
+	PopActiveSnapshot();
+}
+
+/* A rolled back subtransaction takes back what it deferred, and its settings. */
+static void
+subtransaction_ended(int level, bool committed)
+{
+	ListCell   *lc;
+
+	foreach(lc, deferred)
+	{
+		Deferred   *waiting = lfirst(lc);
+
+		if (waiting->level < level)
+			continue;
+		if (committed)
+			waiting->level = level - 1;
+		else
+			deferred = foreach_delete_current(deferred, lc);
+	}
+	foreach(lc, settings)
+	{
+		Setting    *setting = lfirst(lc);
+
+		if (setting->level < level)
+			continue;
+		if (committed)
+			setting->level = level - 1;
+		else
+			settings = foreach_delete_current(settings, lc);
+	}
+}
+
+/* ---- the end of a statement ---- */
+
+static void
+act(Side *side, bool deleted)
+{
+	Keys	   *waiting = &side->waiting[deleted ? 0 : 1];
+
+	if (waiting->n > 0 && has_action(side->reference, deleted))
+		mosql_reference_act(side->reference, deleted, waiting->values, waiting->new_values,
+							waiting->n);
+}
+
+/*
+ * What an action left must be nothing, too: it did not see rows that others have
+ * committed since its snapshot, and a trigger may have kept it from a row.
+ */
+static void
+check_side(Side *side, int i)
+{
+	MosqlReference *reference = side->reference;
+	char		action = side->is_parent ? action_of(reference, i == 0) : 0;
+	Keys		keys = distinct(&side->waiting[i]);
+
+	memset(&side->waiting[i], 0, sizeof(Keys));
+	if (is_deferred(&reference->key) && (!side->is_parent || action == FKCONSTR_ACTION_NOACTION))
+		defer(reference, side->is_parent, &keys);
+	else if (side->is_parent)
+		check_parents(reference, &keys, action == FKCONSTR_ACTION_RESTRICT);
+	else
+		check_children(reference, &keys);
+}
+
+static void
+end_target(MosqlReferences *references)
+{
+	if (references->modify->checks_keys)
+		mosql_exec_lookup_all(references->modify);	/* duplicates are reported first */
+	for (int i = 0; i < references->nsides; i++)
+		if (references->sides[i].is_parent)
+		{
+			act(&references->sides[i], true);
+			act(&references->sides[i], false);
+		}
+}
+
+static void
+check_target(MosqlReferences *references)
+{
+	for (int i = 0; i < references->nsides; i++)
+	{
+		Side	   *side = &references->sides[i];
+
+		if (!side->is_parent)
+			look_up(side, references->statement->cxt);
+		check_side(side, 0);
+		if (side->is_parent)
+			check_side(side, 1);
+	}
+}
+
+void
+mosql_references_end(EState *estate)
+{
+	Statement  *statement = find_statement(estate);
+	MemoryContext cxt;
+	MemoryContext old;
+	ListCell   *lc;
+
+	if (statement == NULL)
+		return;
+	cxt = AllocSetContextCreate(statement->cxt, "mosql reference checks", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	foreach(lc, statement->targets)
+		end_target(lfirst(lc));
+	foreach(lc, statement->targets)
+		check_target(lfirst(lc));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+/*
+ * Before core fires the AFTER triggers of the statement, as its own foreign keys are
+ * mostly checked before other triggers.  Parts of the statement that nobody has read
+ * to their end (WITH d AS (DELETE ...)) core runs only then: so what they did is
+ * checked after it, with all the rest.
+ */
+static void
+executor_finish(QueryDesc *query)
+{
+	if (query->estate->es_auxmodifytables == NIL)
+		mosql_references_end(query->estate);
+	if (next_executor_finish != NULL)
+		next_executor_finish(query);
+	else
+		standard_ExecutorFinish(query);
+	mosql_references_end(query->estate);
+}
+
+/* ---- SET CONSTRAINTS ---- */
+
+static void
+add_setting(Oid oid, bool is_deferred)
+{
+	MemoryContext old;
+	Setting    *setting;
+
+	register_transaction();
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	setting = palloc(sizeof(Setting));
+	setting->oid = oid;
+	setting->level = GetCurrentTransactionNestLevel();
+	setting->deferred = is_deferred;
+	settings = lcons(setting, settings);
+	MemoryContextSwitchTo(old);
+}
+
+/* The constraints of a name in a schema; false if there are none. */
+static bool
+set_named(Oid schema, const char *name, bool is_deferred)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		any = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_constraint_conname, BTEqualStrategyNumber, F_NAMEEQ,
+				CStringGetDatum(name));
+	ScanKeyInit(&keys[1], Anum_pg_constraint_connamespace, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schema));
+	scan = systable_beginscan(catalog, ConstraintNameNspIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		add_setting(((Form_pg_constraint) GETSTRUCT(tuple))->oid, is_deferred);
+		any = true;
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return any;
+}
+
+/* Core has found them all, and that they are deferrable. */
+void
+mosql_references_set(const ConstraintsSetStmt *statement)
+{
+	ListCell   *lc;
+	ListCell   *ls;
+
+	if (statement->constraints == NIL)
+		add_setting(InvalidOid, statement->deferred);
+	foreach(lc, statement->constraints)
+	{
+		const RangeVar *name = lfirst(lc);
+		List	   *schemas = name->schemaname != NULL
+			? list_make1_oid(LookupExplicitNamespace(name->schemaname, false))
+			: fetch_search_path(true);
+
+		foreach(ls, schemas)
+			if (set_named(lfirst_oid(ls), name->relname, statement->deferred))
+				break;
+	}
+	if (!statement->deferred)
+		run_deferred(false);
+}
+
+void
+mosql_references_init(void)
+{
+	mosql_foreign_key_init();
+	next_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = executor_finish;
+	mosql_txn_before_commit_hook = before_commit;
+	mosql_txn_subtransaction_hook = subtransaction_ended;
+}

@@ -1,0 +1,590 @@
+/*
+ * reference_rows.c: the rows at both ends of a foreign key.
+ *
+ * Layer: fdw.  A parent is known by its key in the tree that makes the referenced
+ * columns unique: whether it is there is one read, for any number of parents.  The
+ * children of a parent are a range of the child's own tree, or of an index, if one
+ * begins with the foreign key's columns in whatever order; else the child is read
+ * as a whole.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "parser/parse_coerce.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+
+#include "fdw/reference.h"
+
+/* ---- opening ---- */
+
+static const MosqlTable *
+open_table(Oid relid, MosqlSession *session, Oid *primary)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	const MosqlTable *table = mosql_table_open(rel, session);
+
+	*primary = mosql_fdw_primary_key(rel);
+	table_close(rel, NoLock);
+	return table;
+}
+
+/* Which column of the foreign key an attribute is, by one of its sides; -1: none. */
+static int
+place_of(const AttrNumber *columns, int n, AttrNumber attnum)
+{
+	for (int i = 0; i < n; i++)
+		if (columns[i] == attnum)
+			return i;
+	return -1;
+}
+
+/* Do the first n key columns of `keys` make up these columns, in whatever order? */
+static bool
+begins_with(const MosqlTable *keys, const AttrNumber *columns, int n, int *order)
+{
+	if (keys->nkeys < n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		order[i] = place_of(columns, n, keys->key_attnums[i]);
+		if (order[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+find_target(MosqlReference *reference, Oid primary)
+{
+	const MosqlForeignKey *key = &reference->key;
+	const char *name = get_rel_name(key->index);
+
+	if (key->index == primary)
+		reference->target = reference->parent;
+	for (int i = 0; name != NULL && reference->target == NULL && i < reference->parent->nindexes; i++)
+		if (reference->parent->indexes[i].unique &&
+			strcmp(reference->parent->indexes[i].name, name) == 0)
+			reference->target = reference->parent->indexes[i].entries;
+	if (reference->target == NULL || reference->target->nkeys != key->n ||
+		!begins_with(reference->target, key->referenced, key->n, reference->order))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("foreign key \"%s\" leads to columns that are not unique in Redis any more",
+						NameStr(key->name)),
+				 errdetail("Another server changed the indexes of table \"%s\".",
+						   get_rel_name(key->parent)),
+				 errhint("Call mosql_fdw_refresh() for both tables of the foreign key.")));
+}
+
+/* How values of the child become values of the parent's type. */
+static void
+find_conversion(MosqlReference *reference, int position)
+{
+	int			at = reference->order[position];
+	AttrNumber	attnum = reference->target->key_attnums[position];
+	Oid			to = reference->target->columns[attnum - 1].type;
+	Oid			from = reference->child->columns[reference->key.columns[at] - 1].type;
+	Oid			function;
+
+	reference->target_conds[position] = (MosqlCond)
+	{
+		.kind = MOSQL_COND_EQ, .key_position = position, .ncolumns = 1, .exact = true
+	};
+	reference->target_types[position] = from;
+	reference->alike &= from == to;
+	if (mosql_ranges_can_convert(to, from))
+		return;
+	if (find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) != COERCION_PATH_FUNC)
+		elog(ERROR, "foreign key \"%s\" compares types %u and %u", NameStr(reference->key.name),
+			 from, to);
+	reference->converts[at] = true;
+	fmgr_info(function, &reference->convert[at]);
+	reference->target_types[position] = to;
+}
+
+/* May these key columns serve to find children by a parent's values? */
+static bool
+is_source(const MosqlReference *reference, const MosqlTable *keys, int *order)
+{
+	const MosqlForeignKey *key = &reference->key;
+
+	if (!begins_with(keys, key->columns, key->n, order))
+		return false;
+	for (int i = 0; i < key->n; i++)
+		if (!mosql_ranges_can_convert(keys->columns[keys->key_attnums[i] - 1].type,
+									  reference->parent->columns[key->referenced[order[i]] - 1].type))
+			return false;
+	return true;
+}
+
+static void
+find_source(MosqlReference *reference)
+{
+	const MosqlForeignKey *key = &reference->key;
+	const MosqlTable *child = reference->child;
+	int			order[INDEX_MAX_KEYS];
+
+	for (int i = -1; i < child->nindexes && reference->source == NULL; i++)
+	{
+		const MosqlTable *keys = i < 0 ? child : child->indexes[i].entries;
+
+		if (is_source(reference, keys, order))
+			reference->source = keys;
+	}
+	for (int i = 0; reference->source != NULL && i < key->n; i++)
+	{
+		reference->source_order[i] = order[i];
+		reference->source_conds[i] = (MosqlCond)
+		{
+			.kind = MOSQL_COND_EQ, .key_position = i, .ncolumns = 1, .exact = true
+		};
+		reference->source_types[i] =
+			reference->parent->columns[key->referenced[order[i]] - 1].type;
+	}
+}
+
+MosqlReference *
+mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session)
+{
+	MosqlReference *reference = palloc0(sizeof(MosqlReference));
+	Oid			primary;
+
+	reference->key = *key;
+	reference->session = session;
+	reference->txn = mosql_txn_current(session);
+	reference->child = open_table(key->child, session, &primary);
+	reference->parent = open_table(key->parent, session, &primary);
+	find_target(reference, primary);
+	reference->alike = true;
+	for (int i = 0; i < key->n; i++)
+		find_conversion(reference, i);
+	find_source(reference);
+	return reference;
+}
+
+/* ---- keys ---- */
+
+/* values: of the child, in the order of the foreign key's columns; none null. */
+static bool
+put_child_key(MosqlReference *reference, const Datum *values, StringInfo out)
+{
+	Datum		ordered[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS] = {0};
+	int			n = reference->key.n;
+	MosqlRanges *ranges;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			at = reference->order[i];
+
+		ordered[i] = values[at];
+		if (reference->converts[at])
+			ordered[i] = FunctionCall1(&reference->convert[at], values[at]);
+		if (reference->alike)
+			mosql_table_put_key(reference->target, i, ordered[i], out);
+	}
+	if (reference->alike)
+		return true;
+	ranges = mosql_ranges_build(reference->target, reference->target_conds, n, ordered, nulls,
+								reference->target_types);
+	if (ranges->n == 0)
+		return false;
+	appendBinaryStringInfo(out, ranges->ranges[0].low.data, ranges->ranges[0].low.len);
+	return true;
+}
+
+MosqlReferenceKey
+mosql_reference_of_child(MosqlReference *reference, const Datum *values, const bool *nulls,
+						 StringInfo key)
+{
+	int			nnulls = 0;
+
+	for (int i = 0; i < reference->key.n; i++)
+		nnulls += nulls[i];
+	if (nnulls > 0)
+		return reference->key.match == FKCONSTR_MATCH_FULL && nnulls < reference->key.n
+			? MOSQL_REFERENCE_MIXED : MOSQL_REFERENCE_NONE;
+	return put_child_key(reference, values, key) ? MOSQL_REFERENCE_KEY : MOSQL_REFERENCE_IMPOSSIBLE;
+}
+
+bool
+mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot, StringInfo key)
+{
+	for (int i = 0; i < reference->key.n; i++)
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(slot, reference->target->key_attnums[i], &isnull);
+
+		if (isnull)
+			return false;
+		mosql_table_put_key(reference->target, i, value, key);
+	}
+	return true;
+}
+
+void
+mosql_reference_values(MosqlReference *reference, MosqlBytes key, Datum *values)
+{
+	Datum		ordered[INDEX_MAX_KEYS];
+
+	mosql_table_key_values(reference->target, key, ordered);
+	for (int i = 0; i < reference->key.n; i++)
+		values[reference->order[i]] = ordered[i];
+}
+
+/* ---- children ---- */
+
+static MosqlView *
+open_view(MosqlReference *reference, const void *statement, bool certify)
+{
+	/* all that this transaction wrote counts, whichever command did */
+	MosqlView  *view = mosql_view_open(reference->txn, statement, InvalidCommandId - 1, false);
+
+	if (certify)
+		mosql_view_certify(view);
+	return view;
+}
+
+/* Is there an entry, or row, of the source that begins with a parent's values? */
+static bool
+has_child(MosqlReference *reference, MosqlBytes key, bool certify)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	Datum		ordered[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS] = {0};
+	int			n = reference->key.n;
+	MosqlRanges *ranges;
+	MosqlView  *view;
+	MosqlRowScan *scan;
+	MosqlRow	row = {0};
+	bool		found;
+	StringInfoData high;
+
+	mosql_reference_values(reference, key, values);
+	for (int i = 0; i < n; i++)
+		ordered[i] = values[reference->source_order[i]];
+	ranges = mosql_ranges_build(reference->source, reference->source_conds, n, ordered, nulls,
+								reference->source_types);
+	if (ranges->n == 0)
+		return false;			/* no value of the child's type equals it */
+
+	/* a whole key is a point; as a range it is certified like the others */
+	initStringInfo(&high);
+	appendBinaryStringInfo(&high, ranges->ranges[0].low.data, ranges->ranges[0].low.len);
+	appendStringInfoChar(&high, '\0');
+	view = open_view(reference, &row, certify);
+	scan = mosql_view_scan_begin(view, reference->source->tree, ranges->ranges[0].low,
+								 ranges->ranges[0].point ? mosql_bytes_of(&high)
+								 : ranges->ranges[0].high, false, 1);
+	found = mosql_view_scan_next(scan, &row);
+	mosql_view_scan_end(scan);
+	mosql_view_close(view);
+	return found;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
+}
+
+/* A walk over all rows of the child, for the columns of the foreign key. */
+typedef struct ChildWalk
+{
+	MosqlReference *reference;
+	MosqlView  *view;
+	MosqlRowScan *scan;
+	MosqlRow	row;
+	MemoryContext cxt;			/* one row */
+	bool	   *needed;
+	Datum	   *row_values;
+	bool	   *row_nulls;
+	Datum		values[INDEX_MAX_KEYS]; /* the row's, in the order of the foreign key */
+	bool		nulls[INDEX_MAX_KEYS];
+} ChildWalk;
+
+static ChildWalk *
+begin_walk(MosqlReference *reference, bool certify)
+{
+	const MosqlTable *child = reference->child;
+	ChildWalk  *walk = palloc0(sizeof(ChildWalk));
+
+	walk->reference = reference;
+	walk->needed = palloc0(child->natts * sizeof(bool));
+	walk->row_values = palloc(child->natts * sizeof(Datum));
+	walk->row_nulls = palloc(child->natts * sizeof(bool));
+	for (int i = 0; i < reference->key.n; i++)
+		walk->needed[reference->key.columns[i] - 1] = true;
+	walk->cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql child row",
+									  ALLOCSET_SMALL_SIZES);
+	walk->view = open_view(reference, walk, certify);
+	walk->scan = mosql_view_scan_begin(walk->view, child->tree, mosql_bytes("", 0), MOSQL_ABSENT,
+									   false, 0);
+	return walk;
+}
+
+/* The next row; what is allocated for it in walk->cxt goes with it. */
+static bool
+next_child(ChildWalk *walk)
+{
+	MemoryContext old;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!mosql_view_scan_next(walk->scan, &walk->row))
+		return false;
+	MemoryContextReset(walk->cxt);
+	old = MemoryContextSwitchTo(walk->cxt);
+	mosql_table_get_row(walk->reference->child, walk->row.key, walk->row.columns, walk->needed,
+						walk->row_values, walk->row_nulls);
+	for (int i = 0; i < walk->reference->key.n; i++)
+	{
+		AttrNumber	attnum = walk->reference->key.columns[i];
+
+		walk->values[i] = walk->row_values[attnum - 1];
+		walk->nulls[i] = walk->row_nulls[attnum - 1];
+	}
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+static void
+end_walk(ChildWalk *walk)
+{
+	mosql_view_scan_end(walk->scan);
+	mosql_view_close(walk->view);
+	MemoryContextDelete(walk->cxt);
+	pfree(walk);
+}
+
+/* The key of the parent that this child leads to, in walk->cxt. */
+static MosqlReferenceKey
+walk_key(ChildWalk *walk, MosqlBytes *key)
+{
+	MemoryContext old = MemoryContextSwitchTo(walk->cxt);
+	StringInfoData out;
+	MosqlReferenceKey kind;
+
+	initStringInfo(&out);
+	kind = mosql_reference_of_child(walk->reference, walk->values, walk->nulls, &out);
+	*key = mosql_bytes_of(&out);
+	MemoryContextSwitchTo(old);
+	return kind;
+}
+
+/* Nothing begins with the foreign key's columns: all rows of the child. */
+static int
+search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+{
+	ChildWalk  *walk = begin_walk(reference, certify);
+	const MosqlBytes *found = NULL;
+
+	while (found == NULL && next_child(walk))
+	{
+		MosqlBytes	key;
+
+		if (walk_key(walk, &key) == MOSQL_REFERENCE_KEY)
+			found = bsearch(&key, keys, n, sizeof(MosqlBytes), compare_keys);
+	}
+	end_walk(walk);
+	return found == NULL ? -1 : (int) (found - keys);
+}
+
+int
+mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+{
+	if (reference->source == NULL)
+		return n == 0 ? -1 : search_child(reference, keys, n, certify);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (has_child(reference, keys[i], certify))
+			return i;
+	}
+	return -1;
+}
+
+/* ---- all children ---- */
+
+/* Parents that are looked up together. */
+#define VALIDATE_BATCH	1000
+
+/* All these parents must be there. */
+static void
+check_batch(MosqlReference *reference, const MosqlBytes *keys, int n)
+{
+	bool		found[VALIDATE_BATCH];
+
+	mosql_txn_refer(reference->txn, reference->target->tree, keys, n, found);
+	for (int i = 0; i < n; i++)
+		if (!found[i])
+			mosql_reference_report_child(reference, keys[i], NULL);
+}
+
+void
+mosql_reference_validate(MosqlReference *reference)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql parents",
+											  ALLOCSET_DEFAULT_SIZES);
+	ChildWalk  *walk = begin_walk(reference, true);
+	MosqlBytes	keys[VALIDATE_BATCH];
+	int			n = 0;
+
+	while (next_child(walk))
+	{
+		MosqlBytes	key;
+		MosqlReferenceKey kind = walk_key(walk, &key);
+
+		if (kind == MOSQL_REFERENCE_MIXED)
+			mosql_reference_report_mixed(reference);
+		if (kind == MOSQL_REFERENCE_IMPOSSIBLE)
+			mosql_reference_report_child(reference, MOSQL_ABSENT, walk->values);
+		if (kind == MOSQL_REFERENCE_NONE ||
+			mosql_txn_knows(reference->txn, reference->target->tree, key) ||
+			(n > 0 && mosql_bytes_equal(keys[n - 1], key)))
+			continue;
+		keys[n++] = mosql_bytes_copy(cxt, key);
+		if (n < VALIDATE_BATCH)
+			continue;
+		check_batch(reference, keys, n);
+		MemoryContextReset(cxt);
+		n = 0;
+	}
+	check_batch(reference, keys, n);
+	end_walk(walk);
+	MemoryContextDelete(cxt);
+}
+
+/* ---- errors, as core words them ---- */
+
+/* May the user see the values of these columns? */
+static bool
+may_see(Oid relid, const AttrNumber *columns, int n)
+{
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return false;
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return true;
+	for (int i = 0; i < n; i++)
+		if (pg_attribute_aclcheck(relid, columns[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			return false;
+	return true;
+}
+
+/* "Key (a, b)=(1, x)", the column names being that table's; NULL: not to be seen. */
+static char *
+describe(Oid relid, const AttrNumber *columns, int n, const Datum *values, const Oid *types)
+{
+	StringInfoData names;
+	StringInfoData text;
+
+	if (!may_see(relid, columns, n))
+		return NULL;
+	initStringInfo(&names);
+	initStringInfo(&text);
+	for (int i = 0; i < n; i++)
+	{
+		Oid			function;
+		bool		is_varlena;
+
+		getTypeOutputInfo(types[i], &function, &is_varlena);
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", get_attname(relid, columns[i], false));
+		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", OidOutputFunctionCall(function, values[i]));
+	}
+	return psprintf("Key (%s)=(%s)", names.data, text.data);
+}
+
+static void
+column_types(const MosqlTable *table, const AttrNumber *columns, int n, Oid *types)
+{
+	for (int i = 0; i < n; i++)
+		types[i] = table->columns[columns[i] - 1].type;
+}
+
+void
+mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
+							 const Datum *child_values)
+{
+	const MosqlForeignKey *key = &reference->key;
+	Relation	child = table_open(key->child, AccessShareLock);
+	const char *parent = get_rel_name(key->parent);
+	Datum		values[INDEX_MAX_KEYS];
+	Oid			types[INDEX_MAX_KEYS];
+	char	   *described;
+
+	if (bytes.data != NULL)
+	{
+		mosql_reference_values(reference, bytes, values);
+		column_types(reference->parent, key->referenced, key->n, types);
+	}
+	else
+		column_types(reference->child, key->columns, key->n, types);
+	described = describe(key->child, key->columns, key->n, bytes.data != NULL ? values : child_values,
+						 types);
+	ereport(ERROR,
+			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+			 errmsg("insert or update on table \"%s\" violates foreign key constraint \"%s\"",
+					RelationGetRelationName(child), NameStr(key->name)),
+			 described != NULL
+			 ? errdetail("%s is not present in table \"%s\".", described, parent)
+			 : errdetail("Key is not present in table \"%s\".", parent),
+			 errtableconstraint(child, NameStr(key->name))));
+}
+
+void
+mosql_reference_report_mixed(MosqlReference *reference)
+{
+	Relation	child = table_open(reference->key.child, AccessShareLock);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+			 errmsg("insert or update on table \"%s\" violates foreign key constraint \"%s\"",
+					RelationGetRelationName(child), NameStr(reference->key.name)),
+			 errdetail("MATCH FULL does not allow mixing of null and nonnull key values."),
+			 errtableconstraint(child, NameStr(reference->key.name))));
+}
+
+void
+mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool restricted)
+{
+	const MosqlForeignKey *key = &reference->key;
+	Relation	child = table_open(key->child, AccessShareLock);
+	const char *parent = get_rel_name(key->parent);
+	Datum		values[INDEX_MAX_KEYS];
+	Oid			types[INDEX_MAX_KEYS];
+	char	   *described;
+
+	mosql_reference_values(reference, bytes, values);
+	column_types(reference->parent, key->referenced, key->n, types);
+	described = describe(key->parent, key->referenced, key->n, values, types);
+#if PG_VERSION_NUM >= 180000
+	if (restricted)
+		ereport(ERROR,
+				(errcode(ERRCODE_RESTRICT_VIOLATION),
+				 errmsg("update or delete on table \"%s\" violates RESTRICT setting of foreign key constraint \"%s\" on table \"%s\"",
+						parent, NameStr(key->name), RelationGetRelationName(child)),
+				 described != NULL
+				 ? errdetail("%s is referenced from table \"%s\".", described,
+							 RelationGetRelationName(child))
+				 : errdetail("Key is referenced from table \"%s\".",
+							 RelationGetRelationName(child)),
+				 errtableconstraint(child, NameStr(key->name))));
+#else
+	(void) restricted;
+#endif
+	ereport(ERROR,
+			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+			 errmsg("update or delete on table \"%s\" violates foreign key constraint \"%s\" on table \"%s\"",
+					parent, NameStr(key->name), RelationGetRelationName(child)),
+			 described != NULL
+			 ? errdetail("%s is still referenced from table \"%s\".", described,
+						 RelationGetRelationName(child))
+			 : errdetail("Key is still referenced from table \"%s\".",
+						 RelationGetRelationName(child)),
+			 errtableconstraint(child, NameStr(key->name))));
+}
