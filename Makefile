@@ -86,6 +86,7 @@ check-symbols: $(shlib)
 				END {for (n in defined) if (!(n in wanted) && n ~ /^mosql/ && \
 					!("pg_finfo_" n in defined)) print n}'); do \
 		grep -Frqw -e "$$name" $(TOP)/test || grep -Frq -e "\"$$name\"" $(TOP)/src || \
+			test "$$(grep -Frlw --include='*.c' -e "$$name" $(TOP)/src | wc -l)" -gt 1 || \
 			unused="$$unused $$name"; \
 	done; \
 	if [ -n "$$unused" ]; then printf 'not static, and used by no other file: %s\n' $$unused; exit 1; fi
