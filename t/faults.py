@@ -395,6 +395,12 @@ def in_background(conn, sql):
     return t, result
 
 
+def intents(conn, cluster, except_port):
+    """Leaves with somebody's intent, but not on one node."""
+    return [node for t in ("t", "u") for _, node, finding in findings(conn, t)[1]
+            if finding.startswith("intent of") and cluster.owner(node) != except_port]
+
+
 def silent():
     cluster = world.cluster
     for engine in ENGINES:
@@ -445,6 +451,11 @@ def silent():
                     tap.ok(took < SLACK / 2 + 1.5 * (phase == "prepare"), f"{at}, {phase}, {function}: soon", f"{took:.2f} s")
                     victim.close()
                     held.close()
+                    if phase == "prepare":
+                        # nobody else looks at these rows
+                        wait_until(lambda: not intents(b, cluster, port), 10)
+                        tap.equal(intents(b, cluster, port), [], f"{at}, {phase}, {function}: "
+                                  "what was placed on the other nodes is taken back")
             again(a, "SELECT 1 FROM t WHERE id = 1", f"{at}: awake again")
             again(b, "BEGIN; UPDATE t SET n = n; UPDATE u SET n = n; COMMIT", f"{at}: all rows can be changed")
             holds(b, at)

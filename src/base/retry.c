@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "base/interrupt.h"
 #include "common/pg_prng.h"
 
 /* Microseconds of a clock that nobody sets back.  No system call on Linux. */
@@ -64,7 +65,7 @@ mosql_budget_pause(MosqlBudget *budget)
 	int64		now = mosql_now_us();
 	int64		until;
 
-	CHECK_FOR_INTERRUPTS();
+	mosql_check_interrupts();
 	if (now >= budget->deadline_us)
 		return false;
 
@@ -73,7 +74,7 @@ mosql_budget_pause(MosqlBudget *budget)
 	while (now < until)
 	{
 		pg_usleep((long) (until - now));
-		CHECK_FOR_INTERRUPTS();
+		mosql_check_interrupts();
 		now = mosql_now_us();
 	}
 	return true;

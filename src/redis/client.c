@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "base/interrupt.h"
 #include "base/stats.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -289,7 +290,7 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
 	int			rc;
 
 	if (interruptible)
-		CHECK_FOR_INTERRUPTS();
+		mosql_check_interrupts();
 	n = prepare_polls(redis, &wake_us);
 	if (n < 0)
 		return true;

@@ -429,8 +429,10 @@ attempt(MosqlCommit *commit, int tries)
 	return false;
 }
 
-/* An attempt that ends in an error is released, unless its outcome is unknown:
- * then it may be committed. */
+/*
+ * An attempt that ends in an error is released, unless its outcome is unknown: then it
+ * may be committed.  A termination in one of its waits is an error, too.
+ */
 static bool
 guarded_attempt(MosqlCommit *commit, int tries)
 {
@@ -438,12 +440,15 @@ guarded_attempt(MosqlCommit *commit, int tries)
 
 	PG_TRY();
 	{
+		mosql_ends_with_error = true;
 		decided = attempt(commit, tries);
+		mosql_ends_with_error = false;
 	}
 	PG_CATCH();
 	{
 		ErrorData  *error;
 
+		mosql_ends_with_error = false;
 		MemoryContextSwitchTo(commit->cxt);
 		error = CopyErrorData();
 		FlushErrorState();		/* the release handles errors of its own */

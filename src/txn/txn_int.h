@@ -13,6 +13,7 @@
 #include "lib/ilist.h"
 
 #include "base/debug.h"
+#include "base/interrupt.h"
 #include "base/limits.h"
 #include "base/retry.h"
 #include "base/stats.h"
