@@ -386,6 +386,9 @@ mosql_session_forget_drawing(MosqlSession *session)
  * A session id, and the database if there is none.  But if there is one and only
  * its clock has nothing, the clock's server has lost its data: a new clock would
  * give out the same ids and timestamps again.
+ *
+ * Race -- somebody else makes the database just after we found no clock.  The clock is
+ * made before the first table is: so who sees tables looks for the clock once more.
  */
 static uint64
 open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
@@ -394,7 +397,11 @@ open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
 
 	if (sid != 0)
 		return sid;
-	if (mosql_btree_exists(&session->store.store, MOSQL_CATALOG_ROOT))
+	MOSQL_DEBUG_POINT("first-session");
+	if (!mosql_btree_exists(&session->store.store, MOSQL_CATALOG_ROOT))
+		return mosql_clock_open(&session->stepper, lease_ms, schema);
+	sid = mosql_clock_open_existing(&session->stepper, lease_ms, schema);
+	if (sid == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the clock of namespace \"%s\" is gone, but its tables are there",
@@ -403,7 +410,7 @@ open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
 						   session->config.ns, session->config.ns),
 				 errhint("Restore that node's data. If what is left may go, delete all keys \"%s:*\"; see docs/durability.md.",
 						 session->config.ns)));
-	return mosql_clock_open(&session->stepper, lease_ms, schema);
+	return sid;
 }
 
 static void

@@ -540,7 +540,7 @@ def findings(conn, table):
 
 
 # Debug points that only one operation reaches; all others are those of transactions.
-OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-"}
+OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-"}
 
 
 def debug_points(operation=None):
