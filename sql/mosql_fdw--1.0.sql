@@ -44,6 +44,11 @@ CREATE FUNCTION mosql_fdw_ddl_end() RETURNS event_trigger
 COMMENT ON FUNCTION mosql_fdw_ddl_end() IS
     'Brings the definitions in Redis up to created and altered foreign tables; 42P16 where a table of that name has another definition, 0A000 for a key column whose type has no order in Redis.';
 
+CREATE FUNCTION mosql_fdw_reference() RETURNS trigger
+    AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION mosql_fdw_reference() IS
+    'Does nothing: tables with foreign keys have a trigger of it, so that PostgreSQL looks for their foreign keys.';
+
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end

@@ -216,6 +216,8 @@ SELECT * FROM book ORDER BY no;
 SET CONSTRAINTS ALL IMMEDIATE;
 ALTER TABLE book ADD CONSTRAINT author_friend_fkey FOREIGN KEY (author) REFERENCES author;
 ALTER TABLE book ADD CONSTRAINT author_friend_fkey FOREIGN KEY (author) REFERENCES author;
+ALTER TABLE book ADD CONSTRAINT author_friend_fkey FOREIGN KEY (author) REFERENCES author ON DELETE CASCADE;
+ALTER TABLE book ADD CONSTRAINT book_title FOREIGN KEY (author) REFERENCES author;
 CREATE INDEX ON author (name varchar_pattern_ops);
 SELECT id FROM author WHERE name LIKE 'K%';
 CREATE INDEX CONCURRENTLY by_born ON author (born DESC) WITH (fillfactor = 90);

@@ -117,6 +117,22 @@ extern bool mosql_admin_was_taken(const Node *tree);
  */
 extern void mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint);
 
+/*
+ * A foreign key is about to be dropped, or was renamed: the definitions follow.  renamed:
+ * false if it is none.
+ */
+extern void mosql_admin_foreign_key_dropped(Oid oid);
+extern bool mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to);
+
+/*
+ * The foreign keys of a table, and to it, as the definitions in Redis have them, are
+ * made so here, as far as the other table is here, too.
+ */
+extern void mosql_admin_follow_foreign_keys(Oid relid);
+
+/* Is it a temporary table over one that is permanent in Redis (ddl.c)? */
+extern bool mosql_admin_is_window(Relation rel);
+
 /* VALIDATE CONSTRAINT; false: it is no foreign key of that table. */
 extern bool mosql_admin_validate_foreign_key(Oid relid, const char *name);
 

@@ -23,6 +23,7 @@
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
@@ -61,8 +62,8 @@ hint_drop_data(void *arg)
  * A temporary table over one that is permanent in Redis (IMPORT ... INTO
  * pg_temp): the end of a session must not take the data with it.
  */
-static bool
-is_window(Relation rel)
+bool
+mosql_admin_is_window(Relation rel)
 {
 	const char *schema;
 	const char *name;
@@ -82,7 +83,7 @@ drop_relation(Oid relid)
 	if (!mosql_admin_drop_data)
 		return;
 	rel = relation_open(relid, NoLock); /* whoever drops it has the lock */
-	if (is_window(rel))
+	if (mosql_admin_is_window(rel))
 	{
 		relation_close(rel, NoLock);
 		return;
@@ -117,7 +118,11 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	if (next_object_access_hook != NULL)
 		next_object_access_hook(access, class, object, subid, arg);
 
-	if (mosql_admin_refreshing || access != OAT_DROP || class != RelationRelationId || IsBinaryUpgrade)
+	if (mosql_admin_refreshing || access != OAT_DROP || IsBinaryUpgrade)
+		return;
+	if (class == ConstraintRelationId)
+		mosql_admin_foreign_key_dropped(object);
+	if (class != RelationRelationId)
 		return;
 	if (!mosql_fdw_is_ours(object))
 	{
@@ -309,6 +314,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	{
 		mosql_admin_follow_key(relid, created);
 		mosql_admin_follow_indexes(relid);
+		mosql_admin_follow_foreign_keys(relid);
 		mosql_admin_follow_sequences(relid, command);
 	}
 	if (created && !made)
@@ -356,6 +362,9 @@ follow_index_name(const RenameStmt *rename)
 	if (rename->renameType == OBJECT_TABCONSTRAINT)
 	{
 		relid = RangeVarGetRelid(rename->relation, NoLock, true);
+		if (OidIsValid(relid) && mosql_fdw_is_ours(relid) &&
+			mosql_admin_foreign_key_renamed(relid, rename->subname, rename->newname))
+			return;
 		indexid = OidIsValid(relid)
 			? get_relname_relid(rename->newname, get_rel_namespace(relid)) : InvalidOid;
 	}

@@ -4,8 +4,8 @@
  * Layer: admin.  Core refuses them, since it could not enforce them.  Here they are
  * rows of pg_constraint, so that tools and ORMs see them, SET CONSTRAINTS knows
  * them, pg_dump writes them, and DROP and TRUNCATE of the referenced table ask for
- * CASCADE.  No triggers go with them: src/fdw/reference.c enforces those between tables
- * of one server of ours.  Others are not enforced; a NOTICE says so.
+ * CASCADE.  No triggers of rows go with them: src/fdw/reference.c enforces those between
+ * tables of one server of ours.  Others are not enforced; a NOTICE says so.
  */
 #include "postgres.h"
 
@@ -21,7 +21,10 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_trigger.h"
 #include "commands/defrem.h"
+#include "commands/trigger.h"
+#include "foreign/foreign.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
@@ -38,6 +41,13 @@
 
 typedef struct ForeignKey
 {
+	const char *name;
+	bool		deferrable;
+	bool		deferred;
+	bool		validated;
+	char		match;
+	char		on_update;
+	char		on_delete;
 	int			n;
 	int16		columns[INDEX_MAX_KEYS];
 	int			nreferenced;
@@ -47,6 +57,8 @@ typedef struct ForeignKey
 	Oid			pf[INDEX_MAX_KEYS]; /* equality of referenced and referencing, */
 	Oid			pp[INDEX_MAX_KEYS]; /* of two referenced, */
 	Oid			ff[INDEX_MAX_KEYS]; /* and of two referencing values */
+	int			nset;			/* ON DELETE SET ... (columns) */
+	int16		set[INDEX_MAX_KEYS];
 } ForeignKey;
 
 static int
@@ -113,16 +125,16 @@ take_index(ForeignKey *key, Oid indexid, bool primary)
 	return fits;
 }
 
+/* The index for key->referenced, or, if `primary`, that of the primary key, and these. */
 static void
-find_index(ForeignKey *key, Relation referenced, const List *names)
+find_index(ForeignKey *key, Relation referenced, bool primary)
 {
 	ListCell   *lc;
 
-	key->nreferenced = column_numbers(referenced, names, key->referenced);
 	foreach(lc, RelationGetIndexList(referenced))
-		if (take_index(key, lfirst_oid(lc), names == NIL))
+		if (take_index(key, lfirst_oid(lc), primary))
 			break;
-	if (!OidIsValid(key->index) && names == NIL)
+	if (!OidIsValid(key->index) && primary)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no primary key for referenced table \"%s\"",
@@ -167,47 +179,67 @@ find_operators(ForeignKey *key, Relation rel, Relation referenced, const char *n
 	}
 }
 
-static const char *
-choose_name(Relation rel, const Constraint *constraint)
+/* taken: names that it must not get, besides those that are used here. */
+static char *
+make_name(Relation rel, const List *columns, List *taken)
 {
-	StringInfoData columns;
-	ListCell   *lc;
+	StringInfoData names;
+	const ListCell *lc;
 
-	if (constraint->conname != NULL)
-	{
-		if (ConstraintNameIsUsed(CONSTRAINT_RELATION, RelationGetRelid(rel), constraint->conname))
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("constraint \"%s\" for relation \"%s\" already exists",
-							constraint->conname, RelationGetRelationName(rel))));
-		return constraint->conname;
-	}
-	initStringInfo(&columns);
-	foreach(lc, constraint->fk_attrs)
-		appendStringInfo(&columns, "%s%s", columns.len > 0 ? "_" : "", strVal(lfirst(lc)));
-	columns.data[pg_mbcliplen(columns.data, columns.len, NAMEDATALEN - 1)] = '\0';
-	return ChooseConstraintName(RelationGetRelationName(rel), columns.data, "fkey",
-								RelationGetNamespace(rel), NIL);
+	initStringInfo(&names);
+	foreach(lc, columns)
+		appendStringInfo(&names, "%s%s", names.len > 0 ? "_" : "", strVal(lfirst(lc)));
+	names.data[pg_mbcliplen(names.data, names.len, NAMEDATALEN - 1)] = '\0';
+	return ChooseConstraintName(RelationGetRelationName(rel), names.data, "fkey",
+								RelationGetNamespace(rel), taken);
 }
 
-/* Only of tables that have triggers psql, pg_dump and TRUNCATE ask for foreign keys. */
-static void
-set_has_triggers(Relation rel)
-{
-	Relation	catalog = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
+static void report_used(Relation rel, const char *name, const char *detail) pg_attribute_noreturn();
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", RelationGetRelid(rel));
-	if (!((Form_pg_class) GETSTRUCT(tuple))->relhastriggers)
-	{
-		((Form_pg_class) GETSTRUCT(tuple))->relhastriggers = true;
-		CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
-	}
-	CacheInvalidateRelcache(rel);
-	heap_freetuple(tuple);
-	table_close(catalog, RowExclusiveLock);
+static void
+report_used(Relation rel, const char *name, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("constraint \"%s\" for relation \"%s\" already exists", name,
+					RelationGetRelationName(rel)),
+			 detail != NULL ? errdetail_internal("%s", detail) : 0));
+}
+
+PG_FUNCTION_INFO_V1(mosql_fdw_reference);
+
+/*
+ * Core looks for foreign keys only where a table has triggers: psql, pg_dump, TRUNCATE;
+ * and ANALYZE finds out when it has none.  So both tables have one that goes with the
+ * constraint, of the kind that costs least: once per DELETE, where it does nothing.
+ */
+static void
+add_trigger(Relation rel, Oid constraint)
+{
+	CreateTrigStmt *trigger = makeNode(CreateTrigStmt);
+	Oid			function = mosql_fdw_function("mosql_fdw_reference", 0, NULL);
+
+	if (!OidIsValid(function))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FUNCTION),
+				 errmsg("function mosql_fdw_reference() does not exist"),
+				 errhint("Update the extension mosql_fdw.")));
+	trigger->trigname = "mosql_reference";
+	trigger->timing = TRIGGER_TYPE_AFTER;
+	trigger->events = TRIGGER_TYPE_DELETE;
+	(void) CreateTrigger(trigger, NULL, RelationGetRelid(rel), InvalidOid, constraint, InvalidOid,
+						 function, InvalidOid, NULL, true, false);
 	CommandCounterIncrement();
+}
+
+Datum
+mosql_fdw_reference(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("mosql_fdw_reference() can only be called as a trigger")));
+	PG_RETURN_POINTER(NULL);
 }
 
 static void
@@ -317,8 +349,256 @@ mosql_admin_validate_foreign_key(Oid relid, const char *name)
 	mosql_admin_check_owner(rel);
 	validate(&key);
 	set_validated(oid);
+	mosql_table_validate_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name);
 	relation_close(rel, NoLock);
 	return true;
+}
+
+/* The row of pg_constraint. */
+static Oid
+create_row(Relation rel, Relation referenced, const ForeignKey *key)
+{
+	Oid			oid = CreateConstraintEntry(key->name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
+											key->deferrable, key->deferred,
+#if PG_VERSION_NUM >= 180000
+											true,	/* enforced */
+#endif
+											key->validated, InvalidOid, RelationGetRelid(rel),
+											key->columns, key->n, key->n, InvalidOid, key->index,
+											RelationGetRelid(referenced), key->referenced, key->pf,
+											key->pp, key->ff, key->n, key->on_update,
+											key->on_delete, key->set, key->nset, key->match,
+											NULL, NULL, NULL, true, 0, true,
+#if PG_VERSION_NUM >= 180000
+											false,	/* PERIOD */
+#endif
+											false);
+
+	CommandCounterIncrement();
+	add_trigger(rel, oid);
+	if (referenced->rd_rel->relkind == RELKIND_FOREIGN_TABLE &&
+		RelationGetRelid(referenced) != RelationGetRelid(rel))
+		add_trigger(referenced, oid);
+	return oid;
+}
+
+/* ---- between the local tables and their definitions ---- */
+
+static MosqlDefinition *
+definition_of(Relation rel, MosqlSession *session)
+{
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	return mosql_table_definition(session, schema, name);
+}
+
+static uint32
+column_id(const MosqlDefinition *definition, Relation rel, AttrNumber attnum)
+{
+	const char *name = get_attname(RelationGetRelid(rel), attnum, false);
+	const MosqlDefinitionColumn *column = mosql_definition_column(definition, name);
+
+	if (column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" cannot be part of a foreign key", name),
+				 errdetail("It is not stored.")));
+	return column->id;
+}
+
+/* The foreign key as the definition of its table says it. */
+static MosqlDefinitionReference *
+globalize(const ForeignKey *key, Relation rel, const MosqlDefinition *child, Relation referenced,
+		  const MosqlDefinition *parent)
+{
+	MosqlDefinitionReference *there = palloc0(sizeof(MosqlDefinitionReference));
+
+	there->name = key->name;
+	there->schema = parent->schema;
+	there->table = parent->name;
+	there->validated = key->validated;
+	there->deferrable = key->deferrable;
+	there->deferred = key->deferred;
+	there->match = key->match;
+	there->on_update = key->on_update;
+	there->on_delete = key->on_delete;
+	there->n = key->n;
+	there->columns = palloc(key->n * sizeof(uint32));
+	there->referenced = palloc(key->n * sizeof(uint32));
+	for (int i = 0; i < key->n; i++)
+	{
+		there->columns[i] = column_id(child, rel, key->columns[i]);
+		there->referenced[i] = column_id(parent, referenced, key->referenced[i]);
+	}
+	there->nset = key->nset;
+	there->set = palloc(Max(key->nset, 1) * sizeof(uint32));
+	for (int i = 0; i < key->nset; i++)
+		there->set[i] = column_id(child, rel, key->set[i]);
+	return there;
+}
+
+/* The attribute that a column is here; 0: none. */
+static AttrNumber
+attribute(const MosqlDefinition *definition, Relation rel, uint32 id)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].id == id && !definition->columns[i].dropped)
+			return get_attnum(RelationGetRelid(rel), definition->columns[i].name);
+	return 0;
+}
+
+/* And back; false if a column, or the index, is not here. */
+static bool
+localize(const MosqlDefinitionReference *there, Relation rel, const MosqlDefinition *child,
+		 Relation referenced, const MosqlDefinition *parent, ForeignKey *key)
+{
+	ListCell   *lc;
+
+	memset(key, 0, sizeof(*key));
+	key->name = there->name;
+	key->validated = there->validated;
+	key->deferrable = there->deferrable;
+	key->deferred = there->deferred;
+	key->match = there->match;
+	key->on_update = there->on_update;
+	key->on_delete = there->on_delete;
+	key->n = key->nreferenced = there->n;
+	for (int i = 0; i < there->n; i++)
+	{
+		key->columns[i] = attribute(child, rel, there->columns[i]);
+		key->referenced[i] = attribute(parent, referenced, there->referenced[i]);
+		if (key->columns[i] <= 0 || key->referenced[i] <= 0)
+			return false;
+	}
+	key->nset = there->nset;
+	for (int i = 0; i < there->nset; i++)
+	{
+		key->set[i] = attribute(child, rel, there->set[i]);
+		if (key->set[i] <= 0)
+			return false;
+	}
+	foreach(lc, RelationGetIndexList(referenced))
+		if (take_index(key, lfirst_oid(lc), false))
+			break;
+	return OidIsValid(key->index);
+}
+
+/* Is the local foreign key of that OID this one? */
+static bool
+is_same(Oid oid, const ForeignKey *key, Oid parent)
+{
+	MosqlForeignKey local;
+
+	return mosql_foreign_key_find(oid, &local) && local.parent == parent &&
+		local.deferrable == key->deferrable && local.deferred == key->deferred &&
+		local.match == key->match && local.on_update == key->on_update &&
+		local.on_delete == key->on_delete && local.n == key->n && local.nset == key->nset &&
+		memcmp(local.columns, key->columns, key->n * sizeof(int16)) == 0 &&
+		memcmp(local.referenced, key->referenced, key->n * sizeof(int16)) == 0 &&
+		memcmp(local.set, key->set, key->nset * sizeof(int16)) == 0;
+}
+
+/* ---- ADD FOREIGN KEY between our tables ---- */
+
+/* Names of the foreign keys that the table has in Redis. */
+static List *
+stored_names(const MosqlDefinition *child)
+{
+	List	   *names = NIL;
+
+	for (int i = 0; i < child->nreferences; i++)
+		names = lappend(names, (char *) child->references[i].name);
+	return names;
+}
+
+/*
+ * Its name: as given; else one that is new here, and in Redis either new, too, or that of
+ * the same foreign key, which this table is to be attached to.
+ */
+static const char *
+choose_name(Relation rel, const MosqlDefinition *child, const Constraint *constraint,
+			MosqlDefinitionReference *there)
+{
+	const MosqlDefinitionReference *stored;
+
+	if (constraint->conname != NULL)
+		return constraint->conname;
+	there->name = make_name(rel, constraint->fk_attrs, NIL);
+	stored = mosql_definition_reference(child, there->name);
+	if (stored != NULL && !mosql_definition_same_reference(stored, there))
+		return make_name(rel, constraint->fk_attrs, stored_names(child));
+	return there->name;
+}
+
+static void
+add_shared(Relation rel, Relation referenced, ForeignKey *key, const Constraint *constraint)
+{
+	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
+	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinition *parent = definition_of(referenced, session);
+	MosqlDefinitionReference *there;
+	const MosqlDefinitionReference *stored;
+	MosqlForeignKey made;
+	Oid			oid;
+
+	if (child == NULL || parent == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s\" does not exist in Redis",
+						RelationGetRelationName(child == NULL ? rel : referenced)),
+				 errhint("Drop the foreign table and create it again.")));
+	there = globalize(key, rel, child, referenced, parent);
+	there->name = key->name = choose_name(rel, child, constraint, there);
+	stored = mosql_definition_reference(child, key->name);
+	oid = get_relation_constraint_oid(RelationGetRelid(rel), key->name, true);
+	if (stored != NULL && mosql_definition_same_reference(stored, there))
+	{
+		key->validated = stored->validated;
+		if (!OidIsValid(oid))
+			(void) create_row(rel, referenced, key);
+		else if (is_same(oid, key, RelationGetRelid(referenced)))
+			ereport(NOTICE,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("foreign key \"%s\" exists already, the same in Redis, skipping", key->name)));
+		else
+			report_used(rel, key->name, NULL);
+		return;
+	}
+	if (stored != NULL || OidIsValid(oid))
+		report_used(rel, key->name,
+					OidIsValid(oid) ? NULL : "The table in Redis has another foreign key of that name.");
+	oid = create_row(rel, referenced, key);
+	mosql_table_add_reference(rel, referenced, session, there);
+	CommandCounterIncrement();
+	if (key->validated && mosql_foreign_key_find(oid, &made))
+		validate(&made);
+}
+
+/* Known to the catalogs, and no more. */
+static void
+add_unenforced(Relation rel, Relation referenced, ForeignKey *key, const Constraint *constraint)
+{
+	key->name = constraint->conname;
+	if (key->name == NULL)
+		key->name = make_name(rel, constraint->fk_attrs, NIL);
+	else if (ConstraintNameIsUsed(CONSTRAINT_RELATION, RelationGetRelid(rel), key->name))
+		report_used(rel, key->name, NULL);
+	(void) create_row(rel, referenced, key);
+	ereport(NOTICE,
+			(errmsg("foreign key \"%s\" is not enforced", key->name),
+			 errdetail("Rows of foreign table \"%s\" are not checked against those of \"%s\", which is not on the same server of mosql_fdw.",
+					   RelationGetRelationName(rel), RelationGetRelationName(referenced))));
+}
+
+/* One transaction writes both, and they are there for longer than this session. */
+static bool
+can_be_shared(Relation rel, Relation referenced)
+{
+	return mosql_fdw_is_ours(RelationGetRelid(referenced)) &&
+		GetForeignTable(RelationGetRelid(rel))->serverid ==
+		GetForeignTable(RelationGetRelid(referenced))->serverid;
 }
 
 void
@@ -327,47 +607,188 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	Relation	rel = relation_open(relid, ShareRowExclusiveLock);
 	Relation	referenced = table_openrv(constraint->pktable, ShareRowExclusiveLock);
 	ForeignKey	key = {0};
-	MosqlForeignKey made;
-	Oid			oid;
-	const char *name = choose_name(rel, constraint);
-	int16		set_columns[INDEX_MAX_KEYS];
-	int			nset = column_numbers(rel, constraint->fk_del_set_cols, set_columns);
-	bool		is_valid = constraint->initially_valid || !constraint->skip_validation;
 
 	mosql_admin_check_owner(rel);
+	key.deferrable = constraint->deferrable;
+	key.deferred = constraint->initdeferred;
+	key.validated = constraint->initially_valid || !constraint->skip_validation;
+	key.match = constraint->fk_matchtype;
+	key.on_update = constraint->fk_upd_action;
+	key.on_delete = constraint->fk_del_action;
+	key.nset = column_numbers(rel, constraint->fk_del_set_cols, key.set);
 	key.n = column_numbers(rel, constraint->fk_attrs, key.columns);
-	find_index(&key, referenced, constraint->pk_attrs);
+	key.nreferenced = column_numbers(referenced, constraint->pk_attrs, key.referenced);
+	find_index(&key, referenced, constraint->pk_attrs == NIL);
 	check_references(referenced, &key);
-	find_operators(&key, rel, referenced, name);
-	oid = CreateConstraintEntry(name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
-								 constraint->deferrable, constraint->initdeferred,
-#if PG_VERSION_NUM >= 180000
-								 true,	/* enforced */
-#endif
-								 is_valid,
-								 InvalidOid, relid, key.columns, key.n, key.n,
-								 InvalidOid, key.index, RelationGetRelid(referenced),
-								 key.referenced, key.pf, key.pp, key.ff, key.n,
-								 constraint->fk_upd_action, constraint->fk_del_action,
-								 set_columns, nset, constraint->fk_matchtype,
-								 NULL, NULL, NULL,
-								 true, 0, true,
-#if PG_VERSION_NUM >= 180000
-								 false, /* PERIOD */
-#endif
-								 false);
-	CommandCounterIncrement();
-	set_has_triggers(rel);
-	if (referenced->rd_rel->relkind == RELKIND_FOREIGN_TABLE &&
-		RelationGetRelid(referenced) != relid)
-		set_has_triggers(referenced);
-	if (!mosql_foreign_key_find(oid, &made))
-		ereport(NOTICE,
-				(errmsg("foreign key \"%s\" is not enforced", name),
-				 errdetail("Rows of foreign table \"%s\" are not checked against those of \"%s\", which is not on the same server of mosql_fdw.",
-						   RelationGetRelationName(rel), RelationGetRelationName(referenced))));
-	else if (is_valid)
-		validate(&made);
+	find_operators(&key, rel, referenced,
+				   constraint->conname ? constraint->conname : make_name(rel, constraint->fk_attrs, NIL));
+	if (can_be_shared(rel, referenced))
+		add_shared(rel, referenced, &key, constraint);
+	else
+		add_unenforced(rel, referenced, &key, constraint);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
+}
+
+/* ---- DROP, RENAME ---- */
+
+/* Are local foreign keys being dropped that others have dropped, or that differ? */
+static bool keep_data = false;
+
+void
+mosql_admin_foreign_key_dropped(Oid oid)
+{
+	MosqlForeignKey key;
+	Relation	rel;
+
+	if (keep_data || !mosql_admin_drop_data || !mosql_foreign_key_find(oid, &key))
+		return;
+	rel = relation_open(key.child, NoLock);
+	if (!mosql_admin_is_window(rel))
+		mosql_table_drop_reference(rel, mosql_fdw_session_for(key.child, InvalidOid),
+								   NameStr(key.name));
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+}
+
+bool
+mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to)
+{
+	Oid			oid = get_relation_constraint_oid(relid, to, true);
+	MosqlForeignKey key;
+	Relation	rel;
+
+	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
+		return false;
+	rel = relation_open(relid, AccessShareLock);
+	mosql_table_rename_reference(rel, mosql_fdw_session_for(relid, InvalidOid), from, to);
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+	return true;
+}
+
+/* ---- what other servers did ---- */
+
+static void
+drop_local(Oid oid)
+{
+	ObjectAddress address;
+	bool		before = keep_data;
+
+	ObjectAddressSet(address, ConstraintRelationId, oid);
+	keep_data = true;
+	PG_TRY();
+	{
+		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+	PG_FINALLY();
+	{
+		keep_data = before;
+	}
+	PG_END_TRY();
+	CommandCounterIncrement();
+}
+
+/* The local table of a name in Redis; InvalidOid if there is none. */
+static Oid
+find_table(Oid serverid, const char *schema, const char *name)
+{
+	ListCell   *lc;
+	Oid			found = InvalidOid;
+
+	foreach(lc, mosql_admin_server_tables(serverid))
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		const char *other_schema;
+		const char *other_name;
+
+		if (rel == NULL)
+			continue;
+		mosql_table_remote_name(rel, &other_schema, &other_name);
+		if (strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0 &&
+			(!OidIsValid(found) || rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP))
+			found = lfirst_oid(lc);
+		relation_close(rel, NoLock);
+	}
+	return found;
+}
+
+/* Bring one foreign key of a definition here.  No relation may be open, since core
+ * drops none of a relation in use. */
+static void
+follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there)
+{
+	Oid			oid = get_relation_constraint_oid(relid, there->name, true);
+	Oid			other = find_table(GetForeignTable(relid)->serverid, there->schema, there->table);
+	Relation	rel;
+	Relation	referenced;
+	MosqlDefinition *parent;
+	ForeignKey	key;
+	bool		fits;
+
+	if (!OidIsValid(other))
+		return;
+	rel = relation_open(relid, AccessShareLock);
+	referenced = relation_open(other, AccessShareLock);
+	parent = definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
+	fits = parent != NULL && localize(there, rel, child, referenced, parent, &key);
+	relation_close(referenced, NoLock);
+	relation_close(rel, NoLock);
+	if (!fits || (OidIsValid(oid) && is_same(oid, &key, other)))
+		return;
+	if (OidIsValid(oid))
+		drop_local(oid);
+	rel = relation_open(relid, AccessShareLock);
+	referenced = relation_open(other, AccessShareLock);
+	find_operators(&key, rel, referenced, key.name);
+	(void) create_row(rel, referenced, &key);
+	relation_close(referenced, NoLock);
+	relation_close(rel, NoLock);
+}
+
+static MosqlDefinition *
+definition_by_oid(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	MosqlDefinition *definition = definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
+
+	relation_close(rel, NoLock);
+	return definition;
+}
+
+static void
+follow_child(Oid relid)
+{
+	MosqlDefinition *child = definition_by_oid(relid);
+	ListCell   *lc;
+
+	if (child == NULL)
+		return;
+	foreach(lc, mosql_foreign_keys(relid))
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+
+		if (key->child == relid && mosql_definition_reference(child, NameStr(key->name)) == NULL)
+			drop_local(key->oid);
+	}
+	for (int i = 0; i < child->nreferences; i++)
+		follow_one(relid, child, &child->references[i]);
+}
+
+void
+mosql_admin_follow_foreign_keys(Oid relid)
+{
+	MosqlDefinition *definition;
+
+	follow_child(relid);
+	definition = definition_by_oid(relid);
+	for (int i = 0; definition != NULL && i < definition->nreferrers; i++)
+	{
+		Oid			child = find_table(GetForeignTable(relid)->serverid,
+									   definition->referrers[i].schema,
+									   definition->referrers[i].table);
+
+		if (OidIsValid(child) && child != relid)
+			follow_child(child);
+	}
 }

@@ -231,6 +231,7 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 	relation_close(rel, NoLock);
 	mosql_admin_follow_key(relid, false);
 	mosql_admin_follow_indexes(relid);
+	mosql_admin_follow_foreign_keys(relid);
 	if (done.len == 0)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(done.data));

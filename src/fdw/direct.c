@@ -39,7 +39,7 @@
 #include "utils/partcache.h"
 #include "utils/rel.h"
 
-#include "fdw/reference.h"
+#include "fdw/exec_int.h"
 
 /* Integers per column in the list MOSQL_SCAN_INCREMENTS, after canSetTag. */
 #define INTS_PER_COLUMN 2		/* attribute number, 1 if subtracted */
@@ -244,7 +244,7 @@ all_increments(PlannerInfo *root, Index rti, const MosqlTable *table, List **del
 		 * the column */
 		if (column->key_position >= 0 || !column->in_row || column->has_missing ||
 			mosql_table_is_indexed(table, attno) ||
-			mosql_foreign_key_has_column(table->relid, attno) ||
+			mosql_table_is_referencing(table, attno) ||
 			!is_integer_type(column->type) ||
 			exprType((Node *) tle->expr) != column->type)
 			return false;
@@ -358,7 +358,8 @@ mosqlBeginDirectModify(ForeignScanState *node, int eflags)
 		column->subtract = list_nth_int(description, 2 + i * INTS_PER_COLUMN) != 0;
 		column->expr = ExecInitExpr(expr, &node->ss.ps);
 		column->type = exprType((Node *) expr);
-		if (mosql_table_is_indexed(direct->scan.table, column->attnum))
+		if (mosql_table_is_indexed(direct->scan.table, column->attnum) ||
+			mosql_table_is_referencing(direct->scan.table, column->attnum))
 			(void) mosql_exec_index(direct->scan.table, 0, 0); /* since it was planned */
 	}
 	node->fdw_state = direct;

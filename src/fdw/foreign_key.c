@@ -188,23 +188,6 @@ mosql_foreign_key_leads_to(Oid relid)
 	return false;
 }
 
-bool
-mosql_foreign_key_has_column(Oid relid, AttrNumber attnum)
-{
-	const ListCell *lc;
-
-	foreach(lc, look_up(relid))
-	{
-		const MosqlForeignKey *key = lfirst(lc);
-
-		for (int i = 0; i < key->n; i++)
-			if ((key->child == relid && key->columns[i] == attnum) ||
-				(key->parent == relid && key->referenced[i] == attnum))
-				return true;
-	}
-	return false;
-}
-
 void
 mosql_foreign_key_init(void)
 {

@@ -389,9 +389,47 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 
 /* ---- TRUNCATE ---- */
 
+static bool
+is_among(const List *rels, const char *schema, const char *table)
+{
+	const ListCell *lc;
+
+	foreach(lc, rels)
+	{
+		const char *other_schema;
+		const char *other_table;
+
+		mosql_table_remote_name((Relation) lfirst(lc), &other_schema, &other_table);
+		if (strcmp(schema, other_schema) == 0 && strcmp(table, other_table) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A foreign key that leads here is perhaps known to other servers alone. */
+static void
+check_referrers(Relation rel, const List *rels)
+{
+	const MosqlTable *table = mosql_table_open(rel, mosql_fdw_session_for(RelationGetRelid(rel),
+																		  InvalidOid));
+
+	for (int i = 0; i < table->nreferrers; i++)
+	{
+		const MosqlDefinitionReferrer *referrer = &table->referrers[i];
+
+		if (!is_among(rels, referrer->schema, referrer->table))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot truncate a table referenced in a foreign key constraint"),
+					 errdetail("Table \"%s.%s\" in Redis references \"%s\".", referrer->schema,
+							   referrer->table, RelationGetRelationName(rel)),
+					 errhint("Use IMPORT FOREIGN SCHEMA for that table, and truncate both at the same time.")));
+	}
+}
+
 /*
  * Like postgres_fdw, refuse before anything is done.  Core has seen to the foreign
- * keys: of tables that lead here all are among `rels`.
+ * keys that this server knows: of tables that lead here all are among `rels`.
  */
 void
 mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
@@ -407,6 +445,7 @@ mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("foreign table \"%s\" does not allow truncates",
 							RelationGetRelationName(rel))));
+		check_referrers(rel, rels);
 	}
 	foreach(lc, rels)
 	{

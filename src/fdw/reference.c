@@ -60,12 +60,25 @@ typedef struct Side
 	Keys		waiting[2];		/* parents: by deletes, by updates; children: [0] */
 } Side;
 
+/* A foreign key that the definition in Redis has, and this server has not. */
+typedef struct Unknown
+{
+	const char *name;
+	const char *schema;			/* the other table */
+	const char *table;
+	bool		is_parent;
+	int			n;
+	AttrNumber	columns[INDEX_MAX_KEYS];	/* of the target */
+} Unknown;
+
 typedef struct MosqlReferences
 {
 	struct Statement *statement;
 	MosqlModifyState *modify;
 	int			nsides;
 	Side	   *sides;
+	int			nunknown;
+	Unknown    *unknown;
 } MosqlReferences;
 
 /* A running statement, known by its executor state. */
@@ -228,22 +241,148 @@ add_side(MosqlReferences *references, MosqlReference *reference, bool is_parent)
 												ALLOCSET_DEFAULT_SIZES);
 }
 
+/* ---- foreign keys that only other servers know ---- */
+
+static bool
+is_known_child(const List *keys, Oid relid, const char *name)
+{
+	const ListCell *lc;
+
+	foreach(lc, keys)
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+
+		if (key->child == relid && strcmp(NameStr(key->name), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_known_parent(const List *keys, Oid relid, const MosqlDefinitionReferrer *referrer)
+{
+	const ListCell *lc;
+
+	foreach(lc, keys)
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+		const char *schema;
+		const char *table;
+		Relation	child;
+
+		if (key->parent != relid || strcmp(NameStr(key->name), referrer->name) != 0)
+			continue;
+		child = table_open(key->child, AccessShareLock);
+		mosql_table_remote_name(child, &schema, &table);
+		table_close(child, NoLock);
+		if (strcmp(schema, referrer->schema) == 0 && strcmp(table, referrer->table) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+add_unknown(MosqlReferences *references, bool is_parent, const char *name, const char *schema,
+			const char *table, const uint32 *ids, int n)
+{
+	const MosqlTable *mine = references->modify->table;
+	Unknown    *unknown = &references->unknown[references->nunknown++];
+
+	unknown->name = name;
+	unknown->schema = schema;
+	unknown->table = table;
+	unknown->is_parent = is_parent;
+	for (int i = 0; i < n; i++)
+		if (ids[i] < (uint32) mine->nids && mine->by_id[ids[i]] >= 0)
+			unknown->columns[unknown->n++] = mine->by_id[ids[i]] + 1;
+}
+
+static void
+find_unknown(MosqlReferences *references, const List *keys, CmdType operation)
+{
+	const MosqlTable *table = references->modify->table;
+
+	references->unknown = palloc0((table->nreferences + table->nreferrers) * sizeof(Unknown) + 1);
+	for (int i = 0; operation != CMD_DELETE && i < table->nreferences; i++)
+	{
+		const MosqlDefinitionReference *stored = &table->references[i];
+
+		if (!is_known_child(keys, table->relid, stored->name))
+			add_unknown(references, false, stored->name, stored->schema, stored->table,
+						stored->columns, stored->n);
+	}
+	for (int i = 0; operation != CMD_INSERT && i < table->nreferrers; i++)
+	{
+		const MosqlDefinitionReferrer *stored = &table->referrers[i];
+
+		if (!is_known_parent(keys, table->relid, stored))
+			add_unknown(references, true, stored->name, stored->schema, stored->table,
+						stored->columns, stored->n);
+	}
+}
+
+static void
+report_unknown(const Unknown *unknown, Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 unknown->is_parent
+			 ? errmsg("foreign key \"%s\", which leads to table \"%s\", is not known to this server",
+					  unknown->name, RelationGetRelationName(rel))
+			 : errmsg("foreign key \"%s\" of table \"%s\" is not known to this server",
+					  unknown->name, RelationGetRelationName(rel)),
+			 unknown->is_parent
+			 ? errdetail("Table \"%s.%s\" in Redis has it, so it cannot be enforced here.",
+						 unknown->schema, unknown->table)
+			 : errdetail("It leads to table \"%s.%s\" in Redis, and cannot be enforced here.",
+						 unknown->schema, unknown->table),
+			 errhint("Use IMPORT FOREIGN SCHEMA for that table, or mosql_fdw_refresh('%s') if it is here.",
+					 RelationGetRelationName(rel))));
+}
+
+/* ---- opening ---- */
+
+/* ALTER TABLE ... DISABLE TRIGGER ALL, as pg_restore --disable-triggers says. */
+static bool
+is_disabled(Relation rel, Oid constraint)
+{
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+		if (rel->trigdesc->triggers[i].tgconstraint == constraint &&
+			rel->trigdesc->triggers[i].tgenabled == TRIGGER_DISABLED)
+			return true;
+	return false;
+}
+
+/* Is it among those that the definition in Redis says lead here?  (Its table may be
+ * gone there.) */
+static bool
+leads_here(const MosqlTable *table, const MosqlForeignKey *key)
+{
+	for (int i = 0; i < table->nreferrers; i++)
+		if (strcmp(table->referrers[i].name, NameStr(key->name)) == 0)
+			return true;
+	return false;
+}
+
 MosqlReferences *
 mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operation)
 {
+	const MosqlTable *table = modify->table;
 	Oid			relid = RelationGetRelid(modify->rel);
 	List	   *keys;
 	MosqlReferences *references;
 	ListCell   *lc;
 
+	/* what only this server knows is not in Redis any more */
+	if (table->nreferences + table->nreferrers == 0)
+		return NULL;
 	if (SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
 		return NULL;			/* as core's triggers, these do not fire then */
 	keys = mosql_foreign_keys(relid);
-	if (keys == NIL)
-		return NULL;
 	references = palloc0(sizeof(MosqlReferences));
 	references->modify = modify;
-	references->sides = palloc0(2 * list_length(keys) * sizeof(Side));
+	references->sides = palloc0(2 * list_length(keys) * sizeof(Side) + 1);
+	find_unknown(references, keys, operation);
 	foreach(lc, keys)
 	{
 		const MosqlForeignKey *key = lfirst(lc);
@@ -251,15 +390,17 @@ mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operatio
 		bool		parent = key->parent == relid && operation != CMD_INSERT;
 		MosqlReference *reference;
 
-		if (!child && !parent)
+		if ((!child && !parent) || is_disabled(modify->rel, key->oid))
 			continue;
-		reference = mosql_reference_open(key, modify->table->session);
-		if (child)
+		if (!child && !leads_here(table, key))
+			continue;
+		reference = mosql_reference_open(key, table->session);
+		if (child && reference != NULL)
 			add_side(references, reference, false);
-		if (parent)
+		if (parent && reference != NULL)
 			add_side(references, reference, true);
 	}
-	if (references->nsides == 0)
+	if (references->nsides + references->nunknown == 0)
 		return NULL;
 	references->statement = statement_of(estate);
 	references->statement->targets = lappend(references->statement->targets, references);
@@ -293,11 +434,11 @@ look_up(Side *side, MemoryContext cxt)
 }
 
 static bool
-same_values(MosqlReference *reference, TupleTableSlot *a, TupleTableSlot *b)
+same_values(const AttrNumber *columns, int n, TupleTableSlot *a, TupleTableSlot *b)
 {
-	for (int i = 0; i < reference->key.n; i++)
+	for (int i = 0; i < n; i++)
 	{
-		AttrNumber	attnum = reference->key.columns[i];
+		AttrNumber	attnum = columns[i];
 		Form_pg_attribute att = TupleDescAttr(a->tts_tupleDescriptor, attnum - 1);
 		bool		a_null;
 		bool		b_null;
@@ -320,7 +461,8 @@ note_child(Side *side, TupleTableSlot *old_slot, TupleTableSlot *new_slot, Memor
 	StringInfoData key;
 	MemoryContext old;
 
-	if (old_slot != NULL && same_values(reference, old_slot, new_slot))
+	if (old_slot != NULL &&
+		same_values(reference->key.columns, reference->key.n, old_slot, new_slot))
 		return;
 	for (int i = 0; i < reference->key.n; i++)
 		values[i] = slot_getattr(new_slot, reference->key.columns[i], &nulls[i]);
@@ -419,6 +561,15 @@ mosql_references_note(MosqlReferences *references, TupleTableSlot *old_slot,
 	if (references == NULL)
 		return;
 	cxt = references->statement->cxt;
+	for (int i = 0; i < references->nunknown; i++)
+	{
+		const Unknown *unknown = &references->unknown[i];
+
+		if ((unknown->is_parent ? old_slot != NULL : new_slot != NULL) &&
+			(old_slot == NULL || new_slot == NULL ||
+			 !same_values(unknown->columns, unknown->n, old_slot, new_slot)))
+			report_unknown(unknown, references->modify->rel);
+	}
 	for (int i = 0; i < references->nsides; i++)
 	{
 		Side	   *side = &references->sides[i];
@@ -570,6 +721,8 @@ check_deferred(const Deferred *waiting, const MosqlForeignKey *key)
 	MosqlReference *reference = mosql_reference_open(key, waiting->session);
 	Keys		keys = distinct(&waiting->keys);
 
+	if (reference == NULL)
+		return;					/* another server dropped it: this does not commit */
 	if (waiting->is_parent)
 		check_parents(reference, &keys, false);
 	else

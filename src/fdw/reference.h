@@ -47,9 +47,8 @@ extern List *mosql_foreign_keys(Oid relid);
 /* One of them by its OID; false if it is none of ours, or gone. */
 extern bool mosql_foreign_key_find(Oid oid, MosqlForeignKey *key);
 
-/* Does some table have a foreign key to this one?  Is this column part of one? */
+/* Does some table have a foreign key to this one? */
 extern bool mosql_foreign_key_leads_to(Oid relid);
-extern bool mosql_foreign_key_has_column(Oid relid, AttrNumber attnum);
 extern void mosql_foreign_key_init(void);
 
 /* ---- reference_rows.c ---- */
@@ -81,6 +80,10 @@ typedef struct MosqlReference
 	Oid			source_types[INDEX_MAX_KEYS];
 } MosqlReference;
 
+/*
+ * NULL if the foreign key is no more in Redis, where another server dropped it.  55000
+ * if it is another one there by now.
+ */
 extern MosqlReference *mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session);
 
 typedef enum MosqlReferenceKey

@@ -59,6 +59,13 @@ begins_with(const MosqlTable *keys, const AttrNumber *columns, int n, int *order
 	return true;
 }
 
+/* An index of columns alone, with an entry for each row. */
+static bool
+is_plain(const MosqlIndex *index)
+{
+	return index->broken == NULL && index->econtext == NULL;
+}
+
 static void
 find_target(MosqlReference *reference, Oid primary)
 {
@@ -68,7 +75,7 @@ find_target(MosqlReference *reference, Oid primary)
 	if (key->index == primary)
 		reference->target = reference->parent;
 	for (int i = 0; name != NULL && reference->target == NULL && i < reference->parent->nindexes; i++)
-		if (reference->parent->indexes[i].unique &&
+		if (reference->parent->indexes[i].unique && is_plain(&reference->parent->indexes[i]) &&
 			strcmp(reference->parent->indexes[i].name, name) == 0)
 			reference->target = reference->parent->indexes[i].entries;
 	if (reference->target == NULL || reference->target->nkeys != key->n ||
@@ -134,7 +141,7 @@ find_source(MosqlReference *reference)
 	{
 		const MosqlTable *keys = i < 0 ? child : child->indexes[i].entries;
 
-		if (is_source(reference, keys, order))
+		if ((i < 0 || is_plain(&child->indexes[i])) && is_source(reference, keys, order))
 			reference->source = keys;
 	}
 	for (int i = 0; reference->source != NULL && i < key->n; i++)
@@ -149,17 +156,56 @@ find_source(MosqlReference *reference)
 	}
 }
 
+static const MosqlDefinitionReference *
+stored_reference(const MosqlReference *reference)
+{
+	for (int i = 0; i < reference->child->nreferences; i++)
+		if (strcmp(reference->child->references[i].name, NameStr(reference->key.name)) == 0)
+			return &reference->child->references[i];
+	return NULL;
+}
+
+/* Does the definition in Redis say the same? */
+static bool
+is_stored_so(const MosqlReference *reference, const MosqlDefinitionReference *stored)
+{
+	const MosqlForeignKey *key = &reference->key;
+	bool		same = stored->n == key->n && stored->nset == key->nset &&
+		stored->deferrable == key->deferrable && stored->deferred == key->deferred &&
+		stored->match == key->match && stored->on_update == key->on_update &&
+		stored->on_delete == key->on_delete;
+
+	for (int i = 0; same && i < key->n; i++)
+		same = stored->columns[i] == reference->child->columns[key->columns[i] - 1].id &&
+			stored->referenced[i] == reference->parent->columns[key->referenced[i] - 1].id;
+	for (int i = 0; same && i < key->nset; i++)
+		same = stored->set[i] == reference->child->columns[key->set[i] - 1].id;
+	return same;
+}
+
 MosqlReference *
 mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session)
 {
 	MosqlReference *reference = palloc0(sizeof(MosqlReference));
+	const MosqlDefinitionReference *stored;
 	Oid			primary;
 
 	reference->key = *key;
 	reference->session = session;
 	reference->txn = mosql_txn_current(session);
 	reference->child = open_table(key->child, session, &primary);
+	stored = stored_reference(reference);
+	if (stored == NULL)
+		return NULL;
 	reference->parent = open_table(key->parent, session, &primary);
+	if (!is_stored_so(reference, stored))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("foreign key \"%s\" of table \"%s\" is another one in Redis",
+						NameStr(key->name), get_rel_name(key->child)),
+				 errdetail("Another server dropped it and added one of the same name."),
+				 errhint("SELECT mosql_fdw_refresh('%s') makes this one the same.",
+						 get_rel_name(key->child))));
 	find_target(reference, primary);
 	reference->alike = true;
 	for (int i = 0; i < key->n; i++)
@@ -506,6 +552,19 @@ column_types(const MosqlTable *table, const AttrNumber *columns, int n, Oid *typ
 		types[i] = table->columns[columns[i] - 1].type;
 }
 
+/*
+ * The reads that found the violation have brought the schema version along.  If the
+ * tables have changed, perhaps the foreign key is no more: then this throws 40001.
+ */
+static void
+check_definitions(const MosqlReference *reference)
+{
+	Oid			primary;
+
+	(void) open_table(reference->key.child, reference->session, &primary);
+	(void) open_table(reference->key.parent, reference->session, &primary);
+}
+
 void
 mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
 							 const Datum *child_values)
@@ -517,6 +576,7 @@ mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
 	Oid			types[INDEX_MAX_KEYS];
 	char	   *described;
 
+	check_definitions(reference);
 	if (bytes.data != NULL)
 	{
 		mosql_reference_values(reference, bytes, values);
@@ -559,6 +619,7 @@ mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool 
 	Oid			types[INDEX_MAX_KEYS];
 	char	   *described;
 
+	check_definitions(reference);
 	mosql_reference_values(reference, bytes, values);
 	column_types(reference->parent, key->referenced, key->n, types);
 	described = describe(key->parent, key->referenced, key->n, values, types);

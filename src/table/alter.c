@@ -540,6 +540,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		theirs->not_null = mine->not_null;
 		return;
 	}
+	mosql_table_check_unreferenced(alter->there, theirs->id);
 	from = theirs->id;
 	theirs->dropped = true;
 	sequence = theirs->sequence;
@@ -794,6 +795,7 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	column = mosql_definition_column(alter.there, name);
 	if (column == NULL)
 		return;
+	mosql_table_check_unreferenced(alter.there, column->id);
 	keep_before(&alter);
 	if (column->key_position >= 0)
 	{
@@ -962,6 +964,7 @@ mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
 
 	if (index == NULL)
 		return;
+	mosql_table_check_unneeded(there, index);
 	remove_index(session, there, index);
 	write_definition(rel, session, there);
 }
@@ -1099,6 +1102,7 @@ mosql_table_drop(Relation rel, MosqlSession *session)
 				 errhint("To drop it too, use IMPORT FOREIGN SCHEMA, and drop the foreign table that you get.")));
 		return;
 	}
+	mosql_table_forget_references(session, there);
 	mosql_definition_delete(session, there);
 	for (int i = 0; i < there->ncolumns; i++)
 		drop_sequence(session, &there->columns[i]);

@@ -25,6 +25,9 @@
 
 #define DETAIL_FIRST	(3 << 16)	/* details of column n are at DETAIL_FIRST + n */
 
+#define REFERENCE_FIRST	(1 << 18)	/* a foreign key with id n is at REFERENCE_FIRST + n */
+#define REFERRER_FIRST	(9 << 15)	/* ... that leads to the table at REFERRER_FIRST + n */
+
 #define BUILD_FIRST		(5 << 16)	/* an index being built, with id n, is at BUILD_FIRST + n */
 
 #define CATALOG_FORMAT	1
@@ -45,6 +48,10 @@
 #define INDEX_FLAG_LOCALE				16
 
 #define BUILD_FLAG_CLOSING	1
+
+#define REFERENCE_FLAG_VALIDATED	1
+#define REFERENCE_FLAG_DEFERRABLE	2
+#define REFERENCE_FLAG_DEFERRED		4
 
 #define SEQUENCE_FLAG_CYCLE		1
 #define SEQUENCE_FLAG_IDENTITY	2
@@ -402,6 +409,107 @@ decode_checks(MosqlBytes in, MosqlDefinition *definition)
 	return in.len == 0;
 }
 
+static void
+put_ids(StringInfo out, const uint32 *ids, int n)
+{
+	mosql_varint_put(out, n);
+	for (int i = 0; i < n; i++)
+		mosql_varint_put(out, ids[i]);
+}
+
+static bool
+get_ids(MosqlBytes *in, uint32 **ids, int *n)
+{
+	uint64		value;
+
+	if (!get_small(in, MOSQL_KEY_MAX_COLUMNS, &value))
+		return false;
+	*n = (int) value;
+	*ids = palloc(Max(*n, 1) * sizeof(uint32));
+	for (int i = 0; i < *n; i++)
+	{
+		if (!get_small(in, MAX_COLUMN_ID, &value))
+			return false;
+		(*ids)[i] = (uint32) value;
+	}
+	return true;
+}
+
+static MosqlBytes
+encode_reference(const MosqlDefinitionReference *reference)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_varint_put(&out, (reference->validated ? REFERENCE_FLAG_VALIDATED : 0) |
+					 (reference->deferrable ? REFERENCE_FLAG_DEFERRABLE : 0) |
+					 (reference->deferred ? REFERENCE_FLAG_DEFERRED : 0));
+	mosql_varint_put(&out, (uint8) reference->match);
+	mosql_varint_put(&out, (uint8) reference->on_update);
+	mosql_varint_put(&out, (uint8) reference->on_delete);
+	put_string(&out, reference->name);
+	put_string(&out, reference->schema);
+	put_string(&out, reference->table);
+	put_ids(&out, reference->columns, reference->n);
+	put_ids(&out, reference->referenced, reference->n);
+	put_ids(&out, reference->set, reference->nset);
+	return mosql_bytes_of(&out);
+}
+
+/* One of these characters. */
+static bool
+get_letter(MosqlBytes *in, const char *letters, char *letter)
+{
+	uint64		value;
+
+	if (!get_small(in, 127, &value) || value == 0)
+		return false;
+	*letter = (char) value;
+	return strchr(letters, *letter) != NULL;
+}
+
+static bool
+decode_reference(MosqlBytes in, MosqlDefinitionReference *reference)
+{
+	uint64		flags;
+	int			n;
+
+	if (!mosql_varint_get(&in, &flags) || !get_letter(&in, "fs", &reference->match) ||
+		!get_letter(&in, "arcnd", &reference->on_update) ||
+		!get_letter(&in, "arcnd", &reference->on_delete) ||
+		!get_string(&in, &reference->name) || !get_string(&in, &reference->schema) ||
+		!get_string(&in, &reference->table) ||
+		!get_ids(&in, &reference->columns, &reference->n) ||
+		!get_ids(&in, &reference->referenced, &n) ||
+		!get_ids(&in, &reference->set, &reference->nset))
+		return false;
+	reference->validated = (flags & REFERENCE_FLAG_VALIDATED) != 0;
+	reference->deferrable = (flags & REFERENCE_FLAG_DEFERRABLE) != 0;
+	reference->deferred = (flags & REFERENCE_FLAG_DEFERRED) != 0;
+	return in.len == 0 && n == reference->n && n > 0;
+}
+
+static MosqlBytes
+encode_referrer(const MosqlDefinitionReferrer *referrer)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	put_string(&out, referrer->name);
+	put_string(&out, referrer->schema);
+	put_string(&out, referrer->table);
+	put_ids(&out, referrer->columns, referrer->n);
+	return mosql_bytes_of(&out);
+}
+
+static bool
+decode_referrer(MosqlBytes in, MosqlDefinitionReferrer *referrer)
+{
+	return get_string(&in, &referrer->name) && get_string(&in, &referrer->schema) &&
+		get_string(&in, &referrer->table) && get_ids(&in, &referrer->columns, &referrer->n) &&
+		in.len == 0 && referrer->n > 0;
+}
+
 /*
  * Its columns' ids ascend in the array; new columns get the highest.  The
  * schema's and the table's name are repeated for the tools that read rows.
@@ -442,6 +550,12 @@ mosql_definition_encode(MosqlDefinition *definition)
 		if (has_details(&definition->columns[i]))
 			mosql_column_put_bytes(&out, DETAIL_FIRST + definition->columns[i].id,
 								   encode_details(&definition->columns[i]));
+	for (int i = 0; i < definition->nreferences; i++)
+		mosql_column_put_bytes(&out, REFERENCE_FIRST + definition->references[i].id,
+							   encode_reference(&definition->references[i]));
+	for (int i = 0; i < definition->nreferrers; i++)
+		mosql_column_put_bytes(&out, REFERRER_FIRST + definition->referrers[i].id,
+							   encode_referrer(&definition->referrers[i]));
 	for (int i = 0; i < definition->nbuilds; i++)
 		mosql_column_put_bytes(&out, BUILD_FIRST + definition->builds[i].id,
 							   encode_build(&definition->builds[i]));
@@ -513,6 +627,31 @@ decode_table_build(MosqlDefinition *definition, const MosqlColumn *stored)
 	return decode_build(stored->value, build);
 }
 
+/* Room for one more at the end of an array, zeroed. */
+#define APPEND(array, n) \
+	((array) = (array) == NULL ? palloc(sizeof(*(array))) \
+	 : repalloc((array), ((n) + 1) * sizeof(*(array))), \
+	 memset(&(array)[n], 0, sizeof(*(array))), &(array)[(n)++])
+
+static bool
+decode_table_reference(MosqlDefinition *definition, const MosqlColumn *stored)
+{
+	MosqlDefinitionReference *reference;
+	MosqlDefinitionReferrer *referrer;
+
+	if (stored->wire != MOSQL_WIRE_BYTES)
+		return false;
+	if (stored->column < REFERRER_FIRST)
+	{
+		reference = APPEND(definition->references, definition->nreferences);
+		reference->id = stored->column - REFERENCE_FIRST;
+		return decode_reference(stored->value, reference);
+	}
+	referrer = APPEND(definition->referrers, definition->nreferrers);
+	referrer->id = stored->column - REFERRER_FIRST;
+	return decode_referrer(stored->value, referrer);
+}
+
 /* What is said of a column behind the columns themselves; NULL: it is not there. */
 static MosqlDefinitionColumn *
 column_by_id(MosqlDefinition *definition, uint32 id)
@@ -564,6 +703,8 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 
 	if (stored->column >= BUILD_FIRST)
 		return decode_table_build(definition, stored);
+	if (stored->column >= REFERENCE_FIRST)
+		return decode_table_reference(definition, stored);
 	if (stored->column >= DETAIL_FIRST)
 		return decode_column_details(definition, stored);
 	if (stored->column >= SEQUENCE_FIRST)

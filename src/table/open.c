@@ -562,6 +562,7 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 		}
 	}
 	check_key(table, definition);
+	mosql_table_copy_references(table, definition);
 	describe_indexes(table, definition);
 	return table;
 }

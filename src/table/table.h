@@ -148,6 +148,10 @@ typedef struct MosqlTable
 	int			nbuilds;
 	MosqlBuildLog *builds;
 	bool		closing;		/* one of them is */
+	int			nreferences;	/* its foreign keys, and those that lead to it */
+	struct MosqlDefinitionReference *references;
+	int			nreferrers;
+	struct MosqlDefinitionReferrer *referrers;
 	uint64		schema;			/* schema version it was loaded at */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
@@ -408,6 +412,39 @@ typedef struct MosqlDefinitionBuild
 	bool		closing;		/* nobody may write to the table */
 } MosqlDefinitionBuild;
 
+/*
+ * A foreign key, in the definition of the table that has it; and in that of the table
+ * that it leads to, so that whoever changes that one knows.  Both are written together.
+ */
+typedef struct MosqlDefinitionReference
+{
+	uint32		id;
+	const char *name;
+	const char *schema;			/* of the table that it leads to */
+	const char *table;
+	bool		validated;
+	bool		deferrable;
+	bool		deferred;
+	char		match;			/* as pg_constraint says it: */
+	char		on_update;
+	char		on_delete;
+	int			n;
+	uint32	   *columns;		/* ids */
+	uint32	   *referenced;		/* ids of the other table's */
+	int			nset;			/* ON DELETE SET ... (columns); 0: all */
+	uint32	   *set;
+} MosqlDefinitionReference;
+
+typedef struct MosqlDefinitionReferrer
+{
+	uint32		id;
+	const char *name;			/* of the foreign key */
+	const char *schema;			/* of the table that has it */
+	const char *table;
+	int			n;
+	uint32	   *columns;		/* ids of this table's */
+} MosqlDefinitionReferrer;
+
 typedef struct MosqlDefinition
 {
 	const char *schema;
@@ -422,6 +459,10 @@ typedef struct MosqlDefinition
 	MosqlDefinitionIndex *indexes;	/* by ascending id */
 	int			nbuilds;
 	MosqlDefinitionBuild *builds;	/* by ascending id */
+	int			nreferences;
+	MosqlDefinitionReference *references;	/* the table's foreign keys, by ascending id */
+	int			nreferrers;
+	MosqlDefinitionReferrer *referrers; /* and those that lead to it */
 	const char *comment;		/* these two for IMPORT FOREIGN SCHEMA alone */
 	int			nchecks;
 	MosqlDefinitionCheck *checks;
@@ -501,6 +542,31 @@ extern int	mosql_table_drop_dead_builds(MosqlSession *session);
 extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name);
 extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from,
 									 const char *to);
+
+/* ---- foreign keys (reference.c) ---- */
+
+/* Is a column part of a foreign key, of this or another server? */
+extern bool mosql_table_is_referencing(const MosqlTable *table, AttrNumber attnum);
+
+/* The foreign key of that name, NULL if there is none. */
+extern MosqlDefinitionReference *mosql_definition_reference(const MosqlDefinition *definition,
+															const char *name);
+
+/* Are they the same, whatever their names, and whether validated or not? */
+extern bool mosql_definition_same_reference(const MosqlDefinitionReference *a,
+											const MosqlDefinitionReference *b);
+
+/*
+ * ADD FOREIGN KEY, DROP CONSTRAINT, RENAME CONSTRAINT, VALIDATE CONSTRAINT: in both
+ * definitions.  add chooses the id; the others do nothing where there is no foreign key
+ * of that name.
+ */
+extern void mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
+									  const MosqlDefinitionReference *reference);
+extern void mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name);
+extern void mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from,
+										 const char *to);
+extern void mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name);
 
 /* Are all columns of a CHECK constraint still there? */
 extern bool mosql_definition_check_holds(const MosqlDefinition *definition,

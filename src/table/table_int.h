@@ -146,6 +146,28 @@ extern MosqlDefinitionIndex *mosql_definition_add_index(MosqlDefinition *there,
 /* A new empty tree, which goes again if the transaction fails. */
 extern uint64 mosql_table_create_tree(MosqlSession *session);
 
+/* ---- reference.c ---- */
+
+/* Ids of foreign keys are below this, in the definitions of both tables. */
+#define MOSQL_REFERENCES_MAX	(1 << 15)
+
+/*
+ * A table is about to be dropped: its foreign keys that this server does not know leave
+ * the definitions of the tables that they lead to.  2BP01 if another table, unknown
+ * here, has one to it.
+ */
+extern void mosql_table_forget_references(MosqlSession *session, const MosqlDefinition *definition);
+
+/* 2BP01 if a foreign key, unknown here, needs the index to be unique. */
+extern void mosql_table_check_unneeded(const MosqlDefinition *definition,
+									   const MosqlDefinitionIndex *index);
+
+/* 2BP01 if a foreign key, unknown here, uses the column. */
+extern void mosql_table_check_unreferenced(const MosqlDefinition *definition, uint32 column);
+
+/* The foreign keys of a definition into a table, in the current context. */
+extern void mosql_table_copy_references(MosqlTable *table, const MosqlDefinition *definition);
+
 /* ---- sequence.c ---- */
 
 /* Each sequence of the definition gets a new counter, at its start. */

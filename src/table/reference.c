@@ -1,0 +1,355 @@
+/*
+ * reference.c: foreign keys in the definitions of both their tables.
+ *
+ * Layer: table.  Columns stand there by their ids, so that renaming touches nothing;
+ * tables by the names that they have in Redis, which never change.  Both definitions
+ * are written in one transaction, so whoever used one of them as it was before, to
+ * write rows without regard to the foreign key, does not commit (docs/commit.md, 13).
+ */
+#include "postgres.h"
+
+#include "utils/inval.h"
+#include "utils/rel.h"
+
+#include "table/table_int.h"
+
+/* ---- what a definition says ---- */
+
+MosqlDefinitionReference *
+mosql_definition_reference(const MosqlDefinition *definition, const char *name)
+{
+	for (int i = 0; i < definition->nreferences; i++)
+		if (strcmp(definition->references[i].name, name) == 0)
+			return &definition->references[i];
+	return NULL;
+}
+
+static bool
+same_ids(const uint32 *a, const uint32 *b, int n)
+{
+	return n == 0 || memcmp(a, b, n * sizeof(uint32)) == 0;
+}
+
+bool
+mosql_definition_same_reference(const MosqlDefinitionReference *a,
+								const MosqlDefinitionReference *b)
+{
+	return strcmp(a->schema, b->schema) == 0 && strcmp(a->table, b->table) == 0 &&
+		a->deferrable == b->deferrable && a->deferred == b->deferred && a->match == b->match &&
+		a->on_update == b->on_update && a->on_delete == b->on_delete && a->n == b->n &&
+		same_ids(a->columns, b->columns, a->n) && same_ids(a->referenced, b->referenced, a->n) &&
+		a->nset == b->nset && same_ids(a->set, b->set, a->nset);
+}
+
+/* The entry of this definition for a foreign key of that table; NULL: none. */
+static MosqlDefinitionReferrer *
+find_referrer(const MosqlDefinition *definition, const MosqlDefinition *child, const char *name)
+{
+	for (int i = 0; i < definition->nreferrers; i++)
+	{
+		MosqlDefinitionReferrer *referrer = &definition->referrers[i];
+
+		if (strcmp(referrer->name, name) == 0 && strcmp(referrer->schema, child->schema) == 0 &&
+			strcmp(referrer->table, child->name) == 0)
+			return referrer;
+	}
+	return NULL;
+}
+
+static uint32 *
+copy_ids(const uint32 *ids, int n)
+{
+	uint32	   *copy = palloc(Max(n, 1) * sizeof(uint32));
+
+	if (n > 0)
+		memcpy(copy, ids, n * sizeof(uint32));
+	return copy;
+}
+
+void
+mosql_table_copy_references(MosqlTable *table, const MosqlDefinition *definition)
+{
+	table->nreferences = definition->nreferences;
+	table->references = palloc0(Max(definition->nreferences, 1) * sizeof(MosqlDefinitionReference));
+	for (int i = 0; i < definition->nreferences; i++)
+	{
+		MosqlDefinitionReference *reference = &table->references[i];
+
+		*reference = definition->references[i];
+		reference->name = pstrdup(reference->name);
+		reference->schema = pstrdup(reference->schema);
+		reference->table = pstrdup(reference->table);
+		reference->columns = copy_ids(reference->columns, reference->n);
+		reference->referenced = copy_ids(reference->referenced, reference->n);
+		reference->set = copy_ids(reference->set, reference->nset);
+	}
+	table->nreferrers = definition->nreferrers;
+	table->referrers = palloc0(Max(definition->nreferrers, 1) * sizeof(MosqlDefinitionReferrer));
+	for (int i = 0; i < definition->nreferrers; i++)
+	{
+		MosqlDefinitionReferrer *referrer = &table->referrers[i];
+
+		*referrer = definition->referrers[i];
+		referrer->name = pstrdup(referrer->name);
+		referrer->schema = pstrdup(referrer->schema);
+		referrer->table = pstrdup(referrer->table);
+		referrer->columns = copy_ids(referrer->columns, referrer->n);
+	}
+}
+
+bool
+mosql_table_is_referencing(const MosqlTable *table, AttrNumber attnum)
+{
+	for (int i = 0; i < table->nreferences; i++)
+		for (int j = 0; j < table->references[i].n; j++)
+			if (table->references[i].columns[j] == table->columns[attnum - 1].id)
+				return true;
+	return false;
+}
+
+/* ---- changes ---- */
+
+static MosqlDefinition *
+definition_of(Relation rel, MosqlSession *session)
+{
+	const char *schema;
+	const char *name;
+	MosqlDefinition *definition;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	definition = mosql_table_definition(session, schema, name);
+	if (definition == NULL)
+		mosql_table_missing(rel, schema, name);
+	return definition;
+}
+
+/* The table that a foreign key of `child` leads to: perhaps itself; NULL: it is gone. */
+static MosqlDefinition *
+other_end(MosqlSession *session, MosqlDefinition *child, const MosqlDefinitionReference *reference)
+{
+	if (strcmp(reference->schema, child->schema) == 0 && strcmp(reference->table, child->name) == 0)
+		return child;
+	return mosql_table_definition(session, reference->schema, reference->table);
+}
+
+static void
+write_both(MosqlSession *session, Relation rel, MosqlDefinition *child, MosqlDefinition *parent)
+{
+	mosql_definition_update(session, child);
+	if (parent != NULL && parent != child)
+		mosql_definition_update(session, parent);
+	CacheInvalidateRelcache(rel);
+}
+
+static void
+append_reference(MosqlDefinition *child, const MosqlDefinitionReference *reference)
+{
+	int			n = child->nreferences;
+	uint32		id = n == 0 ? 1 : child->references[n - 1].id + 1;
+
+	if (id >= MOSQL_REFERENCES_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("table \"%s.%s\" has had too many foreign keys", child->schema,
+						child->name)));
+	child->references = child->references == NULL ? palloc(sizeof(MosqlDefinitionReference))
+		: repalloc(child->references, (n + 1) * sizeof(MosqlDefinitionReference));
+	child->references[n] = *reference;
+	child->references[n].id = id;
+	child->nreferences++;
+}
+
+static void
+append_referrer(MosqlDefinition *parent, const MosqlDefinition *child,
+				const MosqlDefinitionReference *reference)
+{
+	int			n = parent->nreferrers;
+	uint32		id = n == 0 ? 1 : parent->referrers[n - 1].id + 1;
+
+	if (id >= MOSQL_REFERENCES_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many foreign keys have led to table \"%s.%s\"", parent->schema,
+						parent->name)));
+	parent->referrers = parent->referrers == NULL ? palloc(sizeof(MosqlDefinitionReferrer))
+		: repalloc(parent->referrers, (n + 1) * sizeof(MosqlDefinitionReferrer));
+	parent->referrers[n] = (MosqlDefinitionReferrer)
+	{
+		.id = id, .name = reference->name, .schema = child->schema, .table = child->name,
+			.n = reference->n, .columns = reference->referenced
+	};
+	parent->nreferrers++;
+}
+
+void
+mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
+						  const MosqlDefinitionReference *reference)
+{
+	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinition *parent = RelationGetRelid(rel) == RelationGetRelid(referenced)
+		? child : definition_of(referenced, session);
+
+	append_reference(child, reference);
+	append_referrer(parent, child, reference);
+	write_both(session, rel, child, parent);
+	CacheInvalidateRelcache(referenced);
+}
+
+void
+mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name)
+{
+	const char *schema;
+	const char *table;
+	MosqlDefinition *child;
+	MosqlDefinition *parent;
+	MosqlDefinitionReference *reference;
+	MosqlDefinitionReferrer *referrer;
+
+	mosql_table_remote_name(rel, &schema, &table);
+	child = mosql_table_definition(session, schema, table);
+	reference = child ? mosql_definition_reference(child, name) : NULL;
+	if (reference == NULL)
+		return;
+	parent = other_end(session, child, reference);
+	referrer = parent ? find_referrer(parent, child, name) : NULL;
+	if (referrer != NULL)
+	{
+		parent->nreferrers--;
+		memmove(referrer, referrer + 1,
+				(parent->nreferrers - (referrer - parent->referrers)) * sizeof(*referrer));
+	}
+	child->nreferences--;
+	memmove(reference, reference + 1,
+			(child->nreferences - (reference - child->references)) * sizeof(*reference));
+	write_both(session, rel, child, referrer ? parent : NULL);
+}
+
+void
+mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from, const char *to)
+{
+	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinitionReference *reference = mosql_definition_reference(child, from);
+	MosqlDefinition *parent;
+	MosqlDefinitionReferrer *referrer;
+
+	if (reference == NULL)
+		return;
+	parent = other_end(session, child, reference);
+	referrer = parent ? find_referrer(parent, child, from) : NULL;
+	reference->name = pstrdup(to);
+	if (referrer != NULL)
+		referrer->name = reference->name;
+	write_both(session, rel, child, referrer ? parent : NULL);
+}
+
+void
+mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name)
+{
+	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinitionReference *reference = mosql_definition_reference(child, name);
+
+	if (reference == NULL || reference->validated)
+		return;
+	reference->validated = true;
+	write_both(session, rel, child, NULL);
+}
+
+/* ---- what this server does not know ---- */
+
+static void report_dependent(const MosqlDefinition *definition, const char *column,
+							 const char *name, const char *schema, const char *table)
+			pg_attribute_noreturn();
+
+static void
+report_dependent(const MosqlDefinition *definition, const char *column, const char *name,
+				 const char *schema, const char *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 column != NULL
+			 ? errmsg("cannot change column \"%s\" of table \"%s.%s\" because a foreign key that is not known to this server uses it",
+					  column, definition->schema, definition->name)
+			 : errmsg("cannot drop table \"%s.%s\" because a foreign key that is not known to this server leads to it",
+					  definition->schema, definition->name),
+			 errdetail("It is \"%s\", of table \"%s.%s\" in Redis.", name, schema, table),
+			 errhint("Use IMPORT FOREIGN SCHEMA for the other table first.")));
+}
+
+void
+mosql_table_forget_references(MosqlSession *session, const MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->nreferrers; i++)
+	{
+		const MosqlDefinitionReferrer *referrer = &definition->referrers[i];
+
+		if (strcmp(referrer->schema, definition->schema) != 0 ||
+			strcmp(referrer->table, definition->name) != 0)
+			report_dependent(definition, NULL, referrer->name, referrer->schema, referrer->table);
+	}
+	for (int i = 0; i < definition->nreferences; i++)
+	{
+		const MosqlDefinitionReference *reference = &definition->references[i];
+		MosqlDefinition *parent = mosql_table_definition(session, reference->schema,
+														 reference->table);
+		MosqlDefinitionReferrer *referrer = parent == NULL ? NULL
+			: find_referrer(parent, definition, reference->name);
+
+		if (referrer == NULL || (strcmp(parent->schema, definition->schema) == 0 &&
+								 strcmp(parent->name, definition->name) == 0))
+			continue;
+		parent->nreferrers--;
+		memmove(referrer, referrer + 1,
+				(parent->nreferrers - (referrer - parent->referrers)) * sizeof(*referrer));
+		mosql_definition_update(session, parent);
+	}
+}
+
+static bool
+has_id(const uint32 *ids, int n, uint32 id)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+void
+mosql_table_check_unneeded(const MosqlDefinition *definition, const MosqlDefinitionIndex *index)
+{
+	if (!index->unique || mosql_definition_is_computed(index))
+		return;
+	for (int i = 0; i < definition->nreferrers; i++)
+	{
+		const MosqlDefinitionReferrer *referrer = &definition->referrers[i];
+		int			n = 0;
+
+		for (int j = 0; j < index->nkeys; j++)
+			n += has_id(referrer->columns, referrer->n, index->keys[j].column);
+		if (n == index->nkeys && n == referrer->n)
+			ereport(ERROR,
+					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					 errmsg("cannot drop index \"%s\" because a foreign key that is not known to this server needs it",
+							index->name),
+					 errdetail("It is \"%s\", of table \"%s.%s\" in Redis.", referrer->name,
+							   referrer->schema, referrer->table),
+					 errhint("Use IMPORT FOREIGN SCHEMA for the other table first.")));
+	}
+}
+
+void
+mosql_table_check_unreferenced(const MosqlDefinition *definition, uint32 column)
+{
+	const char *name = "";
+
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].id == column)
+			name = definition->columns[i].name;
+	for (int i = 0; i < definition->nreferences; i++)
+		if (has_id(definition->references[i].columns, definition->references[i].n, column))
+			report_dependent(definition, name, definition->references[i].name,
+							 definition->schema, definition->name);
+	for (int i = 0; i < definition->nreferrers; i++)
+		if (has_id(definition->referrers[i].columns, definition->referrers[i].n, column))
+			report_dependent(definition, name, definition->referrers[i].name,
+							 definition->referrers[i].schema, definition->referrers[i].table);
+}
