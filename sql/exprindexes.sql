@@ -163,6 +163,17 @@ INSERT INTO other.t (id, address) VALUES (5002, 'new');
 SELECT id FROM t WHERE address || 'x' = 'newx' AND address <> '';
 SELECT kind, name, action FROM mosql_fdw_gc('redis') WHERE kind = 'index';
 SELECT pg_get_indexdef('other.t_new'::regclass);
+-- another index of the same name
+DROP INDEX t_new;
+CREATE UNIQUE INDEX t_new ON t ((address || 'y'));
+SELECT plan('SELECT id FROM other.t WHERE address || ''y'' = ''newy''');
+SELECT kind, name, finding, action FROM mosql_fdw_gc('redis') WHERE kind = 'index';
+SELECT pg_get_indexdef('other.t_new'::regclass);
+INSERT INTO other.t (id, address) VALUES (5003, 'new') ON CONFLICT ((address || 'y')) DO UPDATE SET a = 1 RETURNING id, a;
+DROP INDEX t_new;
+CREATE INDEX t_new ON t (address);
+SELECT mosql_fdw_refresh('other.t') IS NULL AS unchanged;
+SELECT pg_get_indexdef('other.t_new'::regclass);
 SET mosql_fdw.drop_data = off;
 DROP SCHEMA other CASCADE;
 RESET mosql_fdw.drop_data;

@@ -39,6 +39,7 @@ typedef struct MosqlLocalIndex
 	Oid			collations[INDEX_MAX_KEYS]; /* of expressions */
 	const char *names[INDEX_MAX_KEYS];	/* of expressions; NULL: any */
 	Node	   *predicate;		/* NULL: all rows are in it */
+	const char *broken;			/* why it cannot be computed here; NULL: it can */
 } MosqlLocalIndex;
 
 /* Rows of pg_index, and pg_constraint; nothing is built. */
@@ -49,6 +50,10 @@ extern void mosql_admin_drop_local_index(Oid indexid);
 
 /* The local indexes of a table that are in Redis: made like the definition's. */
 extern void mosql_admin_follow_indexes(Oid relid);
+
+/* Is there a local index like this one of the definition? */
+extern bool mosql_admin_shows_index(Relation rel, const MosqlDefinition *definition,
+									const MosqlDefinitionIndex *there);
 
 /* A column gets another type or expression: core must not find indexes on it. */
 extern void mosql_admin_drop_for_retype(Oid relid, const char *column);

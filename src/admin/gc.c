@@ -120,13 +120,17 @@ check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 	bool		mine = is_owner(relid);
 	List	   *here = local_indexes(rel);
 	List	   *after;
+	bool	   *shown = palloc(Max(there->nindexes, 1) * sizeof(bool));
 	bool		differs = false;
 	ListCell   *cell;
 
 	foreach(cell, here)
 		differs |= mosql_definition_index(there, lfirst(cell)) == NULL;
 	for (int i = 0; i < there->nindexes; i++)
-		differs |= !is_among(here, there->indexes[i].name);
+	{
+		shown[i] = mosql_admin_shows_index(rel, there, &there->indexes[i]);
+		differs |= !shown[i];
+	}
 	if (!differs)
 		return;
 	if (mine)
@@ -143,10 +147,12 @@ check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 				psprintf("it is no longer in Redis, on table %s", local_name(relid)),
 				!is_among(after, lfirst(cell)) ? "removed here" : "none: you do not own the table");
 	for (int i = 0; i < there->nindexes; i++)
-		if (!is_among(here, there->indexes[i].name))
+		if (!shown[i])
 			put(gc, "index", there->indexes[i].name,
-				psprintf("it is not shown here, on table %s", local_name(relid)),
-				is_among(after, there->indexes[i].name) ? "shown here" :
+				psprintf(is_among(here, there->indexes[i].name)
+						 ? "it is another one in Redis, on table %s"
+						 : "it is not shown here, on table %s", local_name(relid)),
+				mosql_admin_shows_index(rel, there, &there->indexes[i]) ? "shown here" :
 				!mine ? "none: you do not own the table" :
 				OidIsValid(get_relname_relid(there->indexes[i].name, RelationGetNamespace(rel)))
 				? "none: there is another relation of that name"

@@ -234,23 +234,7 @@ mosql_admin_secondary_indexes(Relation rel)
 	return result;
 }
 
-/* Some of them may have been dropped since they were listed. */
-static bool
-has_local_index(const List *indexes, const char *name)
-{
-	const ListCell *lc;
-
-	foreach(lc, indexes)
-	{
-		const char *other = get_rel_name(lfirst_oid(lc));
-
-		if (other != NULL && strcmp(other, name) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* What an index is computed by in local terms; false, with a warning, if it cannot be. */
+/* What an index is computed by in local terms; false if it cannot be: index->broken. */
 static bool
 localize_computed(Relation rel, const MosqlDefinition *definition,
 				  const MosqlDefinitionIndex *there, MosqlLocalIndex *index)
@@ -258,15 +242,9 @@ localize_computed(Relation rel, const MosqlDefinition *definition,
 	MosqlAttributes attributes = mosql_definition_attributes(definition, RelationGetRelid(rel));
 	MosqlComputed computed = mosql_index_compute(there, &attributes);
 
+	index->broken = computed.broken;
 	if (computed.broken != NULL)
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" of the table in Redis is not shown here", there->name),
-				 errdetail("This server cannot compute it: %s.", computed.broken),
-				 errhint("The table can be read here, and written only by other servers.")));
 		return false;
-	}
 	for (int i = 0; i < there->nkeys; i++)
 	{
 		index->expressions[i] = computed.expressions[i];
@@ -277,7 +255,8 @@ localize_computed(Relation rel, const MosqlDefinition *definition,
 	return true;
 }
 
-/* The index of a definition in this relation's attributes; false if one lacks. */
+/* The index of a definition in this relation's attributes; false if one lacks, or if this
+ * server cannot compute it. */
 static bool
 localize(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionIndex *there,
 		 MosqlLocalIndex *index)
@@ -312,43 +291,90 @@ localize(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionI
 	return localize_computed(rel, definition, there, index);
 }
 
-/* Is the local index what the one in Redis looks like from here? */
-static bool
-looks_like(Oid indexid, const MosqlLocalIndex *index)
+static Oid
+local_index(Relation rel, const char *name)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	Form_pg_index local;
-	Datum		options;
-	bool		isnull;
-	bool		same;
+	ListCell   *lc;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexid);
-	local = (Form_pg_index) GETSTRUCT(tuple);
-	options = SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption, &isnull);
-	same = local->indisunique == index->unique &&
+	foreach(lc, mosql_admin_secondary_indexes(rel))
+		if (strcmp(get_rel_name(lfirst_oid(lc)), name) == 0)
+			return lfirst_oid(lc);
+	return InvalidOid;
+}
+
+/* What an index is computed by, as pg_index has it: the relation cache folds constants. */
+static Node *
+stored_node(Relation index, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		stored = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, attribute, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(stored));
+}
+
+/* Is this what pg_index says of an index? */
+static bool
+is_index(Oid indexid, const MosqlLocalIndex *index)
+{
+	Relation	rel = relation_open(indexid, AccessShareLock);
+	Form_pg_index local = rel->rd_index;
+	List	   *expressions = index_info(index)->ii_Expressions;
+	bool		same = local->indisunique == index->unique &&
 		local->indnullsnotdistinct == index->nulls_not_distinct &&
 		local->indnkeyatts == index->nkeys &&
 		local->indnatts == index->nkeys + index->nincluded &&
 		OidIsValid(get_index_constraint(indexid)) == index->constraint;
+
 	for (int i = 0; same && i < local->indnatts; i++)
 		same = local->indkey.values[i] == index->attnums[i] &&
-			(i >= index->nkeys ||
-			 ((int2vector *) DatumGetPointer(options))->values[i] == index->options[i]);
-	ReleaseSysCache(tuple);
+			(i >= index->nkeys || rel->rd_indoption[i] == index->options[i]);
+	same = same && equal(stored_node(rel, Anum_pg_index_indexprs), expressions) &&
+		equal(stored_node(rel, Anum_pg_index_indpred), index->predicate);
+	relation_close(rel, AccessShareLock);
 	return same;
 }
 
-/* The index of its name in Redis. */
-static bool
-is_shown_right(Relation rel, const MosqlDefinition *definition, Oid indexid)
+bool
+mosql_admin_shows_index(Relation rel, const MosqlDefinition *definition,
+						const MosqlDefinitionIndex *there)
 {
-	const MosqlDefinitionIndex *there = definition == NULL ? NULL
-		: mosql_definition_index(definition, get_rel_name(indexid));
+	Oid			indexid = local_index(rel, there->name);
 	MosqlLocalIndex index;
 
-	return there != NULL && localize(rel, definition, there, &index) &&
-		looks_like(indexid, &index);
+	return OidIsValid(indexid) && localize(rel, definition, there, &index) &&
+		is_index(indexid, &index);
+}
+
+/* Show an index of the definition as it is now there. */
+static void
+follow_index(Relation rel, const MosqlDefinition *definition, const MosqlDefinitionIndex *there)
+{
+	Oid			indexid = local_index(rel, there->name);
+	MosqlLocalIndex index;
+
+	if (!localize(rel, definition, there, &index))
+	{
+		if (index.broken != NULL)
+			ereport(WARNING,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("index \"%s\" of the table in Redis is not shown here", there->name),
+					 errdetail("This server cannot compute it: %s.", index.broken),
+					 errhint("The table can be read here, and written only by other servers.")));
+		return;
+	}
+	if (OidIsValid(indexid))
+	{
+		if (is_index(indexid, &index))
+			return;
+		mosql_admin_drop_local_index(indexid);
+	}
+	if (OidIsValid(get_relname_relid(index.name, RelationGetNamespace(rel))))
+		ereport(WARNING,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("index \"%s\" of the table in Redis is not shown here", index.name),
+				 errdetail("There is another relation of that name. The index is maintained nevertheless.")));
+	else
+		(void) mosql_admin_create_local_index(rel, &index);
 }
 
 void
@@ -359,29 +385,16 @@ mosql_admin_follow_indexes(Oid relid)
 	const char *schema;
 	const char *name;
 	MosqlDefinition *definition;
-	List	   *local = mosql_admin_secondary_indexes(rel);
 	ListCell   *lc;
 
 	mosql_table_remote_name(rel, &schema, &name);
 	definition = mosql_table_definition(session, schema, name);
-	foreach(lc, local)
-		if (!is_shown_right(rel, definition, lfirst_oid(lc)))
+	foreach(lc, mosql_admin_secondary_indexes(rel))
+		if (definition == NULL ||
+			mosql_definition_index(definition, get_rel_name(lfirst_oid(lc))) == NULL)
 			mosql_admin_drop_local_index(lfirst_oid(lc));
 	for (int i = 0; definition != NULL && i < definition->nindexes; i++)
-	{
-		MosqlLocalIndex index;
-
-		if (has_local_index(local, definition->indexes[i].name) ||
-			!localize(rel, definition, &definition->indexes[i], &index))
-			continue;
-		if (OidIsValid(get_relname_relid(index.name, RelationGetNamespace(rel))))
-			ereport(WARNING,
-					(errcode(ERRCODE_DUPLICATE_TABLE),
-					 errmsg("index \"%s\" of the table in Redis is not shown here", index.name),
-					 errdetail("There is another relation of that name. The index is maintained nevertheless.")));
-		else
-			(void) mosql_admin_create_local_index(rel, &index);
-	}
+		follow_index(rel, definition, &definition->indexes[i]);
 	relation_close(rel, NoLock);
 }
 
