@@ -21,7 +21,6 @@ SELECT attname FROM pg_attribute WHERE attrelid = 't_many'::regclass ORDER BY at
 
 -- and what not
 CREATE FUNCTION own(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
-CREATE TYPE mood AS ENUM ('sad', 'glad');
 SELECT outcome('CREATE INDEX ON t (own(a))');
 SELECT outcome('CREATE INDEX ON t (a) WHERE own(a) > 1');
 SELECT outcome('CREATE INDEX ON t ((random() * a))');
@@ -207,6 +206,40 @@ ROLLBACK;
 SELECT plan('SELECT id FROM t WHERE a * 2 = 4');
 SELECT * FROM mosql_fdw_check('t');
 
+-- labels of enums, and domains: the types have the same names elsewhere
+CREATE TYPE mood AS ENUM ('sad', 'so so', 'glad');
+CREATE DOMAIN short AS text COLLATE "C" CHECK (length(value) < 9);
+CREATE FOREIGN TABLE m (id int OPTIONS (key 'true'), mood mood DEFAULT 'so so', name short CHECK (name <> '')) SERVER redis;
+CREATE UNIQUE INDEX m_one ON m (upper(name)) WHERE mood = 'glad' OR mood IS NULL;
+CREATE INDEX m_some ON m (name) WHERE mood IN ('sad', 'glad');
+CREATE INDEX m_case ON m ((CASE WHEN mood = 'sad' THEN 'glad'::mood ELSE mood END));
+SELECT outcome('CREATE INDEX ON m (id) WHERE mood > ''sad''');
+SELECT outcome('CREATE INDEX ON m ((greatest(mood, ''sad'')))');
+SELECT outcome('CREATE INDEX ON m ((hashenum(mood)))');
+SELECT outcome('CREATE INDEX ON m ((array[mood] < array[''sad''::mood]))');
+SELECT outcome('CREATE INDEX ON m ((name || ''x'')) WHERE (id::text)::short = ''1''');
+INSERT INTO m VALUES (1, 'sad', 'a'), (2, 'glad', 'a'), (3, 'so so', 'A');
+INSERT INTO m VALUES (4, 'glad', 'A');
+UPDATE m SET mood = NULL WHERE id = 3;
+SET mosql_fdw.drop_data = off;
+CREATE SCHEMA other;
+IMPORT FOREIGN SCHEMA public LIMIT TO (m) FROM SERVER redis INTO other;
+RESET mosql_fdw.drop_data;
+\d other.m
+INSERT INTO other.m (id, name) VALUES (5, '');
+INSERT INTO other.m (id, name) VALUES (5, 'b') RETURNING mood;
+INSERT INTO other.m VALUES (6, NULL, 'A');
+SELECT plan('SELECT id FROM other.m WHERE upper(name) = ''A'' AND mood = ''glad''');
+SELECT id FROM other.m WHERE upper(name) = 'A' AND mood = 'glad';
+SELECT id FROM m WHERE CASE WHEN mood = 'sad' THEN 'glad'::mood ELSE mood END = 'glad' ORDER BY id;
+SELECT * FROM mosql_fdw_check('m');
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA other CASCADE;
+RESET mosql_fdw.drop_data;
+DROP FOREIGN TABLE m;
+DROP TYPE mood;
+DROP DOMAIN short;
+
 -- plain CREATE TABLE LIKE takes them along
 SET mosql_fdw.default_server = 'redis';
 CREATE TABLE l (LIKE t INCLUDING INDEXES);
@@ -214,4 +247,3 @@ RESET mosql_fdw.default_server;
 \d l
 DROP FOREIGN TABLE t, l;
 DROP FUNCTION plan;
-DROP TYPE mood;

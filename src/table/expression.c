@@ -5,7 +5,7 @@
  * SCHEMA brings along, is text: servers share no OIDs.  For it to mean the same
  * everywhere, whatever the settings, the version and the names of the day:
  *
- *   - it is made of built-in functions, operators and types only;
+ *   - it is made of built-in functions, operators and types only, and of labels of enums;
  *   - it is written and read with the same settings (begin_settings);
  *   - columns that an index is computed by are named by their ids, as parameters:
  *     lower($3).  So RENAME changes no text, and a server that has not heard of it
@@ -46,12 +46,71 @@ is_local_function(Oid function, void *context)
 	return function >= FirstGenbkiObjectId;
 }
 
-/* Values whose text or meaning only this server knows: OIDs, own types. */
+static bool
+is_enum(Oid type)
+{
+	Oid			base = getBaseType(type);
+	Oid			element = get_element_type(base);
+
+	return get_typtype(OidIsValid(element) ? element : base) == TYPTYPE_ENUM;
+}
+
+/*
+ * Values whose text or meaning only this server knows: OIDs, own types.  Labels of enums
+ * mean the same everywhere, and values of a domain are those of its base type.
+ */
 static bool
 is_local_type(Oid type)
 {
-	return type >= FirstGenbkiObjectId || type == REGCLASSOID || type == REGPROCOID ||
-		type == REGTYPEOID || type == REGROLEOID || type == REGNAMESPACEOID;
+	type = getBaseType(type);
+	if (type >= FirstGenbkiObjectId)
+		return !is_enum(type);
+	return type == REGCLASSOID || type == REGPROCOID || type == REGTYPEOID ||
+		type == REGROLEOID || type == REGNAMESPACEOID;
+}
+
+static bool
+is_of_enum(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, List))
+		return expression_tree_walker(node, is_of_enum, context);
+	return is_enum(exprType(node));
+}
+
+/*
+ * Does the node more with an enum than to compare its labels?  The order of labels, and
+ * what they hash to, is each server's own.
+ */
+static bool
+orders_labels(Node *node)
+{
+	Oid			function = InvalidOid;
+
+	if (!expression_tree_walker(node, is_of_enum, NULL))
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+			function = ((OpExpr *) node)->opfuncid;
+			break;
+		case T_ScalarArrayOpExpr:
+			function = ((ScalarArrayOpExpr *) node)->opfuncid;
+			break;
+		case T_NullTest:
+		case T_CaseExpr:
+		case T_CoalesceExpr:
+		case T_ArrayExpr:
+		case T_RelabelType:
+		case T_List:
+			return false;
+		default:
+			break;
+	}
+	return function != F_ENUM_EQ && function != F_ENUM_NE;
 }
 
 static bool
@@ -60,7 +119,8 @@ is_local(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
-		(!IsA(node, List) && is_local_type(exprType(node))) ||
+		IsA(node, CoerceToDomain) ||
+		(!IsA(node, List) && is_local_type(exprType(node))) || orders_labels(node) ||
 		check_functions_in_node(node, is_local_function, context))
 		return true;
 	return expression_tree_walker(node, is_local, context);
