@@ -143,6 +143,14 @@ INSERT INTO t VALUES (2, 2, 'two', 'd');
 ROLLBACK;
 \d t
 SELECT * FROM mosql_fdw_check('t');
+-- the same four bytes in a row, and others in a key
+CREATE FOREIGN TABLE o (id int OPTIONS (key 'true'), n int UNIQUE) SERVER redis;
+INSERT INTO o VALUES (1, 1), (2, -1);
+ALTER FOREIGN TABLE o ALTER n TYPE oid;
+INSERT INTO o VALUES (3, 1);
+SELECT id FROM o WHERE n = 4294967295;
+SELECT * FROM mosql_fdw_check('o');
+DROP FOREIGN TABLE o;
 DROP FOREIGN TABLE t, u;
 DROP FUNCTION plan, mismatches;
 

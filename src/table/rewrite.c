@@ -104,7 +104,8 @@ mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 	mosql_key_setup(&now);
 	old = &before_key;
 	if (now.codec != old->codec || now.fixed_width != old->fixed_width ||
-		now.key_class != old->key_class || now.in_row != old->in_row)
+		now.key_class != old->key_class || now.in_row != old->in_row ||
+		(now.key_class == MOSQL_KEY_INT && now.type != old->type))	/* oid has no sign */
 		return false;
 
 	/* casts that change no value are relabelings, also those of wider lengths */
