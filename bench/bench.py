@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,8 +30,8 @@ NAMES = {
     "watch": "mosql_fdw, watch",
     "limit": "protocol, no SQL",
 }
-PARTS = ["load", "memory", "scan", "alter", "trips", "index_load", "index_update", "lookup", "select",
-         "tpcb"]
+PARTS = ["load", "memory", "scan", "alter", "trips", "index_build", "index_load", "index_update", "lookup",
+         "select", "tpcb"]
 
 # Tables indexed0, indexed1, indexed3: so many indexes besides the key, and so many rows.
 INDEXES = [0, 1, 3]
@@ -231,6 +232,31 @@ def measure_index_update(system, clients, options):
         yield indexes(n), run_script(system, clients, options, f"UPDATE indexed{n} SET a = :v WHERE id = :id")
 
 
+def measure_index_build(system, options):
+    """CREATE INDEX on accounts: alone, and while 4 clients run TPC-B."""
+    rows = options.scale * 100_000
+    create = "CREATE INDEX CONCURRENTLY built ON pgbench_accounts (bid, aid) INCLUDE (abalance);"
+    warm_up = "SELECT FROM pgbench_accounts WHERE aid = 1"
+    yield "alone", rows / timed(system, create, warm_up), None
+    sql(system, "DROP INDEX built")
+    before, _ = measure_pgbench(system, 4, options)
+    clients = subprocess.Popen(
+        ["pgbench", "-n", "-M", "prepared", "-c", "4", "-j", str(min(4, os.cpu_count())), "-T", "600", "-P", "1",
+         "--max-tries=1", system], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    seconds = timed(system, create, warm_up)
+    clients.send_signal(signal.SIGINT)
+    said = clients.communicate()[1]
+    sql(system, "DROP INDEX built")
+    yield "while 4 clients write", rows / seconds, None
+    during = [float(tps) for tps in re.findall(r"([0-9.]+) tps", said)][2:]
+    failed = sum(int(n) for n in re.findall(r"([0-9]+) failed", said))
+    done = sum(float(tps) for tps in re.findall(r"([0-9.]+) tps", said))
+    if during:
+        yield "their transactions/s, % of those before", 100 * statistics.mean(during) / before, \
+            100 * failed / max(done, 1)
+
+
 TPCB = """
 BEGIN;
 UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = {aid};
@@ -345,6 +371,12 @@ def measure_all(options):
                 progress(f"alter {r + 1}/{options.rounds}: {NAMES[system]}")
                 for what, value in measure_alter(system):
                     figures.add("alter", what, system, value)
+    if "index_build" in options.parts:
+        for r in range(options.rounds):
+            for system in [s for s in systems if s != "postgres_fdw"]:
+                progress(f"index build {r + 1}/{options.rounds}: {NAMES[system]}")
+                for what, value, failed in measure_index_build(system, options):
+                    figures.add("index_build", what, system, value, failed)
     if {"index_load", "lookup", "index_update"} & set(options.parts):
         for r in range(options.rounds):
             for system in systems:
@@ -392,6 +424,7 @@ TITLES = {
     "scan": "SELECT count(*), sum(abalance): rows per second, one backend",
     "trips": "Round trips to Redis",
     "alter": "ALTER TABLE at {rows} rows: milliseconds",
+    "index_build": "CREATE INDEX CONCURRENTLY on {rows} accounts: rows per second",
     "index_load": "INSERT … SELECT of 100 000 rows, by secondary indexes: rows per second",
     "index_update": "UPDATE of an indexed column, 4 clients, by secondary indexes: transactions per second",
     "lookup": "One row of 100 000, 4 clients: transactions per second",
@@ -423,7 +456,7 @@ def cell(figures, part, what, system):
     value = figures.get(part, what, system)
     text = number(value)
     failed = figures.failed(part, what, system)
-    if part == "tpcb" and system != "limit" and failed is not None:
+    if part in ("tpcb", "index_build") and system != "limit" and failed is not None:
         text += f", {failed:.0f} % failed" if failed >= 0.5 or failed == 0 else f", {failed:.1f} % failed"
     if part == "memory" and value is not None:
         text += f" ({value / ROW_BYTES:.2f} × its {ROW_BYTES} bytes of data)"
