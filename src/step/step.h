@@ -108,6 +108,17 @@ typedef struct MosqlStep
 	int			nfields;		/* fields of the node (HLEN) after the step */
 } MosqlStep;
 
+/* One more compare, for which the caller has made room. */
+static inline void
+mosql_step_expect(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset,
+				  MosqlBytes bytes)
+{
+	step->compares[step->ncompares++] = (MosqlCompare)
+	{
+		.kind = kind, .field = field, .offset = offset, .bytes = bytes
+	};
+}
+
 /* One hash read as a whole; absent nodes have found = false. */
 typedef struct MosqlFieldValue
 {

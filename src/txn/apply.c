@@ -325,20 +325,11 @@ typedef struct ApplyStep
 } ApplyStep;
 
 static void
-add_compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
-{
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = kind, .field = field, .offset = offset, .bytes = bytes
-	};
-}
-
-static void
 build_write(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlBytes txid)
 {
 	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
-	add_compare(step, MOSQL_COMPARE_EQUAL, intent, 0, txid);
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, intent, 0, txid);
 	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT};
 	step->nwrites += mosql_apply_writes(commit->session, step->node,
 										mosql_field_name(MOSQL_FIELD_ROW, item->key),
@@ -379,9 +370,9 @@ build_increment(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlByte
 		deltas[n].width = change->inc[i].width;
 		deltas[n++].delta = change->inc[i].delta;
 	}
-	add_compare(step, MOSQL_COMPARE_LISTED, intent, 0, txid);
-	add_compare(step, MOSQL_COMPARE_IN, row, MOSQL_ROW_KIND_OFFSET,
-				mosql_bytes(MOSQL_ROW_PLAIN_KIND, 1));
+	mosql_step_expect(step, MOSQL_COMPARE_LISTED, intent, 0, txid);
+	mosql_step_expect(step, MOSQL_COMPARE_IN, row, MOSQL_ROW_KIND_OFFSET,
+					  mosql_bytes(MOSQL_ROW_PLAIN_KIND, 1));
 	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, intent, txid};
 	step->writes[step->nwrites++] = (MosqlWrite)
 	{
@@ -408,11 +399,8 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 	step->reads = palloc(sizeof(MosqlBytes));
 	step->writes = palloc((3 * n + 1) * sizeof(MosqlWrite));
 	step->reads[step->nreads++] = MOSQL_META_FIELD;
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD,
-		.bytes = mosql_generation_bytes(group->generation)
-	};
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(group->generation));
 	for (int i = 0; i < n; i++)
 	{
 		MosqlItem  *item = apply->items[i];
@@ -669,9 +657,10 @@ release_step(const MosqlLeafGroup *group, MosqlBytes key, MosqlBytes txid)
 	step->node = group->leaf;
 	step->repeatable = true;
 	step->compares = palloc0(2 * sizeof(MosqlCompare));
-	add_compare(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
-				mosql_generation_bytes(group->generation));
-	add_compare(step, MOSQL_COMPARE_LISTED, mosql_field_name(MOSQL_FIELD_INTENT, key), 0, txid);
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(group->generation));
+	mosql_step_expect(step, MOSQL_COMPARE_LISTED, mosql_field_name(MOSQL_FIELD_INTENT, key), 0,
+					  txid);
 	step->writes = palloc(sizeof(MosqlWrite));
 	step->writes[step->nwrites++] = (MosqlWrite)
 	{

@@ -98,14 +98,8 @@ static void
 add_compare(LeafStep *leaf, MosqlItem *item, MosqlCompareKind kind, MosqlBytes field,
 			int offset, MosqlBytes bytes)
 {
-	MosqlCompare *compare = &leaf->step.compares[leaf->step.ncompares];
-
-	memset(compare, 0, sizeof(*compare));
-	compare->kind = kind;
-	compare->field = field;
-	compare->offset = offset;
-	compare->bytes = bytes;
-	leaf->blame[leaf->step.ncompares++] = item;
+	leaf->blame[leaf->step.ncompares] = item;
+	mosql_step_expect(&leaf->step, kind, field, offset, bytes);
 }
 
 static void

@@ -35,15 +35,6 @@ typedef struct Ended
 	const MosqlSnapshotList *list;	/* only if it is committed */
 } Ended;
 
-static void
-add_compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, MosqlBytes bytes)
-{
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = kind, .field = field, .bytes = bytes
-	};
-}
-
 /*
  * A step on the leaf as it was looked up: its first compare is the leaf's generation
  * (rule 2).  There is room for so many more compares, and writes.
@@ -54,8 +45,8 @@ begin_step(MosqlStep *step, const MosqlLeafGroup *group, int ncompares, int nwri
 	*step = (MosqlStep) {.node = group->leaf, .repeatable = true};
 	step->compares = palloc((1 + ncompares) * sizeof(MosqlCompare));
 	step->writes = palloc((nwrites + 1) * sizeof(MosqlWrite));
-	add_compare(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD,
-				mosql_generation_bytes(group->generation));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(group->generation));
 }
 
 /*
@@ -115,13 +106,13 @@ add_intent(MosqlSession *session, MosqlStep *step, MosqlBytes key, const MosqlPo
 	MosqlBytes	txid = mosql_txid_bytes(ended->tx);
 	MosqlBytes	field_row;
 
-	add_compare(step, MOSQL_COMPARE_LISTED, field, txid);
+	mosql_step_expect(step, MOSQL_COMPARE_LISTED, field, 0, txid);
 	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
 	if (ended->ts == 0)
 		return;
 	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);
-	add_compare(step, point->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT, field_row,
-				point->row);
+	mosql_step_expect(step, point->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
+					  field_row, 0, point->row);
 	step->nwrites += intent_writes(session, point, field_row, intent, ended->ts, ended->list,
 								   step->writes + step->nwrites);
 }
@@ -165,8 +156,8 @@ confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlByt
 
 	(void) mosql_btree_group(tree, &key, 1, &group);
 	begin_step(&step, group, 1, 0);
-	add_compare(&step, intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
-				mosql_field_name(MOSQL_FIELD_INTENT, key), intents);
+	mosql_step_expect(&step, intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
+					  mosql_field_name(MOSQL_FIELD_INTENT, key), 0, intents);
 	step.durable = step.touch = true;
 	return run_step(session, tree, &step);
 }

@@ -383,15 +383,10 @@ typedef struct Prune
 static void
 expect_row(MosqlStep *step, const MosqlEntry *entry)
 {
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = MOSQL_COMPARE_ONLY, .field = mosql_field_name(MOSQL_FIELD_ROW, entry->key),
-		.bytes = entry->row
-	};
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = MOSQL_COMPARE_ABSENT, .field = mosql_field_name(MOSQL_FIELD_INTENT, entry->key)
-	};
+	mosql_step_expect(step, MOSQL_COMPARE_ONLY, mosql_field_name(MOSQL_FIELD_ROW, entry->key), 0,
+					  entry->row);
+	mosql_step_expect(step, MOSQL_COMPARE_ABSENT,
+					  mosql_field_name(MOSQL_FIELD_INTENT, entry->key), 0, MOSQL_ABSENT);
 }
 
 /* Add what is to be done about one row; true if it stays in some form. */
@@ -452,11 +447,8 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	step->writes = palloc((leaf->n + 1) * sizeof(MosqlWrite));
 	step->reads = &meta_field;
 	step->nreads = 1;
-	step->compares[step->ncompares++] = (MosqlCompare)
-	{
-		.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD,
-		.bytes = mosql_generation_bytes(leaf->meta.generation)
-	};
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(leaf->meta.generation));
 	prune->empties = leaf->range_marks.data == NULL;
 	for (int i = 0; i < leaf->n; i++)
 		if (prune_row(vacuum, leaf, &leaf->entries[i], prune))
