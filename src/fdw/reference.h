@@ -104,9 +104,6 @@ extern MosqlReferenceKey mosql_reference_of_child(MosqlReference *reference,
 extern bool mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot,
 									  StringInfo key);
 
-/* The values in a key, in the order of the foreign key's columns, of the parent's types. */
-extern void mosql_reference_values(MosqlReference *reference, MosqlBytes key, Datum *values);
-
 /*
  * Of n distinct parents, ascending: the first that some row of the child leads to, own
  * changes counted, or -1.  Commit certifies that there are none of the others, if

@@ -274,8 +274,9 @@ mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot, Strin
 	return true;
 }
 
-void
-mosql_reference_values(MosqlReference *reference, MosqlBytes key, Datum *values)
+/* The values in a key, in the order of the foreign key's columns, of the parent's types. */
+static void
+reference_values(MosqlReference *reference, MosqlBytes key, Datum *values)
 {
 	Datum		ordered[INDEX_MAX_KEYS];
 
@@ -312,7 +313,7 @@ has_child(MosqlReference *reference, MosqlBytes key, bool certify)
 	bool		found;
 	StringInfoData high;
 
-	mosql_reference_values(reference, key, values);
+	reference_values(reference, key, values);
 	for (int i = 0; i < n; i++)
 		ordered[i] = values[reference->source_order[i]];
 	ranges = mosql_ranges_build(reference->source, reference->source_conds, n, ordered, nulls,
@@ -579,7 +580,7 @@ mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
 	check_definitions(reference);
 	if (bytes.data != NULL)
 	{
-		mosql_reference_values(reference, bytes, values);
+		reference_values(reference, bytes, values);
 		column_types(reference->parent, key->referenced, key->n, types);
 	}
 	else
@@ -620,7 +621,7 @@ mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool 
 	char	   *described;
 
 	check_definitions(reference);
-	mosql_reference_values(reference, bytes, values);
+	reference_values(reference, bytes, values);
 	column_types(reference->parent, key->referenced, key->n, types);
 	described = describe(key->parent, key->referenced, key->n, values, types);
 #if PG_VERSION_NUM >= 180000
