@@ -41,6 +41,14 @@ take_attribute(Constraint *key, const Constraint *attribute)
 		case CONSTR_ATTR_IMMEDIATE:
 			key->initdeferred = false;
 			return true;
+#if PG_VERSION_NUM >= 180000
+		case CONSTR_ATTR_ENFORCED:
+			key->is_enforced = true;
+			return true;
+		case CONSTR_ATTR_NOT_ENFORCED:
+			key->is_enforced = false;
+			return true;
+#endif
 		default:
 			return false;
 	}

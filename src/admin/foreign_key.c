@@ -45,6 +45,7 @@ typedef struct ForeignKey
 	bool		deferrable;
 	bool		deferred;
 	bool		validated;
+	bool		unenforced;		/* declared NOT ENFORCED: a row of pg_constraint, no more */
 	char		match;
 	char		on_update;
 	char		on_delete;
@@ -361,7 +362,7 @@ create_row(Relation rel, Relation referenced, const ForeignKey *key)
 	Oid			oid = CreateConstraintEntry(key->name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
 											key->deferrable, key->deferred,
 #if PG_VERSION_NUM >= 180000
-											true,	/* enforced */
+											!key->unenforced,
 #endif
 											key->validated, InvalidOid, RelationGetRelid(rel),
 											key->columns, key->n, key->n, InvalidOid, key->index,
@@ -586,6 +587,8 @@ add_unenforced(Relation rel, Relation referenced, ForeignKey *key, const Constra
 	else if (ConstraintNameIsUsed(CONSTRAINT_RELATION, RelationGetRelid(rel), key->name))
 		report_used(rel, key->name, NULL);
 	(void) create_row(rel, referenced, key);
+	if (key->unenforced)
+		return;
 	ereport(NOTICE,
 			(errmsg("foreign key \"%s\" is not enforced", key->name),
 			 errdetail("Rows of foreign table \"%s\" are not checked against those of \"%s\", which is not on the same server of mosql_fdw.",
@@ -612,6 +615,10 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	key.deferrable = constraint->deferrable;
 	key.deferred = constraint->initdeferred;
 	key.validated = constraint->initially_valid || !constraint->skip_validation;
+#if PG_VERSION_NUM >= 180000
+	key.unenforced = !constraint->is_enforced;
+	key.validated &= constraint->is_enforced;
+#endif
 	key.match = constraint->fk_matchtype;
 	key.on_update = constraint->fk_upd_action;
 	key.on_delete = constraint->fk_del_action;
@@ -622,7 +629,7 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	check_references(referenced, &key);
 	find_operators(&key, rel, referenced,
 				   constraint->conname ? constraint->conname : make_name(rel, constraint->fk_attrs, NIL));
-	if (can_be_shared(rel, referenced))
+	if (!key.unenforced && can_be_shared(rel, referenced))
 		add_shared(rel, referenced, &key, constraint);
 	else
 		add_unenforced(rel, referenced, &key, constraint);

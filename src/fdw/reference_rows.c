@@ -616,7 +616,7 @@ mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool 
 	const MosqlForeignKey *key = &reference->key;
 	Relation	child = table_open(key->child, AccessShareLock);
 	const char *parent = get_rel_name(key->parent);
-	Datum		values[INDEX_MAX_KEYS];
+	Datum		values[INDEX_MAX_KEYS] = {0};
 	Oid			types[INDEX_MAX_KEYS];
 	char	   *described;
 
