@@ -42,6 +42,12 @@ SELECT count(*) FROM k WHERE a = 3 OR b = 4;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE a = 7 OR d = 'x';
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE a < 400 OR b = 7;
 
+-- joins
+EXPLAIN (COSTS OFF) SELECT count(*) FROM (VALUES (7, 8), (9, NULL), (7, 8)) v (x, y), t WHERE t.a = v.x OR t.b = v.y;
+SELECT v.*, count(*) FROM (VALUES (7, 8), (9, NULL), (7, 8), (1, 1)) v (x, y), t WHERE t.a = v.x OR t.b = v.y GROUP BY v.x, v.y ORDER BY v.x;
+SELECT v.*, t.id FROM (VALUES (7, 8), (NULL, NULL)) v (x, y) LEFT JOIN t ON (t.a = v.x OR t.b = v.y) AND t.id < 1000 ORDER BY t.id;
+SELECT count(*) FROM t WHERE EXISTS (SELECT FROM t s WHERE (s.a = t.id OR s.b = t.id + 1) AND s.c = 'c3') AND t.id < 10;
+
 -- parameters, also null
 PREPARE q(int, int, int[]) AS SELECT count(*), sum(id) FROM t WHERE a = $1 OR b = $2 OR id = ANY ($3);
 SET plan_cache_mode = force_generic_plan;

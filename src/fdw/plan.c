@@ -859,7 +859,7 @@ arm_quals(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *keys, const Rest
 /* The access among n by which an arm finds the fewest rows; false if none bounds it. */
 static bool
 choose_arm(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n,
-		   const RestrictInfo *or, int arm, Access *chosen)
+		   const RestrictInfo *or, int arm, List *clauses, Access *chosen)
 {
 	double		fewest = 0;
 
@@ -869,7 +869,7 @@ choose_arm(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n,
 		Access		access = accesses[i];
 		double		rows;
 
-		access.quals = arm_quals(root, rel, access.keys, or, arm, rel->baserestrictinfo);
+		access.quals = arm_quals(root, rel, access.keys, or, arm, clauses);
 		if (access.quals == NULL)
 			continue;
 		rows = rows_in_ranges(root, rel, &access);
@@ -884,13 +884,17 @@ choose_arm(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n,
 
 /*
  * The path for an OR whose arms are bounded by any of n accesses.  If that is one and
- * the same, rows come in its order, else in that of the table's key.
+ * the same, rows come in its order, else in that of the table's key.  param: for the
+ * inner side of a nested loop, where order is of no use.
  */
 static void
-add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n, RestrictInfo *or)
+add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n, RestrictInfo *or,
+			   ParamPathInfo *param)
 {
 	const RelPlan *plan = rel->fdw_private;
 	Access		access = {.keys = plan->table,.or = or,.quals = palloc0(sizeof(MosqlKeyQuals))};
+	List	   *clauses = param == NULL ? rel->baserestrictinfo
+		: list_concat_copy(rel->baserestrictinfo, param->ppi_clauses);
 	bool		same = true;
 	List	   *pathkeys;
 
@@ -898,7 +902,7 @@ add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n
 	access.arms = palloc0(access.narms * sizeof(Access));
 	for (int i = 0; i < access.narms; i++)
 	{
-		if (!choose_arm(root, rel, accesses, n, or, i, &access.arms[i]))
+		if (!choose_arm(root, rel, accesses, n, or, i, clauses, &access.arms[i]))
 			return;
 		same &= access.arms[i].keys == access.arms[0].keys;
 	}
@@ -907,6 +911,11 @@ add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n
 		access.index = access.arms[0].index;
 		access.keys = access.arms[0].keys;
 		access.only = access.arms[0].only;
+	}
+	if (param != NULL)
+	{
+		add_scan_path(root, rel, &access, param->ppi_rows, NIL, param->ppi_req_outer, false);
+		return;
 	}
 	pathkeys = scan_pathkeys(root, rel, &access, false);
 	add_scan_path(root, rel, &access, rel->rows, pathkeys, rel->lateral_relids, false);
@@ -917,7 +926,8 @@ add_union_path(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n
 
 /*
  * Unions for each OR that is no condition of a key as it is: by all keys together,
- * and by each of several alone, which may give a better order.
+ * and by each of several alone, which may give a better order.  And for each OR that
+ * joins: its arms with values of the outer relations.
  */
 static void
 add_unions(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n)
@@ -935,9 +945,21 @@ add_unions(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n)
 			is_used |= list_member_ptr(accesses[i].quals->used, rinfo);
 		if (is_used)
 			continue;
-		add_union_path(root, rel, accesses, n, rinfo);
+		add_union_path(root, rel, accesses, n, rinfo, NULL);
 		for (int i = 0; i < n && n > 1; i++)
-			add_union_path(root, rel, &accesses[i], 1, rinfo);
+			add_union_path(root, rel, &accesses[i], 1, rinfo, NULL);
+	}
+	foreach(lc, rel->joininfo)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		List	   *set;
+
+		if (rinfo->orclause == NULL || !join_clause_is_movable_to(rinfo, rel))
+			continue;
+		set = add_set(NIL, rel, rinfo->clause_relids);
+		if (set != NIL)
+			add_union_path(root, rel, accesses, n, rinfo,
+						   get_baserel_parampathinfo(root, rel, linitial(set)));
 	}
 }
 
