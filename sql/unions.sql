@@ -77,6 +77,21 @@ UPDATE t SET d = 'serial' WHERE a = 10 OR b = 10;
 COMMIT;
 SELECT count(*) FROM t WHERE d = 'serial';
 
+-- many small ranges take few round trips
+CREATE FUNCTION round_trips(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
+	RETURN plan -> 0 -> 'Plan' -> 'Redis Round Trips';
+END $$;
+SELECT round_trips(format('SELECT * FROM t WHERE a IN (%s)', string_agg((20 * i)::text, ', '))) < 12 AS few
+FROM generate_series(0, 24) i;
+SELECT round_trips(format('SELECT * FROM t WHERE a IN (%s) OR b IN (5, 55, 155, 255)', string_agg((20 * i)::text, ', '))) < 16 AS few
+FROM generate_series(0, 24) i;
+SELECT count(*) FROM t WHERE a IN (20, 40, 60, 80, 100, 400) OR b IN (5, 55, 155, 255);
+DROP FUNCTION round_trips;
+
 -- more keys than work_mem holds
 SET work_mem = 64;
 SET enable_seqscan = off;

@@ -165,6 +165,20 @@ typedef struct MosqlScan MosqlScan;
 extern MosqlScan *mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
 										 bool backward, int first_window);
 
+/* Keys low <= key < high; high.data NULL: no bound. */
+typedef struct MosqlKeyRange
+{
+	MosqlBytes	low;
+	MosqlBytes	high;
+} MosqlKeyRange;
+
+/*
+ * The same for n ranges, ascending and disjoint, in one scan: leaves of many small
+ * ranges share windows.  What is returned of a leaf is what is in some range.
+ */
+extern MosqlScan *mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyRange *ranges,
+												int n, bool backward, int first_window);
+
 /*
  * The next window: leaves in scan order (entries ascending in each, whatever
  * the direction).  0 at the end.  Valid until the next call.

@@ -11,6 +11,10 @@
  *
  * So a scan returns each key of its range from exactly one leaf, whatever
  * splits go on.  Versions and snapshots are the business of the layer above.
+ *
+ * Several ranges are one scan that leaps: from the end of a leaf to the range that has
+ * keys behind it.  Leaves between ranges are left out of the window, so that many
+ * small ranges take as few round trips as one.
  */
 #include "btree/btree_int.h"
 
@@ -22,8 +26,8 @@ struct MosqlScan
 	MosqlTree  *tree;
 	MemoryContext context;
 	MemoryContext window_context;	/* of the leaves last returned */
-	MosqlBytes	low;
-	MosqlBytes	high;
+	int			nranges;
+	MosqlKeyRange *ranges;		/* ascending, disjoint, none empty */
 	bool		backward;
 	bool		done;
 
@@ -39,10 +43,55 @@ struct MosqlScan
 	int64		nread;			/* leaves returned so far */
 };
 
+/* Is a key (data NULL: none, beyond all) below an upper bound (data NULL: none)? */
+static bool
+is_below(MosqlBytes key, MosqlBytes high)
+{
+	return high.data == NULL || (key.data != NULL && mosql_bytes_compare(key, high) < 0);
+}
+
+/* The first range that has keys from `key` on; nranges if none has. */
+static int
+first_range_from(const MosqlScan *scan, MosqlBytes key)
+{
+	int			low = 0;
+	int			high = scan->nranges;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (is_below(key, scan->ranges[middle].high))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* The last range that has keys below `key` (data NULL: all are); -1 if none has. */
+static int
+last_range_below(const MosqlScan *scan, MosqlBytes key)
+{
+	int			low = 0;
+	int			high = scan->nranges;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (is_below(scan->ranges[middle].low, key))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
 /* See btree.h. */
 MosqlScan *
-mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
-					   bool backward, int first_window)
+mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyRange *ranges, int n,
+							  bool backward, int first_window)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql scan",
 											  ALLOCSET_SMALL_SIZES);
@@ -51,13 +100,33 @@ mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
 	scan->tree = tree;
 	scan->context = cxt;
 	scan->window_context = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
-	scan->low = mosql_bytes_copy(cxt, low);
-	scan->high = mosql_bytes_copy(cxt, high);
+	scan->ranges = MemoryContextAlloc(cxt, Max(n, 1) * sizeof(MosqlKeyRange));
+	for (int i = 0; i < n; i++)
+	{
+		MosqlKeyRange *range = &scan->ranges[scan->nranges];
+
+		if (!is_below(ranges[i].low, ranges[i].high))
+			continue;
+		range->low = mosql_bytes_copy(cxt, ranges[i].low);
+		range->high = mosql_bytes_copy(cxt, ranges[i].high);
+		Assert(scan->nranges == 0 || !is_below(range->low, range[-1].high));
+		scan->nranges++;
+	}
 	scan->backward = backward;
-	scan->position = mosql_bytes_copy(cxt, backward ? high : low);
 	scan->window = Min(Max(first_window, 1), BTREE_SCAN_WINDOW);
-	scan->done = high.data != NULL && mosql_bytes_compare(low, high) >= 0;
+	scan->done = scan->nranges == 0;
+	if (!scan->done)
+		scan->position = backward ? scan->ranges[scan->nranges - 1].high : scan->ranges[0].low;
 	return scan;
+}
+
+MosqlScan *
+mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
+					   bool backward, int first_window)
+{
+	MosqlKeyRange range = {low.data == NULL ? mosql_bytes("", 0) : low, high};
+
+	return mosql_btree_scan_begin_ranges(tree, &range, 1, backward, first_window);
 }
 
 void
@@ -81,29 +150,112 @@ stands_at(const MosqlScan *scan, const MosqlNodeMeta *meta)
 		(meta->high.data == NULL || mosql_bytes_compare(pos, meta->high) < 0);
 }
 
+/* Leave the entries that are in some range. */
+static void
+drop_between(const MosqlScan *scan, MosqlLeaf *leaf)
+{
+	int			r = leaf->n > 0 ? first_range_from(scan, leaf->entries[0].key) : 0;
+	int			kept = 0;
+
+	for (int i = 0; i < leaf->n && r < scan->nranges; i++)
+	{
+		MosqlBytes	key = leaf->entries[i].key;
+
+		while (r < scan->nranges && !is_below(key, scan->ranges[r].high))
+			r++;
+		if (r < scan->nranges && mosql_bytes_compare(key, scan->ranges[r].low) >= 0)
+			leaf->entries[kept++] = leaf->entries[i];
+	}
+	leaf->n = kept;
+}
+
+/* From a fence to the next key that is in a range; false if there is none. */
+static bool
+move_to(MosqlScan *scan, MosqlBytes fence)
+{
+	int			r;
+
+	if (scan->backward)
+	{
+		r = fence.len == 0 ? -1 : last_range_below(scan, fence);
+		if (r < 0)
+			return false;
+		scan->position = is_below(fence, scan->ranges[r].high) ? fence : scan->ranges[r].high;
+		return true;
+	}
+	r = fence.data == NULL ? scan->nranges : first_range_from(scan, fence);
+	if (r == scan->nranges)
+		return false;
+	scan->position = is_below(fence, scan->ranges[r].low) ? scan->ranges[r].low : fence;
+	return true;
+}
+
 /*
  * The leaf at the scan's position is taken: clip it and move on.  To the position,
- * not to the range: a leaf that took over its right sibling since it was returned
+ * not to the ranges alone: a leaf that took over its right sibling since it was returned
  * comes once more, with keys that the scan has passed.
  */
 static void
 advance(MosqlScan *scan, MosqlLeaf *leaf)
 {
 	MosqlTree  *tree = scan->tree;
-	MosqlBytes	to = scan->backward ? leaf->meta.low : leaf->meta.high;
 
 	if (scan->backward)
-		mosql_btree_leaf_clip(leaf, scan->low, scan->position);
+		mosql_btree_leaf_clip(leaf, scan->ranges[0].low, scan->position);
 	else
-		mosql_btree_leaf_clip(leaf, scan->position, scan->high);
+		mosql_btree_leaf_clip(leaf, scan->position, scan->ranges[scan->nranges - 1].high);
+	if (scan->nranges > 1)
+		drop_between(scan, leaf);
 	if (scan->nread++ < SCAN_HINTS || mosql_btree_cache_find(tree, leaf->node) != NULL)
 		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+
+	/* the position is in the window's context now; copied at its end */
+	scan->done = !move_to(scan, scan->backward ? leaf->meta.low : leaf->meta.high);
+}
+
+/*
+ * The child, from c on in scan order, that has keys of some range; -1 if none of these
+ * has any.
+ */
+static int
+next_child(const MosqlScan *scan, const CachedNode *parent, int c)
+{
+	const MosqlChild *children = parent->children;
+
+	if (c < 0 || c >= parent->nchildren)
+		return -1;
 	if (scan->backward)
-		scan->done = to.len == 0 || mosql_bytes_compare(to, scan->low) <= 0;
+	{
+		MosqlBytes	high = c + 1 < parent->nchildren ? children[c + 1].separator
+			: parent->meta.high;
+		int			r = last_range_below(scan, high);
+
+		if (r < 0 || is_below(children[c].separator, scan->ranges[r].high))
+			return r < 0 ? -1 : c;
+		return mosql_btree_child_index(children, parent->nchildren, scan->ranges[r].high, true);
+	}
 	else
-		scan->done = to.data == NULL ||
-			(scan->high.data != NULL && mosql_bytes_compare(to, scan->high) >= 0);
-	scan->position = to;		/* in the window's context; copied at its end */
+	{
+		int			r = first_range_from(scan, children[c].separator);
+
+		if (r == scan->nranges)
+			return -1;
+		if (mosql_bytes_compare(scan->ranges[r].low, children[c].separator) <= 0)
+			return c;
+		if (parent->meta.high.data != NULL && !is_below(scan->ranges[r].low, parent->meta.high))
+			return -1;
+		return mosql_btree_child_index(children, parent->nchildren, scan->ranges[r].low, false);
+	}
+}
+
+/* Has the right sibling of a parent keys that follow right on what the parent has? */
+static bool
+goes_on(const MosqlScan *scan, const CachedNode *parent)
+{
+	MosqlBytes	end = parent->meta.high;
+	int			r = end.data == NULL ? scan->nranges : first_range_from(scan, end);
+
+	return r < scan->nranges && mosql_bytes_compare(scan->ranges[r].low, end) <= 0;
 }
 
 /*
@@ -113,33 +265,18 @@ advance(MosqlScan *scan, MosqlLeaf *leaf)
 static int
 next_leaves(const MosqlScan *scan, const CachedNode *parent, uint64 *ids)
 {
-	const MosqlChild *children = parent->children;
-	int			c = mosql_btree_child_index(children, parent->nchildren, scan->position, scan->backward);
+	int			c = mosql_btree_child_index(parent->children, parent->nchildren, scan->position,
+											scan->backward);
 	int			n = 0;
 
-	if (scan->backward)
+	while (c >= 0 && n < scan->window)
 	{
-		while (c >= 0 && n < scan->window)
-		{
-			ids[n++] = children[c].node;
-			if (mosql_bytes_compare(children[c].separator, scan->low) <= 0)
-				break;
-			c--;
-		}
-		ids[n] = 0;
-		return n;
-	}
-	while (c < parent->nchildren && n < scan->window)
-	{
-		if (n > 0 && scan->high.data != NULL &&
-			mosql_bytes_compare(children[c].separator, scan->high) >= 0)
-			break;
-		ids[n++] = children[c++].node;
+		ids[n++] = parent->children[c].node;
+		c = next_child(scan, parent, scan->backward ? c - 1 : c + 1);
 	}
 	ids[n] = 0;
-	if (c == parent->nchildren && parent->meta.high.data != NULL &&
-		mosql_btree_cache_find(scan->tree, parent->meta.right) == NULL &&
-		(scan->high.data == NULL || mosql_bytes_compare(parent->meta.high, scan->high) < 0))
+	if (!scan->backward && c < 0 && goes_on(scan, parent) &&
+		mosql_btree_cache_find(scan->tree, parent->meta.right) == NULL)
 		ids[n] = parent->meta.right;
 	return n;
 }

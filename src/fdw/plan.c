@@ -16,8 +16,7 @@
  *
  * Costs.  What counts is round trips (options fdw_startup_cost, each) and rows
  * read (fdw_tuple_cost, each).  One batch of points is one round trip, however
- * many; every range is at least one; a long range takes one per window of
- * leaves.
+ * many; ranges take one per window of leaves, at least one per parent of leaves.
  *
  * Rows.  pg_class.reltuples if the table was analysed; else, or with
  * use_remote_estimate, counted in Redis from the tree's inner nodes, and
@@ -54,6 +53,9 @@
 
 /* Leaves that one round trip of a long scan reads: btree.h's largest window. */
 #define PLAN_WINDOW_LEAVES		64
+
+/* Leaves below one inner node: half of what it may have, as random inserts leave it. */
+#define PLAN_PARENT_LEAVES		128
 
 /* Assumed when nobody has counted. */
 #define PLAN_ROWS_PER_LEAF		80.0
@@ -446,8 +448,11 @@ cost_ranges(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Acces
 	else
 	{
 		double		ranges = count_combinations(root, access->quals);
+		double		parents = 1 + floor(rel->tuples / (PLAN_PARENT_LEAVES * plan->rows_per_leaf));
 
-		*round_trips = ranges + floor(*read / (PLAN_WINDOW_LEAVES * plan->rows_per_leaf));
+		/* a window has leaves of one parent */
+		*round_trips = Min(ranges, parents) +
+			floor((ranges + *read / plan->rows_per_leaf) / PLAN_WINDOW_LEAVES);
 
 		/* the first and the last leaf of a range hold others' rows, too */
 		*read = Min(rel->tuples, *read + ranges * plan->rows_per_leaf / 2);

@@ -3,8 +3,8 @@
  *
  * Layer: fdw.  The plan says which conditions bound the key (fdw_private) and
  * with which values (fdw_exprs).  At the first row they become ranges: points
- * are read in batches, one round trip each; a range with more than one key is
- * a scan of its own.  Rows come in key order, or backwards, over all ranges.
+ * are read in batches, one round trip each; ranges with more than one key are
+ * scanned together.  Rows come in key order, or backwards, over all ranges.
  *
  * One view serves the node for its whole life, so that rescans, thousands in a
  * nested loop, cost an evaluation and a read and nothing else.
@@ -260,14 +260,29 @@ read_points(MosqlScanState *scan)
 	scan->all_in_batch = first == 0 && n == scan->ranges->n;
 }
 
+/* The ranges that come next, up to the next point, in one scan. */
 static void
-begin_range(MosqlScanState *scan)
+begin_ranges(MosqlScanState *scan)
 {
-	const MosqlRange *range = range_at(scan, scan->next_range++);
 	MemoryContext old = MemoryContextSwitchTo(scan->scan_cxt);
+	int			first = scan->next_range;
+	MosqlKeyRange *ranges;
+	int			n = 0;
 
-	scan->scan = mosql_view_scan_begin(scan->view, scan->keys->tree, range->low, range->high,
-									   scan->backward, scan->limit);
+	while (first + n < scan->ranges->n && !range_at(scan, first + n)->point)
+		n++;
+	Assert(n > 0);
+	ranges = palloc(n * sizeof(MosqlKeyRange));
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlRange *range = range_at(scan, scan->backward ? first + n - 1 - i : first + i);
+
+		ranges[i] = (MosqlKeyRange) {range->low, range->high};
+	}
+	scan->scan = mosql_view_scan_begin_ranges(scan->view, scan->keys->tree, ranges, n,
+											  scan->backward, scan->limit);
+	pfree(ranges);
+	scan->next_range += n;
 	MemoryContextSwitchTo(old);
 }
 
@@ -307,7 +322,7 @@ next_in_ranges(MosqlScanState *scan, MosqlRow *row)
 		if (range_at(scan, scan->next_range)->point)
 			read_points(scan);
 		else
-			begin_range(scan);
+			begin_ranges(scan);
 	}
 }
 

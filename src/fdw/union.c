@@ -95,16 +95,20 @@ add_points(MosqlScanState *scan, const MosqlScanArm *arm, const MosqlRange *rang
 	return fits;
 }
 
+/* ... of n ranges. */
 static bool
-add_range(MosqlScanState *scan, const MosqlScanArm *arm, const MosqlRange *range,
-		  MemoryContext work, Keys *keys)
+add_ranges(MosqlScanState *scan, const MosqlScanArm *arm, const MosqlRange *ranges, int n,
+		   MemoryContext work, Keys *keys)
 {
 	MemoryContext old = MemoryContextSwitchTo(work);
-	MosqlRowScan *rows = mosql_view_scan_begin(scan->view, arm->keys->tree, range->low,
-											   range->high, false, 0);
+	MosqlKeyRange *wanted = palloc(n * sizeof(MosqlKeyRange));
+	MosqlRowScan *rows;
 	MosqlRow	entry;
 	bool		fits = true;
 
+	for (int i = 0; i < n; i++)
+		wanted[i] = (MosqlKeyRange) {ranges[i].low, ranges[i].high};
+	rows = mosql_view_scan_begin_ranges(scan->view, arm->keys->tree, wanted, n, false, 0);
 	MemoryContextSwitchTo(old);
 	while (fits && mosql_view_scan_next(rows, &entry))
 	{
@@ -126,16 +130,16 @@ read_arm(MosqlScanState *scan, const MosqlScanArm *arm, const MosqlRanges *range
 
 	for (int i = 0; i < ranges->n && fits; i += n)
 	{
+		const MosqlRange *first = &ranges->ranges[i];
+
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(work);
-		n = 0;
-		while (n < MOSQL_POINTS_PER_READ && i + n < ranges->n && ranges->ranges[i + n].point)
+		n = 1;
+		while (i + n < ranges->n && first[n].point == first->point &&
+			   !(first->point && n == MOSQL_POINTS_PER_READ))
 			n++;
-		if (n > 0)
-			fits = add_points(scan, arm, &ranges->ranges[i], n, work, keys);
-		else
-			fits = add_range(scan, arm, &ranges->ranges[i], work, keys);
-		n = Max(n, 1);
+		fits = first->point ? add_points(scan, arm, first, n, work, keys)
+			: add_ranges(scan, arm, first, n, work, keys);
 	}
 	MemoryContextDelete(work);
 	return fits;

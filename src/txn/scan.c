@@ -1,5 +1,5 @@
 /*
- * scan.c: rows of a key range, the write buffer merged in.
+ * scan.c: rows of key ranges, the write buffer merged in.
  *
  * Layer: txn.  The tree delivers windows of leaves; intents of a whole window
  * are settled with one question to the clock.  The buffer's rows that this
@@ -30,46 +30,52 @@ struct MosqlRowScan
 	bool		have;			/* `stored` is the next stored row */
 	MosqlRow	stored;
 
-	/* --- own rows in the range, ascending --- */
+	/* --- own rows in the ranges, ascending --- */
 	int			nown;
+	int			maxown;
 	MosqlEntryW **own;
 	int			next_own;
 };
 
+/* Those of the next range. */
 static void
-collect_own(MosqlRowScan *scan, MosqlBytes low, MosqlBytes high)
+collect_own(MosqlRowScan *scan, MosqlBuffer *buffer, const MosqlKeyRange *range)
 {
-	MosqlBuffer *buffer = mosql_buffer_find(scan->view->txn, scan->tree, false);
-	int			max = 0;
-
-	if (buffer == NULL)
-		return;
-	for (MosqlEntryW *e = mosql_buffer_seek(buffer, low); e != NULL; e = e->next[0])
+	for (MosqlEntryW *e = mosql_buffer_seek(buffer, range->low); e != NULL; e = e->next[0])
 	{
-		if (high.data != NULL && mosql_bytes_compare(e->key, high) >= 0)
+		if (range->high.data != NULL && mosql_bytes_compare(e->key, range->high) >= 0)
 			break;
 		if (mosql_entry_visible(e, scan->view->curcid) == NULL)
 			continue;
-		if (scan->nown == max)
+		if (scan->nown == scan->maxown)
 		{
-			max = Max(64, max * 2);
-			scan->own = scan->own ? repalloc_huge(scan->own, max * sizeof(*scan->own))
-				: MemoryContextAllocHuge(scan->cxt, max * sizeof(*scan->own));
+			scan->maxown = Max(64, scan->maxown * 2);
+			scan->own = scan->own ? repalloc_huge(scan->own, scan->maxown * sizeof(*scan->own))
+				: MemoryContextAllocHuge(scan->cxt, scan->maxown * sizeof(*scan->own));
 		}
 		scan->own[scan->nown++] = e;
 	}
-	scan->next_own = scan->backward ? scan->nown - 1 : 0;
 }
 
 MosqlRowScan *
 mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
 					  bool backward, int64 limit_hint)
 {
+	MosqlKeyRange range = {low, high};
+
+	return mosql_view_scan_begin_ranges(view, tree, &range, 1, backward, limit_hint);
+}
+
+MosqlRowScan *
+mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
+							 bool backward, int64 limit_hint)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(view->txn, tree, false);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql row scan",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MosqlRowScan *scan = palloc0(sizeof(MosqlRowScan));
-	int			window = WHOLE_RANGE_WINDOW;
+	int			window = WHOLE_RANGE_WINDOW + n - 1;
 
 	scan->cxt = cxt;
 	scan->view = view;
@@ -77,11 +83,15 @@ mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlByt
 	scan->backward = backward;
 	scan->window_cxt = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
 	scan->S = mosql_view_snapshot(view);
-	collect_own(scan, low, high);
+	for (int i = 0; i < n && buffer != NULL; i++)
+		collect_own(scan, buffer, &ranges[i]);
+	scan->next_own = scan->backward ? scan->nown - 1 : 0;
 	if (limit_hint > 0)
 		window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
-	scan->scan = mosql_btree_scan_begin(tree, low, high, backward, window);
-	mosql_txn_note_range(view->txn, tree, low, high, scan->S, view->certified);
+	scan->scan = mosql_btree_scan_begin_ranges(tree, ranges, n, backward, window);
+	for (int i = 0; i < n; i++)
+		mosql_txn_note_range(view->txn, tree, ranges[i].low, ranges[i].high, scan->S,
+							 view->certified);
 	MemoryContextSwitchTo(old);
 	return scan;
 }

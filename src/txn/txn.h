@@ -186,6 +186,11 @@ typedef struct MosqlRowScan MosqlRowScan;
 extern MosqlRowScan *mosql_view_scan_begin(MosqlView *view, MosqlTree *tree,
 										   MosqlBytes low, MosqlBytes high,
 										   bool backward, int64 limit_hint);
+
+/* ... of n ranges, ascending and disjoint, whose leaves are read together. */
+extern MosqlRowScan *mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree,
+												  const MosqlKeyRange *ranges, int n,
+												  bool backward, int64 limit_hint);
 extern bool mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row);
 extern void mosql_view_scan_end(MosqlRowScan *scan);
 

@@ -39,6 +39,7 @@ typedef struct World
 } World;
 
 static uint64 seed = 1;
+static bool leaping = false;	/* scans may be of several ranges */
 
 static int
 scaled(int n)
@@ -380,6 +381,65 @@ do_scan(World *w, int max_leaves)
 			   from, to, w->nkeys, next);
 }
 
+/* Several ranges in one scan: what is there in any of them, and nothing else. */
+static void
+do_leaps(World *w)
+{
+	int			n = 1 + rnd(w, rnd(w, 2) ? 5 : 60);
+	MosqlKeyRange *ranges = palloc(n * sizeof(MosqlKeyRange));
+	int		   *wanted = palloc(w->nkeys * sizeof(int));	/* keys in the ranges, in scan order */
+	int			nwanted = 0;
+	int			nranges = 0;
+	int			at = 0;
+	bool		backward = rnd(w, 2);
+	int64		since = w->time;
+	int			next = 0;
+	bool		ok = true;
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+
+	while (nranges < n && at < w->nkeys)
+	{
+		int			from = at + (int) rnd(w, rnd(w, 3) ? 8 : Max(w->nkeys / 4, 1));
+		int			to = from + (int) rnd(w, rnd(w, 4) ? 6 : 200);
+
+		from = Min(from, w->nkeys - 1);
+		ranges[nranges].low = nranges == 0 && from == 0 && rnd(w, 2) ? mosql_bytes("", 0) : w->keys[from];
+		ranges[nranges++].high = to < w->nkeys ? w->keys[to] : MOSQL_ABSENT;
+		to = Min(to, w->nkeys);
+		for (int k = from; k < to; k++)
+			wanted[nwanted++] = k;
+		at = to;				/* the next range may begin where this one ends */
+	}
+	for (int i = 0; backward && i < nwanted / 2; i++)
+	{
+		int			k = wanted[i];
+
+		wanted[i] = wanted[nwanted - 1 - i];
+		wanted[nwanted - 1 - i] = k;
+	}
+
+	scan = mosql_btree_scan_begin_ranges(any_tree(w), ranges, nranges, backward, 1 + rnd(w, 8));
+	while (ok && (n = mosql_btree_scan_next(scan, &leaves)) > 0)
+		for (int l = 0; l < n && ok; l++)
+			for (int e = 0; e < leaves[l].n && ok; e++)
+			{
+				const MosqlEntry *entry = &leaves[l].entries[backward ? leaves[l].n - 1 - e : e];
+
+				/* those before it must be absent */
+				while (ok && next < nwanted && compare_bytes(&w->keys[wanted[next]], &entry->key) != 0)
+					ok = row_is(w, wanted[next++], MOSQL_ABSENT, since);
+				ok = ok && next < nwanted && row_is(w, wanted[next], entry->row, since);
+				next++;
+				w->operations++;
+			}
+	for (; ok && next < nwanted; next++)
+		ok = row_is(w, wanted[next], MOSQL_ABSENT, since);
+	mosql_btree_scan_end(scan);
+	if (!CHECK(ok || w->damaged))
+		printf("#   %s scan of %d ranges\n", backward ? "backward" : "forward", nranges);
+}
+
 /* Delete all keys of a stretch, so that leaves become empty. */
 static void
 do_clear(World *w)
@@ -503,6 +563,8 @@ do_something(World *w)
 		do_sweep(w);
 	else if (what < 86)
 		do_get(w);
+	else if (leaping && rnd(w, 2))
+		do_leaps(w);
 	else
 		do_scan(w, rnd(w, 3) ? 0 : 2);
 	w->depth--;
@@ -898,6 +960,30 @@ test_interleaved(void)
 		expect_no_garbage(w);
 		world_close(w);
 	}
+}
+
+/* As the two above, with scans of several ranges. */
+static void
+test_leaps(void)
+{
+	leaping = true;
+	for (int round = 0; round < 2; round++)
+	{
+		World	   *w = world_open(TINY ? 400 : 4000, round % 2, 3);
+
+		w->mem->hook = round == 0 ? NULL : interfere;
+		w->mem->hook_arg = w;
+		for (int i = 0; i < scaled(2000); i++)
+		{
+			w->ntrees = round == 0 ? 3 : 1;
+			do_something(w);
+		}
+		w->mem->hook = NULL;
+		w->ntrees = 3;
+		expect_rows(w, w->trees[0]);
+		world_close(w);
+	}
+	leaping = false;
 }
 
 static void
@@ -1884,5 +1970,6 @@ main(void)
 	RUN(test_damage);
 	RUN(test_mended);
 	RUN(test_speed);
+	RUN(test_leaps);
 	return unit_finish();
 }
