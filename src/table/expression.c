@@ -65,8 +65,18 @@ is_local_type(Oid type)
 	type = getBaseType(type);
 	if (type >= FirstGenbkiObjectId)
 		return !is_enum(type);
-	return type == REGCLASSOID || type == REGPROCOID || type == REGTYPEOID ||
-		type == REGROLEOID || type == REGNAMESPACEOID;
+	return type == REGCLASSOID || type == REGPROCOID || type == REGPROCEDUREOID ||
+		type == REGOPEROID || type == REGOPERATOROID || type == REGTYPEOID ||
+		type == REGROLEOID || type == REGNAMESPACEOID || type == REGCOLLATIONOID;
+}
+
+/* A text search configuration or dictionary that somebody made here. */
+static bool
+is_local_object(const Const *value)
+{
+	return IsA(value, Const) && !value->constisnull &&
+		(value->consttype == REGCONFIGOID || value->consttype == REGDICTIONARYOID) &&
+		DatumGetObjectId(value->constvalue) >= FirstNormalObjectId;
 }
 
 static bool
@@ -119,7 +129,7 @@ is_local(Node *node, void *context)
 	if (node == NULL)
 		return false;
 	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
-		IsA(node, CoerceToDomain) ||
+		IsA(node, CoerceToDomain) || is_local_object((const Const *) node) ||
 		(!IsA(node, List) && is_local_type(exprType(node))) || orders_labels(node) ||
 		check_functions_in_node(node, is_local_function, context))
 		return true;
@@ -450,6 +460,23 @@ needs_locale(Node *node, void *context)
 	return expression_tree_walker(node, needs_locale, context);
 }
 
+/* The codeset is written in several ways: en_US.UTF-8 is en_US.utf8. */
+static void
+append_locale(StringInfo out, const char *name)
+{
+	bool		codeset = false;
+
+	appendStringInfoChar(out, ' ');
+	for (; *name != '\0'; name++)
+	{
+		codeset = (codeset || *name == '.') && *name != '@';
+		if (!codeset)
+			appendStringInfoChar(out, *name);
+		else if (*name != '-')
+			appendStringInfoChar(out, pg_ascii_tolower(*name));
+	}
+}
+
 static char *
 database_locale(void)
 {
@@ -476,7 +503,7 @@ database_locale(void)
 		Datum		name = SysCacheGetAttr(DATABASEOID, tuple, names[i], &isnull);
 
 		if (!isnull)
-			appendStringInfo(&locale, " %s", TextDatumGetCString(name));
+			append_locale(&locale, TextDatumGetCString(name));
 	}
 	ReleaseSysCache(tuple);
 	return locale.data;
