@@ -555,7 +555,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	points = palloc0(n * sizeof(MosqlPoint) + 1);
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
-	mosql_txn_begin_read(&context);
+	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, keys, n, points);
 	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
 	mosql_txn_end_read(&context);

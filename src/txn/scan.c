@@ -152,7 +152,7 @@ next_window(MosqlRowScan *scan)
 	mosql_view_keep_alive(scan->view);
 	MemoryContextReset(scan->window_cxt);
 	old = MemoryContextSwitchTo(scan->window_cxt);
-	mosql_txn_begin_read(&context);
+	mosql_txn_begin_read(scan->view->txn->session, &context);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
 	if (scan->nleaves > 0)
 		settle_window(scan);

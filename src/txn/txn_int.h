@@ -101,6 +101,9 @@ struct MosqlSession
 	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
 	uint64		schema;
 	int64		schema_us;		/* last time that the clock was asked for it alone */
+	uint64		gone_schema;	/* by which a tree was gone that a statement read, */
+	int64		gone_since_us;	/* the first time, and the last */
+	int64		gone_last_us;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	bool		keeps_id;		/* whatever its age */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
@@ -341,9 +344,9 @@ extern void mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low,
 /*
  * Around the reads of a statement, so that a tree that is gone (42P01) is what it is to
  * its transaction: a table or an index that another one has dropped or truncated
- * meanwhile, 40001.
+ * meanwhile, 40001.  If retries find no newer definitions for a while, it is 42P01.
  */
-extern void mosql_txn_begin_read(ErrorContextCallback *context);
+extern void mosql_txn_begin_read(MosqlSession *session, ErrorContextCallback *context);
 
 static inline void
 mosql_txn_end_read(const ErrorContextCallback *context)

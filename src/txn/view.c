@@ -172,19 +172,36 @@ mosql_view_close(MosqlView *view)
 
 /* ---- reads by key ---- */
 
-/* Called by ereport(). */
+/* Trees that are gone for longer, while no definitions change, are lost. */
+#define GONE_PATIENCE_US	3000000
+
+/*
+ * Called by ereport().  Who tries again knows the newest definitions, and soon has made
+ * its plans by them: if these stay the same, and a tree stays gone, it was not dropped,
+ * but Redis has lost it.
+ */
 static void
 report_gone_as_conflict(void *arg)
 {
-	if (geterrcode() == ERRCODE_UNDEFINED_TABLE)
+	MosqlSession *session = arg;
+	int64		now = mosql_now_us();
+
+	if (geterrcode() != ERRCODE_UNDEFINED_TABLE || session->txn == NULL)
+		return;
+	if (session->gone_schema != session->txn->schema ||
+		now - session->gone_last_us > GONE_PATIENCE_US)
+		session->gone_since_us = now;
+	session->gone_schema = session->txn->schema;
+	session->gone_last_us = now;
+	if (now - session->gone_since_us < GONE_PATIENCE_US)
 		(void) errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
 }
 
 void
-mosql_txn_begin_read(ErrorContextCallback *context)
+mosql_txn_begin_read(MosqlSession *session, ErrorContextCallback *context)
 {
 	context->callback = report_gone_as_conflict;
-	context->arg = NULL;
+	context->arg = session;
 	context->previous = error_context_stack;
 	error_context_stack = context;
 }
@@ -237,7 +254,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 	S = view_snapshot(view, n > 1);
 	memset(points, 0, m * sizeof(MosqlPoint));
-	mosql_txn_begin_read(&context);
+	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, wanted, m, points);
 	if (!bind && S == MOSQL_TS_MAX && mosql_point_has_increments(&points[0]))
 	{
