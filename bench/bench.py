@@ -31,7 +31,7 @@ NAMES = {
     "limit": "protocol, no SQL",
 }
 PARTS = ["load", "memory", "scan", "alter", "trips", "index_build", "index_load", "index_update", "lookup",
-         "select", "tpcb"]
+         "index_trips", "select", "tpcb"]
 
 # Tables indexed0, indexed1, indexed3: so many indexes besides the key, and so many rows.
 INDEXES = [0, 1, 3]
@@ -208,6 +208,25 @@ def measure_index_load(system):
             f"FROM generate_series(1, {INDEXED_ROWS}) i;", f"SELECT FROM indexed{n} WHERE id = 1")
 
 
+def measure_index_trips(system):
+    """Each operation in a transaction of its own, so that COMMIT's are in it, if it writes."""
+    for n in INDEXES:
+        if sql(system, f"SELECT count(*) FROM indexed{n}") == "0":
+            sql(system, f"INSERT INTO indexed{n} SELECT i, i * 7919 % {INDEXED_ROWS}, i % 1000, -i, '' "
+                f"FROM generate_series(1, {INDEXED_ROWS}) i; ANALYZE indexed{n}")
+
+    def count(text):
+        return round_trips(system, lambda i: text.format(i=i * 997) + " \\g /dev/null\n", 100)
+
+    yield "SELECT by key", count("SELECT b FROM indexed3 WHERE id = {i}")
+    yield "by index", count("SELECT b FROM indexed3 WHERE a = {i}")
+    yield "index only", count("SELECT a FROM indexed3 WHERE a = {i}")
+    for n in INDEXES:
+        yield f"UPDATE, {indexes(n)}", count(f"UPDATE indexed{n} SET a = a + 1 - {{i}} % 3 WHERE id = {{i}}")
+    yield "ON CONFLICT DO UPDATE", count("INSERT INTO indexed1 (id, a) VALUES ({i}, {i}) "
+                                         "ON CONFLICT (id) DO UPDATE SET a = excluded.a + 1")
+
+
 def run_script(system, clients, options, script):
     path = TMP / "script.sql"
     path.write_text(f"\\set id random(1, {INDEXED_ROWS})\n\\set v random(1, {INDEXED_ROWS})\n{script};\n")
@@ -268,16 +287,20 @@ END;
 """
 
 
+def round_trips(system, text, times=1, inside=""):
+    """Of one operation in a warm session; text may be made of its number, from 1."""
+    body = "".join(text(i + 1) if callable(text) else text for i in range(times))
+    warm = body if times > 1 else ""
+    out = sql(system, f"""{warm}
+        {inside} SELECT value AS before FROM mosql_fdw_stats() WHERE name = 'round_trips' \\gset
+        {body} SELECT value - :before FROM mosql_fdw_stats() WHERE name = 'round_trips';
+        {"ROLLBACK;" if inside else ""}""")
+    return int(out.splitlines()[-1]) / times
+
+
 def measure_trips(system, options):
-    """Round trips of single operations, in one warm session."""
-    def count(text, times=1, inside=""):
-        body = "".join(text(i + 1) if callable(text) else text for i in range(times))
-        warm = body if times > 1 else ""
-        out = sql(system, f"""{warm}
-            {inside} SELECT value AS before FROM mosql_fdw_stats() WHERE name = 'round_trips' \\gset
-            {body} SELECT value - :before FROM mosql_fdw_stats() WHERE name = 'round_trips';
-            {"ROLLBACK;" if inside else ""}""")
-        return int(out.splitlines()[-1]) / times
+    def count(*args, **options):
+        return round_trips(system, *args, **options)
 
     def read(i):
         return f"SELECT abalance FROM pgbench_accounts WHERE aid = {i * 997 + 1} \\g /dev/null\n"
@@ -386,6 +409,11 @@ def measure_all(options):
                 for part, measure in (("lookup", measure_lookup), ("index_update", measure_index_update)):
                     for what, (tps, failed) in measure(system, 4, options) if part in options.parts else ():
                         figures.add(part, what, system, tps, failed)
+    if "index_trips" in options.parts:
+        for system in ours:
+            progress(f"round trips, indexes: {NAMES[system]}")
+            for what, value in measure_index_trips(system):
+                figures.add("index_trips", what, system, value)
     if "trips" in options.parts:
         for system in ours:
             progress(f"round trips: {NAMES[system]}")
@@ -423,6 +451,7 @@ TITLES = {
     "load": "Loading {rows} accounts: rows per second",
     "scan": "SELECT count(*), sum(abalance): rows per second, one backend",
     "trips": "Round trips to Redis",
+    "index_trips": "Round trips to Redis of one statement, commit included, 100 000 rows",
     "alter": "ALTER TABLE at {rows} rows: milliseconds",
     "index_build": "CREATE INDEX CONCURRENTLY on {rows} accounts: rows per second",
     "index_load": "INSERT … SELECT of 100 000 rows, by secondary indexes: rows per second",
@@ -480,7 +509,7 @@ def tables(figures, options):
         rows = [[NAMES[s]] + [cell(figures, part, w, s) for w in whats] for s in systems]
         for s in ("script", "watch"):
             for base in ("native", "postgres_fdw"):
-                if part not in ("memory", "trips", "alter") and s in systems and base in systems:
+                if part not in ("memory", "trips", "index_trips", "alter") and s in systems and base in systems:
                     rows.append([f"{s} / {NAMES[base]}"] +
                                 [ratio(figures, part, w, s, base) for w in whats])
         out.append((title, header, rows, NOTES.get(part, "") if "postgres_fdw" in systems else ""))
