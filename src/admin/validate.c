@@ -51,7 +51,7 @@ has_row(Relation rel, const char *condition)
 							 GUC_ACTION_SAVE, true, 0, false);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(psprintf("SELECT FROM ONLY %s WHERE %s LIMIT 1", table, condition),
+	if (SPI_execute(psprintf("SELECT FROM ONLY %s WHERE %s", table, condition),
 					false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
 	found = SPI_processed > 0;
