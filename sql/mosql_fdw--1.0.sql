@@ -53,7 +53,7 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
     WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
-                 'ALTER TABLE', 'ALTER INDEX', 'ALTER SEQUENCE', 'COMMENT',
+                 'ALTER TABLE', 'ALTER INDEX', 'CREATE SEQUENCE', 'ALTER SEQUENCE', 'COMMENT',
                  'IMPORT FOREIGN SCHEMA')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 
@@ -97,7 +97,7 @@ COMMENT ON FUNCTION mosql_fdw_gc(text) IS
 CREATE FUNCTION mosql_fdw_nextval(sequence regclass) RETURNS bigint
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_nextval(regclass) IS
-    'As nextval(), from Redis for sequences that a column of a foreign table of mosql_fdw owns: values differ on all servers. 2200H at the end of the sequence, 40001 if another server restarts or drops it.';
+    'As nextval(), from Redis for sequences that a column of a foreign table of mosql_fdw owns or a default of one has used: values differ on all servers. 2200H at the end of the sequence, 40001 if another server restarts or drops it, 42P01 if it is not in Redis any more.';
 
 CREATE FUNCTION mosql_fdw_currval(sequence regclass) RETURNS bigint
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;

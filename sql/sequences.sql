@@ -130,14 +130,101 @@ INSERT INTO dumped (v) VALUES ('z') RETURNING *;
 ALTER FOREIGN TABLE dumped DROP COLUMN m;
 INSERT INTO dumped (v) VALUES ('z') RETURNING *;
 
--- one that no column owns is this server's own, and says so
-CREATE SEQUENCE alone;
+-- one that no column owns is shared under its name, once a default draws from it
+CREATE SEQUENCE alone START 3 CACHE 5;
+SELECT nextval('alone');
 CREATE FOREIGN TABLE lonely (id int OPTIONS (key 'true') DEFAULT nextval('alone'), v text) SERVER redis;
+\d lonely
 INSERT INTO lonely (v) VALUES ('x') RETURNING id;
 SELECT last_value, is_called FROM alone;
-ALTER SEQUENCE alone OWNED BY lonely.id;
-INSERT INTO lonely (v) VALUES ('x') RETURNING id;
-SELECT last_value, is_called FROM alone;
+CREATE FOREIGN TABLE couple (id int OPTIONS (key 'true') DEFAULT nextval('alone'),
+	code text DEFAULT 'c' || nextval('alone')) SERVER redis;
+INSERT INTO couple DEFAULT VALUES RETURNING *;
+SELECT nextval('alone'), currval('alone'), lastval();
+SELECT setval('alone', 100), nextval('alone');
+SELECT setval('alone', 5);
+ALTER FOREIGN TABLE lonely ADD COLUMN n int DEFAULT nextval('alone');
+SELECT id, n FROM lonely;
+
+-- DDL: for all servers from commit on
+ALTER SEQUENCE alone INCREMENT 10;
+INSERT INTO lonely (v) VALUES ('ten') RETURNING id, n;
+BEGIN;
+ALTER SEQUENCE alone RESTART 1000;
+SELECT nextval('alone');
+ROLLBACK;
+SELECT nextval('alone');
+ALTER SEQUENCE alone RESTART 1000 INCREMENT 1 MAXVALUE 1500;
+INSERT INTO couple DEFAULT VALUES RETURNING *;
+ALTER SEQUENCE alone RENAME TO "a lone";
+SELECT nextval('"a lone"');
+CREATE SCHEMA first;
+ALTER TABLE "a lone" SET SCHEMA first;
+SELECT nextval('first."a lone"');
+ALTER SCHEMA first RENAME TO second;
+SELECT nextval('second."a lone"');
+BEGIN;
+ALTER SEQUENCE second."a lone" RENAME TO gone;
+DROP SCHEMA second CASCADE;
+ROLLBACK;
+ALTER SEQUENCE second."a lone" SET SCHEMA public;
+INSERT INTO lonely (v) VALUES ('renamed') RETURNING id, n;
+
+-- another owner: the numbers go on
+ALTER SEQUENCE "a lone" OWNED BY lonely.id;
+INSERT INTO lonely (v) VALUES ('owned') RETURNING id, n;
+INSERT INTO couple DEFAULT VALUES RETURNING *;
+ALTER SEQUENCE "a lone" OWNED BY couple.id;
+INSERT INTO couple DEFAULT VALUES RETURNING *;
+ALTER SEQUENCE "a lone" OWNED BY NONE;
+INSERT INTO couple DEFAULT VALUES RETURNING *;
+SELECT last_value, is_called FROM "a lone";
+\c -
+SET mosql_fdw.sequence_block = 1;
+SELECT mosql_fdw_nextval('"a lone"') > 1000 AS goes_on;
+
+-- it stays shared without a default, and without a table
+ALTER FOREIGN TABLE couple ALTER id DROP DEFAULT, ALTER code DROP DEFAULT;
+ALTER FOREIGN TABLE lonely ALTER id DROP DEFAULT, ALTER n DROP DEFAULT;
+DROP FOREIGN TABLE couple;
+SELECT nextval('"a lone"') - currval('"a lone"') AS same, last_value FROM "a lone";
+SELECT kind, name, finding, action FROM mosql_fdw_gc('redis') WHERE kind = 'sequence';
+SELECT outcome('DROP SERVER redis') ~ 'sequence "a lone" depends on server redis' AS kept;
+ALTER SEQUENCE "a lone" RENAME TO alone;
+SET mosql_fdw.drop_data = off;
+DROP SEQUENCE alone;
+RESET mosql_fdw.drop_data;
+SELECT kind, name, finding, action FROM mosql_fdw_gc('redis') WHERE kind = 'sequence';
+
+-- a sequence of the name is there, and the local one was used: behind neither
+CREATE SEQUENCE alone;
+SELECT setval('alone', 1400);
+SET client_min_messages = notice;
+ALTER FOREIGN TABLE lonely ALTER id SET DEFAULT nextval('alone');
+INSERT INTO lonely (v) VALUES ('attached') RETURNING id;
+SELECT setval('alone', 1400, false), nextval('alone');
+
+-- what cannot be shared says so
+CREATE TEMP SEQUENCE brief;
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('brief');
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval(('al' || 'one')::regclass);
+ALTER FOREIGN TABLE lonely ALTER n DROP DEFAULT;
+ALTER SEQUENCE alone RENAME TO alone2;
+CREATE SEQUENCE alone;
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('alone');
+DROP SEQUENCE alone CASCADE;
+
+-- where CREATE TABLE makes foreign tables, sequences are shared from the start
+SET mosql_fdw.default_server = 'redis';
+CREATE SEQUENCE early;
+CREATE TEMP SEQUENCE late;
+SELECT nextval('early'), last_value, is_called FROM early;
+SELECT nextval('late'), last_value FROM late;
+RESET mosql_fdw.default_server;
+SELECT objid::regclass FROM pg_depend JOIN pg_foreign_server f ON f.oid = refobjid
+	WHERE refclassid = 'pg_foreign_server'::regclass AND objid IN ('early'::regclass, 'late'::regclass);
+DROP SEQUENCE early, late;
+ALTER SEQUENCE alone2 RENAME TO alone;
 
 -- sequences of other tables are core's, as before
 CREATE TABLE heap (id serial, i int GENERATED ALWAYS AS IDENTITY);
@@ -160,4 +247,7 @@ SET client_min_messages = warning;
 SELECT * FROM mosql_fdw_check('ident');
 DROP SCHEMA other CASCADE;
 DROP FOREIGN TABLE IF EXISTS ser, ident, small, dumped, lonely;
+DROP SEQUENCE alone;
+DROP SCHEMA second;
 DROP TABLE heap;
+SELECT kind, name, finding FROM mosql_fdw_gc('redis') WHERE kind = 'sequence';

@@ -294,6 +294,78 @@ def sequences(pair):
     tap.equal(value(b, "SELECT currval('s_n_seq')"), 5000, "currval")
 
 
+def named_sequences(pair):
+    """A sequence that no column owns, drawn from by the defaults of two tables."""
+    a, b = pair.a, pair.b
+    query(a, "CREATE SEQUENCE q START 10 INCREMENT 2")
+    for table in ("q1", "q2"):
+        query(a, f"""CREATE FOREIGN TABLE {table} (id int OPTIONS (key 'true') DEFAULT nextval('q'),
+                     code text DEFAULT 'c' || nextval('q')) SERVER redis""")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (q1, q2) FROM SERVER redis INTO public")
+    tap.equal(query(b, "SELECT seqincrement, seqstart FROM pg_sequence WHERE seqrelid = 'q'::regclass"),
+              [(2, 10)], "IMPORT makes the sequence that a default draws from")
+
+    def insert(conn, rng):
+        for table in ("q1", "q2"):
+            query(conn, f"INSERT INTO {table} SELECT FROM generate_series(1, {rng.randint(1, 40)})")
+        query(conn, "SELECT nextval('q')")
+        conn.commit()
+    clients = [Client(server, "shared", insert, seed, **{"mosql_fdw.sequence_block": block})
+               for seed, (server, block) in enumerate((s, n) for s in pair.servers for n in (1, 32))]
+    for c in clients:
+        c.start()
+    time.sleep(3)
+    for c in clients:
+        c.halt.set()
+    for c in clients:
+        c.join(30)
+    tap.ok(not any(c.errors or c.crash for c in clients), "two servers draw from one sequence, four sessions",
+           [(c.errors, c.messages, c.crash) for c in clients])
+    rows, distinct = query(a, """SELECT count(*), count(DISTINCT n) FROM (
+        SELECT id AS n FROM q1 UNION ALL SELECT id FROM q2 UNION ALL
+        SELECT substr(code, 2)::int FROM q1 UNION ALL SELECT substr(code, 2)::int FROM q2) x""")[0]
+    tap.ok(rows == distinct and rows > 100, f"all of {rows} numbers in both tables differ", (rows, distinct))
+
+    query(a, "ALTER SEQUENCE q RESTART 1000000 INCREMENT 1")
+    pair.heals("ALTER SEQUENCE", "INSERT INTO q1 (code) VALUES ('restarted')")
+    tap.ok(value(b, "SELECT max(id) FROM q1") >= 1000000, "ALTER SEQUENCE: the other server follows")
+    query(b, "SELECT setval('q', 2000000)")
+    query(a, "CREATE SCHEMA elsewhere")
+    query(a, "ALTER SEQUENCE q RENAME TO q_new")
+    query(a, "ALTER SEQUENCE q_new SET SCHEMA elsewhere")
+    pair.heals("RENAME SEQUENCE", "INSERT INTO q1 (code) VALUES ('renamed')")
+    tap.ok(value(b, "SELECT max(id) FROM q1") > 2000000, "RENAME SEQUENCE: the other server's name still leads to it")
+    query(b, "ALTER SEQUENCE q RENAME TO q_new")
+    query(a, "ALTER SEQUENCE elsewhere.q_new SET SCHEMA public")
+
+    query(a, "ALTER SEQUENCE q_new OWNED BY q1.id")
+    state, said = error_of(b, "INSERT INTO q2 (code) VALUES ('owned')")
+    if state == "40001":
+        state, said = error_of(b, "INSERT INTO q2 (code) VALUES ('owned')")
+    tap.ok(state == "42P01" and "OWNED BY" in said, "OWNED BY: the other server gets an error, no number of its own",
+           f"{state} {said}")
+    query(b, "ALTER SEQUENCE q_new OWNED BY q1.id")
+    pair.heals("OWNED BY", "INSERT INTO q2 (code) VALUES ('owned')")
+    tap.ok(value(b, "SELECT max(id) FROM q2") > 2000000, "OWNED BY on both: the numbers go on")
+    query(a, "ALTER SEQUENCE q_new OWNED BY NONE")
+    pair.heals("OWNED BY NONE", "INSERT INTO q1 (code) VALUES ('free')")
+    tap.ok(value(b, "SELECT max(id) FROM q1") > 2000000, "OWNED BY NONE: the other server draws on")
+    tap.equal(query(a, "SELECT * FROM mosql_fdw_gc('redis') WHERE kind = 'sequence'"), [],
+              "mosql_fdw_gc knows nothing against it")
+
+    query(a, "DROP SEQUENCE q_new CASCADE")
+    state, said = error_of(b, "INSERT INTO q1 (code) VALUES ('dropped')")
+    if state == "40001":
+        state, said = error_of(b, "INSERT INTO q1 (code) VALUES ('dropped')")
+    tap.ok(state == "42P01", "DROP SEQUENCE: an error for the other server", f"{state} {said}")
+    query(b, "ALTER SEQUENCE q_new OWNED BY NONE")
+    tap.equal(query(b, "SELECT finding FROM mosql_fdw_gc('redis') WHERE kind = 'sequence'"),
+              [("it is no longer in Redis",)], "DROP SEQUENCE: mosql_fdw_gc lists it")
+    query(b, "ALTER SEQUENCE q_new RESTART 3000000")
+    pair.heals("DROP SEQUENCE", "INSERT INTO q1 (code) VALUES ('made again')")
+    tap.equal(value(b, "SELECT max(id) FROM q1"), 3000000, "RESTART makes it again")
+
+
 def restore(pair, table):
     """A dump of a table goes to b, in place of what it has."""
     args = lambda s: ["-h", s.args["host"], "-p", s.args["port"], "-U", "postgres"]
@@ -326,7 +398,7 @@ def body():
         make_database(server, "shared", cluster.nodes)
     pair = Pair(servers, cluster.nodes)
     for part in (same_table_at_once, different_tables_at_once, columns, indexes, computed_indexes,
-                 truncate_and_drop, sequences, dump_and_restore):
+                 truncate_and_drop, sequences, named_sequences, dump_and_restore):
         with section(part.__name__):
             part(pair)
     for server in servers:

@@ -146,6 +146,8 @@ def counters(world):
     conn = world.one.connect(world.db)
     query(conn, "CREATE FOREIGN TABLE s (id serial OPTIONS (key 'true'), n int GENERATED ALWAYS AS IDENTITY)"
                 " SERVER redis")
+    query(conn, "CREATE SEQUENCE shared")
+    query(conn, "ALTER FOREIGN TABLE s ADD COLUMN m int DEFAULT nextval('shared')")
     query(conn, "INSERT INTO s DEFAULT VALUES")
     sid = world.newest()
     conn.close()
@@ -154,10 +156,11 @@ def counters(world):
     conn = world.one.connect(world.db, **{"mosql_fdw.sequence_block": 1})
     at = f"{world.engine}, a table with sequences"
     tap.equal(attempt(conn, "INSERT INTO s DEFAULT VALUES")[1], None, f"{at}: they go on after the sweep")
-    tap.equal(value(conn, "SELECT count(DISTINCT id) + count(DISTINCT n) FROM s"), 4, f"{at}: with new values")
+    tap.equal(value(conn, "SELECT count(DISTINCT id) + count(DISTINCT n) + count(DISTINCT m) FROM s"), 6, f"{at}: with new values")
     query(conn, "ALTER SEQUENCE s_id_seq RESTART WITH 100")
     query(conn, "INSERT INTO s DEFAULT VALUES")
     query(conn, "DROP FOREIGN TABLE s")
+    query(conn, "DROP SEQUENCE shared")
     sid = world.newest()
     conn.close()
     world.end_lease(sid)

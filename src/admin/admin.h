@@ -98,9 +98,19 @@ extern bool mosql_admin_refreshing;
 /* Install the planner hook; once, from _PG_init. */
 extern void mosql_admin_init_sequences(void);
 
-/* A table of ours, or a sequence that one owns, was created or altered by this
- * command: its sequences in Redis and its defaults follow. */
+/* A table of ours, or a sequence, was created or altered by this command: sequences in
+ * Redis follow.  mosql_admin_note_owner: ALTER SEQUENCE is about to run. */
 extern void mosql_admin_follow_sequences(Oid relid, Node *command);
+extern void mosql_admin_note_owner(const AlterSeqStmt *statement);
+
+/* Defaults of a table of ours draw from Redis; before its definition goes there, since
+ * rows may be filled by them. */
+extern void mosql_admin_follow_defaults(Oid relid);
+
+/* A sequence goes, or is getting another name. */
+extern void mosql_admin_sequence_dropped(Oid seqid);
+extern void mosql_admin_sequence_renamed(Oid seqid, const char *schema, const char *name,
+										 const char *to_schema, const char *to_name);
 
 /* The utility hook (utility.c); once, from _PG_init. */
 extern void mosql_admin_init_utility(void);

@@ -318,6 +318,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	run_parts(statement, parts.after);
 	mosql_admin_follow_indexes(relid);
 	mosql_admin_follow_foreign_keys(relid);
+	mosql_admin_follow_defaults(relid); /* now sequences have their owners */
 	if (made)					/* for the trigger at the end it is one that was there */
 		mosql_admin_follow_details(relid, true, statement->tree);
 	return relid;

@@ -8,7 +8,8 @@
  *                      with the definition in Redis and bring that up to it
  *   object_access_hook DROP of a table or a column, whatever drops it: also
  *                      DROP SCHEMA, SERVER, EXTENSION or TYPE ... CASCADE, and
- *                      DROP OWNED; it runs while the relation is still there
+ *                      DROP OWNED; it runs while the relation is still there.  New
+ *                      names of sequences, too, also by ALTER SCHEMA
  *   ddl_command_start  loads this library, lest a session's first command is a
  *                      DROP that the hook does not see; does what core would
  *                      refuse in ALTER TABLE (primary_key.c)
@@ -18,18 +19,24 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "commands/event_trigger.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "admin/utility.h"
 
@@ -112,28 +119,132 @@ drop_column(Oid relid, AttrNumber attnum)
 	relation_close(rel, NoLock);
 }
 
+/* ---- names of sequences ---- */
+
+/*
+ * A row of a catalog as the command has made it, which the caches do not know yet; NULL
+ * if it is gone.
+ */
+static HeapTuple
+newest_row(Oid catalogid, Oid indexid, Oid object)
+{
+	Relation	catalog = table_open(catalogid, AccessShareLock);
+	AttrNumber	attno = catalogid == RelationRelationId ? Anum_pg_class_oid : Anum_pg_namespace_oid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, attno, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(object));
+	scan = systable_beginscan(catalog, indexid, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tuple = heap_copytuple(tuple);
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return tuple;
+}
+
+/* ALTER SEQUENCE ... RENAME or SET SCHEMA, and other things that change no name. */
+static void
+sequence_altered(Oid seqid)
+{
+	HeapTuple	tuple = newest_row(RelationRelationId, ClassOidIndexId, seqid);
+	Form_pg_class form;
+	const char *schema = get_namespace_name(get_rel_namespace(seqid));
+	const char *name = get_rel_name(seqid);
+	const char *to_schema;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	to_schema = get_namespace_name(form->relnamespace);
+	if (strcmp(name, NameStr(form->relname)) != 0 || strcmp(schema, to_schema) != 0)
+		mosql_admin_sequence_renamed(seqid, schema, name, to_schema, NameStr(form->relname));
+}
+
+/* The sequences of a schema. */
+static List *
+sequences_in(Oid schemaid)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	List	   *found = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(schemaid));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
+
+		if (form->relkind == RELKIND_SEQUENCE)
+			found = lappend_oid(found, form->oid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/* ALTER SCHEMA ... RENAME */
+static void
+schema_altered(Oid schemaid)
+{
+	HeapTuple	tuple = newest_row(NamespaceRelationId, NamespaceOidIndexId, schemaid);
+	const char *from = get_namespace_name(schemaid);
+	const char *to;
+	ListCell   *cell;
+
+	if (!HeapTupleIsValid(tuple))
+		return;
+	to = NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname);
+	if (from == NULL || strcmp(from, to) == 0)
+		return;
+	foreach(cell, sequences_in(schemaid))
+		mosql_admin_sequence_renamed(lfirst_oid(cell), from, get_rel_name(lfirst_oid(cell)), to,
+									 get_rel_name(lfirst_oid(cell)));
+}
+
+/* ---- the hook ---- */
+
+static void
+dropped(Oid relid, int attnum)
+{
+	if (mosql_fdw_is_ours(relid))
+	{
+		if (attnum == 0)
+			drop_relation(relid);
+		else
+			drop_column(relid, attnum);
+	}
+	else if (get_rel_relkind(relid) != RELKIND_SEQUENCE)
+		mosql_admin_index_dropped(relid);
+	else if (mosql_admin_drop_data)
+		mosql_admin_sequence_dropped(relid);
+}
+
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *arg)
 {
 	if (next_object_access_hook != NULL)
 		next_object_access_hook(access, class, object, subid, arg);
 
-	if (mosql_admin_refreshing || access != OAT_DROP || IsBinaryUpgrade)
+	if (mosql_admin_refreshing || IsBinaryUpgrade)
 		return;
-	if (class == ConstraintRelationId)
+	if (access == OAT_DROP && class == ConstraintRelationId)
 		mosql_admin_foreign_key_dropped(object);
-	if (class != RelationRelationId)
+	if (class != RelationRelationId && class != NamespaceRelationId)
 		return;
-	if (!mosql_fdw_is_ours(object))
-	{
-		mosql_admin_index_dropped(object);
-		return;
-	}
-	if (subid == 0)
-		drop_relation(object);
-	else
-		drop_column(object, subid);
+	if (access == OAT_DROP && class == RelationRelationId)
+		dropped(object, subid);
+	else if (access == OAT_POST_ALTER && class == RelationRelationId && subid == 0 &&
+			 get_rel_relkind(object) == RELKIND_SEQUENCE)
+		sequence_altered(object);
+	else if (access == OAT_POST_ALTER && class == NamespaceRelationId)
+		schema_altered(object);
 }
+
 
 void
 mosql_admin_init_ddl(void)
@@ -216,6 +327,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	else if (IsA(command, AlterSeqStmt))
+		mosql_admin_note_owner((AlterSeqStmt *) command);
 	else if (mosql_admin_was_taken(command))
 		PG_RETURN_NULL();
 	else if (IsA(command, IndexStmt))
@@ -297,6 +410,8 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_admin_follow_sequences(relid, command);
 	if (!mosql_fdw_is_ours(relid))
 		return;
+	if (rename == NULL)
+		mosql_admin_follow_defaults(relid);
 	rel = relation_open(relid, AccessShareLock);
 	session = mosql_fdw_session_for(relid, InvalidOid);
 	if (created)

@@ -20,7 +20,10 @@
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_type.h"
 #include "commands/comment.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -29,13 +32,58 @@
 
 #include "admin/admin.h"
 
-/* The expression as SQL; NULL if others may not understand it. */
+/* nextval() of a sequence that others find under its name. */
+static bool
+draws_from_named(Node *node)
+{
+	const FuncExpr *call = (const FuncExpr *) node;
+	const Const *seqid;
+
+	if (!IsA(node, FuncExpr) || list_length(call->args) != 1)
+		return false;
+	seqid = linitial(call->args);
+	return (call->funcid == F_NEXTVAL || call->funcid == mosql_fdw_nextval_function()) &&
+		IsA(seqid, Const) && !seqid->constisnull &&
+		OidIsValid(mosql_fdw_shared_on(DatumGetObjectId(seqid->constvalue)));
+}
+
+/* The expression with a number in place of what it draws. */
+static Node *
+without_draws(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (draws_from_named(node))
+		return (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0), false,
+								  FLOAT8PASSBYVAL);
+	return expression_tree_mutator(node, without_draws, context);
+}
+
+/* Every server has core's function, and makes it ours. */
+static bool
+put_core_nextval(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (draws_from_named(node))
+	{
+		((FuncExpr *) node)->funcid = F_NEXTVAL;
+		return false;
+	}
+	return expression_tree_walker(node, put_core_nextval, context);
+}
+
+/* The expression as SQL, names of sequences with their schemas; NULL if others may not
+ * understand it. */
 static const char *
 portable_text(Datum bin, Oid relid)
 {
 	Node	   *node = stringToNode(TextDatumGetCString(bin));
 
-	return mosql_expression_is_portable(node) ? mosql_expression_text(node, relid) : NULL;
+	if (!mosql_expression_is_portable(without_draws(node, NULL)))
+		return NULL;
+	(void) put_core_nextval(node, NULL);
+	return mosql_expression_text(node, relid);
 }
 
 /* ---- what the command changed ---- */
@@ -45,7 +93,7 @@ typedef struct Details
 	Relation	rel;
 	bool		created;		/* all is new */
 	bool		renamed;		/* a column: what names it reads differently now */
-	Node	   *command;
+	bool		moved;			/* a sequence: what draws from it may be another's business */
 	MosqlDetail *details;
 	int			n;
 	int			max;
@@ -99,7 +147,8 @@ add_expressions(Details *details)
 									   &isnull);
 
 		if (isnull || att->attisdropped ||
-			!(is_new(details, tuple) || (details->renamed && att->attgenerated != '\0')))
+			!(is_new(details, tuple) || (details->renamed && att->attgenerated != '\0') ||
+			  (details->moved && att->attgenerated == '\0')))
 			continue;
 		add(details, (MosqlDetail)
 			{
@@ -202,7 +251,7 @@ mosql_admin_follow_details(Oid relid, bool created, Node *command)
 {
 	Details		details = {.rel = relation_open(relid, AccessShareLock),.created = created};
 
-	details.command = command;
+	details.moved = command != NULL && IsA(command, AlterSeqStmt);
 	details.renamed = command != NULL && IsA(command, RenameStmt);
 	add_expressions(&details);
 	add_checks(&details);

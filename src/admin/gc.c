@@ -4,8 +4,8 @@
  * Layer: admin.  A table in Redis that is unknown here may be any other server's, so
  * nothing is removed there; and a foreign table whose table is gone is its owner's to
  * drop.  Indexes are brought here without asking, since they are maintained in any
- * case and only shown by the catalog.  Sequences are parts of tables' definitions, so
- * there are none whose table is gone.  Trees and counters that no definition names
+ * case and only shown by the catalog.  Sequences of columns are parts of tables'
+ * definitions, so there are none whose table is gone; others are compared by name.  Trees and counters that no definition names
  * are maintenance's business.
  */
 #include "postgres.h"
@@ -197,6 +197,35 @@ check_sequences(Gc *gc, Relation rel, const MosqlDefinition *there)
 	}
 }
 
+/* Those that no column owns. */
+static void
+check_named_sequences(Gc *gc, MosqlSession *session, Oid serverid)
+{
+	MosqlNamedSequence *there;
+	int			n = mosql_named_sequences(session, &there);
+	bool	   *known = palloc0(Max(n, 1) * sizeof(bool));
+	ListCell   *cell;
+
+	foreach(cell, mosql_fdw_shared_sequences(serverid))
+	{
+		Oid			seqid = lfirst_oid(cell);
+		const MosqlNamedSequence *found =
+			mosql_named_sequence(session, get_namespace_name(get_rel_namespace(seqid)),
+								 get_rel_name(seqid));
+
+		for (int i = 0; found != NULL && i < n; i++)
+			known[i] |= there[i].sequence.counter == found->sequence.counter;
+		if (found == NULL)
+			put(gc, "sequence", local_name(seqid), "it is no longer in Redis",
+				"none: DROP SEQUENCE; or ALTER SEQUENCE, OWNED BY if it is a column's now, RESTART WITH to make it again");
+	}
+	for (int i = 0; i < n; i++)
+		if (!known[i])
+			put(gc, "sequence", quote_qualified_identifier(there[i].schema, there[i].name),
+				"it is in Redis, and there is no sequence for it here",
+				"none: IMPORT FOREIGN SCHEMA shows it with a table that draws from it");
+}
+
 /* ---- tables ---- */
 
 static void
@@ -255,5 +284,6 @@ mosql_fdw_gc(PG_FUNCTION_ARGS)
 			put(&gc, "table", remote_name(&gc.definitions[i]),
 				"it is in Redis, and there is no foreign table for it here",
 				"none: IMPORT FOREIGN SCHEMA shows it");
+	check_named_sequences(&gc, session, get_foreign_server_oid(server, false));
 	return (Datum) 0;
 }

@@ -224,10 +224,14 @@ static int
 list_trees(MosqlSession *session, PassTree **trees)
 {
 	MosqlDefinition *definitions;
-	int			ndefinitions = mosql_table_definitions(session, NULL, &definitions);
+	MosqlNamedSequence *sequences;
+	int			ndefinitions;
+	int			nsequences;
 	int			max = 1;
 	int			n = 0;
 
+	mosql_table_everything(session, &definitions, &ndefinitions, &sequences, &nsequences);
+	max += nsequences;
 	for (int i = 0; i < ndefinitions; i++)
 		max += 1 + definitions[i].nindexes + definitions[i].ncolumns + 2 * definitions[i].nbuilds;
 	*trees = palloc(max * sizeof(PassTree));
@@ -249,6 +253,12 @@ list_trees(MosqlSession *session, PassTree **trees)
 			(*trees)[n++] = (PassTree) {table->builds[j].log, name};
 		}
 	}
+	for (int i = 0; i < nsequences; i++)
+		(*trees)[n++] = (PassTree)
+		{
+			sequences[i].sequence.counter,
+			psprintf("%s.%s", sequences[i].schema, sequences[i].name)
+		};
 	return n;
 }
 

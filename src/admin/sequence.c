@@ -14,6 +14,10 @@
  *                 while they are planned, where the library is loaded
  *
  * Our functions do what core's do where the sequence is none of ours.
+ *
+ * A sequence that no column of ours owns is shared, under its name (table/named.c), once
+ * a default of ours uses it.  Its numbers go on where they stand when ALTER SEQUENCE ...
+ * OWNED BY makes it the one of a column, or a column's one nobody's.
  */
 #include "postgres.h"
 
@@ -31,6 +35,7 @@
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "executor/spi.h"
+#include "foreign/foreign.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "utils/builtins.h"
@@ -41,7 +46,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 PG_FUNCTION_INFO_V1(mosql_fdw_nextval);
 PG_FUNCTION_INFO_V1(mosql_fdw_currval);
@@ -143,12 +148,9 @@ static bool
 is_others(const FuncExpr *call)
 {
 	const Const *seqid = call->args != NIL ? linitial(call->args) : NULL;
-	Oid			relid;
-	AttrNumber	attnum;
-	bool		identity;
 
 	return seqid != NULL && IsA(seqid, Const) && !seqid->constisnull &&
-		!mosql_fdw_sequence_owner(DatumGetObjectId(seqid->constvalue), &relid, &attnum, &identity);
+		!mosql_fdw_is_shared(DatumGetObjectId(seqid->constvalue));
 }
 
 static bool
@@ -266,10 +268,8 @@ local_state(Oid seqid)
 }
 
 static void
-describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
-			   MosqlLocalSequence *local)
+describe_sequence(Oid seqid, MosqlLocalSequence *local)
 {
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
 	HeapTuple	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(seqid));
 	Form_pg_sequence form;
 
@@ -277,16 +277,25 @@ describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
 		elog(ERROR, "cache lookup failed for sequence %u", seqid);
 	form = (Form_pg_sequence) GETSTRUCT(tuple);
 	memset(local, 0, sizeof(*local));
-	local->column = pstrdup(NameStr(att->attname));
 	local->sequence = (MosqlSequence)
 	{
 		.start = form->seqstart,.increment = form->seqincrement,.min = form->seqmin,
-			.max = form->seqmax,.cache = form->seqcache,.cycle = form->seqcycle,
-			.identity = att->attidentity != '\0',
-			.always = att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS
+			.max = form->seqmax,.cache = form->seqcache,.cycle = form->seqcycle
 	};
 	ReleaseSysCache(tuple);
 	local->state = local_state(seqid);
+}
+
+static void
+describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
+			   MosqlLocalSequence *local)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
+
+	describe_sequence(seqid, local);
+	local->column = pstrdup(NameStr(att->attname));
+	local->sequence.identity = att->attidentity != '\0';
+	local->sequence.always = att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
 	read_command(command, seqid, local->column, local);
 }
 
@@ -343,14 +352,245 @@ follow_owned(Relation rel, MosqlSession *session, Node *command)
 	mosql_table_follow_sequences(rel, session, local, n);
 }
 
+/* ---- sequences that no column of ours owns ---- */
+
+static const char *
+schema_of(Oid seqid)
+{
+	return get_namespace_name(get_rel_namespace(seqid));
+}
+
+static void
+warn_repeats(Oid seqid, const char *why, const char *hint)
+{
+	ereport(WARNING,
+			(errmsg("values of sequence \"%s\" may repeat between servers", get_rel_name(seqid)),
+			 errdetail_internal("%s", why),
+			 errhint("%s", hint)));
+}
+
+/* From now on, all servers draw from it, unless they do already. */
+static void
+share(Oid seqid, Oid serverid)
+{
+	MosqlLocalSequence local;
+	const MosqlNamedSequence *renamed;
+
+	if (OidIsValid(mosql_fdw_shared_on(seqid)))
+		return;
+	describe_sequence(seqid, &local);
+	renamed = mosql_named_sequence_share(mosql_fdw_session(serverid, InvalidOid),
+										 schema_of(seqid), get_rel_name(seqid), &local);
+	mosql_fdw_note_shared(seqid, serverid);
+	if (renamed != NULL)
+		warn_repeats(seqid, psprintf("Sequence \"%s.%s\" had this name before: servers that know it by that take the new one for it.",
+									 renamed->schema, renamed->name),
+					 "Rename the sequence on those servers, too, or choose another name for the new one.");
+}
+
+/* Where a sequence is in Redis: in a column of ours, or under its name on a server. */
+typedef struct Place
+{
+	Oid			relid;
+	AttrNumber	attnum;
+	Oid			serverid;
+} Place;
+
+/* Before the ALTER SEQUENCE that runs. */
+static Oid	altered_sequence = InvalidOid;
+static Place altered_from;
+
+static Place
+place_of(Oid seqid)
+{
+	Place		place = {0};
+	bool		identity;
+
+	if (mosql_fdw_sequence_owner(seqid, &place.relid, &place.attnum, &identity))
+		place.serverid = GetForeignTable(place.relid)->serverid;
+	else
+	{
+		place = (Place) {.serverid = mosql_fdw_shared_on(seqid)};
+	}
+	return place;
+}
+
+void
+mosql_admin_note_owner(const AlterSeqStmt *statement)
+{
+	altered_sequence = RangeVarGetRelid(statement->sequence, NoLock, true);
+	if (OidIsValid(altered_sequence))
+		altered_from = place_of(altered_sequence);
+}
+
+/* Take it from where it was in Redis. */
+static MosqlSequence
+take_from(const Place *place, Oid seqid, MosqlSession *session)
+{
+	MosqlSequence sequence;
+	Relation	rel;
+
+	if (!OidIsValid(place->relid))
+		return mosql_named_sequence_take(session, schema_of(seqid), get_rel_name(seqid));
+	rel = relation_open(place->relid, AccessShareLock);
+	sequence = mosql_table_take_sequence(rel, session,
+										 get_attname(place->relid, place->attnum, false));
+	relation_close(rel, NoLock);
+	return sequence;
+}
+
+static void
+give_to(const Place *place, Oid seqid, MosqlSession *session, MosqlSequence sequence)
+{
+	Relation	rel;
+
+	mosql_fdw_note_shared(seqid, OidIsValid(place->relid) ? InvalidOid : place->serverid);
+	if (sequence.counter == 0)
+		return;					/* another server was faster, or dropped it */
+	if (!OidIsValid(place->relid))
+	{
+		mosql_named_sequence_give(session, schema_of(seqid), get_rel_name(seqid), sequence);
+		return;
+	}
+	rel = relation_open(place->relid, AccessShareLock);
+	mosql_table_give_sequence(rel, session, get_attname(place->relid, place->attnum, false),
+							  sequence);
+	relation_close(rel, NoLock);
+}
+
+/* ALTER SEQUENCE ... OWNED BY: the numbers go on where they stand. */
+static void
+follow_owner(Oid seqid, const Place *from, Node *command)
+{
+	Place		to = place_of(seqid);
+	MosqlSession *session;
+
+	if (!OidIsValid(from->serverid) || (from->relid == to.relid && from->attnum == to.attnum))
+		return;
+	if (!OidIsValid(to.serverid))
+		to.serverid = from->serverid;	/* it stays shared */
+	if (to.serverid != from->serverid)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("sequence \"%s\" cannot move from one Redis server to another",
+						get_rel_name(seqid)),
+				 errhint("Make another sequence, START WITH a value that was not used yet.")));
+	session = mosql_fdw_session(to.serverid, InvalidOid);
+	give_to(&to, seqid, session, take_from(from, seqid, session));
+	if (OidIsValid(from->relid))
+		mosql_admin_follow_details(from->relid, false, command);
+}
+
+/* ALTER SEQUENCE of one that no column of ours owns. */
+static void
+follow_named(Oid seqid, Oid serverid, Node *command)
+{
+	MosqlLocalSequence local;
+
+	describe_sequence(seqid, &local);
+	read_command(command, seqid, "", &local);
+	if (local.altered &&
+		!mosql_named_sequence_alter(mosql_fdw_session(serverid, InvalidOid), schema_of(seqid),
+									get_rel_name(seqid), &local))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("sequence \"%s\" is not in Redis", get_rel_name(seqid)),
+				 errdetail("Another server dropped it, or gave it to a column."),
+				 errhint("RESTART WITH a value that was not used yet makes it again.")));
+}
+
+/* CREATE SEQUENCE where CREATE TABLE makes foreign tables: for whichever of them. */
+static void
+share_new(Oid seqid, const CreateSeqStmt *statement)
+{
+	ForeignServer *server;
+
+	if (!mosql_admin_becomes_foreign(statement->sequence, NULL))
+		return;
+	server = GetForeignServerByName(mosql_admin_default_server, true);
+	if (server != NULL && mosql_fdw_is_our_server(server->serverid))
+		share(seqid, server->serverid);
+}
+
+/*
+ * CREATE or ALTER SEQUENCE.  Returns the table of ours that owns it now, InvalidOid if
+ * none.
+ */
+static Oid
+follow_sequence(Oid seqid, Node *command)
+{
+	Place		from = altered_from;
+	bool		noted = altered_sequence == seqid;
+	Place		to;
+
+	altered_sequence = InvalidOid;
+	CacheInvalidateRelcacheByRelid(seqid);	/* perhaps it has no owner any more */
+	if (noted)
+		follow_owner(seqid, &from, command);
+	to = place_of(seqid);
+	if (!OidIsValid(to.relid) && OidIsValid(to.serverid))
+		follow_named(seqid, to.serverid, command);
+	else if (!OidIsValid(to.relid) && command != NULL && IsA(command, CreateSeqStmt))
+		share_new(seqid, (const CreateSeqStmt *) command);
+	return to.relid;
+}
+
+void
+mosql_admin_sequence_dropped(Oid seqid)
+{
+	Oid			serverid = mosql_fdw_shared_on(seqid);
+
+	if (OidIsValid(serverid))
+		mosql_named_sequence_drop(mosql_fdw_session(serverid, InvalidOid), schema_of(seqid),
+								  get_rel_name(seqid));
+}
+
+void
+mosql_admin_sequence_renamed(Oid seqid, const char *schema, const char *name,
+							 const char *to_schema, const char *to_name)
+{
+	Oid			serverid = mosql_fdw_shared_on(seqid);
+
+	if (OidIsValid(serverid))
+		mosql_named_sequence_rename(mosql_fdw_session(serverid, InvalidOid), schema, name,
+									to_schema, to_name);
+}
+
 /* ---- defaults ---- */
 
 typedef struct Defaults
 {
-	Oid			function;
+	Oid			function;		/* ours */
+	Oid			serverid;
 	bool		changed;
-	Oid			unshared;		/* a sequence that no column of ours owns */
 } Defaults;
+
+/* A default draws from it: all servers shall draw from the same. */
+static void
+share_default(Node *sequence, Oid serverid)
+{
+	Oid			relid;
+	AttrNumber	attnum;
+	bool		identity;
+	Oid			seqid;
+
+	if (!IsA(sequence, Const))
+	{
+		ereport(WARNING,
+				(errmsg("values of a sequence may repeat between servers"),
+				 errdetail("It is named by an expression, so that nobody knows which it is before it is used."),
+				 errhint("Name it as a constant: nextval('name').")));
+		return;
+	}
+	seqid = DatumGetObjectId(((Const *) sequence)->constvalue);
+	if (((Const *) sequence)->constisnull || get_rel_relkind(seqid) != RELKIND_SEQUENCE ||
+		mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity))
+		return;
+	if (get_rel_persistence(seqid) == RELPERSISTENCE_TEMP)
+		warn_repeats(seqid, "It is temporary, and this session's own.", "Use one that is not.");
+	else
+		share(seqid, serverid);
+}
 
 static bool
 replace_default(Node *node, void *context)
@@ -359,31 +599,16 @@ replace_default(Node *node, void *context)
 
 	if (node == NULL)
 		return false;
-	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcid == F_NEXTVAL)
+	if (IsA(node, FuncExpr) && (((FuncExpr *) node)->funcid == F_NEXTVAL ||
+								((FuncExpr *) node)->funcid == defaults->function))
 	{
 		FuncExpr   *call = (FuncExpr *) node;
-		Const	   *seqid = linitial(call->args);
 
+		share_default(linitial(call->args), defaults->serverid);
+		defaults->changed |= call->funcid != defaults->function;
 		call->funcid = defaults->function;
-		defaults->changed = true;
-		if (is_others(call))
-			defaults->unshared = DatumGetObjectId(seqid->constvalue);
 	}
 	return expression_tree_walker(node, replace_default, context);
-}
-
-static void
-warn_unshared(Relation rel, AttrNumber attnum, Oid seqid)
-{
-	const char *column = get_attname(RelationGetRelid(rel), attnum, false);
-
-	ereport(NOTICE,
-			(errmsg("sequence \"%s\" is not shared with other servers", get_rel_name(seqid)),
-			 errdetail("Column \"%s\" of foreign table \"%s\" draws from it on this server alone.",
-					   column, RelationGetRelationName(rel)),
-			 errhint("Use ALTER SEQUENCE %s OWNED BY %s.%s.",
-					 quote_identifier(get_rel_name(seqid)),
-					 quote_identifier(RelationGetRelationName(rel)), quote_identifier(column))));
 }
 
 /* The default is the same with another function, on which it now depends. */
@@ -406,19 +631,25 @@ update_default(Relation catalog, HeapTuple tuple, Node *expr, Oid function)
 	recordDependencyOn(&self, &called, DEPENDENCY_NORMAL);
 }
 
-/* nextval() in the table's defaults becomes ours. */
-static void
-follow_defaults(Relation rel)
+/*
+ * nextval() in the table's defaults becomes ours, and what it draws from is shared.  Our
+ * function may stand there already, in a restored dump.
+ */
+void
+mosql_admin_follow_defaults(Oid relid)
 {
+	Relation	rel = relation_open(relid, AccessShareLock);
 	Relation	catalog = table_open(AttrDefaultRelationId, RowExclusiveLock);
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
-	Defaults	defaults = {0};
+	Defaults	defaults = {
+		.function = mosql_fdw_nextval_function(),.serverid = GetForeignTable(relid)->serverid
+	};
 	bool		any = false;
 
 	ScanKeyInit(&key, Anum_pg_attrdef_adrelid, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(RelationGetRelid(rel)));
+				ObjectIdGetDatum(relid));
 	scan = systable_beginscan(catalog, AttrDefaultIndexId, true, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
@@ -427,14 +658,8 @@ follow_defaults(Relation rel)
 									   &isnull);
 		Node	   *expr = isnull ? NULL : stringToNode(TextDatumGetCString(bin));
 
-		if (!has_calls(expr, NULL))
-			continue;
-		defaults.function = mosql_fdw_nextval_function();
 		defaults.changed = false;
-		defaults.unshared = InvalidOid;
 		(void) replace_default(expr, &defaults);
-		if (OidIsValid(defaults.unshared))
-			warn_unshared(rel, ((Form_pg_attrdef) GETSTRUCT(tuple))->adnum, defaults.unshared);
 		if (!defaults.changed)
 			continue;
 		any = true;
@@ -447,25 +672,19 @@ follow_defaults(Relation rel)
 		CacheInvalidateRelcache(rel);
 		CommandCounterIncrement();
 	}
+	relation_close(rel, NoLock);
 }
 
 void
 mosql_admin_follow_sequences(Oid relid, Node *command)
 {
 	Relation	rel;
-	AttrNumber	attnum;
-	bool		identity;
 
 	if (get_rel_relkind(relid) == RELKIND_SEQUENCE)
-	{
-		CacheInvalidateRelcacheByRelid(relid);	/* perhaps it has no owner any more */
-		if (!mosql_fdw_sequence_owner(relid, &relid, &attnum, &identity))
-			return;
-	}
-	if (!mosql_fdw_is_ours(relid))
+		relid = follow_sequence(relid, command);
+	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
 		return;
 	rel = relation_open(relid, AccessShareLock);
 	follow_owned(rel, mosql_fdw_session_for(relid, InvalidOid), command);
-	follow_defaults(rel);
 	relation_close(rel, NoLock);
 }

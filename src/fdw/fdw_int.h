@@ -297,6 +297,27 @@ extern bool mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool for
 /* The column of a table of ours that owns a sequence; false if none does. */
 extern bool mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identity);
 
+/*
+ * A sequence that no column of ours owns: the server on which it was noted to be shared,
+ * InvalidOid if it was not.  Note it, or with InvalidOid that it no longer is.
+ */
+extern Oid	mosql_fdw_shared_on(Oid seqid);
+extern void mosql_fdw_note_shared(Oid seqid, Oid serverid);
+
+/* All that are noted for a server. */
+extern List *mosql_fdw_shared_sequences(Oid serverid);
+
+/* Is this sequence drawn from Redis: owned by a column of ours, noted, or used by a
+ * default of ours? */
+extern bool mosql_fdw_is_shared(Oid seqid);
+
+/*
+ * Before a definition's defaults are put into a statement: sequences that they draw from
+ * and that are not here are made.  A default that cannot be had here goes out of the
+ * definition, with a NOTICE.
+ */
+extern void mosql_fdw_bring_sequences(MosqlDefinition *table, Oid serverid);
+
 /* A function of the extension; InvalidOid if there is none.  mosql_fdw_nextval(); 42883. */
 extern Oid	mosql_fdw_function(const char *name, int nargs, const Oid *args);
 extern Oid	mosql_fdw_nextval_function(void);

@@ -6,11 +6,16 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/defrem.h"
+#include "executor/spi.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
 #include "parser/parse_type.h"
+#include "parser/parser.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/regproc.h"
 
 #include "fdw/fdw_int.h"
@@ -58,6 +63,116 @@ collation_name(const char *stored)
 	return NameListToQuotedString(stringToQualifiedNameList(stored));
 #endif
 }
+
+/* ---- sequences that defaults draw from ---- */
+
+/* The names in nextval('...'::regclass) of an expression. */
+static bool
+find_sequences(Node *node, void *context)
+{
+	List	  **names = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncCall) && list_length(((FuncCall *) node)->args) == 1 &&
+		strcmp(strVal(llast(((FuncCall *) node)->funcname)), "nextval") == 0)
+	{
+		Node	   *arg = linitial(((FuncCall *) node)->args);
+
+		if (IsA(arg, TypeCast))
+			arg = ((TypeCast *) arg)->arg;
+		if (IsA(arg, A_Const) && !((A_Const *) arg)->isnull && IsA(&((A_Const *) arg)->val, String))
+			*names = lappend(*names, strVal(&((A_Const *) arg)->val));
+	}
+	return raw_expression_tree_walker(node, find_sequences, context);
+}
+
+/* A local sequence like the one in Redis, which counts. */
+static void
+create_sequence(const RangeVar *name, const MosqlSequence *sequence, Oid serverid)
+{
+	Oid			schemaid = get_namespace_oid(name->schemaname, false);
+	char	   *sql = psprintf("CREATE SEQUENCE %s INCREMENT " INT64_FORMAT " MINVALUE "
+							   INT64_FORMAT " MAXVALUE " INT64_FORMAT " START " INT64_FORMAT
+							   " CACHE " INT64_FORMAT "%s",
+							   quote_qualified_identifier(name->schemaname, name->relname),
+							   sequence->increment, sequence->min, sequence->max,
+							   sequence->start, sequence->cache,
+							   sequence->cycle ? " CYCLE" : "");
+	int			result;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	result = SPI_execute(sql, false, 0);
+	if (result != SPI_OK_UTILITY)
+		elog(ERROR, "SPI_execute failed: %s", sql);
+	SPI_finish();
+	CommandCounterIncrement();
+	mosql_fdw_note_shared(get_relname_relid(name->relname, schemaid), serverid);
+}
+
+/* NULL: it is here, now or already; else why it cannot be. */
+static const char *
+bring_sequence(const char *text, Oid serverid)
+{
+#if PG_VERSION_NUM >= 160000
+	RangeVar   *name = makeRangeVarFromNameList(stringToQualifiedNameList(text, NULL));
+#else
+	RangeVar   *name = makeRangeVarFromNameList(stringToQualifiedNameList(text));
+#endif
+	const MosqlNamedSequence *there;
+
+	if (name->schemaname == NULL)
+		return psprintf("Sequence %s is named without its schema.", text);
+	there = mosql_named_sequence(mosql_fdw_session(serverid, InvalidOid), name->schemaname,
+								 name->relname);
+	if (there == NULL)
+		return psprintf("It draws from sequence %s, which is not in Redis.", text);
+	if (!OidIsValid(get_namespace_oid(name->schemaname, true)))
+		return psprintf("It draws from sequence %s, and there is no schema \"%s\" here.", text,
+						name->schemaname);
+	if (!OidIsValid(RangeVarGetRelid(name, NoLock, true)))
+		create_sequence(name, &there->sequence, serverid);
+	return NULL;
+}
+
+/* Raw parse trees know no expressions by themselves: it is a query of one. */
+static List *
+sequences_of(const char *stored)
+{
+	List	   *names = NIL;
+
+	(void) find_sequences(linitial_node(RawStmt, raw_parser(stored, RAW_PARSE_PLPGSQL_EXPR))->stmt,
+						  &names);
+	return names;
+}
+
+void
+mosql_fdw_bring_sequences(MosqlDefinition *table, Oid serverid)
+{
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		MosqlDefinitionColumn *column = &table->columns[i];
+		const char *why = NULL;
+		ListCell   *cell;
+
+		if (column->dropped || column->generated || column->expression == NULL)
+			continue;
+		foreach(cell, sequences_of(mosql_expression_check(column->expression)))
+			if (why == NULL)
+				why = bring_sequence(lfirst(cell), serverid);
+		if (why == NULL)
+			continue;
+		ereport(NOTICE,
+				(errmsg("column \"%s\" of table \"%s.%s\" has no default here", column->name,
+						table->schema, table->name),
+				 errdetail_internal("%s", why),
+				 errhint("ALTER FOREIGN TABLE ... ALTER COLUMN ... SET DEFAULT sets it.")));
+		column->expression = NULL;
+	}
+}
+
+/* ---- statements ---- */
 
 /* serial has no parameters: those in the definition count. */
 static const char *
@@ -175,6 +290,9 @@ mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 								&tables);
 	for (int i = 0; i < n; i++)
 		if (is_wanted(stmt, tables[i].name))
+		{
+			mosql_fdw_bring_sequences(&tables[i], serverid);
 			commands = lappend(commands, create_statement(stmt, &tables[i]));
+		}
 	return commands;
 }

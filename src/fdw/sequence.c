@@ -1,8 +1,13 @@
 /*
- * sequence.c: values of the sequences of our tables' columns.
+ * sequence.c: values of the sequences of our tables' columns and defaults.
  *
  * Layer: fdw.  Each backend draws a block of values (table/sequence.c) and hands
  * them out, also over several transactions.  What is left when it ends is a gap.
+ *
+ * Which sequences.  Those that a column of ours owns are known by the column.  One that
+ * no column of ours owns is shared once a default of ours uses it, and stays so: it
+ * depends on the server (pg_depend) from then on.  pg_upgrade loses that; but then the
+ * default still tells.
  *
  * Identity columns.  Core's rewriter puts an expression of its own into INSERT,
  * which draws from the local sequence.  We exchange it in the finished plan: there
@@ -12,9 +17,16 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
+#include "catalog/pg_attrdef.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
@@ -32,6 +44,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "fdw/exec_int.h"
 
@@ -46,6 +59,11 @@ typedef struct SequenceEntry
 	Oid			relid;			/* the table of ours that owns it, or InvalidOid */
 	AttrNumber	attnum;
 	bool		identity;		/* ... as identity column: no privileges of its own */
+	Oid			serverid;		/* none owns it, and it is shared on this server */
+	MosqlSession *session;		/* ... whose catalog has it in this row, as read at this */
+	MosqlBytes	key;			/* schema version; in TopMemoryContext */
+	MosqlBytes	row;
+	uint64		schema;
 	LocalTransactionId checked_in;	/* transaction that looked at the definition */
 	MosqlSequence sequence;
 	MosqlSequenceSeen seen;
@@ -75,6 +93,13 @@ invalidate(Datum arg, Oid relid)
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		if (relid == InvalidOid || relid == entry->seqid || relid == entry->relid)
 			entry->resolved = false;
+}
+
+static MosqlSession *
+session_of(const SequenceEntry *entry)
+{
+	return OidIsValid(entry->relid) ? mosql_fdw_session_for(entry->relid, InvalidOid)
+		: mosql_fdw_session(entry->serverid, InvalidOid);
 }
 
 static SequenceEntry *
@@ -110,30 +135,247 @@ mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identi
 	return mosql_fdw_is_ours(*relid);
 }
 
-/*
- * The sequence as the table's definition has it.  Once per transaction is enough:
- * whoever changes it meanwhile makes this transaction's commit look again.
- */
-static void
-look_up_sequence(SequenceEntry *entry, MosqlSession *session)
-{
-	Relation	rel = relation_open(entry->relid, AccessShareLock);
-	MosqlTable *table = mosql_table_open(rel, session);
-	const MosqlSequence *there = &table->columns[entry->attnum - 1].sequence;
+/* ---- sequences that no column of ours owns ---- */
 
+/* The first object of a class that a sequence depends on (or, backward, that depends on
+ * it) and is wanted; InvalidOid if none. */
+static Oid
+find_dependency(Oid seqid, bool backward, Oid class, Oid (*server_of) (Oid object))
+{
+	Relation	catalog = table_open(DependRelationId, AccessShareLock);
+	Oid			found = InvalidOid;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], backward ? Anum_pg_depend_refclassid : Anum_pg_depend_classid,
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], backward ? Anum_pg_depend_refobjid : Anum_pg_depend_objid,
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(seqid));
+	scan = systable_beginscan(catalog, backward ? DependReferenceIndexId : DependDependerIndexId,
+							  true, NULL, 2, keys);
+	while (!OidIsValid(found) && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if ((backward ? form->classid : form->refclassid) == class)
+			found = server_of(backward ? form->objid : form->refobjid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+static Oid
+server_if_ours(Oid serverid)
+{
+	return mosql_fdw_is_our_server(serverid) ? serverid : InvalidOid;
+}
+
+static Oid
+server_of_default(Oid attrdef)
+{
+	Oid			relid = GetAttrDefaultColumnAddress(attrdef).objectId;
+
+	return OidIsValid(relid) && mosql_fdw_is_ours(relid)
+		? GetForeignTable(relid)->serverid : InvalidOid;
+}
+
+Oid
+mosql_fdw_shared_on(Oid seqid)
+{
+	return find_dependency(seqid, false, ForeignServerRelationId, server_if_ours);
+}
+
+void
+mosql_fdw_note_shared(Oid seqid, Oid serverid)
+{
+	ObjectAddress sequence;
+	ObjectAddress server;
+
+	(void) deleteDependencyRecordsForClass(RelationRelationId, seqid, ForeignServerRelationId,
+										   DEPENDENCY_NORMAL);
+	if (OidIsValid(serverid))
+	{
+		ObjectAddressSet(sequence, RelationRelationId, seqid);
+		ObjectAddressSet(server, ForeignServerRelationId, serverid);
+		recordDependencyOn(&sequence, &server, DEPENDENCY_NORMAL);
+	}
+	CacheInvalidateRelcacheByRelid(seqid);
+	CommandCounterIncrement();
+}
+
+List *
+mosql_fdw_shared_sequences(Oid serverid)
+{
+	Relation	catalog = table_open(DependRelationId, AccessShareLock);
+	List	   *found = NIL;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(ForeignServerRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(serverid));
+	scan = systable_beginscan(catalog, DependReferenceIndexId, true, NULL, 2, keys);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		if (form->classid == RelationRelationId &&
+			get_rel_relkind(form->objid) == RELKIND_SEQUENCE)
+			found = lappend_oid(found, form->objid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/* The server that an unowned sequence is drawn from; InvalidOid: it is core's. */
+static Oid
+server_of_sequence(Oid seqid)
+{
+	Oid			serverid = mosql_fdw_shared_on(seqid);
+
+	if (!OidIsValid(serverid) && get_rel_persistence(seqid) != RELPERSISTENCE_TEMP)
+		serverid = find_dependency(seqid, true, AttrDefaultRelationId, server_of_default);
+	return serverid;
+}
+
+bool
+mosql_fdw_is_shared(Oid seqid)
+{
+	Oid			relid;
+	AttrNumber	attnum;
+	bool		identity;
+
+	return mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity) ||
+		OidIsValid(server_of_sequence(seqid));
+}
+
+/* What is known now; blocks of another one are worth nothing. */
+static void
+set_sequence(SequenceEntry *entry, const MosqlSequence *there)
+{
 	if (memcmp(there, &entry->sequence, sizeof(MosqlSequence)) != 0)
 	{
 		entry->left = 0;
 		entry->seen.known = false;
 		entry->sequence = *there;
 	}
+}
+
+static void
+forget_row(SequenceEntry *entry)
+{
+	if (entry->row.data != NULL)
+	{
+		pfree((char *) entry->row.data);
+		pfree((char *) entry->key.data);
+	}
+	entry->row = entry->key = MOSQL_ABSENT;
+}
+
+/* False if there is none of that name. */
+static bool
+read_row(SequenceEntry *entry, MosqlSession *session)
+{
+	MosqlNamedSequence *there;
+	uint64		schema = mosql_session_schema(session); /* before: it is not newer than the row */
+
+	there = mosql_named_sequence(session, get_namespace_name(get_rel_namespace(entry->seqid)),
+								 get_rel_name(entry->seqid));
+	forget_row(entry);
+	if (there == NULL)
+		return false;
+	set_sequence(entry, &there->sequence);
+	entry->key = mosql_bytes_copy(TopMemoryContext, mosql_named_sequence_key(there));
+	entry->row = mosql_bytes_copy(TopMemoryContext, there->bytes);
+	entry->session = session;
+	entry->schema = schema;
+	return true;
+}
+
+/*
+ * The sequence as the catalog in Redis has it under its name.  False if that has none:
+ * another server dropped it.
+ */
+static bool
+look_up_named(SequenceEntry *entry, MosqlSession *session)
+{
+	(void) mosql_txn_current(session);	/* after a failed transaction it asks for the version */
+	if (entry->row.data == NULL || entry->session != session ||
+		entry->schema != mosql_session_schema(session))
+		if (!read_row(entry, session))
+			return false;
+	mosql_named_sequence_use(session, entry->key, entry->row);
 	entry->checked_in = mosql_fdw_this_transaction();
+	return true;
+}
+
+/* ---- looking up ---- */
+
+/*
+ * The sequence as the table's definition has it.  Once per transaction is enough:
+ * whoever changes it meanwhile makes this transaction's commit look again.  False
+ * if that has none.
+ */
+static bool
+look_up_owned(SequenceEntry *entry, MosqlSession *session)
+{
+	Relation	rel = relation_open(entry->relid, AccessShareLock);
+	MosqlTable *table = mosql_table_open(rel, session);
+	const MosqlSequence *there = &table->columns[entry->attnum - 1].sequence;
+	bool		found = there->counter != 0;
+
+	set_sequence(entry, there);
+	if (found)
+		entry->checked_in = mosql_fdw_this_transaction();
 	relation_close(rel, NoLock);
+	return found;
+}
+
+/* While the command runs that makes it, a sequence is not in Redis yet. */
+static bool
+is_new(Oid seqid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(seqid));
+	bool		new;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", seqid);
+	new = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+	return new;
+}
+
+static void
+report_gone(const SequenceEntry *entry)
+{
+	const char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(entry->seqid)),
+												  get_rel_name(entry->seqid));
+
+	if (OidIsValid(entry->relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("sequence %s is not in Redis", name),
+				 errdetail("Another server took it from the column of foreign table \"%s\" that owns it here.",
+						   get_rel_name(entry->relid)),
+				 errhint("SELECT mosql_fdw_refresh('%s') makes the table here the same.",
+						 quote_qualified_identifier(get_namespace_name(get_rel_namespace(entry->relid)),
+													get_rel_name(entry->relid)))));
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("sequence %s is not in Redis", name),
+			 errdetail("Another server dropped it, or gave it to a column."),
+			 errhint("ALTER SEQUENCE %s RESTART WITH a value that was not used yet makes it again; OWNED BY follows what another server did.",
+					 name)));
 }
 
 /*
  * The entry of a sequence, with what it is at present.  False if it is none of
- * ours, or its table's definition knows nothing of it.
+ * ours; 42P01 if it is, and Redis does not have it.
  */
 static bool
 resolve(Oid seqid, SequenceEntry **entry, MosqlSession **session)
@@ -146,19 +388,27 @@ resolve(Oid seqid, SequenceEntry **entry, MosqlSession **session)
 	{
 		uint64		before = invalidations;
 
+		forget_row(e);
 		e->checked_in = InvalidLocalTransactionId;
+		e->serverid = InvalidOid;
 		if (!mosql_fdw_sequence_owner(seqid, &e->relid, &e->attnum, &e->identity))
+		{
 			e->relid = InvalidOid;
+			e->serverid = server_of_sequence(seqid);
+		}
 		e->resolved = before == invalidations;
 	}
-	if (!OidIsValid(e->relid))
+	if (!OidIsValid(e->relid) && !OidIsValid(e->serverid))
 		return false;
-	if (e->checked_in != mosql_fdw_this_transaction())
-	{
-		*session = mosql_fdw_session_for(e->relid, InvalidOid);
-		look_up_sequence(e, *session);
-	}
-	return e->sequence.counter != 0;
+	if (e->checked_in == mosql_fdw_this_transaction())
+		return true;
+	*session = session_of(e);
+	if (OidIsValid(e->relid) ? look_up_owned(e, *session) || look_up_named(e, *session)
+		: look_up_named(e, *session))
+		return true;
+	if (!is_new(seqid))
+		report_gone(e);
+	return false;
 }
 
 /* 42501 unless the user has one of these privileges.  An identity column's
@@ -179,7 +429,7 @@ draw_block(SequenceEntry *entry, MosqlSession *session)
 	char	   *name = get_rel_name(entry->seqid);
 
 	if (session == NULL)
-		session = mosql_fdw_session_for(entry->relid, InvalidOid);
+		session = session_of(entry);
 	entry->left = 0;
 	entry->left = mosql_sequence_draw(session, &entry->sequence, name,
 									  Max(entry->sequence.cache, mosql_fdw_sequence_block),
@@ -256,7 +506,7 @@ mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward)
 	PreventCommandIfReadOnly("setval()");
 	PreventCommandIfParallelMode("setval()");
 	if (session == NULL)
-		session = mosql_fdw_session_for(entry->relid, InvalidOid);
+		session = session_of(entry);
 	if (!mosql_sequence_set(session, &entry->sequence, get_rel_name(seqid), state, forward))
 	{
 		ereport(NOTICE,
@@ -305,7 +555,7 @@ mosql_fdw_nextval_function(void)
 }
 
 static bool
-is_shared(Oid seqid)
+is_in_redis(Oid seqid)
 {
 	SequenceEntry *entry;
 	MosqlSession *session;
@@ -322,7 +572,7 @@ share_identity(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (!IsA(node, NextValueExpr) || !is_shared(next->seqid))
+	if (!IsA(node, NextValueExpr) || !is_in_redis(next->seqid))
 		return expression_tree_mutator(node, share_identity, context);
 	seqid = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid), ObjectIdGetDatum(next->seqid),
 					  false, true);
@@ -410,7 +660,7 @@ mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids)
 			bool		identity;
 
 			if (!mosql_fdw_sequence_owner(lfirst_oid(cell), &relid, &attnum, &identity) ||
-				!identity || attnum != att->attnum || !is_shared(lfirst_oid(cell)))
+				!identity || attnum != att->attnum || !is_in_redis(lfirst_oid(cell)))
 				continue;
 			if (copy == NULL)
 				ereport(ERROR,

@@ -100,8 +100,6 @@ mosql_table_create_tree(MosqlSession *session)
 static void
 create_definition(MosqlSession *session, MosqlDefinition *definition)
 {
-	if (!mosql_catalog_exists(session))
-		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
 	definition->id = mosql_session_new_id(session);
 	for (int i = 0; i < definition->ncolumns; i++)
 		definition->columns[i].id = i + 1;

@@ -26,6 +26,7 @@
 
 /* Kinds of catalog rows: the first byte of their keys. */
 #define KIND_TABLE		"T"
+#define KIND_SEQUENCE	"S"
 
 /* ---- names ---- */
 
@@ -106,18 +107,36 @@ utf8_name(const char *name)
 	return mosql_text_to_utf8(name, strlen(name));
 }
 
-MosqlBytes
-mosql_catalog_key(const char *schema, const char *name)
+static MosqlBytes
+catalog_key(const char *kind, const char *schema, const char *name)
 {
 	StringInfoData key;
 
 	initStringInfo(&key);
-	mosql_key_put_fixed(&key, KIND_TABLE, 1);
+	mosql_key_put_fixed(&key, kind, 1);
 	if (schema != NULL)
 		mosql_key_put_bytes(&key, utf8_name(schema));
 	if (schema != NULL && name != NULL)
 		mosql_key_put_bytes(&key, utf8_name(name));
 	return mosql_bytes_of(&key);
+}
+
+MosqlBytes
+mosql_catalog_key(const char *schema, const char *name)
+{
+	return catalog_key(KIND_TABLE, schema, name);
+}
+
+MosqlBytes
+mosql_catalog_sequence_key(const char *schema, const char *name)
+{
+	return catalog_key(KIND_SEQUENCE, schema, name);
+}
+
+bool
+mosql_catalog_is_sequence(MosqlBytes key)
+{
+	return key.len > 0 && key.data[0] == KIND_SEQUENCE[0];
 }
 
 /* "integer", "character varying(10)", "public.mood": says the same whatever
@@ -191,57 +210,115 @@ mosql_table_catalog_root(void)
  * The view is this read's own: under READ COMMITTED it sees the latest
  * definition, not the running statement's snapshot.
  */
-MosqlDefinition *
-mosql_table_definition(MosqlSession *session, const char *schema, const char *name)
+bool
+mosql_catalog_get(MosqlSession *session, MosqlBytes key, MosqlRow *row)
 {
-	MosqlTxn   *txn = mosql_txn_current(session);
-	MosqlBytes	key = mosql_catalog_key(schema, name);
 	MosqlView  *view;
+
+	if (!mosql_catalog_exists(session))
+		return false;
+	view = mosql_view_open(mosql_txn_current(session), row, GetCurrentCommandId(false), true);
+	mosql_view_get(view, mosql_catalog_tree(session), &key, 1, row);
+	mosql_view_close(view);
+	return row->found;
+}
+
+void
+mosql_catalog_scan(MosqlSession *session, MosqlBytes prefix, MosqlCatalogVisit visit, void *context)
+{
+	StringInfoData high;
+	MosqlView  *view;
+	MosqlRowScan *scan;
 	MosqlRow	row = {0};
 
 	if (!mosql_catalog_exists(session))
-		return NULL;
-	view = mosql_view_open(txn, &row, GetCurrentCommandId(false), true);
-	mosql_view_get(view, mosql_catalog_tree(session), &key, 1, &row);
+		return;
+	initStringInfo(&high);
+	appendBinaryStringInfo(&high, prefix.data, prefix.len);
+	if (prefix.len > 0 && !mosql_key_after_prefix(&high))
+		elog(ERROR, "catalog prefix has no end");
+
+	view = mosql_view_open(mosql_txn_current(session), &row, GetCurrentCommandId(false), false);
+	scan = mosql_view_scan_begin(view, mosql_catalog_tree(session), prefix,
+								 prefix.len > 0 ? mosql_bytes_of(&high) : MOSQL_ABSENT, false, 0);
+	while (mosql_view_scan_next(scan, &row))
+		visit(&row, context);
+	mosql_view_scan_end(scan);
 	mosql_view_close(view);
-	return row.found ? mosql_definition_decode(row.columns, row.version) : NULL;
+}
+
+MosqlDefinition *
+mosql_table_definition(MosqlSession *session, const char *schema, const char *name)
+{
+	MosqlRow	row = {0};
+
+	return mosql_catalog_get(session, mosql_catalog_key(schema, name), &row)
+		? mosql_definition_decode(row.columns, row.version) : NULL;
+}
+
+typedef struct Definitions
+{
+	MosqlDefinition *array;
+	int			n;
+	int			max;
+} Definitions;
+
+static void
+add_definition(const MosqlRow *row, void *context)
+{
+	Definitions *definitions = context;
+
+	if (definitions->n == definitions->max)
+	{
+		definitions->max *= 2;
+		definitions->array = repalloc(definitions->array,
+									  definitions->max * sizeof(MosqlDefinition));
+	}
+	definitions->array[definitions->n++] = *mosql_definition_decode(row->columns, row->version);
+}
+
+/* Rows of both kinds. */
+typedef struct Everything
+{
+	Definitions definitions;
+	MosqlSequences sequences;
+} Everything;
+
+static void
+add_row(const MosqlRow *row, void *context)
+{
+	Everything *everything = context;
+
+	if (mosql_catalog_is_sequence(row->key))
+		mosql_sequences_add(row, &everything->sequences);
+	else
+		add_definition(row, &everything->definitions);
+}
+
+void
+mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions, int *ndefinitions,
+					   MosqlNamedSequence **sequences, int *nsequences)
+{
+	Everything	all = {.definitions = {.max = 16},.sequences = {.max = 16}};
+
+	all.definitions.array = palloc(all.definitions.max * sizeof(MosqlDefinition));
+	all.sequences.array = palloc(all.sequences.max * sizeof(MosqlNamedSequence));
+	mosql_catalog_scan(session, mosql_bytes("", 0), add_row, &all);
+	*definitions = all.definitions.array;
+	*ndefinitions = all.definitions.n;
+	*sequences = all.sequences.array;
+	*nsequences = all.sequences.n;
 }
 
 int
 mosql_table_definitions(MosqlSession *session, const char *schema, MosqlDefinition **definitions)
 {
-	MosqlTxn   *txn = mosql_txn_current(session);
-	MosqlBytes	low = mosql_catalog_key(schema, NULL);
-	StringInfoData high;
-	MosqlView  *view;
-	MosqlRowScan *scan;
-	MosqlRow	row = {0};
-	int			n = 0;
-	int			max = 16;
+	Definitions all = {.max = 16};
 
-	*definitions = palloc(max * sizeof(MosqlDefinition));
-	if (!mosql_catalog_exists(session))
-		return 0;
-	initStringInfo(&high);
-	appendBinaryStringInfo(&high, low.data, low.len);
-	if (!mosql_key_after_prefix(&high))
-		elog(ERROR, "catalog prefix has no end");
-
-	view = mosql_view_open(txn, &row, GetCurrentCommandId(false), false);
-	scan = mosql_view_scan_begin(view, mosql_catalog_tree(session), low, mosql_bytes_of(&high),
-								 false, 0);
-	while (mosql_view_scan_next(scan, &row))
-	{
-		if (n == max)
-		{
-			max *= 2;
-			*definitions = repalloc(*definitions, max * sizeof(MosqlDefinition));
-		}
-		(*definitions)[n++] = *mosql_definition_decode(row.columns, row.version);
-	}
-	mosql_view_scan_end(scan);
-	mosql_view_close(view);
-	return n;
+	all.array = palloc(all.max * sizeof(MosqlDefinition));
+	mosql_catalog_scan(session, mosql_catalog_key(schema, NULL), add_definition, &all);
+	*definitions = all.array;
+	return all.n;
 }
 
 /* ---- the local relation ---- */
@@ -390,6 +467,32 @@ changed(MosqlSession *session, MosqlBytes key, MosqlBytes bytes, MosqlWriteResul
 }
 
 void
+mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row)
+{
+	if (!mosql_catalog_exists(session))
+		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	changed(session, key, row,
+			mosql_txn_insert(mosql_txn_current(session), mosql_catalog_tree(session), key, row,
+							 GetCurrentCommandId(true), false));
+}
+
+void
+mosql_catalog_update(MosqlSession *session, MosqlBytes key, MosqlTimestamp version, MosqlBytes row)
+{
+	changed(session, key, row,
+			mosql_txn_update(mosql_txn_current(session), mosql_catalog_tree(session), key, version,
+							 row, GetCurrentCommandId(true)));
+}
+
+void
+mosql_catalog_delete(MosqlSession *session, MosqlBytes key, MosqlTimestamp version)
+{
+	changed(session, key, MOSQL_ABSENT,
+			mosql_txn_delete(mosql_txn_current(session), mosql_catalog_tree(session), key, version,
+							 GetCurrentCommandId(true)));
+}
+
+void
 mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition)
 {
 	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
@@ -399,28 +502,20 @@ mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("options schema_name and table_name are too long")));
 	mosql_definition_encode(definition);
-	changed(session, key, definition->bytes,
-			mosql_txn_insert(mosql_txn_current(session), mosql_catalog_tree(session), key,
-							 definition->bytes, GetCurrentCommandId(true), false));
+	mosql_catalog_insert(session, key, definition->bytes);
 }
 
 void
 mosql_definition_update(MosqlSession *session, MosqlDefinition *definition)
 {
-	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
-
 	mosql_definition_encode(definition);
-	changed(session, key, definition->bytes,
-			mosql_txn_update(mosql_txn_current(session), mosql_catalog_tree(session), key,
-							 definition->version, definition->bytes, GetCurrentCommandId(true)));
+	mosql_catalog_update(session, mosql_catalog_key(definition->schema, definition->name),
+						 definition->version, definition->bytes);
 }
 
 void
 mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition)
 {
-	MosqlBytes	key = mosql_catalog_key(definition->schema, definition->name);
-
-	changed(session, key, MOSQL_ABSENT,
-			mosql_txn_delete(mosql_txn_current(session), mosql_catalog_tree(session), key,
-							 definition->version, GetCurrentCommandId(true)));
+	mosql_catalog_delete(session, mosql_catalog_key(definition->schema, definition->name),
+						 definition->version);
 }

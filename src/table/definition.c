@@ -1,5 +1,5 @@
 /*
- * definition.c: the definition of a table as bytes.
+ * definition.c: the definition of a table, or a sequence of its own, as bytes.
  *
  * Layer: table.  A row of the catalog's tree, in the form of all rows;
  * src/table/README.md gives its columns.  Needs no server but for the
@@ -764,4 +764,88 @@ mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp version)
 	definition->version = version;
 	definition->bytes = mosql_bytes_copy(CurrentMemoryContext, bytes);
 	return definition;
+}
+
+/* ---- sequences that no column owns ---- */
+
+/* Columns of their rows. */
+#define SEQUENCE_COLUMN_FORMAT		1
+#define SEQUENCE_COLUMN_SEQUENCE	2
+#define SEQUENCE_COLUMN_NAMES		3	/* schema, name, and those it had, oldest first */
+
+void
+mosql_named_sequence_encode(MosqlNamedSequence *sequence)
+{
+	StringInfoData out;
+	StringInfoData names;
+	ListCell   *cell;
+
+	initStringInfo(&out);
+	initStringInfo(&names);
+	put_string(&names, sequence->schema);
+	put_string(&names, sequence->name);
+	foreach(cell, sequence->former)
+		put_string(&names, lfirst(cell));
+	mosql_column_put_int(&out, SEQUENCE_COLUMN_FORMAT, CATALOG_FORMAT, 2);
+	mosql_column_put_bytes(&out, SEQUENCE_COLUMN_SEQUENCE, encode_sequence(&sequence->sequence));
+	mosql_column_put_bytes(&out, SEQUENCE_COLUMN_NAMES, mosql_bytes_of(&names));
+	sequence->bytes = mosql_bytes_of(&out);
+}
+
+static bool
+decode_names(MosqlBytes in, MosqlNamedSequence *sequence)
+{
+	const char *name;
+
+	if (!get_string(&in, &sequence->schema) || !get_string(&in, &sequence->name))
+		return false;
+	while (in.len > 0)
+	{
+		if (!get_string(&in, &name))
+			return false;
+		sequence->former = lappend(sequence->former, (void *) name);
+	}
+	return list_length(sequence->former) % 2 == 0;
+}
+
+static bool
+decode_sequence_field(const MosqlColumn *stored, MosqlNamedSequence *sequence)
+{
+	switch (stored->column)
+	{
+		case SEQUENCE_COLUMN_FORMAT:
+			if (stored->wire != MOSQL_WIRE_2)
+				return false;
+			refuse_format(mosql_read_int(stored->value.data, 2));
+			return true;
+		case SEQUENCE_COLUMN_SEQUENCE:
+			return stored->wire == MOSQL_WIRE_BYTES &&
+				decode_sequence(stored->value, &sequence->sequence);
+		case SEQUENCE_COLUMN_NAMES:
+			return stored->wire == MOSQL_WIRE_BYTES && decode_names(stored->value, sequence);
+		default:
+			return false;
+	}
+}
+
+MosqlNamedSequence *
+mosql_named_sequence_decode(MosqlBytes bytes, MosqlTimestamp version)
+{
+	MosqlNamedSequence *sequence = palloc0(sizeof(MosqlNamedSequence));
+	MosqlBytes	in = bytes;
+	MosqlColumn stored;
+	int			got;
+
+	while ((got = mosql_column_next(&in, &stored)) > 0)
+		if (!decode_sequence_field(&stored, sequence))
+			break;
+	if (got != 0 || sequence->name == NULL || sequence->sequence.counter == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged definition of a sequence in Redis"),
+				 errdetail("The catalog row of sequence \"%s\" does not decode.",
+						   sequence->name ? sequence->name : "?")));
+	sequence->version = version;
+	sequence->bytes = mosql_bytes_copy(CurrentMemoryContext, bytes);
+	return sequence;
 }

@@ -147,6 +147,8 @@ may_go_on(const UsedTable *used, MosqlBytes now)
 		return false;
 	if (mosql_bytes_equal(used->definition, now))
 		return true;
+	if (mosql_catalog_is_sequence(used->key))
+		return false;			/* it may have drawn from it */
 	old = mosql_definition_decode(used->definition, 0);
 	if (mosql_txn_has_changed(used->session, old->root) ||
 		!still_holds(used->definition, now, true))
@@ -159,30 +161,34 @@ may_go_on(const UsedTable *used, MosqlBytes now)
 }
 
 /*
- * This transaction relies on a definition.  If it wrote that one itself, the
- * note says so already; if what it wrote was rolled back to a savepoint, the
- * note turns back into one that must be checked.
+ * If the transaction wrote that row itself, the note says so already; if what it wrote
+ * was rolled back to a savepoint, the note turns back into one that must be checked.
  */
+void
+mosql_table_note_use(MosqlSession *session, MosqlBytes key, MosqlBytes row)
+{
+	UsedTable  *used = find_used(session, key);
+
+	if (same_definition(used->definition, row))
+		return;
+
+	/* what this transaction did by the old one cannot be committed */
+	if (!used->changed && used->definition.data != NULL && !may_go_on(used, row))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to a concurrent change of a table's definition"),
+				 errhint("The transaction might succeed if retried.")));
+	used->definition = mosql_bytes_copy(TopTransactionContext, row);
+	used->changed = false;
+}
+
+/* Once per transaction is enough. */
 static void
 note_use(MosqlSession *session, TableEntry *entry)
 {
-	UsedTable  *used;
-
 	if (entry->used_in == transactions)
 		return;
-	used = find_used(session, entry->key);
-	if (!same_definition(used->definition, entry->definition))
-	{
-		/* what this transaction did by the old one cannot be committed */
-		if (!used->changed && used->definition.data != NULL &&
-			!may_go_on(used, entry->definition))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not serialize access due to a concurrent change of a table's definition"),
-					 errhint("The transaction might succeed if retried.")));
-		used->definition = mosql_bytes_copy(TopTransactionContext, entry->definition);
-		used->changed = false;
-	}
+	mosql_table_note_use(session, entry->key, entry->definition);
 	entry->used_in = transactions;
 }
 
@@ -395,7 +401,8 @@ schema_moved(MosqlSession *session, MosqlView *view)
 		mosql_view_get(view, mosql_catalog_tree(session), keys, n, rows);
 	for (int i = 0; i < n; i++)
 		if (!rows[i].found || (!mosql_bytes_equal(rows[i].columns, used[i]->definition) &&
-							   !still_holds(used[i]->definition, rows[i].columns, true)))
+							   (mosql_catalog_is_sequence(keys[i]) ||
+								!still_holds(used[i]->definition, rows[i].columns, true))))
 			report_stale_plan();
 }
 

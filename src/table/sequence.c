@@ -286,11 +286,10 @@ is_same(const MosqlSequence *a, const MosqlSequence *b)
 		a->identity == b->identity && a->always == b->always;
 }
 
-/* Returns whether the definition changed.  The counter of an altered sequence
- * stays: others draw from it until this commits. */
-static bool
-follow_sequence(MosqlSession *session, const MosqlLocalSequence *local,
-				MosqlSequence *there)
+/* The counter of an altered sequence stays: others draw from it until this commits. */
+bool
+mosql_sequence_follow(MosqlSession *session, const MosqlLocalSequence *local,
+					  MosqlSequence *there)
 {
 	uint64		counter = there->counter;
 
@@ -334,8 +333,11 @@ mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 
 		if (column == NULL || mine == NULL)
 			continue;
+		if (!mine->dropped && column->sequence.counter == 0 && column->expression != NULL &&
+			strstr(column->expression, "nextval(") != NULL)
+			continue;			/* no column owns it there: named.c */
 		if (!mine->dropped)
-			changed |= follow_sequence(session, mine, &column->sequence);
+			changed |= mosql_sequence_follow(session, mine, &column->sequence);
 		else if (column->sequence.counter != 0)
 		{
 			mosql_txn_drops_tree(mosql_txn_current(session), column->sequence.counter);

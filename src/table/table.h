@@ -725,6 +725,81 @@ extern bool mosql_sequence_set(MosqlSession *session, const MosqlSequence *seque
 							   const char *name, MosqlSequenceState state, bool forward);
 
 /*
+ * A sequence that no column of ours owns (named.c), known by its name to all servers
+ * that use it.
+ */
+typedef struct MosqlNamedSequence
+{
+	const char *schema;
+	const char *name;
+	List	   *former;			/* before RENAME and SET SCHEMA: schema, name, schema, ...,
+								 * oldest first */
+	MosqlSequence sequence;
+	MosqlTimestamp version;		/* of the catalog row read */
+	MosqlBytes	bytes;			/* as stored */
+} MosqlNamedSequence;
+
+/*
+ * The sequence that has that name, or had it and no other has it now; NULL if none.  A
+ * round trip; another one for former names.
+ */
+extern MosqlNamedSequence *mosql_named_sequence(MosqlSession *session, const char *schema,
+												const char *name);
+
+/* All of the namespace, by name; their number. */
+extern int	mosql_named_sequences(MosqlSession *session, MosqlNamedSequence **sequences);
+
+/*
+ * All definitions and sequences of the namespace as of one moment: a sequence that moves
+ * from the one to the other is among them.
+ */
+extern void mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions,
+								   int *ndefinitions, MosqlNamedSequence **sequences,
+								   int *nsequences);
+
+/* The current transaction draws from it: as with tables, commit fails (40001) if it is
+ * another one by then. */
+extern void mosql_named_sequence_use(MosqlSession *session, MosqlBytes key, MosqlBytes bytes);
+extern MosqlBytes mosql_named_sequence_key(const MosqlNamedSequence *sequence);
+
+/*
+ * A sequence of that name is to be drawn from by all servers.  One that is there
+ * already stays as it is, but never behind the local one, which was used so far; else it
+ * is made like the local one.  Returns a sequence that had this name before, NULL if
+ * none: servers that have not followed its RENAME take the new one for it.
+ */
+extern MosqlNamedSequence *mosql_named_sequence_share(MosqlSession *session, const char *schema,
+													  const char *name,
+													  const MosqlLocalSequence *local);
+
+/* ALTER SEQUENCE, as local->altered and restart say.  One that is gone is made again by
+ * RESTART; false if it is gone. */
+extern bool mosql_named_sequence_alter(MosqlSession *session, const char *schema,
+									   const char *name, const MosqlLocalSequence *local);
+
+/* RENAME, SET SCHEMA; 42P07 if the name is taken.  DROP.  Nothing happens where it is
+ * gone. */
+extern void mosql_named_sequence_rename(MosqlSession *session, const char *schema,
+										const char *name, const char *to_schema,
+										const char *to_name);
+extern void mosql_named_sequence_drop(MosqlSession *session, const char *schema,
+									  const char *name);
+
+/*
+ * A sequence has got another owner: it goes on from where it stands.  take: it is no
+ * longer in the definition of the column, or the one of that name; counter is 0 if there
+ * was none.  give: into the column, unless that has one; or to the name.
+ */
+extern MosqlSequence mosql_table_take_sequence(Relation rel, MosqlSession *session,
+											   const char *column);
+extern MosqlSequence mosql_named_sequence_take(MosqlSession *session, const char *schema,
+											   const char *name);
+extern void mosql_table_give_sequence(Relation rel, MosqlSession *session, const char *column,
+									  MosqlSequence sequence);
+extern void mosql_named_sequence_give(MosqlSession *session, const char *schema,
+									  const char *name, MosqlSequence sequence);
+
+/*
  * The columns of a relation that have the option key, in the order of the key: by the
  * places that the options give, 'true' being before all, and then by column order.
  * Their number; at most INDEX_MAX_KEYS are stored, and counted beyond.

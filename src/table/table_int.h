@@ -65,10 +65,34 @@ extern void mosql_definition_encode(MosqlDefinition *definition);
 /* The inverse; XX001, or 0A000 for another format. */
 extern MosqlDefinition *mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp version);
 
+/* A row of the catalog that is a sequence, from the rest; and the inverse, XX001. */
+extern void mosql_named_sequence_encode(MosqlNamedSequence *sequence);
+extern MosqlNamedSequence *mosql_named_sequence_decode(MosqlBytes bytes, MosqlTimestamp version);
+
 /* ---- catalog.c ---- */
 
 /* The catalog's key of a table; schema or name NULL: the prefix of all below. */
 extern MosqlBytes mosql_catalog_key(const char *schema, const char *name);
+
+/* The same of a sequence that no column owns; and is it such a one's? */
+extern MosqlBytes mosql_catalog_sequence_key(const char *schema, const char *name);
+extern bool mosql_catalog_is_sequence(MosqlBytes key);
+
+/* A row of the catalog, as this transaction sees the latest; false if there is none. */
+extern bool mosql_catalog_get(MosqlSession *session, MosqlBytes key, MosqlRow *row);
+
+/* Visit all rows whose keys begin so (empty: all), as of one moment; a row is good during
+ * the visit. */
+typedef void (*MosqlCatalogVisit) (const MosqlRow *row, void *context);
+extern void mosql_catalog_scan(MosqlSession *session, MosqlBytes prefix, MosqlCatalogVisit visit,
+							   void *context);
+
+/* Buffer a new, a changed, or no row; raises the schema version.  The first makes the
+ * catalog, if it has to. */
+extern void mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row);
+extern void mosql_catalog_update(MosqlSession *session, MosqlBytes key, MosqlTimestamp version,
+								 MosqlBytes row);
+extern void mosql_catalog_delete(MosqlSession *session, MosqlBytes key, MosqlTimestamp version);
 extern MosqlTree *mosql_catalog_tree(MosqlSession *session);
 
 /* How two columns of a name differ, for an errdetail; NULL if they do not. */
@@ -76,7 +100,7 @@ extern char *mosql_definition_column_difference(const MosqlDefinitionColumn *her
 												const MosqlDefinitionColumn *there);
 
 
-/* Buffer a new, a changed, or no definition; raises the schema version. */
+/* The same of definitions of tables. */
 extern void mosql_definition_insert(MosqlSession *session, MosqlDefinition *definition);
 extern void mosql_definition_update(MosqlSession *session, MosqlDefinition *definition);
 extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition);
@@ -104,6 +128,18 @@ extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table,
 /* Do the stored bytes of a column mean the same under its new type? */
 extern bool mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 									  const MosqlDefinitionColumn *column, Form_pg_attribute att);
+
+/* ---- named.c ---- */
+
+/* What a visit of rows of sequences collects. */
+typedef struct MosqlSequences
+{
+	MosqlNamedSequence *array;
+	int			n;
+	int			max;
+} MosqlSequences;
+
+extern void mosql_sequences_add(const MosqlRow *row, void *context);
 
 /* ---- index.c ---- */
 
@@ -174,6 +210,11 @@ extern void mosql_table_copy_references(MosqlTable *table, const MosqlDefinition
 extern void mosql_definition_restart_sequences(MosqlSession *session,
 											   MosqlDefinition *definition);
 
+/* What is local of a sequence goes into what is there (counter 0: a new one, standing
+ * where the local one stands); returns whether that changed. */
+extern bool mosql_sequence_follow(MosqlSession *session, const MosqlLocalSequence *local,
+								  MosqlSequence *there);
+
 /* ---- open.c ---- */
 
 /*
@@ -192,6 +233,10 @@ extern bool mosql_catalog_exists(MosqlSession *session);
  * it): commit certifies that row itself, so the schema check skips it.
  */
 extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition);
+
+/* This transaction relies on that row of the catalog: commit fails (40001) if another one
+ * is there by then.  So does this call, if it relied on another one before. */
+extern void mosql_table_note_use(MosqlSession *session, MosqlBytes key, MosqlBytes row);
 
 /* 42P16: the local and the stored definition differ. */
 extern void mosql_table_differs(Relation rel, const MosqlDefinition *there,

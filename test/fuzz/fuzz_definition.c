@@ -1,5 +1,6 @@
 /*
- * fuzz_definition.c: definitions of tables in the catalog.
+ * fuzz_definition.c: definitions of tables in the catalog; behind an S, those of
+ * sequences.
  */
 #include "fuzz.h"
 
@@ -54,11 +55,35 @@ check_same(const MosqlDefinition *a, const MosqlDefinition *b)
 		check_same_index(&a->indexes[i], &b->indexes[i]);
 }
 
+static void
+fuzz_sequence(MosqlBytes in)
+{
+	MosqlNamedSequence *sequence = mosql_named_sequence_decode(in, 5);
+	MosqlNamedSequence again = *sequence;
+	MosqlNamedSequence *same;
+
+	MUST(sequence->sequence.counter != 0 && sequence->name != NULL && sequence->schema != NULL);
+	mosql_named_sequence_encode(&again);
+	same = mosql_named_sequence_decode(again.bytes, 5);
+	MUST(same->sequence.counter == sequence->sequence.counter &&
+		 same->sequence.max == sequence->sequence.max);
+	MUST(strcmp(same->schema, sequence->schema) == 0 && strcmp(same->name, sequence->name) == 0);
+	MUST(list_length(same->former) == list_length(sequence->former));
+}
+
 void
 fuzz_one(MosqlBytes in)
 {
-	MosqlDefinition *definition = mosql_definition_decode(in, 5);
-	MosqlDefinition again = *definition;
+	MosqlDefinition *definition;
+	MosqlDefinition again;
+
+	if (in.len > 0 && in.data[0] == 'S')
+	{
+		fuzz_sequence(mosql_bytes(in.data + 1, in.len - 1));
+		return;
+	}
+	definition = mosql_definition_decode(in, 5);
+	again = *definition;
 
 	MUST(definition->root != 0 && definition->name != NULL && definition->schema != NULL);
 	MUST(mosql_bytes_equal(definition->bytes, in));

@@ -25,6 +25,24 @@ GetDatabaseEncoding(void)
 	return PG_UTF8;
 }
 
+/* As PostgreSQL's, for lists of pointers. */
+List *
+lappend(List *list, void *datum)
+{
+	int			n = list ? list->length : 0;
+
+	if (list == NULL)
+	{
+		list = palloc0(sizeof(List));
+		list->type = T_List;
+	}
+	list->elements = list->elements
+		? repalloc(list->elements, (n + 1) * sizeof(ListCell)) : palloc(sizeof(ListCell));
+	list->elements[n].ptr_value = datum;
+	list->length = list->max_length = n + 1;
+	return list;
+}
+
 bool
 pg_verify_mbstr(int encoding, const char *mbstr, int len, bool noError)
 {
