@@ -83,7 +83,7 @@ REVOKE ALL ON FUNCTION mosql_fdw_enable(name), mosql_fdw_disable() FROM PUBLIC;
 CREATE FUNCTION mosql_fdw_refresh(relation regclass) RETURNS text
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_refresh(regclass) IS
-    'Alters a foreign table to what another server made of it: columns, types, keys, NOT NULL, indexes. Returns the statements that did it, null if nothing but indexes differed. Only for its owner; no data changes. 42P01 if the table is no longer in Redis, 2BP01 if views need a column that is gone.';
+    'Alters a foreign table to what other servers made of it: columns, types, keys, NOT NULL, indexes, defaults, identity, CHECK constraints, comments. Defaults, CHECK constraints and comments that are only here stay. Returns the statements that did it, null if nothing but indexes differed. Only for its owner; no data changes. 42P01 if the table is no longer in Redis, 2BP01 if views need a column that is gone.';
 
 CREATE FUNCTION mosql_fdw_gc(server_name text, OUT kind text, OUT name text,
                              OUT finding text, OUT action text)

@@ -88,6 +88,14 @@ extern void mosql_admin_import_comments(Oid relid);
  */
 extern void mosql_admin_validate(Oid relid, const AlterTableStmt *statement);
 
+/* A stored expression of a catalog as SQL, names of sequences with their schemas; NULL if
+ * others may not understand it, so that it does not go to Redis. */
+extern const char *mosql_admin_portable_text(Datum bin, Oid relid);
+
+/* What makes a table's defaults, identity columns, CHECK constraints and comments those of
+ * the definition (refresh_details.c): statements, char *.  NOTICEs for what stays. */
+extern List *mosql_admin_detail_statements(Relation rel, const MosqlDefinition *there);
+
 /* ---- refresh.c ---- */
 
 /* The definition in Redis is being brought here: hooks bring nothing there. */
@@ -106,6 +114,9 @@ extern void mosql_admin_note_owner(const AlterSeqStmt *statement);
 /* Defaults of a table of ours draw from Redis; before its definition goes there, since
  * rows may be filled by them. */
 extern void mosql_admin_follow_defaults(Oid relid);
+
+/* The sequence that a default (a stored expression) draws from; InvalidOid if none. */
+extern Oid	mosql_admin_drawn_sequence(const char *bin);
 
 /* A sequence goes, or is getting another name. */
 extern void mosql_admin_sequence_dropped(Oid seqid);

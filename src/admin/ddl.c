@@ -494,6 +494,18 @@ follow_index_name(const RenameStmt *rename)
 		mosql_admin_index_renamed(indexid, from);
 }
 
+/* ALTER TABLE ... RENAME CONSTRAINT of a CHECK constraint. */
+static void
+follow_check_name(const RenameStmt *rename)
+{
+	Oid			relid = rename->relation == NULL ? InvalidOid
+		: RangeVarGetRelid(rename->relation, NoLock, true);
+
+	if (rename->renameType == OBJECT_TABCONSTRAINT && OidIsValid(relid) &&
+		mosql_fdw_is_ours(relid) && !mosql_admin_refreshing)
+		mosql_admin_follow_details(relid, false, (Node *) rename);
+}
+
 Datum
 mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 {
@@ -516,6 +528,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 		if (rename->renameType != OBJECT_COLUMN)
 		{
 			follow_index_name(rename);
+			follow_check_name(rename);
 			PG_RETURN_NULL();	/* tables' names in Redis are pinned by options */
 		}
 	}

@@ -73,10 +73,8 @@ put_core_nextval(Node *node, void *context)
 	return expression_tree_walker(node, put_core_nextval, context);
 }
 
-/* The expression as SQL, names of sequences with their schemas; NULL if others may not
- * understand it. */
-static const char *
-portable_text(Datum bin, Oid relid)
+const char *
+mosql_admin_portable_text(Datum bin, Oid relid)
 {
 	Node	   *node = stringToNode(TextDatumGetCString(bin));
 
@@ -153,7 +151,7 @@ add_expressions(Details *details)
 		add(details, (MosqlDetail)
 			{
 				.kind = MOSQL_DETAIL_EXPRESSION,.name = pstrdup(NameStr(att->attname)),
-					.text = portable_text(bin, RelationGetRelid(details->rel)),
+					.text = mosql_admin_portable_text(bin, RelationGetRelid(details->rel)),
 					.generated = att->attgenerated != '\0'
 			});
 	}
@@ -198,7 +196,7 @@ add_checks(Details *details)
 		add(details, (MosqlDetail)
 			{
 				.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(NameStr(form->conname)),
-					.text = portable_text(bin, RelationGetRelid(details->rel)),
+					.text = mosql_admin_portable_text(bin, RelationGetRelid(details->rel)),
 					.columns = column_names(details->rel, bin)
 			});
 	}
@@ -220,14 +218,25 @@ add_drops(Details *details, const AlterTableStmt *statement)
 			(cmd->subtype == AT_ColumnDefault && cmd->def == NULL))
 			add(details, (MosqlDetail)
 				{
-					.kind = MOSQL_DETAIL_EXPRESSION,.name = pstrdup(cmd->name)
+					.kind = MOSQL_DETAIL_EXPRESSION,.name = pstrdup(cmd->name),.text = ""
 				});
 		else if (cmd->subtype == AT_DropConstraint)
 			add(details, (MosqlDetail)
 				{
-					.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(cmd->name)
+					.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(cmd->name),.text = ""
 				});
 	}
+}
+
+/* ALTER TABLE ... RENAME CONSTRAINT: under its new name it is added. */
+static void
+add_renamed(Details *details, const RenameStmt *statement)
+{
+	if (statement->renameType == OBJECT_TABCONSTRAINT)
+		add(details, (MosqlDetail)
+			{
+				.kind = MOSQL_DETAIL_CHECK,.name = statement->subname,.text = ""
+			});
 }
 
 static void
@@ -241,8 +250,7 @@ add_comment(Details *details, const CommentStmt *statement)
 		{
 			.kind = MOSQL_DETAIL_COMMENT,
 				.name = column ? strVal(llast(castNode(List, statement->object))) : NULL,
-				.text = statement->comment != NULL && statement->comment[0] != '\0'
-				? statement->comment : NULL
+				.text = statement->comment != NULL ? statement->comment : ""
 		});
 }
 
@@ -253,10 +261,13 @@ mosql_admin_follow_details(Oid relid, bool created, Node *command)
 
 	details.moved = command != NULL && IsA(command, AlterSeqStmt);
 	details.renamed = command != NULL && IsA(command, RenameStmt);
-	add_expressions(&details);
-	add_checks(&details);
+	/* first, since the same command may make it again */
 	if (command != NULL && IsA(command, AlterTableStmt))
 		add_drops(&details, (AlterTableStmt *) command);
+	if (details.renamed)
+		add_renamed(&details, (RenameStmt *) command);
+	add_expressions(&details);
+	add_checks(&details);
 	if (command != NULL && IsA(command, CommentStmt))
 		add_comment(&details, (CommentStmt *) command);
 	mosql_table_follow_details(details.rel, mosql_fdw_session_for(relid, InvalidOid),
@@ -276,13 +287,14 @@ mosql_admin_import_comments(Oid relid)
 
 	mosql_table_remote_name(rel, &schema, &name);
 	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
-	if (there != NULL && there->comment != NULL)
+	if (there != NULL && there->comment != NULL && there->comment[0] != '\0')
 		CreateComments(relid, RelationRelationId, 0, there->comment);
 	for (int i = 0; there != NULL && i < there->ncolumns; i++)
 	{
 		AttrNumber	attnum = get_attnum(relid, there->columns[i].name);
 
-		if (!there->columns[i].dropped && there->columns[i].comment != NULL && attnum > 0)
+		if (!there->columns[i].dropped && there->columns[i].comment != NULL &&
+			there->columns[i].comment[0] != '\0' && attnum > 0)
 			CreateComments(relid, RelationRelationId, attnum, there->columns[i].comment);
 	}
 	relation_close(rel, NoLock);

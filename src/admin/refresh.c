@@ -10,6 +10,8 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "executor/spi.h"
+#include "foreign/foreign.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -145,6 +147,13 @@ alter_statement(Relation rel, const MosqlDefinition *there)
 					changes.data + 2);
 }
 
+static bool
+is_allowed(const Node *tree)
+{
+	return IsA(tree, AlterTableStmt) || IsA(tree, RenameStmt) || IsA(tree, CommentStmt) ||
+		IsA(tree, CreateSeqStmt) || IsA(tree, AlterSeqStmt);
+}
+
 /*
  * The statement has parts that came from Redis.  They can say what a column is, but
  * not run anything else, nor name what an unsafe search_path would find.
@@ -155,8 +164,7 @@ check_statement(const char *statement)
 	List	   *statements = raw_parser(statement, RAW_PARSE_DEFAULT);
 
 	if (list_length(statements) != 1 ||
-		!(IsA(linitial_node(RawStmt, statements)->stmt, AlterTableStmt) ||
-		  IsA(linitial_node(RawStmt, statements)->stmt, RenameStmt)))
+		!is_allowed(linitial_node(RawStmt, statements)->stmt))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("damaged table definition in Redis"),
@@ -202,11 +210,12 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	Relation	rel = relation_open(relid, AccessExclusiveLock);
-	const MosqlDefinition *there;
+	MosqlDefinition *there;
 	const char *schema;
 	const char *name;
 	StringInfoData done;
 	char	   *statement;
+	ListCell   *cell;
 
 	if (!mosql_fdw_is_ours(relid))
 		ereport(ERROR,
@@ -222,12 +231,15 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 				 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
 						schema, name, RelationGetRelationName(rel)),
 				 errhint("Drop the foreign table, or create it again.")));
+	mosql_fdw_bring_sequences(there, GetForeignTable(relid)->serverid);
 	initStringInfo(&done);
 	while ((statement = rename_statement(rel, there)) != NULL)
 		rel = run_and_note(rel, statement, &done);
 	statement = alter_statement(rel, there);
 	if (statement != NULL)
 		rel = run_and_note(rel, statement, &done);
+	foreach(cell, mosql_admin_detail_statements(rel, there))
+		rel = run_and_note(rel, lfirst(cell), &done);
 	relation_close(rel, NoLock);
 	mosql_admin_follow_key(relid, false);
 	mosql_admin_follow_indexes(relid);

@@ -25,6 +25,8 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -286,6 +288,20 @@ describe_sequence(Oid seqid, MosqlLocalSequence *local)
 	local->state = local_state(seqid);
 }
 
+/* Did this transaction make it? */
+static bool
+is_new(Oid seqid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(seqid));
+	bool		new;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for sequence %u", seqid);
+	new = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	ReleaseSysCache(tuple);
+	return new;
+}
+
 static void
 describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
 			   MosqlLocalSequence *local)
@@ -293,6 +309,7 @@ describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
 
 	describe_sequence(seqid, local);
+	local->made = is_new(seqid) || (command != NULL && IsA(command, AlterSeqStmt));
 	local->column = pstrdup(NameStr(att->attname));
 	local->sequence.identity = att->attidentity != '\0';
 	local->sequence.always = att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
@@ -475,6 +492,11 @@ follow_owner(Oid seqid, const Place *from, Node *command)
 				 errmsg("sequence \"%s\" cannot move from one Redis server to another",
 						get_rel_name(seqid)),
 				 errhint("Make another sequence, START WITH a value that was not used yet.")));
+	if (mosql_admin_refreshing)
+	{
+		mosql_fdw_note_shared(seqid, OidIsValid(to.relid) ? InvalidOid : to.serverid);
+		return;					/* it follows what is in Redis */
+	}
 	session = mosql_fdw_session(to.serverid, InvalidOid);
 	give_to(&to, seqid, session, take_from(from, seqid, session));
 	if (OidIsValid(from->relid))
@@ -557,6 +579,28 @@ mosql_admin_sequence_renamed(Oid seqid, const char *schema, const char *name,
 }
 
 /* ---- defaults ---- */
+
+static bool
+find_drawn(Node *node, Oid *seqid)
+{
+	const FuncExpr *call = (const FuncExpr *) node;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && call->funcid == mosql_fdw_nextval_function() &&
+		IsA(linitial(call->args), Const) && !((Const *) linitial(call->args))->constisnull)
+		*seqid = DatumGetObjectId(((Const *) linitial(call->args))->constvalue);
+	return expression_tree_walker(node, find_drawn, (void *) seqid);
+}
+
+Oid
+mosql_admin_drawn_sequence(const char *bin)
+{
+	Oid			seqid = InvalidOid;
+
+	(void) find_drawn(stringToNode(bin), &seqid);
+	return seqid;
+}
 
 typedef struct Defaults
 {

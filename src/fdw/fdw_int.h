@@ -311,6 +311,9 @@ extern List *mosql_fdw_shared_sequences(Oid serverid);
  * default of ours? */
 extern bool mosql_fdw_is_shared(Oid seqid);
 
+/* What makes an identity column of it, after a blank. */
+extern void mosql_fdw_put_identity(StringInfo sql, const MosqlSequence *sequence);
+
 /*
  * Before a definition's defaults are put into a statement: sequences that they draw from
  * and that are not here are made.  A default that cannot be had here goes out of the

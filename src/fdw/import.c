@@ -64,6 +64,13 @@ collation_name(const char *stored)
 #endif
 }
 
+/* Empty is what was dropped. */
+static bool
+is_there(const char *text)
+{
+	return text != NULL && text[0] != '\0';
+}
+
 /* ---- sequences that defaults draw from ---- */
 
 /* The names in nextval('...'::regclass) of an expression. */
@@ -156,7 +163,7 @@ mosql_fdw_bring_sequences(MosqlDefinition *table, Oid serverid)
 		const char *why = NULL;
 		ListCell   *cell;
 
-		if (column->dropped || column->generated || column->expression == NULL)
+		if (column->dropped || column->generated || !is_there(column->expression))
 			continue;
 		foreach(cell, sequences_of(mosql_expression_check(column->expression)))
 			if (why == NULL)
@@ -185,8 +192,8 @@ serial_type(const MosqlDefinitionColumn *column)
 	return strcmp(column->type, "integer") == 0 ? "serial" : type_name(column->type);
 }
 
-static void
-put_identity(StringInfo sql, const MosqlSequence *sequence)
+void
+mosql_fdw_put_identity(StringInfo sql, const MosqlSequence *sequence)
 {
 	appendStringInfo(sql, " GENERATED %s AS IDENTITY (START " INT64_FORMAT " INCREMENT "
 					 INT64_FORMAT " MINVALUE " INT64_FORMAT " MAXVALUE " INT64_FORMAT
@@ -213,10 +220,10 @@ mosql_fdw_put_column(StringInfo sql, const MosqlDefinitionColumn *column,
 	if (column->not_null)
 		appendStringInfoString(sql, " NOT NULL");
 	if (column->sequence.counter != 0 && column->sequence.identity)
-		put_identity(sql, &column->sequence);
-	else if (column->expression != NULL && column->generated)
+		mosql_fdw_put_identity(sql, &column->sequence);
+	else if (is_there(column->expression) && column->generated)
 		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", mosql_expression_check(column->expression));
-	else if (column->expression != NULL && !column->generated && !serial)
+	else if (is_there(column->expression) && !column->generated && !serial)
 		appendStringInfo(sql, " DEFAULT (%s)", mosql_expression_check(column->expression));
 }
 
@@ -257,7 +264,8 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 	}
 	for (int i = 0; i < table->nchecks; i++)
 	{
-		if (!mosql_definition_check_holds(table, &table->checks[i]))
+		if (!is_there(table->checks[i].expression) ||
+			!mosql_definition_check_holds(table, &table->checks[i]))
 			continue;
 		appendStringInfo(&sql, "%sCONSTRAINT %s CHECK (%s)", first ? "" : ", ",
 						 quote_identifier(table->checks[i].name),

@@ -35,6 +35,9 @@
 /* Names that a renamed column is still found by. */
 #define FORMER_NAMES_MAX 16
 
+/* Dropped CHECK constraints that other servers still learn of. */
+#define DROPPED_CHECKS_MAX 32
+
 /* ---- CREATE ---- */
 
 static void
@@ -984,10 +987,12 @@ mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, 
 
 /* ---- what only IMPORT FOREIGN SCHEMA reads ---- */
 
-/* Returns whether that changed it. */
+/* Returns whether that changed it.  What never was there leaves no mark when dropped. */
 static bool
 set_text(const char **there, const char *text)
 {
+	if (*there == NULL && text != NULL && text[0] == '\0')
+		return false;
 	if ((*there == NULL) == (text == NULL) && (text == NULL || strcmp(*there, text) == 0))
 		return false;
 	*there = text;
@@ -1016,10 +1021,29 @@ fill_check(const MosqlDefinition *there, const MosqlDetail *detail, MosqlDefinit
 	return true;
 }
 
+/* The oldest mark of a dropped constraint goes, where there are many. */
+static void
+forget_dropped_check(MosqlDefinition *there)
+{
+	int			n = 0;
+
+	for (int i = 0; i < there->nchecks; i++)
+		n += there->checks[i].expression[0] == '\0';
+	for (int i = 0; n > DROPPED_CHECKS_MAX; i++)
+		if (there->checks[i].expression[0] == '\0')
+		{
+			memmove(&there->checks[i], &there->checks[i + 1],
+					(there->nchecks - i - 1) * sizeof(MosqlDefinitionCheck));
+			there->nchecks--;
+			return;
+		}
+}
+
 static bool
 set_check(MosqlDefinition *there, const MosqlDetail *detail)
 {
 	MosqlDefinitionCheck check;
+	bool		dropped = detail->text != NULL && detail->text[0] == '\0';
 	bool		wanted = detail->text != NULL && fill_check(there, detail, &check);
 
 	for (int i = 0; i < there->nchecks; i++)
@@ -1033,9 +1057,11 @@ set_check(MosqlDefinition *there, const MosqlDetail *detail)
 			there->checks[i] = check;
 		else
 			there->checks[i] = there->checks[--there->nchecks];
+		if (dropped)
+			forget_dropped_check(there);
 		return true;
 	}
-	if (!wanted)
+	if (!wanted || dropped)
 		return false;
 	if (there->checks == NULL)
 		there->checks = palloc(sizeof(MosqlDefinitionCheck));

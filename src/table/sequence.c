@@ -317,6 +317,14 @@ local_sequence(const MosqlLocalSequence *local, int n, const char *column)
 	return NULL;
 }
 
+/* Does the column's default draw from a sequence that none owns (named.c)?  Then it has
+ * none of its own, whatever the relation that attaches to it says. */
+static bool
+draws_from_named(const MosqlDefinitionColumn *column)
+{
+	return column->expression != NULL && strstr(column->expression, "nextval(") != NULL;
+}
+
 void
 mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 							 const MosqlLocalSequence *local, int n)
@@ -333,9 +341,9 @@ mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 
 		if (column == NULL || mine == NULL)
 			continue;
-		if (!mine->dropped && column->sequence.counter == 0 && column->expression != NULL &&
-			strstr(column->expression, "nextval(") != NULL)
-			continue;			/* no column owns it there: named.c */
+		if (!mine->dropped && column->sequence.counter == 0 &&
+			(!mine->made || draws_from_named(column)))
+			continue;
 		if (!mine->dropped)
 			changed |= mosql_sequence_follow(session, mine, &column->sequence);
 		else if (column->sequence.counter != 0)

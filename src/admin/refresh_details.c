@@ -1,0 +1,326 @@
+/*
+ * refresh_details.c: what mosql_fdw_refresh() makes of defaults, identity columns, CHECK
+ * constraints and comments.
+ *
+ * Layer: admin.  These make no two tables differ (details.c), and not all of them are in
+ * Redis.  So what is there becomes so here, and what another server dropped, which
+ * leaves a mark there, is dropped; but what is only here stays.
+ */
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "commands/comment.h"
+#include "commands/defrem.h"
+#include "commands/sequence.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/admin.h"
+
+typedef struct Refresh
+{
+	Relation	rel;
+	const MosqlDefinition *there;
+	const char *table;			/* its name in SQL */
+	StringInfoData changes;		/* ", ALTER COLUMN ..." */
+	List	   *first;			/* statements before and after those */
+	List	   *last;
+} Refresh;
+
+/* Said of what is here and could be there, and is not. */
+static void
+notice_stays(const Refresh *refresh, const char *what, const char *name)
+{
+	ereport(NOTICE,
+			(errmsg("%s \"%s\" of foreign table \"%s\" stays, which is not in Redis", what, name,
+					RelationGetRelationName(refresh->rel)),
+			 errhint("Set it once more, here, to bring it there, or drop it.")));
+}
+
+static bool
+is_dropped(const char *text)
+{
+	return text != NULL && text[0] == '\0';
+}
+
+static bool
+is_there(const char *text)
+{
+	return text != NULL && text[0] != '\0';
+}
+
+/* ---- defaults ---- */
+
+/* The default of a column as it would be in Redis.  *any: it has one. */
+static const char *
+local_default(Relation rel, AttrNumber attnum, bool *any)
+{
+	const TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	*any = false;
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		if (constr->defval[i].adnum == attnum)
+		{
+			*any = true;
+			return mosql_admin_portable_text(CStringGetTextDatum(constr->defval[i].adbin),
+											 RelationGetRelid(rel));
+		}
+	return NULL;
+}
+
+static void
+put_default(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn *theirs)
+{
+	const char *column = quote_identifier(NameStr(att->attname));
+	bool		any;
+	const char *mine = local_default(refresh->rel, att->attnum, &any);
+
+	if (is_there(theirs->expression))
+	{
+		if (mine == NULL || strcmp(mine, theirs->expression) != 0)
+			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET DEFAULT (%s)", column,
+							 mosql_expression_check(theirs->expression));
+	}
+	else if (mine != NULL && is_dropped(theirs->expression))
+		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP DEFAULT", column);
+	else if (mine != NULL)
+		notice_stays(refresh, "default of column", NameStr(att->attname));
+}
+
+/* PostgreSQL cannot make a column generated that is there, nor by something else. */
+static void
+check_generated(const Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn *theirs)
+{
+	bool		any;
+	const char *mine = local_default(refresh->rel, att->attnum, &any);
+
+	if (theirs->generated && is_there(theirs->expression) &&
+		(att->attgenerated == '\0' || (mine != NULL && strcmp(mine, theirs->expression) != 0)))
+		ereport(NOTICE,
+				(errmsg("column \"%s\" of foreign table \"%s\" is generated otherwise in Redis",
+						NameStr(att->attname), RelationGetRelationName(refresh->rel)),
+				 errdetail("There it is generated as (%s).", theirs->expression),
+				 errhint("With mosql_fdw.drop_data off, drop the foreign table here, and import it again.")));
+}
+
+/* ---- sequences ---- */
+
+/* The sequence that a column owns; InvalidOid if none. */
+static Oid
+owned_sequence(Relation rel, AttrNumber attnum)
+{
+	ListCell   *cell;
+
+	foreach(cell, getOwnedSequences(RelationGetRelid(rel)))
+	{
+		Oid			relid;
+		AttrNumber	owner;
+		bool		identity;
+
+		if (mosql_fdw_sequence_owner(lfirst_oid(cell), &relid, &owner, &identity) && owner == attnum)
+			return lfirst_oid(cell);
+	}
+	return InvalidOid;
+}
+
+static char *
+sql_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+/* The sequence that a column's default draws from; InvalidOid if none. */
+static Oid
+drawn_sequence(Relation rel, AttrNumber attnum)
+{
+	const TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
+		if (constr->defval[i].adnum == attnum)
+			return mosql_admin_drawn_sequence(constr->defval[i].adbin);
+	return InvalidOid;
+}
+
+/* The column is to own a sequence: the one that its default draws from already, unless
+ * somebody owns that, or a new one. */
+static void
+put_serial(Refresh *refresh, Form_pg_attribute att)
+{
+	Oid			drawn = drawn_sequence(refresh->rel, att->attnum);
+	Oid			owner;
+	int32		owner_column;
+	Oid			schema = RelationGetNamespace(refresh->rel);
+	char	   *name = ChooseRelationName(RelationGetRelationName(refresh->rel), NameStr(att->attname),
+										  "seq", schema, false);
+	char	   *sequence = quote_qualified_identifier(get_namespace_name(schema), name);
+	const char *column = quote_identifier(NameStr(att->attname));
+
+	if (OidIsValid(drawn) && !sequenceIsOwned(drawn, DEPENDENCY_AUTO, &owner, &owner_column) &&
+		get_rel_namespace(drawn) == schema)
+	{
+		refresh->first = lappend(refresh->first, psprintf("ALTER SEQUENCE %s OWNED BY %s.%s",
+														  sql_name(drawn), refresh->table, column));
+		return;
+	}
+	refresh->first = lappend(refresh->first, psprintf("CREATE SEQUENCE %s OWNED BY %s.%s", sequence,
+													  refresh->table, column));
+	appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET DEFAULT nextval(%s)", column,
+					 quote_literal_cstr(sequence));
+}
+
+static void
+put_identity(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn *theirs)
+{
+	const char *column = quote_identifier(NameStr(att->attname));
+	bool		any;
+
+	(void) local_default(refresh->rel, att->attnum, &any);
+	if (any)
+		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP DEFAULT", column);
+	if (!att->attnotnull)
+		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET NOT NULL", column);
+	appendStringInfo(&refresh->changes, ", ALTER COLUMN %s ADD", column);
+	mosql_fdw_put_identity(&refresh->changes, &theirs->sequence);
+}
+
+/* Where values come from that nobody gave. */
+static void
+put_source(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn *theirs)
+{
+	const char *column = quote_identifier(NameStr(att->attname));
+	bool		drawn = theirs->sequence.counter != 0;
+	Oid			owned = owned_sequence(refresh->rel, att->attnum);
+
+	if (att->attidentity != '\0')
+	{
+		if (!drawn || !theirs->sequence.identity)
+			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP IDENTITY", column);
+		if (drawn && !theirs->sequence.identity)
+			put_serial(refresh, att);
+		else if (!drawn)
+			put_default(refresh, att, theirs);
+		return;
+	}
+	if (OidIsValid(owned) && (!drawn || theirs->sequence.identity))
+		refresh->first = lappend(refresh->first,
+								 psprintf("ALTER SEQUENCE %s OWNED BY NONE", sql_name(owned)));
+	if (drawn && theirs->sequence.identity)
+		put_identity(refresh, att, theirs);
+	else if (drawn && !OidIsValid(owned))
+		put_serial(refresh, att);
+	else if (!drawn)
+		put_default(refresh, att, theirs);
+}
+
+/* ---- CHECK constraints ---- */
+
+static const MosqlDefinitionCheck *
+stored_check(const MosqlDefinition *there, const char *name)
+{
+	for (int i = 0; i < there->nchecks; i++)
+		if (strcmp(there->checks[i].name, name) == 0)
+			return &there->checks[i];
+	return NULL;
+}
+
+/* Of the constraint of that name here, the text that would be in Redis.  *any: it is here. */
+static const char *
+local_check(Relation rel, const char *name, bool *any)
+{
+	const TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	*any = false;
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+		if (strcmp(constr->check[i].ccname, name) == 0)
+		{
+			*any = true;
+			return mosql_admin_portable_text(CStringGetTextDatum(constr->check[i].ccbin),
+											 RelationGetRelid(rel));
+		}
+	return NULL;
+}
+
+static void
+put_checks(Refresh *refresh)
+{
+	const TupleConstr *constr = RelationGetDescr(refresh->rel)->constr;
+
+	for (int i = 0; i < refresh->there->nchecks; i++)
+	{
+		const MosqlDefinitionCheck *check = &refresh->there->checks[i];
+		const char *name = quote_identifier(check->name);
+		bool		any;
+		const char *mine = local_check(refresh->rel, check->name, &any);
+		bool		wanted = is_there(check->expression) &&
+			mosql_definition_check_holds(refresh->there, check);
+
+		if (wanted && mine != NULL && strcmp(mine, check->expression) == 0)
+			continue;
+		if (any && (wanted || (mine != NULL && is_dropped(check->expression))))
+			appendStringInfo(&refresh->changes, ", DROP CONSTRAINT %s", name);
+		if (wanted)
+			appendStringInfo(&refresh->changes, ", ADD CONSTRAINT %s CHECK (%s)", name,
+							 mosql_expression_check(check->expression));
+	}
+	for (int i = 0; constr != NULL && i < constr->num_check; i++)
+	{
+		bool		any;
+		const char *name = constr->check[i].ccname;
+
+		if (stored_check(refresh->there, name) == NULL &&
+			local_check(refresh->rel, name, &any) != NULL)
+			notice_stays(refresh, "constraint", name);
+	}
+}
+
+/* ---- comments ---- */
+
+/* column NULL: of the table. */
+static void
+put_comment(Refresh *refresh, AttrNumber attnum, const char *column, const char *theirs)
+{
+	const char *mine = GetComment(RelationGetRelid(refresh->rel), RelationRelationId, attnum);
+	const char *object = column == NULL ? psprintf("FOREIGN TABLE %s", refresh->table)
+		: psprintf("COLUMN %s.%s", refresh->table, quote_identifier(column));
+
+	if (is_there(theirs) && (mine == NULL || strcmp(mine, theirs) != 0))
+		refresh->last = lappend(refresh->last, psprintf("COMMENT ON %s IS %s", object,
+														quote_literal_cstr(theirs)));
+	else if (mine != NULL && is_dropped(theirs))
+		refresh->last = lappend(refresh->last, psprintf("COMMENT ON %s IS NULL", object));
+}
+
+/* ---- all of it ---- */
+
+List *
+mosql_admin_detail_statements(Relation rel, const MosqlDefinition *there)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Refresh		refresh = {.rel = rel,.there = there,.table = sql_name(RelationGetRelid(rel))};
+
+	initStringInfo(&refresh.changes);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		const MosqlDefinitionColumn *theirs = att->attisdropped ? NULL
+			: mosql_definition_column(there, NameStr(att->attname));
+
+		if (theirs == NULL)
+			continue;
+		if (att->attgenerated != '\0' || theirs->generated)
+			check_generated(&refresh, att, theirs);
+		else
+			put_source(&refresh, att, theirs);
+		put_comment(&refresh, att->attnum, NameStr(att->attname), theirs->comment);
+	}
+	put_checks(&refresh);
+	put_comment(&refresh, 0, NULL, there->comment);
+	if (refresh.changes.len > 0)
+		refresh.first = lappend(refresh.first, psprintf("ALTER FOREIGN TABLE %s %s", refresh.table,
+														refresh.changes.data + 2));
+	return list_concat(refresh.first, refresh.last);
+}
