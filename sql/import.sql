@@ -104,6 +104,33 @@ DROP SCHEMA source CASCADE;
 DROP SCHEMA target CASCADE;
 DROP SCHEMA later CASCADE;
 
+-- attaching changes nothing in Redis: not by keys, nor by what the same transaction had before
+CREATE SCHEMA source;
+CREATE SCHEMA target;
+CREATE FOREIGN TABLE source.attached (id int PRIMARY KEY, v text DEFAULT 'theirs' NOT NULL, w int,
+	CONSTRAINT positive CHECK (w > 0)) SERVER redis;
+COMMENT ON COLUMN source.attached.v IS 'theirs';
+CREATE SCHEMA mine;
+CREATE FOREIGN TABLE mine.attached (id int PRIMARY KEY, v text DEFAULT 'mine', w int DEFAULT 7,
+	CONSTRAINT positive CHECK (w > 10), UNIQUE (w)) SERVER redis
+	OPTIONS (schema_name 'source', table_name 'attached');
+IMPORT FOREIGN SCHEMA source FROM SERVER redis INTO target;
+\d target.attached
+SET mosql_fdw.drop_data = off;
+DROP FOREIGN TABLE target.attached, mine.attached;
+RESET mosql_fdw.drop_data;
+BEGIN;
+CREATE FOREIGN TABLE mine.attached (id int PRIMARY KEY, v text DEFAULT 'mine', w int DEFAULT 7,
+	CONSTRAINT positive CHECK (w > 10)) SERVER redis
+	OPTIONS (schema_name 'source', table_name 'attached');
+ALTER FOREIGN TABLE mine.attached ADD COLUMN x int DEFAULT 9;
+COMMIT;
+IMPORT FOREIGN SCHEMA source FROM SERVER redis INTO target;
+\d target.attached
+DROP SCHEMA mine CASCADE;
+DROP SCHEMA source CASCADE;
+DROP SCHEMA target CASCADE;
+
 -- mosql_fdw_gc(): what differs, and what was done about it
 SELECT 'gc-' || extract(epoch FROM now())::bigint AS ns, option_value AS nodes
 	FROM pg_foreign_server, pg_options_to_table(srvoptions) WHERE srvname = 'redis' AND option_name = 'nodes' \gset

@@ -23,6 +23,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -325,6 +326,7 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (command == NULL || IsBinaryUpgrade)
 		PG_RETURN_NULL();
+	mosql_table_command_start = GetCurrentCommandId(false);
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
@@ -397,6 +399,19 @@ changes_stored(Relation rel, const Node *command)
 	}
 #endif
 	return false;
+}
+
+/*
+ * CREATE TABLE reports the table, and then each ALTER that makes its keys: what it was
+ * created with must not pass for changes of a table that was in Redis already.
+ */
+static bool
+is_first(const Touched *touched, int i)
+{
+	for (int j = 0; j < i; j++)
+		if (touched[j].relid == touched[i].relid && touched[j].created)
+			return false;
+	return true;
 }
 
 static void
@@ -534,7 +549,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	}
 	n = touched_relations(&touched);
 	for (int i = 0; i < n; i++)
-		if (get_rel_relkind(touched[i].relid) != '\0')
+		if (is_first(touched, i) && get_rel_relkind(touched[i].relid) != '\0')
 			follow_with_children(&touched[i], rename, command);
 	PG_RETURN_NULL();
 }

@@ -5,8 +5,8 @@
  * Layer: admin.  They are SQL text, and no reason for tables to differ: what counts
  * on a server are its own.  Only expressions that mean the same everywhere go there:
  * made of built-in functions, operators and types; of CHECK constraints, those that all
- * rows keep: NOT VALID ones once they are validated, NOT ENFORCED ones never.  As with the rest of a definition
- * (table/alter.c), only what the running transaction changed is brought there.
+ * rows keep: NOT VALID ones once they are validated, NOT ENFORCED ones never.  As with
+ * the rest of a definition (table/alter.c), only what the running command changed is brought there.
  */
 #include "postgres.h"
 
@@ -114,8 +114,7 @@ add(Details *details, MosqlDetail detail)
 static bool
 is_new(const Details *details, HeapTuple tuple)
 {
-	return details->created ||
-		TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	return details->created || mosql_table_is_of_command(tuple);
 }
 
 /* Rows of a catalog about the table: attno of its relation's OID. */

@@ -10,7 +10,6 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
-#include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"

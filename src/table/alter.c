@@ -263,8 +263,17 @@ is_empty(MosqlSession *session, uint64 root)
 	return !found;
 }
 
+CommandId	mosql_table_command_start = FirstCommandId;
+
+bool
+mosql_table_is_of_command(HeapTuple tuple)
+{
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
+		HeapTupleHeaderGetCmin(tuple->t_data) >= mosql_table_command_start;
+}
+
 /*
- * Was this column added or altered by the current transaction?  Only such a
+ * Was this column added or altered by the running command?  Only such a
  * difference is ours to bring to Redis; any other comes from another server.
  */
 static bool
@@ -277,7 +286,7 @@ is_altered_here(Relation rel, const char *name)
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for column \"%s\"", name);
-	altered = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+	altered = mosql_table_is_of_command(tuple);
 	ReleaseSysCache(tuple);
 	return altered;
 }

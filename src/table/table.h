@@ -314,7 +314,7 @@ extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
 extern bool mosql_table_create(Relation rel, MosqlSession *session);
 
 /*
- * ALTER FOREIGN TABLE: bring the definition in Redis up to what this transaction
+ * ALTER FOREIGN TABLE: bring the definition in Redis up to what this command
  * changed in the local one, where that touches no row; otherwise 0A000 with a
  * hint.  42P16 where they differ for other reasons.
  */
@@ -340,6 +340,16 @@ extern void mosql_table_drop(Relation rel, MosqlSession *session);
 
 /* TRUNCATE: a new empty tree from commit on.  restart: its sequences start again. */
 extern void mosql_table_truncate(Relation rel, MosqlSession *session, bool restart);
+
+/*
+ * Catalog rows with this command id, or a later one, are the running DDL command's: the
+ * admin layer sets it when one begins.  What the transaction did before has been brought to
+ * Redis, or was attached to what is there.
+ */
+extern CommandId mosql_table_command_start;
+
+/* Did the running DDL command make this version of a catalog row? */
+extern bool mosql_table_is_of_command(HeapTuple tuple);
 
 /* The namespace-wide name: options schema_name and table_name, else the local ones. */
 extern void mosql_table_remote_name(Relation rel, const char **schema, const char **name);
