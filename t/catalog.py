@@ -357,6 +357,40 @@ def details(pair):
     tap.equal(query(b, "INSERT INTO plain VALUES (1) RETURNING v"), [("mine",)], "and holds here")
 
 
+def first_commands(pair):
+    """Sessions that have not loaded the library yet, whose only command is one of these."""
+    a, b, server = pair.a, pair.b, pair.servers[0]
+    query(a, "CREATE SCHEMA first; CREATE ROLE first; GRANT USAGE ON FOREIGN SERVER redis TO first")
+    query(a, "GRANT CREATE ON SCHEMA public TO first")
+    make = "CREATE FOREIGN TABLE %sfirst (id int OPTIONS (key 'true'), v text) SERVER redis"
+    there = "SELECT count(*) FROM mosql_fdw_gc('redis') WHERE name ~ 'first' AND finding ~ 'it is in Redis'"
+    for sql, where in (("DROP TABLE first", ""), ("DROP FOREIGN TABLE first", ""),
+                       ("DROP SCHEMA first CASCADE", "first."), ("DROP OWNED BY first CASCADE", "owned")):
+        if where == "owned":
+            query(a, "SET ROLE first")
+        query(a, make % where.replace("owned", ""))
+        query(a, "RESET ROLE")
+        before = value(b, there)
+        with contextlib.closing(server.connect("shared")) as conn:
+            query(conn, sql)
+        tap.equal((before, value(b, there), error_of(a, make % where.replace("owned", "x"))[0]),
+                  (1, 0, "3F000" if where == "first." else None), f"{sql}, first of a session, drops it in Redis, too")
+        attempt(a, "DROP TABLE IF EXISTS first, xfirst")
+    query(a, make % "")
+    query(a, "INSERT INTO first VALUES (1, 'x')")
+    with contextlib.closing(server.connect("shared")) as conn:
+        query(conn, "ALTER TABLE first ADD COLUMN w int DEFAULT 5")
+    with contextlib.closing(server.connect("shared")) as conn:
+        query(conn, "ALTER TABLE first RENAME COLUMN v TO u")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (first) FROM SERVER redis INTO public")
+    tap.equal(query(b, "SELECT id, u, w FROM first"), [(1, "x", 5)], "so do ALTER TABLE and RENAME")
+    with contextlib.closing(server.connect("shared")) as conn:
+        query(conn, "TRUNCATE first")
+    attempt(b, "SELECT 1 FROM first")
+    tap.equal(query(b, "SELECT id, u, w FROM first"), [], "and TRUNCATE")
+    query(a, "DROP TABLE first")
+
+
 def named_sequences(pair):
     """A sequence that no column owns, drawn from by the defaults of two tables."""
     a, b = pair.a, pair.b
@@ -461,7 +495,8 @@ def body():
         make_database(server, "shared", cluster.nodes)
     pair = Pair(servers, cluster.nodes)
     for part in (same_table_at_once, different_tables_at_once, columns, indexes, computed_indexes,
-                 truncate_and_drop, sequences, details, named_sequences, dump_and_restore):
+                 truncate_and_drop, sequences, details, first_commands, named_sequences,
+                 dump_and_restore):
         with section(part.__name__):
             part(pair)
     for server in servers:

@@ -281,6 +281,27 @@ run_index(IndexStmt *create)
 	memcpy(create, &nothing, sizeof(nothing));
 }
 
+/*
+ * DROP TABLE, as a session's first command, of our tables alone: core shall take it for
+ * DROP FOREIGN TABLE.
+ */
+static void
+prepare_drop(DropStmt *drop)
+{
+	ListCell   *cell;
+
+	if (drop->removeType != OBJECT_TABLE)
+		return;
+	foreach(cell, drop->objects)
+	{
+		Oid			relid = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(cell)), NoLock, true);
+
+		if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
+			return;
+	}
+	drop->removeType = OBJECT_FOREIGN_TABLE;
+}
+
 /* Would the hook have taken it? */
 static bool
 is_for_hook(const Node *command)
@@ -329,6 +350,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	mosql_table_command_start = GetCurrentCommandId(false);
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	else if (IsA(command, DropStmt))
+		prepare_drop((DropStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
 		mosql_admin_note_owner((AlterSeqStmt *) command);
 	else if (mosql_admin_was_taken(command))
