@@ -164,6 +164,17 @@ ALTER TABLE turned ADD PRIMARY KEY (d, a, c);
 SELECT pg_get_indexdef('turned_pkey'::regclass);
 EXPLAIN (costs off) SELECT * FROM turned WHERE d = 1 AND a = 4 AND c > 6;
 SELECT * FROM turned WHERE d = 1 AND a = 4 AND c > 6 ORDER BY c;
+-- in one command; and a constraint of the same name
+ALTER TABLE turned DROP CONSTRAINT turned_pkey, ADD PRIMARY KEY (c, a), ADD CONSTRAINT once UNIQUE (b);
+SELECT pg_get_indexdef('turned_pkey'::regclass);
+ALTER TABLE turned DROP CONSTRAINT once, ADD CONSTRAINT once UNIQUE (b, c);
+SELECT pg_get_indexdef('once'::regclass);
+INSERT INTO turned VALUES (4, 'x', 4);
+SELECT * FROM turned WHERE c = 4 AND a > 8;
+SELECT * FROM mosql_fdw_check('turned');
+SELECT outcome($$ALTER TABLE turned ALTER b TYPE int USING substr(b, 2)::int$$);
+SELECT outcome($$ALTER TABLE turned DROP CONSTRAINT turned_pkey, ADD PRIMARY KEY (d)$$);
+SELECT pg_get_indexdef('turned_pkey'::regclass);
 SET mosql_fdw.drop_data = off;
 DROP SCHEMA imported CASCADE;
 RESET mosql_fdw.drop_data;

@@ -4,7 +4,8 @@
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
  * statement before core runs it (mosql_admin_prepare_alter, from the
  * ddl_command_start trigger).  Where they are about columns that the same statement
- * adds, they must wait: the hook moves them to a second ALTER TABLE.  Foreign keys of
+ * adds, or it drops something, say the primary key before, they must wait: the hook moves
+ * them to a second ALTER TABLE.  Foreign keys of
  * a column that gets another type are dropped before and made again after it.
  */
 #include "postgres.h"
@@ -100,6 +101,22 @@ names_column(const Constraint *constraint, const List *columns)
 	return false;
 }
 
+/* Does it take away what a key may stand in the way of, or have the name of? */
+static bool
+drops_something(const AlterTableStmt *alter)
+{
+	const ListCell *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		AlterTableType type = lfirst_node(AlterTableCmd, lc)->subtype;
+
+		if (type == AT_DropConstraint || type == AT_DropColumn)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Take from the statement what must come after it.  ADD COLUMN IF NOT EXISTS of one
  * that exists adds no key either.
@@ -107,6 +124,7 @@ names_column(const Constraint *constraint, const List *columns)
 static List *
 take_later(AlterTableStmt *alter, Oid relid)
 {
+	bool		all = drops_something(alter);
 	List	   *later = NIL;
 	List	   *added = NIL;
 	ListCell   *lc;
@@ -131,7 +149,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
 		if (command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
-			!names_column((Constraint *) command->def, added))
+			!(all || names_column((Constraint *) command->def, added)))
 			continue;
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);

@@ -302,6 +302,34 @@ prepare_drop(DropStmt *drop)
 	drop->removeType = OBJECT_FOREIGN_TABLE;
 }
 
+/* Has it what core knows only of its own tables: keys, LIKE? */
+static bool
+needs_hook(const CreateStmt *create)
+{
+	ListCell   *cell;
+
+	foreach(cell, create->tableElts)
+	{
+		const List *constraints = NIL;
+		ListCell   *lc;
+
+		if (IsA(lfirst(cell), TableLikeClause))
+			return true;
+		if (IsA(lfirst(cell), ColumnDef))
+			constraints = lfirst_node(ColumnDef, cell)->constraints;
+		else if (IsA(lfirst(cell), Constraint))
+			constraints = list_make1(lfirst(cell));
+		foreach(lc, constraints)
+		{
+			ConstrType	type = lfirst_node(Constraint, lc)->contype;
+
+			if (type == CONSTR_PRIMARY || type == CONSTR_UNIQUE || type == CONSTR_FOREIGN)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Would the hook have taken it? */
 static bool
 is_for_hook(const Node *command)
@@ -312,6 +340,9 @@ is_for_hook(const Node *command)
 			return mosql_admin_takes_create((const CreateStmt *) command);
 		case T_CreateTableAsStmt:
 			return mosql_admin_takes_create_as((const CreateTableAsStmt *) command);
+		case T_CreateForeignTableStmt:
+			return mosql_admin_takes_create_foreign((const CreateForeignTableStmt *) command) &&
+				needs_hook(&((const CreateForeignTableStmt *) command)->base);
 		default:
 			return false;
 	}

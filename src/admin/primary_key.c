@@ -377,6 +377,10 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		{
 			ListCell   *child;
 
+			if (ours && ((ColumnDef *) command->def)->raw_default != NULL)
+				mosql_admin_refuse("ALTER COLUMN ... TYPE ... USING",
+								   "Add a column of the new type, UPDATE the rows with the expression, drop the old column, and rename the new one.");
+
 			foreach(child, find_all_inheritors(relid, NoLock, NULL))
 				mosql_admin_drop_for_retype(lfirst_oid(child), command->name);
 		}
