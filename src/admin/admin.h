@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "catalog/objectaddress.h"
 #include "fdw/fdw_int.h"
+#include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 
 /* mosql_fdw.drop_data: DROP of a foreign table drops its data in Redis, too. */
@@ -95,6 +96,9 @@ extern const char *mosql_admin_portable_text(Datum bin, Oid relid);
 /* What makes a table's defaults, identity columns, CHECK constraints and comments those of
  * the definition (refresh_details.c): statements, char *.  NOTICEs for what stays. */
 extern List *mosql_admin_detail_statements(Relation rel, const MosqlDefinition *there);
+
+/* A server of mosql_fdw by its name; 42704, 42809. */
+extern ForeignServer *mosql_admin_our_server(const char *name);
 
 /* ---- refresh.c ---- */
 

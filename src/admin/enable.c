@@ -51,7 +51,8 @@ preloaded(void)
 	if (!SplitDirectoriesString(value, ',', &libraries))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the value of session_preload_libraries is not a list of libraries")));
+				 errmsg("the value of session_preload_libraries is not a list of libraries"),
+				 errhint("ALTER DATABASE ... SET session_preload_libraries to a list of names, or RESET it, and call this function again.")));
 	return libraries;
 }
 
@@ -100,10 +101,7 @@ mosql_fdw_enable(PG_FUNCTION_ARGS)
 {
 	char	   *server = NameStr(*PG_GETARG_NAME(0));
 
-	if (!mosql_fdw_is_our_server(GetForeignServerByName(server, false)->serverid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("server \"%s\" is not one of mosql_fdw", server)));
+	(void) mosql_admin_our_server(server);
 	preload(true);
 	set_default_server(server);
 	PG_RETURN_VOID();

@@ -52,15 +52,21 @@ mosql_admin_run_sql(const char *sql)
 	CommandCounterIncrement();
 }
 
-static ForeignServer *
-our_server(const char *name)
+ForeignServer *
+mosql_admin_our_server(const char *name)
 {
-	ForeignServer *server = GetForeignServerByName(name, false);
+	ForeignServer *server = GetForeignServerByName(name, true);
 
+	if (server == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" does not exist", name),
+				 errhint("CREATE SERVER ... FOREIGN DATA WRAPPER mosql_fdw makes one; \\des in psql lists those that there are.")));
 	if (!mosql_fdw_is_our_server(server->serverid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("server \"%s\" is not a server of mosql_fdw", name)));
+				 errmsg("server \"%s\" is not a server of mosql_fdw", name),
+				 errhint("CREATE SERVER ... FOREIGN DATA WRAPPER mosql_fdw makes one; \\des in psql lists those that there are.")));
 	return server;
 }
 
@@ -83,7 +89,7 @@ mosql_admin_may_use_server(Oid serverid)
 MosqlSession *
 mosql_admin_server_session(const char *name)
 {
-	ForeignServer *server = our_server(name);
+	ForeignServer *server = mosql_admin_our_server(name);
 	AclResult	result = check_usage(server->serverid);
 
 	if (result != ACLCHECK_OK)
@@ -134,7 +140,8 @@ mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
-						RelationGetRelationName(rel))));
+						RelationGetRelationName(rel)),
+				 errhint("\\det in psql lists foreign tables and their servers.")));
 	*session = mosql_fdw_session_for(relid, InvalidOid);
 	*table = mosql_table_open(rel, *session);
 	return rel;
@@ -252,7 +259,7 @@ disconnect(Oid serverid)
 Datum
 mosql_fdw_disconnect(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(disconnect(our_server(mosql_admin_text_arg(fcinfo, 0))->serverid));
+	PG_RETURN_BOOL(disconnect(mosql_admin_our_server(mosql_admin_text_arg(fcinfo, 0))->serverid));
 }
 
 Datum

@@ -88,7 +88,8 @@ options(Datum reloptions, bool validate)
 	if (validate && DatumGetPointer(reloptions) != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("indexes of access method \"mosql\" have no storage parameters")));
+				 errmsg("indexes of access method \"mosql\" have no storage parameters"),
+				 errhint("Leave WITH (...) out.")));
 	return NULL;
 }
 

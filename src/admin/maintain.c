@@ -86,7 +86,7 @@ servers_argument(FunctionCallInfo fcinfo, int i)
 		char	   *name = mosql_admin_text_arg(fcinfo, i);
 
 		(void) mosql_admin_server_session(name);	/* checks, does not connect */
-		return list_make1_oid(GetForeignServerByName(name, false)->serverid);
+		return list_make1_oid(mosql_admin_our_server(name)->serverid);
 	}
 	foreach(lc, mosql_maintain_servers())
 		if (mosql_admin_may_use_server(lfirst_oid(lc)))
@@ -103,7 +103,8 @@ check_transaction(const char *server, MosqlSession *session)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("mosql_fdw_maintain() must run at READ COMMITTED"),
-				 errdetail("The transaction's snapshot would hide tables that were created since, and keep old rows.")));
+				 errdetail("The transaction's snapshot would hide tables that were created since, and keep old rows."),
+				 errhint("Call it outside of a transaction block, or after BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	if (mosql_txn_has_written(session))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),

@@ -295,7 +295,9 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("multiple primary keys for table \"%s\" are not allowed",
-						RelationGetRelationName(rel))));
+						RelationGetRelationName(rel)),
+				 errhint("To replace it: ALTER TABLE ... DROP CONSTRAINT %s, ADD PRIMARY KEY ...",
+						 quote_identifier(get_rel_name(primary)))));
 	sql = set_key_options(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)

@@ -220,7 +220,8 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
-						RelationGetRelationName(rel))));
+						RelationGetRelationName(rel)),
+				 errhint("\\det in psql lists foreign tables and their servers.")));
 	mosql_admin_check_owner(rel);
 	mosql_table_remote_name(rel, &schema, &name);
 	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
@@ -229,7 +230,7 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
 						schema, name, RelationGetRelationName(rel)),
-				 errhint("Drop the foreign table, or create it again.")));
+				 errhint("Drop the foreign table, and perhaps create it again. If the namespace or nodes of its server, or the table's schema_name or table_name, were changed, set them back instead.")));
 	mosql_fdw_bring_sequences(there, GetForeignTable(relid)->serverid);
 	initStringInfo(&done);
 	while ((statement = rename_statement(rel, there)) != NULL)

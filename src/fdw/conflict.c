@@ -18,6 +18,7 @@
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -42,9 +43,12 @@ arbiter_of(const MosqlModifyState *modify, Oid indexid)
 
 	if (index == NULL || !index->unique)
 		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("index \"%s\" no longer exists in Redis", name ? name : "?"),
-				 errdetail("Another server dropped it.")));
+				 errdetail("Another server dropped it, or made it another one."),
+				 errhint("SELECT mosql_fdw_refresh('%s') makes the indexes here the same.",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(modify->rel)),
+													RelationGetRelationName(modify->rel)))));
 	return index;
 }
 

@@ -182,7 +182,8 @@ check_password(const MosqlFdwOptions *options, Oid mapping, Oid userid)
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
 			 errmsg("password is required"),
-			 errdetail("Non-superusers must provide a password in a user mapping that names a Redis user.")));
+			 errdetail("Non-superusers must provide a password in a user mapping that names a Redis user."),
+			 errhint("ALTER USER MAPPING ... OPTIONS (ADD password ...); a superuser may set password_required to false.")));
 }
 
 /* ---- closing what idles ---- */

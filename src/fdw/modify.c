@@ -444,7 +444,8 @@ mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool restart_seqs)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("foreign table \"%s\" does not allow truncates",
-							RelationGetRelationName(rel))));
+							RelationGetRelationName(rel)),
+					 errhint("ALTER FOREIGN TABLE ... OPTIONS (SET truncatable 'true'), or of its server.")));
 		check_referrers(rel, rels);
 	}
 	foreach(lc, rels)

@@ -668,7 +668,8 @@ mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids)
 						 errmsg("cannot COPY into foreign table \"%s\" from within a function",
 								RelationGetRelationName(rel)),
 						 errdetail("Values of its identity column \"%s\" come from Redis.",
-								   NameStr(att->attname))));
+								   NameStr(att->attname)),
+						 errhint("Use INSERT ... SELECT, or run COPY as a statement of its own.")));
 			if (is_listed(copy->attlist, NameStr(att->attname)))
 				continue;
 			if (n == 0)

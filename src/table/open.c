@@ -624,7 +624,7 @@ mosql_table_missing(Relation rel, const char *schema, const char *name)
 			 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
 					schema, name, RelationGetRelationName(rel)),
 			 errdetail("It was dropped by another server, or never created there because event triggers were off."),
-			 errhint("Drop the foreign table and create it again.")));
+			 errhint("Drop the foreign table and create it again. If the namespace or nodes of its server, or the table's schema_name or table_name, were changed, set them back instead.")));
 }
 
 static MosqlDefinition *
