@@ -277,6 +277,26 @@ check_server(const char *server)
 				 errhint("Set mosql_fdw.default_server to another, or to '' for local tables.")));
 }
 
+/* Has a column COMPRESSION, or STORAGE? */
+static bool
+names_storage(const List *elements)
+{
+	const ListCell *lc;
+
+	foreach(lc, elements)
+	{
+		const ColumnDef *column = lfirst(lc);
+
+		if (IsA(column, ColumnDef) && (column->compression != NULL || column->storage != 0))
+			return true;
+#if PG_VERSION_NUM >= 160000
+		if (IsA(column, ColumnDef) && column->storage_name != NULL)
+			return true;
+#endif
+	}
+	return false;
+}
+
 Oid
 mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, const char *server,
 						 List *options)
@@ -287,7 +307,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	bool		made;
 
 	check_server(server);
-	if (create->options != NIL || create->tablespacename != NULL ||
+	if (names_storage(create->tableElts) || create->options != NIL || create->tablespacename != NULL ||
 		create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)
 		mosql_admin_notice_storage(create->relation->relname);
 	create->options = NIL;

@@ -379,6 +379,7 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	if (command == NULL || IsBinaryUpgrade)
 		PG_RETURN_NULL();
 	mosql_table_command_start = GetCurrentCommandId(false);
+	mosql_admin_refuse_unsupported(command);
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
 	else if (IsA(command, DropStmt))

@@ -292,6 +292,11 @@ run_vacuum(const MosqlStatement *statement)
 	if (ours == NIL)
 		return false;
 	PreventInTransactionBlock(is_top_level(statement), "VACUUM");
+	if (option_is_on(vacuum->options, "full"))
+		ereport(NOTICE,
+				(errmsg("\"%s\" is in Redis: there is nothing to write anew",
+						linitial_node(VacuumRelation, ours)->relation->relname),
+				 errhint("mosql_fdw_maintain() removes what is not needed any more.")));
 	if (option_is_on(vacuum->options, "analyze"))
 		mosql_admin_pass_on(statement, (Node *) analyze_of(vacuum, ours));
 	if (local->rels != NIL)

@@ -342,6 +342,7 @@ is_about_storage(AlterTableType type)
 		case AT_SetRelOptions:
 		case AT_ResetRelOptions:
 		case AT_SetCompression:
+		case AT_SetStorage:
 		case AT_ClusterOn:
 		case AT_DropCluster:
 			return true;

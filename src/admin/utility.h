@@ -84,4 +84,7 @@ extern void mosql_admin_notice_storage(const char *table);
 /* 0A000: "what" is not supported. */
 extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
 
+/* A DDL command is about to run: 0A000 with a hint for what core refuses of our tables. */
+extern void mosql_admin_refuse_unsupported(const Node *tree);
+
 #endif							/* MOSQL_ADMIN_UTILITY_H */
