@@ -541,7 +541,8 @@ create_both(Relation rel, MosqlLocalIndex *index)
 	if (definition == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" does not exist in Redis", schema, name)));
+				 errmsg("table \"%s.%s\" does not exist in Redis", schema, name),
+				 errhint("Drop the foreign table and create it again.")));
 	there = globalize(rel, index, definition);
 	indexid = same_index(rel, there, definition);
 	if (OidIsValid(indexid))
