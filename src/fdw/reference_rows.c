@@ -298,19 +298,22 @@ open_view(MosqlReference *reference, const void *statement, bool certify)
 	return view;
 }
 
-/* Is there an entry, or row, of the source that begins with a parent's values? */
+/* Where the children of a parent are in the source. */
+typedef struct ChildRange
+{
+	MosqlKeyRange range;
+	int			parent;			/* index into the keys */
+} ChildRange;
+
+/* False: no value of the child's types equals the parent's. */
 static bool
-has_child(MosqlReference *reference, MosqlBytes key, bool certify)
+child_range(MosqlReference *reference, MosqlBytes key, MosqlKeyRange *range)
 {
 	Datum		values[INDEX_MAX_KEYS];
 	Datum		ordered[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS] = {0};
 	int			n = reference->key.n;
 	MosqlRanges *ranges;
-	MosqlView  *view;
-	MosqlRowScan *scan;
-	MosqlRow	row = {0};
-	bool		found;
 	StringInfoData high;
 
 	reference_values(reference, key, values);
@@ -319,20 +322,68 @@ has_child(MosqlReference *reference, MosqlBytes key, bool certify)
 	ranges = mosql_ranges_build(reference->source, reference->source_conds, n, ordered, nulls,
 								reference->source_types);
 	if (ranges->n == 0)
-		return false;			/* no value of the child's type equals it */
+		return false;
+	range->low = ranges->ranges[0].low;
+	range->high = ranges->ranges[0].high;
+	if (!ranges->ranges[0].point)
+		return true;
 
 	/* a whole key is a point; as a range it is certified like the others */
 	initStringInfo(&high);
-	appendBinaryStringInfo(&high, ranges->ranges[0].low.data, ranges->ranges[0].low.len);
+	appendBinaryStringInfo(&high, range->low.data, range->low.len);
 	appendStringInfoChar(&high, '\0');
+	range->high = mosql_bytes_of(&high);
+	return true;
+}
+
+static int
+compare_ranges(const void *a, const void *b)
+{
+	return mosql_bytes_compare(((const ChildRange *) a)->range.low,
+							   ((const ChildRange *) b)->range.low);
+}
+
+/* The last range that begins at or before this key has it. */
+static int
+parent_of_child(const ChildRange *ranges, int n, MosqlBytes key)
+{
+	int			at = 0;
+
+	while (at + 1 < n && mosql_bytes_compare(ranges[at + 1].range.low, key) <= 0)
+		at++;
+	return ranges[at].parent;
+}
+
+/* As mosql_reference_find_child(), for some parents whose children are read together. */
+static int
+find_in_ranges(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+{
+	ChildRange *found = palloc(n * sizeof(ChildRange));
+	MosqlKeyRange *ranges = palloc(n * sizeof(MosqlKeyRange));
+	MosqlView  *view;
+	MosqlRowScan *scan;
+	MosqlRow	row = {0};
+	int			parent = -1;
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		found[m].parent = i;
+		if (child_range(reference, keys[i], &found[m].range))
+			m++;
+	}
+	if (m == 0)
+		return -1;
+	qsort(found, m, sizeof(ChildRange), compare_ranges);
+	for (int i = 0; i < m; i++)
+		ranges[i] = found[i].range;
 	view = open_view(reference, &row, certify);
-	scan = mosql_view_scan_begin(view, reference->source->tree, ranges->ranges[0].low,
-								 ranges->ranges[0].point ? mosql_bytes_of(&high)
-								 : ranges->ranges[0].high, false, 1);
-	found = mosql_view_scan_next(scan, &row);
+	scan = mosql_view_scan_begin_ranges(view, reference->source->tree, ranges, m, false, m);
+	if (mosql_view_scan_next(scan, &row))
+		parent = parent_of_child(found, m, row.key);
 	mosql_view_scan_end(scan);
 	mosql_view_close(view);
-	return found;
+	return parent;
 }
 
 static int
@@ -442,18 +493,30 @@ search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool cert
 	return found == NULL ? -1 : (int) (found - keys);
 }
 
+/* Parents whose children are looked for in one scan. */
+#define RANGES_PER_SCAN 128
+
 int
 mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
 {
+	MemoryContext cxt;
+	int			found = -1;
+
 	if (reference->source == NULL)
 		return n == 0 ? -1 : search_child(reference, keys, n, certify);
-	for (int i = 0; i < n; i++)
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql children", ALLOCSET_DEFAULT_SIZES);
+	for (int i = 0; i < n && found < 0; i += RANGES_PER_SCAN)
 	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+		int			at = find_in_ranges(reference, keys + i, Min(n - i, RANGES_PER_SCAN), certify);
+
 		CHECK_FOR_INTERRUPTS();
-		if (has_child(reference, keys[i], certify))
-			return i;
+		found = at < 0 ? -1 : i + at;
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
 	}
-	return -1;
+	MemoryContextDelete(cxt);
+	return found;
 }
 
 /* ---- all children ---- */
