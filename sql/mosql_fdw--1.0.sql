@@ -90,7 +90,7 @@ CREATE FUNCTION mosql_fdw_gc(server_name text, OUT kind text, OUT name text,
     RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_gc(text) IS
-    'Compares this database''s foreign tables, indexes and sequences on a server with what is in Redis: what differs, and what was done (indexes of own tables are shown or removed here) or is to be done about it. Nothing in Redis changes. Needs USAGE on the server; 42704 if there is no such server.';
+    'Compares this database''s foreign tables, indexes, foreign keys and sequences on a server with what is in Redis: what differs, and what was done (indexes of own tables are shown or removed here) or is to be done about it. Nothing in Redis changes. Needs USAGE on the server; 42704 if there is no such server.';
 
 -- ---- sequences that all servers draw from ----
 

@@ -73,7 +73,10 @@ def known_to_both(pair):
     pair.refused(b, "a new one is not known: child", "INSERT INTO c VALUES (3, 3, 3)", "55000", "mosql_fdw_refresh")
     pair.refused(b, "a new one is not known: parent", "DELETE FROM p WHERE id = 3", "55000", "mosql_fdw_refresh")
     pair.refused(b, "... nor that its index is needed", "ALTER TABLE p DROP CONSTRAINT p_u_key", "2BP01", UNKNOWN)
+    tap.equal(query(b, "SELECT kind, name FROM mosql_fdw_gc('redis')"), [("foreign key", "more")],
+              "mosql_fdw_gc() names it")
     query(b, "SELECT mosql_fdw_refresh('c')")
+    tap.equal(query(b, "SELECT * FROM mosql_fdw_gc('redis')"), [], "refreshed: nothing differs")
     pair.refused(b, "refreshed: child", "INSERT INTO c VALUES (3, 3, 99)", "23503", "more")
     pair.works(b, "refreshed: INSERT", "INSERT INTO c VALUES (3, 3, 4)")
     pair.refused(b, "refreshed: parent", "DELETE FROM p WHERE id = 4", "23503", "more")

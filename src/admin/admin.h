@@ -160,6 +160,10 @@ extern bool mosql_admin_foreign_key_renamed(Oid relid, const char *from, const c
  */
 extern void mosql_admin_follow_foreign_keys(Oid relid);
 
+/* Is that foreign key of a table's definition known here, the same? */
+extern bool mosql_admin_knows_foreign_key(Oid relid, const MosqlDefinition *child,
+										  const MosqlDefinitionReference *there);
+
 /* Is it a temporary table over one that is permanent in Redis (ddl.c)? */
 extern bool mosql_admin_is_window(Relation rel);
 

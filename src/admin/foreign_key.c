@@ -12,55 +12,23 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
-#include "catalog/pg_index.h"
-#include "catalog/pg_trigger.h"
 #include "commands/defrem.h"
-#include "commands/trigger.h"
 #include "foreign/foreign.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "parser/parse_coerce.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
-#include "admin/admin.h"
-#include "fdw/reference.h"
-
-typedef struct ForeignKey
-{
-	const char *name;
-	bool		deferrable;
-	bool		deferred;
-	bool		validated;
-	bool		unenforced;		/* declared NOT ENFORCED: a row of pg_constraint, no more */
-	char		match;
-	char		on_update;
-	char		on_delete;
-	int			n;
-	int16		columns[INDEX_MAX_KEYS];
-	int			nreferenced;
-	int16		referenced[INDEX_MAX_KEYS];
-	Oid			index;			/* that makes the referenced columns unique */
-	Oid			classes[INDEX_MAX_KEYS];	/* its operator classes, in our order */
-	Oid			pf[INDEX_MAX_KEYS]; /* equality of referenced and referencing, */
-	Oid			pp[INDEX_MAX_KEYS]; /* of two referenced, */
-	Oid			ff[INDEX_MAX_KEYS]; /* and of two referencing values */
-	int			nset;			/* ON DELETE SET ... (columns) */
-	int16		set[INDEX_MAX_KEYS];
-} ForeignKey;
+#include "admin/foreign_key.h"
 
 static int
 column_numbers(Relation rel, const List *names, int16 *numbers)
@@ -84,56 +52,14 @@ column_numbers(Relation rel, const List *names, int16 *numbers)
 	return n;
 }
 
-/* Does this index make the referenced columns unique?  Then take its classes. */
-static bool
-take_index(ForeignKey *key, Oid indexid, bool primary)
-{
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	Form_pg_index index;
-	oidvector  *classes;
-	bool		isnull;
-	bool		fits;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexid);
-	index = (Form_pg_index) GETSTRUCT(tuple);
-	classes = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
-															Anum_pg_index_indclass, &isnull));
-	fits = index->indisunique && index->indimmediate && index->indisvalid &&
-		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
-		heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
-	if (fits && primary)
-	{
-		fits = index->indisprimary;
-		key->nreferenced = index->indnkeyatts;
-		for (int i = 0; i < index->indnkeyatts; i++)
-			key->referenced[i] = index->indkey.values[i];
-	}
-	fits = fits && index->indnkeyatts == key->nreferenced;
-	for (int i = 0; fits && i < key->nreferenced; i++)
-	{
-		fits = false;
-		for (int j = 0; j < index->indnkeyatts; j++)
-			if (index->indkey.values[j] == key->referenced[i])
-			{
-				key->classes[i] = classes->values[j];
-				fits = true;
-			}
-	}
-	ReleaseSysCache(tuple);
-	if (fits)
-		key->index = indexid;
-	return fits;
-}
-
 /* The index for key->referenced, or, if `primary`, that of the primary key, and these. */
 static void
-find_index(ForeignKey *key, Relation referenced, bool primary)
+find_index(MosqlLocalForeignKey *key, Relation referenced, bool primary)
 {
 	ListCell   *lc;
 
 	foreach(lc, RelationGetIndexList(referenced))
-		if (take_index(key, lfirst_oid(lc), primary))
+		if (mosql_admin_take_unique_index(key, lfirst_oid(lc), primary))
 			break;
 	if (!OidIsValid(key->index) && primary)
 		ereport(ERROR,
@@ -149,35 +75,6 @@ find_index(ForeignKey *key, Relation referenced, bool primary)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_FOREIGN_KEY),
 				 errmsg("number of referencing and referenced columns for foreign key disagree")));
-}
-
-/* The operators that would compare; 42804 if there are none, as core. */
-static void
-find_operators(ForeignKey *key, Relation rel, Relation referenced, const char *name)
-{
-	for (int i = 0; i < key->n; i++)
-	{
-		Oid			family = get_opclass_family(key->classes[i]);
-		Oid			input = get_opclass_input_type(key->classes[i]);
-		Oid			mine = getBaseType(get_atttype(RelationGetRelid(rel), key->columns[i]));
-
-		key->pp[i] = get_opfamily_member(family, input, input, BTEqualStrategyNumber);
-		key->pf[i] = get_opfamily_member(family, input, mine, BTEqualStrategyNumber);
-		key->ff[i] = get_opfamily_member(family, mine, mine, BTEqualStrategyNumber);
-		if (OidIsValid(key->pf[i]) && OidIsValid(key->ff[i]))
-			continue;
-		if (!can_coerce_type(1, &mine, &input, COERCION_IMPLICIT))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("foreign key constraint \"%s\" cannot be implemented", name),
-					 errdetail("Key columns \"%s\" and \"%s\" are of incompatible types: %s and %s.",
-							   get_attname(RelationGetRelid(rel), key->columns[i], false),
-							   get_attname(RelationGetRelid(referenced), key->referenced[i], false),
-							   format_type_be(mine),
-							   format_type_be(get_atttype(RelationGetRelid(referenced),
-														  key->referenced[i])))));
-		key->pf[i] = key->ff[i] = key->pp[i];
-	}
 }
 
 /* taken: names that it must not get, besides those that are used here. */
@@ -207,44 +104,8 @@ report_used(Relation rel, const char *name, const char *detail)
 			 detail != NULL ? errdetail_internal("%s", detail) : 0));
 }
 
-PG_FUNCTION_INFO_V1(mosql_fdw_reference);
-
-/*
- * Core looks for foreign keys only where a table has triggers: psql, pg_dump, TRUNCATE;
- * and ANALYZE finds out when it has none.  So both tables have one that goes with the
- * constraint, of the kind that costs least: once per DELETE, where it does nothing.
- */
 static void
-add_trigger(Relation rel, Oid constraint)
-{
-	CreateTrigStmt *trigger = makeNode(CreateTrigStmt);
-	Oid			function = mosql_fdw_function("mosql_fdw_reference", 0, NULL);
-
-	if (!OidIsValid(function))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_FUNCTION),
-				 errmsg("function mosql_fdw_reference() does not exist"),
-				 errhint("Update the extension mosql_fdw.")));
-	trigger->trigname = "mosql_reference";
-	trigger->timing = TRIGGER_TYPE_AFTER;
-	trigger->events = TRIGGER_TYPE_DELETE;
-	(void) CreateTrigger(trigger, NULL, RelationGetRelid(rel), InvalidOid, constraint, InvalidOid,
-						 function, InvalidOid, NULL, true, false);
-	CommandCounterIncrement();
-}
-
-Datum
-mosql_fdw_reference(PG_FUNCTION_ARGS)
-{
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("mosql_fdw_reference() can only be called as a trigger")));
-	PG_RETURN_POINTER(NULL);
-}
-
-static void
-check_references(Relation referenced, const ForeignKey *key)
+check_references(Relation referenced, const MosqlLocalForeignKey *key)
 {
 	Oid			relid = RelationGetRelid(referenced);
 
@@ -355,46 +216,6 @@ mosql_admin_validate_foreign_key(Oid relid, const char *name)
 	return true;
 }
 
-/* The row of pg_constraint. */
-static Oid
-create_row(Relation rel, Relation referenced, const ForeignKey *key)
-{
-	Oid			oid = CreateConstraintEntry(key->name, RelationGetNamespace(rel), CONSTRAINT_FOREIGN,
-											key->deferrable, key->deferred,
-#if PG_VERSION_NUM >= 180000
-											!key->unenforced,
-#endif
-											key->validated, InvalidOid, RelationGetRelid(rel),
-											key->columns, key->n, key->n, InvalidOid, key->index,
-											RelationGetRelid(referenced), key->referenced, key->pf,
-											key->pp, key->ff, key->n, key->on_update,
-											key->on_delete, key->set, key->nset, key->match,
-											NULL, NULL, NULL, true, 0, true,
-#if PG_VERSION_NUM >= 180000
-											false,	/* PERIOD */
-#endif
-											false);
-
-	CommandCounterIncrement();
-	add_trigger(rel, oid);
-	if (referenced->rd_rel->relkind == RELKIND_FOREIGN_TABLE &&
-		RelationGetRelid(referenced) != RelationGetRelid(rel))
-		add_trigger(referenced, oid);
-	return oid;
-}
-
-/* ---- between the local tables and their definitions ---- */
-
-static MosqlDefinition *
-definition_of(Relation rel, MosqlSession *session)
-{
-	const char *schema;
-	const char *name;
-
-	mosql_table_remote_name(rel, &schema, &name);
-	return mosql_table_definition(session, schema, name);
-}
-
 static uint32
 column_id(const MosqlDefinition *definition, Relation rel, AttrNumber attnum)
 {
@@ -411,7 +232,7 @@ column_id(const MosqlDefinition *definition, Relation rel, AttrNumber attnum)
 
 /* The foreign key as the definition of its table says it. */
 static MosqlDefinitionReference *
-globalize(const ForeignKey *key, Relation rel, const MosqlDefinition *child, Relation referenced,
+globalize(const MosqlLocalForeignKey *key, Relation rel, const MosqlDefinition *child, Relation referenced,
 		  const MosqlDefinition *parent)
 {
 	MosqlDefinitionReference *there = palloc0(sizeof(MosqlDefinitionReference));
@@ -438,67 +259,6 @@ globalize(const ForeignKey *key, Relation rel, const MosqlDefinition *child, Rel
 	for (int i = 0; i < key->nset; i++)
 		there->set[i] = column_id(child, rel, key->set[i]);
 	return there;
-}
-
-/* The attribute that a column is here; 0: none. */
-static AttrNumber
-attribute(const MosqlDefinition *definition, Relation rel, uint32 id)
-{
-	for (int i = 0; i < definition->ncolumns; i++)
-		if (definition->columns[i].id == id && !definition->columns[i].dropped)
-			return get_attnum(RelationGetRelid(rel), definition->columns[i].name);
-	return 0;
-}
-
-/* And back; false if a column, or the index, is not here. */
-static bool
-localize(const MosqlDefinitionReference *there, Relation rel, const MosqlDefinition *child,
-		 Relation referenced, const MosqlDefinition *parent, ForeignKey *key)
-{
-	ListCell   *lc;
-
-	memset(key, 0, sizeof(*key));
-	key->name = there->name;
-	key->validated = there->validated;
-	key->deferrable = there->deferrable;
-	key->deferred = there->deferred;
-	key->match = there->match;
-	key->on_update = there->on_update;
-	key->on_delete = there->on_delete;
-	key->n = key->nreferenced = there->n;
-	for (int i = 0; i < there->n; i++)
-	{
-		key->columns[i] = attribute(child, rel, there->columns[i]);
-		key->referenced[i] = attribute(parent, referenced, there->referenced[i]);
-		if (key->columns[i] <= 0 || key->referenced[i] <= 0)
-			return false;
-	}
-	key->nset = there->nset;
-	for (int i = 0; i < there->nset; i++)
-	{
-		key->set[i] = attribute(child, rel, there->set[i]);
-		if (key->set[i] <= 0)
-			return false;
-	}
-	foreach(lc, RelationGetIndexList(referenced))
-		if (take_index(key, lfirst_oid(lc), false))
-			break;
-	return OidIsValid(key->index);
-}
-
-/* Is the local foreign key of that OID this one? */
-static bool
-is_same(Oid oid, const ForeignKey *key, Oid parent)
-{
-	MosqlForeignKey local;
-
-	return mosql_foreign_key_find(oid, &local) && local.parent == parent &&
-		local.deferrable == key->deferrable && local.deferred == key->deferred &&
-		local.match == key->match && local.on_update == key->on_update &&
-		local.on_delete == key->on_delete && local.n == key->n && local.nset == key->nset &&
-		memcmp(local.columns, key->columns, key->n * sizeof(int16)) == 0 &&
-		memcmp(local.referenced, key->referenced, key->n * sizeof(int16)) == 0 &&
-		memcmp(local.set, key->set, key->nset * sizeof(int16)) == 0;
 }
 
 /* ---- ADD FOREIGN KEY between our tables ---- */
@@ -534,11 +294,11 @@ choose_name(Relation rel, const MosqlDefinition *child, const Constraint *constr
 }
 
 static void
-add_shared(Relation rel, Relation referenced, ForeignKey *key, const Constraint *constraint)
+add_shared(Relation rel, Relation referenced, MosqlLocalForeignKey *key, const Constraint *constraint)
 {
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
-	MosqlDefinition *child = definition_of(rel, session);
-	MosqlDefinition *parent = definition_of(referenced, session);
+	MosqlDefinition *child = mosql_admin_definition_of(rel, session);
+	MosqlDefinition *parent = mosql_admin_definition_of(referenced, session);
 	MosqlDefinitionReference *there;
 	const MosqlDefinitionReference *stored;
 	MosqlForeignKey made;
@@ -558,8 +318,8 @@ add_shared(Relation rel, Relation referenced, ForeignKey *key, const Constraint 
 	{
 		key->validated = stored->validated;
 		if (!OidIsValid(oid))
-			(void) create_row(rel, referenced, key);
-		else if (is_same(oid, key, RelationGetRelid(referenced)))
+			(void) mosql_admin_create_foreign_key(rel, referenced, key);
+		else if (mosql_admin_is_foreign_key(oid, key, RelationGetRelid(referenced)))
 			ereport(NOTICE,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
 					 errmsg("foreign key \"%s\" exists already, the same in Redis, skipping", key->name)));
@@ -570,7 +330,7 @@ add_shared(Relation rel, Relation referenced, ForeignKey *key, const Constraint 
 	if (stored != NULL || OidIsValid(oid))
 		report_used(rel, key->name,
 					OidIsValid(oid) ? NULL : "The table in Redis has another foreign key of that name.");
-	oid = create_row(rel, referenced, key);
+	oid = mosql_admin_create_foreign_key(rel, referenced, key);
 	mosql_table_add_reference(rel, referenced, session, there);
 	CommandCounterIncrement();
 	if (key->validated && mosql_foreign_key_find(oid, &made))
@@ -579,14 +339,15 @@ add_shared(Relation rel, Relation referenced, ForeignKey *key, const Constraint 
 
 /* Known to the catalogs, and no more. */
 static void
-add_unenforced(Relation rel, Relation referenced, ForeignKey *key, const Constraint *constraint)
+add_unenforced(Relation rel, Relation referenced, MosqlLocalForeignKey *key,
+			   const Constraint *constraint)
 {
 	key->name = constraint->conname;
 	if (key->name == NULL)
 		key->name = make_name(rel, constraint->fk_attrs, NIL);
 	else if (ConstraintNameIsUsed(CONSTRAINT_RELATION, RelationGetRelid(rel), key->name))
 		report_used(rel, key->name, NULL);
-	(void) create_row(rel, referenced, key);
+	(void) mosql_admin_create_foreign_key(rel, referenced, key);
 	if (key->unenforced)
 		return;
 	ereport(NOTICE,
@@ -604,14 +365,30 @@ can_be_shared(Relation rel, Relation referenced)
 		GetForeignTable(RelationGetRelid(referenced))->serverid;
 }
 
+/* What newer versions of PostgreSQL have, and we have not. */
+static void
+check_kind(const Constraint *constraint)
+{
+#if PG_VERSION_NUM >= 180000
+	if (constraint->fk_with_period)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("foreign keys with PERIOD are not supported on foreign tables of mosql_fdw"),
+				 errhint("Reference the columns by equality.")));
+#else
+	(void) constraint;
+#endif
+}
+
 void
 mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 {
 	Relation	rel = relation_open(relid, ShareRowExclusiveLock);
 	Relation	referenced = table_openrv(constraint->pktable, ShareRowExclusiveLock);
-	ForeignKey	key = {0};
+	MosqlLocalForeignKey key = {0};
 
 	mosql_admin_check_owner(rel);
+	check_kind(constraint);
 	key.deferrable = constraint->deferrable;
 	key.deferred = constraint->initdeferred;
 	key.validated = constraint->initially_valid || !constraint->skip_validation;
@@ -627,7 +404,7 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	key.nreferenced = column_numbers(referenced, constraint->pk_attrs, key.referenced);
 	find_index(&key, referenced, constraint->pk_attrs == NIL);
 	check_references(referenced, &key);
-	find_operators(&key, rel, referenced,
+	mosql_admin_find_key_operators(&key, rel, referenced,
 				   constraint->conname ? constraint->conname : make_name(rel, constraint->fk_attrs, NIL));
 	if (!key.unenforced && can_be_shared(rel, referenced))
 		add_shared(rel, referenced, &key, constraint);
@@ -635,167 +412,4 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 		add_unenforced(rel, referenced, &key, constraint);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
-}
-
-/* ---- DROP, RENAME ---- */
-
-/* Are local foreign keys being dropped that others have dropped, or that differ? */
-static bool keep_data = false;
-
-void
-mosql_admin_foreign_key_dropped(Oid oid)
-{
-	MosqlForeignKey key;
-	Relation	rel;
-
-	if (keep_data || !mosql_admin_drop_data || !mosql_foreign_key_find(oid, &key))
-		return;
-	rel = relation_open(key.child, NoLock);
-	if (!mosql_admin_is_window(rel))
-		mosql_table_drop_reference(rel, mosql_fdw_session_for(key.child, InvalidOid),
-								   NameStr(key.name));
-	relation_close(rel, NoLock);
-	CacheInvalidateRelcacheByRelid(key.parent);
-}
-
-bool
-mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to)
-{
-	Oid			oid = get_relation_constraint_oid(relid, to, true);
-	MosqlForeignKey key;
-	Relation	rel;
-
-	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
-		return false;
-	rel = relation_open(relid, AccessShareLock);
-	mosql_table_rename_reference(rel, mosql_fdw_session_for(relid, InvalidOid), from, to);
-	relation_close(rel, NoLock);
-	CacheInvalidateRelcacheByRelid(key.parent);
-	return true;
-}
-
-/* ---- what other servers did ---- */
-
-static void
-drop_local(Oid oid)
-{
-	ObjectAddress address;
-	bool		before = keep_data;
-
-	ObjectAddressSet(address, ConstraintRelationId, oid);
-	keep_data = true;
-	PG_TRY();
-	{
-		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	}
-	PG_FINALLY();
-	{
-		keep_data = before;
-	}
-	PG_END_TRY();
-	CommandCounterIncrement();
-}
-
-/* The local table of a name in Redis; InvalidOid if there is none. */
-static Oid
-find_table(Oid serverid, const char *schema, const char *name)
-{
-	ListCell   *lc;
-	Oid			found = InvalidOid;
-
-	foreach(lc, mosql_admin_server_tables(serverid))
-	{
-		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
-		const char *other_schema;
-		const char *other_name;
-
-		if (rel == NULL)
-			continue;
-		mosql_table_remote_name(rel, &other_schema, &other_name);
-		if (strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0 &&
-			(!OidIsValid(found) || rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP))
-			found = lfirst_oid(lc);
-		relation_close(rel, NoLock);
-	}
-	return found;
-}
-
-/* Bring one foreign key of a definition here.  No relation may be open, since core
- * drops none of a relation in use. */
-static void
-follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there)
-{
-	Oid			oid = get_relation_constraint_oid(relid, there->name, true);
-	Oid			other = find_table(GetForeignTable(relid)->serverid, there->schema, there->table);
-	Relation	rel;
-	Relation	referenced;
-	MosqlDefinition *parent;
-	ForeignKey	key;
-	bool		fits;
-
-	if (!OidIsValid(other))
-		return;
-	rel = relation_open(relid, AccessShareLock);
-	referenced = relation_open(other, AccessShareLock);
-	parent = definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
-	fits = parent != NULL && localize(there, rel, child, referenced, parent, &key);
-	relation_close(referenced, NoLock);
-	relation_close(rel, NoLock);
-	if (!fits || (OidIsValid(oid) && is_same(oid, &key, other)))
-		return;
-	if (OidIsValid(oid))
-		drop_local(oid);
-	rel = relation_open(relid, AccessShareLock);
-	referenced = relation_open(other, AccessShareLock);
-	find_operators(&key, rel, referenced, key.name);
-	(void) create_row(rel, referenced, &key);
-	relation_close(referenced, NoLock);
-	relation_close(rel, NoLock);
-}
-
-static MosqlDefinition *
-definition_by_oid(Oid relid)
-{
-	Relation	rel = relation_open(relid, AccessShareLock);
-	MosqlDefinition *definition = definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
-
-	relation_close(rel, NoLock);
-	return definition;
-}
-
-static void
-follow_child(Oid relid)
-{
-	MosqlDefinition *child = definition_by_oid(relid);
-	ListCell   *lc;
-
-	if (child == NULL)
-		return;
-	foreach(lc, mosql_foreign_keys(relid))
-	{
-		const MosqlForeignKey *key = lfirst(lc);
-
-		if (key->child == relid && mosql_definition_reference(child, NameStr(key->name)) == NULL)
-			drop_local(key->oid);
-	}
-	for (int i = 0; i < child->nreferences; i++)
-		follow_one(relid, child, &child->references[i]);
-}
-
-void
-mosql_admin_follow_foreign_keys(Oid relid)
-{
-	MosqlDefinition *definition;
-
-	follow_child(relid);
-	definition = definition_by_oid(relid);
-	for (int i = 0; definition != NULL && i < definition->nreferrers; i++)
-	{
-		Oid			child = find_table(GetForeignTable(relid)->serverid,
-									   definition->referrers[i].schema,
-									   definition->referrers[i].table);
-
-		if (OidIsValid(child) && child != relid)
-			follow_child(child);
-	}
 }

@@ -24,6 +24,7 @@
 #include "utils/rel.h"
 
 #include "admin/admin.h"
+#include "fdw/reference.h"
 
 PG_FUNCTION_INFO_V1(mosql_fdw_gc);
 
@@ -159,6 +160,35 @@ check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 				: "none: this server cannot compute it");
 }
 
+/* ---- foreign keys ---- */
+
+static void
+check_foreign_keys(Gc *gc, Relation rel, const MosqlDefinition *there)
+{
+	Oid			relid = RelationGetRelid(rel);
+	ListCell   *cell;
+
+	foreach(cell, mosql_foreign_keys(relid))
+	{
+		const MosqlForeignKey *key = lfirst(cell);
+
+		if (key->child == relid && mosql_definition_reference(there, NameStr(key->name)) == NULL)
+			put(gc, "foreign key", pstrdup(NameStr(key->name)),
+				psprintf("it is no longer in Redis, on table %s", local_name(relid)),
+				"none: mosql_fdw_refresh()");
+	}
+	for (int i = 0; i < there->nreferences; i++)
+	{
+		const MosqlDefinitionReference *reference = &there->references[i];
+
+		if (!mosql_admin_knows_foreign_key(relid, there, reference))
+			put(gc, "foreign key", reference->name,
+				psprintf("it is not known here, on table %s", local_name(relid)),
+				psprintf("none: mosql_fdw_refresh(), once table %s is here",
+						 quote_qualified_identifier(reference->schema, reference->table)));
+	}
+}
+
 /* ---- sequences ---- */
 
 static bool
@@ -243,6 +273,7 @@ check_table(Gc *gc, Oid relid)
 		else
 		{
 			check_indexes(gc, rel, there);
+			check_foreign_keys(gc, rel, there);
 			check_sequences(gc, rel, there);
 		}
 	}

@@ -1,0 +1,264 @@
+/*
+ * foreign_key_follow.c: foreign keys here and in Redis become the same.
+ *
+ * Layer: admin.  What is dropped or renamed here changes the definitions; what other
+ * servers have in the definitions of a table comes here as soon as both tables of
+ * the foreign key are here.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "foreign/foreign.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "admin/foreign_key.h"
+
+MosqlDefinition *
+mosql_admin_definition_of(Relation rel, MosqlSession *session)
+{
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	return mosql_table_definition(session, schema, name);
+}
+
+/* The attribute that a column is here; 0: none. */
+static AttrNumber
+attribute(const MosqlDefinition *definition, Relation rel, uint32 id)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (definition->columns[i].id == id && !definition->columns[i].dropped)
+			return get_attnum(RelationGetRelid(rel), definition->columns[i].name);
+	return 0;
+}
+
+/* And back; false if a column, or the index, is not here. */
+static bool
+localize(const MosqlDefinitionReference *there, Relation rel, const MosqlDefinition *child,
+		 Relation referenced, const MosqlDefinition *parent, MosqlLocalForeignKey *key)
+{
+	ListCell   *lc;
+
+	memset(key, 0, sizeof(*key));
+	key->name = there->name;
+	key->validated = there->validated;
+	key->deferrable = there->deferrable;
+	key->deferred = there->deferred;
+	key->match = there->match;
+	key->on_update = there->on_update;
+	key->on_delete = there->on_delete;
+	key->n = key->nreferenced = there->n;
+	for (int i = 0; i < there->n; i++)
+	{
+		key->columns[i] = attribute(child, rel, there->columns[i]);
+		key->referenced[i] = attribute(parent, referenced, there->referenced[i]);
+		if (key->columns[i] <= 0 || key->referenced[i] <= 0)
+			return false;
+	}
+	key->nset = there->nset;
+	for (int i = 0; i < there->nset; i++)
+	{
+		key->set[i] = attribute(child, rel, there->set[i]);
+		if (key->set[i] <= 0)
+			return false;
+	}
+	foreach(lc, RelationGetIndexList(referenced))
+		if (mosql_admin_take_unique_index(key, lfirst_oid(lc), false))
+			break;
+	return OidIsValid(key->index);
+}
+
+/* ---- DROP, RENAME ---- */
+
+/* Are local foreign keys being dropped that others have dropped, or that differ? */
+static bool keep_data = false;
+
+void
+mosql_admin_foreign_key_dropped(Oid oid)
+{
+	MosqlForeignKey key;
+	Relation	rel;
+
+	if (keep_data || !mosql_admin_drop_data || !mosql_foreign_key_find(oid, &key))
+		return;
+	rel = relation_open(key.child, NoLock);
+	if (!mosql_admin_is_window(rel))
+		mosql_table_drop_reference(rel, mosql_fdw_session_for(key.child, InvalidOid),
+								   NameStr(key.name));
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+}
+
+bool
+mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to)
+{
+	Oid			oid = get_relation_constraint_oid(relid, to, true);
+	MosqlForeignKey key;
+	Relation	rel;
+
+	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
+		return false;
+	rel = relation_open(relid, AccessShareLock);
+	mosql_table_rename_reference(rel, mosql_fdw_session_for(relid, InvalidOid), from, to);
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+	return true;
+}
+
+/* ---- what other servers did ---- */
+
+static void
+drop_local(Oid oid)
+{
+	ObjectAddress address;
+	bool		before = keep_data;
+
+	ObjectAddressSet(address, ConstraintRelationId, oid);
+	keep_data = true;
+	PG_TRY();
+	{
+		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+	PG_FINALLY();
+	{
+		keep_data = before;
+	}
+	PG_END_TRY();
+	CommandCounterIncrement();
+}
+
+/* The local table of a name in Redis; InvalidOid if there is none. */
+static Oid
+find_table(Oid serverid, const char *schema, const char *name)
+{
+	ListCell   *lc;
+	Oid			found = InvalidOid;
+
+	foreach(lc, mosql_admin_server_tables(serverid))
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		const char *other_schema;
+		const char *other_name;
+
+		if (rel == NULL)
+			continue;
+		mosql_table_remote_name(rel, &other_schema, &other_name);
+		if (strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0 &&
+			(!OidIsValid(found) || rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP))
+			found = lfirst_oid(lc);
+		relation_close(rel, NoLock);
+	}
+	return found;
+}
+
+/* A foreign key of a definition in local terms; false if something is not here. */
+static bool
+find_local(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there,
+		   Oid *other, MosqlLocalForeignKey *key)
+{
+	Relation	rel;
+	Relation	referenced;
+	MosqlDefinition *parent;
+	bool		fits;
+
+	*other = find_table(GetForeignTable(relid)->serverid, there->schema, there->table);
+	if (!OidIsValid(*other))
+		return false;
+	rel = relation_open(relid, AccessShareLock);
+	referenced = relation_open(*other, AccessShareLock);
+	parent = mosql_admin_definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
+	fits = parent != NULL && localize(there, rel, child, referenced, parent, key);
+	relation_close(referenced, NoLock);
+	relation_close(rel, NoLock);
+	return fits;
+}
+
+bool
+mosql_admin_knows_foreign_key(Oid relid, const MosqlDefinition *child,
+							  const MosqlDefinitionReference *there)
+{
+	Oid			oid = get_relation_constraint_oid(relid, there->name, true);
+	Oid			other;
+	MosqlLocalForeignKey key;
+
+	return OidIsValid(oid) && find_local(relid, child, there, &other, &key) &&
+		mosql_admin_is_foreign_key(oid, &key, other);
+}
+
+/* Bring one foreign key of a definition here.  No relation may be open, since core
+ * drops none of a relation in use. */
+static void
+follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there)
+{
+	Oid			oid = get_relation_constraint_oid(relid, there->name, true);
+	Oid			other;
+	Relation	rel;
+	Relation	referenced;
+	MosqlLocalForeignKey key;
+
+	if (!find_local(relid, child, there, &other, &key) ||
+		(OidIsValid(oid) && mosql_admin_is_foreign_key(oid, &key, other)))
+		return;
+	if (OidIsValid(oid))
+		drop_local(oid);
+	rel = relation_open(relid, AccessShareLock);
+	referenced = relation_open(other, AccessShareLock);
+	mosql_admin_find_key_operators(&key, rel, referenced, key.name);
+	(void) mosql_admin_create_foreign_key(rel, referenced, &key);
+	relation_close(referenced, NoLock);
+	relation_close(rel, NoLock);
+}
+
+static MosqlDefinition *
+definition_by_oid(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	MosqlDefinition *definition = mosql_admin_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
+
+	relation_close(rel, NoLock);
+	return definition;
+}
+
+static void
+follow_child(Oid relid)
+{
+	MosqlDefinition *child = definition_by_oid(relid);
+	ListCell   *lc;
+
+	if (child == NULL)
+		return;
+	foreach(lc, mosql_foreign_keys(relid))
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+
+		if (key->child == relid && mosql_definition_reference(child, NameStr(key->name)) == NULL)
+			drop_local(key->oid);
+	}
+	for (int i = 0; i < child->nreferences; i++)
+		follow_one(relid, child, &child->references[i]);
+}
+
+void
+mosql_admin_follow_foreign_keys(Oid relid)
+{
+	MosqlDefinition *definition;
+
+	follow_child(relid);
+	definition = definition_by_oid(relid);
+	for (int i = 0; definition != NULL && i < definition->nreferrers; i++)
+	{
+		Oid			child = find_table(GetForeignTable(relid)->serverid,
+									   definition->referrers[i].schema,
+									   definition->referrers[i].table);
+
+		if (OidIsValid(child) && child != relid)
+			follow_child(child);
+	}
+}
