@@ -68,6 +68,14 @@ SELECT plan('SELECT count(*) FROM t WHERE a % 2 = 1');
 SELECT plan('SELECT id FROM t WHERE seen >= ''2028-06-01''');
 SELECT plan('SELECT id FROM t WHERE lower(c) = ''c5'' AND a % 7 = 5');
 SELECT plan('SELECT y.id FROM t x JOIN t y ON lower(y.mail) = x.mail WHERE x.id < 5 AND y.gone IS NULL');
+-- a join implies the predicate, but not for rows that an outer join keeps
+CREATE INDEX t_seen ON t (seen) WHERE seen IS NOT NULL;
+SELECT plan('SELECT y.id FROM t x JOIN t y ON y.seen = x.seen WHERE x.id = 5');
+SELECT plan('SELECT y.id FROM t x LEFT JOIN t y ON y.seen = x.seen WHERE x.id = 5');
+INSERT INTO t (id) VALUES (2999);
+SELECT x.id, y.id FROM t x LEFT JOIN t y ON y.seen = x.seen ORDER BY x.seen DESC NULLS FIRST LIMIT 1;
+DELETE FROM t WHERE id = 2999;
+DROP INDEX t_seen;
 PREPARE by_mail (text) AS SELECT id FROM t WHERE lower(mail) = $1 AND gone IS NULL;
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE by_mail ('user7@x');

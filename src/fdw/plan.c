@@ -805,12 +805,32 @@ index_predicate(RelOptInfo *rel, const MosqlIndex *index)
 	return predicate;
 }
 
+/* The equalities with other tables that the query implies for its rows. */
+static List *
+implied_equalities(PlannerInfo *root, RelOptInfo *rel)
+{
+#if PG_VERSION_NUM >= 160000
+	Relids		all = root->all_query_rels;
+#else
+	Relids		all = root->all_baserels;
+#endif
+	Relids		others = bms_difference(all, rel->relids);
+
+	if (rel->reloptkind != RELOPT_BASEREL || bms_is_empty(others))
+		return NIL;
+	return generate_join_implied_equalities(root, bms_union(rel->relids, others), others, rel
+#if PG_VERSION_NUM >= 160000
+											,NULL
+#endif
+		);
+}
+
 /*
  * Has the index all rows that the query may want?  Also by its join clauses: a row
  * that does not satisfy them is in no result.
  */
 static bool
-has_wanted_rows(RelOptInfo *rel, List *predicate)
+has_wanted_rows(PlannerInfo *root, RelOptInfo *rel, List *predicate)
 {
 	List	   *clauses = list_copy(rel->baserestrictinfo);
 	ListCell   *lc;
@@ -820,6 +840,7 @@ has_wanted_rows(RelOptInfo *rel, List *predicate)
 	foreach(lc, rel->joininfo)
 		if (join_clause_is_movable_to(lfirst_node(RestrictInfo, lc), rel))
 			clauses = lappend(clauses, lfirst(lc));
+	clauses = list_concat(clauses, implied_equalities(root, rel));
 	return predicate_implied_by(predicate, clauses, false);
 }
 
@@ -982,7 +1003,7 @@ mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 		access.index = &plan->table->indexes[i];
 		access.keys = access.index->entries;
 		access.predicate = index_predicate(rel, access.index);
-		if (access.index->broken != NULL || !has_wanted_rows(rel, access.predicate))
+		if (access.index->broken != NULL || !has_wanted_rows(root, rel, access.predicate))
 			continue;
 		access.quals = mosql_quals_find(root, rel, relid, access.keys, rel->baserestrictinfo);
 		access.only = is_covered(rel, plan->table, &access);

@@ -219,7 +219,8 @@ number_columns(Node *node, void *context)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("column \"%s\" cannot be indexed",
 							get_attname(attributes->relid, var->varattno, false)),
-					 errdetail("It is not stored.")));
+					 errdetail("Virtual generated columns are not stored."),
+					 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
 		param->paramtype = var->vartype;
 		param->paramtypmod = var->vartypmod;
 		param->paramcollid = var->varcollid;
