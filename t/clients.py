@@ -146,6 +146,8 @@ def dumps(server, cluster):
         CHECK (n >= 0), code text UNIQUE, seen int GENERATED ALWAYS AS (item * 2) STORED,
         PRIMARY KEY (item, place))""", "bench")
     query(server, "CREATE INDEX by_n ON stock (n DESC NULLS LAST, place) INCLUDE (code)", "bench")
+    query(server, "CREATE UNIQUE INDEX by_code ON stock (upper(code), (item % 7) DESC) "
+                  "WHERE place IN ('p1', 'p2') AND n > 1.50", "bench")
     query(server, """INSERT INTO stock SELECT 'p' || i % 5, i, i, 'c' || i FROM generate_series(1, 500) i""",
           "bench")
     query(server, "COMMENT ON TABLE stock IS 'what is there'", "bench")

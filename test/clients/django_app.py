@@ -18,6 +18,32 @@ settings.configure(
                            "PORT": os.environ["PGPORT"]}})
 
 
+def computed_indexes(User):
+    """Of an expression, and conditional, as migrations make them."""
+    from django.db import connection, transaction
+    from django.db.models import Index, Q, UniqueConstraint
+    from django.db.models.functions import Lower
+
+    index = Index(Lower("email"), name="user_mail")
+    constraint = UniqueConstraint(fields=["email"], condition=Q(is_staff=True), name="staff_mail")
+    with connection.schema_editor() as editor:
+        editor.add_index(User, index)
+        editor.add_constraint(User, constraint)
+    User.objects.create(username="twin", email="root@example.org")
+    query = User.objects.annotate(mail=Lower("email")).filter(mail="root@example.org")
+    assert query.count() == 2
+    try:
+        with transaction.atomic():
+            User.objects.filter(username="twin").update(is_staff=True)
+        raise AssertionError("two of the staff with one address")
+    except django.db.IntegrityError:
+        pass
+    query.filter(username="twin").delete()
+    with connection.schema_editor() as editor:
+        editor.remove_constraint(User, constraint)
+        editor.remove_index(User, index)
+
+
 def use():
     from django.contrib.auth import authenticate
     from django.contrib.auth.models import Group, Permission, User
@@ -48,6 +74,7 @@ def use():
         raise AssertionError("a second root")
     except django.db.IntegrityError:
         assert not Group.objects.filter(name="never").exists()
+    computed_indexes(User)
     assert User.objects.filter(groups__name="g").update(last_name="last") == 1
     group.delete()
     assert root.groups.count() == 0

@@ -17,6 +17,9 @@ class Author(Base):
     name = sa.Column(sa.String(40), nullable=False, unique=True)
     born = sa.Column(sa.Date, index=True)
     books = orm.relationship("Book", back_populates="author", cascade="all, delete-orphan")
+    __table_args__ = (sa.Index("one_spelling", sa.func.lower(name), unique=True,
+                               postgresql_where=born.is_(None)),
+                      sa.Index("of_late", born, postgresql_where=born > "1900-01-01"))
 
 
 class Book(Base):
@@ -54,6 +57,11 @@ def unit_of_work(engine):
         upsert = upsert.on_conflict_do_update(index_elements=["name"],
                                               set_={"born": sa.text("'1724-04-22'")})
         session.execute(upsert)
+        session.commit()
+        spelling = insert(Author).values([{"name": "ZENO"}, {"name": "KANT"}]).on_conflict_do_nothing(
+            index_elements=[sa.func.lower(Author.name)], index_where=Author.born.is_(None))
+        assert session.execute(spelling).rowcount == 1
+        session.execute(sa.delete(Author).where(Author.name == "KANT"))
         session.commit()
         assert sorted((a.name, str(a.born)) for a in session.query(Author)) == \
             [("Kant", "1724-04-22"), ("Zeno", "None")]
