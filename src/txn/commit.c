@@ -470,10 +470,13 @@ guarded_attempt(MosqlCommit *commit, int tries)
 static void
 run_attempts(MosqlCommit *commit)
 {
+	ErrorContextCallback context;
 	MosqlBytes *ranges;
 
 	save_ranges(commit, &ranges);
+	mosql_txn_begin_read(commit->session, &context);
 	reserve(commit);
+	mosql_txn_end_read(&context);
 	for (int tries = 0;; tries++)
 	{
 		restore_ranges(commit, ranges);
