@@ -380,7 +380,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		{
 			ListCell   *child;
 
-			if (ours && ((ColumnDef *) command->def)->raw_default != NULL)
+			if (ours && command->subtype == AT_AlterColumnType &&
+				castNode(ColumnDef, command->def)->raw_default != NULL)
 				mosql_admin_refuse("ALTER COLUMN ... TYPE ... USING",
 								   "Add a column of the new type, UPDATE the rows with the expression, drop the old column, and rename the new one.");
 
