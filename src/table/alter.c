@@ -897,6 +897,18 @@ mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
 		index->locale = mosql_expression_locale(node);
 }
 
+/* The name of an index that is being built is taken. */
+static void
+check_not_built(const MosqlDefinition *there, const char *name)
+{
+	for (int i = 0; i < there->nbuilds; i++)
+		if (strcmp(there->builds[i].index.name, name) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("index \"%s\" is being built by another server", name),
+					 errhint("The view mosql_fdw_progress shows how far it is. If its server has died, mosql_fdw_maintain() takes what is left away.")));
+}
+
 void
 mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
 								 const MosqlDefinitionIndex *index)
@@ -906,12 +918,13 @@ mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("index \"%s\" exists in Redis with another definition", index->name),
 				 errhint("Give it another name, or drop the one that is there.")));
-	for (int i = 0; i < there->nbuilds; i++)
-		if (strcmp(there->builds[i].index.name, index->name) == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("index \"%s\" is being built by another server", index->name),
-					 errhint("The view mosql_fdw_progress shows how far it is. If its server has died, mosql_fdw_maintain() takes what is left away.")));
+	check_not_built(there, index->name);
+	for (int i = 0; i < there->ncolumns; i++)
+		if (there->columns[i].dropped && has_column(index, there->columns[i].id))
+			ereport(ERROR,		/* since the caller looked */
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not create index \"%s\" due to a concurrent change of the table",
+							index->name)));
 	for (int i = 0; i < index->nkeys; i++)
 		for (int j = 0; j < there->ncolumns; j++)
 			if (there->columns[j].id == index->keys[i].column)
@@ -990,6 +1003,7 @@ mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, 
 	if (mosql_definition_index(there, to) != NULL)
 		refuse("index \"%s\" exists already in the table in Redis", to,
 			   "Another server added it: import the table again.");
+	check_not_built(there, to);
 	index->name = pstrdup(to);
 	write_definition(rel, session, there);
 }
