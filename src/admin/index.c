@@ -30,6 +30,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_utilcmd.h"
+#include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -512,13 +513,29 @@ same_index(Relation rel, const MosqlDefinitionIndex *index, const MosqlDefinitio
 }
 
 /*
+ * Is all of PostgreSQL's transaction this statement?  One of a function or a DO block is
+ * no portal's own.
+ */
+static bool
+is_whole_transaction(void)
+{
+	const Node *statement;
+
+	if (IsInTransactionBlock(true) || ActivePortal == NULL ||
+		list_length(ActivePortal->stmts) != 1)
+		return false;
+	statement = linitial_node(PlannedStmt, ActivePortal->stmts)->utilityStmt;
+	return statement != NULL && (IsA(statement, IndexStmt) || IsA(statement, AlterTableStmt));
+}
+
+/*
  * An index of a table that was there before is built in several transactions, while
  * others write, if the command is not one of several of a transaction.
  */
 static bool
 builds_online(Relation rel, const MosqlSession *session)
 {
-	return rel->rd_createSubid == InvalidSubTransactionId && !IsInTransactionBlock(true) &&
+	return rel->rd_createSubid == InvalidSubTransactionId && is_whole_transaction() &&
 		mosql_txn_may_chain(session);
 }
 
@@ -815,13 +832,13 @@ take_predicate(MosqlLocalIndex *index, Node *clause)
 
 /*
  * CREATE INDEX on one of our tables.  By itself it is built while others write.  In a
- * transaction block writers of this server wait for it; those of other servers do not,
+ * transaction block, or a function, writers of this server wait for it; those of other servers do not,
  * and make it fail if they write meanwhile (40001).
  */
 ObjectAddress
 mosql_admin_create_index(const IndexStmt *given)
 {
-	LOCKMODE	mode = IsInTransactionBlock(true) ? ShareLock : ShareUpdateExclusiveLock;
+	LOCKMODE	mode = is_whole_transaction() ? ShareUpdateExclusiveLock : ShareLock;
 	Oid			relid = RangeVarGetRelid(given->relation, mode, false);
 	Relation	rel = relation_open(relid, NoLock);
 	MosqlLocalIndex index = {0};
