@@ -4,6 +4,7 @@
   load    clients insert, update, move and delete rows while indexes are created and
           dropped: they meet no error but 40001, and the indexes say what the rows say
   waits   a writer that meets the end of a build waits for it, and is in the index
+  fails   nothing stays of a build that fails, whatever the database's encoding
   killed  a builder is killed at each of its points: writers go on, at the latest when
           its lease is over; nothing stays of the build, and the next one is right
 
@@ -49,6 +50,7 @@ def write(conn, rng):
 class World:
     def __init__(self, cluster, one, two, engine):
         self.one, self.two, self.db = one, two, f"builds_{engine}"
+        self.nodes, self.engine = cluster.nodes, engine
         for s in (one, two):
             make_database(s, self.db, cluster.nodes, {"atomic": engine}, DDL)
         self.conn = two.connect(self.db)
@@ -117,6 +119,24 @@ def waits(world):
         c.close()
 
 
+def fails(world):
+    """Rolled back, a transaction cannot look up how to convert characters."""
+    db = f"{world.db}_latin"
+    make_database(world.one, db, world.nodes, {"atomic": world.engine},
+                  "CREATE FOREIGN TABLE \"tür\" (id int OPTIONS (key 'true') NOT NULL, \"größe\" int) SERVER redis",
+                  encoding="LATIN1")
+    with contextlib.closing(world.one.connect(db)) as conn:
+        query(conn, "INSERT INTO \"tür\" VALUES (1, 1), (2, 1)")
+        for encoding in "LATIN1", "UTF8":
+            conn.set_client_encoding(encoding)
+            tap.equal(error_of(conn, "CREATE UNIQUE INDEX \"öfter\" ON \"tür\" (\"größe\")")[0], "23505",
+                      f"a build fails, client {encoding}")
+            tap.equal(query(conn, "SELECT operation FROM mosql_fdw_progress"), [],
+                      f"and nothing is shown of it, client {encoding}")
+        query(conn, "UPDATE \"tür\" SET \"größe\" = id")
+        tap.equal(error_of(conn, "CREATE UNIQUE INDEX \"öfter\" ON \"tür\" (\"größe\")")[0], None, "its name is free")
+
+
 def killed(world):
     points = debug_points("build")
     tap.ok(len(points) >= 5, "points of a build are found in the sources", points)
@@ -141,12 +161,12 @@ def killed(world):
 
 
 def body():
-    parts = sys.argv[1:] or ["load", "waits", "killed"]
+    parts = sys.argv[1:] or ["load", "waits", "fails", "killed"]
     cluster = Cluster("builds")
     one, two = Server("builds1"), Server("builds2")
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (load, waits, killed):
+        for part in (load, waits, fails, killed):
             if part.__name__ in parts and (part != killed or engine == "script"):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

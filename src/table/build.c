@@ -63,6 +63,9 @@
 #define FEW_CHANGES			500
 #define MAX_ROUNDS			20
 
+/* To take away what a rolled back command leaves. */
+#define DROP_TRIES			5
+
 /* Between two notes of how far we are. */
 #define NOTE_INTERVAL_US	1000000
 
@@ -75,15 +78,18 @@
 #define SORT_COLUMNS		3	/* absent: the entry goes */
 #define SORT_ATTRIBUTES		3
 
-/* Which build, for those who take it away. */
+/*
+ * Which build, for those who take it away: in the bytes that are sent, for a
+ * transaction that is being rolled back cannot look up how to convert characters.
+ */
 typedef struct BuildName
 {
 	MosqlSession *session;
-	const char *schema;
-	const char *table;
-	const char *index;
+	MosqlBytes	key;			/* of the table in the catalog */
+	const char *job;			/* its name */
 	uint64		log;			/* no other build has this one */
 	uint64		builder;
+	bool		dead;			/* it was found so: of another one the build stays */
 } BuildName;
 
 struct MosqlBuild
@@ -91,6 +97,8 @@ struct MosqlBuild
 	Relation	rel;
 	MosqlSession *session;
 	const MosqlDefinitionIndex *index;
+	const char *schema;
+	const char *table;
 	BuildName	name;
 	uint64		root;			/* of the index's tree */
 	MosqlTimestamp base;		/* the tree is the index as of this snapshot */
@@ -99,7 +107,6 @@ struct MosqlBuild
 	TupleTableSlot *sorted;
 
 	/* --- progress --- */
-	const char *job;
 	const char *phase;
 	uint64		done;
 	int64		total;			/* -1: unknown */
@@ -108,6 +115,19 @@ struct MosqlBuild
 
 /* To be taken away if PostgreSQL's transaction is rolled back; in its memory. */
 static BuildName *doomed = NULL;
+
+static BuildName
+name_build(MosqlSession *session, const char *schema, const char *table, const char *index)
+{
+	const char *text = psprintf("create index %s.%s", schema, index);
+	MosqlBytes	utf8 = mosql_text_to_utf8(text, strlen(text));
+
+	return (BuildName)
+	{
+		.session = session,.key = mosql_catalog_key(schema, table),
+			.job = pnstrdup(utf8.data, utf8.len)
+	};
+}
 
 /* ---- the definition ---- */
 
@@ -143,8 +163,8 @@ remove_build(MosqlDefinition *definition, int at)
 static MosqlDefinition *
 own_definition(const MosqlBuild *build, int *at)
 {
-	MosqlDefinition *definition = mosql_table_definition(build->session, build->name.schema,
-														 build->name.table);
+	MosqlDefinition *definition = mosql_table_definition(build->session, build->schema,
+														 build->table);
 
 	*at = find_build(definition, build->name.log);
 	if (*at < 0)
@@ -159,28 +179,6 @@ write_definition(const MosqlBuild *build, MosqlDefinition *definition)
 	CacheInvalidateRelcache(build->rel);
 }
 
-/*
- * Commit what there is, and go on under the id that the definition names: the
- * session's may have changed, if it was busy sorting for longer than its lease.
- */
-static void
-next_transaction(MosqlBuild *build)
-{
-	MosqlDefinition *definition;
-	int			at;
-
-	(void) mosql_txn_chain(build->session);
-	while (mosql_session_id(build->session) != build->name.builder)
-	{
-		build->name.builder = mosql_session_id(build->session);
-		definition = own_definition(build, &at);
-		definition->builds[at].session = build->name.builder;
-		write_definition(build, definition);
-		(void) mosql_txn_chain(build->session);
-	}
-	CHECK_FOR_INTERRUPTS();
-}
-
 /* ---- progress ---- */
 
 static const char *
@@ -190,7 +188,7 @@ describe(const MosqlBuild *build)
 
 	initStringInfo(&out);
 	mosql_progress_describe(&out, build->phase,
-							psprintf("%s.%s", build->name.schema, build->name.table),
+							psprintf("%s.%s", build->schema, build->table),
 							build->done, build->total);
 	appendStringInfoChar(&out, '}');
 	return out.data;
@@ -207,7 +205,7 @@ note(MosqlBuild *build)
 		return;
 	build->noted_us = now;
 	text = unconstify(char *, describe(build));
-	if (mosql_clock_job_note(mosql_session_stepper(build->session), build->job,
+	if (mosql_clock_job_note(mosql_session_stepper(build->session), build->name.job,
 							 build->name.builder, mosql_txn_lease_ms, text))
 		mosql_session_note_contact(build->session);
 	pfree(text);
@@ -223,16 +221,6 @@ enter_phase(MosqlBuild *build, const char *phase, int64 total)
 	note(build);
 }
 
-/* Its name among the jobs, in UTF-8. */
-static const char *
-job_name(const BuildName *name)
-{
-	const char *text = psprintf("create index %s.%s", name->schema, name->index);
-	MosqlBytes	utf8 = mosql_text_to_utf8(text, strlen(text));
-
-	return pnstrdup(utf8.data, utf8.len);
-}
-
 /* ---- taking a build away ---- */
 
 /* In a transaction of its own; nothing happens if it is not there. */
@@ -240,20 +228,24 @@ static bool
 drop_build(const BuildName *name)
 {
 	MosqlTxn   *txn = mosql_txn_chain(name->session);
-	MosqlDefinition *definition = mosql_table_definition(name->session, name->schema,
-														 name->table);
-	int			at = find_build(definition, name->log);
+	MosqlTree  *catalog = mosql_catalog_tree(name->session);
+	MosqlView  *view = mosql_view_open(txn, name, GetCurrentCommandId(false), true);
+	MosqlRow	row = {0};
+	MosqlBuildCut cut = {0};
 
-	mosql_clock_job_forget(mosql_session_stepper(name->session), job_name(name), name->builder);
-	if (at < 0)
+	mosql_view_get(view, catalog, &name->key, 1, &row);
+	mosql_view_close(view);
+	if (row.found)
+		cut = mosql_definition_cut_build(row.columns, name->log);
+	if (cut.found && name->dead && cut.session != name->builder)
+		return false;			/* it goes on under another id */
+	mosql_clock_job_forget(mosql_session_stepper(name->session), name->job, name->builder);
+	if (!cut.found)
 		return false;
-	mosql_txn_drops_tree(txn, definition->builds[at].log);
-	mosql_txn_drops_tree(txn, definition->builds[at].index.root);
-	remove_build(definition, at);
-	mosql_definition_encode(definition);
-	(void) mosql_txn_update(txn, mosql_catalog_tree(name->session),
-							mosql_catalog_key(name->schema, name->table), definition->version,
-							definition->bytes, GetCurrentCommandId(true));
+	mosql_txn_drops_tree(txn, name->log);
+	mosql_txn_drops_tree(txn, cut.root);
+	(void) mosql_txn_update(txn, catalog, name->key, row.version, cut.bytes,
+							GetCurrentCommandId(true));
 	mosql_txn_changes_schema(txn);
 	(void) mosql_txn_chain(name->session);
 	return true;
@@ -266,7 +258,7 @@ forget_doomed(void *arg)
 }
 
 /* From here on a rollback takes it away. */
-static BuildName *
+static void
 doom(const BuildName *name)
 {
 	MemoryContextCallback *callback = MemoryContextAllocZero(TopTransactionContext,
@@ -279,43 +271,73 @@ doom(const BuildName *name)
 		doomed = MemoryContextAlloc(TopTransactionContext, sizeof(BuildName));
 	}
 	*doomed = *name;
-	doomed->schema = MemoryContextStrdup(TopTransactionContext, name->schema);
-	doomed->table = MemoryContextStrdup(TopTransactionContext, name->table);
-	doomed->index = MemoryContextStrdup(TopTransactionContext, name->index);
-	return doomed;
+	doomed->key = mosql_bytes_copy(TopTransactionContext, name->key);
+	doomed->job = MemoryContextStrdup(TopTransactionContext, name->job);
 }
 
-/* MosqlAbortHook.  What fails here is left to maintenance, once the session is dead. */
-static void
-drop_doomed(void)
+/* False: it failed, and is perhaps still there. */
+static bool
+try_drop(const BuildName *name)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	BuildName  *name = doomed;
+	volatile bool done = false;
 	uint32		held = InterruptHoldoffCount;
 
-	doomed = NULL;
-	if (name == NULL || mosql_redis_is_busy(mosql_session_redis(name->session)))
-		return;
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
 		(void) drop_build(name);
+		done = true;
 	}
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(caller);
 		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
+		InterruptHoldoffCount = held;	/* an error resets it */
 	}
 	PG_END_TRY();
 	mosql_txn_cancel(name->session);
+	return done;
+}
+
+/*
+ * MosqlAbortHook.  Another change of the definition may come first, hence several
+ * tries.  What fails for good is left to maintenance, which takes it away when its
+ * session is dead: so this backend goes on as another one.
+ */
+static void
+drop_doomed(void)
+{
+	const BuildName *name = doomed;
+	bool		done = false;
+
+	doomed = NULL;
+	if (name == NULL)
+		return;
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	for (int i = 0; !done && i < DROP_TRIES &&
+		 !mosql_redis_is_busy(mosql_session_redis(name->session)); i++)
+		done = try_drop(name);
 	RESUME_INTERRUPTS();
+	if (!done)
+		mosql_session_leave_id(name->session);
 }
 
 void
 mosql_build_init(void)
 {
 	mosql_txn_abort_hook = drop_doomed;
+}
+
+static BuildName
+name_dead(MosqlSession *session, const char *schema, const char *table,
+		  const MosqlDefinitionBuild *there)
+{
+	BuildName	name = name_build(session, schema, table, there->index.name);
+
+	name.log = there->log;
+	name.builder = there->session;
+	name.dead = true;
+	return name;
 }
 
 /* Sessions whose lease is over are forgotten first: only then do they count as dead. */
@@ -339,15 +361,44 @@ mosql_table_drop_dead_builds(MosqlSession *session)
 		for (int b = 0; b < definitions[i].nbuilds; b++)
 		{
 			const MosqlDefinitionBuild *there = &definitions[i].builds[b];
-			BuildName	name = {
-				.session = session,.schema = definitions[i].schema,.table = definitions[i].name,
-				.index = there->index.name,.log = there->log,.builder = there->session
-			};
+			BuildName	name;
 
-			if (mosql_clock_is_dead(&sessions, there->session))
-				dropped += drop_build(&name);
+			if (!mosql_clock_is_dead(&sessions, there->session))
+				continue;
+			name = name_dead(session, definitions[i].schema, definitions[i].name, there);
+			dropped += drop_build(&name);
 		}
 	return dropped;
+}
+
+/* ---- transactions ---- */
+
+/*
+ * Commit what there is, and go on under the id that the definition names: the
+ * session's may have changed, if it was busy sorting for longer than its lease.
+ */
+static void
+next_transaction(MosqlBuild *build)
+{
+	MosqlDefinition *definition;
+	MosqlStepper *clock = mosql_session_stepper(build->session);
+	MosqlJob	other;
+	int			at;
+
+	(void) mosql_txn_chain(build->session);
+	while (mosql_session_id(build->session) != build->name.builder)
+	{
+		mosql_clock_job_forget(clock, build->name.job, build->name.builder);
+		build->name.builder = mosql_session_id(build->session);
+		doom(&build->name);
+		definition = own_definition(build, &at);
+		definition->builds[at].session = build->name.builder;
+		write_definition(build, definition);
+		(void) mosql_txn_chain(build->session);
+		(void) mosql_clock_job_start(clock, build->name.job, build->name.builder,
+									 mosql_txn_lease_ms, describe(build), &other);
+	}
+	CHECK_FOR_INTERRUPTS();
 }
 
 /* ---- sorting ---- */
@@ -674,9 +725,9 @@ publish(MosqlBuild *build)
 	MosqlDefinitionBuild *there;
 
 	(void) mosql_txn_chain(session);
-	definition = mosql_table_definition(session, build->name.schema, build->name.table);
+	definition = mosql_table_definition(session, build->schema, build->table);
 	if (definition == NULL)
-		mosql_table_missing(build->rel, build->name.schema, build->name.table);
+		mosql_table_missing(build->rel, build->schema, build->table);
 	mosql_definition_check_new_index(build->rel, definition, build->index);
 	build->root = mosql_table_create_tree(session);
 	build->name.log = mosql_table_create_tree(session);
@@ -696,7 +747,7 @@ publish(MosqlBuild *build)
 	there->index.root = build->root;
 	definition->nbuilds++;
 	write_definition(build, definition);
-	(void) doom(&build->name);
+	doom(&build->name);
 	next_transaction(build);
 }
 
@@ -763,10 +814,8 @@ mosql_table_begin_build(Relation rel, MosqlSession *session, const MosqlDefiniti
 	build->rel = rel;
 	build->session = session;
 	build->index = index;
-	build->name.session = session;
-	mosql_table_remote_name(rel, &build->name.schema, &build->name.table);
-	build->name.index = index->name;
-	build->job = job_name(&build->name);
+	mosql_table_remote_name(rel, &build->schema, &build->table);
+	build->name = name_build(session, build->schema, build->table, index->name);
 	build->phase = "starting";
 	build->total = -1;
 
@@ -774,7 +823,7 @@ mosql_table_begin_build(Relation rel, MosqlSession *session, const MosqlDefiniti
 	mosql_session_keep_id(session);
 	(void) mosql_table_drop_dead_builds(session);
 	publish(build);
-	(void) mosql_clock_job_start(mosql_session_stepper(session), build->job, build->name.builder,
+	(void) mosql_clock_job_start(mosql_session_stepper(session), build->name.job, build->name.builder,
 								 mosql_txn_lease_ms, describe(build), &other);
 	MOSQL_DEBUG_POINT("build-published");
 	run_guarded(build, build_index);
@@ -795,7 +844,7 @@ mosql_table_finish_build(MosqlBuild *build)
 	(void) mosql_definition_add_index(definition, &index);
 	write_definition(build, definition);
 	mosql_txn_drops_tree(mosql_txn_current(build->session), build->name.log);
-	mosql_clock_job_forget(mosql_session_stepper(build->session), build->job,
+	mosql_clock_job_forget(mosql_session_stepper(build->session), build->name.job,
 						   build->name.builder);
 }
 
@@ -809,26 +858,26 @@ check_builder(MosqlTable *table, Relation rel)
 	MosqlOrphanCounts counts = {0};
 	MosqlDefinition *definition;
 	MosqlSessions sessions;
-	BuildName	name = {.session = session};
+	const char *schema;
+	const char *table_name;
 
 	mosql_orphans_forget(session, &counts);
 	mosql_clock_sessions(mosql_session_stepper(session), &sessions);
-	mosql_table_remote_name(rel, &name.schema, &name.table);
-	definition = mosql_table_definition(session, name.schema, name.table);
+	mosql_table_remote_name(rel, &schema, &table_name);
+	definition = mosql_table_definition(session, schema, table_name);
 	for (int i = 0; definition != NULL && i < definition->nbuilds; i++)
 	{
 		const MosqlDefinitionBuild *there = &definition->builds[i];
+		BuildName	name;
 
 		if (!there->closing || !mosql_clock_is_dead(&sessions, there->session))
 			continue;
-		name.index = there->index.name;
-		name.log = there->log;
-		name.builder = there->session;
-		(void) doom(&name);
+		name = name_dead(session, schema, table_name, there);
+		doom(&name);
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to an index whose creation died"),
-				 errdetail("Index \"%s\" of table \"%s\" was being finished.", name.index,
+				 errdetail("Index \"%s\" of table \"%s\" was being finished.", there->index.name,
 						   RelationGetRelationName(rel)),
 				 errhint("The transaction might succeed if retried.")));
 	}

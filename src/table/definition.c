@@ -766,6 +766,43 @@ mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp version)
 	return definition;
 }
 
+/* Of a build only numbers are read: characters may be in an encoding that nobody can
+ * convert now. */
+MosqlBuildCut
+mosql_definition_cut_build(MosqlBytes bytes, uint64 log)
+{
+	MosqlBuildCut cut = {0};
+	MosqlBytes	in = bytes;
+	MosqlColumn stored;
+	StringInfoData out;
+	const char *start = in.data;
+
+	initStringInfo(&out);
+	while (mosql_column_next(&in, &stored) > 0)
+	{
+		MosqlBytes	value = stored.value;
+		uint64		flags;
+		uint64		its_log;
+		uint64		session;
+		uint64		root;
+
+		if (stored.column >= BUILD_FIRST && stored.wire == MOSQL_WIRE_BYTES &&
+			mosql_varint_get(&value, &flags) && mosql_varint_get(&value, &its_log) &&
+			its_log == log && mosql_varint_get(&value, &session) &&
+			mosql_varint_get(&value, &flags) && mosql_varint_get(&value, &root))
+		{
+			cut.found = true;
+			cut.session = session;
+			cut.root = root;
+		}
+		else
+			appendBinaryStringInfo(&out, start, in.data - start);
+		start = in.data;
+	}
+	cut.bytes = mosql_bytes_of(&out);
+	return cut;
+}
+
 /* ---- sequences that no column owns ---- */
 
 /* Columns of their rows. */

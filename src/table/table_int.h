@@ -65,6 +65,17 @@ extern void mosql_definition_encode(MosqlDefinition *definition);
 /* The inverse; XX001, or 0A000 for another format. */
 extern MosqlDefinition *mosql_definition_decode(MosqlBytes bytes, MosqlTimestamp version);
 
+/* The bytes of a definition without the build that has this log, if it is there. */
+typedef struct MosqlBuildCut
+{
+	bool		found;
+	uint64		session;		/* its builder */
+	uint64		root;			/* of the index's tree */
+	MosqlBytes	bytes;
+} MosqlBuildCut;
+
+extern MosqlBuildCut mosql_definition_cut_build(MosqlBytes bytes, uint64 log);
+
 /* A row of the catalog that is a sequence, from the rest; and the inverse, XX001. */
 extern void mosql_named_sequence_encode(MosqlNamedSequence *sequence);
 extern MosqlNamedSequence *mosql_named_sequence_decode(MosqlBytes bytes, MosqlTimestamp version);

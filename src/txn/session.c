@@ -262,6 +262,12 @@ mosql_session_keep_id(MosqlSession *session)
 	session->keeps_id = true;
 }
 
+void
+mosql_session_leave_id(MosqlSession *session)
+{
+	session->contact_us = 0;
+}
+
 uint64
 mosql_session_schema(MosqlSession *session)
 {

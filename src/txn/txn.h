@@ -84,6 +84,10 @@ extern void mosql_session_note_contact(MosqlSession *session);
  * ends: others know what is going on by it. */
 extern void mosql_session_keep_id(MosqlSession *session);
 
+/* Go on as another session from the next transaction on; this one's lease runs out, and
+ * what it was doing is taken for abandoned then. */
+extern void mosql_session_leave_id(MosqlSession *session);
+
 /* Schema version last seen; what the table layer's cache compares.  refresh: ask
  * the clock for it. */
 extern uint64 mosql_session_schema(MosqlSession *session);

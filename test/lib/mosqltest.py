@@ -515,11 +515,14 @@ def error_of(conn, sql, args=None):
         return state_of(conn, e), text
 
 
-def make_database(server, name, nodes, options=None, ddl="", mapping=None, locale=None):
-    """A database with the extension, server "redis", and tables; locale: not the server's."""
+def make_database(server, name, nodes, options=None, ddl="", mapping=None, locale=None, encoding=None):
+    """A database with the extension, server "redis", and tables; locale, encoding: not the server's."""
     with contextlib.closing(server.connect()) as c:
         query(c, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        query(c, f"CREATE DATABASE {name}" + (f" TEMPLATE template0 LOCALE '{locale}'" if locale else ""))
+        if encoding:
+            locale = "C"
+        query(c, f"CREATE DATABASE {name}" + (f" TEMPLATE template0 LOCALE '{locale}'" if locale else "") +
+              (f" ENCODING '{encoding}'" if encoding else ""))
     with contextlib.closing(server.connect(name)) as c:
         opts = {"nodes": nodes, "namespace": name}
         opts.update(options or {})
