@@ -792,10 +792,7 @@ open_table(Relation rel, MosqlSession *session, bool planned)
 		entry->table->schema != mosql_session_schema(session))
 		load(entry, rel, session, planned);
 
-	/* while an index is being finished nobody writes by the definition, and the next
-	 * one will not be another to those who read */
-	if (!entry->table->closing)
-		note_use(session, entry);
+	note_use(session, entry);
 	attach_trees(entry->table);
 	return entry->table;
 }
