@@ -4,6 +4,7 @@
   load    clients insert, update, move and delete rows while indexes are created and
           dropped: they meet no error but 40001, and the indexes say what the rows say
   waits   a writer that meets the end of a build waits for it, and is in the index
+  small   a build is not bounded by the size of a transaction
   fails   nothing stays of a build that fails, whatever the database's encoding
   killed  a builder is killed at each of its points: writers go on, at the latest when
           its lease is over; nothing stays of the build, and the next one is right
@@ -119,6 +120,14 @@ def waits(world):
         c.close()
 
 
+def small(world):
+    """What is built need not fit into a transaction."""
+    with contextlib.closing(world.one.connect(world.db, **{"mosql_fdw.max_transaction_size": "1MB"})) as conn:
+        tap.equal(error_of(conn, INDEXES[0])[0], None, "an index is larger than a transaction may be")
+        tap.equal(findings(conn, "t")[0], [], "and right")
+        query(conn, "DROP INDEX t_a")
+
+
 def fails(world):
     """Rolled back, a transaction cannot look up how to convert characters."""
     db = f"{world.db}_latin"
@@ -161,12 +170,12 @@ def killed(world):
 
 
 def body():
-    parts = sys.argv[1:] or ["load", "waits", "fails", "killed"]
+    parts = sys.argv[1:] or ["load", "waits", "small", "fails", "killed"]
     cluster = Cluster("builds")
     one, two = Server("builds1"), Server("builds2")
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (load, waits, fails, killed):
+        for part in (load, waits, small, fails, killed):
             if part.__name__ in parts and (part != killed or engine == "script"):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -54,7 +54,8 @@
 #include "step/clock_keep.h"
 #include "table/table_int.h"
 
-/* Entries per transaction while loading, changes per transaction while catching up. */
+/* Entries per transaction while loading, changes per transaction while catching up, or
+ * as many as one should have bytes. */
 #define LOAD_ENTRIES		20000
 #define CATCH_UP_CHANGES	5000
 
@@ -552,7 +553,7 @@ load_entries(MosqlBuild *build)
 
 		if (n > 0 && mosql_bytes_equal(key, mosql_bytes_of(&last)))
 			report_duplicate(build, key);
-		if (n++ % LOAD_ENTRIES == 0)
+		if (n++ % LOAD_ENTRIES == 0 || mosql_txn_is_full(build->session))
 			next_transaction(build);
 		(void) mosql_txn_insert(mosql_txn_current(build->session),
 								mosql_session_tree(build->session, build->root), key,
@@ -685,7 +686,7 @@ apply_changes(MosqlBuild *build)
 		apply_sorted(build, cid++);
 		build->done++;
 		note(build);
-		if (cid == CATCH_UP_CHANGES)
+		if (cid == CATCH_UP_CHANGES || mosql_txn_is_full(build->session))
 		{
 			check_changes(build);
 			next_transaction(build);

@@ -119,6 +119,9 @@ extern bool mosql_txn_has_changed(const MosqlSession *session, uint64 root);
  * handles of trees end with it.
  */
 extern bool mosql_txn_may_chain(const MosqlSession *session);
+
+/* Has it written so much that it is time to chain?  Well below max_transaction_size. */
+extern bool mosql_txn_is_full(const MosqlSession *session);
 extern MosqlTxn *mosql_txn_chain(MosqlSession *session);
 
 /* Throw the current transaction away: its trees are garbage.  Throws nothing. */

@@ -31,6 +31,9 @@
 /* A transaction with so many bytes of changes has fragmented the heap. */
 #define LARGE_BYTES		(4 * 1024 * 1024)
 
+/* Larger ones are no faster, per row. */
+#define CHAIN_BYTES		(16 * 1024 * 1024)
+
 MosqlTransactionEnd mosql_txn_end_hook = NULL;
 MosqlAbortHook mosql_txn_abort_hook = NULL;
 MosqlBeforeCommit mosql_txn_before_commit_hook = NULL;
@@ -140,6 +143,14 @@ bool
 mosql_txn_may_chain(const MosqlSession *session)
 {
 	return session->txn == NULL || (session->txn->nviews == 0 && !mosql_txn_has_written(session));
+}
+
+bool
+mosql_txn_is_full(const MosqlSession *session)
+{
+	size_t		half = (size_t) mosql_txn_max_mb * 1024 * 1024 / 2;
+
+	return session->txn != NULL && session->txn->bytes > Min(half, CHAIN_BYTES);
 }
 
 MosqlTxn *
