@@ -86,7 +86,14 @@ def known_to_both(pair):
     query(b, "SELECT mosql_fdw_refresh('c')")
     pair.works(b, "refreshed: its action", "DELETE FROM p WHERE id = 4")
     tap.equal(query(a, "SELECT x FROM c WHERE id = 3"), [(None,)], "... is done")
-    query(a, "ALTER TABLE c DROP CONSTRAINT more")
+    query(a, "ALTER TABLE c DROP CONSTRAINT more; CREATE TABLE q (id int PRIMARY KEY);"
+          "ALTER TABLE c ADD CONSTRAINT more FOREIGN KEY (x) REFERENCES p")
+    query(b, "SELECT mosql_fdw_refresh('c'); " + IMPORT % "q")
+    query(a, "ALTER TABLE c DROP CONSTRAINT more; ALTER TABLE c ADD CONSTRAINT more FOREIGN KEY (x) REFERENCES q")
+    pair.refused(b, "one of that name that leads to another table", "INSERT INTO c VALUES (4, 3, 3)", "55000",
+                 "mosql_fdw_refresh")
+    query(a, "ALTER TABLE c DROP CONSTRAINT more; DROP TABLE q")
+    query(b, "SET mosql_fdw.drop_data = off; DROP TABLE q CASCADE; RESET mosql_fdw.drop_data")
     pair.works(b, "dropped by the other server", "INSERT INTO c VALUES (4, 3, 99)")
     query(b, "SELECT mosql_fdw_refresh('p')")
     tap.equal(query(b, "SELECT conname FROM pg_constraint WHERE contype = 'f'"), [("c_p_fkey",)],

@@ -165,12 +165,25 @@ stored_reference(const MosqlReference *reference)
 	return NULL;
 }
 
+/* Is the parent's table the one that the foreign key leads to in Redis? */
+static bool
+leads_there(Oid parent, const MosqlDefinitionReference *stored)
+{
+	Relation	rel = table_open(parent, AccessShareLock);
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	table_close(rel, NoLock);
+	return strcmp(schema, stored->schema) == 0 && strcmp(name, stored->table) == 0;
+}
+
 /* Does the definition in Redis say the same? */
 static bool
 is_stored_so(const MosqlReference *reference, const MosqlDefinitionReference *stored)
 {
 	const MosqlForeignKey *key = &reference->key;
-	bool		same = stored->n == key->n && stored->nset == key->nset &&
+	bool		same = leads_there(key->parent, stored) && stored->n == key->n && stored->nset == key->nset &&
 		stored->deferrable == key->deferrable && stored->deferred == key->deferred &&
 		stored->match == key->match && stored->on_update == key->on_update &&
 		stored->on_delete == key->on_delete;
