@@ -742,12 +742,19 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	return busy ? MOSQL_BUSY : MOSQL_PREPARED;
 }
 
-/* May somebody else's intent of that kind be on the row? */
+/*
+ * May somebody else's intent of that kind be on the row?  Where a foreign key leads, an
+ * update may, of a row that is there.  Without one it is an insert, perhaps decided and
+ * not applied yet, for which there was a row to be referenced: wait for it.
+ */
 static bool
-lets_in(const MosqlItem *item, uint8 kind)
+lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
 {
+	MosqlVersion newest;
+
 	if (item->kind == MOSQL_ITEM_REFERENCE)
-		return strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL;
+		return strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL && row.data != NULL &&
+			mosql_row_newest(row, &newest) && newest.live;
 	return is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
 
@@ -795,7 +802,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		tx = mosql_txid_get(values[1].data);
 		if (mosql_intents_find(values[1], commit->tx, &own))
 			return MOSQL_AGAIN; /* a step that was done and not noticed */
-		if (!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET]))
+		if (!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET], values[0]))
 		{
 			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
 			for (int i = 0; i < leaf->nitems; i++)
