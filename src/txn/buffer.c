@@ -610,8 +610,9 @@ note(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high, MosqlTimes
 {
 	MosqlRead  *read;
 
-	/* a READ ONLY transaction stays one; a subtransaction's end ends it */
-	if ((XactReadOnly && GetCurrentTransactionNestLevel() == 1) ||
+	/* a READ ONLY transaction stays one, but may have written before it became one; a
+	 * subtransaction's end ends it */
+	if ((XactReadOnly && GetCurrentTransactionNestLevel() == 1 && txn->journal == NULL) ||
 		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
 		return;
 	if (txn->nreads == txn->maxreads)
