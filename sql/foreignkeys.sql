@@ -308,6 +308,22 @@ ALTER TABLE c DROP COLUMN r;
 DELETE FROM p WHERE id = 2;
 DROP TABLE c, p;
 
+-- ---- what core refuses ----
+CREATE TABLE p (a int, b int, c int, PRIMARY KEY (a, b));
+CREATE UNIQUE INDEX ON p (c) WHERE a > 0;
+CREATE TABLE c (a int, b int, FOREIGN KEY (a, b) REFERENCES p (a, a));
+CREATE TABLE c (a int REFERENCES p (c));
+CREATE TABLE c (a int, b int, x int, FOREIGN KEY (a, b) REFERENCES p ON DELETE SET NULL (x));
+CREATE TABLE c (a int, b int GENERATED ALWAYS AS (a + 1) STORED, FOREIGN KEY (a, b) REFERENCES p ON DELETE SET NULL);
+CREATE TABLE c (a int, b int GENERATED ALWAYS AS (a + 1) STORED, FOREIGN KEY (a, b) REFERENCES p ON UPDATE CASCADE);
+CREATE TABLE c (a int, b int GENERATED ALWAYS AS (a + 1) STORED, FOREIGN KEY (a, b) REFERENCES p ON DELETE CASCADE);
+INSERT INTO c VALUES (1);
+INSERT INTO p VALUES (1, 2);
+INSERT INTO c VALUES (1);
+DELETE FROM p;
+TABLE c;
+DROP TABLE c, p;
+
 -- ---- owners and rights ----
 SET client_min_messages = warning;
 CREATE ROLE writer;

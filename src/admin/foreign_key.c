@@ -52,6 +52,51 @@ column_numbers(Relation rel, const List *names, int16 *numbers)
 	return n;
 }
 
+static bool
+has_column(const int16 *columns, int n, int16 attnum)
+{
+	for (int i = 0; i < n; i++)
+		if (columns[i] == attnum)
+			return true;
+	return false;
+}
+
+static void
+report_generated(const char *event)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYNTAX_ERROR),
+			 errmsg("invalid %s action for foreign key constraint containing generated column",
+					event)));
+}
+
+/* What core refuses of the columns that were named, besides what is no index. */
+static void
+check_columns(const MosqlLocalForeignKey *key, Relation rel)
+{
+	for (int i = 0; i < key->nreferenced; i++)
+		if (has_column(key->referenced, i, key->referenced[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_FOREIGN_KEY),
+					 errmsg("foreign key referenced-columns list must not contain duplicates")));
+	for (int i = 0; i < key->nset; i++)
+		if (!has_column(key->columns, key->n, key->set[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
+					 errmsg("column \"%s\" referenced in ON DELETE SET action must be part of foreign key",
+							get_attname(RelationGetRelid(rel), key->set[i], false))));
+	for (int i = 0; i < key->n; i++)
+	{
+		if (TupleDescAttr(RelationGetDescr(rel), key->columns[i] - 1)->attgenerated == '\0')
+			continue;
+		if (key->on_update == FKCONSTR_ACTION_SETNULL || key->on_update == FKCONSTR_ACTION_SETDEFAULT ||
+			key->on_update == FKCONSTR_ACTION_CASCADE)
+			report_generated("ON UPDATE");
+		if (key->on_delete == FKCONSTR_ACTION_SETNULL || key->on_delete == FKCONSTR_ACTION_SETDEFAULT)
+			report_generated("ON DELETE");
+	}
+}
+
 /* The index for key->referenced, or, if `primary`, that of the primary key, and these. */
 static void
 find_index(MosqlLocalForeignKey *key, Relation referenced, bool primary)
@@ -402,6 +447,7 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	key.nset = column_numbers(rel, constraint->fk_del_set_cols, key.set);
 	key.n = column_numbers(rel, constraint->fk_attrs, key.columns);
 	key.nreferenced = column_numbers(referenced, constraint->pk_attrs, key.referenced);
+	check_columns(&key, rel);
 	find_index(&key, referenced, constraint->pk_attrs == NIL);
 	check_references(referenced, &key);
 	mosql_admin_find_key_operators(&key, rel, referenced,
