@@ -183,7 +183,8 @@ static bool
 is_stored_so(const MosqlReference *reference, const MosqlDefinitionReference *stored)
 {
 	const MosqlForeignKey *key = &reference->key;
-	bool		same = leads_there(key->parent, stored) && stored->n == key->n && stored->nset == key->nset &&
+	bool		same = leads_there(key->parent, stored) &&
+		stored->n == key->n && stored->nset == key->nset &&
 		stored->deferrable == key->deferrable && stored->deferred == key->deferred &&
 		stored->match == key->match && stored->on_update == key->on_update &&
 		stored->on_delete == key->on_delete;
