@@ -673,9 +673,10 @@ is_deferred(const MosqlForeignKey *key)
 	return key->deferred;
 }
 
-/* What the current subtransaction has deferred of a foreign key already. */
+/* What the current subtransaction has deferred of a foreign key already, of the rows of
+ * that session. */
 static Deferred *
-find_deferred(Oid oid, bool is_parent)
+find_deferred(const MosqlReference *reference, bool is_parent)
 {
 	ListCell   *lc;
 
@@ -683,7 +684,8 @@ find_deferred(Oid oid, bool is_parent)
 	{
 		Deferred   *waiting = lfirst(lc);
 
-		if (waiting->oid == oid && waiting->is_parent == is_parent &&
+		if (waiting->oid == reference->key.oid && waiting->session == reference->session &&
+			waiting->is_parent == is_parent &&
 			waiting->level == GetCurrentTransactionNestLevel())
 			return waiting;
 	}
@@ -700,7 +702,7 @@ defer(MosqlReference *reference, bool is_parent, const Keys *keys)
 		return;
 	register_transaction();
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	waiting = find_deferred(reference->key.oid, is_parent);
+	waiting = find_deferred(reference, is_parent);
 	if (waiting == NULL)
 	{
 		waiting = palloc0(sizeof(Deferred));
