@@ -26,8 +26,9 @@
  * once with 40001.
  *
  * Duplicates.  The tree is the index as of one snapshot after the other, each change
- * in the order of the transactions' timestamps.  So what is found twice was there
- * twice: 23505.
+ * in the order of the transactions' timestamps, and of their commands.  So what is
+ * found twice was there twice: 23505, also if only between two commands of one
+ * transaction.
  *
  * The builder fails, or is cancelled: its transaction is rolled back, and the hook
  * below takes the build out of the definition, in a transaction of its own.  It dies:
