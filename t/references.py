@@ -132,6 +132,24 @@ def attached(pair):
     tap.equal(query(a, "SELECT * FROM mosql_fdw_gc('redis')"), [], "nothing differs")
 
 
+def emptied(pair):
+    """TRUNCATE by the other server, between two statements."""
+    a, b = pair.a, pair.b
+    query(a, "CREATE TABLE plain (p int REFERENCES p)")
+    query(b, IMPORT % "plain")
+    for rest in ("INSERT INTO plain VALUES (5)", "INSERT INTO c VALUES (51, 5)", "DELETE FROM p WHERE id = 6"):
+        query(a, "INSERT INTO p SELECT g FROM generate_series(3, 9) g ON CONFLICT DO NOTHING")
+        query(a, "BEGIN; INSERT INTO c VALUES (50, 3)")
+        query(b, "TRUNCATE p, c, plain")
+        time.sleep(0.2)         # the rows' trees go
+        state, said = error_of(a, f"{rest}; COMMIT")
+        tap.ok(state == "40001", f"TRUNCATE by the other server, then {rest}", f"{state} {said}")
+        query(a, "ROLLBACK")
+        tap.equal(query(b, "SELECT count(*) FROM c"), [(0,)], "... nothing is there")
+    query(b, "SET mosql_fdw.drop_data = off; DROP TABLE plain; RESET mosql_fdw.drop_data")
+    query(a, "DROP TABLE plain")
+
+
 class Writer(Repeater):
     """Adds and removes children and parents, on one server, at any isolation level."""
 
@@ -202,7 +220,7 @@ def body():
         query(conn, "SELECT mosql_fdw_enable('redis')")
         conn.close()
     pair = Pair(servers)
-    for part in (known_to_one, known_to_both, attached, at_once):
+    for part in (known_to_one, known_to_both, attached, emptied, at_once):
         with section(part.__name__):
             part(pair)
     for server in servers:

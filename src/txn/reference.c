@@ -70,6 +70,7 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 	int		   *where = palloc(n * sizeof(int) + 1);
 	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint) + 1);
 	MosqlStatusCache cache = {0};
+	ErrorContextCallback context;
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
@@ -78,12 +79,14 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 			where[m] = i;
 			wanted[m++] = keys[i];
 		}
+	mosql_txn_begin_read(txn->session, &context);
 	if (m > 0)
 		mosql_btree_get(tree, wanted, m, points);
 	for (int i = 0; i < m; i++)
 		ignore_harmless_intent(&points[i]);
 	if (m > 0)
 		mosql_points_settle(txn->session, tree, wanted, points, m, true, &cache);
+	mosql_txn_end_read(&context);
 	for (int i = 0; i < m; i++)
 	{
 		MosqlBytes	columns;
