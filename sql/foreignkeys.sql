@@ -132,6 +132,8 @@ INSERT INTO of_amounts VALUES (1, NULL);
 UPDATE amounts SET x = 3 WHERE x = 2;
 UPDATE amounts SET x = 2.70 WHERE x = 1.5;
 TABLE of_amounts;
+UPDATE amounts SET x = 2.700 WHERE x = 2.7;
+TABLE of_amounts;
 DELETE FROM amounts WHERE x = 2.7;
 TABLE of_amounts;
 DROP TABLE amounts, of_amounts;

@@ -519,6 +519,9 @@ copy_values(MosqlReference *reference, TupleTableSlot *slot)
 }
 
 /*
+ * A key that is equal and looks different, as 1.0 and 1.00, is the same parent; but
+ * children are to follow it, as in core.
+ *
  * A parent whose key became null is, to ON UPDATE CASCADE, one that its children can
  * only follow by nulls: no new values.
  */
@@ -539,7 +542,8 @@ note_parent(Side *side, TupleTableSlot *old_slot, TupleTableSlot *new_slot, Memo
 	if (!mosql_reference_of_parent(reference, old_slot, &key))
 		return;
 	has_new = new_slot != NULL && mosql_reference_of_parent(reference, new_slot, &new_key);
-	if (has_new && mosql_bytes_equal(mosql_bytes_of(&key), mosql_bytes_of(&new_key)))
+	if (has_new && mosql_bytes_equal(mosql_bytes_of(&key), mosql_bytes_of(&new_key)) &&
+		(!acts || same_values(reference->key.referenced, reference->key.n, old_slot, new_slot)))
 		return;
 	old = MemoryContextSwitchTo(cxt);
 	i = add_place(waiting, acts);
