@@ -325,6 +325,12 @@ INSERT INTO c VALUES (1);
 DELETE FROM p;
 TABLE c;
 DROP TABLE c, p;
+-- ... and what it does not
+CREATE TABLE p (t timestamp PRIMARY KEY);
+CREATE TABLE c (t timestamptz REFERENCES p);
+CREATE TABLE c (t timestamptz, d date REFERENCES p);
+ALTER TABLE c ADD FOREIGN KEY (t) REFERENCES p NOT VALID;
+DROP TABLE c, p;
 
 -- ---- owners and rights ----
 SET client_min_messages = warning;

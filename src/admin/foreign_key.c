@@ -378,8 +378,12 @@ add_shared(Relation rel, Relation referenced, MosqlLocalForeignKey *key, const C
 	oid = mosql_admin_create_foreign_key(rel, referenced, key);
 	mosql_table_add_reference(rel, referenced, session, there);
 	CommandCounterIncrement();
-	if (key->validated && mosql_foreign_key_find(oid, &made))
+	if (!mosql_foreign_key_find(oid, &made))
+		return;
+	if (key->validated)
 		validate(&made);
+	else
+		(void) mosql_reference_open(&made, session);	/* can it be enforced at all? */
 }
 
 /* Known to the catalogs, and no more. */

@@ -108,8 +108,11 @@ find_conversion(MosqlReference *reference, int position)
 	if (mosql_ranges_can_convert(to, from))
 		return;
 	if (find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) != COERCION_PATH_FUNC)
-		elog(ERROR, "foreign key \"%s\" compares types %u and %u", NameStr(reference->key.name),
-			 from, to);
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("foreign key \"%s\" compares %s with %s, which is not supported",
+						NameStr(reference->key.name), format_type_be(from), format_type_be(to)),
+				 errhint("Give both columns the same type.")));
 	reference->converts[at] = true;
 	fmgr_info(function, &reference->convert[at]);
 	reference->target_types[position] = to;
