@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """Unmodified clients on tables that plain CREATE TABLE made under
 mosql_fdw.default_server: pgbench, all its initialisation steps and built-in scripts;
-sysbench; Django; SQLAlchemy and Alembic; pg_dump and pg_restore -j, into an empty
-namespace and into the one it was made from."""
+sysbench; Django; SQLAlchemy and Alembic; psql's \\d and its completion of names;
+pg_dump and pg_restore -j, into an empty namespace and into the one it was made from.
+
+    t/clients.py [PART]..."""
 import os
+import pty
 import re
+import select
 import subprocess
 import sys
 
@@ -84,6 +88,81 @@ def pgbench(server, cluster):
     for mode in ("simple", "extended", "prepared"):
         run_pgbench(server, "simple-update", mode)
     check(server, "bench")
+
+
+# ---- psql ----
+
+class Terminal:
+    """An interactive psql."""
+
+    def __init__(self, server, db):
+        env = {**os.environ, "PGHOST": server.args["host"], "PGPORT": server.args["port"], "PGUSER": "postgres",
+               "PGDATABASE": db, "TERM": "dumb", "PAGER": "", "HISTFILE": os.devnull, "INPUTRC": os.devnull}
+        master, slave = pty.openpty()
+        self.fd = master
+        self.process = subprocess.Popen(["psql", "-X", "--no-psqlrc"], env=env, stdin=slave, stdout=slave,
+                                        stderr=slave, close_fds=True, start_new_session=True)
+        os.close(slave)
+        self.read("=# ")
+
+    def read(self, until, seconds=10):
+        """What it writes until that is in it, or for so long."""
+        said, end = "", time.monotonic() + seconds
+        while until not in said and time.monotonic() < end:
+            if select.select([self.fd], [], [], 0.2)[0]:
+                said += re.sub("[\x00-\x1f]", "", os.read(self.fd, 65536).decode())
+        return said
+
+    def complete(self, typed, completed):
+        """Does TAB make of what was typed what is wanted?  The line is given up then."""
+        os.write(self.fd, (typed + "\t").encode())
+        said = self.read(completed)
+        os.write(self.fd, b"\x15\n")       # kill the line
+        self.read("=# ")
+        return completed in said, said
+
+    def close(self):
+        os.write(self.fd, b"\\q\n")
+        self.process.wait(10)
+        os.close(self.fd)
+
+
+PSQL_DDL = """
+CREATE TABLE reader (id serial PRIMARY KEY, mail text NOT NULL UNIQUE, since date DEFAULT current_date CHECK (since > '2000-01-01'));
+CREATE TABLE loan (reader int REFERENCES reader ON DELETE CASCADE, item int, back boolean, PRIMARY KEY (reader, item));
+CREATE INDEX loan_out ON loan (item) WHERE NOT back;
+COMMENT ON TABLE loan IS 'who has what';
+"""
+# what is typed, and what it becomes by TAB
+COMPLETED = [("SELECT * FROM rea", "reader"), ("INSERT INTO loa", "loan "), ("UPDATE rea", "reader "),
+             ("DELETE FROM loa", "loan "), ("SELECT * FROM reader WHERE ma", "mail"), ("\\d loan_o", "loan_out"),
+             ("DROP INDEX loan_o", "loan_out"), ("ALTER SEQUENCE reader_i", "reader_id_seq"), ("TRUNCATE loa", "loan")]
+# with mosql_fdw.present_as_table
+COMPLETED_AS_TABLE = [("DROP TABLE rea", "reader"), ("ALTER TABLE loa", "loan "), ("CREATE INDEX ON loa", "loan "),
+                      ("LOCK TABLE rea", "reader")]
+
+
+def psql(server, cluster):
+    database(server, "psql", cluster, "psql")
+    query(server, PSQL_DDL, "psql")
+    said = client(server, "psql", "-X", "-c", "\\d reader", "-c", "\\d+ loan", db="psql")
+    for wanted in ('"reader_pkey" PRIMARY KEY, mosql (id)', '"reader_mail_key" UNIQUE CONSTRAINT, mosql (mail)',
+                   "nextval('reader_id_seq'::regclass)", '"reader_since_check" CHECK (since > \'2000-01-01\'::date)',
+                   'TABLE "loan" CONSTRAINT "loan_reader_fkey" FOREIGN KEY (reader) REFERENCES reader(id) ON DELETE CASCADE',
+                   '"loan_pkey" PRIMARY KEY, mosql (reader, item)', '"loan_out" mosql (item) WHERE NOT back'):
+        tap.ok(wanted in said, f"psql: \\d says {wanted}", said)
+    listed = client(server, "psql", "-X", "-At", "-c", "\\d", "-c", "\\di+", "-c", "\\dt+", "-c", "\\dE", db="psql")
+    tap.ok(all(n in listed for n in ("reader|foreign table", "loan_out|index", "reader_id_seq|sequence")),
+           "psql: \\d, \\di+ and \\dE list them", listed)
+    query(server, "ALTER DATABASE psql SET mosql_fdw.present_as_table = on", "psql")
+    listed = client(server, "psql", "-X", "-At", "-c", "\\dt+", "-c", "\\d loan", db="psql")
+    tap.ok("loan|table" in listed and "who has what" in listed, "psql: \\dt+ as tables, with comments", listed)
+    for setting, lines in (("off", COMPLETED), ("on", COMPLETED_AS_TABLE)):
+        query(server, f"ALTER DATABASE psql SET mosql_fdw.present_as_table = {setting}", "psql")
+        with contextlib.closing(Terminal(server, "psql")) as terminal:
+            for typed, completed in lines:
+                good, why = terminal.complete(typed, completed)
+                tap.ok(good, f"psql: TAB completes {typed}, present_as_table {setting}", why)
 
 
 def sysbench(server, cluster):
@@ -194,16 +273,10 @@ def toc(server, folder, without):
 def body():
     cluster = Cluster("clients", primaries=3)
     server = Server("clients")
-    with section("pgbench"):
-        pgbench(server, cluster)
-    with section("sysbench"):
-        sysbench(server, cluster)
-    with section("Django"):
-        django(server, cluster)
-    with section("SQLAlchemy and Alembic"):
-        sqlalchemy(server, cluster)
-    with section("pg_dump and pg_restore"):
-        dumps(server, cluster)
+    for part in (pgbench, sysbench, django, sqlalchemy, psql, dumps):
+        if part.__name__ in (sys.argv[1:] or [part.__name__]):
+            with section(part.__name__):
+                part(server, cluster)
 
 
 main(body)
