@@ -170,3 +170,28 @@ SELECT * FROM mosql_fdw_gc('gc');
 DROP SCHEMA source CASCADE;
 DROP SCHEMA target CASCADE;
 DROP SERVER gc;
+
+-- what is not there is said
+SET client_min_messages = notice;
+IMPORT FOREIGN SCHEMA nowhere FROM SERVER redis INTO public;
+IMPORT FOREIGN SCHEMA nowhere EXCEPT (a) FROM SERVER redis INTO public;
+CREATE SCHEMA source;
+CREATE SCHEMA target;
+CREATE FOREIGN TABLE source.parent (id int PRIMARY KEY) SERVER redis;
+CREATE FOREIGN TABLE source.child (id int PRIMARY KEY, parent int) SERVER redis;
+SELECT option_value AS ns FROM pg_foreign_server, pg_options_to_table(srvoptions)
+	WHERE srvname = 'redis' AND option_name = 'namespace' \gset
+CREATE SERVER beside FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns');
+IMPORT FOREIGN SCHEMA source LIMIT TO (childr, child) FROM SERVER beside INTO target;
+ALTER FOREIGN TABLE source.child ADD FOREIGN KEY (parent) REFERENCES source.parent;
+SELECT mosql_fdw_refresh('target.child');
+SELECT outcome('INSERT INTO target.child VALUES (1, 1)');
+IMPORT FOREIGN SCHEMA source LIMIT TO (parent) FROM SERVER beside INTO target;
+SELECT mosql_fdw_refresh('target.child');
+SELECT outcome('INSERT INTO target.child VALUES (1, 1)');
+SET client_min_messages = warning;
+DROP SCHEMA source CASCADE;
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA target CASCADE;
+RESET mosql_fdw.drop_data;
+DROP SERVER beside;

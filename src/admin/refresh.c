@@ -204,6 +204,24 @@ run_and_note(Relation rel, const char *statement, StringInfo done)
 	return relation_open(relid, NoLock);
 }
 
+/* A NOTICE for each foreign key that did not come here, since the other table is not. */
+static void
+note_foreign_keys(Oid relid, const MosqlDefinition *there)
+{
+	for (int i = 0; i < there->nreferences; i++)
+	{
+		const MosqlDefinitionReference *key = &there->references[i];
+
+		if (!mosql_admin_knows_foreign_key(relid, there, key))
+			ereport(NOTICE,
+					(errmsg("foreign key \"%s\" of foreign table \"%s\" cannot be enforced here",
+							key->name, get_rel_name(relid)),
+					 errdetail("It leads to table \"%s.%s\" in Redis. Until that is here, rows that would have to be looked up there are refused.",
+							   key->schema, key->table),
+					 errhint("Use IMPORT FOREIGN SCHEMA for that table, or mosql_fdw_refresh() if it is here.")));
+	}
+}
+
 Datum
 mosql_fdw_refresh(PG_FUNCTION_ARGS)
 {
@@ -244,6 +262,7 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 	mosql_admin_follow_key(relid, false);
 	mosql_admin_follow_indexes(relid);
 	mosql_admin_follow_foreign_keys(relid);
+	note_foreign_keys(relid, there);
 	if (done.len == 0)
 		PG_RETURN_NULL();
 	PG_RETURN_TEXT_P(cstring_to_text(done.data));

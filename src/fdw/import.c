@@ -281,6 +281,36 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 /*
  * One scan of the definitions.  No options: an unknown one is HV00D.
  */
+/* A NOTICE for what is asked for by name and is not in Redis: names may be mistyped. */
+static void
+note_missing(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tables, int n)
+{
+	ListCell   *cell;
+
+	if (stmt->list_type != FDW_IMPORT_SCHEMA_LIMIT_TO)
+	{
+		if (n == 0)
+			ereport(NOTICE,
+					(errmsg("schema \"%s\" has no tables in Redis", stmt->remote_schema),
+					 errhint("SELECT * FROM mosql_fdw_gc('%s') lists the tables that are not here.",
+							 stmt->server_name)));
+		return;
+	}
+	foreach(cell, stmt->table_list)
+	{
+		const char *name = ((RangeVar *) lfirst(cell))->relname;
+		int			i = 0;
+
+		while (i < n && strcmp(tables[i].name, name) != 0)
+			i++;
+		if (i == n)
+			ereport(NOTICE,
+					(errmsg("table \"%s.%s\" does not exist in Redis", stmt->remote_schema, name),
+					 errhint("SELECT * FROM mosql_fdw_gc('%s') lists the tables that are not here.",
+							 stmt->server_name)));
+	}
+}
+
 List *
 mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 {
@@ -296,6 +326,7 @@ mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 				 errhint("IMPORT FOREIGN SCHEMA of mosql_fdw has no options.")));
 	n = mosql_table_definitions(mosql_fdw_session(serverid, InvalidOid), stmt->remote_schema,
 								&tables);
+	note_missing(stmt, tables, n);
 	for (int i = 0; i < n; i++)
 		if (is_wanted(stmt, tables[i].name))
 		{
