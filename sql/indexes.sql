@@ -108,6 +108,12 @@ ALTER TABLE u ADD COLUMN z int, ADD PRIMARY KEY (y);
 \d u
 SELECT * FROM u WHERE x = 10;
 
+SELECT outcome('ALTER TABLE u ADD COLUMN p point UNIQUE');
+ALTER TABLE u ADD COLUMN long text;
+CREATE INDEX ON u (long);
+SELECT outcome('INSERT INTO u (x, y, long) VALUES (90, 90, repeat(''x'', 9000))');
+ALTER TABLE u DROP COLUMN long;
+
 -- another server's view of them
 CREATE SCHEMA other;
 IMPORT FOREIGN SCHEMA public LIMIT TO (u) FROM SERVER redis INTO other;

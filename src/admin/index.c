@@ -171,7 +171,11 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 		options[i] = index->options[i];
 		classes[i] = GetDefaultOpClass(type, BTREE_AM_OID);
 		if (!OidIsValid(classes[i]))
-			elog(ERROR, "type %s has no btree order", format_type_be(type));
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("data type %s has no default operator class for access method \"btree\"",
+							format_type_be(type)),
+					 errhint("Index an expression that has an order, or leave UNIQUE away.")));
 	}
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
 						   index_info(index), names, our_access_method(), InvalidOid,

@@ -407,7 +407,8 @@ mosql_index_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index row is too long for index \"%s\"", index->name),
 				 errdetail("It takes %d bytes; an index row may take up to %d bytes.",
-						   entry_key->len - start, MOSQL_KEY_MAX_BYTES)));
+						   entry_key->len - start, MOSQL_KEY_MAX_BYTES),
+				 errhint("Index a hash of long values instead: an expression such as md5(...).")));
 	mosql_table_put_row(entries, slot, entry_columns);
 	return alone ? MOSQL_ENTRY_ALONE : MOSQL_ENTRY_SHARED;
 }
