@@ -56,8 +56,8 @@ arbiter_of(const MosqlModifyState *modify, Oid indexid)
  * Which keys decide over a conflict: those of the arbiters that core found, or
  * all unique ones (DO NOTHING without a target).  NULL stands for the table's own.
  */
-void
-mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters)
+static void
+list_arbiters(MosqlModifyState *modify, const List *arbiters)
 {
 	const MosqlTable *table = modify->table;
 	Oid			primary = mosql_fdw_primary_key(modify->rel);
@@ -75,6 +75,22 @@ mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters)
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].unique)
 			modify->arbiters[modify->narbiters++] = &table->indexes[i];
+}
+
+/*
+ * What an arbiter did not find is not looked up again: who takes it between that read
+ * and commit makes this transaction fail with 40001, never with 23505.
+ */
+void
+mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters)
+{
+	list_arbiters(modify, arbiters);
+	for (int i = 0; i < modify->narbiters; i++)
+		if (modify->arbiters[i] == NULL)
+			modify->key_found_free = true;
+		else
+			modify->found_free = bms_add_member(modify->found_free,
+												modify->arbiters[i] - modify->table->indexes);
 }
 
 typedef enum Conflict
@@ -198,7 +214,7 @@ key_of(MosqlModifyState *modify, TupleTableSlot *slot)
 static bool
 insert_new(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key)
 {
-	bool		check = modify->table->nkeys > 0 && !is_key_alone(modify);
+	bool		check = modify->table->nkeys > 0 && !modify->key_found_free;
 
 	resetStringInfo(&modify->columns);
 	mosql_table_put_row(modify->table, slot, &modify->columns);

@@ -194,6 +194,8 @@ typedef struct MosqlModifyState
 	/* --- ON CONFLICT --- */
 	int			narbiters;
 	const MosqlIndex **arbiters;	/* NULL: the table's own key */
+	Bitmapset  *found_free;		/* their places among the table's indexes */
+	bool		key_found_free;
 	bool		do_update;
 	ModifyTableState *mtstate;
 	TriggerDesc *triggers;		/* the relation's */

@@ -107,7 +107,7 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 										   &duplicate);
 	else if (old_slot == NULL)
 		index = mosql_table_insert_entries(table, modify->txn, new_slot, new_key, modify->cid,
-										   &duplicate);
+										   modify->found_free, &duplicate);
 	else
 		index = mosql_table_replace_entries(table, modify->txn, old_slot, old_key, new_slot,
 											new_key, modify->cid, &duplicate);

@@ -433,13 +433,14 @@ make_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, Entry 
 
 /* False: this transaction has that entry already. */
 static bool
-insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid)
+insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid,
+			 bool check)
 {
 	if (entry->kind == MOSQL_ENTRY_NONE)
 		return true;
 	return mosql_txn_insert(txn, index->entries->tree, mosql_bytes_of(&entry->key),
 							mosql_bytes_of(&entry->columns), cid,
-							entry->kind == MOSQL_ENTRY_ALONE) != MOSQL_DUPLICATE;
+							check && entry->kind == MOSQL_ENTRY_ALONE) != MOSQL_DUPLICATE;
 }
 
 /* Are they the same entry?  Then what it stores may be another. */
@@ -469,7 +470,8 @@ delete_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, Command
 
 const MosqlIndex *
 mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlot *slot,
-						   MosqlBytes key, CommandId cid, MosqlBytes *duplicate)
+						   MosqlBytes key, CommandId cid, const Bitmapset *free,
+						   MosqlBytes *duplicate)
 {
 	for (int i = 0; i < table->nindexes; i++)
 	{
@@ -478,7 +480,7 @@ mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlo
 
 		make_entry(index, slot, key, &entry);
 		*duplicate = mosql_bytes_of(&entry.key);
-		if (!insert_entry(index, txn, &entry, cid))
+		if (!insert_entry(index, txn, &entry, cid, !bms_is_member(i, free)))
 			return index;
 	}
 	mosql_build_log_change(table, txn, NULL, MOSQL_ABSENT, slot, key, cid);
@@ -526,7 +528,7 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 		if (!delete_entry(index, txn, &old, cid))
 			return index;
 		*duplicate = mosql_bytes_of(&new.key);
-		if (!insert_entry(index, txn, &new, cid))
+		if (!insert_entry(index, txn, &new, cid, true))
 			return index;
 	}
 	mosql_build_log_change(table, txn, old_slot, old_key, new_slot, new_key, cid);

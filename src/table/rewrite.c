@@ -228,7 +228,7 @@ copy_row(Rewrite *rewrite, const MosqlRow *row)
 		mosql_table_report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
 	index = mosql_table_insert_entries(target, rewrite->txn, rewrite->slot,
 									   mosql_bytes_of(&rewrite->key), GetCurrentCommandId(true),
-									   &duplicate);
+									   NULL, &duplicate);
 	if (index != NULL)
 		mosql_table_report_duplicate(rewrite->rel, target, index, duplicate);
 }
@@ -332,7 +332,7 @@ build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, Mo
 							slot->tts_isnull);
 		ExecStoreVirtualTuple(slot);
 		if (mosql_table_insert_entries(&alone, txn, slot, row.key, GetCurrentCommandId(true),
-									   &duplicate) != NULL)
+									   NULL, &duplicate) != NULL)
 			mosql_table_report_duplicate(rel, table, index, duplicate);
 		MemoryContextSwitchTo(old);
 	}
