@@ -576,11 +576,52 @@ do_something(World *w)
 
 static int	check_errors;
 static int	check_warnings;
+static int	check_firsts;		/* signposts that nobody can unlink: no fault */
 static char check_text[200];
+
+/*
+ * Is this node dead, and the first child of the node above?  Then its separator is that
+ * one's own low fence, and stays: maintenance looked, and the parent split before the
+ * unlinking.
+ */
+static bool
+is_first_and_dead(World *w, uint64 node)
+{
+	uint64	   *ids;
+	int			n = memstore_ids(w->mem, &ids);
+	MosqlNodeImage image;
+	MosqlNodeMeta dead;
+
+	if (!memstore_image(w->mem, node, &image) ||
+		!mosql_meta_decode(image.fields[0].value, &dead) || dead.state != MOSQL_NODE_DEAD)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		MosqlNodeMeta meta;
+		MosqlChild *children;
+		int			nchildren;
+
+		if (!memstore_image(w->mem, ids[i], &image) ||
+			!mosql_meta_decode(image.fields[0].value, &meta) || meta.state != MOSQL_NODE_NORMAL ||
+			meta.level != dead.level + 1 || !mosql_bytes_equal(meta.low, dead.low))
+			continue;
+		for (int f = 0; f < image.nfields; f++)
+			if (mosql_bytes_equal(image.fields[f].field, mosql_bytes("s", 1)) &&
+				mosql_children_decode(image.fields[f].value, &children, &nchildren) &&
+				nchildren > 0 && children[0].node == node)
+				return true;
+	}
+	return false;
+}
 
 static void
 report(void *arg, char severity, uint64 node, const char *what)
 {
+	if (severity == 'W' && is_first_and_dead(arg, node))
+	{
+		check_firsts++;
+		return;
+	}
 	if (severity == 'E')
 		check_errors++;
 	else
@@ -604,14 +645,17 @@ on_leaf(void *arg, const MosqlLeaf *leaf)
 static void
 check_tree(World *w, MosqlTree *tree)
 {
-	check_errors = check_warnings = 0;
+	check_errors = check_warnings = check_firsts = 0;
 	check_rows = check_leaves = 0;
-	mosql_btree_check(tree, report, on_leaf, NULL);
+	mosql_btree_check(tree, report, on_leaf, w);
 }
 
-/* No finding of any kind, and exactly the rows that should be there. */
+/*
+ * No finding of any kind, and exactly the rows that should be there.  raced: parents
+ * may have split while leaves below them were merged away.
+ */
 static void
-expect_sound(World *w)
+expect_sound_tree(World *w, bool raced)
 {
 	int64		rows = 0;
 
@@ -620,9 +664,17 @@ expect_sound(World *w)
 		rows += w->values[k] != 0;
 	CHECK_INT(check_errors, 0);
 	CHECK_INT(check_warnings, 0);
+	if (!raced)
+		CHECK_INT(check_firsts, 0);
 	CHECK_INT(check_rows, rows);
 	if (check_errors + check_warnings > 0)
 		printf("#   %s\n", check_text);
+}
+
+static void
+expect_sound(World *w)
+{
+	expect_sound_tree(w, false);
 }
 
 /* Every key through get, and scans over all in both directions. */
@@ -956,7 +1008,7 @@ test_interleaved(void)
 		touch_all(w, w->trees[1]);
 		touch_all(w, w->trees[1]);
 		sweep_all(w, w->trees[2]);
-		expect_sound(w);
+		expect_sound_tree(w, true);
 		expect_no_garbage(w);
 		world_close(w);
 	}
@@ -1180,7 +1232,7 @@ lose_everywhere(World *w, Protocol protocol, Protocol rivals, int stride)
 		touch_all(&c, c.trees[0]);
 		touch_all(&c, c.trees[0]);
 		sweep_all(&c, c.trees[0]);
-		expect_sound(&c);
+		expect_sound_tree(&c, true);
 		expect_no_garbage(&c);
 		memstore_close(c.mem);
 		if (unit_failed > failed)
