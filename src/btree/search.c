@@ -279,6 +279,17 @@ wait_for_merge(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
 }
 
 /*
+ * May the search end at a dying node?  Not if its last key is to the right of it: a
+ * dying node that has been absorbed leads to where its right sibling was, and that may
+ * be dead, so that what lies left of it would be this node again.
+ */
+static bool
+ends_at_dying(const Search *s, const MosqlNodeMeta *meta, MosqlBytes last)
+{
+	return s->takes_dying && meta->level == s->level && !right_of(meta, last, s->backward);
+}
+
+/*
  * Settle an item with its node's meta (NULL: the node does not exist).
  * Returns how many of its keys, from the first, the node covers; the others
  * travel on and come back as items of a later round.  A dead node sends all
@@ -317,7 +328,7 @@ mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta
 		restart(s, item);
 		return 0;
 	}
-	if (meta->state == MOSQL_NODE_DYING && !(s->takes_dying && meta->level == s->level))
+	if (meta->state == MOSQL_NODE_DYING && !ends_at_dying(s, meta, keys[item->n - 1]))
 	{
 		wait_for_merge(s, item, meta);
 		return 0;

@@ -1461,6 +1461,75 @@ test_merged_away(void)
 		merged_away(stage);
 }
 
+/*
+ * A run of leaves was absorbed, and whoever did it died when some of them (bits of
+ * `dead`) had been marked dead: in any order, since that is one round trip.
+ */
+static void
+run_absorbed(int dead)
+{
+	World	   *w = world_open(1000, true, 2);
+	int			order[] = {4, 2, 3};
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	MosqlNodeMeta left;
+	int			n;
+
+	for (int i = 0; i < w->nkeys; i++)
+	{
+		uint32		value = i + 1;
+
+		mosql_btree_reserve(w->trees[0], &w->keys[i], 1, 20);
+		write_keys(w, w->trees[0], &i, &value, 1, 0);
+	}
+	expect_rows(w, w->trees[1]);	/* warm cache */
+	n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	CHECK(n > 5);
+	mosql_btree_read_leaves(w->trees[0], ids, n, &leaves);
+	left = leaves[1].meta;
+	left.high = leaves[4].meta.high;
+	left.right = leaves[4].meta.right;
+	left.generation++;
+	set_meta(w, ids[1], &left);
+	for (int r = 2; r <= 4; r++)
+	{
+		MosqlNodeMeta meta = leaves[r].meta;
+
+		for (int i = 0; i < w->nkeys; i++)
+			if (mosql_meta_cover(&meta, w->keys[i]) == MOSQL_COVER_OK)
+			{
+				memstore_set(w->mem, ids[r], field_of('r', w->keys[i]), MOSQL_ABSENT);
+				w->values[i] = 0;
+			}
+		meta.state = dead & 1 << (r - 2) ? MOSQL_NODE_DEAD : MOSQL_NODE_DYING;
+		meta.other = meta.state == MOSQL_NODE_DEAD ? ids[1] : 0;
+		meta.generation += meta.state == MOSQL_NODE_DEAD ? 2 : 1;
+		set_meta(w, ids[r], &meta);
+	}
+	check_tree(w, w->trees[0]);
+	CHECK_INT(check_errors, 0);
+	for (int i = 0; i < 3; i++)
+	{
+		MosqlPoint	point;
+
+		mosql_btree_get(w->trees[1], &leaves[order[i]].meta.low, 1, &point);
+		CHECK(point.row.data == NULL && point.leaf == ids[1]);
+	}
+	expect_rows(w, w->trees[1]);
+	expect_rows(w, w->trees[0]);
+	sweep_all(w, w->trees[0]);
+	expect_sound(w);
+	expect_no_garbage(w);
+	world_close(w);
+}
+
+static void
+test_run_absorbed(void)
+{
+	for (int dead = 0; dead < 8; dead++)
+		run_absorbed(dead);
+}
+
 /* Everybody who comes after a merge that died between any two steps. */
 static void
 protocol_merge(World *w, MosqlTree *tree)
@@ -2013,6 +2082,7 @@ main(void)
 	RUN(test_crash_append);
 	RUN(test_crash_reserve);
 	RUN(test_merged_away);
+	RUN(test_run_absorbed);
 	RUN(test_crash_merge);
 	RUN(test_merge_overtaken);
 	RUN(test_queue);
