@@ -183,6 +183,8 @@ typedef struct SearchItem
 	MosqlBytes	separator;		/* with which that parent leads here */
 	MosqlBytes	dead;			/* low fence of a dead node that was in the way:
 								 * look for what lies left of it (node is 0) */
+	MosqlBytes	reached;		/* how far right a descent got before it had too many
+								 * right links to follow; data NULL: none had */
 	int			waits;			/* for a merge that this node is in */
 } SearchItem;
 
@@ -241,8 +243,7 @@ extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n
 								   MosqlLeafGroup **groups);
 
 /* --- inner.c --- */
-extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n,
-									 int *unknown);
+extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n);
 extern int	mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n);
 
 /* --- merge.c --- */

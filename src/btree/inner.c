@@ -629,7 +629,7 @@ change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool
 	}
 	mosql_btree_search_end(&s);
 	if (uppers.n > 0)
-		mosql_btree_inner_insert(tree, level + 1, uppers.children, uppers.n, NULL);
+		mosql_btree_inner_insert(tree, level + 1, uppers.children, uppers.n);
 	return changed;
 }
 
@@ -637,19 +637,16 @@ change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool
  * Insert children (sorted here; separators are low fences of nodes on level - 1)
  * into the inner nodes of a level, and what that splits off into the levels above.
  * Children that are there already do no harm; those that are no part of their level
- * are left out.  Returns how many were inserted; *unknown (unless NULL) gets how
- * many were new to the cache.  Per level three round trips, four with splits, for
- * any number of nodes; more if somebody else changes them.
+ * are left out.  Returns how many were inserted.  Per level three round trips, four
+ * with splits, for any number of nodes; more if somebody else changes them.
  */
 int
-mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n, int *unknown)
+mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	int			inserted = 0;
 
 	n = drop_known(tree, level, children, tidy_children(children, n));
-	if (unknown != NULL)
-		*unknown = n;
 	if (n > 0)
 		inserted = change_level(tree, level, children, n, true);
 	MemoryContextSwitchTo(old);

@@ -166,7 +166,7 @@ restart(Search *s, const SearchItem *item)
 	push(s, &(SearchItem)
 		 {
 			 .node = s->tree->root, .level = -1, .first = item->first, .n = item->n,
-			 .epoch = s->tree->epoch
+			 .epoch = s->tree->epoch, .reached = item->reached
 		 });
 }
 
@@ -201,7 +201,14 @@ move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int cov
 		 * is fresh: a splitter died before it linked its work (or is at it).
 		 */
 		if (item->epoch != 0)
+		{
 			s->relink = true;
+			if (rest.reached.data == NULL || mosql_bytes_compare(rest.from, rest.reached) > 0)
+			{
+				s->restarts = 0;	/* the last descent got less far */
+				rest.reached = mosql_bytes_copy(s->tree->scratch, rest.from);
+			}
+		}
 		restart(s, &rest);
 	}
 	else
@@ -363,7 +370,7 @@ expand(Search *s, const SearchItem *item, const CachedNode *node)
 				 .node = node->children[c].node, .parent = node->id,
 				 .separator = node->children[c].separator,
 				 .level = node->meta.level - 1,
-				 .first = first, .n = n, .epoch = item->epoch
+				 .first = first, .n = n, .epoch = item->epoch, .reached = item->reached
 			 });
 		first += n;
 	}
@@ -443,8 +450,8 @@ has_arrived(Search *s, const SearchItem *item)
 }
 
 /*
- * Insert what was found unlinked into the parents, or learn that it is there.
- * If there was anything to learn the next descent gets further.
+ * Insert what was found unlinked into the parents, or learn that it is there: the next
+ * descent gets further.
  */
 static void
 relink(Search *s)
@@ -468,14 +475,7 @@ relink(Search *s)
 				children[nchildren++] = links[i].child;
 			}
 		if (nchildren > 0)
-		{
-			int			unknown;
-
-			mosql_stats.helps += mosql_btree_inner_insert(s->tree, level + 1, children, nchildren,
-														  &unknown);
-			if (unknown > 0)
-				s->restarts = 0;
-		}
+			mosql_stats.helps += mosql_btree_inner_insert(s->tree, level + 1, children, nchildren);
 	}
 }
 

@@ -483,7 +483,7 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 			splits[i].bounds[piece], splits[i].nodes[piece]
 		};
 	if (nlinks > 0)
-		mosql_btree_inner_insert(tree, 1, links, nlinks, NULL);
+		mosql_btree_inner_insert(tree, 1, links, nlinks);
 	MemoryContextSwitchTo(old);
 }
 

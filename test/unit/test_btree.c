@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/retry.h"
 #include "base/stats.h"
+#include "btree/btree_int.h"
 
 #define ROOT		7
 #define TINY		(MOSQL_LEAF_MAX_ROWS < 20)
@@ -1795,7 +1796,103 @@ test_dangling(void)
 	world_close(w);
 }
 
+/*
+ * The ruins of splits that died before they linked anything: more leaves side by side
+ * than a search that gets nowhere would pass.
+ */
+static void
+test_ruins(void)
+{
+	int			nleaves = 2 * BTREE_MAX_RESTARTS * BTREE_LINK_HOPS;
+	World	   *w = world_open(nleaves, true, 2);
+	uint64	   *ids;
+	MosqlLeaf  *leaf;
+	MosqlNodeMeta meta;
+	MosqlPoint	point;
+
+	CHECK_INT(mosql_btree_leaf_ids(w->trees[0], &ids), 1);
+	mosql_btree_read_leaves(w->trees[0], ids, 1, &leaf);
+	meta = leaf->meta;
+	for (int i = 0; i < nleaves; i++)
+	{
+		uint64		id = i == 0 ? ids[0] : 100000 + i;
+
+		meta.low = i == 0 ? mosql_bytes("", 0) : w->keys[i];
+		meta.high = i + 1 < nleaves ? w->keys[i + 1] : MOSQL_ABSENT;
+		meta.right = i + 1 < nleaves ? 100001 + i : 0;
+		set_meta(w, id, &meta);
+	}
+	mosql_btree_get(w->trees[1], &w->keys[nleaves - 1], 1, &point);
+	CHECK_INT(point.leaf, 100000 + nleaves - 1);
+	touch_all(w, w->trees[0]);
+	expect_rows(w, w->trees[1]);
+	expect_sound(w);
+	world_close(w);
+}
+
 /* --- damaged bytes --- */
+
+/* Ends what would go on for ever. */
+static void
+count_down(void *arg)
+{
+	int		   *left = arg;
+
+	if (--*left <= 0)
+		ereport(ERROR, (errcode(MEMSTORE_CRASH), errmsg("too many round trips")));
+}
+
+/*
+ * A dead leaf Z, second child of a parent, has the low fence of the first, Y.  What lies
+ * left of it leads to Y, and Y to Z; and as long as the parent, which is dropped from the
+ * cache for its dead child, is not cached, Y might have to be linked.
+ */
+static void
+test_circle(void)
+{
+	World	   *w = world_open(2 * MOSQL_INNER_MAX_CHILDREN * MOSQL_LEAF_MAX_ROWS, true, 2);
+	int		   *index = palloc(w->nkeys * sizeof(int));
+	uint32	   *values = palloc(w->nkeys * sizeof(uint32));
+	Fences		parents = {palloc(sizeof(MosqlBytes)), 0};
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	MosqlNodeMeta meta;
+	MosqlPoint	point;
+	MosqlBytes	key;
+	MemoryContext cxt = CurrentMemoryContext;
+	int			left = 20000;
+	int			n;
+	int			y = 0;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		index[k] = k;
+		values[k] = k + 1;
+	}
+	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
+	n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	mosql_btree_read_leaves(w->trees[0], ids, n, &leaves);
+	mosql_btree_dump(w->trees[0], add_parents, &parents);
+	for (int i = 1; i + 1 < n && y == 0; i++)
+		for (int p = 0; p < parents.n; p++)
+			if (mosql_bytes_equal(parents.keys[p], leaves[i].meta.low))
+				y = i;
+	CHECK(y > 0);
+	meta = leaves[y + 1].meta;
+	key = meta.low;
+	meta.low = leaves[y].meta.low;
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = ids[y];
+	meta.generation++;
+	set_meta(w, ids[y + 1], &meta);
+	w->mem->hook = count_down;
+	w->mem->hook_arg = &left;
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_btree_get(w->trees[1], &key, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	w->mem->hook = NULL;
+	world_close(w);
+}
 
 static void
 damage(World *w)
@@ -2089,6 +2186,8 @@ main(void)
 	RUN(test_late_splitter);
 	RUN(test_dangling);
 	RUN(test_destroy);
+	RUN(test_ruins);
+	RUN(test_circle);
 	RUN(test_damage);
 	RUN(test_mended);
 	RUN(test_speed);
