@@ -4,11 +4,14 @@
  * Runs twice: with the limits of the product, and (make LIMITS=tiny) with
  * leaves and inner nodes so small that a few thousand rows make deep trees.
  * BTREE_TEST_SCALE multiplies the number of random operations (default 1);
- * BTREE_TEST_SEED changes them; BTREE_TEST_BENCH=1 prints speeds.
+ * BTREE_TEST_SEED (default 1) changes them; BTREE_TEST_ONLY=test_... runs one case;
+ * BTREE_TEST_BENCH=1 prints speeds.
  */
 #include "unit.h"
 
 #include <unistd.h>
+
+#include "common/pg_prng.h"
 
 #include "memstore.h"
 
@@ -1174,13 +1177,12 @@ protocol_append(World *w, MosqlTree *tree)
 static void
 protocol_split(World *w, MosqlTree *tree)
 {
-	static int	round;
 	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
 
 	for (int k = 0; k < w->nkeys; k++)
 		keys[k] = w->keys[k];
 	mosql_btree_reserve(tree, keys + w->nkeys / 4, w->nkeys / 2, MOSQL_LEAF_MAX_BYTES / 3);
-	mosql_btree_split(tree, w->keys[w->nkeys / 2], round++ % 2);
+	mosql_btree_split(tree, w->keys[w->nkeys / 2], rnd(w, 2));
 }
 
 /*
@@ -2160,37 +2162,64 @@ test_speed(void)
 	world_close(w);
 }
 
+/*
+ * Run one case, unless BTREE_TEST_ONLY names another.  What it does depends on the seed
+ * and its name only, not on the cases before it, nor on how they ended.
+ */
+static void
+run_case(void (*test) (void), const char *name)
+{
+	const char *only = getenv("BTREE_TEST_ONLY");
+	const char *first = getenv("BTREE_TEST_SEED");
+	static int	cache_kb = -1;
+
+	if (only != NULL && strcmp(only, name) != 0)
+		return;
+	if (cache_kb < 0)
+		cache_kb = mosql_btree_cache_kb;
+	mosql_btree_cache_kb = cache_kb;
+	leaping = false;
+	dumped = 0;
+	check_errors = check_warnings = check_firsts = 0;
+	check_rows = check_leaves = 0;
+	seed = first != NULL ? strtoull(first, NULL, 10) : 1;
+	for (const char *c = name; *c != '\0'; c++)
+		seed = seed * 31 + (unsigned char) *c;
+	pg_prng_seed(&pg_global_prng_state, seed);	/* generations */
+	unit_run(test, name);
+}
+
+#define CASE(test) run_case(test, #test)
+
 int
 main(void)
 {
-	if (getenv("BTREE_TEST_SEED"))
-		seed = strtoull(getenv("BTREE_TEST_SEED"), NULL, 10);
-	RUN(test_empty);
-	RUN(test_round_trips);
-	RUN(test_bulk_load);
-	RUN(test_single_inserts);
-	RUN(test_split_copies);
-	RUN(test_random);
-	RUN(test_small_cache);
-	RUN(test_lost_replies);
-	RUN(test_interleaved);
-	RUN(test_lost_and_overtaken);
-	RUN(test_crash_split);
-	RUN(test_crash_append);
-	RUN(test_crash_reserve);
-	RUN(test_merged_away);
-	RUN(test_run_absorbed);
-	RUN(test_crash_merge);
-	RUN(test_merge_overtaken);
-	RUN(test_queue);
-	RUN(test_late_splitter);
-	RUN(test_dangling);
-	RUN(test_destroy);
-	RUN(test_ruins);
-	RUN(test_circle);
-	RUN(test_damage);
-	RUN(test_mended);
-	RUN(test_speed);
-	RUN(test_leaps);
+	CASE(test_empty);
+	CASE(test_round_trips);
+	CASE(test_bulk_load);
+	CASE(test_single_inserts);
+	CASE(test_split_copies);
+	CASE(test_random);
+	CASE(test_small_cache);
+	CASE(test_lost_replies);
+	CASE(test_interleaved);
+	CASE(test_lost_and_overtaken);
+	CASE(test_crash_split);
+	CASE(test_crash_append);
+	CASE(test_crash_reserve);
+	CASE(test_merged_away);
+	CASE(test_run_absorbed);
+	CASE(test_crash_merge);
+	CASE(test_merge_overtaken);
+	CASE(test_queue);
+	CASE(test_late_splitter);
+	CASE(test_dangling);
+	CASE(test_destroy);
+	CASE(test_ruins);
+	CASE(test_circle);
+	CASE(test_damage);
+	CASE(test_mended);
+	CASE(test_speed);
+	CASE(test_leaps);
 	return unit_finish();
 }
