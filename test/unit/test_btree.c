@@ -1799,6 +1799,101 @@ test_dangling(void)
 }
 
 /*
+ * A world with a row for every key; returns the index of a leaf (of those that ids and
+ * leaves get) that is the first child of its parent, which is not the first parent.
+ */
+static World *
+loaded_world(uint64 **ids, MosqlLeaf **leaves, int *first)
+{
+	World	   *w = world_open(2 * MOSQL_INNER_MAX_CHILDREN * MOSQL_LEAF_MAX_ROWS, true, 2);
+	int		   *index = palloc(w->nkeys * sizeof(int));
+	uint32	   *values = palloc(w->nkeys * sizeof(uint32));
+	Fences		parents = {palloc(sizeof(MosqlBytes)), 0};
+	int			n;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		index[k] = k;
+		values[k] = k + 1;
+	}
+	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
+	n = mosql_btree_leaf_ids(w->trees[0], ids);
+	mosql_btree_read_leaves(w->trees[0], *ids, n, leaves);
+	mosql_btree_dump(w->trees[0], add_parents, &parents);
+	*first = 0;
+	for (int i = 1; i + 1 < n && *first == 0; i++)
+		for (int p = 0; p < parents.n; p++)
+			if (mosql_bytes_equal(parents.keys[p], (*leaves)[i].meta.low))
+				*first = i;
+	CHECK(*first > 0);
+	return w;
+}
+
+/*
+ * A parent split when its leaf R was being merged away, so that R is the first child of
+ * the new one: it stays linked, and harmless, until the parents are merged.
+ */
+static void
+test_first_and_dead(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			r;
+	World	   *w = loaded_world(&ids, &leaves, &r);
+	MosqlNodeMeta left = leaves[r - 1].meta;
+	MosqlNodeMeta dead = leaves[r].meta;
+	int		   *index = palloc(w->nkeys * sizeof(int));
+	uint32	   *none = palloc0(w->nkeys * sizeof(uint32));
+	MosqlPoint	point;
+	int			k = -1;
+
+	expect_rows(w, w->trees[1]);	/* warm cache */
+	for (int i = 0; i < w->nkeys; i++)
+	{
+		index[i] = i;
+		if (mosql_meta_cover(&dead, w->keys[i]) != MOSQL_COVER_OK)
+			continue;
+		memstore_set(w->mem, ids[r], field_of('r', w->keys[i]), MOSQL_ABSENT);
+		w->values[i] = 0;
+		k = i;
+	}
+	left.high = dead.high;
+	left.right = dead.right;
+	left.generation++;
+	set_meta(w, ids[r - 1], &left);
+	dead.state = MOSQL_NODE_DEAD;
+	dead.other = ids[r - 1];
+	dead.generation += 2;
+	set_meta(w, ids[r], &dead);
+
+	for (int round = 0; round < 2; round++)
+	{
+		mosql_btree_get(w->trees[1], &w->keys[k], 1, &point);
+		CHECK(point.row.data == NULL && point.leaf == ids[r - 1]);
+		expect_rows(w, w->trees[0]);
+		expect_sound_tree(w, true);
+		CHECK_INT(check_firsts, 1);
+		sweep_all(w, w->trees[0]);
+		CHECK(memstore_image(w->mem, ids[r], &(MosqlNodeImage) {0}));
+	}
+	write_keys(w, w->trees[1], &k, &(uint32) {77}, 1, 0);
+	expect_rows(w, w->trees[0]);
+
+	write_keys(w, w->trees[0], index, none, w->nkeys, 0);
+	for (int pass = 0; pass < 6; pass++)
+	{
+		merge_from(w, w->trees[0], MOSQL_ABSENT, 0);
+		sweep_all(w, w->trees[0]);
+	}
+	CHECK(!memstore_image(w->mem, ids[r], &(MosqlNodeImage) {0}));
+	expect_rows(w, w->trees[1]);
+	expect_sound(w);
+	expect_no_garbage(w);
+	world_close(w);
+}
+
+/*
  * The ruins of splits that died before they linked anything: more leaves side by side
  * than a search that gets nowhere would pass.
  */
@@ -1852,35 +1947,16 @@ count_down(void *arg)
 static void
 test_circle(void)
 {
-	World	   *w = world_open(2 * MOSQL_INNER_MAX_CHILDREN * MOSQL_LEAF_MAX_ROWS, true, 2);
-	int		   *index = palloc(w->nkeys * sizeof(int));
-	uint32	   *values = palloc(w->nkeys * sizeof(uint32));
-	Fences		parents = {palloc(sizeof(MosqlBytes)), 0};
 	uint64	   *ids;
 	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
 	MosqlNodeMeta meta;
 	MosqlPoint	point;
 	MosqlBytes	key;
 	MemoryContext cxt = CurrentMemoryContext;
 	int			left = 20000;
-	int			n;
-	int			y = 0;
 
-	for (int k = 0; k < w->nkeys; k++)
-	{
-		index[k] = k;
-		values[k] = k + 1;
-	}
-	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
-	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
-	n = mosql_btree_leaf_ids(w->trees[0], &ids);
-	mosql_btree_read_leaves(w->trees[0], ids, n, &leaves);
-	mosql_btree_dump(w->trees[0], add_parents, &parents);
-	for (int i = 1; i + 1 < n && y == 0; i++)
-		for (int p = 0; p < parents.n; p++)
-			if (mosql_bytes_equal(parents.keys[p], leaves[i].meta.low))
-				y = i;
-	CHECK(y > 0);
 	meta = leaves[y + 1].meta;
 	key = meta.low;
 	meta.low = leaves[y].meta.low;
@@ -2215,6 +2291,7 @@ main(void)
 	CASE(test_late_splitter);
 	CASE(test_dangling);
 	CASE(test_destroy);
+	CASE(test_first_and_dead);
 	CASE(test_ruins);
 	CASE(test_circle);
 	CASE(test_damage);
