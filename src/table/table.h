@@ -242,9 +242,9 @@ extern MosqlEntryKind mosql_index_entry(const MosqlIndex *index, TupleTableSlot 
  * Write the entries of a row: all of a new one, none of a deleted one, what
  * differs for a changed one.  key: of the row.  Unique entries are looked up
  * later (mosql_txn_check_inserts on their trees), but for those of the indexes in
- * `free` (places in table->indexes), which were read and are not there; where this transaction itself
- * has the entry already, or this command gave it to another row, its index is
- * returned, with the entry's key in the current context; else NULL.
+ * `free` (places in table->indexes), which were read and are not there; where this
+ * transaction itself has the entry already, or this command gave it to another row, its
+ * index is returned, with the entry's key in the current context; else NULL.
  */
 extern const MosqlIndex *mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn,
 													TupleTableSlot *slot, MosqlBytes key,
