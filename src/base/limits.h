@@ -88,6 +88,21 @@
  */
 #define MOSQL_SIGNPOST_RETENTION_MS	(15 * 60 * 1000)
 
+/*
+ * For how long maintenance keeps a tree that was somebody's and that no definition names
+ * any more: long enough for an operator to notice, and to attach it again.
+ */
+#define MOSQL_ORPHAN_RETENTION_S	(7 * 24 * 60 * 60)
+
+/* What the numbers of rows named by ctid may take between transactions, in all. */
+#define MOSQL_NUMBERS_KEEP_BYTES	(4 * 1024 * 1024)
+
+/*
+ * A session id has so many bits; the other 20 of a node's id count the nodes that the
+ * session makes.  Ids go with the time, 7812 a second, so that they last until 2097.
+ */
+#define MOSQL_SESSION_ID_BITS		44
+
 /* Keys a transaction record names one by one before it names a range. */
 #define MOSQL_RECORD_MAX_KEYS		64
 

@@ -59,23 +59,35 @@ pause_length_us(int attempts)
  * rest.  Race -- a signal between the check and the sleep is seen only after
  * the sleep, at most MOSQL_RETRY_MAX_US later.
  */
+static void
+sleep_until(int64 until)
+{
+	for (int64 now = mosql_now_us(); now < until; now = mosql_now_us())
+	{
+		pg_usleep((long) Min(until - now, MOSQL_RETRY_MAX_US));
+		mosql_check_interrupts();
+	}
+}
+
 bool
 mosql_budget_pause(MosqlBudget *budget)
 {
 	int64		now = mosql_now_us();
-	int64		until;
 
 	mosql_check_interrupts();
 	if (now >= budget->deadline_us)
 		return false;
-
-	until = Min(now + pause_length_us(budget->attempts), budget->deadline_us);
+	sleep_until(Min(now + pause_length_us(budget->attempts), budget->deadline_us));
 	budget->attempts++;
-	while (now < until)
-	{
-		pg_usleep((long) (until - now));
-		mosql_check_interrupts();
-		now = mosql_now_us();
-	}
 	return true;
+}
+
+void
+mosql_pause(int64 at_most_us)
+{
+	int64		half = at_most_us / 2;
+
+	mosql_check_interrupts();
+	sleep_until(mosql_now_us() + half +
+				(int64) (pg_prng_double(&pg_global_prng_state) * (double) half));
 }

@@ -34,4 +34,7 @@ extern int	mosql_budget_left_ms(const MosqlBudget *budget);
  */
 extern bool mosql_budget_pause(MosqlBudget *budget);
 
+/* Sleep for a random time, at least half of what is given.  Throws 57014. */
+extern void mosql_pause(int64 at_most_us);
+
 #endif							/* MOSQL_RETRY_H */

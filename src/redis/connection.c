@@ -135,6 +135,7 @@ mosql_connection_open(MosqlServer *server, MosqlRedis *redis)
 	conn = new_connection(server, redis);
 	server->conn = conn;		/* from here on the client owns it all */
 	conn->addresses = conn->address = addresses;
+	conn->refused = NULL;
 	conn->reader = mosql_reply_reader_create(conn);
 	if (conn->reader == NULL)
 	{

@@ -129,6 +129,8 @@ struct MosqlConnection
 	MemoryContext into;
 	MemoryContext scratch;		/* for replies that nobody keeps */
 	bool		begun;			/* a part of that reply is built there */
+	size_t		elements;		/* of that reply's arrays, as announced */
+	const char *refused;		/* why it is not believed (reply.c); NULL: it is */
 
 	/* outgoing bytes: out[out_pos .. out_len) are not sent yet */
 	char	   *out;
@@ -219,6 +221,13 @@ extern const MosqlReply mosql_reply_lost;
 
 /* A reader that builds replies in conn->into.  NULL: no memory. */
 extern redisReader *mosql_reply_reader_create(MosqlConnection *conn);
+
+/*
+ * The reader has read all that there is, and waits for more: why that is not to be waited
+ * for; NULL: it is.  What is refused already while elements are made stands in
+ * conn->refused, and the reader has failed.
+ */
+extern const char *mosql_reply_excess(const redisReader *reader);
 
 /* error.c */
 

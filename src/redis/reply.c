@@ -4,7 +4,7 @@
  * Layer: redis.  The protocol reader of hiredis calls these functions for each
  * object it has read.  They allocate in the connection's `into` and never
  * throw: an error would jump over hiredis' own state.  NULL tells it that
- * memory is short.
+ * memory is short; or that the reply is not believed, where `refused` says so.
  *
  * Nobody may want the reply (any more): the batch was given up while half of
  * its reply was read.  `into` is NULL then, and the half that was built is
@@ -14,11 +14,22 @@
 #include "redis/redis_int.h"
 
 /*
- * Elements of one array.  The largest replies of ours are hashes of dead
- * sessions, a field per transaction; what announces more than this is not
- * believed before it is there.
+ * Elements of one reply's arrays, and how deep they lie within each other.  The largest
+ * replies of ours are hashes of dead sessions, a field per transaction, the deepest
+ * those of scripts.  Room for the elements is taken when they are announced, so what
+ * announces more is not believed before it is there.
  */
 #define ELEMENTS_MAX	(16 * 1024 * 1024)
+#define DEPTH_MAX		7
+
+/*
+ * Strings: Redis' own bound, which a row with its intent stays below.  Room is taken as
+ * bytes come, twice: hiredis hands a string out when it is whole.
+ */
+#define STRING_MAX_BYTES	(512 * 1024 * 1024)
+
+/* A line: an error, a status, a number.  The longest of Redis quote a command. */
+#define LINE_MAX_BYTES	(64 * 1024)
 
 const MosqlReply mosql_reply_lost = {.kind = MOSQL_REPLY_LOST};
 
@@ -72,6 +83,16 @@ create_string(const redisReadTask *task, char *str, size_t len)
 	return reply;
 }
 
+static int
+depth_of(const redisReadTask *task)
+{
+	int			depth = 1;
+
+	for (; task->parent != NULL; task = task->parent)
+		depth++;
+	return depth;
+}
+
 #if HIREDIS_MAJOR >= 1
 static void *
 create_array(const redisReadTask *task, size_t n)
@@ -80,10 +101,17 @@ static void *
 create_array(const redisReadTask *task, int n)
 #endif
 {
+	MosqlConnection *conn = task->privdata;
 	MosqlReply *reply;
 
-	if (n > ELEMENTS_MAX)
+	if (!conn->begun)
+		conn->elements = 0;
+	if (n > ELEMENTS_MAX - conn->elements || depth_of(task) > DEPTH_MAX)
+	{
+		conn->refused = "It announces more elements, or deeper ones, than any reply has.";
 		return NULL;
+	}
+	conn->elements += n;
 	reply = new_reply(task, MOSQL_REPLY_ARRAY, n * sizeof(MosqlReply *));
 	if (reply == NULL || reply == &unwanted)
 		return reply;
@@ -126,6 +154,39 @@ create_bool(const redisReadTask *task, int value)
 	return create_integer(task, value);
 }
 #endif
+
+/* What hiredis is in the middle of; NULL: between replies. */
+static const redisReadTask *
+present_task(const redisReader *reader)
+{
+	if (reader->ridx < 0)
+		return NULL;
+#if HIREDIS_MAJOR >= 1
+	return reader->task[reader->ridx];
+#else
+	return &reader->rstack[reader->ridx];
+#endif
+}
+
+/*
+ * hiredis waits for the rest of something: how long has it been announced to be?  Its type
+ * is read already, so the line with a string's length, or the line itself, is next.
+ */
+const char *
+mosql_reply_excess(const redisReader *reader)
+{
+	const redisReadTask *task = present_task(reader);
+	const char *line = reader->buf + reader->pos;
+	size_t		len = reader->len - reader->pos;
+
+	if (task == NULL || task->type < 0)
+		return NULL;
+	if (memchr(line, '\r', Min(len, LINE_MAX_BYTES)) == NULL)
+		return len < LINE_MAX_BYTES ? NULL : "A line of it is longer than any.";
+	if (task->type == REDIS_REPLY_STRING && strtoll(line, NULL, 10) > STRING_MAX_BYTES)
+		return "It announces a longer string than any reply has.";
+	return NULL;
+}
 
 /* The memory context frees. */
 static void

@@ -331,6 +331,17 @@ deliver(MosqlConnection *conn, const MosqlReply *reply)
 	return conn->into == NULL || hand_over(conn, &pending, reply);
 }
 
+/* No server of ours says such things. */
+static bool
+refuse_reply(MosqlConnection *conn, const char *why)
+{
+	char		text[200];
+
+	snprintf(text, sizeof(text), "The reply cannot be read: %s", why);
+	mosql_connection_close(conn, ERRCODE_PROTOCOL_VIOLATION, text);
+	return false;
+}
+
 /*
  * Parse and deliver the whole replies that were fed.  Once something of a
  * reply is built (begun, see reply.c) its context stays; but if nobody wants it
@@ -342,6 +353,7 @@ deliver_replies(MosqlConnection *conn)
 	for (;;)
 	{
 		MemoryContext where = wanted_where(conn);
+		const char *excess;
 		void	   *reply;
 
 		if (!conn->begun)
@@ -353,6 +365,8 @@ deliver_replies(MosqlConnection *conn)
 		{
 			char		why[200];
 
+			if (conn->refused != NULL)
+				return refuse_reply(conn, conn->refused);
 			snprintf(why, sizeof(why), "The reply cannot be read: %s.", conn->reader->errstr);
 			mosql_connection_close(conn, conn->reader->err == REDIS_ERR_OOM ?
 								   ERRCODE_OUT_OF_MEMORY : ERRCODE_CONNECTION_FAILURE, why);
@@ -365,6 +379,8 @@ deliver_replies(MosqlConnection *conn)
 								   "The server sent a reply that nobody asked for.");
 			return false;
 		}
+		if (reply == NULL && (excess = mosql_reply_excess(conn->reader)) != NULL)
+			return refuse_reply(conn, excess);
 		if (reply == NULL)
 			return true;
 		conn->begun = false;

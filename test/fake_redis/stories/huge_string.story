@@ -1,0 +1,14 @@
+# A string that nobody can have stored: the length is not believed, and no byte of it awaited.
+0 SLOTS 0-16383=0
+0 EXPECT INCR foo
+0 SEND $2000000000\r\nabc
+0 EXPECT GET foo
+0 SEND $3\r\nbar\r\n
+client OPEN
+client ADD once INCR foo
+client RUN
+client WITHIN 1500
+client REPLY 0 0 lost
+client ADD repeatable GET foo
+client RUN
+client REPLY 0 0 string bar
