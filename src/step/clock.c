@@ -35,6 +35,7 @@ mosql_clock_keys(const char *ns)
 	keys.outcomes = key_of(ns, "o");
 	keys.jobs = key_of(ns, "j");
 	keys.sizes = key_of(ns, "z");
+	keys.unnamed = key_of(ns, "u");
 	keys.prefix = key_of(ns, "s:");
 	keys.slot = mosql_redis_slot(keys.counter);
 	return keys;
@@ -147,16 +148,30 @@ mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found)
 
 /* --- the functions of clock.h --- */
 
+/* Node ids have room for ids of so many bits: a larger one must not get that far. */
+static uint64
+open_session(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
+{
+	uint64		sid = engine(clock)->open(clock, lease_ms, found, schema);
+
+	if (sid >> MOSQL_SESSION_ID_BITS != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged clock: impossible session id " UINT64_FORMAT " in Redis key \"%s\"",
+						sid, mosql_clock_keys(clock->ns).counter.data)));
+	return sid;
+}
+
 uint64
 mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema)
 {
-	return engine(clock)->open(clock, lease_ms, true, schema);
+	return open_session(clock, lease_ms, true, schema);
 }
 
 uint64
 mosql_clock_open_existing(MosqlStepper *clock, int lease_ms, uint64 *schema)
 {
-	return engine(clock)->open(clock, lease_ms, false, schema);
+	return open_session(clock, lease_ms, false, schema);
 }
 
 void

@@ -4,22 +4,23 @@
  * Layer: step.  All keys of the clock share one slot (tag "{<ns>.clock}"):
  *
  *     <ns>:{<ns>.clock}:c          hash: last (timestamp), sid (session counter),
- *                                  schema (version counter), format, node (the id of
- *                                  the server that issued `last`); decided
+ *                                  schema (version counter), format, node (run_id of
+ *                                  the process that issued `last`); decided
  *                                  (highest commit timestamp), forgot (clock_keep.h)
  *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
  *                                  for finding expired sessions
  *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
  *     <ns>:{<ns>.clock}:d          set: ids of dead sessions that left committed records
- *     <ns>:{<ns>.clock}:o, :j, :z  housekeeping: clock_keep.h
+ *     <ns>:{<ns>.clock}:o, :j, :z, :u  housekeeping: clock_keep.h
  *     <ns>:{<ns>.clock}:s:<sid>    hash of one session: "lease" -> its end (us);
+ *                                  "span" -> how long it is at most (us);
  *                                  "<n>" -> transaction record: "C<ts> <parts>" or "A"
  *
  * Each function is one atomic step, by script or by WATCH/MULTI/EXEC as the
  * stepper's engine says; both leave the same data.  A session
  * is dead when its "lease" field is missing or in the past of the server's
- * TIME; the dead never come back (rule 7).  When another server than before
- * issues timestamps, `last` leaps ahead (rule 16).
+ * TIME; the dead never come back (rule 7).  When another process than before
+ * answers, `last` leaps ahead, and the schema version with it (rule 16).
  * With a durable stepper, what is returned survives a failover, except for what
  * only a snapshot or the list of snapshots says.    Every call by a live session with
  * less than half of its lease left extends it in the same step.
@@ -57,7 +58,8 @@ typedef enum MosqlDecision
 } MosqlDecision;
 
 /*
- * Draw a session id and its lease (lease_ms); also forgets up to 16 sessions
+ * Draw a session id and its lease (lease_ms): greater than all before, and at least
+ * what the time allows (rule 23); XX001 beyond the last one.  Also forgets up to 16 sessions
  * that ran out: their snapshots and "aborted" records, their lease field, and
  * the index entry (committed records stay for whoever applies them).
  * *schema gets the schema version.

@@ -1,5 +1,5 @@
 /*
- * clock_keep.c: housekeeping at the clock: outcomes, jobs, sizes.
+ * clock_keep.c: housekeeping at the clock: outcomes, jobs, sizes, trees without a name.
  *
  * Layer: step.
  *
@@ -424,19 +424,245 @@ mosql_clock_sizes(MosqlStepper *clock, MosqlTreeSize **sizes)
 	return n;
 }
 
-void
-mosql_clock_drop_sizes(MosqlStepper *clock, const uint64 *roots, int n)
+/* Fields that are named by roots of trees. */
+static void
+drop_roots(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlBytes key, const uint64 *roots,
+		   int n)
 {
-	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes *argv = palloc((2 + n) * sizeof(MosqlBytes));
 
 	if (n == 0)
 		return;
 	argv[0] = LITERAL("HDEL");
-	argv[1] = keys.sizes;
+	argv[1] = key;
 	for (int i = 0; i < n; i++)
 		argv[2 + i] = mosql_clock_number(roots[i]);
-	(void) run_one(clock, &keys, 2 + n, argv, MOSQL_REPLY_INTEGER);
+	(void) run_one(clock, keys, 2 + n, argv, MOSQL_REPLY_INTEGER);
+}
+
+void
+mosql_clock_drop_sizes(MosqlStepper *clock, const uint64 *roots, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+
+	drop_roots(clock, &keys, keys.sizes, roots, n);
+}
+
+/* ---- trees that no definition names ---- */
+
+static int
+compare_unnamed(const void *a, const void *b)
+{
+	return mosql_uint64_compare(&((const MosqlUnnamedTree *) a)->root,
+								&((const MosqlUnnamedTree *) b)->root);
+}
+
+int
+mosql_clock_unnamed(MosqlStepper *clock, MosqlUnnamedTree **trees, MosqlTimestamp *now)
+{
+	Watch		watch = watch_start(clock, NULL);
+	const MosqlReply *fields;
+	int			n;
+
+	atomic_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HGETALL"), watch.keys.unnamed);
+	fields = mosql_step_elem(atomic_run(&watch, false), 1);
+	*now = watch.now;
+	n = fields->n / 2;
+	*trees = palloc(Max(n, 1) * sizeof(MosqlUnnamedTree));
+	for (int i = 0; i < n; i++)
+	{
+		char	   *at = copy_text(mosql_step_elem(fields, 2 * i + 1)->str);
+		MosqlUnnamedTree *tree = &(*trees)[i];
+
+		tree->root = mosql_reply_u64(mosql_step_elem(fields, 2 * i));
+		if (!next_number(&at, &tree->since))
+			tree->since = watch.now;	/* damaged: found now */
+		tree->nodes = strtoull(at, NULL, 10);
+	}
+	qsort(*trees, n, sizeof(MosqlUnnamedTree), compare_unnamed);
+	return n;
+}
+
+void
+mosql_clock_put_unnamed(MosqlStepper *clock, const MosqlUnnamedTree *trees, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = palloc((2 + 2 * n) * sizeof(MosqlBytes));
+
+	if (n == 0)
+		return;
+	argv[0] = LITERAL("HSET");
+	argv[1] = keys.unnamed;
+	for (int i = 0; i < n; i++)
+	{
+		char	   *text = psprintf(UINT64_FORMAT " " UINT64_FORMAT, trees[i].since, trees[i].nodes);
+
+		argv[2 + 2 * i] = mosql_clock_number(trees[i].root);
+		argv[3 + 2 * i] = text_bytes(text);
+	}
+	(void) run_one(clock, &keys, 2 + 2 * n, argv, MOSQL_REPLY_INTEGER);
+}
+
+void
+mosql_clock_drop_unnamed(MosqlStepper *clock, const uint64 *roots, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+
+	drop_roots(clock, &keys, keys.unnamed, roots, n);
+}
+
+/* ---- repair ---- */
+
+/* The number in a text; 0 if it is none.  *sound: no text, or a number. */
+static uint64
+some_number(const MosqlReply *reply, bool *sound)
+{
+	char	   *end;
+	uint64		number;
+
+	if (reply->kind != MOSQL_REPLY_STRING)
+	{
+		*sound &= reply->kind == MOSQL_REPLY_NIL;
+		return 0;
+	}
+	number = strtoull(copy_text(reply->str), &end, 10);
+	if (reply->str.len == 0 || reply->str.data[0] == '-' || (*end != '\0' && *end != '.'))
+	{
+		*sound = false;
+		return 0;
+	}
+	return number;
+}
+
+/* Each command by itself: one that meets another type fails alone. */
+void
+mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	MosqlBytes	time[] = {LITERAL("TIME")};
+	MosqlBytes	counter[] = {
+		LITERAL("HMGET"), keys.counter, LITERAL("last"), LITERAL("sid"), LITERAL("schema"), LITERAL("format")
+	};
+	MosqlBytes	ends[] = {LITERAL("ZRANGE"), keys.ends, LITERAL("0"), LITERAL("-1")};
+	MosqlBytes	snapshots[] = {LITERAL("HGETALL"), keys.snapshots};
+	const MosqlReply *reply;
+	bool		sound = true;
+	bool		ignored = true;
+
+	*state = (MosqlClockState) {0};
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(counter), counter);
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(ends), ends);
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(snapshots), snapshots);
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(time), time);
+	mosql_batch_run(batch, NULL);
+	reply = mosql_batch_reply(batch, 0, 0);
+	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 4)
+	{
+		state->last = some_number(reply->elem[0], &sound);
+		state->sid = some_number(reply->elem[1], &sound);
+		state->schema = some_number(reply->elem[2], &sound);
+		state->there = sound && reply->elem[3]->kind == MOSQL_REPLY_STRING &&
+			mosql_bytes_equal(reply->elem[3]->str, LITERAL(MOSQL_CLOCK_FORMAT));
+	}
+	reply = mosql_batch_reply(batch, 1, 0);
+	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i < reply->n; i++)
+		state->sid = Max(state->sid, some_number(reply->elem[i], &ignored));
+	reply = mosql_batch_reply(batch, 2, 0);
+	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i + 1 < reply->n; i += 2)
+		state->sid = Max(state->sid, some_number(reply->elem[i], &ignored));
+	reply = mosql_batch_reply(batch, 3, 0);
+	mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys.counter);
+	state->now = mosql_reply_u64(mosql_step_elem(reply, 0)) * 1000000 +
+		mosql_reply_u64(mosql_step_elem(reply, 1));
+}
+
+/* Remove those of the clock's keys that hold another type. */
+static void
+remove_foreign(MosqlStepper *clock, const MosqlClockKeys *keys)
+{
+	const struct
+	{
+		MosqlBytes	key;
+		const char *type;
+	}			all[] = {
+		{keys->counter, "hash"}, {keys->ends, "zset"}, {keys->snapshots, "hash"},
+		{keys->dead, "set"}, {keys->outcomes, "zset"}, {keys->jobs, "hash"},
+		{keys->sizes, "hash"}, {keys->unnamed, "hash"}
+	};
+
+	for (int i = 0; i < lengthof(all); i++)
+	{
+		MosqlBytes	type[] = {LITERAL("TYPE"), all[i].key};
+		MosqlBytes	remove[] = {LITERAL("UNLINK"), all[i].key};
+		const MosqlReply *reply = run_one(clock, keys, lengthof(type), type, MOSQL_REPLY_STATUS);
+
+		if (!mosql_bytes_equal(reply->str, text_bytes(all[i].type)) &&
+			!mosql_bytes_equal(reply->str, LITERAL("none")))
+			(void) run_one(clock, keys, lengthof(remove), remove, MOSQL_REPLY_INTEGER);
+	}
+}
+
+void
+mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
+{
+	Watch		watch = watch_start(clock, NULL);
+
+	remove_foreign(clock, &watch.keys);
+	for (;;)
+	{
+		const MosqlReply *reply;
+		bool		sound;
+
+		read_begin(&watch, watch.keys.counter, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter, LITERAL("last"),
+						   LITERAL("sid"), LITERAL("schema"));
+		read_run(&watch);
+		reply = read_reply(&watch, 0);
+		mosql_step_check(reply, MOSQL_REPLY_ARRAY, watch.keys.counter);
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter,
+						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT),
+						   LITERAL("last"),
+						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 0), &sound), least->last)),
+						   LITERAL("sid"),
+						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 1), &sound), least->sid)),
+						   LITERAL("schema"),
+						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 2), &sound), least->schema)),
+						   LITERAL("forgot"),	/* outcomes that were there are gone */
+						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 1), &sound), least->sid)));
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return;
+		start_over(&watch);
+	}
+}
+
+/* The lease goes, and the index has the session end in the past: who tidies up finds it. */
+MosqlTimestamp
+mosql_clock_end_session(MosqlStepper *clock, uint64 sid)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+
+	for (;;)
+	{
+		MosqlBytes	lease;
+
+		read_begin(&watch, session, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HGET"), session, LITERAL("lease"));
+		read_run(&watch);
+		lease = mosql_reply_bytes(read_reply(&watch, 0));
+		if (lease.data == NULL)
+			return 0;
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, LITERAL("lease"));
+		mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.ends, LITERAL("1"),
+						   mosql_clock_number(sid));
+		if (write_run(&watch) == MOSQL_EXEC_DONE)
+			return strtoull(copy_text(lease), NULL, 10);
+		start_over(&watch);
+	}
 }
 
 /* ---- is there anything to do? ---- */

@@ -1,6 +1,6 @@
 /*
  * clock_keep.h: housekeeping at the clock: outcomes of transactions kept for
- * those who ask later, jobs and who does them, sizes of trees.
+ * those who ask later, jobs and who does them, sizes of trees, trees without a name.
  *
  * Layer: step.  In the clock's slot:
  *
@@ -12,6 +12,9 @@
  *                                  it is, or how its last run ended
  *     <ns>:{<ns>.clock}:z          hash: root of a tree -> its leaves when they
  *                                  were last counted
+ *     <ns>:{<ns>.clock}:u          hash: root of a tree that no definition names ->
+ *                                  "<since> <nodes>": when the sweep first found it (us),
+ *                                  and how many nodes it has found
  *
  * All of it is done by WATCH, whatever the stepper's engine: it is rare, and what
  * it watches hardly anybody else writes.
@@ -100,6 +103,48 @@ extern int	mosql_clock_sizes(MosqlStepper *clock, MosqlTreeSize **sizes);
 
 /* Forget trees that are gone. */
 extern void mosql_clock_drop_sizes(MosqlStepper *clock, const uint64 *roots, int n);
+
+/* ---- trees that no definition names ---- */
+
+typedef struct MosqlUnnamedTree
+{
+	uint64		root;
+	MosqlTimestamp since;		/* found first, by the clock server's time */
+	uint64		nodes;			/* by the last sweep */
+} MosqlUnnamedTree;
+
+/* All that are noted, by root, ascending; *now gets the server's time. */
+extern int	mosql_clock_unnamed(MosqlStepper *clock, MosqlUnnamedTree **trees, MosqlTimestamp *now);
+extern void mosql_clock_put_unnamed(MosqlStepper *clock, const MosqlUnnamedTree *trees, int n);
+extern void mosql_clock_drop_unnamed(MosqlStepper *clock, const uint64 *roots, int n);
+
+/* ---- repair ---- */
+
+/* What the clock has issued so far. */
+typedef struct MosqlClockState
+{
+	bool		there;			/* it has a format, and all of it are numbers */
+	MosqlTimestamp last;
+	uint64		sid;
+	uint64		schema;
+	MosqlTimestamp now;			/* the server's time */
+} MosqlClockState;
+
+/*
+ * What is left of the clock: its counters, or what registered snapshots and sessions say
+ * if those are higher.  Damaged parts count as 0.
+ */
+extern void mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state);
+
+/* Make the clock's counters at least these; whatever holds another type than it should is
+ * removed. */
+extern void mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least);
+
+/*
+ * End somebody else's session, as if its lease had run out: then it is forgotten.  Returns
+ * the end of its lease, 0 if it had none.
+ */
+extern MosqlTimestamp mosql_clock_end_session(MosqlStepper *clock, uint64 sid);
 
 /* ---- is there anything to do? ---- */
 

@@ -15,6 +15,11 @@
  */
 #define MOSQL_CLOCK_LEAP_US "2000000"
 
+/* Session ids by the time: see mosql_clock_floor() in step_int.h. */
+#define MOSQL_CLOCK_EPOCH_US "1767225600000000"
+#define MOSQL_CLOCK_ID_US "128"
+#define MOSQL_CLOCK_IDS "17592186044416"
+
 #define LUA_HEAD \
 "local call, sub, argv = redis.call, string.sub, ARGV\n" \
 "local function text(x) return string.format('%.0f', x) end\n"
@@ -24,36 +29,39 @@
 "local now = time[1] * 1000000 + time[2]\n"
 
 /*
- * The server that issues timestamps is another one than before (failover, slot
- * moved): its time may be behind, and the last of what its predecessor issued
- * may not have been replicated.  So `last` leaps ahead of both.  c[3]: who issued
- * last; c[1]: last.  KEYS[1]: c.  A server without cluster mode has no name; one
- * that does not tell it to this user refuses the step.
+ * The process that issues is another one than before (failover, slot moved, restart):
+ * its time may be behind, and what its predecessor issued last it may not know.  So
+ * `last` leaps ahead of both, and the schema version with it (rule 16; where there is
+ * none yet, nobody knows a definition).  KEYS[1]: c;
+ * c[1] to c[3]: last, schema, and the run_id of who issued.  INFO is the only thing that
+ * tells a process from the one before it; who may not call it is refused the step.
  */
 #define LUA_TAKE_OVER \
-"local me = redis.pcall('CLUSTER', 'MYID')\n" \
-"if type(me) ~= 'string' then\n" \
-"  if not string.find(me.err, 'cluster support disabled', 1, true) then return me end\n" \
-"  me = '-'\n" \
-"end\n" \
+"local info = redis.pcall('INFO', 'server')\n" \
+"if type(info) ~= 'string' then return info end\n" \
+"local at = string.find(info, 'run_id:', 1, true)\n" \
+"local me = at and string.match(info, '^%w+', at + 7) or '-'\n" \
 "local leapt = 0\n" \
-"if c[3] ~= me then\n" \
-"  if c[3] then\n" \
-"    local last = (c[1] or 0) + 0\n" \
-"    c[1] = text((last > now and last or now) + " MOSQL_CLOCK_LEAP_US ")\n" \
-"    leapt = 1\n" \
-"  end\n" \
-"  call('HSET', KEYS[1], 'node', me, 'last', c[1] or '0')\n" \
+"if c[1] and c[3] ~= me then\n" \
+"  local last, version = c[1] + 0, (c[2] or 0) + 0\n" \
+"  last = (last > now and last or now) + " MOSQL_CLOCK_LEAP_US "\n" \
+"  c[1] = text(last)\n" \
+"  if version > 0 then c[2] = text(version >= last and version + 1 or last) end\n" \
+"  call('HSET', KEYS[1], 'node', me, 'last', c[1], 'schema', c[2] or '0')\n" \
+"  leapt = 1\n" \
 "end\n"
 
 /* dead: of a lease as stored */
 #define LUA_DEAD \
 "local function dead(lease) return not lease or lease + 0 < now end\n"
 
-/* extend(): a lease with less than half of its length left */
+/* Sessions' leases are no longer than this; those of prefixes are. */
+#define MOSQL_CLOCK_LEASE_US "60000000"
+
+/* extend(): a lease with less than half of its length left, or impossibly long */
 #define LUA_EXTEND \
 "local function extend(lease, length, session, ends, sid)\n" \
-"  if lease - now < length / 2 then\n" \
+"  if lease - now < length / 2 or lease - now > " MOSQL_CLOCK_LEASE_US " then\n" \
 "    lease = text(now + length)\n" \
 "    call('HSET', session, 'lease', lease)\n" \
 "    call('ZADD', ends, lease, sid)\n" \
@@ -88,6 +96,8 @@
 /*
  * sweep(): forget up to limit sessions that ran out; returns how many index
  * entries had ended.  KEYS[2] to [4]: e, p, d; argv[1]: prefix of session keys.
+ * A lease further away than it was ever long (the server's time was ahead for a
+ * while) is cut to its length: who lives extends it, and who is dead ends (rule 24).
  *
  * The keys of sessions are made up here, not declared: Redis Cluster allows
  * that as long as they are in the slot of the declared ones.
@@ -95,33 +105,49 @@
 #define LUA_SWEEP \
 "local function sweep(limit)\n" \
 "  local ended = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now), 'LIMIT', 0, limit)\n" \
+"  local n = #ended\n" \
+"  local far = call('ZREVRANGEBYSCORE', KEYS[2], '+inf',\n" \
+"    '(' .. text(now + " MOSQL_CLOCK_LEASE_US "), 'LIMIT', 0, limit)\n" \
+"  for x = 1, #far do ended[n + x] = far[x] end\n" \
 "  local names = #ended > 0 and call('HKEYS', KEYS[3])\n" \
 "  for x = 1, #ended do\n" \
 "    local session = argv[1] .. ended[x]\n" \
-"    local lease = call('HGET', session, 'lease')\n" \
+"    local s = call('HMGET', session, 'lease', 'span')\n" \
+"    local lease, span = s[1], (s[2] or " MOSQL_CLOCK_LEASE_US ") + 0\n" \
 "    if dead(lease) then\n" \
 "      forget(ended[x], session, KEYS[2], KEYS[3], KEYS[4], names)\n" \
 "    else\n" \
+"      if lease - now > span then\n" \
+"        lease = text(now + span)\n" \
+"        call('HSET', session, 'lease', lease)\n" \
+"      end\n" \
 "      call('ZADD', KEYS[2], lease, ended[x])\n" \
 "    end\n" \
 "  end\n" \
-"  return #ended\n" \
+"  return n\n" \
 "end\n"
 
 /*
  * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
  * sessions to sweep, 1 if the database may be founded.  Replies {0, sid, schema},
- * {1, format found} or {2}: there is no database yet.
+ * {1, format found} or {2}: there is no database yet.  Nothing is drawn beyond the
+ * last id there may be: then sid is what it would have been.
  */
 static const char open_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
-"local c = call('HMGET', KEYS[1], 'format', 'schema')\n"
-"if c[1] and c[1] ~= argv[3] then return {1, c[1]} end\n"
-"if not c[1] and argv[5] ~= '1' then return {2} end\n"
-"if not c[1] then call('HSET', KEYS[1], 'format', argv[3]) end\n"
-"local sid = text(call('HINCRBY', KEYS[1], 'sid', 1))\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'format', 'sid')\n"
+"if c[4] and c[4] ~= argv[3] then return {1, c[4]} end\n"
+"if not c[4] and argv[5] ~= '1' then return {2} end\n"
+LUA_TAKE_OVER
+"local sid, issued = (c[5] or 0) + 1, (c[1] or 0) + 0\n"
+"issued = issued > now and issued or now\n"
+"local least = math.floor((issued - " MOSQL_CLOCK_EPOCH_US ") / " MOSQL_CLOCK_ID_US ")\n"
+"sid = text(sid > least and sid or least)\n"
+"if sid + 0 >= " MOSQL_CLOCK_IDS " then return {0, sid, '0'} end\n"
+"call('HSET', KEYS[1], 'format', argv[3], 'sid', sid)\n"
+"if not c[1] then call('HSET', KEYS[1], 'node', me, 'last', '0') end\n"
 "local lease = text(now + argv[2])\n"
-"call('HSET', argv[1] .. sid, 'lease', lease)\n"
+"call('HSET', argv[1] .. sid, 'lease', lease, 'span', argv[2])\n"
 "call('ZADD', KEYS[2], lease, sid)\n"
 "sweep(argv[4])\n"
 "return {0, sid, c[2] or '0'}\n";
@@ -146,8 +172,8 @@ static const char snapshot_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "local lease = call('HGET', KEYS[2], 'lease')\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
-"local schema = c[2] or '0'\n"
 LUA_TAKE_OVER
+"local schema = c[2] or '0'\n"
 "if dead(lease) then return {1, schema} end\n"
 "local last = (c[1] or 0) + 0\n"
 "local S = text(last > now and last or now)\n"
@@ -169,8 +195,8 @@ static const char decide_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
-"local lease, record, schema = s[1], s[2], c[2] or '0'\n"
 LUA_TAKE_OVER
+"local lease, record, schema = s[1], s[2], c[2] or '0'\n"
 "for x = 7, #argv do\n"
 "  local old = s[x - 4]\n"
 "  if old and sub(old, 1, 1) == 'C' then call('HDEL', KEYS[2], argv[x]) end\n"
@@ -185,12 +211,13 @@ LUA_TAKE_OVER
 "  extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
 "  return {3, schema}\n"
 "end\n"
-"local ts = (c[1] or 0) + 1\n"
-"ts = text(ts > now and ts or now)\n"
+"local issued = (c[1] or 0) + 1\n"
+"issued = issued > now and issued or now\n"
+"local ts = text(issued)\n"
 "local snapshots = call('HVALS', KEYS[4])\n"
 "extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
 "if argv[3] == '1' then\n"
-"  schema = text(schema + 1)\n"
+"  schema = text(schema + 1 > issued and schema + 1 or issued)\n"
 "  call('HSET', KEYS[1], 'last', ts, 'decided', ts, 'schema', schema)\n"
 "else\n"
 "  call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
@@ -269,11 +296,12 @@ LUA_HEAD LUA_NOW LUA_DEAD
 "call('SREM', KEYS[2], argv[1])\n"
 "return 1\n";
 
-/* KEYS: c, p.  Replies {last, schema, snapshots}. */
+/* KEYS: c, p.  Replies {last, schema, snapshots, 1 if the clock was taken over}. */
 static const char snapshots_lua[] =
-LUA_HEAD
-"local c = call('HMGET', KEYS[1], 'last', 'schema')\n"
-"return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2])}\n";
+LUA_HEAD LUA_NOW
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
+LUA_TAKE_OVER
+"return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2]), leapt}\n";
 
 /* KEYS: c, e.  Replies {highest id, the ids that are not forgotten}. */
 static const char sessions_lua[] =

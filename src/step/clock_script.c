@@ -113,6 +113,13 @@ script_close(MosqlStepper *clock, uint64 sid)
 	mosql_script_send(clock->redis, &close_script, keys.slot, 8, argv, ignore_reply, NULL);
 }
 
+/* Before what a new server issues is used, its leap must be safe: once more, durably. */
+static bool
+has_leapt(const MosqlStepper *clock, const MosqlReply *leapt)
+{
+	return clock->durable && leapt->integer != 0;
+}
+
 static bool
 script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 				MosqlTimestamp *S, uint64 *schema)
@@ -128,8 +135,7 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 										  MOSQL_REPLY_ARRAY);
 	bool		dead = mosql_step_elem(reply, 0)->integer != 0;
 
-	/* before a timestamp of a new server is used, its leap must be safe */
-	if (!dead && clock->durable && mosql_step_elem(reply, 3)->integer != 0)
+	if (!dead && has_leapt(clock, mosql_step_elem(reply, 3)))
 		reply = call_durable(clock, &keys, &snapshot_script, 10, argv, MOSQL_REPLY_ARRAY, NULL);
 	dead = mosql_step_elem(reply, 0)->integer != 0;
 	*schema = mosql_reply_u64(mosql_step_elem(reply, dead ? 1 : 2));
@@ -269,6 +275,8 @@ script_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	const MosqlReply *reply = call_script(clock, &keys, &snapshots_script, 5, argv,
 										  MOSQL_REPLY_ARRAY);
 
+	if (has_leapt(clock, mosql_step_elem(reply, 3)))
+		reply = call_durable(clock, &keys, &snapshots_script, 5, argv, MOSQL_REPLY_ARRAY, NULL);
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
 	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 0));
 }

@@ -17,38 +17,73 @@
  */
 #include "step/clock_watch_int.h"
 
-/* In the read group: who answers?  Nobody has a name without cluster mode. */
-static void
-add_who(Watch *watch)
+/* What the clock has issued, as the read group found it. */
+typedef struct Issued
 {
-	if (mosql_redis_is_cluster(watch->clock->redis))
-		mosql_commands_put(&watch->commands, LITERAL("CLUSTER"), LITERAL("MYID"));
-	else
-		mosql_commands_put(&watch->commands, LITERAL("ECHO"), LITERAL("-"));
+	uint64		last;
+	uint64		schema;
+	MosqlBytes	me;				/* run_id of the process that answers */
+	bool		foreign;		/* another one issued last */
+} Issued;
+
+#define ISSUED_COMMANDS 2
+
+static void
+add_issued(Watch *watch)
+{
+	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
+					   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
+	mosql_commands_put(&watch->commands, LITERAL("INFO"), LITERAL("server"));
+}
+
+/* The run_id in what INFO says; "-" where it has none. */
+static MosqlBytes
+run_id(MosqlBytes info)
+{
+	char	   *text = pnstrdup(info.data, info.len);
+	char	   *at = strstr(text, "run_id:");
+
+	if (at == NULL)
+		return LITERAL("-");
+	return mosql_bytes(at + 7, strcspn(at + 7, "\r\n"));
+}
+
+/* The replies to add_issued(). */
+static Issued
+read_issued(const Watch *watch, const MosqlReply *c, const MosqlReply *info)
+{
+	Issued		issued;
+	MosqlBytes	node = mosql_reply_bytes(mosql_step_elem(c, 2));
+
+	mosql_step_check(info, MOSQL_REPLY_STRING, watch->keys.counter);
+	issued.last = mosql_reply_u64(mosql_step_elem(c, 0));
+	issued.schema = mosql_reply_u64(mosql_step_elem(c, 1));
+	issued.me = run_id(info->str);
+	issued.foreign = mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
+		!mosql_bytes_equal(node, issued.me);
+	return issued;
 }
 
 /*
- * See LUA_TAKE_OVER.  node: who issued last.  Returns the last timestamp to go on
- * from; *leapt says whether that is to be stored, with the new name.
+ * See LUA_TAKE_OVER.  A step of its own, which is durable, since nothing that a new
+ * process issues may be used before its leap is safe.  True if it was tried: then what
+ * was read is old.
  */
-static uint64
-take_over(Watch *watch, const MosqlReply *last, const MosqlReply *node, const MosqlReply *me,
-		  bool *leapt)
+static bool
+take_over(Watch *watch, const Issued *issued)
 {
-	uint64		ts = mosql_reply_u64(last);
+	uint64		last = Max(issued->last, watch->now) + MOSQL_CLOCK_LEAP;
+	uint64		schema = issued->schema == 0 ? 0 : Max(issued->schema + 1, last);
 
-	mosql_step_check(me, MOSQL_REPLY_STRING, watch->keys.counter);
-	*leapt = !mosql_bytes_equal(mosql_reply_bytes(node), me->str);
-	if (*leapt && node->kind != MOSQL_REPLY_NIL)
-		ts = Max(ts, watch->now) + MOSQL_CLOCK_LEAP;
-	return ts;
-}
-
-static void
-add_name(Watch *watch, const MosqlReply *me)
-{
+	if (!issued->foreign)
+		return false;
+	write_begin(watch);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
-					   LITERAL("node"), me->str);
+					   LITERAL("node"), issued->me, LITERAL("last"), mosql_clock_number(last),
+					   LITERAL("schema"), mosql_clock_number(schema));
+	if (write_run(watch) != MOSQL_EXEC_DONE)
+		start_over(watch);
+	return true;
 }
 
 /* The last two commands of a group that returns the snapshot list. */
@@ -87,105 +122,195 @@ is_committed(MosqlBytes record)
 
 /* --- sessions --- */
 
+/* What a session's hash says of its life, and the fields that go when it is forgotten. */
+typedef struct Life
+{
+	MosqlBytes	lease;
+	uint64		span;			/* how long it is at most */
+	bool		committed;		/* there are records that stay */
+	int			n;
+	MosqlBytes *fields;
+} Life;
+
+static Life
+read_life(const MosqlReply *fields)
+{
+	Life		life = {.lease = MOSQL_ABSENT,.span = MOSQL_CLOCK_LEASE};
+
+	life.fields = palloc(Max(fields->n, 1) * sizeof(MosqlBytes));
+	for (int i = 0; i + 1 < fields->n; i += 2)
+	{
+		MosqlBytes	field = mosql_step_elem(fields, i)->str;
+		const MosqlReply *value = mosql_step_elem(fields, i + 1);
+
+		if (is_committed(value->str))
+			life.committed = true;
+		else
+			life.fields[life.n++] = field;
+		if (mosql_bytes_equal(field, LITERAL("lease")))
+			life.lease = value->str;
+		else if (mosql_bytes_equal(field, LITERAL("span")))
+			life.span = mosql_reply_u64(value);
+	}
+	return life;
+}
+
+/* In the write group: one HDEL of some fields. */
+static void
+add_removal(Watch *watch, MosqlBytes key, int n, const MosqlBytes *fields)
+{
+	MosqlBytes *argv;
+
+	if (n == 0)
+		return;
+	argv = mosql_commands_add(&watch->commands, 2 + n);
+	argv[0] = LITERAL("HDEL");
+	argv[1] = key;
+	memcpy(argv + 2, fields, n * sizeof(MosqlBytes));
+}
+
+/* In the write group: everything of a dead session but its commits. */
+static void
+add_forget(Watch *watch, uint64 sid, const Life *life, const MosqlReply *snapshots)
+{
+	MosqlBytes	name = mosql_clock_number(sid);
+	char	   *prefix = psprintf(UINT64_FORMAT ".", sid);
+	MosqlBytes *mine = palloc(Max(snapshots->n, 1) * sizeof(MosqlBytes));
+	int			n = 0;
+
+	for (int i = 0; i < snapshots->n; i++)
+		if (strncmp(snapshots->elem[i]->str.data, prefix, strlen(prefix)) == 0)
+			mine[n++] = snapshots->elem[i]->str;
+	mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
+	add_removal(watch, mosql_clock_session_key(&watch->keys, sid), life->n, life->fields);
+	add_removal(watch, watch->keys.snapshots, n, mine);
+	if (life->committed)
+		mosql_commands_put(&watch->commands, LITERAL("SADD"), watch->keys.dead, name);
+}
+
 /*
- * Forget a session if it is dead; what somebody else changes meanwhile is left
- * to the next open.
+ * Forget a session if it is dead, and cut a lease that is too long (see LUA_SWEEP); what
+ * somebody else changes meanwhile is left to the next open.
  */
 static void
 sweep(Watch *watch, uint64 sid)
 {
 	MosqlBytes	session = mosql_clock_session_key(&watch->keys, sid);
-	MosqlBytes	name = mosql_clock_number(sid);
-	char	   *prefix = psprintf(UINT64_FORMAT ".", sid);
-	MosqlBytes	lease = MOSQL_ABSENT;
-	bool		keep = false;
-	const MosqlReply *fields;
-	const MosqlReply *names;
-	MosqlBytes *argv;
-	int			n = 2;
+	Life		life;
 
 	read_begin(watch, session, MOSQL_ABSENT);
 	mosql_commands_put(&watch->commands, LITERAL("HGETALL"), session);
 	mosql_commands_put(&watch->commands, LITERAL("HKEYS"), watch->keys.snapshots);
 	read_run(watch);
-	fields = read_reply(watch, 0);
-	names = read_reply(watch, 1);
-
-	argv = palloc((2 + fields->n + names->n) * sizeof(MosqlBytes));
-	argv[0] = LITERAL("HDEL");
-	argv[1] = session;
-	for (int i = 0; i + 1 < fields->n; i += 2)
-	{
-		MosqlBytes	field = mosql_step_elem(fields, i)->str;
-
-		if (is_committed(mosql_step_elem(fields, i + 1)->str))
-			keep = true;
-		else
-			argv[n++] = field;
-		if (mosql_bytes_equal(field, LITERAL("lease")))
-			lease = mosql_step_elem(fields, i + 1)->str;
-	}
+	life = read_life(read_reply(watch, 0));
 
 	write_begin(watch);
-	if (!is_dead(watch, lease))
-		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, lease, name);
+	if (is_dead(watch, life.lease))
+		add_forget(watch, sid, &life, read_reply(watch, 1));
 	else
 	{
-		mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
-		if (n > 2)
-			mosql_commands_copy(&watch->commands, n, argv);
-		n = 2;
-		argv[1] = watch->keys.snapshots;
-		for (int i = 0; i < names->n; i++)
-			if (strncmp(names->elem[i]->str.data, prefix, strlen(prefix)) == 0)
-				argv[n++] = names->elem[i]->str;
-		if (n > 2)
-			mosql_commands_copy(&watch->commands, n, argv);
-		if (keep)
-			mosql_commands_put(&watch->commands, LITERAL("SADD"), watch->keys.dead, name);
+		if (strtoull(life.lease.data, NULL, 10) - watch->now > life.span)
+		{
+			life.lease = mosql_clock_number(watch->now + life.span);
+			mosql_commands_put(&watch->commands, LITERAL("HSET"), session, LITERAL("lease"), life.lease);
+		}
+		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, life.lease,
+						   mosql_clock_number(sid));
 	}
 	(void) write_run(watch);
 }
 
+/* In the read group: the index entries that end first, and those that end last. */
+#define ENDS_COMMANDS 2
+
+static void
+add_ends(Watch *watch, int max)
+{
+	MosqlBytes	last = mosql_clock_number(max - 1);
+
+	mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.ends, LITERAL("0"),
+					   last, LITERAL("WITHSCORES"));
+	mosql_commands_put(&watch->commands, LITERAL("ZREVRANGE"), watch->keys.ends, LITERAL("0"),
+					   last, LITERAL("WITHSCORES"));
+}
+
+/* Sweep those of them that have ended, or are too far away; returns how many had ended. */
+static int
+sweep_ends(Watch *watch, const MosqlReply *oldest, const MosqlReply *newest)
+{
+	double		now = (double) watch->now;
+	int			n = 0;
+
+	for (int i = 0; i + 1 < oldest->n; i += 2)
+		if (strtod(mosql_step_elem(oldest, i + 1)->str.data, NULL) < now)
+		{
+			sweep(watch, mosql_reply_u64(mosql_step_elem(oldest, i)));
+			n++;
+		}
+	for (int i = 0; i + 1 < newest->n; i += 2)
+		if (strtod(mosql_step_elem(newest, i + 1)->str.data, NULL) > now + MOSQL_CLOCK_LEASE)
+			sweep(watch, mosql_reply_u64(mosql_step_elem(newest, i)));
+	return n;
+}
+
+/* In the write group: a new session, and with the first one the database. */
+static void
+add_session(Watch *watch, const Issued *issued, bool found, uint64 sid, int lease_ms)
+{
+	MosqlBytes	name = mosql_clock_number(sid);
+	MosqlBytes	ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
+
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+					   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT), LITERAL("sid"), name);
+	if (found)
+		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+						   LITERAL("node"), issued->me, LITERAL("last"), LITERAL("0"));
+	mosql_commands_put(&watch->commands, LITERAL("HSET"),
+					   mosql_clock_session_key(&watch->keys, sid), LITERAL("lease"), ends,
+					   LITERAL("span"), mosql_clock_number((uint64) lease_ms * 1000));
+	mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, name);
+}
+
 /*
- * Draw an id, 0 if there is no database and none is to be founded; *oldest gets
- * the index entries that end first.
+ * Draw an id, 0 if there is no database and none is to be founded; ends[] gets the
+ * replies to add_ends().
  */
 static uint64
-open_session(Watch *watch, int lease_ms, bool found, uint64 *schema, const MosqlReply **oldest)
+open_session(Watch *watch, int lease_ms, bool found, uint64 *schema, const MosqlReply **ends)
 {
 	for (;;)
 	{
 		const MosqlReply *c;
-		MosqlBytes	sid;
-		MosqlBytes	ends;
+		Issued		issued;
+		uint64		sid;
 
 		read_begin(watch, watch->keys.counter, MOSQL_ABSENT);
+		add_issued(watch);
 		mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
-						   LITERAL("format"), LITERAL("schema"), LITERAL("sid"));
-		mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.ends, LITERAL("0"),
-						   mosql_clock_number(MOSQL_CLOCK_SWEEP - 1), LITERAL("WITHSCORES"));
+						   LITERAL("format"), LITERAL("sid"), LITERAL("last"));
+		add_ends(watch, MOSQL_CLOCK_SWEEP);
 		read_run(watch);
-		c = read_reply(watch, 0);
-		*oldest = read_reply(watch, 1);
+		issued = read_issued(watch, read_reply(watch, 0), read_reply(watch, 1));
+		c = read_reply(watch, ISSUED_COMMANDS);
+		ends[0] = read_reply(watch, ISSUED_COMMANDS + 1);
+		ends[1] = read_reply(watch, ISSUED_COMMANDS + 2);
 		if (mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
 			!mosql_bytes_equal(mosql_step_elem(c, 0)->str, LITERAL(MOSQL_CLOCK_FORMAT)))
 			mosql_clock_refuse_format(&watch->keys, mosql_step_elem(c, 0)->str);
 		if (mosql_step_elem(c, 0)->kind == MOSQL_REPLY_NIL && !found)
 			return 0;
-		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
-		sid = mosql_clock_number(mosql_reply_u64(mosql_step_elem(c, 2)) + 1);
-		ends = mosql_clock_number(watch->now + (uint64) lease_ms * 1000);
+		if (take_over(watch, &issued))
+			continue;
+		*schema = issued.schema;
+		sid = Max(mosql_reply_u64(mosql_step_elem(c, 1)) + 1,
+				  mosql_clock_floor(Max(watch->now, issued.last)));
+		if (sid >> MOSQL_SESSION_ID_BITS != 0)
+			return sid;			/* clock.c says what is wrong */
 
 		write_begin(watch);
-		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
-						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT), LITERAL("sid"), sid);
-		mosql_commands_put(&watch->commands, LITERAL("HSET"),
-						   mosql_clock_session_key(&watch->keys, mosql_reply_u64(mosql_step_elem(c, 2)) + 1),
-						   LITERAL("lease"), ends);
-		mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, sid);
+		add_session(watch, &issued, mosql_step_elem(c, 2)->kind == MOSQL_REPLY_NIL, sid, lease_ms);
 		if (write_run(watch) == MOSQL_EXEC_DONE)
-			return mosql_reply_u64(mosql_step_elem(c, 2)) + 1;
+			return sid;
 		start_over(watch);
 	}
 }
@@ -194,13 +319,11 @@ static uint64
 watch_open(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
 {
 	Watch		watch = watch_start(clock, NULL);
-	const MosqlReply *oldest;
-	uint64		sid = open_session(&watch, lease_ms, found, schema, &oldest);
-	uint64		now = watch.now;
+	const MosqlReply *ends[ENDS_COMMANDS];
+	uint64		sid = open_session(&watch, lease_ms, found, schema, ends);
 
-	for (int i = 0; sid != 0 && i + 1 < oldest->n; i += 2)
-		if (strtod(mosql_step_elem(oldest, i + 1)->str.data, NULL) < (double) now)
-			sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, i)));
+	if (sid != 0 && sid >> MOSQL_SESSION_ID_BITS == 0)
+		(void) sweep_ends(&watch, ends[0], ends[1]);
 	return sid;
 }
 
@@ -208,20 +331,11 @@ static int
 watch_expire(MosqlStepper *clock, int max)
 {
 	Watch		watch = watch_start(clock, NULL);
-	const MosqlReply *oldest;
-	int			n = 0;
 
 	read_begin(&watch, watch.keys.ends, MOSQL_ABSENT);
-	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends, LITERAL("0"),
-					   mosql_clock_number(max - 1), LITERAL("WITHSCORES"));
+	add_ends(&watch, max);
 	read_run(&watch);
-	oldest = read_reply(&watch, 0);
-	while (2 * n + 1 < oldest->n &&
-		   strtod(mosql_step_elem(oldest, 2 * n + 1)->str.data, NULL) < (double) watch.now)
-		n++;
-	for (int i = 0; i < n; i++)
-		sweep(&watch, mosql_reply_u64(mosql_step_elem(oldest, 2 * i)));
-	return n;
+	return sweep_ends(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
 }
 
 /*
@@ -233,7 +347,9 @@ static void
 watch_close(MosqlStepper *clock, uint64 sid)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
-	MosqlBytes	end[] = {LITERAL("HDEL"), mosql_clock_session_key(&keys, sid), LITERAL("lease")};
+	MosqlBytes	end[] = {
+		LITERAL("HDEL"), mosql_clock_session_key(&keys, sid), LITERAL("lease"), LITERAL("span")
+	};
 	MosqlBytes	expose[] = {
 		LITERAL("ZADD"), keys.ends, LITERAL("XX"), LITERAL("0"), mosql_clock_number(sid)
 	};
@@ -254,50 +370,39 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 	{
 		MosqlBytes	lease;
 		MosqlBytes	text;
-		const MosqlReply *c;
-		const MosqlReply *me;
-		uint64		last;
-		bool		leapt;
+		Issued		issued;
+		bool		again;
 
 		read_begin(&watch, watch.keys.counter, session);
+		add_issued(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HGET"), session, LITERAL("lease"));
-		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter,
-						   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
 		mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.snapshots, field);
-		add_who(&watch);
 		read_run(&watch);
-		lease = mosql_reply_bytes(read_reply(&watch, 0));
-		c = read_reply(&watch, 1);
-		me = read_reply(&watch, 3);
-		last = take_over(&watch, mosql_step_elem(c, 0), mosql_step_elem(c, 2), me, &leapt);
-		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
+		lease = mosql_reply_bytes(read_reply(&watch, ISSUED_COMMANDS));
+		if (take_over(&watch, &issued))
+			continue;
+		*schema = issued.schema;
 		if (is_dead(&watch, lease))
 			return false;
-		*S = mosql_reply_u64(read_reply(&watch, 2));
+		*S = mosql_reply_u64(read_reply(&watch, ISSUED_COMMANDS + 1));
 		if (*S != 0)
 			*S = mosql_clock_time(&watch.keys, *S);
 		if (*S != 0 && (watch.outcome != MOSQL_EXEC_LOST || !clock->durable))
 			return true;		/* registered by a call whose reply was lost */
-		if (*S != 0)
-		{
-			write_begin(&watch);
-			add_touch(&watch);
-			if (write_run(&watch) == MOSQL_EXEC_DONE)
-				return true;
-			start_over(&watch);
-			continue;
-		}
-
-		*S = mosql_clock_time(&watch.keys, Max(watch.now, last));
-		text = mosql_clock_number(*S);
+		again = *S != 0;
 		write_begin(&watch);
-		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
-		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.snapshots, field, text);
-		add_extend(&watch, sid, lease, lease_ms);
-		if (leapt)
-			add_name(&watch, me);
-		/* before a timestamp of a new server is used, its leap must be safe */
-		if (write_run_as(&watch, leapt) == MOSQL_EXEC_DONE)
+		if (again)
+			add_touch(&watch);
+		else
+		{
+			*S = mosql_clock_time(&watch.keys, Max(watch.now, issued.last));
+			text = mosql_clock_number(*S);
+			mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
+			mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.snapshots, field, text);
+			add_extend(&watch, sid, lease, lease_ms);
+		}
+		if (write_run_as(&watch, again) == MOSQL_EXEC_DONE)
 			return true;
 		start_over(&watch);
 	}
@@ -310,12 +415,26 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 {
 	Watch		watch = watch_start(clock, NULL);
 
-	write_begin(&watch);
-	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("schema"));
-	add_list(&watch);
-	run_atomic(&watch, false);
-	*schema = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
-	*list = exec_list(&watch);
+	for (;;)
+	{
+		Issued		issued;
+
+		write_begin(&watch);
+		add_issued(&watch);
+		add_list(&watch);
+		run_atomic(&watch, false);
+		issued = read_issued(&watch, mosql_step_elem(watch.exec, 0), mosql_step_elem(watch.exec, 1));
+		*schema = issued.schema;
+		*list = exec_list(&watch);
+		if (!issued.foreign)
+			return;
+
+		read_begin(&watch, watch.keys.counter, MOSQL_ABSENT);
+		add_issued(&watch);
+		read_run(&watch);
+		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
+		(void) take_over(&watch, &issued);
+	}
 }
 
 /*
@@ -343,6 +462,7 @@ decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosql
 	MosqlBytes *argv;
 
 	read_begin(watch, watch->keys.counter, session);
+	add_issued(watch);
 	argv = mosql_commands_add(&watch->commands, 4 + args->ndrops);
 	argv[0] = LITERAL("HMGET");
 	argv[1] = session;
@@ -350,16 +470,13 @@ decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosql
 	argv[3] = n;
 	for (int i = 0; i < args->ndrops; i++)
 		argv[4 + i] = mosql_clock_number(args->drops[i]);
-	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
-					   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
-	add_who(watch);
 	read_run(watch);
 }
 
 /* Its write group. */
 static void
 decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n,
-			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema, const MosqlReply *me)
+			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
 {
 	MosqlBytes	text = mosql_clock_number(ts);
 	StringInfoData record;
@@ -378,8 +495,6 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("last"), text, LITERAL("decided"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
-	if (me != NULL)
-		add_name(watch, me);
 	for (int i = 0; i < args->ndrops; i++)
 		if (is_committed(mosql_reply_bytes(mosql_step_elem(s, 2 + i))))
 			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
@@ -400,20 +515,17 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 	for (;;)
 	{
 		const MosqlReply *s;
-		const MosqlReply *c;
-		const MosqlReply *me;
+		Issued		issued;
 		MosqlRecord record;
 		MosqlDecision refusal = MOSQL_DECIDED;
-		uint64		last;
-		bool		leapt;
 
 		*ts = 0;				/* nothing is written yet */
 		decide_read(&watch, args, session, n);
-		s = read_reply(&watch, 0);
-		c = read_reply(&watch, 1);
-		me = read_reply(&watch, 2);
-		last = take_over(&watch, mosql_step_elem(c, 0), mosql_step_elem(c, 2), me, &leapt);
-		*schema = mosql_reply_u64(mosql_step_elem(c, 1));
+		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
+		s = read_reply(&watch, ISSUED_COMMANDS);
+		if (take_over(&watch, &issued))
+			continue;
+		*schema = issued.schema;
 		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
 		if (record.state == MOSQL_RECORD_ABORTED)
 			refusal = MOSQL_REFUSED_ABORTED;
@@ -434,9 +546,10 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			return MOSQL_DECIDED;
 		}
 
-		*ts = mosql_clock_time(&watch.keys, Max(watch.now, last + 1));
-		*schema += args->schema_change;
-		decide_write(&watch, args, session, n, s, *ts, *schema, leapt ? me : NULL);
+		*ts = mosql_clock_time(&watch.keys, Max(watch.now, issued.last + 1));
+		if (args->schema_change)
+			*schema = Max(*schema + 1, *ts);
+		decide_write(&watch, args, session, n, s, *ts, *schema);
 		(void) write_run(&watch);
 		if (watch.outcome == MOSQL_EXEC_LOST)
 			return MOSQL_DECISION_LOST;

@@ -167,7 +167,7 @@ is_dead(const Watch *watch, MosqlBytes lease)
 	return lease.data == NULL || strtoull(lease.data, NULL, 10) < watch->now;
 }
 
-/* Extend a lease with less than half of its length left. */
+/* Extend a lease with less than half of its length left, or one impossibly long. */
 static inline void
 add_extend(Watch *watch, uint64 sid, MosqlBytes lease, int lease_ms)
 {
@@ -175,7 +175,7 @@ add_extend(Watch *watch, uint64 sid, MosqlBytes lease, int lease_ms)
 	uint64		length = (uint64) lease_ms * 1000;
 	MosqlBytes	ends = mosql_clock_number(watch->now + length);
 
-	if (left >= length / 2)
+	if (left >= length / 2 && left <= MOSQL_CLOCK_LEASE)
 		return;
 	mosql_commands_put(&watch->commands, LITERAL("HSET"),
 					   mosql_clock_session_key(&watch->keys, sid), LITERAL("lease"), ends);

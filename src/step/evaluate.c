@@ -117,6 +117,8 @@ mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeI
 
 				return intent_find(value, compare->bytes, &start, &end);
 			}
+		case MOSQL_COMPARE_WHOLE:
+			return value.data != NULL && mosql_bytes_equal(value, compare->bytes);
 	}
 	elog(ERROR, "unknown kind of compare: %d", (int) compare->kind);
 	return false;

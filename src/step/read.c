@@ -6,6 +6,17 @@
  */
 #include "step/step_int.h"
 
+/*
+ * Somebody else's value under our key: a node all the same, but one without a field that
+ * decodes.  So one such key does not keep the others of a batch from being read.
+ */
+static bool
+is_foreign(const MosqlStepper *stepper, const MosqlReply *reply)
+{
+	return stepper->lenient && reply->kind == MOSQL_REPLY_ERROR && reply->str.len >= 9 &&
+		strncmp(reply->str.data, "WRONGTYPE", 9) == 0;
+}
+
 void
 mosql_step_image(const MosqlReply *reply, uint64 node, MosqlNodeImage *image)
 {
@@ -39,6 +50,11 @@ mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 	{
 		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
 
+		if (is_foreign(stepper, reply))
+		{
+			images[i] = (MosqlNodeImage) {.node = nodes[i],.found = true};
+			continue;
+		}
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, argv[i][1]);
 		mosql_step_image(reply, nodes[i], &images[i]);
 	}
@@ -68,10 +84,12 @@ mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n, Mosq
 	{
 		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
 
-		mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys[i]);
 		reads[i].values = palloc(reads[i].nfields * sizeof(MosqlBytes));
+		if (!is_foreign(stepper, reply))
+			mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys[i]);
 		for (int j = 0; j < reads[i].nfields; j++)
-			reads[i].values[j] = mosql_reply_bytes(mosql_step_elem(reply, j));
+			reads[i].values[j] = is_foreign(stepper, reply) ? mosql_bytes("", 0) :
+				mosql_reply_bytes(mosql_step_elem(reply, j));
 	}
 }
 

@@ -24,7 +24,8 @@ typedef enum MosqlCompareKind
 	MOSQL_COMPARE_AT_MOST,		/* it is absent, or its bytes at `offset` are
 								 * <= `bytes` (memcmp over bytes.len) */
 	MOSQL_COMPARE_IN,			/* it exists and its byte at `offset` is one of `bytes` */
-	MOSQL_COMPARE_ONLY,			/* absent, or equal to `bytes` as a whole */
+	MOSQL_COMPARE_ONLY,			/* absent, or equal to `bytes` as a whole: a list that
+								 * holds nobody, or this one alone */
 	MOSQL_COMPARE_RANGE,		/* all rows and intents with `field` <= key <
 								 * `upper` (no bound if upper.data is NULL): no
 								 * intent but those starting with `bytes` (16
@@ -32,8 +33,9 @@ typedef enum MosqlCompareKind
 								 * `at_most`.  field and upper are keys here,
 								 * without prefix. */
 	MOSQL_COMPARE_OPEN,			/* absent, or its byte at `offset` is one of `bytes` */
-	MOSQL_COMPARE_LISTED		/* an intents field in which transaction `bytes`
+	MOSQL_COMPARE_LISTED,		/* an intents field in which transaction `bytes`
 								 * (16-byte id) has an intent */
+	MOSQL_COMPARE_WHOLE			/* it exists and is `bytes` as a whole */
 } MosqlCompareKind;
 
 typedef struct MosqlCompare
@@ -119,6 +121,14 @@ mosql_step_expect(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int 
 	};
 }
 
+/* One more compare: the field is as it was read, as a whole, or absent as it was. */
+static inline void
+mosql_step_expect_same(MosqlStep *step, MosqlBytes field, MosqlBytes value)
+{
+	mosql_step_expect(step, value.data != NULL ? MOSQL_COMPARE_WHOLE : MOSQL_COMPARE_ABSENT,
+					  field, 0, value);
+}
+
 /* One hash read as a whole; absent nodes have found = false. */
 typedef struct MosqlFieldValue
 {
@@ -155,6 +165,8 @@ typedef struct MosqlStepper
 	MosqlEngine engine;
 	bool		durable;		/* redis waits for copies: the clock's decisions,
 								 * and steps that say so, wait for them */
+	bool		lenient;		/* who reads a key of another type is not told XX001, but
+								 * finds a node that does not decode */
 	int64		detached_after_us;	/* watch: detached steps are LOST until then */
 } MosqlStepper;
 
@@ -182,7 +194,10 @@ extern void mosql_step_send(MosqlStepper *stepper, MosqlStep *step,
  */
 extern int	mosql_step_send_wait(MosqlStepper *stepper, MosqlStepCallback done, void *arg);
 
-/* Whole nodes, in parallel, one round trip; images in the current context. */
+/*
+ * Whole nodes, in parallel, one round trip; images in the current context.  To a
+ * lenient stepper a key of another type is a node without fields, or with empty ones.
+ */
 extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 								  MosqlNodeImage *images, MosqlBudget *budget);
 

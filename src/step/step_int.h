@@ -4,6 +4,7 @@
 #ifndef MOSQL_STEP_INT_H
 #define MOSQL_STEP_INT_H
 
+#include "base/limits.h"
 #include "step/step.h"
 #include "step/clock.h"
 
@@ -22,9 +23,32 @@
  */
 #define MOSQL_STEP_WHOLE_FIELDS	100
 
-/* How far the clock leaps when another server takes over, microseconds: see
+/* How far the clock leaps when another process takes over, microseconds: see
  * clock_lua.h, which has it as text. */
 #define MOSQL_CLOCK_LEAP	2000000
+
+/*
+ * The least session id to be given out at a time (us since 1970; the clock's, which is
+ * beyond a predecessor's): 128 us since 2026-01-01 each.  So a clock that forgot which
+ * ids it gave out gives out none of them again, unless more than 7812 were drawn a second
+ * (rule 23).  MOSQL_SESSION_ID_BITS are enough until 2097.  clock_lua.h has the numbers
+ * as text.
+ */
+#define MOSQL_CLOCK_EPOCH	UINT64CONST(1767225600000000)
+#define MOSQL_CLOCK_ID		128
+
+/* Sessions' leases are no longer than this, microseconds; those of prefixes are. */
+#define MOSQL_CLOCK_LEASE	((uint64) MOSQL_LEASE_MS * 1000)
+
+StaticAssertDecl(MOSQL_LEASE_MS == 60000, "clock_lua.h knows this number");
+StaticAssertDecl(UINT64CONST(1) << MOSQL_SESSION_ID_BITS == UINT64CONST(17592186044416),
+				 "clock_lua.h knows this number");
+
+static inline uint64
+mosql_clock_floor(uint64 now)
+{
+	return now > MOSQL_CLOCK_EPOCH ? (now - MOSQL_CLOCK_EPOCH) / MOSQL_CLOCK_ID : 0;
+}
 
 #define LITERAL(s) mosql_bytes(s, sizeof(s) - 1)
 
@@ -179,6 +203,7 @@ typedef struct MosqlClockKeys
 	MosqlBytes	outcomes;		/* ...:o */
 	MosqlBytes	jobs;			/* ...:j */
 	MosqlBytes	sizes;			/* ...:z */
+	MosqlBytes	unnamed;		/* ...:u */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;
 
@@ -205,7 +230,7 @@ extern MosqlSnapshotList mosql_clock_list(const MosqlClockKeys *keys, const Mosq
 										  const MosqlReply *last);
 
 /* The version of the data layout, in the field "format" of ...:c */
-#define MOSQL_CLOCK_FORMAT "1"
+#define MOSQL_CLOCK_FORMAT "2"
 extern void mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found) pg_attribute_noreturn();
 
 /* Sessions that ran out, forgotten by one open. */

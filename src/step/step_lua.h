@@ -146,6 +146,8 @@ static const char step_lua[] =
 "    ok = not val or #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
 "  elseif kind == 7 then\n"		/* LISTED */
 "    ok = val and intent(val, want)\n"
+"  elseif kind == 8 then\n"		/* WHOLE */
+"    ok = val == want\n"
 "  else\n"						/* RANGE */
 "    local low, upper, most = argv[1 + place(x)], argv[extra + 1], argv[extra + 2]\n"
 "    extra = extra + 2\n"
