@@ -93,6 +93,13 @@ extern int	mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n,
 							  MosqlLeafGroup **groups);
 
 /*
+ * Finish the split that a leaf is in, by its name: looking its frozen keys up may lead
+ * past it, where the parent is known to have the new leaf already.  A leaf that is in none
+ * any more is at least known to be so.  One round trip or more.
+ */
+extern void mosql_btree_finish_split(MosqlTree *tree, uint64 leaf);
+
+/*
  * Tell the caches what a step saw of a leaf: its meta (data NULL: the node is
  * gone) and its number of fields (-1: not known).
  */
@@ -220,6 +227,55 @@ typedef enum MosqlNodeUse
  * unreachable makes sure that it stays so.  The tree must exist (else 42P01).
  */
 extern MosqlNodeUse mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta);
+
+/*
+ * Where what a damaged node keeps from being read ends, at the latest: a key above this
+ * one up to which the tree can be left out, as the sound inner nodes above tell; absent
+ * if there is nothing behind it.  In the current context; bypasses the cache.  XX001 only
+ * if the root itself is damaged.
+ */
+extern MosqlBytes mosql_btree_bound_after(MosqlTree *tree, MosqlBytes key);
+
+/* --- repair (mend.c) --- */
+
+/* A node of the tree, not its root, that was found by its name, and whose meta decodes: not
+ * dead, not dying. */
+typedef struct MosqlKnownNode
+{
+	uint64		node;
+	int			level;
+	MosqlBytes	low;
+	MosqlBytes	high;			/* data NULL: none */
+	uint64		right;
+} MosqlKnownNode;
+
+typedef enum MosqlMendKind
+{
+	MOSQL_MEND_FIELD,			/* of a leaf, taken out: low is its key */
+	MOSQL_MEND_LEAF,			/* made anew with what decodes of it */
+	MOSQL_MEND_LOST,			/* a leaf, made anew, empty: all from low to high is lost */
+	MOSQL_MEND_INNER,			/* made anew from what is below: nothing is lost */
+	MOSQL_MEND_NOT				/* sound nodes contradict each other: left alone */
+} MosqlMendKind;
+
+typedef struct MosqlMending
+{
+	bool		dry_run;
+	void	   *arg;
+
+	/* what is wrong with a row; NULL: nothing */
+	const char *(*row_fault) (void *arg, MosqlBytes key, MosqlBytes row);
+	void		(*report) (void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low,
+						   MosqlBytes high, const char *fault);
+} MosqlMending;
+
+/*
+ * Make nodes that are missing or do not decode anew, under their own ids, and take out of
+ * leaves what does not decode.  known is sorted.  Reads each node by itself; may run beside
+ * other work.  Returns how many nodes and fields are, or would be, changed.
+ */
+extern int	mosql_btree_mend(MosqlTree *tree, MosqlKnownNode *known, int n,
+							 const MosqlMending *how);
 
 /* --- whole trees --- */
 

@@ -286,7 +286,7 @@ typedef struct WalkNode
 	int			nchildren;
 } WalkNode;
 
-extern WalkNode *mosql_btree_walk_root(MosqlTree *tree);
+extern WalkNode *mosql_btree_walk_any_root(MosqlTree *tree);
 extern int	mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes high,
 							 bool whole, WalkNode **nodes);
 

@@ -181,9 +181,16 @@ static void
 run(Check *check)
 {
 	MemoryContext old = MemoryContextSwitchTo(check->context);
-	WalkNode   *root = mosql_btree_walk_root(check->tree);
+	WalkNode   *root = mosql_btree_walk_any_root(check->tree);
 
 	check->findings = palloc(CHECK_MAX_FINDINGS * sizeof(Finding));
+	if (!root->found || root->fault != NULL || root->meta.state == MOSQL_NODE_DEAD)
+	{
+		find(check, 'E', root->id, !root->found ? "the root of the tree is missing" :
+			 root->fault != NULL ? root->fault : "the root of the tree is dead");
+		MemoryContextSwitchTo(old);
+		return;
+	}
 	check_below(check, root, NULL, root->meta.level);
 	for (int l = 0; l <= root->meta.level; l++)
 		if (check->edges[l].known && (check->edges[l].right != 0 || check->edges[l].high.data != NULL))

@@ -528,3 +528,11 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 		mosql_stats.helps += splits[i].cut;
 	MemoryContextSwitchTo(old);
 }
+
+/* See btree.h. */
+void
+mosql_btree_finish_split(MosqlTree *tree, uint64 leaf)
+{
+	mosql_btree_enter(tree);
+	mosql_btree_split_help(tree, &leaf, 1);
+}

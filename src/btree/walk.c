@@ -145,15 +145,24 @@ mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes 
 	return out;
 }
 
-/* The root, which must be sound; in the current context. */
+/* The root, whatever is there; in the current context. */
 WalkNode *
-mosql_btree_walk_root(MosqlTree *tree)
+mosql_btree_walk_any_root(MosqlTree *tree)
 {
 	WalkNode   *root = palloc0(sizeof(WalkNode));
 
 	root->id = tree->root;
 	root->linked = true;
 	read_nodes(tree, root, 1, true);
+	return root;
+}
+
+/* The root, which must be sound; in the current context. */
+static WalkNode *
+walk_root(MosqlTree *tree)
+{
+	WalkNode   *root = mosql_btree_walk_any_root(tree);
+
 	if (!root->found)
 		mosql_btree_gone(tree);
 	if (root->fault != NULL)
@@ -161,6 +170,42 @@ mosql_btree_walk_root(MosqlTree *tree)
 	if (root->meta.state == MOSQL_NODE_DEAD)
 		mosql_btree_gone(tree);
 	return root;
+}
+
+/* See btree.h. */
+MosqlBytes
+mosql_btree_bound_after(MosqlTree *tree, MosqlBytes key)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	MosqlBytes	bound = MOSQL_ABSENT;
+	WalkNode   *node;
+
+	mosql_btree_enter(tree);
+	MemoryContextSwitchTo(tree->scratch);
+	node = walk_root(tree);
+	for (int hops = 0; hops < MOSQL_TREE_MAX_HOPS; hops++)
+	{
+		WalkNode   *next = palloc0(sizeof(WalkNode));
+
+		if (!in_chain(node) || node->meta.level == 0)
+			break;
+		if (node->meta.high.data != NULL && mosql_bytes_compare(key, node->meta.high) >= 0)
+			next->id = node->meta.right;
+		else
+		{
+			int			c = mosql_btree_child_index(node->children, node->nchildren, key, false);
+
+			if (c + 1 < node->nchildren)
+				bound = node->children[c + 1].separator;
+			else if (node->meta.high.data != NULL)
+				bound = node->meta.high;
+			next->id = node->children[c].node;
+		}
+		read_nodes(tree, next, 1, false);
+		node = next;
+	}
+	MemoryContextSwitchTo(caller);
+	return bound.data == NULL ? bound : mosql_bytes_copy(caller, bound);
 }
 
 /* Put the children of many inner nodes in one array. */
@@ -202,7 +247,7 @@ mosql_btree_leaf_ids(MosqlTree *tree, uint64 **ids)
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
-	nodes = mosql_btree_walk_root(tree);
+	nodes = walk_root(tree);
 	for (int level = nodes->meta.level; level > 1; level--)
 	{
 		nchildren = all_children(tree, nodes, n, &children);
@@ -265,7 +310,7 @@ mosql_btree_estimate(MosqlTree *tree, double *rows, double *row_bytes,
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
-	nodes = mosql_btree_walk_root(tree);
+	nodes = walk_root(tree);
 	*levels = nodes->meta.level + 1;
 	for (int level = nodes->meta.level; level > 0; level--)
 	{
@@ -360,6 +405,6 @@ mosql_btree_dump(MosqlTree *tree, MosqlDumpNode each, void *arg)
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
-	dump_below(tree, mosql_btree_walk_root(tree), each, arg);
+	dump_below(tree, walk_root(tree), each, arg);
 	MemoryContextSwitchTo(old);
 }

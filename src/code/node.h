@@ -14,6 +14,7 @@
  *     "i" + key  leaves: the intent on that key
  *     "k" + key  leaves: transactions with a read mark on that key
  *     "u"        dead nodes: when they were unlinked; see src/txn/sweep.c
+ *     "d"        roots: whose tree it is; see src/table/label.c
  *
  * A list of transactions is a concatenation of 16-byte transaction ids.
  */
@@ -31,6 +32,9 @@
 #define MOSQL_FIELD_INTENT		'i'
 #define MOSQL_FIELD_KEY_MARKS	'k'
 #define MOSQL_FIELD_UNLINKED	'u'
+#define MOSQL_FIELD_LABEL		'd'
+
+#define MOSQL_META_STATE_OFFSET	10
 
 #define MOSQL_GENERATION_BYTES	8
 #define MOSQL_TXID_BYTES		16

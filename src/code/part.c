@@ -99,6 +99,9 @@ mosql_part_next(MosqlBytes *in, MosqlPart *part)
 		case MOSQL_PART_MARKS:
 			sound = take_marks(in, part);
 			break;
+		case MOSQL_PART_TREE:
+			sound = part->n == 0;
+			break;
 		default:
 			sound = false;
 	}

@@ -69,6 +69,18 @@ extern int	mosql_column_next(MosqlBytes *in, MosqlColumn *out);
 /* Big-endian integer of 1, 2, 4, 8 bytes, sign-extended. */
 extern int64 mosql_read_int(const char *data, int width);
 
+/* --- versions in 32 bits: xmin (token.c) --- */
+
+/* A column that no table has: ids are given in ascending order, one for each ADD COLUMN. */
+#define MOSQL_TAG_COLUMN	(UINT32_C(1) << 21)
+
+/* Append the tag, behind all other columns. */
+extern void mosql_row_tag(StringInfo columns, uint32 tag);
+extern bool mosql_row_is_tagged(MosqlBytes columns);
+
+/* Differs from version to version; of a tagged row it does not depend on the timestamp. */
+extern uint32 mosql_row_token(MosqlTimestamp version, MosqlBytes columns);
+
 /* --- increments: column += delta on integer columns --- */
 typedef struct MosqlIncrement
 {
