@@ -478,32 +478,44 @@ build_round(MosqlCommit *commit, ApplyStep **steps)
 }
 
 /*
- * Take this transaction's mark off a leaf, if the leaf is as it was when the
- * mark was placed; if it was split since, mosql_recover_unmark() finds the
- * copies.  Detached.
+ * Takes this transaction's mark off a leaf, if the leaf is as it was when the mark was
+ * placed; if it was split since, mosql_recover_unmark() finds the copies.
  */
+static MosqlStep *
+unmark_step(const MosqlMark *mark, MosqlBytes txid)
+{
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = mark->leaf;
+	step->repeatable = true;
+	step->compares = palloc0(sizeof(MosqlCompare));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(mark->generation));
+	step->writes = palloc(sizeof(MosqlWrite));
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, txid};
+	return step;
+}
+
+/* Detached. */
 static void
 send_unmark(MosqlCommit *commit, const MosqlMark *mark, MosqlStepCallback done, void *arg)
 {
-	MosqlCompare compare = {
-		.kind = MOSQL_COMPARE_EQUAL, .field = MOSQL_META_FIELD,
-		.bytes = mosql_generation_bytes(mark->generation)
-	};
-	MosqlWrite	write = {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, mosql_txid_bytes(commit->tx)};
-	MosqlStep	step = {
-		.node = mark->leaf, .repeatable = true,
-		.compares = &compare, .ncompares = 1, .writes = &write, .nwrites = 1
-	};
+	MosqlStep  *step = unmark_step(mark, mosql_txid_bytes(commit->tx));
 
-	mosql_step_send(&commit->session->stepper, &step, done, arg);
+	mosql_step_send(&commit->session->stepper, step, done, arg);
+}
+
+static void
+unmark(MosqlCommit *commit, const MosqlMark *mark)
+{
+	mosql_recover_unmark(commit->session, mark->tree, mark->low, mark->high, commit->tx);
 }
 
 static void
 remove_marks(MosqlCommit *commit)
 {
 	for (int m = 0; m < commit->nmarks; m++)
-		mosql_recover_unmark(commit->session, commit->marks[m].tree, commit->marks[m].low,
-							 commit->marks[m].high, commit->tx);
+		unmark(commit, &commit->marks[m]);
 }
 
 /* Large commits: rounds, each waited for. */
@@ -666,6 +678,8 @@ release_step(const MosqlLeafGroup *group, MosqlBytes key, MosqlBytes txid)
 	{
 		MOSQL_WRITE_UNLIST, step->compares[1].field, txid
 	};
+	step->reads = palloc(sizeof(MosqlBytes));
+	step->reads[step->nreads++] = MOSQL_META_FIELD;
 	return step;
 }
 
@@ -692,55 +706,119 @@ typedef struct ReleaseWork
 {
 	MosqlCommit *commit;
 	MosqlParticipant *part;
+	MosqlBudget *budget;		/* NULL: detached */
 } ReleaseWork;
 
-/* A MosqlTreeWork. */
+/* Steps for these keys, one each, in their order. */
+static MosqlStep **
+release_steps(ReleaseWork *work, const MosqlBytes *keys, int n)
+{
+	MosqlBytes	txid = mosql_txid_bytes(work->commit->tx);
+	MosqlStep **steps = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(MosqlStep *));
+	MosqlLeafGroup *groups;
+	int			ngroups = mosql_btree_group(work->part->tree, keys, n, &groups);
+
+	for (int g = 0; g < ngroups; g++)
+		for (int i = groups[g].first; i < groups[g].first + groups[g].n; i++)
+			steps[i] = release_step(&groups[g], keys[i], txid);
+	return steps;
+}
+
+/*
+ * A MosqlTreeWork.  A leaf may have been split since the intents were placed: who waits
+ * looks again, for an intent that stays would keep everybody until intent_timeout.
+ */
 static void
 release_part(void *arg)
 {
-	MosqlCommit *commit = ((ReleaseWork *) arg)->commit;
-	MosqlParticipant *part = ((ReleaseWork *) arg)->part;
-	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
+	ReleaseWork *work = arg;
+	MosqlParticipant *part = work->part;
+	MosqlStepper *stepper = &work->commit->session->stepper;
 	MosqlBytes *keys = MemoryContextAllocHuge(CurrentMemoryContext, part->n * sizeof(MosqlBytes) + 1);
-	MosqlStep **steps;
-	MosqlLeafGroup *groups;
-	int			ngroups,
-				nsteps = 0,
-				n = 0;
+	int			n = 0;
 
 	for (int i = 0; i < part->n; i++)
 		if (part->items[i].kind == MOSQL_ITEM_WRITE)
 			keys[n++] = part->items[i].key;
-	if (n == 0)
-		return;
-	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
-	steps = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(MosqlStep *));
-	for (int g = 0; g < ngroups; g++)
-		for (int i = 0; i < groups[g].n; i++)
-			steps[nsteps++] = release_step(&groups[g], keys[groups[g].first + i], txid);
-	send_all(commit->session, steps, nsteps);
+	while (n > 0)
+	{
+		MosqlStep **steps = release_steps(work, keys, n);
+		int			left = 0;
+
+		if (work->budget == NULL)
+		{
+			send_all(work->commit->session, steps, n);
+			return;
+		}
+		mosql_step_run(stepper, steps, n, work->budget);
+		for (int i = 0; i < n; i++)
+		{
+			if (steps[i]->status != MOSQL_STEP_FAILED || steps[i]->failed != 0)
+				continue;
+			mosql_btree_observe(part->tree, steps[i]->node, steps[i]->values[0], -1);
+			keys[left++] = keys[i];
+		}
+		n = left;
+		if (n > 0 && !mosql_budget_pause(work->budget))
+			return;
+	}
+}
+
+typedef struct UnmarkWork
+{
+	MosqlCommit *commit;
+	const MosqlMark *mark;
+} UnmarkWork;
+
+/* A MosqlTreeWork. */
+static void
+unmark_one(void *arg)
+{
+	const UnmarkWork *work = arg;
+
+	unmark(work->commit, work->mark);
+}
+
+static void
+release_marks(MosqlCommit *commit, MosqlBudget *budget)
+{
+	MosqlStep **steps = palloc(commit->nmarks * sizeof(MosqlStep *) + 1);
+	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
+
+	for (int m = 0; m < commit->nmarks; m++)
+		steps[m] = unmark_step(&commit->marks[m], txid);
+	if (budget == NULL)
+		send_all(commit->session, steps, commit->nmarks);
+	else if (commit->nmarks > 0)
+		mosql_step_run(&commit->session->stepper, steps, commit->nmarks, budget);
+	for (int m = 0; m < commit->nmarks && budget != NULL; m++)
+		if (steps[m]->status == MOSQL_STEP_FAILED)
+		{
+			UnmarkWork	work = {commit, &commit->marks[m]};
+
+			(void) mosql_session_try_tree(unmark_one, &work);
+		}
 }
 
 /* A table that was dropped or truncated meanwhile does not keep the others. */
 static void
-release_all(MosqlCommit *commit)
+release_all(MosqlCommit *commit, MosqlBudget *budget)
 {
 	for (int p = 0; p < commit->nparts; p++)
 	{
-		ReleaseWork work = {commit, &commit->parts[p]};
+		ReleaseWork work = {commit, &commit->parts[p], budget};
 
 		(void) mosql_session_try_tree(release_part, &work);
 	}
-	for (int m = 0; m < commit->nmarks; m++)
-		send_unmark(commit, &commit->marks[m], nobody_waits, NULL);
+	release_marks(commit, budget);
 }
 
 /*
- * Whatever does not arrive is removed by whoever waits for it.  Throws nothing;
+ * Whatever is not removed here is removed by whoever waits for it.  Throws nothing;
  * not to be called while an error is being handled (it catches its own).
  */
-void
-mosql_txn_release(MosqlCommit *commit)
+static void
+release(MosqlCommit *commit, MosqlBudget *budget)
 {
 	MosqlSession *session = commit->session;
 	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
@@ -749,7 +827,7 @@ mosql_txn_release(MosqlCommit *commit)
 	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
-		release_all(commit);
+		release_all(commit, budget);
 	}
 	PG_CATCH();
 	{
@@ -764,4 +842,20 @@ mosql_txn_release(MosqlCommit *commit)
 		pfree(commit->pending);
 	commit->pending = NULL;
 	MemoryContextSwitchTo(old);
+}
+
+void
+mosql_txn_release(MosqlCommit *commit)
+{
+	MosqlBudget budget = mosql_budget_start(commit->session->config.redis.command_timeout_ms);
+
+	release(commit, &budget);
+	commit->released = true;
+}
+
+void
+mosql_txn_release_detached(MosqlCommit *commit)
+{
+	if (!commit->released)
+		release(commit, NULL);
 }

@@ -315,7 +315,7 @@ add_unchecked(MosqlTxn *txn, MosqlBuffer *buffer, MosqlEntryW *entry)
 
 MosqlWriteResult
 mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes columns,
-				 CommandId cid, bool check)
+				 CommandId cid, MosqlNewKey known)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
@@ -333,7 +333,8 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	change = push_change(txn, entry, MOSQL_CHANGE_PUT, columns, cid);
 	change->base = MOSQL_BASE_ABSENT;
 	change->version = 0;
-	if (check)
+	entry->found_free = known == MOSQL_KEY_FOUND_FREE;
+	if (known == MOSQL_KEY_MAY_EXIST)
 		add_unchecked(txn, buffer, entry);
 	return MOSQL_WRITTEN;
 }
@@ -481,6 +482,7 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+	MosqlLock  *lock;
 
 	if (entry == NULL)
 		entry = mosql_buffer_add(txn, buffer, key);
@@ -488,6 +490,11 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 		return;					/* what is there is checked at commit anyway */
 	entry->locked = true;
 	entry->lock_version = version;
+
+	mosql_txn_account(txn, sizeof(MosqlLock));
+	lock = MemoryContextAlloc(txn->cxt, sizeof(MosqlLock));
+	*lock = (MosqlLock) {.earlier = txn->locks,.tree = tree,.entry = entry};
+	txn->locks = lock;
 }
 
 /* ---- uniqueness at the statement ---- */
@@ -555,6 +562,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	points = palloc0(n * sizeof(MosqlPoint) + 1);
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
+	MOSQL_DEBUG_POINT("inserts-due");
 	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, keys, n, points);
 	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);

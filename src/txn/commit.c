@@ -1,7 +1,9 @@
 /*
- * commit.c: the drive of a commit: prepare, decide, apply; again if need be.
+ * commit.c: the drive of one session's commit: prepare, decide, apply; again if
+ * need be.
  *
- * Layer: txn.  Runs in the pre-commit callback.  Two round trips when nothing
+ * Layer: txn.  Runs in the pre-commit callback; together.c drives what several
+ * sessions and PostgreSQL itself have to commit.  Two round trips when nothing
  * is in the way: prepare (all leaves in parallel) and decide; apply is sent and
  * not waited for.
  *
@@ -21,12 +23,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "utils/timestamp.h"
 
 #include "txn/txn_int.h"
 #include "txn/xact_int.h"
 
 int			mosql_txn_commit_timeout_ms = 10000;
 MosqlSchemaCheck mosql_txn_schema_check = NULL;
+MosqlSchemaChanged mosql_txn_schema_changed = NULL;
 
 /* ---- collecting what takes part ---- */
 
@@ -59,6 +63,7 @@ report_conflict(MosqlSession *session, const char *detail)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+/* Returns whether there is something that must be decided: a write, or a lock. */
 static bool
 add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 {
@@ -88,6 +93,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			item->base = MOSQL_BASE_LIVE;
 			continue;
 		}
+		any = true;
 		if (is_void(e))
 		{
 			item->kind = MOSQL_ITEM_CHECK;
@@ -95,7 +101,6 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			item->version = e->lock_version;
 			continue;
 		}
-		any = true;
 		item->kind = MOSQL_ITEM_WRITE;
 		item->change = e->top;
 		item->base = e->top->base;
@@ -240,9 +245,14 @@ add_reads(MosqlCommit *commit)
 	}
 }
 
-/* Returns false if there is nothing to write. */
+/*
+ * Returns false if nothing is to be decided.  A row that was locked is, though nothing
+ * may be written: what hangs on it is perhaps written elsewhere, where nobody here sees
+ * it.  What a SERIALIZABLE transaction has read is, if it has written, here or
+ * `elsewhere` (another namespace, a table of this PostgreSQL server).
+ */
 static bool
-collect(MosqlCommit *commit)
+collect(MosqlCommit *commit, bool elsewhere)
 {
 	MosqlTxn   *txn = commit->txn;
 	int			max = 0;
@@ -255,11 +265,12 @@ collect(MosqlCommit *commit)
 	commit->parts = palloc0(max * sizeof(MosqlParticipant) + 1);
 	for (MosqlBuffer *b = txn->buffers; b != NULL; b = b->next_buffer)
 		any |= add_writes(commit, b);
-	if (!any)
-		return false;
-	if (txn->nreads > 0)
+	if (txn->nreads > 0 && (any || elsewhere))
+	{
 		add_reads(commit);
-	return true;
+		any = true;
+	}
+	return any;
 }
 
 /* ---- room for new rows ---- */
@@ -292,11 +303,28 @@ reserve(MosqlCommit *commit)
 
 /* ---- attempts ---- */
 
+/* A loser's pause: as long as it has run, doubled with each further loss; at most so long. */
+#define LOSS_PAUSE_UNIT_US	10000
+#define LOSS_PAUSE_MAX_US	200000
+#define LOSSES_MAX			6
+
+/*
+ * Since when PostgreSQL's transaction runs, in units of 1/256 us: room for as many
+ * attempts.  All sessions of it have the same age (rule 25).
+ */
+static uint64
+age(void)
+{
+	return (uint64) Max(GetCurrentTransactionStartTimestamp(), 0) << 8;
+}
+
 static void
 start_attempt(MosqlCommit *commit)
 {
 	MemoryContextReset(commit->attempt_cxt);
-	commit->tx = mosql_session_next_txid(commit->session);
+	commit->tx = mosql_session_next_txid(commit->session, age());
+	commit->placed = commit->released = false;
+	commit->blocker.tree = NULL;
 	commit->breaks = mosql_redis_breaks(commit->session->redis);
 	commit->nmarks = commit->maxmarks = 0;
 	commit->marks = NULL;
@@ -337,17 +365,23 @@ restore_ranges(MosqlCommit *commit, const MosqlBytes *saved)
 }
 
 /*
- * Somebody's intent is in the way: a short pause, for most owners are about to
- * apply.  (Prepare has dealt with those met before.)
+ * An older transaction is in the way, and this one has given way: it is not to disturb
+ * that one again before it has ended, or given way itself.  Who had nothing in place
+ * disturbs nobody: it just tries again.
  */
 static void
 wait_for_others(MosqlCommit *commit, int waits)
 {
 	MosqlBudget pause = commit->budget;
+	bool		waited;
 
 	mosql_stats.waits++;
 	pause.attempts = Min(waits, 5);
-	if (!mosql_budget_pause(&pause))
+	if (commit->placed && commit->blocker.tree != NULL)
+		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);
+	else
+		waited = mosql_budget_pause(&pause);
+	if (!waited)
 		report_conflict(commit->session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
 }
 
@@ -364,26 +398,46 @@ check_trees(const MosqlCommit *commit)
 			report_conflict(commit->session, "The session's lease ran out after this transaction created or truncated a table.");
 }
 
-/* One attempt; true when decided. */
+/*
+ * The clock refused for a reason that no row and no other transaction's commit is to
+ * blame for: what the attempt took is not counted, so that a long commit gets another
+ * one.  Not for ever.
+ */
+#define REFUSALS_MAX	10
+
+static void
+forgive_time(MosqlCommit *commit)
+{
+	if (commit->refusals++ < REFUSALS_MAX)
+		commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+}
+
+/*
+ * A step of an attempt that was prepared is done.  Of one that was not, nothing is left,
+ * and another attempt makes sense.
+ */
+typedef bool (*AttemptStep) (MosqlCommit *commit);
+
+/* True: all is in place, and MosqlPending is made.  Else released. */
 static bool
-attempt(MosqlCommit *commit, int tries)
+prepare_once(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
-	MosqlOutcome outcome;
 
 	check_trees(commit);
-	outcome = mosql_txn_prepare(commit);
-	switch (outcome)
+	switch (mosql_txn_prepare(commit))
 	{
 		case MOSQL_PREPARED:
 			MOSQL_DEBUG_POINT("after-prepare");
 			break;
 		case MOSQL_CONFLICT:
+			mosql_txn_release(commit);
 			report_conflict(session, "A row that this transaction read or wrote was changed by another one that committed first.");
 			break;
+		case MOSQL_HELD_UP:
 		case MOSQL_BUSY:
 			mosql_txn_release(commit);
-			wait_for_others(commit, tries);
+			wait_for_others(commit, commit->tries);
 			return false;
 		case MOSQL_AGAIN:
 			mosql_txn_release(commit);
@@ -404,7 +458,16 @@ attempt(MosqlCommit *commit, int tries)
 		return false;
 	}
 	commit->pending = mosql_pending_make(commit);
-	switch (mosql_txn_decide(commit))
+	return true;
+}
+
+/* Decided: true.  Refused: released, and what was the matter is put right. */
+static bool
+conclude(MosqlCommit *commit, MosqlDecision decision)
+{
+	MosqlSession *session = commit->session;
+
+	switch (decision)
 	{
 		case MOSQL_DECIDED:
 			return true;
@@ -414,12 +477,14 @@ attempt(MosqlCommit *commit, int tries)
 		case MOSQL_REFUSED_LEASE:
 			mosql_txn_release(commit);
 			mosql_session_renew(session);
+			forgive_time(commit);
 			break;
 		case MOSQL_REFUSED_SCHEMA:
 			mosql_txn_release(commit);
 			if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session))
 				report_conflict(session, "The definition of a table was changed by another transaction.");
 			commit->txn->schema = session->schema;
+			forgive_time(commit);
 			break;
 		case MOSQL_DECISION_LOST:
 			pg_unreachable();
@@ -429,19 +494,49 @@ attempt(MosqlCommit *commit, int tries)
 	return false;
 }
 
+static bool
+decide_once(MosqlCommit *commit)
+{
+	return conclude(commit, mosql_txn_decide(commit));
+}
+
+static bool
+foresee_once(MosqlCommit *commit)
+{
+	return conclude(commit, mosql_txn_foresee(commit));
+}
+
+/*
+ * A transaction has lost against one that committed first.  Its client will try again,
+ * and so will those of others: where many transactions want the same, all but one do
+ * their work in vain, and take the one's time.  So who loses again and again pauses before
+ * it says so, longer each time.
+ */
+static void
+pause_after_loss(MosqlSession *session)
+{
+	int64		ran_us = GetCurrentTimestamp() - GetCurrentTransactionStartTimestamp();
+	int64		unit_us = Min(Max(ran_us, 0), LOSS_PAUSE_UNIT_US);
+
+	if (session->losses > 0)
+		mosql_pause(Min(unit_us << session->losses, LOSS_PAUSE_MAX_US));
+	session->losses = Min(session->losses + 1, LOSSES_MAX);
+}
+
 /*
  * An attempt that ends in an error is released, unless its outcome is unknown: then it
  * may be committed.  A termination in one of its waits is an error, too.
  */
 static bool
-guarded_attempt(MosqlCommit *commit, int tries)
+guarded(MosqlCommit *commit, AttemptStep step)
 {
-	bool		decided = false;
+	uint32		held = InterruptHoldoffCount;
+	bool		done = false;
 
 	PG_TRY();
 	{
 		mosql_ends_with_error = true;
-		decided = attempt(commit, tries);
+		done = step(commit);
 		mosql_ends_with_error = false;
 	}
 	PG_CATCH();
@@ -449,84 +544,195 @@ guarded_attempt(MosqlCommit *commit, int tries)
 		ErrorData  *error;
 
 		mosql_ends_with_error = false;
+		commit->state = MOSQL_COMMIT_IDLE;
 		MemoryContextSwitchTo(commit->cxt);
 		error = CopyErrorData();
 		FlushErrorState();		/* the release handles errors of its own */
+		InterruptHoldoffCount = held;	/* more than 0: another session has decided */
 		if (error->sqlerrcode != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
-			mosql_txn_release(commit);
+			mosql_txn_release_detached(commit);
 		else
 		{
 			commit->txn->trees = NULL;	/* made or dropped: nobody knows */
 			mosql_pending_unknown(commit);
+			commit->state = MOSQL_COMMIT_UNKNOWN;
 		}
 		if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
 			report_conflict(commit->session, "A table of this transaction was dropped or truncated by another one.");
+		if (error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE && held == 0)
+			pause_after_loss(commit->session);
 		ReThrowError(error);
 	}
 	PG_END_TRY();
+	return done;
+}
+
+void
+mosql_commit_prepare(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+
+	Assert(commit->state == MOSQL_COMMIT_IDLE);
+	for (;; commit->tries++)
+	{
+		restore_ranges(commit, commit->saved_ranges);
+		start_attempt(commit);
+		MOSQL_DEBUG_POINT("before-prepare");
+		if (guarded(commit, prepare_once))
+			break;
+		mosql_stats.prepare_retries++;
+	}
+	commit->state = MOSQL_COMMIT_PREPARED;
+	MemoryContextSwitchTo(old);
+}
+
+/* From prepared to `state`, or back: then another attempt may be made. */
+static bool
+go_on(MosqlCommit *commit, AttemptStep step, MosqlCommitState state)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+	bool		done;
+
+	Assert(commit->state == MOSQL_COMMIT_PREPARED);
+	done = guarded(commit, step);
+	commit->state = done ? state : MOSQL_COMMIT_IDLE;
+	if (!done)
+	{
+		mosql_stats.prepare_retries++;
+		commit->tries++;
+	}
+	MemoryContextSwitchTo(old);
+	return done;
+}
+
+bool
+mosql_commit_foresee(MosqlCommit *commit)
+{
+	return go_on(commit, foresee_once, MOSQL_COMMIT_PREPARED);
+}
+
+bool
+mosql_commit_decide(MosqlCommit *commit)
+{
+	bool		decided = go_on(commit, decide_once, MOSQL_COMMIT_DECIDED);
+
+	commit->txn->decided |= decided;
 	return decided;
 }
 
-static void
-run_attempts(MosqlCommit *commit)
+void
+mosql_commit_take_back(MosqlCommit *commit)
 {
-	ErrorContextCallback context;
-	MosqlBytes *ranges;
-
-	save_ranges(commit, &ranges);
-	mosql_txn_begin_read(commit->session, &context);
-	reserve(commit);
-	mosql_txn_end_read(&context);
-	for (int tries = 0;; tries++)
-	{
-		restore_ranges(commit, ranges);
-		start_attempt(commit);
-		MOSQL_DEBUG_POINT("before-prepare");
-		if (guarded_attempt(commit, tries))
-			return;
-		mosql_stats.prepare_retries++;
-	}
+	Assert(commit->state == MOSQL_COMMIT_PREPARED);
+	mosql_txn_release_detached(commit);
+	commit->state = MOSQL_COMMIT_IDLE;
 }
 
 /* ---- trees that come and go with the transaction ---- */
 
-static void
-settle_trees(MosqlTxn *txn, bool committed)
+/*
+ * What was dropped goes when the transaction has committed, what was made when it has
+ * not.  Between the decision and PostgreSQL's own commit it is neither: should that
+ * commit fail, Redis names what was made, and does not name what was dropped.  That is
+ * left to maintenance then, so that nothing goes that somebody can still reach.
+ */
+void
+mosql_txn_settle_trees(MosqlTxn *txn, bool committed)
 {
 	for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
-		if (note->drop == committed)
+		if (committed ? note->drop : !note->drop && !txn->decided)
 			mosql_session_add_garbage(txn->session, note->root);
 	txn->trees = NULL;
+}
+
+/*
+ * Tell those who want to know that definitions are changed.  After the decision nothing
+ * may throw.
+ */
+static void
+announce_schema(MosqlSession *session)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		mosql_txn_schema_changed(session);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+}
+
+/* Whatever needs memory after the decision has it from here on. */
+MosqlCommit *
+mosql_commit_begin(MosqlTxn *txn, bool elsewhere)
+{
+	MemoryContext cxt = AllocSetContextCreate(txn->cxt, "mosql commit", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlCommit *commit = palloc0(sizeof(MosqlCommit));
+	ErrorContextCallback context;
+	int			trees = 0;
+
+	commit->txn = txn;
+	commit->session = txn->session;
+	commit->cxt = cxt;
+	commit->attempt_cxt = AllocSetContextCreate(cxt, "mosql commit attempt", ALLOCSET_DEFAULT_SIZES);
+	commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+	if (!collect(commit, elsewhere))
+	{
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+		return NULL;
+	}
+	save_ranges(commit, &commit->saved_ranges);
+	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+		trees++;
+	mosql_session_expect_garbage(commit->session, trees);
+	mosql_txn_begin_read(commit->session, &context);
+	reserve(commit);
+	mosql_txn_end_read(&context);
+	MemoryContextSwitchTo(old);
+	return commit;
+}
+
+void
+mosql_commit_end(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+
+	Assert(commit->state == MOSQL_COMMIT_DECIDED);
+	mosql_txn_apply(commit);
+	commit->session->losses -= commit->session->losses > 0;
+	mosql_stats.commits++;
+	MOSQL_DEBUG_POINT("after-apply");
+	if (commit->txn->changes_schema && mosql_txn_schema_changed != NULL)
+		announce_schema(commit->session);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(commit->cxt);
 }
 
 void
 mosql_txn_commit(MosqlTxn *txn)
 {
-	MosqlSession *session = txn->session;
-	MemoryContext cxt = AllocSetContextCreate(txn->cxt, "mosql commit", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	MosqlCommit commit = {.txn = txn, .session = session, .cxt = cxt};
+	MosqlCommit *commit = mosql_commit_begin(txn, false);
 
-	commit.attempt_cxt = AllocSetContextCreate(cxt, "mosql commit attempt", ALLOCSET_DEFAULT_SIZES);
-	commit.budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
-	if (collect(&commit))
+	if (commit != NULL)
 	{
-		run_attempts(&commit);
+		do
+			mosql_commit_prepare(commit);
+		while (!mosql_commit_decide(commit));
 		MOSQL_DEBUG_POINT("after-decide");
-		mosql_txn_apply(&commit);
-		mosql_stats.commits++;
-		MOSQL_DEBUG_POINT("after-apply");
+		mosql_commit_end(commit);
 	}
-	settle_trees(txn, true);
-	mosql_session_collect_garbage(session);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-}
-
-void
-mosql_txn_abandon_trees(MosqlTxn *txn)
-{
-	settle_trees(txn, false);
+	mosql_txn_settle_trees(txn, true);
+	mosql_session_collect_garbage(txn->session);
 }
 
 /* ---- schema changes ---- */

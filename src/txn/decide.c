@@ -24,7 +24,7 @@
 #include "code/part.h"
 #include "txn/txn_int.h"
 
-/* Where the intents and marks are, for whoever must clean up after us. */
+/* Where the intents and marks are, and what is garbage, for whoever must clean up after us. */
 static MosqlBytes
 encode_parts(MosqlCommit *commit)
 {
@@ -66,6 +66,9 @@ encode_parts(MosqlCommit *commit)
 		mosql_part_put_key(&out, commit->marks[m].low);
 		mosql_part_put_high(&out, commit->marks[m].high);
 	}
+	for (MosqlTreeNote *note = commit->txn->trees; note != NULL; note = note->next)
+		if (note->drop)
+			mosql_part_put_head(&out, MOSQL_PART_TREE, note->root, 0);
 	return mosql_bytes_of(&out);
 }
 
@@ -77,7 +80,7 @@ report_unknown(MosqlCommit *commit, const char *why)
 			 errmsg("the outcome of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" is not known",
 					commit->tx.session, commit->tx.n, commit->session->config.ns),
 			 errdetail("%s", why),
-			 errhint("It is committed as a whole or not at all: mosql_fdw_transaction_status(server, '" UINT64_FORMAT "." UINT64_FORMAT "') tells.",
+			 errhint("There it is committed as a whole or not at all: mosql_fdw_transaction_status(server, '" UINT64_FORMAT "." UINT64_FORMAT "') tells.",
 					 commit->tx.session, commit->tx.n)));
 }
 
@@ -126,6 +129,17 @@ settle(MosqlCommit *commit)
 	return MOSQL_DECISION_LOST;
 }
 
+/*
+ * Was the decision perhaps made, although there is an error?  The wait for copies behind it
+ * is a command of its own, which may be refused, or unknown, where the decision was not.
+ */
+static bool
+may_have_run(const MosqlSession *session, int sqlstate)
+{
+	return session->stepper.durable && (sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE ||
+										sqlstate == ERRCODE_FEATURE_NOT_SUPPORTED);
+}
+
 MosqlDecision
 mosql_txn_decide(MosqlCommit *commit)
 {
@@ -141,7 +155,9 @@ mosql_txn_decide(MosqlCommit *commit)
 		.drops = session->drops
 	};
 	MemoryContext caller = CurrentMemoryContext;
-	MosqlDecision decision;
+	uint32		held = InterruptHoldoffCount + 1;
+	ErrorData  *volatile doubt = NULL;
+	volatile MosqlDecision decision = MOSQL_DECISION_LOST;
 
 	/*
 	 * Interrupts stay held if this throws: the error's own handling resets the
@@ -155,14 +171,16 @@ mosql_txn_decide(MosqlCommit *commit)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *damage;
+		bool		damaged = commit->ts != 0 && geterrcode() == ERRCODE_DATA_CORRUPTED;
 
-		if (commit->ts == 0 || geterrcode() != ERRCODE_DATA_CORRUPTED)
+		if (!damaged && !may_have_run(session, geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(caller);
-		damage = CopyErrorData();
+		doubt = CopyErrorData();
 		FlushErrorState();
-		report_unknown(commit, damage->message);
+		InterruptHoldoffCount = held;
+		if (damaged)
+			report_unknown(commit, doubt->message);
 	}
 	PG_END_TRY();
 	if (decision == MOSQL_DECISION_LOST)
@@ -173,7 +191,35 @@ mosql_txn_decide(MosqlCommit *commit)
 		mosql_session_note_contact(session);
 	}
 	RESUME_INTERRUPTS();
+	if (doubt != NULL && decision == MOSQL_REFUSED_ABORTED)
+		ReThrowError(doubt);
 	if (decision == MOSQL_DECISION_LOST)
 		report_unknown(commit, "The connection broke, or copies were missing, while it was being decided, and the clock could not be asked in time.");
 	return decision;
+}
+
+/*
+ * The snapshot is drawn for what comes with it: whether the lease is alive, which it
+ * extends, and the schema version.
+ */
+MosqlDecision
+mosql_txn_foresee(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	MosqlRecord record;
+	MosqlSnapshotList list;
+	MosqlTimestamp S;
+	bool		alive;
+
+	session->drawing = ++session->last_snapid;
+	alive = mosql_clock_snapshot(&session->stepper, commit->tx.session, session->drawing,
+								 mosql_txn_lease_ms, &S, &session->schema);
+	mosql_session_forget_drawing(session);
+	if (!alive)
+		return MOSQL_REFUSED_LEASE;
+	mosql_session_note_contact(session);
+	mosql_clock_status(&session->stepper, &commit->tx, 1, &record, &list);
+	if (record.state == MOSQL_RECORD_ABORTED)
+		return MOSQL_REFUSED_ABORTED;
+	return session->schema == commit->txn->schema ? MOSQL_DECIDED : MOSQL_REFUSED_SCHEMA;
 }

@@ -9,6 +9,10 @@
  *
  * Race -- a table is dropped meanwhile: there is nothing left to apply to.
  *
+ * A tree that the commit dropped is destroyed here, since the record says so: no
+ * definition names it, but neither does one name a tree whose definition was lost, and
+ * those stay (sweep.c).
+ *
  * Race -- the owner was only paused, and drops its record itself: then it has
  * seen all of its applies acknowledged, and nobody will ask how it ended.
  */
@@ -138,6 +142,9 @@ finish_part(void *arg)
 		case MOSQL_PART_MARKS:
 			mosql_recover_unmark(session, tree, part->low, part->high, tx);
 			break;
+		case MOSQL_PART_TREE:
+			mosql_btree_destroy(tree);
+			break;
 	}
 }
 
@@ -155,7 +162,7 @@ has_range(const MosqlOrphan *orphan)
 
 /*
  * Everything that the record names.  False, with a warning, if a part does not
- * decode: then the record stays, and others are not kept waiting for it.  False also
+ * decode: or what it names is damaged: then the record stays, and others are not kept waiting for it.  False also
  * if the record is no longer there.  It is asked for once more, because that answer
  * is durable (rule 18): its owner may have died for want of copies.
  */
@@ -167,20 +174,44 @@ finish_orphan(MosqlSession *session, const MosqlOrphan *orphan)
 	MosqlRecord record;
 	MosqlSnapshotList list;
 	PartWork	work = {session, &part, orphan, &list};
+	const char *damage;
+	bool		finished = true;
 	int			got;
 
 	mosql_clock_status(&session->stepper, &orphan->tx, 1, &record, &list);
 	if (record.state != MOSQL_RECORD_COMMITTED)
 		return false;
 	while ((got = mosql_part_next(&rest, &part)) == 1)
-		(void) mosql_session_try_tree(finish_part, &work);
+		if (mosql_session_try_tree_damage(finish_part, &work, &damage) == MOSQL_TREE_DAMAGED)
+		{
+			ereport(WARNING,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\" cannot be finished",
+							orphan->tx.session, orphan->tx.n, session->config.ns),
+					 errdetail("%s", damage),
+					 errhint("It is committed, and will be finished when that is repaired.")));
+			finished = false;
+		}
 	if (got < 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("damaged record of transaction " UINT64_FORMAT "." UINT64_FORMAT " in namespace \"%s\"",
 						orphan->tx.session, orphan->tx.n, session->config.ns),
 				 errdetail("Its list of participants does not decode.")));
-	return got == 0;
+	return got == 0 && finished;
+}
+
+bool
+mosql_orphans_finish_one(MosqlSession *session, MosqlTxid tx)
+{
+	MosqlOrphan orphan = {.tx = tx};
+	MosqlSnapshotList list;
+
+	mosql_clock_status(&session->stepper, &tx, 1, &orphan.record, &list);
+	if (orphan.record.state != MOSQL_RECORD_COMMITTED || !finish_orphan(session, &orphan))
+		return false;
+	(void) mosql_clock_reap(&session->stepper, tx.session, &tx.n, 1);
+	return true;
 }
 
 /*

@@ -324,18 +324,15 @@ typedef struct Round
 /*
  * A read mark covers a leaf as a whole, so it must not be placed while a part
  * of the leaf is on its way into another one (rule 13): the copy would miss it.
- * Looking up a frozen key finishes the split; the next round finds the leaf
- * as it is then.  True if the split was in the way.
+ * The next round finds the leaf as it is when the split is finished.  True if it was
+ * in the way.
  */
 static bool
 finish_split(MosqlTree *tree, const MosqlLeafGroup *group)
 {
-	MosqlBytes	key = mosql_bytes_copy(CurrentMemoryContext, group->frozen_from);
-	MosqlLeafGroup *ignored;
-
-	if (key.data == NULL)
+	if (group->frozen_from.data == NULL)
 		return false;
-	(void) mosql_btree_group(tree, &key, 1, &ignored);
+	mosql_btree_finish_split(tree, group->leaf);
 	return true;
 }
 
@@ -552,6 +549,25 @@ check_overflow(MosqlCommit *commit, MosqlItem *item, MosqlBytes intents, MosqlTx
 }
 
 /*
+ * Of two transactions the older one: the one whose first attempt has the smaller
+ * number.  Numbers are times of the front-ends' clocks; where those differ some give way
+ * more often than others, no more (rule 25).
+ */
+static bool
+is_older(MosqlTxid a, MosqlTxid b)
+{
+	return a.n != b.n ? a.n < b.n : a.session < b.session;
+}
+
+/* The attempt gives way to the oldest of those that it must give way to. */
+static void
+note_blocker(MosqlCommit *commit, const MosqlBlocker *found)
+{
+	if (commit->blocker.tree == NULL || is_older(found->tx, commit->blocker.tx))
+		commit->blocker = *found;
+}
+
+/*
  * Somebody in the way whom this session has met before is perhaps done, or
  * dead: then the way is cleared at once, and this attempt may go on.
  */
@@ -609,7 +625,8 @@ write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;
 	/* the sum is to be checked anew in any case: the next attempt does */
-	set_blocker(&found, leaf, item->key, other, false, commit->cxt);
+	set_blocker(&found, leaf, item->key, other, false, commit->attempt_cxt);
+	note_blocker(commit, &found);
 	(void) clear_known(commit, &found);
 	return MOSQL_BUSY;
 }
@@ -621,6 +638,7 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 	MosqlOutcome outcome = MOSQL_PREPARED;
 
 	mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
+	commit->placed |= leaf->writes || leaf->marks;
 	if (leaf->marks)
 		remember_mark(commit, leaf);
 	if (leaf->range != NULL)
@@ -651,17 +669,39 @@ leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
 
 /* ---- judging a compare that failed ---- */
 
-/* Somebody else's mark in a list of transaction ids. */
+/* The oldest of somebody else's marks in a list of transaction ids. */
 static bool
-foreign_mark(MosqlBytes list, MosqlTxid mine, MosqlTxid *tx)
+foreign_mark(MosqlBytes list, MosqlTxid mine, MosqlTxid *oldest)
 {
+	bool		found = false;
+
 	for (size_t at = 0; at + MOSQL_TXID_BYTES <= list.len; at += MOSQL_TXID_BYTES)
 	{
-		*tx = mosql_txid_get(list.data + at);
-		if (!mosql_txid_equal(*tx, mine))
-			return true;
+		MosqlTxid	tx = mosql_txid_get(list.data + at);
+
+		if (mosql_txid_equal(tx, mine) || (found && !is_older(tx, *oldest)))
+			continue;
+		*oldest = tx;
+		found = true;
 	}
-	return false;
+	return found;
+}
+
+/* The same of the intents on a row. */
+static bool
+foreign_intent(MosqlBytes intents, MosqlTxid mine, MosqlTxid *oldest)
+{
+	MosqlIntent intent;
+	bool		found = false;
+
+	while (mosql_intent_next(&intents, &intent) == 1)
+	{
+		if (mosql_txid_equal(intent.tx, mine) || (found && !is_older(intent.tx, *oldest)))
+			continue;
+		*oldest = intent.tx;
+		found = true;
+	}
+	return found;
 }
 
 /*
@@ -717,28 +757,25 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	{
 		MosqlEntry *entry = &now->entries[i];
 		MosqlVersion v;
+		MosqlTxid	tx;
 
 		if (mosql_bytes_compare(entry->key, leaf->range_low) < 0 ||
 			(range->high.data != NULL && mosql_bytes_compare(entry->key, range->high) >= 0))
 			continue;
-		if (entry->intent.len > MOSQL_TXID_BYTES)
+		if (foreign_intent(entry->intent, commit->tx, &tx))
 		{
-			MosqlTxid	tx = mosql_txid_get(entry->intent.data);
-
-			if (!mosql_txid_equal(tx, commit->tx))
-			{
-				if (!busy)
-					set_blocker(blocker, leaf, entry->key, tx, false, commit->cxt);
-				meet_intents(commit, blocker, entry->intent);
-				busy = true;
-				continue;
-			}
+			if (!busy || is_older(tx, blocker->tx))
+				set_blocker(blocker, leaf, entry->key, tx, false, commit->attempt_cxt);
+			busy = true;
+			continue;
 		}
 		if (mosql_row_newest(entry->row, &v) && v.ts > range->version)
 			return MOSQL_CONFLICT;
 	}
 	if (now->purged > range->version)
 		return MOSQL_CONFLICT;
+	for (int i = 0; i < now->n && busy; i++)
+		meet_intents(commit, blocker, now->entries[i].intent);
 	return busy ? MOSQL_BUSY : MOSQL_PREPARED;
 }
 
@@ -799,12 +836,12 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 
 	if (values[1].len > MOSQL_TXID_BYTES)
 	{
-		tx = mosql_txid_get(values[1].data);
 		if (mosql_intents_find(values[1], commit->tx, &own))
 			return MOSQL_AGAIN; /* a step that was done and not noticed */
-		if (!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET], values[0]))
+		if (foreign_intent(values[1], commit->tx, &tx) &&
+			!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET], values[0]))
 		{
-			set_blocker(blocker, leaf, item->key, tx, false, commit->cxt);
+			set_blocker(blocker, leaf, item->key, tx, false, commit->attempt_cxt);
 			for (int i = 0; i < leaf->nitems; i++)
 				meet_intents(commit, blocker, values[5 + i]);
 			if (leaf->writes)
@@ -818,7 +855,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 			mosql_report_damage(commit->session->config.ns, leaf->step.node, "its read marks do not decode");
 		if (!foreign_mark(values[2], commit->tx, &tx))
 			return MOSQL_PREPARED;
-		set_blocker(blocker, leaf, item->key, tx, true, commit->cxt);
+		set_blocker(blocker, leaf, item->key, tx, true, commit->attempt_cxt);
 		for (int i = 0; i < leaf->nitems; i++)
 			meet_intents(commit, blocker, values[5 + i]);
 		meet_marks(commit, blocker, values[2]);
@@ -827,15 +864,35 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 	return judge_row(commit, item, values[0], values[3]);
 }
 
+/*
+ * Who is in the way, and dead or done, is taken out of it.  Of others the younger ones
+ * are waited for with what is held, and an older one is given way to (rule 25).
+ */
 static MosqlOutcome
 judge_and_clear(MosqlCommit *commit, LeafStep *leaf)
 {
 	MosqlBlocker found;
 	MosqlOutcome outcome = judge(commit, leaf, &found);
 
-	if (outcome == MOSQL_BUSY && clear_known(commit, &found))
+	if (outcome != MOSQL_BUSY)
+		return outcome;
+	if (clear_known(commit, &found))
 		return MOSQL_PREPARED;
-	return outcome;
+	if (is_older(commit->tx, found.tx))
+		return MOSQL_HELD_UP;
+	note_blocker(commit, &found);
+	return MOSQL_BUSY;
+}
+
+/* The younger ones in the way are about to end, or to give way. */
+static bool
+wait_holding(MosqlCommit *commit, int waits)
+{
+	MosqlBudget pause = commit->budget;
+
+	mosql_stats.waits++;
+	pause.attempts = Min(waits, 5);
+	return mosql_budget_pause(&pause);
 }
 
 /* ---- the drive ---- */
@@ -875,8 +932,7 @@ run_round(Round *round)
 								steps[i]->nfields);
 			outcome = judge_and_clear(commit, round->leaves[i]);
 		}
-		if (outcome == MOSQL_CONFLICT || worst == MOSQL_PREPARED)
-			worst = outcome;
+		worst = Max(worst, outcome);
 	}
 	return worst;
 }
@@ -887,8 +943,10 @@ mosql_txn_prepare(MosqlCommit *commit)
 	MemoryContext round_cxt = AllocSetContextCreate(commit->attempt_cxt, "mosql prepare round",
 													ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(round_cxt);
+	MosqlBudget idle = mosql_budget_start(mosql_txn_commit_timeout_ms);
 	MosqlOutcome outcome;
 	bool		references = false;
+	int			waits = 0;
 
 	for (;;)
 	{
@@ -911,9 +969,15 @@ mosql_txn_prepare(MosqlCommit *commit)
 		}
 		if (round.nsteps > 0)
 			outcome = run_round(&round);
+		if (outcome == MOSQL_HELD_UP)
+			outcome = wait_holding(commit, waits++) ? MOSQL_PREPARED : MOSQL_BUSY;
 		if (outcome != MOSQL_PREPARED)
 			break;
-		if (!round.progress && mosql_budget_left_ms(&commit->budget) == 0)
+
+		/* leaves that move cost a round, and nothing else, however long the others take */
+		if (round.progress)
+			idle = mosql_budget_start(mosql_txn_commit_timeout_ms);
+		else if (mosql_budget_left_ms(&idle) == 0)
 		{
 			outcome = MOSQL_AGAIN;
 			break;

@@ -111,8 +111,7 @@ add_intent(MosqlSession *session, MosqlStep *step, MosqlBytes key, const MosqlPo
 	if (ended->ts == 0)
 		return;
 	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);
-	mosql_step_expect(step, point->row.data ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
-					  field_row, 0, point->row);
+	mosql_step_expect_same(step, field_row, point->row);
 	step->nwrites += intent_writes(session, point, field_row, intent, ended->ts, ended->list,
 								   step->writes + step->nwrites);
 }
@@ -156,8 +155,7 @@ confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlByt
 
 	(void) mosql_btree_group(tree, &key, 1, &group);
 	begin_step(&step, group, 1, 0);
-	mosql_step_expect(&step, intents.data != NULL ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_ABSENT,
-					  mosql_field_name(MOSQL_FIELD_INTENT, key), 0, intents);
+	mosql_step_expect_same(&step, mosql_field_name(MOSQL_FIELD_INTENT, key), intents);
 	step.durable = step.touch = true;
 	return run_step(session, tree, &step);
 }
@@ -315,9 +313,7 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 		if (group->frozen_from.data != NULL)
 		{
 			/* the new leaf may have a copy already: finish the split, look again */
-			MosqlBytes	frozen = mosql_bytes_copy(CurrentMemoryContext, group->frozen_from);
-
-			(void) mosql_btree_group(tree, &frozen, 1, &group);
+			mosql_btree_finish_split(tree, group->leaf);
 			(void) mosql_btree_group(tree, &at, 1, &group);
 		}
 		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
@@ -461,7 +457,9 @@ mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 
 	MOSQL_DEBUG_POINT("blocker-asked");
 	if (record.state == MOSQL_RECORD_NONE)
 	{
-		if (mosql_now_us() - since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
+		/* an earlier attempt of our own is not waited for: nobody will decide it */
+		if (blocker->tx.session != session->sid &&
+			mosql_now_us() - since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
 			return false;
 		if (!still_blocks(session, blocker))
 			return true;
@@ -471,4 +469,33 @@ mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 
 	clear_blocker(session, blocker, &record, &list);
 	mosql_stats.helps++;
 	return true;
+}
+
+/* The longest pause between two looks at a blocker: 100 us, doubled so many times. */
+#define WAIT_MAX_DOUBLINGS	6
+
+bool
+mosql_recover_wait(MosqlSession *session, const MosqlBlocker *blocker, const MosqlBudget *budget)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql wait",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		in_time = true;
+	bool		over = false;
+
+	for (int n = 0; in_time && !over; n++)
+	{
+		MosqlBudget pause = *budget;
+		int64		since_us;
+
+		MemoryContextReset(cxt);
+		pause.attempts = Min(n + 1, WAIT_MAX_DOUBLINGS);
+		in_time = mosql_budget_pause(&pause);
+		over = in_time && (!still_blocks(session, blocker) ||
+						   (mosql_recover_met(session, blocker->tx, &since_us) &&
+							mosql_recover_blocker(session, blocker, since_us)));
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return over;
 }

@@ -262,7 +262,7 @@ take_own(MosqlRowScan *scan, MosqlRow *row)
 		return false;
 	if (change->kind == MOSQL_CHANGE_INCREMENT)
 		mosql_change_bind(scan->view->txn, scan->tree, entry);
-	row->found = true;
+	row->found = row->own = true;
 	row->key = entry->key;
 	row->columns = change->columns;
 	row->version = change->version;

@@ -85,6 +85,32 @@ store_incarnation(MosqlNodeStore *store)
 
 /* ---- life ---- */
 
+/* Room for `more` numbers. */
+static void
+expect_numbers(MosqlSession *session, uint64 **array, int *n, int *max, int more)
+{
+	if (*n + more > *max)
+	{
+		int			grown = Max(*n + more, Max(16, *max * 2));
+		uint64	   *copy = MemoryContextAlloc(session->cxt, grown * sizeof(uint64));
+
+		if (*n > 0)
+		{
+			memcpy(copy, *array, *n * sizeof(uint64));
+			pfree(*array);
+		}
+		*array = copy;
+		*max = grown;
+	}
+}
+
+static void
+push_number(MosqlSession *session, uint64 **array, int *n, int *max, uint64 value)
+{
+	expect_numbers(session, array, n, max, 1);
+	(*array)[(*n)++] = value;
+}
+
 static char *
 copy_string(MemoryContext cxt, const char *s)
 {
@@ -109,6 +135,7 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->stepper.redis = session->redis;
 	session->stepper.ns = session->config.ns;
 	session->stepper.engine = config->engine;
+	session->stepper.lenient = true;
 	session->stepper.durable = mosql_redis_is_durable(session->redis);
 
 	session->store.session = session;
@@ -126,16 +153,12 @@ mosql_session_open(const MosqlSessionConfig *config)
 	return session;
 }
 
-/*
- * The prefix that is not the session's id is not needed any more.  (Of several only
- * the last is given back; the leases of the others run out.)
- */
+/* The prefixes that are not the session's id are not needed any more. */
 static void
-drop_prefix(MosqlSession *session)
+drop_prefixes(MosqlSession *session)
 {
-	if (session->own_prefix != 0)
-		mosql_clock_close(&session->stepper, session->own_prefix);
-	session->own_prefix = 0;
+	while (session->nprefixes > 0)
+		mosql_clock_close(&session->stepper, session->prefixes[--session->nprefixes]);
 }
 
 /*
@@ -160,7 +183,7 @@ give_up_id(MosqlSession *session)
 	session->ndrops = 0;
 	if (mosql_pending_any(session))
 		return false;
-	drop_prefix(session);
+	drop_prefixes(session);
 	mosql_clock_close(&session->stepper, session->sid);
 	return mosql_redis_drain(session->redis, DRAIN_MS);
 }
@@ -218,6 +241,25 @@ bool
 mosql_session_in_use(const MosqlSession *session)
 {
 	return session->txn != NULL;
+}
+
+static bool
+is_same(const char *a, const char *b)
+{
+	return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+bool
+mosql_session_has_config(const MosqlSession *session, const MosqlSessionConfig *config)
+{
+	const MosqlRedisConfig *a = &session->config.redis;
+	const MosqlRedisConfig *b = &config->redis;
+
+	return is_same(session->config.ns, config->ns) && session->config.engine == config->engine &&
+		is_same(a->nodes, b->nodes) && is_same(a->username, b->username) &&
+		is_same(a->password, b->password) && a->connect_timeout_ms == b->connect_timeout_ms &&
+		a->command_timeout_ms == b->command_timeout_ms && a->replicas == b->replicas &&
+		a->fsync == b->fsync && a->replica_timeout_ms == b->replica_timeout_ms;
 }
 
 MosqlRedis *
@@ -344,13 +386,15 @@ note_dead(MosqlSession *session, uint64 root)
 			session->trees[i].dead = true;
 }
 
-bool
-mosql_session_try_tree(MosqlTreeWork work, void *arg)
+static MosqlTreeState
+try_work(MosqlTreeWork work, void *arg, bool damage_too, const char **damage)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount;
-	volatile bool there = true;
+	volatile MosqlTreeState state = MOSQL_TREE_SOUND;
+	ErrorData  *error;
 
+	*damage = NULL;
 	PG_TRY();
 	{
 		work(arg);
@@ -358,14 +402,33 @@ mosql_session_try_tree(MosqlTreeWork work, void *arg)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(caller);
-		if (geterrcode() != ERRCODE_UNDEFINED_TABLE)
+		if (geterrcode() != ERRCODE_UNDEFINED_TABLE &&
+			!(damage_too && geterrcode() == ERRCODE_DATA_CORRUPTED))
 			PG_RE_THROW();
+		error = CopyErrorData();
 		FlushErrorState();
 		InterruptHoldoffCount = held;	/* an error resets it */
-		there = false;
+		state = error->sqlerrcode == ERRCODE_UNDEFINED_TABLE ? MOSQL_TREE_GONE :
+			MOSQL_TREE_DAMAGED;
+		*damage = error->detail ? psprintf("%s: %s", error->message, error->detail) :
+			error->message;
 	}
 	PG_END_TRY();
-	return there;
+	return state;
+}
+
+MosqlTreeState
+mosql_session_try_tree_damage(MosqlTreeWork work, void *arg, const char **damage)
+{
+	return try_work(work, arg, true, damage);
+}
+
+bool
+mosql_session_try_tree(MosqlTreeWork work, void *arg)
+{
+	const char *gone;
+
+	return try_work(work, arg, false, &gone) == MOSQL_TREE_SOUND;
 }
 
 /* ---- identity ---- */
@@ -431,7 +494,7 @@ draw_id(MosqlSession *session)
 	session->last_snapid = 0;
 
 	/* what a dead session has made counts as abandoned (sweep.c) */
-	drop_prefix(session);
+	drop_prefixes(session);
 	session->id_prefix = session->sid;
 	session->id_counter = 0;
 }
@@ -526,10 +589,15 @@ mosql_session_ready(MosqlSession *session)
 	mosql_session_collect_garbage(session);
 }
 
+/*
+ * The numbers of an attempt: the age of its transaction, counted on, so that a later
+ * attempt is older than any transaction that began after the first (rule 25).
+ */
 MosqlTxid
-mosql_session_next_txid(MosqlSession *session)
+mosql_session_next_txid(MosqlSession *session, uint64 age)
 {
-	return (MosqlTxid) {session->sid, ++session->last_tx};
+	session->last_tx = Max(session->last_tx + 1, age);
+	return (MosqlTxid) {session->sid, session->last_tx};
 }
 
 /*
@@ -547,33 +615,15 @@ mosql_session_new_id(MosqlSession *session)
 	{
 		uint64		schema;
 
-		session->id_prefix = session->own_prefix =
-			open_clock(session, MOSQL_PREFIX_LEASE_MS, &schema);
+		session->id_prefix = open_clock(session, MOSQL_PREFIX_LEASE_MS, &schema);
 		session->id_counter = 0;
+		push_number(session, &session->prefixes, &session->nprefixes, &session->maxprefixes,
+					session->id_prefix);
 	}
 	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;
 }
 
 /* ---- leftovers ---- */
-
-static void
-push_number(MosqlSession *session, uint64 **array, int *n, int *max, uint64 value)
-{
-	if (*n == *max)
-	{
-		int			grown = Max(16, *max * 2);
-		uint64	   *copy = MemoryContextAlloc(session->cxt, grown * sizeof(uint64));
-
-		if (*n > 0)
-		{
-			memcpy(copy, *array, *n * sizeof(uint64));
-			pfree(*array);
-		}
-		*array = copy;
-		*max = grown;
-	}
-	(*array)[(*n)++] = value;
-}
 
 void
 mosql_session_add_drop(MosqlSession *session, uint64 n)
@@ -585,4 +635,10 @@ void
 mosql_session_add_garbage(MosqlSession *session, uint64 root)
 {
 	push_number(session, &session->garbage, &session->ngarbage, &session->maxgarbage, root);
+}
+
+void
+mosql_session_expect_garbage(MosqlSession *session, int n)
+{
+	expect_numbers(session, &session->garbage, &session->ngarbage, &session->maxgarbage, n);
 }

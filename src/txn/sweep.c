@@ -11,8 +11,13 @@
  *               mosql_fdw.signpost_retention has passed.  btree/README.md,
  *               "Signposts", has the argument.
  *   strays      that died with a split in the middle, or came too late for it
- *   orphans     whole trees that no definition names: CREATE TABLE rolled back by a
- *               crash, DROP and TRUNCATE interrupted by one
+ *   orphans    whole trees that no definition names.  What was never anybody's goes at
+ *               once: CREATE TABLE rolled back by a crash, or a tree whose destruction
+ *               has begun.  (What DROP and TRUNCATE leave behind is named by the record
+ *               of the transaction: orphans.c.)  What is left had a definition, says
+ *               the label of its root (src/table/label.c), or its root is lost: data
+ *               that somebody may want back.  It is noted at the clock, not touched,
+ *               and destroyed when mosql_fdw.orphan_retention is over.
  *
  * What a living session has made is left alone: it may be about to make it part of
  * something.  The prefix of a node's id is the id of the session that made it, or
@@ -26,6 +31,10 @@
  * committed before, its definition was listed, unless it was dropped since.  A
  * table made by a living session is not looked at, whether listed or not.
  *
+ * Race -- a tree is made, committed, and its session dies before it is labelled; its
+ * definition is lost before maintenance, which labels all trees that are defined before
+ * it sweeps, comes by.  Two faults within a minute: then it goes.
+ *
  * Race -- the definitions are read from a primary that was replaced and does not know:
  * a table that was created since would count as an orphan.  Where copies are waited for,
  * the definitions' leaves are confirmed before the caller lists them (rule 18).
@@ -35,11 +44,14 @@
  */
 #include "postgres.h"
 
+#include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
+#include "step/clock_keep.h"
 #include "txn/txn_int.h"
 
 int			mosql_txn_signpost_retention_ms = MOSQL_SIGNPOST_RETENTION_MS;
+int			mosql_txn_orphan_retention_s = MOSQL_ORPHAN_RETENTION_S;
 
 /* Keys that one SCAN looks at. */
 #define SCAN_PAGE			"500"
@@ -59,9 +71,30 @@ struct MosqlSweep
 	uint64		oldest_other;	/* not counting ourselves, who begin with empty caches */
 	int			nroots;
 	uint64	   *roots;			/* ascending */
+	HTAB	   *unnamed;		/* Unnamed, by root: noted before, or found now */
+	MosqlTimestamp now;			/* by the clock, when we began */
 	int			primary;
-	char		cursor[32];
+	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
 };
+
+/* A tree that no definition names, and that is kept for a time. */
+typedef struct Unnamed
+{
+	MosqlUnnamedTree tree;		/* the root is the key; nodes: found by this sweep */
+	bool		is_new;
+	bool		labelled;
+	bool		destroyed;			/* by this sweep, which may have read its nodes before */
+} Unnamed;
+
+/* What became of the root of a tree. */
+typedef enum RootState
+{
+	ROOT_ALIVE,
+	ROOT_LABELLED,				/* alive, and it had a definition once */
+	ROOT_DEAD,					/* its tree is being destroyed */
+	ROOT_MISSING,
+	ROOT_DAMAGED
+} RootState;
 
 /* A node of a page. */
 typedef struct Found
@@ -82,7 +115,7 @@ typedef struct Page
 	Found	  **marks;			/* unlinked now */
 	MosqlTree  *tree;			/* of the node at hand; of our own if not known */
 	bool		own;
-	bool		exists;
+	RootState	root;			/* of that tree */
 } Page;
 
 static uint64
@@ -92,6 +125,24 @@ oldest_of(const MosqlSessions *sessions, uint64 except)
 		if (sessions->live[i] != except)
 			return sessions->live[i];
 	return sessions->newest + 1;
+}
+
+/* What earlier sweeps have noted. */
+static void
+read_unnamed(MosqlSweep *sweep)
+{
+	HASHCTL		ctl = {.keysize = sizeof(uint64),.entrysize = sizeof(Unnamed),.hcxt = sweep->cxt};
+	MosqlUnnamedTree *trees;
+	int			n = mosql_clock_unnamed(&sweep->session->stepper, &trees, &sweep->now);
+
+	sweep->unnamed = hash_create("mosql unnamed trees", 64, &ctl,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	for (int i = 0; i < n; i++)
+	{
+		Unnamed    *entry = hash_search(sweep->unnamed, &trees[i].root, HASH_ENTER, NULL);
+
+		*entry = (Unnamed) {.tree = {.root = trees[i].root,.since = trees[i].since}};
+	}
 }
 
 /* See txn.h. */
@@ -109,6 +160,7 @@ mosql_sweep_begin(MosqlSession *session)
 	strlcpy(sweep->cursor, "0", sizeof(sweep->cursor));
 	mosql_clock_sessions(&session->stepper, &sweep->sessions);
 	sweep->oldest_other = oldest_of(&sweep->sessions, session->sid);
+	read_unnamed(sweep);
 	mosql_session_forget_paths(session);
 	if (session->stepper.durable &&
 		mosql_btree_exists(&session->store.store, MOSQL_CATALOG_ROOT))
@@ -173,11 +225,10 @@ is_forgotten(const MosqlSweep *sweep, MosqlBytes unlinked)
 
 /* ---- one page ---- */
 
-/* Names of the next nodes. */
-static int
-scan_page(MosqlSweep *sweep, uint64 **nodes)
+/* See txn.h. */
+int
+mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor, uint64 **nodes)
 {
-	MosqlSession *session = sweep->session;
 	StringInfoData pattern;
 	MosqlBytes	argv[6];
 	MosqlBatch *batch;
@@ -189,19 +240,19 @@ scan_page(MosqlSweep *sweep, uint64 **nodes)
 	initStringInfo(&pattern);
 	mosql_node_key_pattern(&pattern, session->config.ns);
 	argv[0] = mosql_bytes("SCAN", 4);
-	argv[1] = mosql_bytes(sweep->cursor, strlen(sweep->cursor));
+	argv[1] = mosql_bytes(cursor, strlen(cursor));
 	argv[2] = mosql_bytes("MATCH", 5);
 	argv[3] = mosql_bytes_of(&pattern);
 	argv[4] = mosql_bytes("COUNT", 5);
 	argv[5] = mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE));
 	batch = mosql_batch_create(session->redis, CurrentMemoryContext);
-	group = mosql_batch_add_to_primary(batch, sweep->primary, MOSQL_SEND_REPEATABLE, 6, argv);
+	group = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 6, argv);
 	mosql_batch_run(batch, NULL);
 	reply = mosql_batch_reply(batch, group, 0);
 	mosql_reply_check(reply, "SCAN");
 	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 ||
 		reply->elem[0]->kind != MOSQL_REPLY_STRING ||
-		reply->elem[0]->str.len >= sizeof(sweep->cursor) ||
+		reply->elem[0]->str.len >= MOSQL_SCAN_CURSOR_BYTES ||
 		reply->elem[1]->kind != MOSQL_REPLY_ARRAY)
 		elog(ERROR, "SCAN was answered by something else than a cursor and keys");
 
@@ -211,8 +262,8 @@ scan_page(MosqlSweep *sweep, uint64 **nodes)
 		if (keys->elem[i]->kind == MOSQL_REPLY_STRING &&
 			mosql_node_key_parse(keys->elem[i]->str, session->config.ns, *nodes + n))
 			n++;
-	memcpy(sweep->cursor, reply->elem[0]->str.data, reply->elem[0]->str.len);
-	sweep->cursor[reply->elem[0]->str.len] = '\0';
+	strlcpy(cursor, pnstrdup(reply->elem[0]->str.data, reply->elem[0]->str.len),
+			MOSQL_SCAN_CURSOR_BYTES);
 	return n;
 }
 
@@ -256,6 +307,26 @@ read_page(MosqlSweep *sweep, Page *page, const uint64 *nodes, int n)
 	qsort(page->found, page->n, sizeof(Found), compare_found);
 }
 
+static RootState
+look_at_root(MosqlSession *session, uint64 root)
+{
+	static const char label = MOSQL_FIELD_LABEL;
+	MosqlBytes	fields[2];
+	MosqlFieldRead read = {.node = root,.nfields = 2,.fields = fields};
+	MosqlNodeMeta meta;
+
+	fields[0] = MOSQL_META_FIELD;
+	fields[1] = mosql_bytes(&label, 1);
+	mosql_step_read_fields(&session->stepper, &read, 1, NULL);
+	if (read.values[0].data == NULL)
+		return read.values[1].data == NULL ? ROOT_MISSING : ROOT_DAMAGED;
+	if (!mosql_meta_decode(read.values[0], &meta))
+		return ROOT_DAMAGED;
+	if (meta.state == MOSQL_NODE_DEAD)
+		return ROOT_DEAD;
+	return read.values[1].data == NULL ? ROOT_ALIVE : ROOT_LABELLED;
+}
+
 /* Make a tree the one at hand. */
 static void
 open_tree(MosqlSweep *sweep, Page *page, uint64 root)
@@ -269,8 +340,53 @@ open_tree(MosqlSweep *sweep, Page *page, uint64 root)
 	page->own = !is_known_root(sweep, root);
 	page->tree = page->own ? mosql_btree_open(&session->store.store, root, CurrentMemoryContext) :
 		mosql_session_tree(session, root);
-	page->exists = true;		/* if it is damaged */
-	page->exists = mosql_btree_exists(&session->store.store, root);
+	page->root = look_at_root(session, root);
+}
+
+/*
+ * A node of a tree that no definition names, and whose maker is dead: is it to be left
+ * alone for now?  Notes the tree, if so.
+ */
+static bool
+is_kept(MosqlSweep *sweep, uint64 root, RootState state)
+{
+	bool		found;
+	Unnamed    *entry;
+
+	/* one that was noted is kept as it was, should its root have been made anew since */
+	if (state == ROOT_DEAD ||
+		(state == ROOT_ALIVE && hash_search(sweep->unnamed, &root, HASH_FIND, NULL) == NULL))
+		return false;
+	entry = hash_search(sweep->unnamed, &root, HASH_ENTER, &found);
+	if (!found)
+		*entry = (Unnamed) {.tree = {.root = root,.since = sweep->now},.is_new = true};
+	if (entry->destroyed)
+		return false;
+	entry->labelled = state == ROOT_LABELLED || state == ROOT_ALIVE;
+	if (state != ROOT_DAMAGED &&
+		sweep->now >= entry->tree.since + (uint64) mosql_txn_orphan_retention_s * 1000000)
+		return false;
+	entry->tree.nodes++;
+	return true;
+}
+
+/* A node of such a tree that is not left alone. */
+static void
+judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCounts *counts)
+{
+	Unnamed    *entry;
+
+	if (found->meta.tree != found->node)
+	{
+		if (page->root == ROOT_MISSING && is_abandoned(sweep, found->node))
+			page->deletes[page->ndeletes++] = found->node;
+		return;					/* else it goes with the root */
+	}
+	mosql_btree_destroy(page->tree);
+	page->root = ROOT_MISSING;
+	entry = hash_search(sweep->unnamed, &found->node, HASH_ENTER, NULL);
+	*entry = (Unnamed) {.tree = {.root = found->node},.destroyed = true};
+	counts->trees_destroyed++;
 }
 
 /* What becomes of one node. */
@@ -281,27 +397,18 @@ judge(MosqlSweep *sweep, Page *page, Found *found, MosqlVacuumCounts *counts)
 
 	if (is_known_root(sweep, found->node))
 		return;
-	if (meta->tree == found->node)
+	if (!is_known_root(sweep, meta->tree))
 	{
-		/* the root of a tree that no definition names, alive or half destroyed */
-		if (!is_abandoned(sweep, found->node))
-			return;
-		open_tree(sweep, page, found->node);
-		mosql_btree_destroy(page->tree);
-		page->exists = false;
-		counts->trees_destroyed++;
+		if (!is_abandoned(sweep, meta->tree))
+			return;				/* being made */
+		open_tree(sweep, page, meta->tree);
+		if (!is_kept(sweep, meta->tree, page->root))
+			judge_unnamed(sweep, page, found, counts);
 		return;
 	}
-	if (!is_known_root(sweep, meta->tree) && !is_abandoned(sweep, meta->tree))
-		return;					/* being made */
 	open_tree(sweep, page, meta->tree);
-	if (!page->exists)
-	{
-		/* of a table that is defined, Redis has lost the root: a damage, not garbage */
-		if (!is_known_root(sweep, meta->tree) && is_abandoned(sweep, found->node))
-			page->deletes[page->ndeletes++] = found->node;
-		return;
-	}
+	if (page->root != ROOT_ALIVE && page->root != ROOT_LABELLED)
+		return;					/* Redis has lost the root: a damage, not garbage */
 	if (meta->state == MOSQL_NODE_DEAD && found->unlinked.data != NULL)
 	{
 		if (is_forgotten(sweep, found->unlinked))
@@ -395,7 +502,7 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
 	Page		page = {0};
 	uint64	   *nodes;
-	int			n = scan_page(sweep, &nodes);
+	int			n = mosql_session_scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
 	read_page(sweep, &page, nodes, n);
 	page.deletes = palloc(page.n * sizeof(uint64) + 1);
@@ -415,17 +522,60 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 		mosql_btree_close(page.tree);
 }
 
+/*
+ * All keys were looked at: note the trees that are kept, forget those that are gone or
+ * have a name again, and say so if there are more than last time.
+ */
+static void
+note_unnamed(MosqlSweep *sweep)
+{
+	long		max = hash_get_num_entries(sweep->unnamed);
+	MosqlUnnamedTree *trees = palloc(Max(max, 1) * sizeof(MosqlUnnamedTree));
+	uint64	   *gone = palloc(Max(max, 1) * sizeof(uint64));
+	HASH_SEQ_STATUS scan;
+	Unnamed    *entry;
+	int			n = 0;
+	int			ngone = 0;
+	int			nlost = 0;
+
+	hash_seq_init(&scan, sweep->unnamed);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+	{
+		if (entry->tree.nodes == 0)
+			gone[ngone++] = entry->tree.root;
+		else
+		{
+			trees[n++] = entry->tree;
+			nlost += entry->is_new && entry->labelled;
+		}
+	}
+	mosql_clock_put_unnamed(&sweep->session->stepper, trees, n);
+	mosql_clock_drop_unnamed(&sweep->session->stepper, gone, ngone);
+	if (nlost > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg_plural("namespace \"%s\" has %d tree whose definition is lost",
+							   "namespace \"%s\" has %d trees whose definitions are lost", nlost,
+							   sweep->session->config.ns, nlost),
+				 errdetail("What is in them is kept until mosql_fdw.orphan_retention is over."),
+				 errhint("mosql_fdw_gc() lists them; see docs/repair.md.")));
+}
+
 /* See txn.h. */
 bool
 mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
 	MemoryContext old = MemoryContextSwitchTo(sweep->page);
+	bool		more;
 
 	Assert(sweep->roots != NULL);
 	sweep_page(sweep, counts);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(sweep->page);
 	if (strcmp(sweep->cursor, "0") == 0)
 		sweep->primary++;
-	return sweep->primary < mosql_redis_primary_count(sweep->session->redis);
+	more = sweep->primary < mosql_redis_primary_count(sweep->session->redis);
+	if (!more)
+		note_unnamed(sweep);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(sweep->page);
+	return more;
 }

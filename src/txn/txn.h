@@ -19,6 +19,9 @@
 #include "redis/redis.h"
 #include "step/step.h"
 
+/* An id of a node: the session that made it, and a number of these bits. */
+#define MOSQL_ID_COUNTER_BITS	(64 - MOSQL_SESSION_ID_BITS)
+
 typedef struct MosqlSession MosqlSession;	/* a backend's tie to one namespace */
 typedef struct MosqlTxn MosqlTxn;	/* the current transaction there */
 typedef struct MosqlView MosqlView; /* what one statement sees */
@@ -27,6 +30,7 @@ typedef struct MosqlView MosqlView; /* what one statement sees */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
 extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
+extern int	mosql_txn_orphan_retention_s;	/* how long trees without a definition stay */
 extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
 extern int	mosql_txn_lease_ms;		/* MOSQL_LEASE_MS; tests make it shorter */
 
@@ -45,6 +49,9 @@ extern MosqlSession *mosql_session_open(const MosqlSessionConfig *config);
 /* Close sockets, give up the session id.  Not inside one of its transactions. */
 extern void mosql_session_close(MosqlSession *session);
 extern bool mosql_session_in_use(const MosqlSession *session);
+
+/* Was it opened with just these options? */
+extern bool mosql_session_has_config(const MosqlSession *session, const MosqlSessionConfig *config);
 
 /*
  * Between transactions: wait until what was sent is answered (a second at most),
@@ -69,6 +76,17 @@ extern MosqlTree *mosql_session_tree(MosqlSession *session, uint64 root);
  */
 typedef void (*MosqlTreeWork) (void *arg);
 extern bool mosql_session_try_tree(MosqlTreeWork work, void *arg);
+
+/* The same where the tree may be damaged (XX001): then *damage says how, in the current
+ * context. */
+typedef enum MosqlTreeState
+{
+	MOSQL_TREE_SOUND,
+	MOSQL_TREE_GONE,
+	MOSQL_TREE_DAMAGED
+} MosqlTreeState;
+extern MosqlTreeState mosql_session_try_tree_damage(MosqlTreeWork work, void *arg,
+													const char **damage);
 
 /* A cluster-wide unique 64-bit number: node ids, hidden row ids (ascending
  * within a session). */
@@ -100,10 +118,13 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
 
 /*
  * The session's transaction in the current PostgreSQL transaction, begun on
- * first use.  Ends by itself: committed in XACT_EVENT_PRE_COMMIT, thrown away
+ * first use.  0A000 if there is one already in the same namespace, of another session.  Ends by itself: committed in XACT_EVENT_PRE_COMMIT, thrown away
  * on abort; savepoints are followed.
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
+
+/* The same refusal, before anything is done. */
+extern void mosql_txn_check_alone(const MosqlSession *session);
 
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);
@@ -170,6 +191,7 @@ typedef struct MosqlRow
 	MosqlBytes	columns;
 	MosqlTimestamp version;		/* of the stored row read; 0: none (own insert) */
 	bool		unsettled;		/* peek: increments of others may be missing */
+	bool		own;			/* written by this transaction */
 } MosqlRow;
 
 /* Rows by key, any order, one round trip; bytes in the current context. */
@@ -211,13 +233,17 @@ typedef enum MosqlWriteResult
 								 * changed the row already: skip it, as PostgreSQL does */
 } MosqlWriteResult;
 
-/*
- * Insert.  check: the key may exist; it is looked up by the next
- * mosql_txn_check_inserts (batched: one read for many rows).  Without check
- * (hidden row ids) only commit compares that it is absent.
- */
+/* What is known of the key of a new row.  Commit compares that it is absent, in any case. */
+typedef enum MosqlNewKey
+{
+	MOSQL_KEY_NEW,				/* not to be looked up: hidden row ids, entries with one */
+	MOSQL_KEY_MAY_EXIST,		/* looked up by the next mosql_txn_check_inserts (batched:
+								 * one read for many rows) */
+	MOSQL_KEY_FOUND_FREE		/* it was looked up (ON CONFLICT) */
+} MosqlNewKey;
+
 extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
-										 MosqlBytes columns, CommandId cid, bool check);
+										 MosqlBytes columns, CommandId cid, MosqlNewKey known);
 
 /* What the command cid, or a later one (of a trigger), has done to a row. */
 typedef enum MosqlOwnWrite
@@ -237,6 +263,16 @@ extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
  * context) for the first that exists; the caller reports 23505.
  */
 extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate);
+
+/*
+ * To be called before an error that blames a row is reported: a duplicate, a parent that
+ * is missing or still has a child.  Throws 40001 instead if a row that this transaction
+ * rests on is not what it was: what the command cid, or one soon before, changed or found
+ * free, what was locked, what was read under SERIALIZABLE.  key: of the row blamed, for
+ * which the transaction's snapshot counts as well; it may be absent.  A round trip per
+ * tree concerned.
+ */
+extern void mosql_txn_blame(MosqlTxn *txn, CommandId cid, MosqlTree *tree, MosqlBytes key);
 
 /*
  * version: as read (MosqlRow.version); or MOSQL_VERSION_ANY for a row that only
@@ -301,7 +337,14 @@ extern MosqlSchemaCheck mosql_txn_schema_check;
 typedef void (*MosqlSchemaMoved) (MosqlSession *session, MosqlView *view);
 extern MosqlSchemaMoved mosql_txn_schema_moved;
 
-/* ---- transaction-lifetime notes for the executor ---- */
+/*
+ * Set by the table layer: called when a transaction that changed definitions has
+ * committed.  Errors are swallowed: it is for what maintenance would do later.
+ */
+typedef void (*MosqlSchemaChanged) (MosqlSession *session);
+extern MosqlSchemaChanged mosql_txn_schema_changed;
+
+/* ---- rows in ctid (handle.c) ---- */
 
 /*
  * A 48-bit handle for a row that was read (its tree, key and version), to be
@@ -310,6 +353,31 @@ extern MosqlSchemaMoved mosql_txn_schema_moved;
  */
 extern uint64 mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row);
 extern bool mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row);	/* key, version */
+
+/*
+ * The number of a row, by its key: the same for all statements of the transaction, and
+ * as a rule of the session.  Below 2^39.  `put` notes the version that was read, too, for
+ * as long as handles live; 54000 where all of them take too much memory.
+ */
+extern uint64 mosql_txn_number_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row);
+extern uint64 mosql_txn_number_of(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+
+/* Key and version; false if no statement that runs has read it. */
+extern bool mosql_txn_number_get(MosqlTxn *txn, MosqlTree *tree, uint64 number, MosqlRow *row);
+
+/* The key alone, valid until the end of the transaction; false: no row has this number. */
+extern bool mosql_txn_number_key(MosqlTxn *txn, MosqlTree *tree, uint64 number, MosqlBytes *key);
+
+/* ---- tokens of versions (code/token.c) ---- */
+
+/* A number for mosql_row_tag(). */
+extern uint32 mosql_txn_new_tag(MosqlTxn *txn);
+
+/*
+ * The token of a row that the view has read, which stays what it is: a row of this
+ * transaction is tagged, if it is not yet; its columns are then others in `row`, too.
+ */
+extern uint32 mosql_view_token(MosqlView *view, MosqlTree *tree, MosqlRow *row);
 
 /* ---- what dead sessions left at the clock (maintenance) ---- */
 
@@ -331,6 +399,13 @@ extern void mosql_orphans_forget(MosqlSession *session, MosqlOrphanCounts *count
  */
 extern void mosql_orphans_finish(MosqlSession *session, bool ranges, MosqlOrphanCounts *counts);
 
+/*
+ * Finish one transaction: apply all that its record names, and drop the record if its
+ * session is dead.  False, with a WARNING, if that is not possible for damage, or if it is
+ * not committed.
+ */
+extern bool mosql_orphans_finish_one(MosqlSession *session, MosqlTxid tx);
+
 /* ---- checks of rows and intents in a leaf (for mosql_fdw_check) ---- */
 extern void mosql_txn_check_leaf(MosqlSession *session, const MosqlLeaf *leaf,
 								 MosqlCheckReport report, void *arg);
@@ -351,6 +426,7 @@ typedef struct MosqlVacuumCounts
 	uint64		nodes_deleted;	/* by the sweep */
 	uint64		nodes_scanned;	/* by the sweep */
 	uint64		trees_destroyed;	/* by the sweep */
+	uint64		damaged;		/* leaves, or more, left out for damage */
 } MosqlVacuumCounts;
 
 /*
@@ -360,18 +436,35 @@ typedef struct MosqlVacuumCounts
  * splits and merges, merge emptied leaves away.  Returns false at the end of the
  * tree, with *position empty again.  Adds to *counts.
  *
- * A few round trips per call, so that the caller can set the pace; the last one
- * may wait for mosql_fdw.intent_timeout if undecided intents were met on the way.
- * Can be interrupted, or die, anywhere, and run by many at once.  Not inside a
+ * A few round trips per call, so that the caller can set the pace.  What undecided
+ * transactions have in flight stays as long as their sessions live.  Can be interrupted, or die, anywhere, and run by many at once.  Not inside a
  * transaction that has written.  42P01 if the tree is gone.
  */
 extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position,
 							  int max_leaves, MosqlVacuumCounts *counts);
 
 /*
+ * A batch of one leaf failed for damage: go on behind it, and what else the damage keeps
+ * from being read.  False if that is the end of the tree, with *position empty.  XX001 if
+ * the root is damaged.
+ */
+extern bool mosql_vacuum_skip(MosqlTree *tree, StringInfo position);
+
+/*
+ * The names of the next nodes of a Redis primary, some hundreds, by SCAN: a node that is
+ * there all the while is returned once at least.  cursor is "0" at first, and again after
+ * the last page.  One round trip.
+ */
+#define MOSQL_SCAN_CURSOR_BYTES 32
+extern int	mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor,
+									 uint64 **nodes);
+
+/*
  * Deletes nodes of the namespace that nobody can reach: signposts of merges that
  * are old enough, what crashes in the middle of splits left, trees that no
- * definition names.  Between begin and the first call of next the caller lists the
+ * definition names.  Such a tree goes at once if it never was anybody's; if it was (its
+ * root has a label, src/table/label.c), or its root is lost, it is noted at the clock and
+ * kept for mosql_fdw.orphan_retention.  Between begin and the first call of next the caller lists the
  * roots of all trees that definitions name, as of a snapshot drawn after begin
  * (not an older one: a table made meanwhile would be taken for garbage).
  *

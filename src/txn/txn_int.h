@@ -27,9 +27,6 @@
 
 /* ---------- session ---------- */
 
-/* Ids of nodes: 40 bits of session prefix, 24 bits of counter. */
-#define MOSQL_ID_COUNTER_BITS	24
-
 typedef struct MosqlSessionStore
 {
 	MosqlNodeStore store;		/* first, so that the two convert */
@@ -94,11 +91,14 @@ struct MosqlSession
 	int64		lapsed_us;		/* last time that we noticed a lease's time without */
 	uint64		lapses;			/* how often we did */
 	uint64		last_tx;		/* number of the last attempt */
+	int			losses;			/* commits that failed since one did not (40001) */
 	uint64		last_snapid;
 	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
-	uint64		id_prefix;		/* ids are prefix << 24 | counter */
+	uint64		id_prefix;		/* ids are prefix << 20 | counter */
 	uint64		id_counter;
-	uint64		own_prefix;		/* drawn when the first was used up; 0: none */
+	int			nprefixes;		/* drawn when the first was used up */
+	int			maxprefixes;
+	uint64	   *prefixes;
 	uint64		schema;
 	int64		schema_us;		/* last time that the clock was asked for it alone */
 	uint64		gone_schema;	/* by which a tree was gone that a statement read, */
@@ -123,9 +123,13 @@ struct MosqlSession
 	int			maxgarbage;
 	uint64	   *garbage;
 
+	/* --- rows that were named by ctid (handle.c) --- */
+	struct MosqlNumbers *numbers;	/* per tree */
+	size_t		number_bytes;
+	uint64		reading;		/* counts times without an open view */
+
 	/* --- others in the way --- */
 	MosqlMet	met[MOSQL_MET_MAX];
-	struct MosqlDoubts *doubts; /* vacuum.c: undecided ones that it met */
 
 	/* --- now --- */
 	MosqlTxn   *txn;
@@ -139,10 +143,13 @@ extern void mosql_session_renew(MosqlSession *session);
 
 /* Trust nothing that was read of trees before now. */
 extern void mosql_session_forget_paths(MosqlSession *session);
-extern MosqlTxid mosql_session_next_txid(MosqlSession *session);
+extern MosqlTxid mosql_session_next_txid(MosqlSession *session, uint64 age);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+
+/* The next n calls of that need no memory. */
+extern void mosql_session_expect_garbage(MosqlSession *session, int n);
 
 /*
  * Between transactions, when nobody refers to them: forget the handles of trees
@@ -198,10 +205,19 @@ typedef struct MosqlEntryW
 	bool		unchecked;		/* insert whose key was not looked up yet */
 	bool		locked;			/* FOR UPDATE: lock_version must still be there */
 	bool		referenced;		/* a foreign key leads here: it must be live */
+	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	MosqlTimestamp lock_version;
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
 } MosqlEntryW;
+
+/* A row that was locked, before it was changed. */
+typedef struct MosqlLock
+{
+	struct MosqlLock *earlier;
+	MosqlTree  *tree;
+	MosqlEntryW *entry;
+} MosqlLock;
 
 typedef struct MosqlBuffer
 {
@@ -297,11 +313,13 @@ struct MosqlTxn
 	/* --- writes --- */
 	MosqlBuffer *buffers;
 	MosqlChange *journal;		/* newest first */
+	MosqlLock  *locks;			/* newest first */
 	size_t		bytes;
 	uint64		random;
 	bool		refers;			/* some entry is `referenced` */
 	bool		changes_schema;
 	MosqlTreeNote *trees;
+	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
 
 	/* --- reads --- */
 	int			nreads;
@@ -353,6 +371,14 @@ mosql_txn_end_read(const ErrorContextCallback *context)
 {
 	error_context_stack = context->previous;
 }
+
+/* ---------- handles ---------- */
+
+/* The last view was closed: handles and versions as read are void, numbers remain. */
+extern void mosql_handles_end_statements(MosqlTxn *txn);
+
+/* The transaction ends: numbers are forgotten if they are many. */
+extern void mosql_numbers_end(MosqlSession *session);
 
 /* ---------- visibility ---------- */
 
@@ -443,6 +469,24 @@ typedef struct MosqlParticipant
 	MosqlItem  *ranges;
 } MosqlParticipant;
 
+/* Whose intent or mark is in the way; tree NULL: nobody's. */
+typedef struct MosqlBlocker
+{
+	MosqlTree  *tree;
+	MosqlBytes	key;
+	MosqlTxid	tx;
+	bool		mark;			/* a read mark, not an intent */
+} MosqlBlocker;
+
+/* Between the steps of a commit, which together.c takes. */
+typedef enum MosqlCommitState
+{
+	MOSQL_COMMIT_IDLE,			/* nothing of it is in Redis */
+	MOSQL_COMMIT_PREPARED,
+	MOSQL_COMMIT_DECIDED,
+	MOSQL_COMMIT_UNKNOWN		/* decided, or not: the clock could not be asked */
+} MosqlCommitState;
+
 typedef struct MosqlCommit
 {
 	MosqlTxn   *txn;
@@ -455,34 +499,45 @@ typedef struct MosqlCommit
 	int			nmarks;
 	int			maxmarks;
 	MosqlMark  *marks;
-	MosqlBudget budget;
+	MosqlBytes *saved_ranges;	/* where the ranges begin; they move while marked */
+	MosqlCommitState state;
+	int			tries;			/* attempts so far */
+	MosqlBudget budget;			/* to wait and retry in */
+	int			refusals;		/* for which it was started anew */
 	uint64		breaks;			/* of connections, before this attempt */
+	bool		released;		/* nothing of this attempt is left */
+	bool		placed;			/* this attempt has intents or marks somewhere */
+	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
 	MosqlPending *pending;		/* made before the decision, used after it */
 } MosqlCommit;
 
+/* In the order of their weight: what one leaf says counts for all. */
 typedef enum MosqlOutcome
 {
 	MOSQL_PREPARED,
-	MOSQL_CONFLICT,				/* 40001 */
-	MOSQL_BUSY,					/* somebody's intent or mark */
-	MOSQL_AGAIN					/* something was lost or changed: a new attempt */
+	MOSQL_HELD_UP,				/* younger transactions' intents or marks: wait, holding */
+	MOSQL_BUSY,					/* an older one's: give way */
+	MOSQL_AGAIN,				/* something was lost or changed: a new attempt */
+	MOSQL_CONFLICT				/* 40001 */
 } MosqlOutcome;
-
-typedef struct MosqlBlocker
-{
-	MosqlTree  *tree;
-	MosqlBytes	key;
-	MosqlTxid	tx;
-	bool		mark;			/* a read mark, not an intent */
-} MosqlBlocker;
 
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
-/* Take back this attempt's intents and marks; detached, never throws. */
+/*
+ * Take back this attempt's intents and marks; never throws.  Detached: after an error,
+ * when Redis perhaps does not answer; does nothing if all was taken back before.
+ */
 extern void mosql_txn_release(MosqlCommit *commit);
+extern void mosql_txn_release_detached(MosqlCommit *commit);
 extern MosqlDecision mosql_txn_decide(MosqlCommit *commit);
+
+/*
+ * What decide would say now, of a prepared one; extends the lease.  Two round trips.
+ * May throw.
+ */
+extern MosqlDecision mosql_txn_foresee(MosqlCommit *commit);
 
 /* Turn the intents into rows; never throws.  What is not acknowledged is left
  * to mosql_pending_finish. */
@@ -493,6 +548,22 @@ extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
 
 /* The outcome could not be found out in time: settle it when the clock is back. */
 extern void mosql_pending_unknown(MosqlCommit *commit);
+
+/*
+ * One session's commit, step by step.  begin: NULL if nothing is to be decided;
+ * `elsewhere`: the transaction has written in other places.  prepare: until all is in
+ * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
+ * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
+ * prepared one.  end: apply, and free; throws nothing.
+ */
+extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
+extern void mosql_commit_prepare(MosqlCommit *commit);
+extern bool mosql_commit_foresee(MosqlCommit *commit);
+extern bool mosql_commit_decide(MosqlCommit *commit);
+extern void mosql_commit_take_back(MosqlCommit *commit);
+extern void mosql_commit_end(MosqlCommit *commit);
+
+/* All of it, of one session that is not the transaction of PostgreSQL's. */
 extern void mosql_txn_commit(MosqlTxn *txn);
 
 /* Redo what failed (not while the process exits), collect what was acknowledged. */
@@ -535,6 +606,13 @@ extern bool mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_
  */
 extern bool mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker,
 								  int64 since_us);
+
+/*
+ * Until a blocker is out of the way, by itself or by the above.  False when the budget
+ * is spent before.  One or two round trips for each look.
+ */
+extern bool mosql_recover_wait(MosqlSession *session, const MosqlBlocker *blocker,
+							   const MosqlBudget *budget);
 
 /* The row field after an intent is applied; the shared heart of apply.  Fills
  * one or two writes (a purged tombstone is a delete and a purge mark). */

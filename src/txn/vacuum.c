@@ -4,9 +4,9 @@
  * Layer: txn.  Maintenance goes through a tree in batches of leaves.  In each:
  *
  *   1. finish splits, so that no part of a leaf is frozen;
- *   2. settle intents and read marks: of decided transactions at once, the way
- *      any helper does (recover.c); undecided ones are remembered, and if they
- *      are still there intent_timeout later, aborted;
+ *   2. settle intents and read marks: of decided transactions, the way any helper
+ *      does (recover.c); undecided ones are left alone while their session lives,
+ *      however long they take, and aborted once it is dead;
  *   3. remove old versions and tombstones that no snapshot needs: one step per
  *      leaf that has any;
  *   4. merge leaves away that are empty now (btree/merge.c).
@@ -27,29 +27,11 @@
 
 #include "txn/txn_int.h"
 
-/* Undecided transactions remembered per session; others wait for another pass. */
-#define DOUBTS_MAX			1024
-
 /* Transactions asked about in one step of the clock. */
 #define STATUS_BATCH		512
 
-/* Somebody's undecided intent or mark, and when it was first met. */
-typedef struct Doubt
-{
-	uint64		root;
-	MosqlTxid	tx;
-	bool		mark;
-	int64		since_us;
-	MosqlBytes	key;
-} Doubt;
-
-/* Lives in the session from one batch to the next. */
-struct MosqlDoubts
-{
-	MemoryContext cxt;
-	int			n;
-	Doubt		doubts[DOUBTS_MAX];
-};
+/* Sessions that ended, forgotten in one step. */
+#define EXPIRE_BATCH		100
 
 typedef struct Vacuum
 {
@@ -79,11 +61,9 @@ read_batch(Vacuum *vacuum, MosqlBytes from, int max_leaves)
 		vacuum->n = mosql_btree_scan_next(scan, &vacuum->leaves);
 		for (int i = 0; i < vacuum->n; i++)
 		{
-			MosqlLeafGroup *group;
-
 			if (vacuum->leaves[i].meta.state != MOSQL_NODE_SPLITTING)
 				continue;
-			(void) mosql_btree_group(vacuum->tree, &vacuum->leaves[i].meta.split_key, 1, &group);
+			mosql_btree_finish_split(vacuum->tree, vacuum->leaves[i].node);
 			frozen++;
 		}
 		vacuum->counts->splits_finished += frozen;
@@ -173,6 +153,37 @@ ask_clock(Vacuum *vacuum, Verdicts *verdicts)
 						   Min(out - done, STATUS_BATCH), verdicts->records + done, &vacuum->list);
 }
 
+/*
+ * Undecided transactions of dead sessions are aborted.  While a session lives nobody but
+ * a writer in need takes its transaction for dead: a commit may take its time, and
+ * meets nobody when only maintenance is about.
+ *
+ * Race -- it was decided after we asked, and its session died since: "aborted" is only
+ * written if there is no record, and who is dead for good decides nothing any more.
+ */
+static void
+abort_dead(Vacuum *vacuum, Verdicts *verdicts)
+{
+	MosqlStepper *clock = &vacuum->session->stepper;
+	MosqlSessions sessions;
+	bool		asked = false;
+
+	for (int i = 0; i < verdicts->n; i++)
+	{
+		if (verdicts->records[i].state != MOSQL_RECORD_NONE)
+			continue;
+		if (!asked)
+		{
+			/* a session is dead for good when it is forgotten */
+			(void) mosql_clock_expire(clock, EXPIRE_BATCH);
+			mosql_clock_sessions(clock, &sessions);
+			asked = true;
+		}
+		if (mosql_clock_is_dead(&sessions, verdicts->txs[i].session))
+			mosql_clock_abort(clock, verdicts->txs[i], &verdicts->records[i], &vacuum->list);
+	}
+}
+
 static const MosqlRecord *
 verdict_on(const Verdicts *verdicts, MosqlTxid tx)
 {
@@ -181,33 +192,6 @@ verdict_on(const Verdicts *verdicts, MosqlTxid tx)
 
 	Assert(found != NULL);
 	return &verdicts->records[found - verdicts->txs];
-}
-
-/* Remember an undecided transaction; if there is no room another pass will. */
-static void
-note_doubt(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, bool mark)
-{
-	MosqlSession *session = vacuum->session;
-	uint64		root = mosql_btree_root(vacuum->tree);
-	struct MosqlDoubts *doubts = session->doubts;
-	Doubt	   *doubt;
-
-	if (doubts == NULL)
-	{
-		doubts = session->doubts = MemoryContextAllocZero(session->cxt, sizeof(struct MosqlDoubts));
-		doubts->cxt = AllocSetContextCreate(session->cxt, "mosql doubts", ALLOCSET_SMALL_SIZES);
-	}
-	for (int i = 0; i < doubts->n; i++)
-		if (mosql_txid_equal(doubts->doubts[i].tx, tx) && doubts->doubts[i].root == root &&
-			doubts->doubts[i].mark == mark && mosql_bytes_equal(doubts->doubts[i].key, key))
-			return;
-	if (doubts->n == DOUBTS_MAX)
-		return;
-	doubt = &doubts->doubts[doubts->n++];
-	*doubt = (Doubt) {
-		.root = root, .tx = tx, .mark = mark, .since_us = mosql_now_us(),
-		.key = mosql_bytes_copy(doubts->cxt, key)
-	};
 }
 
 /* Take a decided transaction's mark off a leaf. */
@@ -243,7 +227,6 @@ settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const MosqlRecord *r
 			vacuum->counts->intents_removed++;
 			return true;
 		default:
-			note_doubt(vacuum, key, tx, false);
 			return false;
 	}
 }
@@ -269,12 +252,9 @@ settle_leaf(Vacuum *vacuum, MosqlLeaf *leaf, const Verdicts *verdicts)
 
 		/* a decided transaction's marks may go, whether it is applied or not */
 		if (verdict_on(verdicts, tx)->state == MOSQL_RECORD_NONE)
-			note_doubt(vacuum, leaf->meta.low, tx, true);
-		else
-		{
-			unmark(vacuum, leaf->meta.low, tx);
-			changed = true;
-		}
+			continue;
+		unmark(vacuum, leaf->meta.low, tx);
+		changed = true;
 	}
 	if (changed)
 	{
@@ -282,89 +262,6 @@ settle_leaf(Vacuum *vacuum, MosqlLeaf *leaf, const Verdicts *verdicts)
 
 		*leaf = *mosql_btree_read_leaf(vacuum->tree, low);
 	}
-}
-
-static bool
-is_still_there(Vacuum *vacuum, const Doubt *doubt)
-{
-	MosqlPoint	point = {0};
-	MosqlIntent intent;
-
-	if (doubt->mark)
-		return true;
-	mosql_btree_get(vacuum->tree, &doubt->key, 1, &point);
-	return mosql_intents_find(point.intent, doubt->tx, &intent);
-}
-
-/* Returns false if it is too early. */
-static bool
-resolve_doubt(Vacuum *vacuum, const Doubt *doubt)
-{
-	MosqlBlocker blocker = {
-		.tree = vacuum->tree, .key = doubt->key, .tx = doubt->tx, .mark = doubt->mark
-	};
-
-	if (mosql_now_us() - doubt->since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
-		return false;
-	if (is_still_there(vacuum, doubt))
-	{
-		if (!mosql_recover_blocker(vacuum->session, &blocker, doubt->since_us))
-			return false;
-		if (doubt->mark)
-			vacuum->counts->marks_removed++;
-		else
-			vacuum->counts->intents_removed++;
-	}
-	return true;
-}
-
-/*
- * Resolve what was in doubt for long enough; all: wait until that is so for
- * everything of this tree, intent_timeout at most.
- */
-static void
-resolve_doubts(Vacuum *vacuum, bool all)
-{
-	struct MosqlDoubts *doubts = vacuum->session->doubts;
-	uint64		root = mosql_btree_root(vacuum->tree);
-	int			left = 0;
-
-	if (doubts == NULL)
-		return;
-	for (int i = 0; i < doubts->n; i++)
-	{
-		Doubt	   *doubt = &doubts->doubts[i];
-
-		if (doubt->root == root)
-		{
-			MosqlBudget budget = mosql_budget_start(mosql_txn_intent_timeout_ms + 1000);
-			bool		done;
-
-			while (!(done = resolve_doubt(vacuum, doubt)) && all && mosql_budget_pause(&budget))
-				;
-			if (done || all)
-				continue;
-		}
-		doubts->doubts[left++] = *doubt;
-	}
-	doubts->n = left;
-	if (left == 0)
-		MemoryContextReset(doubts->cxt);
-}
-
-/* Forget what was in doubt in this tree: another pass begins. */
-static void
-forget_doubts(Vacuum *vacuum)
-{
-	struct MosqlDoubts *doubts = vacuum->session->doubts;
-	int			left = 0;
-
-	if (doubts == NULL)
-		return;
-	for (int i = 0; i < doubts->n; i++)
-		if (doubts->doubts[i].root != mosql_btree_root(vacuum->tree))
-			doubts->doubts[left++] = doubts->doubts[i];
-	doubts->n = left;
 }
 
 /* ---- versions and tombstones ---- */
@@ -379,12 +276,15 @@ typedef struct Prune
 	bool		empties;		/* nothing is left after it */
 } Prune;
 
-/* The row as read, and nobody at it. */
+/*
+ * The row is there, as read, and nobody is at it.  Absent would not do: who deletes it
+ * meanwhile may have left no tombstone, and we would bring it back.
+ */
 static void
 expect_row(MosqlStep *step, const MosqlEntry *entry)
 {
-	mosql_step_expect(step, MOSQL_COMPARE_ONLY, mosql_field_name(MOSQL_FIELD_ROW, entry->key), 0,
-					  entry->row);
+	Assert(entry->row.data != NULL);
+	mosql_step_expect_same(step, mosql_field_name(MOSQL_FIELD_ROW, entry->key), entry->row);
 	mosql_step_expect(step, MOSQL_COMPARE_ABSENT,
 					  mosql_field_name(MOSQL_FIELD_INTENT, entry->key), 0, MOSQL_ABSENT);
 }
@@ -433,7 +333,10 @@ prune_row(Vacuum *vacuum, const MosqlLeaf *leaf, const MosqlEntry *entry, Prune 
 	return true;
 }
 
-/* The step for a leaf; no writes if there is nothing to do. */
+/*
+ * The step for a leaf; no writes if there is nothing to do.  A leaf that is being split
+ * again since read_batch() may have an old copy of the frozen rows (rule 20): left alone.
+ */
 static Prune *
 plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 {
@@ -450,7 +353,7 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 					  mosql_generation_bytes(leaf->meta.generation));
 	prune->empties = leaf->range_marks.data == NULL;
-	for (int i = 0; i < leaf->n; i++)
+	for (int i = 0; i < leaf->n && leaf->meta.state == MOSQL_NODE_NORMAL; i++)
 		if (prune_row(vacuum, leaf, &leaf->entries[i], prune))
 			prune->empties = false;
 	if (prune->npurged > 0)
@@ -515,14 +418,13 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	int			nempty;
 
 	mosql_clock_snapshots(&vacuum->session->stepper, &vacuum->list, &schema);
-	if (position->len == 0)
-		forget_doubts(vacuum);
 	read_batch(vacuum, mosql_bytes_of(position), Min(Max(max_leaves, 1), 64));
 	vacuum->counts->leaves += vacuum->n;
 	next = vacuum->n > 0 ? vacuum->leaves[vacuum->n - 1].meta.high : MOSQL_ABSENT;
 	next = mosql_bytes_copy(CurrentMemoryContext, next);
 
 	ask_clock(vacuum, &verdicts);
+	abort_dead(vacuum, &verdicts);
 	for (int i = 0; i < vacuum->n; i++)
 		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
 	empty = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
@@ -532,7 +434,6 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	vacuum->counts->leaves_merged += mosql_btree_merge_parents(vacuum->tree, next);
 
 	resetStringInfo(position);
-	resolve_doubts(vacuum, next.data == NULL);
 	if (next.data == NULL)
 		return false;
 	appendBinaryStringInfo(position, next.data, next.len);
@@ -554,4 +455,17 @@ mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position, i
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	return more;
+}
+
+/* See txn.h. */
+bool
+mosql_vacuum_skip(MosqlTree *tree, StringInfo position)
+{
+	MosqlBytes	next = mosql_btree_bound_after(tree, mosql_bytes_of(position));
+
+	resetStringInfo(position);
+	if (next.data == NULL)
+		return false;
+	appendBinaryStringInfo(position, next.data, (int) next.len);
+	return true;
 }

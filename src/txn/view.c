@@ -159,15 +159,8 @@ mosql_view_close(MosqlView *view)
 	if (--view->statement->nviews == 0)
 		unlink_statement(txn, view->statement);
 	pfree(view);
-	if (txn->nviews == 0 && txn->nhandles > 0)
-	{
-		txn->nhandles = 0;
-		txn->maxhandles = 0;
-		txn->handles = NULL;
-		txn->bytes -= txn->handle_bytes;
-		txn->handle_bytes = 0;
-		MemoryContextReset(txn->handle_cxt);
-	}
+	if (txn->nviews == 0)
+		mosql_handles_end_statements(txn);
 }
 
 /* ---- reads by key ---- */
@@ -219,6 +212,7 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 		mosql_change_bind(view->txn, buffer->tree, entry);
 	row->key = key;
 	row->found = change->kind != MOSQL_CHANGE_DELETE;
+	row->own = true;
 	row->version = change->version;
 	row->columns = row->found ? mosql_change_columns(view->txn, change) : MOSQL_ABSENT;
 	return true;
@@ -243,7 +237,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 	for (int i = 0; i < n; i++)
 	{
-		rows[i].unsettled = false;
+		rows[i].unsettled = rows[i].own = false;
 		if (get_own(view, buffer, keys[i], bind, &rows[i]))
 			continue;
 		where[m] = i;
@@ -353,40 +347,50 @@ mosql_view_end(MosqlTxn *txn)
 	txn->drawn = false;
 }
 
-/* ---- handles ---- */
+/* ---- tokens ---- */
 
-uint64
-mosql_txn_handle_put(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row)
+uint32
+mosql_txn_new_tag(MosqlTxn *txn)
 {
-	MosqlHandle *handle;
-
-	(void) tree;
-	if (txn->nhandles == txn->maxhandles)
-	{
-		uint64		max = Max(256, txn->maxhandles * 2);
-
-		if (txn->handles == NULL)
-			txn->handles = MemoryContextAllocHuge(txn->handle_cxt, max * sizeof(MosqlHandle));
-		else
-			txn->handles = repalloc_huge(txn->handles, max * sizeof(MosqlHandle));
-		txn->maxhandles = max;
-	}
-	mosql_txn_account(txn, sizeof(MosqlHandle) + row->key.len);
-	txn->handle_bytes += sizeof(MosqlHandle) + row->key.len;
-	handle = &txn->handles[txn->nhandles];
-	handle->key = mosql_bytes_copy(txn->handle_cxt, row->key);
-	handle->version = row->version;
-	return txn->nhandles++;
+	txn->random ^= txn->random << 13;
+	txn->random ^= txn->random >> 7;
+	txn->random ^= txn->random << 17;
+	return (uint32) (txn->random >> 32) ^ (uint32) (txn->session->sid * UINT64CONST(2654435761));
 }
 
-bool
-mosql_txn_handle_get(MosqlTxn *txn, uint64 handle, MosqlRow *row)
+/*
+ * The timestamp of an own row is that of the version before.  After the commit it is
+ * another one, which nobody knows yet; a tag stays.
+ */
+static void
+tag_own(MosqlView *view, MosqlTree *tree, MosqlRow *row)
 {
-	if (handle >= txn->nhandles)
-		return false;
-	memset(row, 0, sizeof(*row));
-	row->found = true;
-	row->key = txn->handles[handle].key;
-	row->version = txn->handles[handle].version;
-	return true;
+	MosqlTxn   *txn = view->txn;
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, row->key) : NULL;
+	MosqlChange *change = entry ? mosql_entry_visible(entry, view->curcid) : NULL;
+	MemoryContext old;
+	StringInfoData columns;
+
+	if (change == NULL || change->kind != MOSQL_CHANGE_PUT)
+		return;
+	if (!mosql_row_is_tagged(change->columns))
+	{
+		old = MemoryContextSwitchTo(txn->cxt);
+		mosql_string_init(&columns, change->columns.len + 16);
+		appendBinaryStringInfo(&columns, change->columns.data, (int) change->columns.len);
+		mosql_row_tag(&columns, mosql_txn_new_tag(txn));
+		mosql_txn_account(txn, columns.len);
+		change->columns = mosql_bytes_of(&columns);
+		MemoryContextSwitchTo(old);
+	}
+	row->columns = change->columns;
+}
+
+uint32
+mosql_view_token(MosqlView *view, MosqlTree *tree, MosqlRow *row)
+{
+	if (row->own)
+		tag_own(view, tree, row);
+	return mosql_row_token(row->version, row->columns);
 }

@@ -4,16 +4,15 @@
  * Layer: txn.
  *
  *   first use            mosql_txn_current() makes a MosqlTxn
- *   pre-commit           what was deferred to here (the fdw layer), then
- *                        mosql_txn_commit() of each session: may throw, then
- *                        everything is rolled back
- *   commit, abort        forget; throws nothing
- *                        (then the fdw layer may close what idles)
+ *   pre-commit           what was deferred to here (the fdw layer), then all
+ *                        sessions (together.c): may throw, then everything is
+ *                        rolled back
+ *   commit, abort        destroy the trees that go with it, and forget; throws
+ *                        nothing (then the fdw layer may close what idles)
  *   savepoints           changes, statements and tree notes of a level go or
  *                        rise with it
  *
- * With several servers in one PostgreSQL transaction each commits by itself,
- * one after the other: a failure in between leaves the earlier ones committed.
+ * Between pre-commit and commit PostgreSQL commits what is its own (local.c).
  */
 #include "postgres.h"
 
@@ -21,9 +20,11 @@
 #include <malloc.h>
 #endif
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "storage/ipc.h"
 
+#include "txn/local.h"
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 #include "txn/xact_int.h"
@@ -68,6 +69,66 @@ isolation_level(void)
 	return IsolationUsesXactSnapshot() ? MOSQL_REPEATABLE_READ : MOSQL_READ_COMMITTED;
 }
 
+/* The next of a list of addresses; its length, 0 at the end. */
+static size_t
+next_address(const char **list)
+{
+	*list += strspn(*list, ", ");
+	return strcspn(*list, ", ");
+}
+
+/* May the two lists be of one Redis?  They have an address in common. */
+static bool
+share_an_address(const char *a, const char *b)
+{
+	size_t		len,
+				n;
+
+	for (; (len = next_address(&a)) > 0; a += len)
+		for (const char *other = b; (n = next_address(&other)) > 0; other += n)
+			if (n == len && pg_strncasecmp(a, other, n) == 0)
+				return true;
+	return false;
+}
+
+/*
+ * Two sessions of one namespace would be two transactions in Redis: neither would see
+ * what the other has written, nor snapshots agree, and each would wait for the other's
+ * intents.  Sharing one would lend the identity of the one to the other.
+ */
+void
+mosql_txn_check_alone(const MosqlSession *session)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		const MosqlSession *other = dlist_container(MosqlSession, node, iter.cur);
+
+		if (other != session && other->txn != NULL &&
+			strcmp(other->config.ns, session->config.ns) == 0 &&
+			share_an_address(other->config.redis.nodes, session->config.redis.nodes))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot use a namespace with different options in one transaction"),
+					 errdetail("The transaction has used \"%s\" with other options of the server or the user mapping; with these it would be another transaction in Redis, which does not see what the first has written.",
+							   session->config.ns),
+					 errhint("Give both the same options, user name and password among them, or use two transactions.")));
+	}
+}
+
+/* A parallel worker would be another transaction in Redis as well. */
+static void
+check_leader(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot use tables of mosql_fdw in a parallel worker"),
+				 errdetail("It would not see what its own transaction has written."),
+				 errhint("Mark the function that reads them PARALLEL RESTRICTED.")));
+}
+
 MosqlTxn *
 mosql_txn_current(MosqlSession *session)
 {
@@ -81,6 +142,8 @@ mosql_txn_current(MosqlSession *session)
 		before_shmem_exit(close_sessions, (Datum) 0);
 		exit_registered = true;
 	}
+	check_leader();
+	mosql_txn_check_alone(session);
 	mosql_session_ready(session);
 
 	cxt = AllocSetContextCreate(session->cxt, "mosql transaction", ALLOCSET_DEFAULT_SIZES);
@@ -127,6 +190,7 @@ forget(MosqlSession *session)
 	bool		large = txn->bytes > LARGE_BYTES;
 
 	session->txn = NULL;
+	mosql_numbers_end(session);
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_view_end(txn);
 	MemoryContextDelete(txn->cxt);
@@ -172,7 +236,7 @@ mosql_txn_cancel(MosqlSession *session)
 {
 	if (session->txn == NULL)
 		return;
-	mosql_txn_abandon_trees(session->txn);
+	mosql_txn_settle_trees(session->txn, false);
 	session->ask_schema = true; /* perhaps it failed for a table that changed */
 	forget(session);
 	if (!mosql_redis_is_busy(session->redis))
@@ -191,14 +255,48 @@ refuse_prepare(void)
 			 errhint("Use COMMIT; the commit over all Redis nodes is atomic by itself.")));
 }
 
+static bool
+any_transaction(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &mosql_sessions)
+		if (dlist_container(MosqlSession, node, iter.cur)->txn != NULL)
+			return true;
+	return false;
+}
+
+static void
+pre_commit(void)
+{
+	if (mosql_txn_before_commit_hook != NULL)
+		mosql_txn_before_commit_hook();
+	if (!any_transaction())
+		return;
+	mosql_local_act();
+	mosql_txn_commit_all();
+}
+
+/* Trees go only now: before, PostgreSQL's own commit could fail (rule 27). */
+static void
+finish(MosqlSession *session)
+{
+	mosql_txn_settle_trees(session->txn, true);
+	forget(session);
+	mosql_session_collect_garbage(session);
+	mosql_session_forget_trees(session);
+}
+
 static void
 xact_callback(XactEvent event, void *arg)
 {
 	dlist_iter	iter;
 
 	(void) arg;
-	if (event == XACT_EVENT_PRE_COMMIT && mosql_txn_before_commit_hook != NULL)
-		mosql_txn_before_commit_hook();
+	if (event == XACT_EVENT_PRE_COMMIT)
+		pre_commit();
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		mosql_local_ends();
 	dlist_foreach(iter, &mosql_sessions)
 	{
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
@@ -209,19 +307,16 @@ xact_callback(XactEvent event, void *arg)
 			continue;
 		switch (event)
 		{
-			case XACT_EVENT_PRE_COMMIT:
-				mosql_txn_commit(session->txn);
-				break;
 			case XACT_EVENT_PRE_PREPARE:
 				refuse_prepare();
 				break;
 			case XACT_EVENT_COMMIT:
-				forget(session);
-				mosql_session_forget_trees(session);
+				finish(session);
 				break;
 			case XACT_EVENT_ABORT:
 				mosql_txn_cancel(session);
 				break;
+			case XACT_EVENT_PRE_COMMIT:
 			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
 			case XACT_EVENT_PARALLEL_ABORT:
@@ -231,8 +326,11 @@ xact_callback(XactEvent event, void *arg)
 	}
 	if (event == XACT_EVENT_ABORT && mosql_txn_abort_hook != NULL)
 		mosql_txn_abort_hook();
-	if ((event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT) && mosql_txn_end_hook != NULL)
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
+		return;
+	if (mosql_txn_end_hook != NULL)
 		mosql_txn_end_hook();
+	mosql_local_end(event == XACT_EVENT_COMMIT);
 }
 
 /* ---- savepoints ---- */

@@ -1,0 +1,197 @@
+/*
+ * local.c: PostgreSQL's own half of a commit.
+ *
+ * Layer: txn.  Redis decides in the pre-commit callback; PostgreSQL has some work
+ * left then, of which parts may fail.  What can be done or tried before the decision
+ * is (docs/commit.md, "PostgreSQL's own commit"):
+ *
+ *   AtEOXact_Parallel, AfterTriggerEndXact, AtEOXact_LargeObject: never fail
+ *   PreCommit_on_commit_actions      done before; nothing is left to do
+ *   PreCommit_Notify                 its lock is taken before, and there is room
+ *   PreCommit_CheckForSerializationFailure
+ *                                    done before; cannot fail a second time
+ *   a cancel, a termination, a timeout  served before, then held
+ *   smgrDoPendingSyncs, AtEOXact_RelationMap, the commit record
+ *                                    a disk that fails, memory that is out: remains
+ *
+ * and for what remains the error says that Redis has committed.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "commands/async.h"
+#include "commands/tablecmds.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "storage/proc.h"
+#include "utils/fmgroids.h"
+#include "utils/timeout.h"
+
+#include "txn/local.h"
+#include "txn/txn_int.h"
+
+/* Of the queue of notifications: what one transaction adds hardly fills the rest. */
+#define QUEUE_FULL	0.9
+
+static bool held = false;		/* since the decision, or shortly before it */
+static ErrorContextCallback context;
+static bool context_pushed = false;
+
+/*
+ * ON COMMIT DROP may take columns of our tables along, and a foreign key between
+ * temporary tables may refuse ON COMMIT DELETE ROWS.  Core does it once more: what was
+ * dropped is passed over, what is empty stays empty.
+ */
+void
+mosql_local_act(void)
+{
+	if (MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE)
+		PreCommit_on_commit_actions();
+}
+
+/*
+ * Has the transaction executed NOTIFY (or LISTEN, which then waits for a lock that it
+ * does not need)?  Core tells only by refusing to PREPARE it: a look at two pointers,
+ * which has no other effect.
+ */
+static bool
+has_notifications(void)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		interrupts = InterruptHoldoffCount;
+	volatile bool any = false;
+
+	PG_TRY();
+	{
+		AtPrepare_Notify();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_FEATURE_NOT_SUPPORTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = interrupts;
+		any = true;
+	}
+	PG_END_TRY();
+	return any;
+}
+
+/*
+ * The lock under which notifications are queued, until the transaction ends: with
+ * lock_timeout, deadlocks and cancels now, not after the decision.  Who has it is alone
+ * in adding to the queue, so that the room that is there stays.
+ */
+static void
+lock_notifications(void)
+{
+	(void) GetCurrentTransactionId();
+	LockSharedObject(DatabaseRelationId, InvalidOid, 0, AccessExclusiveLock);
+	if (DatumGetFloat8(OidFunctionCall0(F_PG_NOTIFICATION_QUEUE_USAGE)) > QUEUE_FULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many notifications in the NOTIFY queue")));
+}
+
+/*
+ * The check of SERIALIZABLE comes last.  It marks the transaction as prepared, as
+ * PREPARE TRANSACTION does: from then on others have to give way, and none dooms it.  So
+ * the second check, core's, finds nothing that the first did not find or prevent.
+ */
+void
+mosql_local_check(void)
+{
+	if (has_notifications())
+		lock_notifications();
+	PreCommit_CheckForSerializationFailure();
+}
+
+void
+mosql_local_hold(void)
+{
+	Assert(!held);
+	CHECK_FOR_INTERRUPTS();
+	HOLD_INTERRUPTS();
+	held = true;
+}
+
+void
+mosql_local_resume(void)
+{
+	Assert(held);
+	held = false;
+	RESUME_INTERRUPTS();
+}
+
+/* Called by ereport(). */
+static void
+say_what_is_committed(void *arg)
+{
+	int			category = ERRCODE_TO_CATEGORY(geterrcode());
+	dlist_iter	iter;
+
+	if (category == ERRCODE_SUCCESSFUL_COMPLETION || category == ERRCODE_WARNING)
+		return;
+	(void) errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN);
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		const MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+
+		if (session->txn != NULL && session->txn->decided)
+			errcontext("COMMIT in PostgreSQL, after it was done in namespace \"%s\"",
+					   session->config.ns);
+	}
+	(void) errhint("What was written to tables of mosql_fdw is committed; what was written to tables of this PostgreSQL server is not. mosql_fdw_gc() lists tables that differ.");
+}
+
+/*
+ * transaction_timeout would end the connection as soon as interrupts are served again,
+ * before the client is told.  (Core switches it off, too, but somewhat later.)
+ */
+static void
+stop_transaction_timeout(void)
+{
+#if PG_VERSION_NUM >= 170000
+	if (TransactionTimeout > 0)
+		disable_timeout(TRANSACTION_TIMEOUT, false);
+	TransactionTimeoutPending = false;
+#endif
+}
+
+void
+mosql_local_decided(void)
+{
+	Assert(held && !context_pushed);
+	stop_transaction_timeout();
+	context.callback = say_what_is_committed;
+	context.arg = NULL;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+	context_pushed = true;
+}
+
+/* Whoever caught an error has reset the stack of contexts. */
+void
+mosql_local_ends(void)
+{
+	if (context_pushed && error_context_stack == &context)
+		error_context_stack = context.previous;
+	context_pushed = false;
+}
+
+/*
+ * An error has reset the count of holds.  Core holds interrupts itself, once: so more than
+ * one hold includes ours.
+ */
+void
+mosql_local_end(bool committed)
+{
+	Assert(!context_pushed);
+	if (held && committed && InterruptHoldoffCount > 1)
+		RESUME_INTERRUPTS();
+	held = false;
+}

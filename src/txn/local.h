@@ -1,0 +1,40 @@
+/*
+ * local.h: PostgreSQL's own half of a commit.
+ *
+ * Layer: txn.  What PostgreSQL does between the pre-commit callback and its commit
+ * record may fail; docs/commit.md lists it ("PostgreSQL's own commit").
+ */
+#ifndef MOSQL_LOCAL_H
+#define MOSQL_LOCAL_H
+
+#include "base/base.h"
+
+/* ON COMMIT actions, before it is known what there is to commit.  May throw. */
+extern void mosql_local_act(void);
+
+/*
+ * What else may refuse to commit does it here: throws what COMMIT would throw later.
+ * Called again it does no harm, and takes no time.
+ */
+extern void mosql_local_check(void);
+
+/*
+ * The decision comes: an interrupt that is there already is served now, all later
+ * ones when the transaction has ended.  resume: it was refused, nothing is decided.
+ */
+extern void mosql_local_hold(void);
+extern void mosql_local_resume(void);
+
+/*
+ * It is decided.  An error between now and the end of PostgreSQL's transaction is
+ * 08007, and says what was committed.
+ */
+extern void mosql_local_decided(void);
+
+/* The callbacks of PostgreSQL's commit and abort: errors mean what they say again. */
+extern void mosql_local_ends(void);
+
+/* And at their end. */
+extern void mosql_local_end(bool committed);
+
+#endif							/* MOSQL_LOCAL_H */

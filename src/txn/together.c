@@ -1,0 +1,251 @@
+/*
+ * together.c: one PostgreSQL transaction, several sessions: all or none.
+ *
+ * Layer: txn.  A transaction that has used several namespaces has a session in each,
+ * with a clock of its own.  All are prepared before the first decides (rule 26):
+ *
+ *      prepare each ---- conflict ----> take all back, 40001
+ *      PostgreSQL's own checks (local.c) ---- fail ----> take all back, that error
+ *      foresee each but the first ---- would be refused ----> prepare that one again
+ *      -------------------------------------------------- interrupts are held from here
+ *      decide the first ---- refused ----> prepare that one again
+ *      ================================================== it is committed from here
+ *      decide the others ---- refused ----> prepare that one again, decide;
+ *                                           a conflict: 08007, which names both
+ *      apply each
+ *
+ * Race -- a session was foreseen, and is refused after the first has decided, a moment
+ * later: a waiter has aborted it, its lease is over, a definition has changed.  Unless it
+ * was pushed aside by somebody who then wrote what this one depends on, it is prepared
+ * again and decides.  What remains is told honestly: part of it is committed, and nobody
+ * should try again.
+ *
+ * With one session it is prepare, check, decide, apply: no round trip is added.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+
+#include "txn/local.h"
+#include "txn/txn_int.h"
+#include "txn/xact_int.h"
+
+typedef struct Together
+{
+	int			n;
+	MosqlCommit **commits;
+} Together;
+
+/* Is something written, in this session or, of PostgreSQL's own, with a transaction id? */
+static bool
+writes_elsewhere(const MosqlSession *session)
+{
+	dlist_iter	iter;
+
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return true;
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		const MosqlSession *other = dlist_container(MosqlSession, node, iter.cur);
+
+		if (other != session && mosql_txn_has_written(other))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Definitions first: trees made under a lease that has ended cannot be saved by another
+ * attempt, so they must not come second.
+ */
+static void
+add_commit(Together *all, MosqlCommit *commit)
+{
+	int			at = all->n++;
+
+	for (; commit->txn->changes_schema && at > 0; at--)
+		all->commits[at] = all->commits[at - 1];
+	all->commits[at] = commit;
+}
+
+static void
+collect_all(Together *all)
+{
+	dlist_iter	iter;
+	int			max = 0;
+
+	dlist_foreach(iter, &mosql_sessions)
+		max++;
+	all->commits = palloc(max * sizeof(MosqlCommit *));
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+		MosqlCommit *commit;
+
+		if (session->txn == NULL)
+			continue;
+		commit = mosql_commit_begin(session->txn, writes_elsewhere(session));
+		if (commit != NULL)
+			add_commit(all, commit);
+	}
+}
+
+/* Is one to be prepared before another?  By what all servers know it by. */
+static bool
+comes_before(const MosqlCommit *a, const MosqlCommit *b)
+{
+	int			c = strcmp(a->session->config.ns, b->session->config.ns);
+
+	return c < 0 || (c == 0 && strcmp(a->session->config.redis.nodes, b->session->config.redis.nodes) < 0);
+}
+
+/*
+ * In an order that all transactions share, whatever the order of the decisions: who waits
+ * in one namespace for somebody else holds something in earlier ones only (rule 25).
+ */
+static void
+prepare_all(Together *all)
+{
+	for (;;)
+	{
+		MosqlCommit *next = NULL;
+
+		for (int i = 0; i < all->n; i++)
+			if (all->commits[i]->state == MOSQL_COMMIT_IDLE &&
+				(next == NULL || comes_before(all->commits[i], next)))
+				next = all->commits[i];
+		if (next == NULL)
+			return;
+		mosql_commit_prepare(next);
+	}
+}
+
+/* False: one has to be prepared again first. */
+static bool
+foresee_rest(Together *all)
+{
+	for (int i = 1; i < all->n; i++)
+		if (!mosql_commit_foresee(all->commits[i]))
+			return false;
+	return true;
+}
+
+static void
+decide_first(Together *all)
+{
+	for (;;)
+	{
+		prepare_all(all);
+		mosql_local_check();
+		MOSQL_DEBUG_POINT("before-decide");
+		if (!foresee_rest(all))
+			continue;
+		mosql_local_hold();
+		if (mosql_commit_decide(all->commits[0]))
+			return;
+		mosql_local_resume();
+	}
+}
+
+static void
+decide_rest(Together *all)
+{
+	for (int i = 1; i < all->n; i++)
+	{
+		MOSQL_DEBUG_POINT("decided-some");
+		while (!mosql_commit_decide(all->commits[i]))
+			mosql_commit_prepare(all->commits[i]);
+	}
+}
+
+static void
+apply_all(Together *all)
+{
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == MOSQL_COMMIT_DECIDED)
+			mosql_commit_end(all->commits[i]);
+}
+
+/* "it is so in namespace "a", "b"", of the commits in that state; appended. */
+static void
+name_all(StringInfo out, const Together *all, MosqlCommitState state, const char *what)
+{
+	const char *before = what;
+
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == state)
+		{
+			appendStringInfo(out, "%s\"%s\"", before, all->commits[i]->session->config.ns);
+			before = ", ";
+		}
+}
+
+/* Of several namespaces, or of one and this server's own tables, not all are committed. */
+static void
+report_half(Together *all, const ErrorData *error)
+{
+	StringInfoData fate;
+	bool		decided = all->commits[0]->state == MOSQL_COMMIT_DECIDED;
+
+	initStringInfo(&fate);
+	name_all(&fate, all, MOSQL_COMMIT_DECIDED, "It is committed in namespace ");
+	name_all(&fate, all, MOSQL_COMMIT_IDLE, decided ? ", and not in namespace " : "It is not committed in namespace ");
+	name_all(&fate, all, MOSQL_COMMIT_UNKNOWN, fate.len > 0 ? "; it is not known in namespace " : "It is not known in namespace ");
+	HOLD_INTERRUPTS();			/* the error has reset it */
+	apply_all(all);
+	ereport(ERROR,
+			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			 errmsg(decided ? "the transaction is committed in part" : "the transaction may be committed in part"),
+			 errdetail("%s: %s. %s", fate.data, error->message, error->detail != NULL ? error->detail : ""),
+			 errhint("Do not run it again as a whole. What it has written to tables of this PostgreSQL server is rolled back.%s%s",
+					 error->sqlerrcode == ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN && error->hint != NULL ? " " : "",
+					 error->sqlerrcode == ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN && error->hint != NULL ? error->hint : "")));
+}
+
+/* In the error's handling: nothing stays prepared.  Does not return. */
+static void
+fail(Together *all, MemoryContext cxt)
+{
+	bool		half = false;
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(cxt);
+	error = CopyErrorData();
+	FlushErrorState();
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == MOSQL_COMMIT_PREPARED)
+			mosql_commit_take_back(all->commits[i]);
+	for (int i = 0; i < all->n; i++)
+		half |= all->commits[i]->state == MOSQL_COMMIT_DECIDED ||
+			(all->commits[i]->state == MOSQL_COMMIT_UNKNOWN &&
+			 (all->n > 1 || TransactionIdIsValid(GetTopTransactionIdIfAny())));
+	if (!half)
+		ReThrowError(error);
+	report_half(all, error);
+}
+
+void
+mosql_txn_commit_all(void)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Together	all = {0};
+
+	collect_all(&all);
+	if (all.n == 0)
+		return;
+	PG_TRY();
+	{
+		decide_first(&all);
+		decide_rest(&all);
+	}
+	PG_CATCH();
+	{
+		fail(&all, cxt);
+	}
+	PG_END_TRY();
+	mosql_local_decided();
+	MOSQL_DEBUG_POINT("after-decide");
+	apply_all(&all);
+}
