@@ -22,10 +22,12 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "rewrite/rewriteHandler.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 #include "table/table_int.h"
 
@@ -126,14 +128,16 @@ missing_options(List *options, List *given, const char *name, const char *value)
 
 /*
  * Write the name in Redis into the table's options where it is not given, so
- * that ALTER ... RENAME and SET SCHEMA do not lose the data.
+ * that ALTER ... RENAME and SET SCHEMA do not lose the data, nor find another's.
  */
-static void
-pin_name(Relation rel, const MosqlDefinition *definition)
+void
+mosql_table_pin_name(Relation rel)
 {
 	Oid			relid = RelationGetRelid(rel);
 	List	   *given = GetForeignTable(relid)->options;
 	List	   *options = NIL;
+	const char *schema;
+	const char *name;
 	Relation	catalog;
 	HeapTuple	tuple;
 	Datum		datum;
@@ -142,8 +146,9 @@ pin_name(Relation rel, const MosqlDefinition *definition)
 	bool		nulls[Natts_pg_foreign_table] = {0};
 	bool		replaces[Natts_pg_foreign_table] = {0};
 
-	options = missing_options(options, given, "schema_name", definition->schema);
-	options = missing_options(options, given, "table_name", definition->name);
+	mosql_table_remote_name(rel, &schema, &name);
+	options = missing_options(options, given, "schema_name", schema);
+	options = missing_options(options, given, "table_name", name);
 	if (options == NIL)
 		return;
 
@@ -186,6 +191,29 @@ lacks_only_keys(const MosqlDefinition *here, const MosqlDefinition *there)
 	return mosql_definition_difference(&keyed, there) == NULL;
 }
 
+/* There is a table of that name: 42P16 unless it is this one. */
+static void
+attach(Relation rel, MosqlSession *session, const MosqlDefinition *here, MosqlDefinition *there)
+{
+	char	   *difference = mosql_definition_difference(here, there);
+
+	if (difference != NULL && here->hidden_row_id && lacks_only_keys(here, there))
+		ereport(NOTICE,
+				(errmsg("foreign table \"%s\" cannot be used before it has the key columns of the table in Redis",
+						RelationGetRelationName(rel)),
+				 errdetail_internal("%s", difference),
+				 errhint("Use ALTER FOREIGN TABLE ... ALTER COLUMN ... OPTIONS (ADD key 'true').")));
+	else if (difference != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table \"%s.%s\" exists in Redis with another definition",
+						here->schema, here->name),
+				 errdetail_internal("%s", difference),
+				 errhint("Use IMPORT FOREIGN SCHEMA, or name another table in the options schema_name and table_name.")));
+	if (mosql_definition_add_labels(there, here))
+		mosql_table_write_definition(rel, session, there);
+}
+
 bool
 mosql_table_create(Relation rel, MosqlSession *session)
 {
@@ -194,44 +222,18 @@ mosql_table_create(Relation rel, MosqlSession *session)
 
 	check_key(rel);
 	there = mosql_table_definition(session, here->schema, here->name);
-	if (there != NULL)
-	{
-		char	   *difference = mosql_definition_difference(here, there);
-
-		if (difference != NULL && here->hidden_row_id && lacks_only_keys(here, there))
-			ereport(NOTICE,
-					(errmsg("foreign table \"%s\" cannot be used before it has the key columns of the table in Redis",
-							RelationGetRelationName(rel)),
-					 errdetail_internal("%s", difference),
-					 errhint("Use ALTER FOREIGN TABLE ... ALTER COLUMN ... OPTIONS (ADD key 'true').")));
-		else if (difference != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-					 errmsg("table \"%s.%s\" exists in Redis with another definition",
-							here->schema, here->name),
-					 errdetail_internal("%s", difference),
-					 errhint("Use IMPORT FOREIGN SCHEMA, or name another table in the options schema_name and table_name.")));
-	}
-	else
+	if (there == NULL)
 		create_definition(session, here);
-	pin_name(rel, here);
+	else
+		attach(rel, session, here, there);
+	mosql_table_pin_name(rel);
 	return there == NULL;
 }
 
 /* ---- ALTER ---- */
 
-static MosqlDefinition *
-stored_definition(Relation rel, MosqlSession *session)
-{
-	const char *schema;
-	const char *name;
-
-	mosql_table_remote_name(rel, &schema, &name);
-	return mosql_table_definition(session, schema, name);
-}
-
-static void
-write_definition(Relation rel, MosqlSession *session, MosqlDefinition *definition)
+void
+mosql_table_write_definition(Relation rel, MosqlSession *session, MosqlDefinition *definition)
 {
 	mosql_definition_update(session, definition);
 	CacheInvalidateRelcache(rel);
@@ -346,6 +348,7 @@ evaluate_default(const Alteration *alter, Form_pg_attribute att, Expr *expr, uin
 	MosqlTable	table = {.relid = RelationGetRelid(alter->rel)};
 	MosqlTableColumn column = {0};
 	StringInfoData out;
+	MosqlIdentity identity;
 	Datum		value;
 	bool		isnull;
 
@@ -356,18 +359,33 @@ evaluate_default(const Alteration *alter, Form_pg_attribute att, Expr *expr, uin
 	column.collation = att->attcollation;
 	mosql_codec_setup(&column);
 	initStringInfo(&out);
+	mosql_identity_take(alter->rel->rd_rel->relowner, &identity);
 	value = ExecEvalExprSwitchContext(ExecInitExpr(expression_planner(expr), NULL),
 									  GetPerTupleExprContext(estate), &isnull);
+	mosql_identity_give_back(&identity);
 	if (!isnull)
 		mosql_codec_put(&table, &column, value, &out);
 	FreeExecutorState(estate);
 	return isnull ? MOSQL_ABSENT : mosql_bytes_of(&out);
 }
 
+/* A null as a value of the column's domain, which may not like it. */
+static Expr *
+null_of_domain(Form_pg_attribute att)
+{
+	int32		typmod = att->atttypmod;
+	Oid			base = getBaseTypeAndTypmod(att->atttypid, &typmod);
+
+	return (Expr *) coerce_to_target_type(NULL,
+										  (Node *) makeNullConst(base, typmod, att->attcollation),
+										  base, att->atttypid, att->atttypmod,
+										  COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
+}
+
 /*
  * What the rows there are have in a new column.  A default that is the same for
  * all is kept in the definition, whatever the number of rows; one that differs
- * from row to row must be written into each.
+ * from row to row must be written into each.  A domain must allow it, if there are rows.
  */
 static void
 fill_new_column(Alteration *alter, MosqlDefinitionColumn *column)
@@ -375,20 +393,23 @@ fill_new_column(Alteration *alter, MosqlDefinitionColumn *column)
 	Form_pg_attribute att = attribute(alter, column->name);
 	Expr	   *expr = att->attgenerated ? NULL
 		: (Expr *) build_column_default(alter->rel, att->attnum);
+	bool		constrained = !att->attgenerated && DomainHasConstraints(att->atttypid);
 
 	if (att->attgenerated || (expr != NULL && contain_volatile_functions((Node *) expr)))
-		alter->rewrites = true;
-	else
 	{
-		if (expr != NULL)
-			column->missing = evaluate_default(alter, att, expr, column->id);
-		if (column->missing.data == NULL && att->attnotnull && !stays_empty(alter))
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("column \"%s\" of relation \"%s\" contains null values",
-							column->name, RelationGetRelationName(alter->rel)),
-					 errhint("Give it a default, or add it without NOT NULL and UPDATE the rows first.")));
+		alter->rewrites = true;
+		return;
 	}
+	if (constrained && expr == NULL)
+		expr = null_of_domain(att);
+	if (expr != NULL && !(constrained && stays_empty(alter)))
+		column->missing = evaluate_default(alter, att, expr, column->id);
+	if (column->missing.data == NULL && att->attnotnull && !stays_empty(alter))
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("column \"%s\" of relation \"%s\" contains null values",
+						column->name, RelationGetRelationName(alter->rel)),
+				 errhint("Give it a default, or add it without NOT NULL and UPDATE the rows first.")));
 }
 
 static MosqlDefinitionColumn *
@@ -546,6 +567,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		mosql_rewrite_is_needless(alter->session, &alter->before, theirs, att))
 	{
 		theirs->type = mine->type;
+		theirs->shape = mine->shape;
 		theirs->collation = mine->collation;
 		theirs->not_null = mine->not_null;
 		return;
@@ -632,9 +654,8 @@ renumber_key(const MosqlDefinition *here, MosqlDefinition *there)
 				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
 }
 
-/* Indexes being built would not fit the table any more: their builders fail. */
-static void
-remove_builds(MosqlSession *session, MosqlDefinition *there)
+void
+mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
 
@@ -659,7 +680,7 @@ replace_trees(MosqlSession *session, MosqlDefinition *there)
 		mosql_txn_drops_tree(txn, there->indexes[i].root);
 		there->indexes[i].root = mosql_table_create_tree(session);
 	}
-	remove_builds(session, there);
+	mosql_definition_remove_builds(session, there);
 }
 
 static void
@@ -684,7 +705,7 @@ finish_alteration(Alteration *alter)
 			alter->there->columns[i].missing = MOSQL_ABSENT;
 	}
 	if (alter->changed)
-		write_definition(alter->rel, alter->session, alter->there);
+		mosql_table_write_definition(alter->rel, alter->session, alter->there);
 	if (alter->rewrites)
 		mosql_table_rewrite(alter->rel, alter->session, &alter->before);
 }
@@ -763,7 +784,7 @@ list_delete_string(List *names, const char *name)
 void
 mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinition *there = mosql_definition_of(rel, session);
 	MosqlDefinitionColumn *column;
 
 	if (there == NULL)
@@ -780,7 +801,7 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	if (list_length(column->former) > FORMER_NAMES_MAX)
 		column->former = list_delete_first(column->former);
 	column->name = pstrdup(to);
-	write_definition(rel, session, there);
+	mosql_table_write_definition(rel, session, there);
 }
 
 /* The counter of a column that goes. */
@@ -823,8 +844,8 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 			remove_index(session, alter.there, &alter.there->indexes[i]);
 	for (int i = 0; i < alter.there->nbuilds; i++)
 		if (has_column(&alter.there->builds[i].index, column->id))
-			remove_builds(session, alter.there);
-	write_definition(rel, session, alter.there);
+			mosql_definition_remove_builds(session, alter.there);
+	mosql_table_write_definition(rel, session, alter.there);
 }
 
 /* ---- indexes ---- */
@@ -948,25 +969,10 @@ mosql_definition_add_index(MosqlDefinition *there, const MosqlDefinitionIndex *i
 	return &there->indexes[there->nindexes++];
 }
 
-static MosqlDefinition *
-definition_or_missing(Relation rel, MosqlSession *session)
-{
-	MosqlDefinition *there = stored_definition(rel, session);
-	const char *schema;
-	const char *name;
-
-	if (there == NULL)
-	{
-		mosql_table_remote_name(rel, &schema, &name);
-		mosql_table_missing(rel, schema, name);
-	}
-	return there;
-}
-
 void
 mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionIndex *index)
 {
-	MosqlDefinition *there = definition_or_missing(rel, session);
+	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
 	const MosqlDefinitionIndex *same = mosql_definition_index(there, index->name);
 	MosqlDefinitionIndex *added;
 
@@ -975,27 +981,43 @@ mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionInd
 	mosql_definition_check_new_index(rel, there, index);
 	added = mosql_definition_add_index(there, index);
 	added->root = mosql_table_create_tree(session);
-	write_definition(rel, session, there);
+	mosql_table_write_definition(rel, session, there);
 	mosql_table_build_index(rel, session, added->id);
+}
+
+bool
+mosql_table_rebuild_index(Relation rel, MosqlSession *session, const char *name)
+{
+	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
+	MosqlDefinitionIndex *index = mosql_definition_index(there, name);
+
+	if (index == NULL)
+		return false;
+	mosql_txn_drops_tree(mosql_txn_current(session), index->root);
+	index->root = mosql_table_create_tree(session);
+	mosql_table_write_definition(rel, session, there);
+	CommandCounterIncrement();	/* or the table, open already, would keep the old tree */
+	mosql_table_build_index(rel, session, index->id);
+	return true;
 }
 
 void
 mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinition *there = mosql_definition_of(rel, session);
 	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, name) : NULL;
 
 	if (index == NULL)
 		return;
 	mosql_table_check_unneeded(there, index);
 	remove_index(session, there, index);
-	write_definition(rel, session, there);
+	mosql_table_write_definition(rel, session, there);
 }
 
 void
 mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinition *there = mosql_definition_of(rel, session);
 	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, from) : NULL;
 
 	if (index == NULL)
@@ -1005,7 +1027,7 @@ mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, 
 			   "Another server added it: import the table again.");
 	check_not_built(there, to);
 	index->name = pstrdup(to);
-	write_definition(rel, session, there);
+	mosql_table_write_definition(rel, session, there);
 }
 
 /* ---- what only IMPORT FOREIGN SCHEMA reads ---- */
@@ -1118,13 +1140,13 @@ set_detail(MosqlDefinition *there, const MosqlDetail *detail)
 void
 mosql_table_follow_details(Relation rel, MosqlSession *session, const MosqlDetail *details, int n)
 {
-	MosqlDefinition *there = n > 0 ? stored_definition(rel, session) : NULL;
+	MosqlDefinition *there = n > 0 ? mosql_definition_of(rel, session) : NULL;
 	bool		changed = false;
 
 	for (int i = 0; there != NULL && i < n; i++)
 		changed |= set_detail(there, &details[i]);
 	if (changed)
-		write_definition(rel, session, there);
+		mosql_table_write_definition(rel, session, there);
 }
 
 /* ---- DROP and TRUNCATE ---- */
@@ -1132,7 +1154,7 @@ mosql_table_follow_details(Relation rel, MosqlSession *session, const MosqlDetai
 void
 mosql_table_drop(Relation rel, MosqlSession *session)
 {
-	MosqlDefinition *there = stored_definition(rel, session);
+	MosqlDefinition *there = mosql_definition_of(rel, session);
 	char	   *difference;
 
 	if (there == NULL)
@@ -1156,16 +1178,16 @@ mosql_table_drop(Relation rel, MosqlSession *session)
 	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
 	for (int i = 0; i < there->nindexes; i++)
 		mosql_txn_drops_tree(mosql_txn_current(session), there->indexes[i].root);
-	remove_builds(session, there);
+	mosql_definition_remove_builds(session, there);
 }
 
 void
 mosql_table_truncate(Relation rel, MosqlSession *session, bool restart)
 {
-	MosqlDefinition *there = definition_or_missing(rel, session);
+	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
 
 	replace_trees(session, there);
 	if (restart)
 		mosql_definition_restart_sequences(session, there);
-	write_definition(rel, session, there);
+	mosql_table_write_definition(rel, session, there);
 }

@@ -559,7 +559,7 @@ load_entries(MosqlBuild *build)
 		(void) mosql_txn_insert(mosql_txn_current(build->session),
 								mosql_session_tree(build->session, build->root), key,
 								sorted_bytes(build, SORT_COLUMNS), GetCurrentCommandId(true),
-								false);
+								MOSQL_KEY_NEW);
 		resetStringInfo(&last);
 		appendBinaryStringInfo(&last, key.data, key.len);
 		build->done++;
@@ -672,7 +672,8 @@ apply_sorted(MosqlBuild *build, CommandId cid)
 	if (columns.data == NULL)
 		(void) mosql_txn_delete(txn, tree, key, MOSQL_VERSION_ANY, cid);
 	else if (mosql_txn_insert(txn, tree, key, columns, cid,
-							  build->index->unique) == MOSQL_DUPLICATE)
+							  build->index->unique ? MOSQL_KEY_MAY_EXIST
+							  : MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
 		report_duplicate(build, key);
 }
 

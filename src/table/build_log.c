@@ -92,7 +92,7 @@ mosql_build_log_change(const MosqlTable *table, MosqlTxn *txn, TupleTableSlot *o
 		}
 		mosql_column_put_int(&columns, COLUMN_COMMAND, (int64) cid, 8);
 		(void) mosql_txn_insert(txn, build->tree, mosql_bytes((const char *) &id, sizeof(id)),
-								mosql_bytes_of(&columns), cid, false);
+								mosql_bytes_of(&columns), cid, MOSQL_KEY_NEW);
 	}
 }
 

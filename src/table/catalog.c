@@ -17,6 +17,7 @@
 #include "catalog/pg_foreign_table.h"
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
+#include "parser/parse_type.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
@@ -152,6 +153,26 @@ mosql_type_name(Oid type, int32 typmod)
 	return strncmp(name, "pg_catalog.", 11) == 0 ? name + 11 : name;
 }
 
+/* SETOF and %TYPE are no column's, and search paths differ: as with collations. */
+void
+mosql_type_oid(const char *name, Oid *type, int32 *typmod)
+{
+#if PG_VERSION_NUM >= 160000
+	TypeName   *parsed = typeStringToTypeName(name, NULL);
+#else
+	TypeName   *parsed = typeStringToTypeName(name);
+#endif
+
+	if (parsed->setof || parsed->pct_type || parsed->names == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("damaged table definition in Redis"),
+				 errdetail("This is no type of a column: %s", name)));
+	if (list_length(parsed->names) == 1)
+		parsed->names = lcons(makeString("pg_catalog"), parsed->names);
+	typenameTypeIdAndMod(NULL, parsed, type, typmod);
+}
+
 /* As SQL writes it: "C", "en_US.utf8", "default", public.german. */
 const char *
 mosql_collation_name(Oid collation)
@@ -264,7 +285,7 @@ typedef struct Definitions
 } Definitions;
 
 static void
-add_definition(const MosqlRow *row, void *context)
+add_sound_definition(const MosqlRow *row, void *context)
 {
 	Definitions *definitions = context;
 
@@ -277,25 +298,72 @@ add_definition(const MosqlRow *row, void *context)
 	definitions->array[definitions->n++] = *mosql_definition_decode(row->columns, row->version);
 }
 
+/* One row, which may be damaged. */
+typedef struct RowWork
+{
+	MosqlCatalogVisit visit;
+	const MosqlRow *row;
+	void	   *context;
+} RowWork;
+
+/* A MosqlTreeWork. */
+static void
+visit_row(void *arg)
+{
+	RowWork    *work = arg;
+
+	work->visit(work->row, work->context);
+}
+
+/* Whether the row is sound; others are left out, with a WARNING. */
+static bool
+try_row(MosqlCatalogVisit visit, const MosqlRow *row, void *context)
+{
+	RowWork		work = {visit, row, context};
+	const char *damage;
+
+	if (mosql_session_try_tree_damage(visit_row, &work, &damage) == MOSQL_TREE_SOUND)
+		return true;
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a damaged definition is left out"),
+			 errdetail("%s", damage),
+			 errhint("See docs/repair.md.")));
+	return false;
+}
+
+static void
+add_definition(const MosqlRow *row, void *context)
+{
+	(void) try_row(add_sound_definition, row, context);
+}
+
 /* Rows of both kinds. */
 typedef struct Everything
 {
 	Definitions definitions;
 	MosqlSequences sequences;
+	int			damaged;
 } Everything;
 
 static void
-add_row(const MosqlRow *row, void *context)
+add_sound_row(const MosqlRow *row, void *context)
 {
 	Everything *everything = context;
 
 	if (mosql_catalog_is_sequence(row->key))
 		mosql_sequences_add(row, &everything->sequences);
 	else
-		add_definition(row, &everything->definitions);
+		add_sound_definition(row, &everything->definitions);
 }
 
-void
+static void
+add_row(const MosqlRow *row, void *context)
+{
+	((Everything *) context)->damaged += !try_row(add_sound_row, row, context);
+}
+
+int
 mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions, int *ndefinitions,
 					   MosqlNamedSequence **sequences, int *nsequences)
 {
@@ -308,6 +376,7 @@ mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions, int
 	*ndefinitions = all.definitions.n;
 	*sequences = all.sequences.array;
 	*nsequences = all.sequences.n;
+	return all.damaged;
 }
 
 int
@@ -335,6 +404,20 @@ is_stored(Form_pg_attribute att)
 	return true;
 }
 
+static void
+describe_type(MosqlDefinitionColumn *column, Form_pg_attribute att)
+{
+	Oid			labelled = mosql_type_enum(att->atttypid);
+
+	column->type = mosql_type_name(att->atttypid, att->atttypmod);
+	column->collation = mosql_collation_name(att->attcollation);
+	if (OidIsValid(labelled))
+		column->nlabels = mosql_type_labels(labelled, &column->labels);
+	column->shape = mosql_type_shape(att->atttypid, false);
+	if (column->shape != NULL)
+		column->layout = mosql_type_shape(att->atttypid, true);
+}
+
 MosqlDefinition *
 mosql_definition_describe(Relation rel)
 {
@@ -354,8 +437,7 @@ mosql_definition_describe(Relation rel)
 			continue;
 		definition->ncolumns++;
 		column->name = pstrdup(NameStr(att->attname));
-		column->type = mosql_type_name(att->atttypid, att->atttypmod);
-		column->collation = mosql_collation_name(att->attcollation);
+		describe_type(column, att);
 		column->not_null = att->attnotnull;
 		column->key_position = -1;
 		for (int j = 0; j < Min(nkeys, INDEX_MAX_KEYS); j++)
@@ -405,13 +487,25 @@ mosql_definition_index(const MosqlDefinition *definition, const char *name)
 	return NULL;
 }
 
+/* Not of pg_catalog: qualified. */
+static bool
+is_local_type(const char *name)
+{
+	return strchr(name, '.') != NULL;
+}
+
 char *
 mosql_definition_column_difference(const MosqlDefinitionColumn *here,
 								   const MosqlDefinitionColumn *there)
 {
 	if (strcmp(here->type, there->type) != 0)
-		return psprintf("Column \"%s\" has type %s here and %s there.",
+		return psprintf(is_local_type(here->type) && is_local_type(there->type)
+						? "Column \"%s\" has type %s here and %s there: if it was renamed, ALTER TYPE makes them the same."
+						: "Column \"%s\" has type %s here and %s there.",
 						here->name, here->type, there->type);
+	if (here->shape != NULL && there->shape != NULL && strcmp(here->shape, there->shape) != 0)
+		return psprintf("Column \"%s\" has attributes %s here and %s there: ALTER TYPE makes them the same.",
+						here->name, here->shape, there->shape);
 	if (strcmp(here->collation, there->collation) != 0)
 		return psprintf("Column \"%s\" has collation %s here and %s there.",
 						here->name, here->collation, there->collation);
@@ -449,6 +543,14 @@ mosql_definition_difference(const MosqlDefinition *here, const MosqlDefinition *
 
 /* ---- writing ---- */
 
+static void
+report_changed(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("the definition of this table was already changed by the same command")));
+}
+
 /*
  * A definition that this command changed is visible to the commands after it;
  * several changes in one statement (DROP COLUMN a, DROP COLUMN b) build on
@@ -458,9 +560,7 @@ static void
 changed(MosqlSession *session, MosqlBytes key, MosqlBytes bytes, MosqlWriteResult result)
 {
 	if (result != MOSQL_WRITTEN)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("the definition of this table was already changed by the same command")));
+		report_changed();
 	mosql_txn_changes_schema(mosql_txn_current(session));
 	mosql_table_note_change(session, key, bytes);
 	CommandCounterIncrement();
@@ -473,7 +573,7 @@ mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row)
 		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
 	changed(session, key, row,
 			mosql_txn_insert(mosql_txn_current(session), mosql_catalog_tree(session), key, row,
-							 GetCurrentCommandId(true), false));
+							 GetCurrentCommandId(true), MOSQL_KEY_NEW));
 }
 
 void
@@ -511,6 +611,18 @@ mosql_definition_update(MosqlSession *session, MosqlDefinition *definition)
 	mosql_definition_encode(definition);
 	mosql_catalog_update(session, mosql_catalog_key(definition->schema, definition->name),
 						 definition->version, definition->bytes);
+}
+
+/* No schema change, and none to note: the bytes are the same. */
+void
+mosql_definition_touch(MosqlSession *session, const MosqlDefinition *definition)
+{
+	if (mosql_txn_update(mosql_txn_current(session), mosql_catalog_tree(session),
+						 mosql_catalog_key(definition->schema, definition->name),
+						 definition->version, definition->bytes,
+						 GetCurrentCommandId(true)) != MOSQL_WRITTEN)
+		report_changed();
+	CommandCounterIncrement();
 }
 
 void

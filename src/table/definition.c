@@ -30,13 +30,20 @@
 
 #define BUILD_FIRST		(5 << 16)	/* an index being built, with id n, is at BUILD_FIRST + n */
 
-#define CATALOG_FORMAT	1
+#define CATALOG_FORMAT	2	/* of tables */
+#define SEQUENCE_FORMAT	1	/* of sequences that no column owns */
 
 #define FLAG_HIDDEN_ROW_ID	1
 
 #define COLUMN_FLAG_NOT_NULL	1
 #define COLUMN_FLAG_DROPPED		2
 #define COLUMN_FLAG_MISSING		4	/* the value in rows that lack it follows */
+#define COLUMN_FLAG_LABELS		8	/* labels of an enum follow */
+#define COLUMN_FLAG_SHAPE		16	/* what a composite type consists of follows */
+#define COLUMN_FLAGS_KNOWN		31
+
+/* More labels than an enum has. */
+#define MAX_LABELS		(1 << 16)
 
 /* More columns than PostgreSQL can have, counting dropped ones. */
 #define MAX_COLUMN_ID	(1 << 15)
@@ -95,6 +102,47 @@ get_string(MosqlBytes *in, const char **string)
 	return true;
 }
 
+/* What rows store of a label is said where it is not its name. */
+static void
+put_labels(StringInfo out, const MosqlDefinitionColumn *column)
+{
+	mosql_varint_put(out, column->nlabels);
+	for (int i = 0; i < column->nlabels; i++)
+	{
+		const MosqlLabel *label = &column->labels[i];
+		bool		renamed = strcmp(label->name, label->stored) != 0;
+
+		mosql_varint_put(out, renamed ? 1 : 0);
+		put_string(out, label->name);
+		if (renamed)
+			put_string(out, label->stored);
+	}
+}
+
+static bool
+get_labels(MosqlBytes *in, MosqlDefinitionColumn *column)
+{
+	uint64		n;
+	uint64		renamed;
+
+	if (!mosql_varint_get(in, &n) || n == 0 || n > MAX_LABELS || n > in->len)
+		return false;
+	column->nlabels = (int) n;
+	column->labels = palloc0(n * sizeof(MosqlLabel));
+	for (int i = 0; i < column->nlabels; i++)
+	{
+		MosqlLabel *label = &column->labels[i];
+
+		if (!mosql_varint_get(in, &renamed) || renamed > 1 || !get_string(in, &label->name))
+			return false;
+		label->stored = label->name;
+		if (renamed && (!get_string(in, &label->stored) ||
+						strcmp(label->stored, label->name) == 0))
+			return false;
+	}
+	return true;
+}
+
 static MosqlBytes
 encode_column(const MosqlDefinitionColumn *column)
 {
@@ -103,11 +151,17 @@ encode_column(const MosqlDefinitionColumn *column)
 	initStringInfo(&out);
 	mosql_varint_put(&out, (column->not_null ? COLUMN_FLAG_NOT_NULL : 0) |
 					 (column->dropped ? COLUMN_FLAG_DROPPED : 0) |
-					 (column->missing.data ? COLUMN_FLAG_MISSING : 0));
+					 (column->missing.data ? COLUMN_FLAG_MISSING : 0) |
+					 (column->nlabels > 0 ? COLUMN_FLAG_LABELS : 0) |
+					 (column->shape ? COLUMN_FLAG_SHAPE : 0));
 	mosql_varint_put(&out, column->key_position + 1);
 	put_string(&out, column->name);
 	put_string(&out, column->type);
 	put_string(&out, column->collation);
+	if (column->nlabels > 0)
+		put_labels(&out, column);
+	if (column->shape != NULL)
+		put_string(&out, column->shape);
 	if (column->missing.data != NULL)
 		appendBinaryStringInfo(&out, column->missing.data, column->missing.len);
 	return mosql_bytes_of(&out);
@@ -119,14 +173,16 @@ decode_column(MosqlBytes in, MosqlDefinitionColumn *column)
 	uint64		flags;
 	uint64		position;
 
-	if (!mosql_varint_get(&in, &flags) || !mosql_varint_get(&in, &position) ||
-		position > MOSQL_KEY_MAX_COLUMNS)
+	if (!mosql_varint_get(&in, &flags) || flags > COLUMN_FLAGS_KNOWN ||
+		!mosql_varint_get(&in, &position) || position > MOSQL_KEY_MAX_COLUMNS)
 		return false;
 	column->not_null = (flags & COLUMN_FLAG_NOT_NULL) != 0;
 	column->dropped = (flags & COLUMN_FLAG_DROPPED) != 0;
 	column->key_position = (int) position - 1;
 	if (!get_string(&in, &column->name) || !get_string(&in, &column->type) ||
-		!get_string(&in, &column->collation))
+		!get_string(&in, &column->collation) ||
+		((flags & COLUMN_FLAG_LABELS) && !get_labels(&in, column)) ||
+		((flags & COLUMN_FLAG_SHAPE) && !get_string(&in, &column->shape)))
 		return false;
 	column->missing = flags & COLUMN_FLAG_MISSING
 		? mosql_bytes_copy(CurrentMemoryContext, in) : MOSQL_ABSENT;
@@ -563,14 +619,15 @@ mosql_definition_encode(MosqlDefinition *definition)
 }
 
 static void
-refuse_format(int64 format)
+refuse_format(int64 format, int known)
 {
-	if (format != CATALOG_FORMAT)
+	if (format != known)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table definition in Redis has format " INT64_FORMAT, format),
-				 errdetail("This version of mosql_fdw knows format %d.", CATALOG_FORMAT),
-				 errhint("Install a newer mosql_fdw on this server.")));
+				 errdetail("This version of mosql_fdw knows format %d.", known),
+				 format > known ? errhint("Install a newer mosql_fdw on this server.")
+				 : errhint("Another version of mosql_fdw made it: dump the tables with that one, and restore them into another namespace.")));
 }
 
 static bool
@@ -719,7 +776,7 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	switch (stored->column)
 	{
 		case COLUMN_FORMAT:
-			refuse_format(mosql_read_int(value.data, 2));
+			refuse_format(mosql_read_int(value.data, 2), CATALOG_FORMAT);
 			return true;
 		case COLUMN_ID:
 			definition->id = (uint64) mosql_read_int(value.data, 8);
@@ -823,7 +880,7 @@ mosql_named_sequence_encode(MosqlNamedSequence *sequence)
 	put_string(&names, sequence->name);
 	foreach(cell, sequence->former)
 		put_string(&names, lfirst(cell));
-	mosql_column_put_int(&out, SEQUENCE_COLUMN_FORMAT, CATALOG_FORMAT, 2);
+	mosql_column_put_int(&out, SEQUENCE_COLUMN_FORMAT, SEQUENCE_FORMAT, 2);
 	mosql_column_put_bytes(&out, SEQUENCE_COLUMN_SEQUENCE, encode_sequence(&sequence->sequence));
 	mosql_column_put_bytes(&out, SEQUENCE_COLUMN_NAMES, mosql_bytes_of(&names));
 	sequence->bytes = mosql_bytes_of(&out);
@@ -853,7 +910,7 @@ decode_sequence_field(const MosqlColumn *stored, MosqlNamedSequence *sequence)
 		case SEQUENCE_COLUMN_FORMAT:
 			if (stored->wire != MOSQL_WIRE_2)
 				return false;
-			refuse_format(mosql_read_int(stored->value.data, 2));
+			refuse_format(mosql_read_int(stored->value.data, 2), SEQUENCE_FORMAT);
 			return true;
 		case SEQUENCE_COLUMN_SEQUENCE:
 			return stored->wire == MOSQL_WIRE_BYTES &&

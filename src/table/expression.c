@@ -5,7 +5,8 @@
  * SCHEMA brings along, is text: servers share no OIDs.  For it to mean the same
  * everywhere, whatever the settings, the version and the names of the day:
  *
- *   - it is made of built-in functions, operators and types only, and of labels of enums;
+ *   - it is made of built-in functions, operators and types only, and of labels of enums
+ *     (portable.c);
  *   - it is written and read with the same settings (begin_settings);
  *   - columns that an index is computed by are named by their ids, as parameters:
  *     lower($3).  So RENAME changes no text, and a server that has not heard of it
@@ -15,7 +16,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
@@ -33,114 +34,11 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "table/table_int.h"
-
-/* ---- what every server has ---- */
-
-static bool
-is_local_function(Oid function, void *context)
-{
-	return function >= FirstGenbkiObjectId;
-}
-
-static bool
-is_enum(Oid type)
-{
-	Oid			base = getBaseType(type);
-	Oid			element = get_element_type(base);
-
-	return get_typtype(OidIsValid(element) ? element : base) == TYPTYPE_ENUM;
-}
-
-/*
- * Values whose text or meaning only this server knows: OIDs, own types.  Labels of enums
- * mean the same everywhere, and values of a domain are those of its base type.
- */
-static bool
-is_local_type(Oid type)
-{
-	type = getBaseType(type);
-	if (type >= FirstGenbkiObjectId)
-		return !is_enum(type);
-	return type == REGCLASSOID || type == REGPROCOID || type == REGPROCEDUREOID ||
-		type == REGOPEROID || type == REGOPERATOROID || type == REGTYPEOID ||
-		type == REGROLEOID || type == REGNAMESPACEOID || type == REGCOLLATIONOID;
-}
-
-/* A text search configuration or dictionary that somebody made here. */
-static bool
-is_local_object(const Const *value)
-{
-	return IsA(value, Const) && !value->constisnull &&
-		(value->consttype == REGCONFIGOID || value->consttype == REGDICTIONARYOID) &&
-		DatumGetObjectId(value->constvalue) >= FirstNormalObjectId;
-}
-
-static bool
-is_of_enum(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, List))
-		return expression_tree_walker(node, is_of_enum, context);
-	return is_enum(exprType(node));
-}
-
-/*
- * Does the node more with an enum than to compare its labels?  The order of labels, and
- * what they hash to, is each server's own.
- */
-static bool
-orders_labels(Node *node)
-{
-	Oid			function = InvalidOid;
-
-	if (!expression_tree_walker(node, is_of_enum, NULL))
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-			function = ((OpExpr *) node)->opfuncid;
-			break;
-		case T_ScalarArrayOpExpr:
-			function = ((ScalarArrayOpExpr *) node)->opfuncid;
-			break;
-		case T_NullTest:
-		case T_CaseExpr:
-		case T_CoalesceExpr:
-		case T_ArrayExpr:
-		case T_RelabelType:
-		case T_List:
-			return false;
-		default:
-			break;
-	}
-	return function != F_ENUM_EQ && function != F_ENUM_NE;
-}
-
-static bool
-is_local(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, NextValueExpr) || IsA(node, Param) || IsA(node, SubLink) ||
-		IsA(node, CoerceToDomain) || is_local_object((const Const *) node) ||
-		(!IsA(node, List) && is_local_type(exprType(node))) || orders_labels(node) ||
-		check_functions_in_node(node, is_local_function, context))
-		return true;
-	return expression_tree_walker(node, is_local, context);
-}
-
-bool
-mosql_expression_is_portable(Node *node)
-{
-	return !is_local(node, NULL);
-}
 
 /* ---- settings ---- */
 
@@ -302,11 +200,28 @@ parse(const char *text)
 	return linitial_node(ResTarget, select->targetList)->val;
 }
 
-const char *
-mosql_expression_check(const char *text)
+/* It comes from Redis: nothing is analysed, let alone run, that is not to be. */
+static Node *
+parse_portable(const char *text)
 {
-	(void) parse(text);
-	return text;
+	Node	   *raw = parse(text);
+
+	if (!mosql_raw_is_portable(raw))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it is made of more than built-in functions, operators and types")));
+	return raw;
+}
+
+/* What is compared with a column may be read as its type, by functions of that type. */
+static void
+check_column_type(Oid type)
+{
+	if (!mosql_type_is_portable(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it is about a column of type %s, which is not built-in",
+						format_type_be(type))));
 }
 
 /* The column that a parameter stands for. */
@@ -327,6 +242,7 @@ column_of_number(ParseState *pstate, ParamRef *reference)
 				 errmsg("damaged table definition in Redis"),
 				 errdetail("An index is computed by a column that is not there.")));
 	get_atttypetypmodcoll(attributes->relid, attnum, &type, &typmod, &collation);
+	check_column_type(type);
 	return (Node *) makeVar(1, attnum, type, typmod, collation, 0);
 }
 
@@ -339,7 +255,7 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 
 	pstate->p_paramref_hook = column_of_number;
 	pstate->p_ref_hook_state = (void *) attributes;
-	node = transformExpr(pstate, parse(text),
+	node = transformExpr(pstate, parse_portable(text),
 						 predicate ? EXPR_KIND_INDEX_PREDICATE : EXPR_KIND_INDEX_EXPRESSION);
 	if (predicate)
 		node = coerce_to_boolean(pstate, node, "WHERE");
@@ -353,6 +269,56 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 	if (contain_mutable_functions(node))
 		report_damage(text, "An index is computed by a function that is not immutable here");
 	return node;
+}
+
+/* ---- errors ---- */
+
+/* Errors that say that a text means nothing here; others are to be seen. */
+static bool
+is_about_text(int code)
+{
+	int			category = ERRCODE_TO_CATEGORY(code);
+
+	return category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) ||
+		category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION) ||
+		category == ERRCODE_TO_CATEGORY(ERRCODE_FEATURE_NOT_SUPPORTED) ||
+		code == ERRCODE_DATA_CORRUPTED;
+}
+
+/* The parser may have left things open when it throws, hence a subtransaction. */
+const char *
+mosql_expression_try(MosqlReader read, void *arg)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	const char *volatile wrong = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		read(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		CurrentResourceOwner = owner;
+		if (!is_about_text(error->sqlerrcode))
+			ReThrowError(error);
+		wrong = error->detail == NULL ? error->message
+			: psprintf("%s (%s)", error->message, error->detail);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return wrong;
 }
 
 /* ---- columns in a text ---- */
@@ -380,13 +346,19 @@ by_location(const ListCell *a, const ListCell *b)
 
 /* In the order of the text. */
 static List *
-references_in(const char *text)
+references_of(Node *raw)
 {
 	List	   *references = NIL;
 
-	(void) collect_references(parse(text), &references);
+	(void) collect_references(raw, &references);
 	list_sort(references, by_location);
 	return references;
+}
+
+static List *
+references_in(const char *text)
+{
+	return references_of(parse(text));
 }
 
 bool
@@ -421,6 +393,141 @@ mosql_expression_renumber(const char *text, uint32 from, uint32 to)
 	}
 	appendStringInfoString(&out, text + at);
 	return out.data;
+}
+
+/* ---- expressions of a table that need not be here ---- */
+
+/* A column by its name; anything else is an error of the parser. */
+static Node *
+column_of_name(ParseState *pstate, ColumnRef *reference)
+{
+	const MosqlDefinition *definition = pstate->p_ref_hook_state;
+	Param	   *param;
+
+	if (list_length(reference->fields) != 1 || !IsA(linitial(reference->fields), String))
+		return NULL;
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = &definition->columns[i];
+
+		if (column->dropped || strcmp(column->name, strVal(linitial(reference->fields))) != 0)
+			continue;
+		param = makeNode(Param);
+		param->paramkind = PARAM_EXTERN;
+		param->paramid = i + 1;
+		mosql_type_oid(column->type, &param->paramtype, &param->paramtypmod);
+		param->paramcollid = mosql_collation_oid(column->collation);
+		param->location = -1;
+		check_column_type(param->paramtype);
+		return (Node *) param;
+	}
+	return NULL;
+}
+
+/* $1 as the name of the first column, and so on. */
+static char *
+name_columns(const char *text, const MosqlDefinition *definition)
+{
+	StringInfoData out;
+	int			at = 0;
+	ListCell   *cell;
+
+	initStringInfo(&out);
+	foreach(cell, references_in(text))
+	{
+		const ParamRef *reference = lfirst_node(ParamRef, cell);
+
+		appendBinaryStringInfo(&out, text + at, reference->location - at);
+		appendStringInfoString(&out, quote_identifier(definition->columns[reference->number - 1].name));
+		at = reference->location + 1;
+		at += strspn(text + at, "0123456789");
+	}
+	appendStringInfoString(&out, text + at);
+	return out.data;
+}
+
+/* Of the type that it is wanted in. */
+static Node *
+coerce_to_column(ParseState *pstate, Node *node, const MosqlDefinitionColumn *column)
+{
+	Oid			type;
+	int32		typmod;
+	Node	   *coerced;
+
+	mosql_type_oid(column->type, &type, &typmod);
+	check_column_type(type);	/* reads literals */
+	coerced = coerce_to_target_type(pstate, node, exprType(node), type, typmod,
+									COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
+	if (coerced == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("it is of type %s and not %s", format_type_be(exprType(node)), column->type)));
+	return coerced;
+}
+
+/* The analysed tree, columns as parameters; under begin_settings(). */
+static Node *
+analyse(const MosqlDefinition *definition, const MosqlDefinitionColumn *column, const char *text)
+{
+	ParseState *pstate = make_parsestate(NULL);
+	Node	   *raw = parse_portable(text);
+	Node	   *node;
+
+	pstate->p_pre_columnref_hook = column_of_name;
+	pstate->p_ref_hook_state = (void *) definition;
+	if (references_of(raw) != NIL)
+		report_damage(text, "Not an expression of a column or constraint");
+	node = transformExpr(pstate, raw, column == NULL ? EXPR_KIND_CHECK_CONSTRAINT :
+						 column->generated ? EXPR_KIND_GENERATED_COLUMN : EXPR_KIND_COLUMN_DEFAULT);
+	node = column == NULL ? coerce_to_boolean(pstate, node, "CHECK")
+		: coerce_to_column(pstate, node, column);
+	assign_expr_collations(pstate, node);
+	free_parsestate(pstate);
+	return node;
+}
+
+static bool
+collect_draws(Node *node, void *context)
+{
+	List	  **names = context;
+	const char *name;
+
+	if (node == NULL)
+		return false;
+	if (mosql_raw_is_draw(node, &name))
+		*names = lappend(*names, (char *) name);
+	return raw_expression_tree_walker(node, collect_draws, context);
+}
+
+List *
+mosql_expression_draws(const char *text)
+{
+	List	   *names = NIL;
+
+	(void) collect_draws(parse(text), &names);
+	return names;
+}
+
+char *
+mosql_expression_localize(const MosqlDefinition *definition, const MosqlDefinitionColumn *column,
+						  const char *text, MosqlDraws without_draws, void *context)
+{
+	int			level = begin_settings();
+	Node	   *node = analyse(definition, column, text);
+	bool		is_default = column != NULL && !column->generated;
+	char	   *result;
+
+	if (!mosql_expression_is_portable(is_default ? without_draws(node, context) : node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it is made of more than built-in functions, operators and types")));
+	if (column != NULL && column->generated && contain_mutable_functions(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it calls a function that is not immutable here")));
+	result = name_columns(deparse_expression(node, NIL, false, false), definition);
+	AtEOXact_GUC(true, level);
+	return result;
 }
 
 /* ---- what depends on the locale ---- */

@@ -205,51 +205,19 @@ read_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *
 	check_locale(definition, computed->predicate);
 }
 
-/* Errors that say that a text means nothing here; others are to be seen. */
-static bool
-is_about_text(int code)
+typedef struct Reading
 {
-	int			category = ERRCODE_TO_CATEGORY(code);
+	const MosqlDefinitionIndex *definition;
+	const MosqlAttributes *attributes;
+	MosqlComputed *computed;
+} Reading;
 
-	return category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR) ||
-		category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION) ||
-		category == ERRCODE_TO_CATEGORY(ERRCODE_FEATURE_NOT_SUPPORTED) ||
-		code == ERRCODE_DATA_CORRUPTED;
-}
-
-/* The parser may have left things open when it throws, hence a subtransaction. */
 static void
-try_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *attributes,
-				MosqlComputed *computed)
+read_all(void *arg)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Reading    *reading = arg;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		read_expressions(definition, attributes, computed);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
-		if (!is_about_text(error->sqlerrcode))
-			ReThrowError(error);
-		computed->broken = error->detail == NULL ? error->message
-			: psprintf("%s (%s)", error->message, error->detail);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
+	read_expressions(reading->definition, reading->attributes, reading->computed);
 }
 
 MosqlComputed
@@ -258,13 +226,14 @@ mosql_index_compute(const MosqlDefinitionIndex *definition, const MosqlAttribute
 	MosqlComputed computed = {
 		.expressions = palloc0(definition->nkeys * sizeof(Node *))
 	};
+	Reading		reading = {definition, attributes, &computed};
 
 	if (!mosql_definition_is_computed(definition))
 		return computed;
 	if (IsInParallelMode())
 		read_expressions(definition, attributes, &computed);	/* no subtransactions there */
 	else
-		try_expressions(definition, attributes, &computed);
+		computed.broken = mosql_expression_try(read_all, &reading);
 	return computed;
 }
 
@@ -434,13 +403,15 @@ make_entry(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, Entry 
 /* False: this transaction has that entry already. */
 static bool
 insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid,
-			 bool check)
+			 bool found_free)
 {
+	MosqlNewKey known = entry->kind == MOSQL_ENTRY_SHARED ? MOSQL_KEY_NEW
+		: found_free ? MOSQL_KEY_FOUND_FREE : MOSQL_KEY_MAY_EXIST;
+
 	if (entry->kind == MOSQL_ENTRY_NONE)
 		return true;
 	return mosql_txn_insert(txn, index->entries->tree, mosql_bytes_of(&entry->key),
-							mosql_bytes_of(&entry->columns), cid,
-							check && entry->kind == MOSQL_ENTRY_ALONE) != MOSQL_DUPLICATE;
+							mosql_bytes_of(&entry->columns), cid, known) != MOSQL_DUPLICATE;
 }
 
 /* Are they the same entry?  Then what it stores may be another. */
@@ -480,7 +451,7 @@ mosql_table_insert_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSlo
 
 		make_entry(index, slot, key, &entry);
 		*duplicate = mosql_bytes_of(&entry.key);
-		if (!insert_entry(index, txn, &entry, cid, !bms_is_member(i, free)))
+		if (!insert_entry(index, txn, &entry, cid, bms_is_member(i, free)))
 			return index;
 	}
 	mosql_build_log_change(table, txn, NULL, MOSQL_ABSENT, slot, key, cid);
@@ -528,7 +499,7 @@ mosql_table_replace_entries(const MosqlTable *table, MosqlTxn *txn, TupleTableSl
 		if (!delete_entry(index, txn, &old, cid))
 			return index;
 		*duplicate = mosql_bytes_of(&new.key);
-		if (!insert_entry(index, txn, &new, cid, true))
+		if (!insert_entry(index, txn, &new, cid, false))
 			return index;
 	}
 	mosql_build_log_change(table, txn, old_slot, old_key, new_slot, new_key, cid);

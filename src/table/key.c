@@ -14,9 +14,12 @@
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/lsyscache.h"
+#include "utils/rls.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -661,6 +664,32 @@ mosql_table_key_name(const MosqlTable *table, int key_position)
 
 	return column->expression != NULL ? mosql_expression_label(column->expression, table->relid)
 		: get_attname(table->relid, column->attnum, false);
+}
+
+bool
+mosql_table_may_see(Oid relid, const AttrNumber *columns, int n)
+{
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return false;
+	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return true;
+	for (int i = 0; i < n; i++)
+		if (columns[i] == InvalidAttrNumber ||
+			pg_attribute_aclcheck(relid, columns[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			return false;
+	return true;
+}
+
+char *
+mosql_table_show_key(const MosqlTable *table, MosqlBytes key)
+{
+	AttrNumber	columns[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < table->nkeys; i++)
+		columns[i] = key_column(table, i)->expression != NULL ? InvalidAttrNumber
+			: key_column(table, i)->attnum;
+	return mosql_table_may_see(table->relid, columns, table->nkeys)
+		? mosql_table_describe_key(table, key) : NULL;
 }
 
 char *

@@ -196,20 +196,10 @@ mosql_named_sequence_drop(MosqlSession *session, const char *schema, const char 
 
 /* ---- another owner ---- */
 
-static MosqlDefinition *
-definition_of(Relation rel, MosqlSession *session)
-{
-	const char *schema;
-	const char *name;
-
-	mosql_table_remote_name(rel, &schema, &name);
-	return mosql_table_definition(session, schema, name);
-}
-
 MosqlSequence
 mosql_table_take_sequence(Relation rel, MosqlSession *session, const char *column)
 {
-	MosqlDefinition *definition = definition_of(rel, session);
+	MosqlDefinition *definition = mosql_definition_of(rel, session);
 	MosqlDefinitionColumn *from = definition ? mosql_definition_column(definition, column) : NULL;
 	MosqlSequence sequence = {0};
 
@@ -238,7 +228,7 @@ void
 mosql_table_give_sequence(Relation rel, MosqlSession *session, const char *column,
 						  MosqlSequence sequence)
 {
-	MosqlDefinition *definition = definition_of(rel, session);
+	MosqlDefinition *definition = mosql_definition_of(rel, session);
 	MosqlDefinitionColumn *to = definition ? mosql_definition_column(definition, column) : NULL;
 
 	if (to == NULL || to->sequence.counter != 0)

@@ -201,6 +201,19 @@ mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes defini
 	used->changed = true;
 }
 
+bool
+mosql_table_changed(MosqlSession *session, int i, MosqlBytes *key, MosqlBytes *row)
+{
+	for (UsedTable *used = used_tables; used != NULL; used = used->next)
+		if (used->session == session && used->changed && i-- == 0)
+		{
+			*key = used->key;
+			*row = used->definition;
+			return true;
+		}
+	return false;
+}
+
 /* ---- invalidation ---- */
 
 /* Relcache callback; InvalidOid: all of them. */
@@ -470,6 +483,7 @@ setup_column(MosqlTable *table, const MosqlDefinitionColumn *there, AttrNumber a
 	column->not_null = there->not_null;
 	column->sequence = there->sequence;
 	mosql_codec_setup(column);
+	mosql_codec_setup_labels(column, there->labels, there->nlabels);
 	mosql_key_setup(column);
 	table->by_id[there->id] = attnum - 1;
 	if (there->key_position >= 0)
@@ -627,17 +641,28 @@ mosql_table_missing(Relation rel, const char *schema, const char *name)
 			 errhint("Drop the foreign table and create it again. If the namespace or nodes of its server, or the table's schema_name or table_name, were changed, set them back instead.")));
 }
 
-static MosqlDefinition *
-load_definition(Relation rel, MosqlSession *session)
+MosqlDefinition *
+mosql_definition_of(Relation rel, MosqlSession *session)
 {
 	const char *schema;
 	const char *name;
-	MosqlDefinition *definition;
 
 	mosql_table_remote_name(rel, &schema, &name);
-	definition = mosql_table_definition(session, schema, name);
+	return mosql_table_definition(session, schema, name);
+}
+
+MosqlDefinition *
+mosql_definition_of_existing(Relation rel, MosqlSession *session)
+{
+	MosqlDefinition *definition = mosql_definition_of(rel, session);
+	const char *schema;
+	const char *name;
+
 	if (definition == NULL)
+	{
+		mosql_table_remote_name(rel, &schema, &name);
 		mosql_table_missing(rel, schema, name);
+	}
 	return definition;
 }
 
@@ -692,6 +717,7 @@ rebuild(TableEntry *entry, Relation rel, MosqlSession *session, const MosqlDefin
 	entry->table = build_table(rel, session, definition);
 	entry->key = mosql_bytes_copy(cxt, mosql_catalog_key(definition->schema, definition->name));
 	entry->definition = mosql_bytes_copy(cxt, definition->bytes);
+	entry->table->definition = entry->definition;
 	MemoryContextSwitchTo(old);
 
 	MemoryContextSetParent(cxt, mosql_session_context(session));
@@ -721,7 +747,7 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	if (!entry->valid)
 		retire(entry);
 	entry->valid = true;
-	definition = load_definition(rel, session);
+	definition = mosql_definition_of_existing(rel, session);
 	if (!note_planned(entry, session, definition->bytes) && planned &&
 		!is_own_change(session, definition))
 		report_stale_plan();
@@ -878,5 +904,6 @@ mosql_table_init(void)
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
 	mosql_txn_schema_check = definitions_unchanged;
 	mosql_txn_schema_moved = schema_moved;
+	mosql_txn_schema_changed = mosql_table_label_changed;
 	mosql_build_init();
 }

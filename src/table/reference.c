@@ -109,20 +109,6 @@ mosql_table_is_referencing(const MosqlTable *table, AttrNumber attnum)
 
 /* ---- changes ---- */
 
-static MosqlDefinition *
-definition_of(Relation rel, MosqlSession *session)
-{
-	const char *schema;
-	const char *name;
-	MosqlDefinition *definition;
-
-	mosql_table_remote_name(rel, &schema, &name);
-	definition = mosql_table_definition(session, schema, name);
-	if (definition == NULL)
-		mosql_table_missing(rel, schema, name);
-	return definition;
-}
-
 /* The table that a foreign key of `child` leads to: perhaps itself; NULL: it is gone. */
 static MosqlDefinition *
 other_end(MosqlSession *session, MosqlDefinition *child, const MosqlDefinitionReference *reference)
@@ -185,9 +171,9 @@ void
 mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
 						  const MosqlDefinitionReference *reference)
 {
-	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
 	MosqlDefinition *parent = RelationGetRelid(rel) == RelationGetRelid(referenced)
-		? child : definition_of(referenced, session);
+		? child : mosql_definition_of_existing(referenced, session);
 
 	append_reference(child, reference);
 	append_referrer(parent, child, reference);
@@ -198,15 +184,11 @@ mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *sessi
 void
 mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name)
 {
-	const char *schema;
-	const char *table;
-	MosqlDefinition *child;
+	MosqlDefinition *child = mosql_definition_of(rel, session);
 	MosqlDefinition *parent;
 	MosqlDefinitionReference *reference;
 	MosqlDefinitionReferrer *referrer;
 
-	mosql_table_remote_name(rel, &schema, &table);
-	child = mosql_table_definition(session, schema, table);
 	reference = child ? mosql_definition_reference(child, name) : NULL;
 	if (reference == NULL)
 		return;
@@ -227,7 +209,7 @@ mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name
 void
 mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
-	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
 	MosqlDefinitionReference *reference = mosql_definition_reference(child, from);
 	MosqlDefinition *parent;
 	MosqlDefinitionReferrer *referrer;
@@ -245,7 +227,7 @@ mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *fr
 void
 mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name)
 {
-	MosqlDefinition *child = definition_of(rel, session);
+	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
 	MosqlDefinitionReference *reference = mosql_definition_reference(child, name);
 
 	if (reference == NULL || reference->validated)

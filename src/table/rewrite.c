@@ -194,12 +194,13 @@ void
 mosql_table_report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlBytes key)
 {
 	const char *name = index ? index->name : psprintf("%s_pkey", RelationGetRelationName(rel));
+	const char *shown = mosql_table_show_key(index ? index->entries : table, key);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not create unique index \"%s\"", name),
-			 errdetail("Key %s is duplicated.",
-					   mosql_table_describe_key(index ? index->entries : table, key)),
+			 shown != NULL ? errdetail("Key %s is duplicated.", shown)
+			 : errdetail("Duplicate keys exist."),
 			 errtableconstraint(rel, name)));
 }
 
@@ -224,7 +225,7 @@ copy_row(Rewrite *rewrite, const MosqlRow *row)
 	mosql_table_put_row(target, rewrite->slot, &rewrite->columns);
 	if (mosql_txn_insert(rewrite->txn, target->tree, mosql_bytes_of(&rewrite->key),
 						 mosql_bytes_of(&rewrite->columns), GetCurrentCommandId(true),
-						 false) == MOSQL_DUPLICATE)
+						 MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
 		mosql_table_report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
 	index = mosql_table_insert_entries(target, rewrite->txn, rewrite->slot,
 									   mosql_bytes_of(&rewrite->key), GetCurrentCommandId(true),
@@ -278,6 +279,7 @@ plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
 	initStringInfo(&rewrite->columns);
 }
 
+/* The functions of defaults, casts, CHECKs and generated columns are the owner's. */
 void
 mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *before)
 {
@@ -285,6 +287,7 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	Rewrite		rewrite = {.rel = rel};
+	MosqlIdentity identity;
 
 	rewrite.txn = mosql_txn_current(session);
 	mosql_txn_serialize(rewrite.txn);
@@ -293,47 +296,53 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	rewrite.estate = CreateExecutorState();
 	rewrite.rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(rewrite.rri, rel, 0, NULL, 0);
+	mosql_identity_take(rel->rd_rel->relowner, &identity);
 	plan_rewrite(&rewrite, before);
 	copy_rows(&rewrite);
+	mosql_identity_give_back(&identity);
 	ExecDropSingleTupleTableSlot(rewrite.slot);
 	FreeExecutorState(rewrite.estate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
 
-/* ---- a new index ---- */
+/* ---- all rows as they are ---- */
 
-static void
-build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlTxn *txn)
+void
+mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool certify,
+				  MosqlTableVisit visit, void *arg)
 {
-	/* the table with this index alone, so that the other ones are left as they are */
-	MosqlTable	alone = *table;
-	MosqlView  *view = mosql_view_open(txn, &alone, GetCurrentCommandId(true), false);
-	MosqlRowScan *scan = mosql_view_scan_begin(view, table->tree, mosql_bytes("", 0),
-											   MOSQL_ABSENT, false, 0);
+	MosqlTxn   *txn = mosql_txn_current(session);
+	MosqlTable *table;
+	MosqlView  *view;
+	MosqlRowScan *scan;
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql index build",
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql visited row",
 											  ALLOCSET_DEFAULT_SIZES);
 	MosqlRow	row = {0};
+	bool		more = true;
 
-	alone.nindexes = 1;
-	alone.nbuilds = 0;
-	alone.indexes = unconstify(MosqlIndex *, index);
-	while (mosql_view_scan_next(scan, &row))
+	if (certify)
+	{
+		mosql_txn_serialize(txn);
+		mosql_definition_touch(session, mosql_definition_of_existing(rel, session));
+	}
+	table = mosql_table_open(rel, session);
+	view = mosql_view_open(txn, slot, GetCurrentCommandId(true), false);
+	scan = mosql_view_scan_begin(view, table->tree, mosql_bytes("", 0), MOSQL_ABSENT, false, 0);
+	while (more && mosql_view_scan_next(scan, &row))
 	{
 		MemoryContext old;
-		MosqlBytes	duplicate;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(cxt);
 		old = MemoryContextSwitchTo(cxt);
 		ExecClearTuple(slot);
-		mosql_table_get_row(table, row.key, row.columns, NULL, slot->tts_values,
+		mosql_table_get_row(table, row.key, row.columns, needed, slot->tts_values,
 							slot->tts_isnull);
 		ExecStoreVirtualTuple(slot);
-		if (mosql_table_insert_entries(&alone, txn, slot, row.key, GetCurrentCommandId(true),
-									   NULL, &duplicate) != NULL)
-			mosql_table_report_duplicate(rel, table, index, duplicate);
+		slot->tts_tableOid = RelationGetRelid(rel);
+		more = visit(&row, slot, arg);
 		MemoryContextSwitchTo(old);
 	}
 	mosql_view_scan_end(scan);
@@ -342,15 +351,39 @@ build_entries(Relation rel, const MosqlTable *table, const MosqlIndex *index, Mo
 	MemoryContextDelete(cxt);
 }
 
+/* ---- a new index ---- */
+
+typedef struct NewIndex
+{
+	Relation	rel;
+	MosqlTable	alone;			/* the table with this index only: others are left as they are */
+	MosqlTxn   *txn;
+} NewIndex;
+
+static bool
+insert_entry(const MosqlRow *row, TupleTableSlot *slot, void *arg)
+{
+	const NewIndex *new = arg;
+	MosqlBytes	duplicate;
+
+	if (mosql_table_insert_entries(&new->alone, new->txn, slot, row->key,
+								   GetCurrentCommandId(true), NULL, &duplicate) != NULL)
+		mosql_table_report_duplicate(new->rel, &new->alone, new->alone.indexes, duplicate);
+	return true;
+}
+
 void
 mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id)
 {
-	MosqlTxn   *txn = mosql_txn_current(session);
-	MosqlTable *table;
+	MosqlTable *table = mosql_table_open(rel, session);
+	NewIndex	new = {.rel = rel,.alone = *table,.txn = mosql_txn_current(session)};
 
-	mosql_txn_serialize(txn);
-	table = mosql_table_open(rel, session);
+	new.alone.nindexes = 1;
+	new.alone.nbuilds = 0;
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].id == id)
-			build_entries(rel, table, &table->indexes[i], txn);
+		{
+			new.alone.indexes = &table->indexes[i];
+			mosql_table_visit(rel, session, NULL, true, insert_entry, &new);
+		}
 }

@@ -84,25 +84,26 @@ read_counter(MosqlSession *session, uint64 counter)
 /*
  * Set the counter if it is what `expected` says (absent: not there).  True if this
  * was done; else *found is what was there, with known = false if nobody knows.
+ * (durable modes) Has its copies before it counts, and what it found, too: a value that
+ * was handed out is not handed out again after a failover.  08006 without copies.
  */
 static bool
 exchange(MosqlSession *session, uint64 counter, MosqlBytes expected, MosqlBytes wanted,
 		 MosqlBytes *found, bool *known)
 {
 	MosqlBytes	field = counter_field();
-	MosqlCompare compare = {.kind = MOSQL_COMPARE_ABSENT,.field = field};
+	MosqlCompare compares[2];
 	MosqlWrite	write = {.kind = MOSQL_WRITE_SET,.field = field,.value = wanted};
 	MosqlStep	step = {
-		.node = counter,.no_count = true,.ncompares = 1,.compares = &compare,
+		.node = counter,.no_count = true,.durable = true,.touch = true,
+		.compares = compares,
 		.nreads = 1,.reads = &field,.nwrites = 1,.writes = &write
 	};
 	MosqlStep  *steps = &step;
 
-	if (expected.data != NULL)
-	{
-		compare.kind = MOSQL_COMPARE_EQUAL;
-		compare.bytes = expected;
-	}
+	/* that the node is there, too: a counter without a meta would be nobody's garbage */
+	mosql_step_expect(&step, MOSQL_COMPARE_EQUAL, mosql_bytes("m", 1), 0, mosql_bytes("", 0));
+	mosql_step_expect_same(&step, field, expected);
 	mosql_step_run(mosql_session_stepper(session), &steps, 1, NULL);
 	*known = step.status == MOSQL_STEP_FAILED;
 	if (*known)
@@ -155,7 +156,8 @@ pause_draw(MosqlBudget *budget, const char *name)
 }
 
 /*
- * A step whose answer is lost may have been made: then its values are a gap.
+ * A step whose answer is lost, or that lacks copies, may have been made: then its
+ * values are a gap.
  */
 int64
 mosql_sequence_draw(MosqlSession *session, const MosqlSequence *sequence, const char *name,
@@ -206,7 +208,6 @@ mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence, const c
 				   MosqlSequenceState state, bool forward)
 {
 	MosqlBudget budget = mosql_budget_start(DRAW_TIMEOUT_MS);
-	MosqlBytes	wanted = encode_state(state);
 	MosqlBytes	found;
 	bool		known;
 
@@ -220,11 +221,14 @@ mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence, const c
 	for (;;)
 	{
 		MosqlSequenceState current = decode_state(session, sequence, name, found);
+		bool		stays = forward && is_back(sequence, current, state);
 
-		if (forward && is_back(sequence, current, state))
+		if (stays && !mosql_session_stepper(session)->durable)
 			return false;
-		if (exchange(session, sequence->counter, found, wanted, &found, &known))
-			return true;
+		/* what somebody else has set is written once more: that has its copies (rule 18) */
+		if (exchange(session, sequence->counter, found, stays ? found : encode_state(state),
+					 &found, &known))
+			return !stays;
 		pause_draw(&budget, name);
 		if (!known)
 			found = read_counter(session, sequence->counter);

@@ -32,9 +32,30 @@ typedef enum MosqlCodec
 	MOSQL_CODEC_TEXT,			/* a varlena of characters: stored in UTF-8 */
 	MOSQL_CODEC_BYTEA,			/* a varlena of bytes: as they are */
 	MOSQL_CODEC_BINARY,			/* the type's send and receive functions */
-	MOSQL_CODEC_INOUT			/* its output and input functions: binary form names
+	MOSQL_CODEC_INOUT,			/* its output and input functions: binary form names
 								 * OIDs that only this server knows */
+	MOSQL_CODEC_ENUM,			/* what the definition stores for the label */
+	MOSQL_CODEC_ENUMS			/* array of such, as an array of text */
 } MosqlCodec;
+
+/*
+ * A label of an enum.  What rows store of it never changes, whatever becomes of its
+ * name: RENAME VALUE touches the definition alone.
+ */
+typedef struct MosqlLabel
+{
+	Oid			oid;			/* here; InvalidOid: this server has no label of that name */
+	const char *name;
+	const char *stored;
+} MosqlLabel;
+
+typedef struct MosqlLabels
+{
+	Oid			type;			/* of the elements, for arrays; as declared */
+	int			n;
+	MosqlLabel *by_oid;			/* ascending */
+	MosqlLabel *by_stored;		/* by strcmp */
+} MosqlLabels;
 
 /* The sequence of a column, which all servers draw from (sequence.c). */
 typedef struct MosqlSequence
@@ -77,6 +98,9 @@ typedef struct MosqlTableColumn
 	FmgrInfo	send;			/* INOUT: output and input */
 	FmgrInfo	receive;
 	Oid			ioparam;
+	MosqlLabels *labels;		/* ENUM, ENUMS */
+	Oid			reader;			/* whose functions `receive` may run, of domains inside; or
+								 * InvalidOid: none that matter */
 	/* key column of an index that is no attribute: its attnum is above them */
 	Node	   *expression;		/* of the table's attributes, as varno 1; as pg_index has it */
 	Node	   *planned;		/* the same without constants to fold, as queries have it */
@@ -153,6 +177,8 @@ typedef struct MosqlTable
 	int			nreferrers;
 	struct MosqlDefinitionReferrer *referrers;
 	uint64		schema;			/* schema version it was loaded at */
+	MosqlBytes	definition;		/* as stored */
+	bool		rules_hold;		/* mosql_table_check_rules() has found so */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
 	int16	   *by_id;
@@ -179,6 +205,19 @@ extern MosqlTable *mosql_table_open_planned(Relation rel, MosqlSession *session)
  * builder is dead, or the transaction's snapshot does not let it see the end.
  */
 extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *session);
+
+/*
+ * Before rows are written: does the relation say all that rows must satisfy by the
+ * definition in Redis?  55000 for a CHECK that is not known here, and for a column that is
+ * generated otherwise.  NOT NULL is the caller's to see to.
+ */
+extern void mosql_table_check_rules(Relation rel, MosqlTable *table);
+
+/*
+ * Before an error that says so: 40001 if the definition may have changed since the table
+ * was opened, so that nobody is refused by a rule that is no more.  One round trip.
+ */
+extern void mosql_table_confirm_rules(const MosqlTable *table);
 
 /* Has a row entries somewhere, in indexes or in logs? */
 static inline bool
@@ -219,6 +258,14 @@ extern void mosql_table_key_values(const MosqlTable *table, MosqlBytes key, Datu
 
 /* "(a, b)=(1, x)" for error details, as PostgreSQL's unique violations say it. */
 extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
+
+/*
+ * The same for the current user; NULL if he may not read all of these columns, as core
+ * decides what an error shows.  InvalidAttrNumber is for an expression: only who may
+ * read the whole table sees its value.
+ */
+extern char *mosql_table_show_key(const MosqlTable *table, MosqlBytes key);
+extern bool mosql_table_may_see(Oid relid, const AttrNumber *columns, int n);
 
 /* ---- indexes ---- */
 
@@ -293,6 +340,9 @@ extern void mosql_table_get_row(const MosqlTable *table, MosqlBytes key, MosqlBy
 extern const char *mosql_table_check_row(const MosqlTable *table, MosqlBytes key,
 										 MosqlBytes columns);
 
+/* What the last value that was called damaged was refused for, a SQLSTATE. */
+extern int	mosql_codec_refused;
+
 /*
  * Decode every value of a row, by its type, and compare the key with the values
  * that it is made of.  XX001; types' own functions may throw whatever they like.
@@ -304,6 +354,15 @@ extern void mosql_table_check_values(const MosqlTable *table, MosqlBytes key, Mo
  * are no valid text. */
 extern MosqlBytes mosql_text_to_utf8(const char *text, size_t len);
 extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
+
+/*
+ * Visit all rows as the current command sees them, until one visit returns false.
+ * certify: what is read is so still at commit: the transaction becomes SERIALIZABLE, 40001.
+ * needed: as above; the current context of a visit lives as long as its row.
+ */
+typedef bool (*MosqlTableVisit) (const MosqlRow *row, TupleTableSlot *slot, void *arg);
+extern void mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed,
+							  bool certify, MosqlTableVisit visit, void *arg);
 
 /* ---- definitions (catalog.c, alter.c) ---- */
 
@@ -321,6 +380,9 @@ extern bool mosql_table_create(Relation rel, MosqlSession *session);
  * hint.  42P16 where they differ for other reasons.
  */
 extern void mosql_table_alter(Relation rel, MosqlSession *session);
+
+/* The table's name in Redis stands in its options, so that its local name may change. */
+extern void mosql_table_pin_name(Relation rel);
 
 /*
  * The expression of a stored generated column is another: all rows go to a new tree,
@@ -369,6 +431,11 @@ typedef struct MosqlDefinitionColumn
 	int			key_position;	/* 0-based, -1: not in the key */
 	MosqlBytes	missing;		/* value in rows that lack the column, as a column of a
 								 * row; absent: null */
+	int			nlabels;		/* of an enum, or an array of one: its labels; their OIDs */
+	MosqlLabel *labels;			/* are set where this describes a local relation */
+	const char *shape;			/* of a composite type, or what is made of one (type.c);
+								 * NULL: it is none */
+	const char *layout;			/* the same in OIDs, of a local relation alone */
 	MosqlSequence sequence;
 
 	/* for IMPORT FOREIGN SCHEMA and mosql_fdw_refresh() alone; NULL: none, or none that
@@ -517,9 +584,88 @@ typedef struct MosqlDetail
 extern void mosql_table_follow_details(Relation rel, MosqlSession *session,
 									   const MosqlDetail *details, int n);
 
+/*
+ * ALTER TYPE and its like: names of types, collations, labels and attributes in a
+ * definition (wording.c).  What the local relation said before the command and says
+ * after it; indexes are those computed by expressions.
+ */
+typedef struct MosqlWording
+{
+	MosqlDefinition *columns;	/* mosql_definition_describe() */
+	const MosqlDetail *details;
+	int			ndetails;
+	MosqlDefinitionIndex *indexes;
+	int			nindexes;
+} MosqlWording;
+
+/*
+ * Where the definition in Redis says what `before` says, it says from now on what `after`
+ * does.  Returns whether that changes it; write false: look only.  0A000 for a label
+ * within another type, and where an index has such labels as keys.
+ */
+extern bool mosql_table_reword(Relation rel, MosqlSession *session, const MosqlWording *before,
+							   const MosqlWording *after, bool write);
+
+/* ---- types that consist of others (type.c) ---- */
+
+/*
+ * What a type is made of, in words that mean the same on every server:
+ * "(a integer, b text)"; NULL if no composite type is in it.  layout: in OIDs and
+ * attribute numbers.
+ */
+extern const char *mosql_type_shape(Oid type, bool layout);
+
+/* Is a value of this type, or part of one, of that type?  ANYENUMOID: of any enum. */
+extern bool mosql_type_contains(Oid type, Oid part);
+
+/* Is it this domain, or a domain over it? */
+extern bool mosql_type_is_domain_of(Oid type, Oid domain);
+
+/* The enum that a type is, or is an array of; InvalidOid: neither. */
+extern Oid	mosql_type_enum(Oid type);
+
+/* The labels of an enum by OID, stored by their own names; their number. */
+extern int	mosql_type_labels(Oid type, MosqlLabel **labels);
+
 /* The definition of one table, or NULL.  One round trip. */
 extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char *schema,
 											   const char *name);
+
+/* The one behind a foreign table; if it is gone NULL, or 42P01. */
+extern MosqlDefinition *mosql_definition_of(Relation rel, MosqlSession *session);
+extern MosqlDefinition *mosql_definition_of_existing(Relation rel, MosqlSession *session);
+
+/*
+ * What a tree's root says about whose tree it is (label.c): key of the catalog row, and a
+ * copy of that row, empty where the tree is an index, or a column's counter.
+ */
+typedef struct MosqlTableLabel
+{
+	MosqlBytes	key;
+	MosqlBytes	row;
+} MosqlTableLabel;
+
+/* False if it has none, or a damaged one.  One round trip. */
+extern bool mosql_table_read_label(MosqlSession *session, uint64 root, MosqlTableLabel *label);
+
+/* "table public.t (id integer)", "index or sequence of public.t"; NULL, or XX001, if it is
+ * damaged. */
+extern char *mosql_table_label_text(const MosqlTableLabel *label);
+
+/*
+ * Put the definition back that a table's or sequence's label has a copy of, as part of the
+ * current transaction; dry_run: only look.  What it names and Redis has lost is left out:
+ * notes gets a sentence (char *) about each.  42P07 if there is one of that name; 55000 if
+ * the label has no copy.
+ */
+extern void mosql_table_attach(MosqlSession *session, const MosqlTableLabel *label, bool dry_run,
+							   List **notes);
+
+/* What is wrong with a row of the definitions' tree; NULL: nothing. */
+extern const char *mosql_table_definition_fault(MosqlBytes key, MosqlBytes columns);
+
+/* Label the trees of all definitions that are there, where they are not: maintenance. */
+extern void mosql_table_refresh_labels(MosqlSession *session);
 
 /*
  * CREATE INDEX: register an index, whose id and root are chosen here, and build
@@ -550,6 +696,12 @@ extern void mosql_table_finish_build(MosqlBuild *build);
  * where mosql_txn_may_chain().
  */
 extern int	mosql_table_drop_dead_builds(MosqlSession *session);
+
+/*
+ * REINDEX: the index gets a new tree, built as CREATE INDEX does it, and the old one is
+ * dropped.  Nothing of the old one is read.  False if there is none of that name.
+ */
+extern bool mosql_table_rebuild_index(Relation rel, MosqlSession *session, const char *name);
 
 /* DROP INDEX, RENAME: nothing happens where there is no index of that name. */
 extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name);
@@ -609,11 +761,32 @@ extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *def
 extern void mosql_progress_describe(StringInfo out, const char *phase, const char *table,
 									uint64 done, int64 total);
 
+/* ---- whose functions run as whom (identity.c) ---- */
+
+/*
+ * Be another user, who cannot get out of it, until it is given back; or until the end of a
+ * failed (sub)transaction.
+ */
+typedef struct MosqlIdentity
+{
+	Oid			user;
+	int			context;
+	int			level;
+} MosqlIdentity;
+
+extern void mosql_identity_take(Oid user, MosqlIdentity *before);
+extern void mosql_identity_give_back(const MosqlIdentity *before);
+
+/* Whose functions run while a value of a type is read; InvalidOid: nobody's, or those of
+ * superusers. */
+extern Oid	mosql_identity_of_reading(Oid type);
+
 /* ---- expressions (expression.c) ---- */
 
 /* Names that mean the same on every server: of a type (of a domain, its base type),
  * of a collation (InvalidOid: ""), and back.  oid: 42704 if there is none here. */
 extern const char *mosql_type_name(Oid type, int32 typmod);
+extern void mosql_type_oid(const char *name, Oid *type, int32 *typmod);
 extern const char *mosql_collation_name(Oid collation);
 extern Oid	mosql_collation_oid(const char *name);
 
@@ -628,17 +801,42 @@ typedef struct MosqlAttributes
 /* ... as a definition's columns are called; in the current context. */
 extern MosqlAttributes mosql_definition_attributes(const MosqlDefinition *definition, Oid relid);
 
-/* Is it made of built-in functions, operators and types alone? */
+/*
+ * Is it made of what all servers have and what harms none: built-in functions of a list,
+ * operators, types, and labels of enums (portable.c)?
+ */
 extern bool mosql_expression_is_portable(Node *node);
+
+/* nextval('name') or nextval('name'::regclass), unanalysed: the name. */
+extern bool mosql_raw_is_draw(Node *node, const char **name);
+
+/*
+ * Call that, and return NULL, or what is wrong with a text that it read: errors of syntax,
+ * of names and types that are not here, and of values.  It may throw all else.
+ */
+typedef void (*MosqlReader) (void *arg);
+extern const char *mosql_expression_try(MosqlReader read, void *arg);
+
+/*
+ * The default of a column of the definition, what it is generated by, or (column NULL)
+ * a CHECK constraint, as SQL that PostgreSQL printed after it had read the text: under a
+ * search_path of pg_catalog alone, it says what is looked at here.  0A000 for what is not
+ * portable, errors of the parser, XX001 for what is no expression.
+ * without_draws: the tree, less the calls of nextval() that a default may have.
+ */
+typedef Node *(*MosqlDraws) (Node *node, void *context);
+extern char *mosql_expression_localize(const MosqlDefinition *definition,
+									   const MosqlDefinitionColumn *column, const char *text,
+									   MosqlDraws without_draws, void *context);
+
+/* The unanalysed calls of nextval() in a text: names, char *.  XX001 as above. */
+extern List *mosql_expression_draws(const char *text);
 
 /* As SQL with the names of a relation's columns, whatever the session's settings. */
 extern char *mosql_expression_text(Node *node, Oid relid);
 
 /* The same as it names an index column, in messages. */
 extern char *mosql_expression_label(Node *node, Oid relid);
-
-/* Returns the text; XX001 unless it is one expression, and nothing besides. */
-extern const char *mosql_expression_check(const char *text);
 
 /*
  * An index's expression, or predicate, of columns of the relation (varno 1), as the
@@ -766,9 +964,10 @@ extern int	mosql_named_sequences(MosqlSession *session, MosqlNamedSequence **seq
 
 /*
  * All definitions and sequences of the namespace as of one moment: a sequence that moves
- * from the one to the other is among them.
+ * from the one to the other is among them.  Damaged ones are left out, with a WARNING each;
+ * returns how many.
  */
-extern void mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions,
+extern int	mosql_table_everything(MosqlSession *session, MosqlDefinition **definitions,
 								   int *ndefinitions, MosqlNamedSequence **sequences,
 								   int *nsequences);
 

@@ -20,6 +20,9 @@
 /* Fill the codec of a column whose type, typmod and collation are set. */
 extern void mosql_codec_setup(MosqlTableColumn *column);
 
+/* ... of an enum, or an array of one, of which a definition has these labels. */
+extern void mosql_codec_setup_labels(MosqlTableColumn *column, const MosqlLabel *labels, int n);
+
 /* Append a value to a row.  54000 over MOSQL_VALUE_MAX_BYTES. */
 extern void mosql_codec_put(const MosqlTable *table, const MosqlTableColumn *column, Datum value,
 							StringInfo out);
@@ -41,6 +44,21 @@ extern bool mosql_codec_accepts(const MosqlTableColumn *column, MosqlWire wire);
 /* Damaged bytes: XX001 naming table and column. */
 extern void mosql_codec_damage(const MosqlTable *table, const MosqlTableColumn *column,
 							   const char *what) pg_attribute_noreturn();
+
+/* ---- type.c ---- */
+
+/* A definition's labels of a type that is an enum, or an array of one, as they are
+ * known here; in the current context. */
+extern MosqlLabels *mosql_labels_here(Oid type, const MosqlLabel *labels, int n);
+
+/* What is stored of a label, and back; 55000 if the definition, or this server, does not
+ * know it. */
+extern const char *mosql_label_stored(const MosqlLabels *labels, Oid oid);
+extern Oid	mosql_label_oid(const MosqlLabels *labels, const char *stored);
+
+/* Labels of the relation that the definition's columns do not have join those; whether
+ * there were such. */
+extern bool mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here);
 
 /* ---- key.c ---- */
 
@@ -116,6 +134,10 @@ extern void mosql_definition_insert(MosqlSession *session, MosqlDefinition *defi
 extern void mosql_definition_update(MosqlSession *session, MosqlDefinition *definition);
 extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition *definition);
 
+/* Write it as it is: a transaction that has nothing else to write certifies at commit what
+ * it has read, and that nobody changes the definition meanwhile. */
+extern void mosql_definition_touch(MosqlSession *session, const MosqlDefinition *definition);
+
 /* ---- rewrite.c ---- */
 
 /*
@@ -155,6 +177,13 @@ extern void mosql_sequences_add(const MosqlRow *row, void *context);
 /* ---- index.c ---- */
 
 /* Fill an index of a table; in the current context, which must be the table's. */
+/*
+ * May values of the type be part of an expression of a definition?  May this, as the
+ * grammar has read it, be analysed at all?  (portable.c)
+ */
+extern bool mosql_type_is_portable(Oid type);
+extern bool mosql_raw_is_portable(Node *raw);
+
 extern void mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition,
 								 MosqlIndex *index);
 
@@ -192,6 +221,13 @@ extern MosqlDefinitionIndex *mosql_definition_add_index(MosqlDefinition *there,
 
 /* A new empty tree, which goes again if the transaction fails. */
 extern uint64 mosql_table_create_tree(MosqlSession *session);
+
+/* Indexes being built would not fit the table any more: their builders fail. */
+extern void mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there);
+
+/* Put the definition into Redis, and have this server's backends read it again. */
+extern void mosql_table_write_definition(Relation rel, MosqlSession *session,
+										 MosqlDefinition *definition);
 
 /* ---- reference.c ---- */
 
@@ -243,6 +279,13 @@ extern bool mosql_catalog_exists(MosqlSession *session);
  * This transaction wrote the definition of that catalog key (absent: deleted
  * it): commit certifies that row itself, so the schema check skips it.
  */
+/* The i-th definition that the transaction has changed: its key, and what it is now, absent
+ * if it is gone.  False if there are not as many. */
+extern bool mosql_table_changed(MosqlSession *session, int i, MosqlBytes *key, MosqlBytes *row);
+
+/* --- label.c --- */
+extern void mosql_table_label_changed(MosqlSession *session);
+
 extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition);
 
 /* This transaction relies on that row of the catalog: commit fails (40001) if another one

@@ -1,0 +1,247 @@
+/*
+ * wording.c: names in a definition follow ALTER TYPE.
+ *
+ * Layer: table.  A definition says by name of what types and collations columns are, what
+ * labels and attributes those have, and as SQL text what defaults, CHECK constraints and
+ * indexes are made of.  On a server all this is known by OID: RENAME and SET SCHEMA of a
+ * type, a label, a collation or a schema change nothing there but what it is called.  So the relation is put into words before the
+ * command and after it (src/admin/type.c), and what the definition says in the first
+ * words it says in the second from then on.  Where it says something else, another server
+ * was faster, or changed more: that stays, and opening the table tells.
+ */
+#include "postgres.h"
+
+#include "utils/inval.h"
+
+#include "table/table_int.h"
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return (a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0);
+}
+
+/* `there` says `before`, and `after` is something else: then it says that. */
+static bool
+reword(const char **there, const char *before, const char *after)
+{
+	if (after == NULL || same_text(before, after) || !same_text(*there, before))
+		return false;
+	*there = after;
+	return true;
+}
+
+/* ---- labels ---- */
+
+static MosqlLabel *
+label_of_name(const MosqlDefinitionColumn *column, const char *name)
+{
+	for (int i = 0; i < column->nlabels; i++)
+		if (strcmp(column->labels[i].name, name) == 0)
+			return &column->labels[i];
+	return NULL;
+}
+
+static bool
+is_stored(const MosqlDefinitionColumn *column, const char *stored)
+{
+	for (int i = 0; i < column->nlabels; i++)
+		if (strcmp(column->labels[i].stored, stored) == 0)
+			return true;
+	return false;
+}
+
+/* A label more.  Rows may have its name for another one, which was renamed: then they
+ * have something else for this. */
+static void
+add_label(MosqlDefinitionColumn *column, const char *name)
+{
+	MosqlLabel *labels = palloc((column->nlabels + 1) * sizeof(MosqlLabel));
+	const char *stored = name;
+
+	for (int i = 2; is_stored(column, stored); i++)
+		stored = psprintf("%s#%d", name, i);
+	if (column->nlabels > 0)
+		memcpy(labels, column->labels, column->nlabels * sizeof(MosqlLabel));
+	labels[column->nlabels++] = (MosqlLabel)
+	{
+		.name = name,.stored = stored
+	};
+	column->labels = labels;
+}
+
+/*
+ * Labels renamed here, which have kept their OIDs, and new ones.  A name that is there
+ * already was brought there by another server.
+ */
+static bool
+reword_labels(MosqlDefinitionColumn *there, const MosqlDefinitionColumn *before,
+			  const MosqlDefinitionColumn *after)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < after->nlabels; i++)
+	{
+		const MosqlLabel *new = &after->labels[i];
+		const MosqlLabel *old = NULL;
+		MosqlLabel *theirs;
+
+		for (int j = 0; j < before->nlabels; j++)
+			if (before->labels[j].oid == new->oid)
+				old = &before->labels[j];
+		if (label_of_name(there, new->name) != NULL ||
+			(old != NULL && strcmp(old->name, new->name) == 0))
+			continue;
+		theirs = old != NULL ? label_of_name(there, old->name) : NULL;
+		if (theirs != NULL)
+			theirs->name = new->name;
+		else if (old == NULL)
+			add_label(there, new->name);
+		changed |= theirs != NULL || old == NULL;
+	}
+	return changed;
+}
+
+/*
+ * A server attaches to a table: the labels that it alone has join the others, but not one
+ * by whose name rows have another label: here it was not renamed yet.
+ */
+bool
+mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *mine = &here->columns[i];
+		MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine->name);
+
+		for (int j = 0; theirs != NULL && j < mine->nlabels; j++)
+		{
+			const char *name = mine->labels[j].name;
+
+			if (label_of_name(theirs, name) != NULL || is_stored(theirs, name))
+				continue;
+			add_label(theirs, name);
+			changed = true;
+		}
+	}
+	return changed;
+}
+
+/* ---- columns, details, indexes ---- */
+
+static bool
+reword_columns(MosqlDefinition *there, const MosqlDefinition *before, const MosqlDefinition *after)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < before->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *old = &before->columns[i];
+		const MosqlDefinitionColumn *new = mosql_definition_column(after, old->name);
+		MosqlDefinitionColumn *theirs = mosql_definition_column(there, old->name);
+
+		if (new == NULL || theirs == NULL)
+			continue;
+		changed |= reword(&theirs->type, old->type, new->type);
+		changed |= reword(&theirs->collation, old->collation, new->collation);
+		changed |= reword(&theirs->shape, old->shape, new->shape);
+		changed |= reword_labels(theirs, old, new);
+	}
+	return changed;
+}
+
+/* Where the definition has the text of a detail; NULL: nowhere. */
+static const char **
+find_text(MosqlDefinition *there, const MosqlDetail *detail)
+{
+	MosqlDefinitionColumn *column;
+
+	if (detail->kind == MOSQL_DETAIL_EXPRESSION)
+	{
+		column = mosql_definition_column(there, detail->name);
+		return column != NULL ? &column->expression : NULL;
+	}
+	for (int i = 0; detail->kind == MOSQL_DETAIL_CHECK && i < there->nchecks; i++)
+		if (strcmp(there->checks[i].name, detail->name) == 0)
+			return &there->checks[i].expression;
+	return NULL;
+}
+
+static bool
+reword_details(MosqlDefinition *there, const MosqlWording *before, const MosqlWording *after)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < before->ndetails; i++)
+		for (int j = 0; j < after->ndetails; j++)
+		{
+			const MosqlDetail *old = &before->details[i];
+			const MosqlDetail *new = &after->details[j];
+			const char **text = old->kind == new->kind && strcmp(old->name, new->name) == 0
+				? find_text(there, old) : NULL;
+
+			if (text != NULL)
+				changed |= reword(text, old->text, new->text);
+		}
+	return changed;
+}
+
+static bool
+reword_index(MosqlDefinitionIndex *there, const MosqlDefinitionIndex *old,
+			 const MosqlDefinitionIndex *new)
+{
+	bool		changed = false;
+
+	if (!mosql_definition_same_index(there, old))
+		return false;
+	for (int i = 0; i < there->nkeys; i++)
+	{
+		changed |= reword(&there->keys[i].expression, old->keys[i].expression,
+						  new->keys[i].expression);
+		changed |= reword(&there->keys[i].type, old->keys[i].type, new->keys[i].type);
+		changed |= reword(&there->keys[i].collation, old->keys[i].collation,
+						  new->keys[i].collation);
+	}
+	changed |= reword(&there->predicate, old->predicate, new->predicate);
+	return changed;
+}
+
+static bool
+reword_indexes(MosqlDefinition *there, const MosqlWording *before, const MosqlWording *after)
+{
+	bool		changed = false;
+
+	for (int i = 0; i < before->nindexes; i++)
+		for (int j = 0; j < after->nindexes; j++)
+		{
+			const char *name = before->indexes[i].name;
+			MosqlDefinitionIndex *index = strcmp(name, after->indexes[j].name) == 0
+				? mosql_definition_index(there, name) : NULL;
+
+			if (index != NULL)
+				changed |= reword_index(index, &before->indexes[i], &after->indexes[j]);
+		}
+	return changed;
+}
+
+bool
+mosql_table_reword(Relation rel, MosqlSession *session, const MosqlWording *before,
+				   const MosqlWording *after, bool write)
+{
+	MosqlDefinition *there = mosql_definition_of(rel, session);
+	bool		indexes;
+	bool		changed;
+
+	if (there == NULL)
+		return false;			/* opening it says so */
+	indexes = reword_indexes(there, before, after);
+	changed = reword_columns(there, before->columns, after->columns);
+	changed |= reword_details(there, before, after);
+	if (write && indexes)
+		mosql_definition_remove_builds(session, there);
+	if (write && (changed || indexes))
+		mosql_table_write_definition(rel, session, there);
+	return changed || indexes;
+}
