@@ -214,17 +214,18 @@ key_of(MosqlModifyState *modify, TupleTableSlot *slot)
 static bool
 insert_new(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key)
 {
-	bool		check = modify->table->nkeys > 0 && !modify->key_found_free;
+	MosqlNewKey known = modify->table->nkeys == 0 ? MOSQL_KEY_NEW
+		: modify->key_found_free ? MOSQL_KEY_FOUND_FREE : MOSQL_KEY_MAY_EXIST;
 
-	resetStringInfo(&modify->columns);
-	mosql_table_put_row(modify->table, slot, &modify->columns);
+	mosql_exec_put_row(modify, slot);
 	if (mosql_txn_insert(modify->txn, modify->table->tree, key, mosql_bytes_of(&modify->columns),
-						 modify->cid, check) == MOSQL_DUPLICATE)
+						 modify->cid, known) == MOSQL_DUPLICATE)
 		return false;
-	if (check)
+	if (known == MOSQL_KEY_MAY_EXIST)
 		mosql_exec_lookup_due(modify);
 	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, key);
 	mosql_references_note(modify->references, NULL, slot);
+	mosql_exec_set_tid(modify, key, slot);
 	return true;
 }
 
@@ -431,17 +432,16 @@ write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *exis
 	MosqlTable *table = modify->table;
 
 	resetStringInfo(&modify->key);
-	resetStringInfo(&modify->columns);
 	if (table->nkeys > 0)
 		mosql_table_slot_key(table, slot, &modify->key);
-	mosql_table_put_row(table, slot, &modify->columns);
+	mosql_exec_put_row(modify, slot);
 	if (mosql_exec_replace_row(modify, old, existing, slot) == MOSQL_SELF_MODIFIED)
 		report_second_time(modify);
 	mosql_references_note(modify->references, existing, slot);
 }
 
 static TupleTableSlot *
-update_existing(MosqlModifyState *modify, ResultRelInfo *rri, const MosqlRow *row,
+update_existing(MosqlModifyState *modify, ResultRelInfo *rri, MosqlRow *row,
 				TupleTableSlot *excluded, EState *estate)
 {
 	TupleTableSlot *existing = rri->ri_onConflict->oc_Existing;
@@ -451,6 +451,10 @@ update_existing(MosqlModifyState *modify, ResultRelInfo *rri, const MosqlRow *ro
 	ExecClearTuple(existing);
 	mosql_exec_store_row(modify->table, row, NULL, existing);
 	existing->tts_tableOid = RelationGetRelid(modify->rel);
+	mosql_exec_set_tid(modify, row->key, existing);
+	if (modify->system & MOSQL_SYSTEM_VERSION)
+		mosql_system_put(existing, RelationGetRelid(modify->rel),
+						 mosql_view_token(modify->view, modify->table->tree, row));
 	slot = project_update(modify, rri, existing, excluded);
 	if (slot == NULL)
 		return NULL;

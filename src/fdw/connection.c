@@ -1,15 +1,19 @@
 /*
  * connection.c: which session serves which server and user.
  *
- * Layer: fdw.  A backend keeps one session per server and user mapping; users
- * without a mapping of their own share PUBLIC's, or the one without any, and
- * so share a transaction, too.  Sessions are opened on first use and connect
+ * Layer: fdw.  What server and user mapping say names a session; whoever names the same
+ * one shares it, and with it a transaction: users without a mapping of their own, and
+ * users whose mappings have the same options, as SECURITY DEFINER functions, views and
+ * tables of several owners bring them together in one statement.  That gives nobody a
+ * right in Redis: each could have opened a session that Redis cannot tell from this
+ * one.  Other options are another session, and two sessions of one namespace are
+ * refused in one transaction (xact.c).  Sessions are opened on first use and connect
  * later still, when something is read or written.
  *
- * Changed options.  A change of the server's or the mapping's options marks
- * its sessions stale.  A stale session is replaced only at its first use in a
- * later transaction than the one that used it last: plans and tables of a
- * running statement point into it.
+ * Changed options.  A change of the server's or the mapping's options makes what
+ * they name stale.  It is looked up anew only at its first use in a later transaction
+ * than the one that used it last: plans and tables of a running statement point into the
+ * session.  A session that nothing names any more is closed.
  *
  * Connections.  They are kept between transactions, because connecting is dearer
  * than most transactions, until nobody has used them for idle_timeout.  A backend
@@ -39,6 +43,7 @@
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
 #include "common/hashfn.h"
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
@@ -51,20 +56,14 @@
 
 #include "fdw/fdw_int.h"
 
-typedef struct SessionKey
-{
-	Oid			serverid;
-	Oid			mapping;		/* InvalidOid: none */
-} SessionKey;
-
+/* An open session, and what its options say besides. */
 typedef struct SessionEntry
 {
-	SessionKey	key;			/* hash key, first */
-	MosqlSession *session;		/* NULL: none open */
-	Oid			userid;			/* of the mapping; InvalidOid: PUBLIC or none */
-	uint32		server_hash;	/* syscache hash values, for invalidation */
-	uint32		mapping_hash;
-	bool		stale;			/* options changed since it was opened */
+	dlist_node	node;			/* in entries */
+	MosqlSession *session;
+	int			names;			/* that lead here */
+	Oid			serverid;		/* of the one that was used last */
+	Oid			userid;			/* the same: of the mapping; InvalidOid: PUBLIC or none */
 	bool		keep;			/* option keep_connections */
 	int			idle_timeout_ms;
 	int			max_connections;	/* 0: no permit needed */
@@ -73,10 +72,28 @@ typedef struct SessionEntry
 	int			permit;			/* -1: none */
 	bool		used;			/* by the running transaction */
 	int64		idle_since_us;
-	LocalTransactionId last_used;	/* transaction that used it last */
 } SessionEntry;
 
-static HTAB *sessions = NULL;
+typedef struct SessionKey
+{
+	Oid			serverid;
+	Oid			mapping;		/* InvalidOid: none */
+} SessionKey;
+
+/* Server and mapping. */
+typedef struct SessionName
+{
+	SessionKey	key;			/* hash key, first */
+	SessionEntry *entry;		/* NULL: none yet, or closed */
+	uint32		server_hash;	/* syscache hash values, for invalidation */
+	uint32		mapping_hash;
+	bool		stale;			/* options changed since it was looked up */
+	bool		unproven;		/* a user without a password: see check_password() */
+	LocalTransactionId last_used;	/* transaction that used it last */
+} SessionName;
+
+static HTAB *names = NULL;
+static dlist_head entries = DLIST_STATIC_INIT(entries);
 
 /* keep_connections 'false': the transaction at whose end sockets close */
 static LocalTransactionId close_at_end_of = InvalidLocalTransactionId;
@@ -96,26 +113,26 @@ static void
 mark_stale(Datum arg, int cacheid, uint32 hash)
 {
 	HASH_SEQ_STATUS scan;
-	SessionEntry *entry;
+	SessionName *name;
 
-	hash_seq_init(&scan, sessions);
-	while ((entry = hash_seq_search(&scan)) != NULL)
+	hash_seq_init(&scan, names);
+	while ((name = hash_seq_search(&scan)) != NULL)
 	{
 		if (hash == 0 || cacheid == FOREIGNDATAWRAPPEROID ||
-			(cacheid == FOREIGNSERVEROID && hash == entry->server_hash) ||
-			(cacheid == USERMAPPINGOID && hash == entry->mapping_hash))
-			entry->stale = true;
+			(cacheid == FOREIGNSERVEROID && hash == name->server_hash) ||
+			(cacheid == USERMAPPINGOID && hash == name->mapping_hash))
+			name->stale = true;
 	}
 }
 
 static void
-init_sessions(void)
+init_names(void)
 {
 	HASHCTL		ctl = {0};
 
 	ctl.keysize = sizeof(SessionKey);
-	ctl.entrysize = sizeof(SessionEntry);
-	sessions = hash_create("mosql_fdw sessions", 8, &ctl, HASH_ELEM | HASH_BLOBS);
+	ctl.entrysize = sizeof(SessionName);
+	names = hash_create("mosql_fdw sessions", 8, &ctl, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterSyscacheCallback(FOREIGNSERVEROID, mark_stale, (Datum) 0);
 	CacheRegisterSyscacheCallback(USERMAPPINGOID, mark_stale, (Datum) 0);
 	CacheRegisterSyscacheCallback(FOREIGNDATAWRAPPEROID, mark_stale, (Datum) 0);
@@ -262,20 +279,19 @@ set_timer(int64 delay_us)
 static void
 transaction_ended(void)
 {
-	HASH_SEQ_STATUS scan;
-	SessionEntry *entry;
+	dlist_iter	iter;
 	int64		nearest_us = 0;
 	int64		now_us;
 
-	if (sessions == NULL || proc_exit_inprogress)
+	if (dlist_is_empty(&entries) || proc_exit_inprogress)
 		return;
 	now_us = mosql_now_us();
-	hash_seq_init(&scan, sessions);
-	while ((entry = hash_seq_search(&scan)) != NULL)
+	dlist_foreach(iter, &entries)
 	{
+		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
 		int64		next_us;
 
-		if (entry->session == NULL || mosql_redis_is_busy(mosql_session_redis(entry->session)))
+		if (mosql_redis_is_busy(mosql_session_redis(entry->session)))
 			continue;
 		next_us = entry->used ? begin_to_idle(entry, now_us) : idle_on(entry, now_us);
 		if (next_us > 0 && (nearest_us == 0 || next_us < nearest_us))
@@ -300,14 +316,14 @@ mosql_fdw_init(void)
 static void
 close_unkept(void *arg)
 {
-	HASH_SEQ_STATUS scan;
-	SessionEntry *entry;
+	dlist_iter	iter;
 
 	close_at_end_of = InvalidLocalTransactionId;
-	hash_seq_init(&scan, sessions);
-	while ((entry = hash_seq_search(&scan)) != NULL)
+	dlist_foreach(iter, &entries)
 	{
-		if (entry->session != NULL && !entry->keep && !mosql_session_in_use(entry->session))
+		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
+
+		if (!entry->keep && !mosql_session_in_use(entry->session))
 			disconnect(entry, true);
 	}
 }
@@ -325,26 +341,42 @@ close_at_end(void)
 	close_at_end_of = mosql_fdw_this_transaction();
 }
 
-static void
-open_entry(SessionEntry *entry, Oid userid)
+/* Options that a session is not opened with, but that its connections obey. */
+static bool
+obeys(const SessionEntry *entry, const MosqlFdwOptions *options, bool keep)
 {
-	MosqlFdwOptions *options = mosql_fdw_options(InvalidOid, entry->key.serverid, userid);
+	return entry->keep == keep && entry->max_connections == options->max_connections &&
+		entry->idle_timeout_ms == options->idle_timeout_ms;
+}
 
-	check_password(options, entry->key.mapping, userid);
-	entry->stale = false;
+/* A session with just these options, opened if there is none. */
+static SessionEntry *
+find_entry(const MosqlFdwOptions *options)
+{
+	/* a backend without a client cannot be asked for its permit */
+	bool		keep = options->keep_connections &&
+		(MyProcPort != NULL || options->max_connections == 0);
+	SessionEntry *entry;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &entries)
+	{
+		entry = dlist_container(SessionEntry, node, iter.cur);
+		if (mosql_session_has_config(entry->session, &options->session) &&
+			obeys(entry, options, keep))
+			return entry;
+	}
+	entry = MemoryContextAllocZero(TopMemoryContext, sizeof(SessionEntry));
 	entry->max_connections = options->max_connections;
 	entry->permit_key = hash_bytes_extended((const unsigned char *) options->session.redis.nodes,
 											strlen(options->session.redis.nodes), 0);
 	entry->connect_timeout_ms = options->session.redis.connect_timeout_ms;
 	entry->idle_timeout_ms = options->idle_timeout_ms;
-	/* a backend without a client cannot be asked for its permit */
-	entry->keep = options->keep_connections &&
-		(MyProcPort != NULL || options->max_connections == 0);
-	entry->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID,
-											   ObjectIdGetDatum(entry->key.serverid));
-	entry->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID,
-												ObjectIdGetDatum(entry->key.mapping));
+	entry->keep = keep;
+	entry->permit = -1;
 	entry->session = mosql_session_open(&options->session);
+	dlist_push_tail(&entries, &entry->node);
+	return entry;
 }
 
 /* Close for good. */
@@ -353,13 +385,41 @@ close_entry(SessionEntry *entry)
 {
 	MosqlSession *session = entry->session;
 	int			permit = entry->permit;
+	HASH_SEQ_STATUS scan;
+	SessionName *name;
 
-	entry->session = NULL;		/* first, in case closing throws */
-	entry->permit = -1;
-	entry->used = false;
+	/* first, in case closing throws */
+	hash_seq_init(&scan, names);
+	while ((name = hash_seq_search(&scan)) != NULL)
+		if (name->entry == entry)
+			name->entry = NULL;
+	dlist_delete(&entry->node);
+	pfree(entry);
 	mosql_session_close(session);
 	if (permit >= 0)
 		mosql_permit_give(permit);
+}
+
+/* Lead the name to the session of its options as they are now. */
+static void
+look_up(SessionName *name, Oid userid)
+{
+	MosqlFdwOptions *options = mosql_fdw_options(InvalidOid, name->key.serverid, userid);
+	SessionEntry *before = name->entry;
+
+	check_password(options, name->key.mapping, userid);
+	name->entry = find_entry(options);
+	name->entry->names++;
+	name->stale = false;
+	name->unproven = options->session.redis.username != NULL &&
+		options->session.redis.password == NULL;
+	name->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID,
+											  ObjectIdGetDatum(name->key.serverid));
+	name->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID,
+											   ObjectIdGetDatum(name->key.mapping));
+	/* in use it is by other names alone */
+	if (before != NULL && --before->names == 0 && !mosql_session_in_use(before->session))
+		close_entry(before);
 }
 
 /*
@@ -383,43 +443,45 @@ begin_use(SessionEntry *entry)
 }
 
 /*
- * Throws what opening a session throws, what mosql_permit_take() throws, and 2F003
- * as check_password says.  No round trip.
+ * Throws what opening a session throws, what mosql_permit_take() throws, 2F003
+ * as check_password says, and 0A000 if the transaction has used the namespace with other
+ * options.  No round trip.
  */
 MosqlSession *
 mosql_fdw_session(Oid serverid, Oid userid)
 {
 	SessionKey	key = {0};
+	SessionName *name;
 	SessionEntry *entry;
 	Oid			owner;
 	bool		found;
 
-	if (sessions == NULL)
-		init_sessions();
+	if (names == NULL)
+		init_names();
 	if (!OidIsValid(userid))
 		userid = GetUserId();
 	key.serverid = serverid;
 	key.mapping = find_mapping(serverid, userid, &owner);
 
-	entry = hash_search(sessions, &key, HASH_ENTER, &found);
+	name = hash_search(names, &key, HASH_ENTER, &found);
 	if (!found)
 	{
-		entry->session = NULL;
-		entry->permit = -1;
-		entry->used = false;
-		entry->last_used = InvalidLocalTransactionId;
+		name->entry = NULL;
+		name->last_used = InvalidLocalTransactionId;
 	}
-	entry->userid = owner;
+	if (name->entry == NULL ||
+		(name->stale && name->last_used != mosql_fdw_this_transaction()))
+		look_up(name, userid);
+	else if (name->unproven)	/* a superuser may have looked it up */
+		check_password(mosql_fdw_options(InvalidOid, serverid, userid), key.mapping, userid);
 
-	if (entry->session != NULL && entry->stale &&
-		entry->last_used != mosql_fdw_this_transaction() &&
-		!mosql_session_in_use(entry->session))
-		close_entry(entry);
-	if (entry->session == NULL)
-		open_entry(entry, userid);
+	entry = name->entry;
+	entry->serverid = serverid;
+	entry->userid = owner;
+	mosql_txn_check_alone(entry->session);
 	if (!entry->used)
 		begin_use(entry);
-	entry->last_used = mosql_fdw_this_transaction();
+	name->last_used = mosql_fdw_this_transaction();
 	if (!entry->keep)
 		close_at_end();
 	return entry->session;
@@ -464,46 +526,47 @@ mosql_fdw_primary_key(Relation rel)
 void
 mosql_fdw_each_session(MosqlEachSession each, void *arg)
 {
-	HASH_SEQ_STATUS scan;
-	SessionEntry *entry;
+	dlist_iter	iter;
 
-	if (sessions == NULL)
-		return;
-	hash_seq_init(&scan, sessions);
-	while ((entry = hash_seq_search(&scan)) != NULL)
+	dlist_foreach(iter, &entries)
 	{
-		ForeignServer *server;
+		const SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
+		ForeignServer *server = GetForeignServerExtended(entry->serverid, FSV_MISSING_OK);
 
-		if (entry->session == NULL)
-			continue;
-		server = GetForeignServerExtended(entry->key.serverid, FSV_MISSING_OK);
 		if (!each(arg, server != NULL ? server->servername : NULL, entry->userid, entry->session))
-		{
-			hash_seq_term(&scan);
 			return;
-		}
 	}
+}
+
+/* Does the server, or any if InvalidOid, lead there? */
+static bool
+is_of_server(const SessionEntry *entry, Oid serverid)
+{
+	HASH_SEQ_STATUS scan;
+	SessionName *name;
+	bool		found = !OidIsValid(serverid);
+
+	hash_seq_init(&scan, names);
+	while ((name = hash_seq_search(&scan)) != NULL)
+		found |= name->entry == entry && name->key.serverid == serverid;
+	return found;
 }
 
 int
 mosql_fdw_close_sessions(Oid serverid, int *busy)
 {
-	HASH_SEQ_STATUS scan;
-	SessionEntry *entry;
+	dlist_mutable_iter iter;
 	int			closed = 0;
 
 	if (busy != NULL)
 		*busy = 0;
-	if (sessions == NULL)
-		return 0;
-	hash_seq_init(&scan, sessions);
-	while ((entry = hash_seq_search(&scan)) != NULL)
+	dlist_foreach_modify(iter, &entries)
 	{
-		MosqlSession *session = entry->session;
+		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
 
-		if (session == NULL || (OidIsValid(serverid) && entry->key.serverid != serverid))
+		if (!is_of_server(entry, serverid))
 			continue;
-		if (mosql_session_in_use(session))
+		if (mosql_session_in_use(entry->session))
 		{
 			if (busy != NULL)
 				(*busy)++;

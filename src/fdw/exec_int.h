@@ -16,29 +16,42 @@
 /* Keys of an IN list that are read in one batch. */
 #define MOSQL_POINTS_PER_READ	1000
 
-/* ---- row handles in ctid ---- */
+/* ---- rows in ctid (tid.c) ---- */
 
-/*
- * ctid (0,0) is no tuple identifier, so the offset counts from 1:
- *
- *     block = handle >> 15        offset = (handle & 0x7fff) + 1
- */
-static inline void
-mosql_handle_to_tid(uint64 handle, ItemPointer tid)
-{
-	Assert(handle >> 15 < InvalidBlockNumber);
-	ItemPointerSet(tid, (BlockNumber) (handle >> 15), (OffsetNumber) ((handle & 0x7fff) + 1));
-}
+/* The number of a row, which is its ctid for all who ask for that. */
+extern void mosql_tid_of_number(uint64 number, ItemPointer tid);
 
-static inline uint64
-mosql_handle_of_tid(ItemPointer tid)
-{
-	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 15) |
-		(uint64) (ItemPointerGetOffsetNumberNoCheck(tid) - 1);
-}
+/* A handle of the statement's, where nobody asks. */
+extern void mosql_tid_of_handle(uint64 handle, ItemPointer tid);
 
-/* Key and version of the row that a scan put into a ctid; throws if unknown. */
-extern void mosql_exec_row_of_tid(MosqlTxn *txn, Datum ctid, MosqlRow *row);
+/* Key and version of the row of `tree` that a scan put into a ctid; throws if unknown. */
+extern void mosql_exec_row_of_tid(MosqlTxn *txn, MosqlTree *tree, Datum ctid, MosqlRow *row);
+
+/* What a plan says of system columns, MOSQL_SCAN_SYSTEM: bits. */
+#define MOSQL_SYSTEM_HANDLE		1	/* ctid is asked for by UPDATE, DELETE, FOR UPDATE alone */
+#define MOSQL_SYSTEM_CTID		2	/* the query names it */
+#define MOSQL_SYSTEM_VERSION	4	/* xmin, xmax, cmin, cmax */
+
+/* Which ones does this query, expression or list name?  Junk that core adds does not count. */
+extern int	mosql_system_named(Node *node);
+
+/* Which ones does a scan of these attributes (offset as pull_varattnos() does) need? */
+extern int	mosql_system_needed(PlannerInfo *root, const Bitmapset *attributes);
+
+/* The row in a slot for heap tuples gets this xmin; its memory is the current context's. */
+extern void mosql_system_put(TupleTableSlot *slot, Oid relid, uint32 xmin);
+
+/* Is it the ctid of that relation? */
+extern bool mosql_tid_is_of(Node *node, Index relid);
+
+/* Does a condition name rows of the relation by ctid, by what is known before the scan?
+ * Then `value` is that: a tid, or an array. */
+extern bool mosql_tid_is_usable(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *rinfo);
+extern Expr *mosql_tid_value(const RestrictInfo *rinfo, Index relid, bool *array);
+
+/* The keys of rows that have these ctids, as points, in the current context. */
+extern MosqlRanges *mosql_tid_ranges(MosqlTxn *txn, MosqlTree *tree, bool array, Datum value,
+									 bool isnull);
 
 /* ---- one table in one executor node ---- */
 
@@ -71,13 +84,14 @@ typedef struct MosqlScanState
 	bool	   *needed;			/* by attnum - 1; NULL: all attributes */
 	bool		needs_none;		/* count(*): rows only have to exist */
 	bool		backward;
-	bool		handles;		/* put a handle into each row's ctid */
+	int			system;			/* bits: which system columns rows need */
 	bool		filters;		/* ... but only if the row passes the node's filter */
 	bool		single;			/* one row by key, and the statement reads nothing else */
 	const MosqlIndex *index;	/* read through this index; NULL: the table's own key */
 	bool		index_only;		/* its entries suffice */
 	const MosqlTable *keys;		/* whose tree the ranges are of: table or entries */
 	int64		limit;			/* rows wanted, 0: unknown */
+	int			tids;			/* MOSQL_SCAN_TIDS: nconds is 0 then */
 	int			narms;			/* 0, or a union: nconds is 0 then */
 	MosqlScanArm *arms;
 
@@ -169,16 +183,20 @@ typedef struct MosqlModifyState
 
 	/* --- checks that core leaves to us on foreign tables --- */
 	bool		constrained;	/* NOT NULL or CHECK */
+	Bitmapset  *not_null;		/* attributes that are so in Redis, and not yet here */
 	bool		bounded_insert; /* partition bound, where core has not routed */
 	bool		bounded_update;
 	int			nidentities;	/* COPY: identity columns to fill in */
 	AttrNumber *identities;
 	Oid		   *identity_sequences;
 
+	int			system;			/* bits: which system columns RETURNING, or ON CONFLICT, names */
+
 	/* --- row identity, UPDATE and DELETE --- */
 	AttrNumber	ctid_attno;
 	AttrNumber	wholerow_attno;
 	TupleTableSlot *old_slot;	/* the old row, for its index entries */
+	TupleTableSlot *returned;	/* the new row, with xmin */
 
 	/* --- foreign keys --- */
 	struct MosqlReferences *references; /* reference.c; NULL: none are concerned */
@@ -208,6 +226,16 @@ typedef struct MosqlModifyState
 	StringInfoData columns;
 } MosqlModifyState;
 
+/* The row in the slot, which has this key, gets its ctid, if somebody asks for it. */
+extern void mosql_exec_set_tid(MosqlModifyState *modify, MosqlBytes key, TupleTableSlot *slot);
+
+/* The row in the slot into modify->columns; tagged if its xmin is asked for. */
+extern void mosql_exec_put_row(MosqlModifyState *modify, TupleTableSlot *slot);
+
+/* What to return of the row that was put last: the slot, or one that has xmin, too. */
+extern TupleTableSlot *mosql_exec_returned(MosqlModifyState *modify, TupleTableSlot *slot,
+										   EState *estate);
+
 /* Open a target; the state lives in the query context. */
 extern MosqlModifyState *mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri);
 
@@ -219,7 +247,8 @@ extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
 extern void mosql_exec_lookup_due(MosqlModifyState *modify);
 extern void mosql_exec_lookup_all(MosqlModifyState *modify);
 
-/* 23505 as PostgreSQL words it; index NULL: of the table's key. */
+/* 23505 as PostgreSQL words it; index NULL: of the table's key.  40001 if another
+ * transaction's change has made it a duplicate (mosql_txn_blame). */
 extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *index,
 										MosqlBytes key) pg_attribute_noreturn();
 

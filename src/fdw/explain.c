@@ -8,6 +8,7 @@
  *       Key Range: aid >= 10 AND aid < 20   otherwise; "all" without a bound
  *       Index: accounts_bid_idx             only where a secondary one is read;
  *                                           Index Only: its entries suffice
+ *       Ctid: = '(0,1)'::tid                instead of a key: rows by their ctid
  *       Order: backward                     only then
  *       Redis: round trips=1 leaves=2 rows=10 retries=0      with ANALYZE
  *
@@ -201,6 +202,7 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
 	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
 	List	   *arms = list_nth(plan->fdw_private, MOSQL_SCAN_ARMS);
+	int			tids = intVal(list_nth(plan->fdw_private, MOSQL_SCAN_TIDS));
 	const MosqlIndex *read = named_index(table, index);
 	const MosqlTable *keys = read ? read->entries : table;
 
@@ -214,6 +216,10 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 
 		ExplainPropertyText(!same ? "Union" : points ? "Key" : "Key Range", text, es);
 	}
+	else if (tids != 0)
+		ExplainPropertyText("Ctid", psprintf(tids == 2 ? "= ANY (%s)" : "= %s",
+											 deparse_expression(linitial(plan->fdw_exprs),
+																dpcontext, false, false)), es);
 	else
 		ExplainPropertyText(reads_points(keys, conds, nconds) ? "Key" : "Key Range",
 							describe_conds(keys, conds, nconds, plan->fdw_exprs, dpcontext),

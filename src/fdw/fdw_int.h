@@ -139,13 +139,15 @@ enum MosqlScanPrivate
 	MOSQL_SCAN_LIMIT,			/* Integer: rows wanted (0: unknown), for the first window */
 	MOSQL_SCAN_SINGLE,			/* Boolean: a point read on the whole key by
 								 * external parameters and constants only */
-	MOSQL_SCAN_HANDLES,			/* Boolean: rows need handles in ctid */
+	MOSQL_SCAN_SYSTEM,			/* Integer: system columns that rows need, MOSQL_SYSTEM_... */
 	MOSQL_SCAN_INDEX,			/* IntList: id of the index that is read (0: the table
 								 * itself), 1 if its entries have all that is needed,
 								 * its root's upper and lower half: ids are used again */
 	MOSQL_SCAN_ARMS,			/* List, NIL if the scan is no union (union.c): per arm of an
 								 * OR its index as above and its conditions, whose values
 								 * are in fdw_exprs, arm after arm */
+	MOSQL_SCAN_TIDS,			/* Integer: 1, rows are those that the first of fdw_exprs, a
+								 * tid, names; 2, an array of tids; 0, by the key */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */
@@ -287,9 +289,11 @@ extern int	mosql_fdw_sequence_block;
  * nextval(), currval(), lastval() and setval() of sequences that are drawn from
  * Redis, with core's checks and errors; false for others: core is to do it.
  * forward: values handed out on some server are not handed out again; a NOTICE
- * where that was wanted.
+ * where that was wanted.  identity: for an INSERT, which needs no privilege on an
+ * identity column's sequence.
  */
-extern bool mosql_fdw_sequence_next(Oid seqid, int64 *value);
+extern bool mosql_fdw_sequence_next(Oid seqid, bool identity, int64 *value);
+extern bool mosql_fdw_is_identity_call(const Node *call);
 extern bool mosql_fdw_sequence_current(Oid seqid, int64 *value);
 extern bool mosql_fdw_sequence_last(int64 *value);
 extern bool mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward);
@@ -315,11 +319,16 @@ extern bool mosql_fdw_is_shared(Oid seqid);
 extern void mosql_fdw_put_identity(StringInfo sql, const MosqlSequence *sequence);
 
 /*
- * Before a definition's defaults are put into a statement: sequences that they draw from
- * and that are not here are made.  A default that cannot be had here goes out of the
- * definition, with a NOTICE.
+ * Before a definition goes into a statement: its types, collations and expressions become
+ * SQL that PostgreSQL printed after it had understood them, and that is to be run with
+ * `pg_catalog, pg_temp` as search_path.  Sequences that defaults draw from and that are not
+ * here are made.  An expression that cannot be had here goes out of the definition, with a
+ * NOTICE; 42704 for a type or collation that is not here.
  */
-extern void mosql_fdw_bring_sequences(MosqlDefinition *table, Oid serverid);
+extern void mosql_fdw_localize(MosqlDefinition *table, Oid serverid);
+
+/* How the statements of IMPORT FOREIGN SCHEMA begin, which core runs. */
+#define MOSQL_IMPORT_MARK "/* imported */ "
 
 /* A function of the extension; InvalidOid if there is none.  mosql_fdw_nextval(); 42883. */
 extern Oid	mosql_fdw_function(const char *name, int nargs, const Oid *args);

@@ -10,11 +10,13 @@
 #include "catalog/namespace.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
-#include "parser/parse_type.h"
-#include "parser/parser.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
 
@@ -34,36 +36,6 @@ is_wanted(const ImportForeignSchemaStmt *stmt, const char *name)
 	return stmt->list_type == FDW_IMPORT_SCHEMA_EXCEPT;
 }
 
-/*
- * A definition's words for a type and a collation go into SQL: they are read as
- * what they should be and written anew, so that nothing else comes along.  Nor does
- * anything with an expression (mosql_expression_check).  What that calls runs as
- * whoever inserts, as defaults do: who writes to Redis is trusted that far.
- */
-static char *
-type_name(const char *stored)
-{
-	Oid			type;
-	int32		typmod;
-
-#if PG_VERSION_NUM >= 160000
-	(void) parseTypeString(stored, &type, &typmod, NULL);
-#else
-	parseTypeString(stored, &type, &typmod, false);
-#endif
-	return format_type_extended(type, typmod, FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
-}
-
-static char *
-collation_name(const char *stored)
-{
-#if PG_VERSION_NUM >= 160000
-	return NameListToQuotedString(stringToQualifiedNameList(stored, NULL));
-#else
-	return NameListToQuotedString(stringToQualifiedNameList(stored));
-#endif
-}
-
 /* Empty is what was dropped. */
 static bool
 is_there(const char *text)
@@ -72,27 +44,6 @@ is_there(const char *text)
 }
 
 /* ---- sequences that defaults draw from ---- */
-
-/* The names in nextval('...'::regclass) of an expression. */
-static bool
-find_sequences(Node *node, void *context)
-{
-	List	  **names = context;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, FuncCall) && list_length(((FuncCall *) node)->args) == 1 &&
-		strcmp(strVal(llast(((FuncCall *) node)->funcname)), "nextval") == 0)
-	{
-		Node	   *arg = linitial(((FuncCall *) node)->args);
-
-		if (IsA(arg, TypeCast))
-			arg = ((TypeCast *) arg)->arg;
-		if (IsA(arg, A_Const) && !((A_Const *) arg)->isnull && IsA(&((A_Const *) arg)->val, String))
-			*names = lappend(*names, strVal(&((A_Const *) arg)->val));
-	}
-	return raw_expression_tree_walker(node, find_sequences, context);
-}
 
 /* A local sequence like the one in Redis, which counts. */
 static void
@@ -118,7 +69,23 @@ create_sequence(const RangeVar *name, const MosqlSequence *sequence, Oid serveri
 	mosql_fdw_note_shared(get_relname_relid(name->relname, schemaid), serverid);
 }
 
-/* NULL: it is here, now or already; else why it cannot be. */
+/* Its counter is in Redis: in a column of ours, or under its name. */
+static bool
+is_in_redis(Oid seqid, Oid serverid)
+{
+	Oid			relid;
+	AttrNumber	attnum;
+	bool		identity;
+
+	return get_rel_relkind(seqid) == RELKIND_SEQUENCE &&
+		(mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity) ||
+		 mosql_fdw_shared_on(seqid) == serverid);
+}
+
+/*
+ * NULL: it is here, now or already; else why it cannot be.  What has the name here and is
+ * not shared stays what it is: the definition cannot say that it should be.
+ */
 static const char *
 bring_sequence(const char *text, Oid serverid)
 {
@@ -128,9 +95,14 @@ bring_sequence(const char *text, Oid serverid)
 	RangeVar   *name = makeRangeVarFromNameList(stringToQualifiedNameList(text));
 #endif
 	const MosqlNamedSequence *there;
+	Oid			here;
 
-	if (name->schemaname == NULL)
+	if (name->schemaname == NULL || name->catalogname != NULL)
 		return psprintf("Sequence %s is named without its schema.", text);
+	here = RangeVarGetRelid(name, NoLock, true);
+	if (OidIsValid(here))
+		return is_in_redis(here, serverid) ? NULL
+			: psprintf("It draws from sequence %s, which is another one here, and not shared.", text);
 	there = mosql_named_sequence(mosql_fdw_session(serverid, InvalidOid), name->schemaname,
 								 name->relname);
 	if (there == NULL)
@@ -138,44 +110,118 @@ bring_sequence(const char *text, Oid serverid)
 	if (!OidIsValid(get_namespace_oid(name->schemaname, true)))
 		return psprintf("It draws from sequence %s, and there is no schema \"%s\" here.", text,
 						name->schemaname);
-	if (!OidIsValid(RangeVarGetRelid(name, NoLock, true)))
-		create_sequence(name, &there->sequence, serverid);
+	create_sequence(name, &there->sequence, serverid);
 	return NULL;
 }
 
-/* Raw parse trees know no expressions by themselves: it is a query of one. */
-static List *
-sequences_of(const char *stored)
+/* nextval() of a sequence in Redis as the number that it gives. */
+static Node *
+without_shared_draws(Node *node, void *context)
 {
-	List	   *names = NIL;
+	const FuncExpr *call = (const FuncExpr *) node;
+	const Const *seqid;
 
-	(void) find_sequences(linitial_node(RawStmt, raw_parser(stored, RAW_PARSE_PLPGSQL_EXPR))->stmt,
-						  &names);
-	return names;
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, FuncExpr) && call->funcid == F_NEXTVAL && IsA(linitial(call->args), Const))
+	{
+		seqid = linitial(call->args);
+		if (!seqid->constisnull && is_in_redis(DatumGetObjectId(seqid->constvalue), *(Oid *) context))
+			return (Node *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(0),
+									  false, FLOAT8PASSBYVAL);
+	}
+	return expression_tree_mutator(node, without_shared_draws, context);
+}
+
+/* ---- what a definition says in SQL ---- */
+
+/*
+ * Whoever can write to Redis, or may make a table on some server, has written it.  So none
+ * of it is taken into a statement as it stands: types and collations are looked up by
+ * their names, expressions are analysed and looked at (table/portable.c), and PostgreSQL
+ * prints what it has understood.
+ */
+typedef struct Text
+{
+	const MosqlDefinition *table;
+	const MosqlDefinitionColumn *column;	/* NULL: a CHECK constraint's */
+	Oid			serverid;
+	const char *stored;
+	const char *local;			/* NULL: it cannot be here */
+	const char *why;			/* NULL: no reason but `wrong` */
+} Text;
+
+static void
+localize_text(void *arg)
+{
+	Text	   *text = arg;
+	ListCell   *cell;
+
+	if (text->column != NULL && !text->column->generated)
+		foreach(cell, mosql_expression_draws(text->stored))
+			if (text->why == NULL)
+				text->why = bring_sequence(lfirst(cell), text->serverid);
+	if (text->why == NULL)
+		text->local = mosql_expression_localize(text->table, text->column, text->stored,
+												without_shared_draws, &text->serverid);
+}
+
+/* NULL, with a NOTICE, for what cannot be here. */
+static const char *
+local_text(const MosqlDefinition *table, const MosqlDefinitionColumn *column, Oid serverid,
+		   const char *what, const char *stored)
+{
+	Text		text = {.table = table,.column = column,.serverid = serverid,.stored = stored};
+	const char *wrong = mosql_expression_try(localize_text, &text);
+
+	if (wrong != NULL)
+		text.why = psprintf("In Redis it is (%s): %s.", stored, wrong);
+	if (text.why == NULL)
+		return text.local;
+	ereport(NOTICE,
+			(errmsg("%s of table \"%s.%s\" is left out", what, table->schema, table->name),
+			 errdetail_internal("%s", text.why),
+			 errhint("ALTER FOREIGN TABLE can add what is missing, where it is to be trusted.")));
+	return NULL;
+}
+
+static const char *
+column_text(const MosqlDefinition *table, const MosqlDefinitionColumn *column, Oid serverid)
+{
+	if (!is_there(column->expression))
+		return column->expression;
+	return local_text(table, column, serverid,
+					  psprintf(column->generated ? "what generates column \"%s\"" :
+							   "the default of column \"%s\"", column->name),
+					  column->expression);
 }
 
 void
-mosql_fdw_bring_sequences(MosqlDefinition *table, Oid serverid)
+mosql_fdw_localize(MosqlDefinition *table, Oid serverid)
 {
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		MosqlDefinitionColumn *column = &table->columns[i];
-		const char *why = NULL;
-		ListCell   *cell;
+		Oid			type;
+		int32		typmod;
 
-		if (column->dropped || column->generated || !is_there(column->expression))
+		if (column->dropped)
 			continue;
-		foreach(cell, sequences_of(mosql_expression_check(column->expression)))
-			if (why == NULL)
-				why = bring_sequence(lfirst(cell), serverid);
-		if (why == NULL)
-			continue;
-		ereport(NOTICE,
-				(errmsg("column \"%s\" of table \"%s.%s\" has no default here", column->name,
-						table->schema, table->name),
-				 errdetail_internal("%s", why),
-				 errhint("ALTER FOREIGN TABLE ... ALTER COLUMN ... SET DEFAULT sets it.")));
-		column->expression = NULL;
+		mosql_type_oid(column->type, &type, &typmod);
+		column->type = mosql_type_name(type, typmod);
+		column->collation = mosql_collation_name(mosql_collation_oid(column->collation));
+	}
+	for (int i = 0; i < table->ncolumns; i++)
+		if (!table->columns[i].dropped)
+			table->columns[i].expression = column_text(table, &table->columns[i], serverid);
+	for (int i = 0; i < table->nchecks; i++)
+	{
+		MosqlDefinitionCheck *check = &table->checks[i];
+
+		if (is_there(check->expression) && mosql_definition_check_holds(table, check))
+			check->expression = local_text(table, NULL, serverid,
+										   psprintf("CHECK constraint \"%s\"", check->name),
+										   check->expression);
 	}
 }
 
@@ -189,7 +235,7 @@ serial_type(const MosqlDefinitionColumn *column)
 		return "bigserial";
 	if (strcmp(column->type, "smallint") == 0)
 		return "smallserial";
-	return strcmp(column->type, "integer") == 0 ? "serial" : type_name(column->type);
+	return strcmp(column->type, "integer") == 0 ? "serial" : column->type;
 }
 
 void
@@ -210,21 +256,21 @@ mosql_fdw_put_column(StringInfo sql, const MosqlDefinitionColumn *column,
 	bool		serial = column->sequence.counter != 0 && !column->sequence.identity;
 
 	appendStringInfo(sql, "%s %s", quote_identifier(column->name),
-					 serial ? serial_type(column) : type_name(column->type));
+					 serial ? serial_type(column) : column->type);
 	if (column->key_position >= 0 && in_order)
 		appendStringInfoString(sql, " OPTIONS (key 'true')");
 	else if (column->key_position >= 0)
 		appendStringInfo(sql, " OPTIONS (key '%d')", column->key_position + 1);
 	if (column->collation[0] != '\0' && strcmp(column->collation, "\"default\"") != 0)
-		appendStringInfo(sql, " COLLATE %s", collation_name(column->collation));
+		appendStringInfo(sql, " COLLATE %s", column->collation);
 	if (column->not_null)
 		appendStringInfoString(sql, " NOT NULL");
 	if (column->sequence.counter != 0 && column->sequence.identity)
 		mosql_fdw_put_identity(sql, &column->sequence);
 	else if (is_there(column->expression) && column->generated)
-		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", mosql_expression_check(column->expression));
+		appendStringInfo(sql, " GENERATED ALWAYS AS (%s) STORED", column->expression);
 	else if (is_there(column->expression) && !column->generated && !serial)
-		appendStringInfo(sql, " DEFAULT (%s)", mosql_expression_check(column->expression));
+		appendStringInfo(sql, " DEFAULT (%s)", column->expression);
 }
 
 /* Do the key columns stand in the order of the table's? */
@@ -252,7 +298,7 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 	bool		first = true;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE FOREIGN TABLE %s (", quote_identifier(table->name));
+	appendStringInfo(&sql, MOSQL_IMPORT_MARK "CREATE FOREIGN TABLE %s (", quote_identifier(table->name));
 	for (int i = 0; i < table->ncolumns; i++)
 	{
 		if (table->columns[i].dropped)
@@ -269,7 +315,7 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 			continue;
 		appendStringInfo(&sql, "%sCONSTRAINT %s CHECK (%s)", first ? "" : ", ",
 						 quote_identifier(table->checks[i].name),
-						 mosql_expression_check(table->checks[i].expression));
+						 table->checks[i].expression);
 		first = false;
 	}
 	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",
@@ -278,9 +324,6 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 	return sql.data;
 }
 
-/*
- * One scan of the definitions.  No options: an unknown one is HV00D.
- */
 /* A NOTICE for what is asked for by name and is not in Redis: names may be mistyped. */
 static void
 note_missing(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tables, int n)
@@ -311,6 +354,9 @@ note_missing(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tables,
 	}
 }
 
+/*
+ * One scan of the definitions.  No options: an unknown one is HV00D.
+ */
 List *
 mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 {
@@ -330,7 +376,7 @@ mosqlImportForeignSchema(ImportForeignSchemaStmt *stmt, Oid serverid)
 	for (int i = 0; i < n; i++)
 		if (is_wanted(stmt, tables[i].name))
 		{
-			mosql_fdw_bring_sequences(&tables[i], serverid);
+			mosql_fdw_localize(&tables[i], serverid);
 			commands = lappend(commands, create_statement(stmt, &tables[i]));
 		}
 	return commands;

@@ -33,11 +33,13 @@ mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *in
 	Oid			primary = mosql_fdw_primary_key(modify->rel);
 	const char *constraint = index ? index->name : OidIsValid(primary) ? get_rel_name(primary)
 		: psprintf("%s_pkey", RelationGetRelationName(modify->rel));
+	const char *shown = mosql_table_show_key(keys, key);
 
+	mosql_txn_blame(modify->txn, modify->cid, keys->tree, key);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key value violates unique constraint \"%s\"", constraint),
-			 errdetail("Key %s already exists.", mosql_table_describe_key(keys, key)),
+			 shown != NULL ? errdetail("Key %s already exists.", shown) : 0,
 			 errtableconstraint(modify->rel, constraint)));
 }
 
@@ -138,21 +140,21 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
 	resetStringInfo(&modify->key);
-	resetStringInfo(&modify->columns);
 	if (keyed)
 		mosql_table_slot_key(table, slot, &modify->key);
 	else
 		mosql_table_new_row_id(table, &modify->key);
-	mosql_table_put_row(table, slot, &modify->columns);
+	mosql_exec_put_row(modify, slot);
 
 	if (mosql_txn_insert(modify->txn, table->tree, mosql_bytes_of(&modify->key),
 						 mosql_bytes_of(&modify->columns), modify->cid,
-						 keyed) == MOSQL_DUPLICATE)
+						 keyed ? MOSQL_KEY_MAY_EXIST : MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
 		mosql_exec_report_duplicate(modify, NULL, mosql_bytes_of(&modify->key));
 	if (keyed)
 		mosql_exec_lookup_due(modify);
 	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, mosql_bytes_of(&modify->key));
 	mosql_references_note(modify->references, NULL, slot);
+	mosql_exec_set_tid(modify, mosql_bytes_of(&modify->key), slot);
 	MemoryContextSwitchTo(old);
 }
 
@@ -166,11 +168,12 @@ mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	TupleTableSlot *kept;
 
 	if (modify->do_nothing)
-		return mosql_exec_insert_free(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
-	if (modify->do_update)
-		return mosql_exec_upsert(modify, rri, slot, estate);
-	insert_row(modify, rri, slot, estate);
-	return slot;
+		slot = mosql_exec_insert_free(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
+	else if (modify->do_update)
+		slot = mosql_exec_upsert(modify, rri, slot, estate);
+	else
+		insert_row(modify, rri, slot, estate);
+	return mosql_exec_returned(modify, slot, estate);
 }
 
 /* Returns the slots that were inserted and their number in *n. */

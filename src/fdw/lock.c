@@ -6,7 +6,7 @@
  * fails with 40001 unless the row still has the version that was read.  All
  * strengths are one; NOWAIT and SKIP LOCKED have nothing to wait for.
  *
- * The executor names the row by its ctid, in which the scan put a handle.
+ * The executor names the row by its ctid, in which the scan put it (tid.c).
  */
 #include "postgres.h"
 
@@ -15,19 +15,6 @@
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
-
-void
-mosql_exec_row_of_tid(MosqlTxn *txn, Datum ctid, MosqlRow *row)
-{
-	ItemPointer tid = (ItemPointer) DatumGetPointer(ctid);
-
-	if (!ItemPointerIsValid(tid) || !mosql_txn_handle_get(txn, mosql_handle_of_tid(tid), row))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("ctid (%u,%u) names no row that this statement read",
-						ItemPointerGetBlockNumberNoCheck(tid),
-						ItemPointerGetOffsetNumberNoCheck(tid))));
-}
 
 /*
  * Rows to be locked carry their ctid up the plan.  Rows of other tables in
@@ -142,7 +129,7 @@ mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTable
 
 	if (mark == NULL)
 		erm->ermExtra = mark = open_mark(estate, erm);
-	mosql_exec_row_of_tid(mark->txn, rowid, &row);
+	mosql_exec_row_of_tid(mark->txn, mark->table->tree, rowid, &row);
 	mosql_txn_lock_row(mark->txn, mark->table->tree, row.key, row.version);
 
 	*updated = false;

@@ -2,9 +2,8 @@
  * modify.c: UPDATE, DELETE and TRUNCATE; opening and closing any target.
  *
  * Layer: fdw.  Writes go into the transaction's buffer and reach Redis at
- * commit.  A row to change is named by its ctid, in which the scan put a
- * handle: key and version as read, and it is that version that commit compares
- * (docs/commit.md).
+ * commit.  A row to change is named by its ctid, which leads to key and version as
+ * read (tid.c), and it is that version that commit compares (docs/commit.md).
  *
  * The new row of an UPDATE arrives complete: core asks every foreign table for
  * the whole old row and merges the changed columns into it.  For DELETE ...
@@ -108,6 +107,20 @@ check_read_only(CmdType operation)
 							 operation == CMD_DELETE ? "DELETE" : "INSERT");
 }
 
+/* NOT NULL that another server has set: core does not know of it before the refresh. */
+static Bitmapset *
+missing_not_null(const MosqlModifyState *modify)
+{
+	TupleDesc	desc = RelationGetDescr(modify->rel);
+	Bitmapset  *missing = NULL;
+
+	for (int i = 0; i < desc->natts; i++)
+		if (modify->table->columns[i].not_null && !TupleDescAttr(desc, i)->attisdropped &&
+			!TupleDescAttr(desc, i)->attnotnull)
+			missing = bms_add_member(missing, i + 1);
+	return missing;
+}
+
 MosqlModifyState *
 mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 {
@@ -134,7 +147,14 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	if (plan == NULL && !routed)
 		modify->nidentities = mosql_fdw_copy_identities(rel, &modify->identities,
 														&modify->identity_sequences);
+	if (plan)
+		modify->system = mosql_system_named((Node *) plan->returningLists) |
+			mosql_system_named((Node *) plan->onConflictSet) |
+			mosql_system_named(plan->onConflictWhere);
 	modify->constrained = rel->rd_att->constr != NULL;
+	modify->not_null = missing_not_null(modify);
+	if (plan == NULL || plan->operation != CMD_DELETE)
+		mosql_table_check_rules(rel, modify->table);
 	modify->bounded_insert = rel->rd_rel->relispartition && (!routed || retouched);
 	modify->bounded_update = rel->rd_rel->relispartition;
 
@@ -201,14 +221,79 @@ mosqlEndForeignModify(EState *estate, ResultRelInfo *rri)
 
 /* ---- rows ---- */
 
+static void
+check_not_null(const MosqlModifyState *modify, TupleTableSlot *slot)
+{
+	int			attnum = -1;
+
+	while ((attnum = bms_next_member(modify->not_null, attnum)) >= 0)
+		if (slot_attisnull(slot, attnum))
+		{
+			mosql_table_confirm_rules(modify->table);
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("null value in column \"%s\" of relation \"%s\" violates not-null constraint",
+							NameStr(TupleDescAttr(RelationGetDescr(modify->rel), attnum - 1)->attname),
+							RelationGetRelationName(modify->rel)),
+					 errtablecol(modify->rel, attnum)));
+		}
+}
+
 void
 mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
 					 EState *estate, bool bounded)
 {
 	if (modify->constrained)
 		ExecConstraints(rri, slot, estate);
+	check_not_null(modify, slot);
 	if (bounded)
 		ExecPartitionCheck(rri, slot, estate, true);
+}
+
+void
+mosql_exec_set_tid(MosqlModifyState *modify, MosqlBytes key, TupleTableSlot *slot)
+{
+	if (modify->system & MOSQL_SYSTEM_CTID)
+		mosql_tid_of_number(mosql_txn_number_of(modify->txn, modify->table->tree, key),
+							&slot->tts_tid);
+}
+
+void
+mosql_exec_put_row(MosqlModifyState *modify, TupleTableSlot *slot)
+{
+	resetStringInfo(&modify->columns);
+	mosql_table_put_row(modify->table, slot, &modify->columns);
+	if (modify->system & MOSQL_SYSTEM_VERSION)
+		mosql_row_tag(&modify->columns, mosql_txn_new_tag(modify->txn));
+}
+
+TupleTableSlot *
+mosql_exec_returned(MosqlModifyState *modify, TupleTableSlot *slot, EState *estate)
+{
+	MemoryContext old;
+
+	if (slot == NULL || (modify->system & MOSQL_SYSTEM_VERSION) == 0)
+		return slot;
+	if (modify->returned == NULL)
+	{
+		old = MemoryContextSwitchTo(estate->es_query_cxt);
+		modify->returned = ExecInitExtraTupleSlot(estate, RelationGetDescr(modify->rel),
+												  &TTSOpsHeapTuple);
+		MemoryContextSwitchTo(old);
+	}
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	ExecClearTuple(modify->returned);
+	slot_getallattrs(slot);
+	memcpy(modify->returned->tts_values, slot->tts_values,
+		   slot->tts_tupleDescriptor->natts * sizeof(Datum));
+	memcpy(modify->returned->tts_isnull, slot->tts_isnull,
+		   slot->tts_tupleDescriptor->natts * sizeof(bool));
+	ExecStoreVirtualTuple(modify->returned);
+	modify->returned->tts_tid = slot->tts_tid;
+	mosql_system_put(modify->returned, RelationGetRelid(modify->rel),
+					 mosql_row_token(0, mosql_bytes_of(&modify->columns)));
+	MemoryContextSwitchTo(old);
+	return modify->returned;
 }
 
 static void
@@ -219,7 +304,7 @@ row_identity(MosqlModifyState *modify, TupleTableSlot *plan_slot, MosqlRow *row)
 
 	if (isnull)
 		elog(ERROR, "ctid is NULL");
-	mosql_exec_row_of_tid(modify->txn, ctid, row);
+	mosql_exec_row_of_tid(modify->txn, modify->table->tree, ctid, row);
 }
 
 /*
@@ -237,7 +322,7 @@ move_row(MosqlModifyState *modify, const MosqlRow *old_row)
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return MOSQL_SELF_MODIFIED;
 	if (mosql_txn_insert(modify->txn, tree, key, mosql_bytes_of(&modify->columns), modify->cid,
-						 true) == MOSQL_DUPLICATE)
+						 MOSQL_KEY_MAY_EXIST) == MOSQL_DUPLICATE)
 		mosql_exec_report_duplicate(modify, NULL, key);
 	mosql_exec_lookup_due(modify);
 	return MOSQL_WRITTEN;
@@ -257,7 +342,10 @@ mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
 	else
 		result = move_row(modify, old_row);
 	if (result == MOSQL_WRITTEN)
+	{
 		mosql_exec_write_entries(modify, old_slot, old_row->key, new_slot, key);
+		mosql_exec_set_tid(modify, key, new_slot);
+	}
 	return result;
 }
 
@@ -275,6 +363,20 @@ mosql_exec_old_slot(MosqlModifyState *modify, EState *estate)
 	}
 	ExecClearTuple(modify->old_slot);
 	return modify->old_slot;
+}
+
+/* The old row once more, in the version that the statement has read. */
+static void
+read_old_row(MosqlModifyState *modify, const MosqlRow *row, EState *estate, MosqlRow *read)
+{
+	if (modify->view == NULL)
+		modify->view = mosql_view_open(modify->txn, estate, modify->cid, true);
+	mosql_view_get(modify->view, modify->table->tree, &row->key, 1, read);
+	if (!read->found || read->version != row->version)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errhint("The transaction might succeed if retried.")));
 }
 
 /*
@@ -301,14 +403,7 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 		ExecStoreHeapTupleDatum(whole, modify->old_slot);
 		return modify->old_slot;
 	}
-	if (modify->view == NULL)
-		modify->view = mosql_view_open(modify->txn, estate, modify->cid, true);
-	mosql_view_get(modify->view, modify->table->tree, &row->key, 1, &read);
-	if (!read.found || read.version != row->version)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent update"),
-				 errhint("The transaction might succeed if retried.")));
+	read_old_row(modify, row, estate, &read);
 	mosql_exec_store_row(modify->table, &read, NULL, modify->old_slot);
 	return modify->old_slot;
 }
@@ -331,15 +426,17 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
 	resetStringInfo(&modify->key);
-	resetStringInfo(&modify->columns);
 	if (table->nkeys > 0)
 		mosql_table_slot_key(table, slot, &modify->key);
-	mosql_table_put_row(table, slot, &modify->columns);
+	mosql_exec_put_row(modify, slot);
 
 	old_slot = old_row_slot(modify, plan_slot, &old_row, estate);
 	result = mosql_exec_replace_row(modify, &old_row, old_slot, slot);
 	if (result == MOSQL_WRITTEN)
+	{
 		mosql_references_note(modify->references, old_slot, slot);
+		slot = mosql_exec_returned(modify, slot, estate);
+	}
 	MemoryContextSwitchTo(old);
 	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
 }
@@ -359,15 +456,43 @@ delete_entries(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlR
 	MemoryContextSwitchTo(old);
 }
 
+/* The xmin of a row that is about to be deleted. */
+static uint32
+deleted_token(MosqlModifyState *modify, const MosqlRow *row, EState *estate)
+{
+	MemoryContext old;
+	MosqlRow	read = {0};
+	uint32		token;
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	read_old_row(modify, row, estate, &read);
+	token = mosql_view_token(modify->view, modify->table->tree, &read);
+	MemoryContextSwitchTo(old);
+	return token;
+}
+
+static void
+put_deleted(MosqlModifyState *modify, TupleTableSlot *slot, uint32 xmin)
+{
+	MemoryContext old = MemoryContextSwitchTo(modify->row_cxt);
+
+	mosql_system_put(slot, RelationGetRelid(modify->rel), xmin);
+	MemoryContextSwitchTo(old);
+}
+
 /* The slot is RETURNING's; core makes it all nulls if it is left empty. */
 TupleTableSlot *
 mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 					   TupleTableSlot *plan_slot)
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+	uint32		xmin = 0;
 	MosqlRow	row;
 
 	row_identity(modify, plan_slot, &row);
+	if (modify->system & MOSQL_SYSTEM_VERSION)
+		xmin = deleted_token(modify, &row, estate);
 	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return NULL;
@@ -383,6 +508,9 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		if (isnull)
 			elog(ERROR, "wholerow is NULL");
 		ExecStoreHeapTupleDatum(whole, slot);
+		mosql_exec_set_tid(modify, row.key, slot);
+		if (modify->system & MOSQL_SYSTEM_VERSION)
+			put_deleted(modify, slot, xmin);
 	}
 	return slot;
 }

@@ -12,7 +12,8 @@
  *   - the same backwards, if that order is of use;
  *   - parameterised paths, bounded by join clauses: the inner side of nested
  *     loops.  They need no option to exist;
- *   - unions, where each arm of an OR bounds some key.
+ *   - unions, where each arm of an OR bounds some key;
+ *   - rows by ctid, if conditions say which (tid.c).
  *
  * Costs.  What counts is round trips (options fdw_startup_cost, each) and rows
  * read (fdw_tuple_cost, each).  One batch of points is one round trip, however
@@ -75,6 +76,7 @@ typedef struct Access
 	MosqlKeyQuals *quals;
 	bool		only;			/* entries have all that the query needs */
 	List	   *predicate;		/* what all its rows satisfy */
+	RestrictInfo *tids;			/* not by a key at all: ctid = this, or = ANY */
 
 	/* --- a union: what any arm of an OR finds (union.c) --- */
 	RestrictInfo *or;
@@ -343,9 +345,9 @@ mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 
 /* ---- which attributes ---- */
 
-/* Attributes that the scan must decode: MOSQL_SCAN_NEEDED. */
+/* Attributes that the scan must decode: MOSQL_SCAN_NEEDED; system ones: MOSQL_SCAN_SYSTEM. */
 static List *
-needed_attributes(RelOptInfo *rel, List *local, bool *handles)
+needed_attributes(PlannerInfo *root, RelOptInfo *rel, List *local, int *system)
 {
 	Bitmapset  *attrs = NULL;
 	List	   *needed = NIL;
@@ -353,8 +355,7 @@ needed_attributes(RelOptInfo *rel, List *local, bool *handles)
 
 	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attrs);
 	pull_varattnos((Node *) local, rel->relid, &attrs);
-	*handles = bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
-							 attrs);
+	*system = mosql_system_needed(root, attrs);
 	while ((i = bms_next_member(attrs, i)) >= 0)
 	{
 		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
@@ -368,7 +369,7 @@ needed_attributes(RelOptInfo *rel, List *local, bool *handles)
 /* Would an index's entries do for these attributes, as needed_attributes() lists them? */
 static bool
 entries_suffice(const MosqlTable *table, const MosqlIndex *index, const List *attributes,
-				bool handles)
+				int system)
 {
 	bool	   *needed = palloc0((table->natts + 1) * sizeof(bool));
 	const ListCell *lc;
@@ -379,7 +380,7 @@ entries_suffice(const MosqlTable *table, const MosqlIndex *index, const List *at
 			return false;
 		needed[lfirst_int(lc) - 1] = true;
 	}
-	return !handles && mosql_index_covers(table, index, needed);
+	return system == 0 && mosql_index_covers(table, index, needed);
 }
 
 /*
@@ -410,16 +411,16 @@ sort_clauses(const MosqlKeyQuals *quals, List *predicate, List *clauses, List **
 
 /* Do the entries have all that the query may ask of the relation? */
 static bool
-is_covered(RelOptInfo *rel, const MosqlTable *table, const Access *access)
+is_covered(PlannerInfo *root, RelOptInfo *rel, const MosqlTable *table, const Access *access)
 {
 	List	   *local = NIL;
 	List	   *exact = NIL;
 	List	   *attributes;
-	bool		handles;
+	int			system;
 
 	sort_clauses(access->quals, access->predicate, rel->baserestrictinfo, &local, &exact);
-	attributes = needed_attributes(rel, local, &handles);
-	return entries_suffice(table, access->index, attributes, handles);
+	attributes = needed_attributes(root, rel, local, &system);
+	return entries_suffice(table, access->index, attributes, system);
 }
 
 /* ---- costs and paths ---- */
@@ -489,6 +490,16 @@ cost_union(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access
 	}
 }
 
+/* Rows that a condition on ctid names. */
+static double
+count_tids(PlannerInfo *root, const RestrictInfo *tids, Index relid)
+{
+	bool		array;
+	Node	   *value = (Node *) mosql_tid_value(tids, relid, &array);
+
+	return array ? array_length(root, value) : 1;
+}
+
 static void
 cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access *access,
 		  double rows, Cost *startup, Cost *total)
@@ -499,6 +510,11 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access 
 
 	if (access->narms > 0)
 		cost_union(root, rel, plan, access, &round_trips, &read);
+	else if (access->tids != NULL)
+	{
+		read = count_tids(root, access->tids, rel->relid);
+		round_trips = ceil(read / MOSQL_POINTS_PER_READ);
+	}
 	else
 	{
 		cost_ranges(root, rel, plan, access, &round_trips, &read);
@@ -513,8 +529,8 @@ cost_scan(PlannerInfo *root, RelOptInfo *rel, const RelPlan *plan, const Access 
 	*total = *startup + run;
 }
 
-/* ForeignPath.fdw_private: Boolean backward, the index's id (0: the table itself), and for
- * a union its OR and the ids of its arms' indexes. */
+/* ForeignPath.fdw_private: Boolean backward, the index's id (0: the table itself); then for
+ * rows by ctid the condition, for a union its OR and the ids of its arms' indexes. */
 static List *
 path_private(const Access *access, bool backward)
 {
@@ -524,6 +540,8 @@ path_private(const Access *access, bool backward)
 
 	for (int i = 0; i < access->narms; i++)
 		ids = lappend_int(ids, access->arms[i].index ? access->arms[i].index->id : 0);
+	if (access->tids != NULL)
+		return lappend(private, access->tids);
 	return access->narms > 0 ? lappend(lappend(private, access->or), ids) : private;
 }
 
@@ -989,6 +1007,54 @@ add_unions(PlannerInfo *root, RelOptInfo *rel, const Access *accesses, int n)
 	}
 }
 
+/* ---- ctid ---- */
+
+static bool
+member_is_ctid(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *ec, EquivalenceMember *em,
+			   void *arg)
+{
+	return mosql_tid_is_of((Node *) em->em_expr, rel->relid);
+}
+
+/*
+ * Rows that a condition names by ctid, and by that of an outer relation.  What it says
+ * is evaluated again, and all other conditions are.
+ */
+static void
+add_tid_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	const RelPlan *plan = rel->fdw_private;
+	Access		access = {.keys = plan->table,.quals = palloc0(sizeof(MosqlKeyQuals))};
+	List	   *joins = list_copy(rel->joininfo);
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		access.tids = lfirst_node(RestrictInfo, lc);
+		if (mosql_tid_is_usable(root, rel, access.tids))
+			add_scan_path(root, rel, &access, rel->rows, NIL, rel->lateral_relids, false);
+	}
+	if (rel->has_eclass_joins)
+		joins = list_concat(joins,
+							generate_implied_equalities_for_column(root, rel, member_is_ctid, NULL,
+																   rel->lateral_referencers));
+	foreach(lc, joins)
+	{
+		List	   *set;
+		ParamPathInfo *param;
+
+		access.tids = lfirst_node(RestrictInfo, lc);
+		if (!join_clause_is_movable_to(access.tids, rel) ||
+			!mosql_tid_is_usable(root, rel, access.tids))
+			continue;
+		set = add_set(NIL, rel, access.tids->clause_relids);
+		if (set == NIL)
+			continue;
+		param = get_baserel_parampathinfo(root, rel, linitial(set));
+		add_scan_path(root, rel, &access, param->ppi_rows, NIL, param->ppi_req_outer, false);
+	}
+}
+
 void
 mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 {
@@ -1006,12 +1072,13 @@ mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 		if (access.index->broken != NULL || !has_wanted_rows(root, rel, access.predicate))
 			continue;
 		access.quals = mosql_quals_find(root, rel, relid, access.keys, rel->baserestrictinfo);
-		access.only = is_covered(rel, plan->table, &access);
+		access.only = is_covered(root, rel, plan->table, &access);
 		accesses[n++] = access;
 	}
 	for (int i = 0; i < n; i++)
 		add_paths(root, rel, &accesses[i]);
 	add_unions(root, rel, accesses, n);
+	add_tid_paths(root, rel);
 }
 
 /* ---- the plan ---- */
@@ -1109,7 +1176,7 @@ arms_private(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path, List *
 	List	   *arms = NIL;
 	ListCell   *lc;
 
-	if (list_length(path->fdw_private) == 2)
+	if (list_length(path->fdw_private) < 4)
 		return NIL;
 	or = lthird(path->fdw_private);
 	foreach(lc, (List *) lfourth(path->fdw_private))
@@ -1125,6 +1192,18 @@ arms_private(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path, List *
 	return arms;
 }
 
+/* MOSQL_SCAN_TIDS of a path by ctid; appends its value to *exprs. */
+static int
+tids_private(const ForeignPath *path, Index relid, List **exprs)
+{
+	bool		array;
+
+	if (list_length(path->fdw_private) != 3)
+		return 0;
+	*exprs = lappend(*exprs, mosql_tid_value(lthird(path->fdw_private), relid, &array));
+	return array ? 2 : 1;
+}
+
 ForeignScan *
 mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *path, List *tlist,
 					List *clauses, Plan *outer_plan)
@@ -1134,15 +1213,17 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	const MosqlTable *keys = index ? index->entries : plan->table;
 	List	   *exprs = NIL;
 	List	   *arms = arms_private(root, rel, path, clauses, &exprs);
-	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys, arms == NIL ? clauses : NIL);
+	int			tids = tids_private(path, rel->relid, &exprs);
+	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys,
+											arms == NIL && tids == 0 ? clauses : NIL);
 	List	   *local = NIL;
 	List	   *exact = NIL;
 	List	   *private = NIL;
 	List	   *needed;
-	bool		handles;
+	int			system;
 
 	sort_clauses(quals, index ? index_predicate(rel, index) : NIL, clauses, &local, &exact);
-	needed = needed_attributes(rel, local, &handles);
+	needed = needed_attributes(root, rel, local, &system);
 
 	/* In the order of enum MosqlScanPrivate. */
 	private = lappend(private, mosql_conds_encode(quals->conds, quals->nconds));
@@ -1151,10 +1232,11 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, makeInteger(arms == NIL ? wanted_rows(root, rel, path, local)
 										   : plan->options->fetch_size));
 	private = lappend(private, makeBoolean(index == NULL && is_single_read(root, rel, path, quals)));
-	private = lappend(private, makeBoolean(handles));
+	private = lappend(private, makeInteger(system));
 	private = lappend(private, index_private(index, index != NULL &&
-											 entries_suffice(plan->table, index, needed, handles)));
+											 entries_suffice(plan->table, index, needed, system)));
 	private = lappend(private, arms);
+	private = lappend(private, makeInteger(tids));
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
 							NIL, exact, outer_plan);

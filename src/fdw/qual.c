@@ -391,7 +391,7 @@ match_null_test(const Matcher *m, NullTest *test, Match *match)
 	return true;
 }
 
-/* b, NOT b, b IS TRUE ... for a boolean key column */
+/* b, NOT b, b IS TRUE, b IS FALSE for a boolean key column */
 static bool
 match_bool(const Matcher *m, Node *node, bool wanted, Match *match)
 {
@@ -403,20 +403,35 @@ match_bool(const Matcher *m, Node *node, bool wanted, Match *match)
 	return true;
 }
 
+/*
+ * IS NOT TRUE and IS NOT FALSE hold for null, too: of a column that may be null they
+ * are two places of the key, and stay filters.  IS UNKNOWN is IS NULL.
+ */
 static bool
 match_bool_test(const Matcher *m, BooleanTest *test, Match *match)
 {
+	const MosqlTableColumn *column = match_column(m, (Node *) test->arg);
+	bool		unknown = test->booltesttype == IS_UNKNOWN;
+
+	if (column == NULL || column->type != BOOLOID)
+		return false;
 	switch (test->booltesttype)
 	{
 		case IS_TRUE:
-		case IS_NOT_FALSE:
 			return match_bool(m, (Node *) test->arg, true, match);
 		case IS_FALSE:
-		case IS_NOT_TRUE:
 			return match_bool(m, (Node *) test->arg, false, match);
-		default:
-			return false;
+		case IS_NOT_FALSE:
+			return !column->nullable && match_bool(m, (Node *) test->arg, true, match);
+		case IS_NOT_TRUE:
+			return !column->nullable && match_bool(m, (Node *) test->arg, false, match);
+		case IS_UNKNOWN:
+		case IS_NOT_UNKNOWN:
+			match->always_true = !unknown && !column->nullable;
+			set_match(match, unknown ? MOSQL_COND_ISNULL : MOSQL_COND_NOTNULL, column, NIL, true);
+			return true;
 	}
+	return false;
 }
 
 /* A clause that compares, or tests, some key column. */

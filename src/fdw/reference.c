@@ -617,10 +617,12 @@ keep_gone(MosqlReference *reference, Keys *keys)
 static void
 check_children(MosqlReference *reference, Keys *keys)
 {
+	StringInfoData child;
 	int			i;
 
+	initStringInfo(&child);
 	keep_missing(reference, keys);
-	i = mosql_reference_find_child(reference, keys->keys, keys->n, false);
+	i = mosql_reference_find_child(reference, keys->keys, keys->n, false, &child);
 	if (i >= 0)
 		mosql_reference_report_child(reference, keys->keys[i], NULL);
 }
@@ -628,13 +630,16 @@ check_children(MosqlReference *reference, Keys *keys)
 static void
 check_parents(MosqlReference *reference, Keys *keys, bool restricted)
 {
+	StringInfoData child;
 	int			i;
 
+	initStringInfo(&child);
 	if (!restricted)
 		keep_gone(reference, keys);
-	i = mosql_reference_find_child(reference, keys->keys, keys->n, true);
+	i = mosql_reference_find_child(reference, keys->keys, keys->n, true, &child);
 	if (i >= 0)
-		mosql_reference_report_parent(reference, keys->keys[i], restricted);
+		mosql_reference_report_parent(reference, keys->keys[i], mosql_bytes_of(&child),
+									  restricted);
 }
 
 /* ---- deferred ---- */

@@ -107,23 +107,24 @@ extern bool mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot 
 /*
  * Of n distinct parents, ascending: the first that some row of the child leads to, own
  * changes counted, or -1.  Commit certifies that there are none of the others, if
- * `certify`.
+ * `certify`.  That row's key, in the tree where it was found, is appended to `child`.
  */
 extern int	mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n,
-									   bool certify);
+									   bool certify, StringInfo child);
 
 /* All rows of the child lead to parents that are there, or 23503; certified, too. */
 extern void mosql_reference_validate(MosqlReference *reference);
 
 /*
- * 23503, as core words it.  key absent: no parent can have it; then values are the
- * child's.
+ * 23503, as core words it; 40001 if another transaction's change is the cause of it
+ * (mosql_txn_blame).  key absent: no parent can have it; then values are the child's.
+ * found: what find_child says.
  */
 extern void mosql_reference_report_child(MosqlReference *reference, MosqlBytes key,
 										 const Datum *values) pg_attribute_noreturn();
 extern void mosql_reference_report_mixed(MosqlReference *reference) pg_attribute_noreturn();
 extern void mosql_reference_report_parent(MosqlReference *reference, MosqlBytes key,
-										  bool restricted) pg_attribute_noreturn();
+										  MosqlBytes found, bool restricted) pg_attribute_noreturn();
 
 /* ---- reference_action.c ---- */
 

@@ -373,7 +373,8 @@ parent_of_child(const ChildRange *ranges, int n, MosqlBytes key)
 
 /* As mosql_reference_find_child(), for some parents whose children are read together. */
 static int
-find_in_ranges(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+find_in_ranges(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify,
+			   StringInfo child)
 {
 	ChildRange *found = palloc(n * sizeof(ChildRange));
 	MosqlKeyRange *ranges = palloc(n * sizeof(MosqlKeyRange));
@@ -397,7 +398,10 @@ find_in_ranges(MosqlReference *reference, const MosqlBytes *keys, int n, bool ce
 	view = open_view(reference, &row, certify);
 	scan = mosql_view_scan_begin_ranges(view, reference->source->tree, ranges, m, false, m);
 	if (mosql_view_scan_next(scan, &row))
+	{
 		parent = parent_of_child(found, m, row.key);
+		appendBinaryStringInfo(child, row.key.data, row.key.len);
+	}
 	mosql_view_scan_end(scan);
 	mosql_view_close(view);
 	return parent;
@@ -494,7 +498,8 @@ walk_key(ChildWalk *walk, MosqlBytes *key)
 
 /* Nothing begins with the foreign key's columns: all rows of the child. */
 static int
-search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify,
+			 StringInfo child)
 {
 	ChildWalk  *walk = begin_walk(reference, certify);
 	const MosqlBytes *found = NULL;
@@ -506,6 +511,8 @@ search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool cert
 		if (walk_key(walk, &key) == MOSQL_REFERENCE_KEY)
 			found = bsearch(&key, keys, n, sizeof(MosqlBytes), compare_keys);
 	}
+	if (found != NULL)
+		appendBinaryStringInfo(child, walk->row.key.data, walk->row.key.len);
 	end_walk(walk);
 	return found == NULL ? -1 : (int) (found - keys);
 }
@@ -514,18 +521,20 @@ search_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool cert
 #define RANGES_PER_SCAN 128
 
 int
-mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify)
+mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n, bool certify,
+						   StringInfo child)
 {
 	MemoryContext cxt;
 	int			found = -1;
 
 	if (reference->source == NULL)
-		return n == 0 ? -1 : search_child(reference, keys, n, certify);
+		return n == 0 ? -1 : search_child(reference, keys, n, certify, child);
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql children", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < n && found < 0; i += RANGES_PER_SCAN)
 	{
 		MemoryContext old = MemoryContextSwitchTo(cxt);
-		int			at = find_in_ranges(reference, keys + i, Min(n - i, RANGES_PER_SCAN), certify);
+		int			at = find_in_ranges(reference, keys + i, Min(n - i, RANGES_PER_SCAN), certify,
+										child);
 
 		CHECK_FOR_INTERRUPTS();
 		found = at < 0 ? -1 : i + at;
@@ -589,20 +598,6 @@ mosql_reference_validate(MosqlReference *reference)
 
 /* ---- errors, as core words them ---- */
 
-/* May the user see the values of these columns? */
-static bool
-may_see(Oid relid, const AttrNumber *columns, int n)
-{
-	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
-		return false;
-	if (pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
-		return true;
-	for (int i = 0; i < n; i++)
-		if (pg_attribute_aclcheck(relid, columns[i], GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-			return false;
-	return true;
-}
-
 /* "Key (a, b)=(1, x)", the column names being that table's; NULL: not to be seen. */
 static char *
 describe(Oid relid, const AttrNumber *columns, int n, const Datum *values, const Oid *types)
@@ -610,7 +605,7 @@ describe(Oid relid, const AttrNumber *columns, int n, const Datum *values, const
 	StringInfoData names;
 	StringInfoData text;
 
-	if (!may_see(relid, columns, n))
+	if (!mosql_table_may_see(relid, columns, n))
 		return NULL;
 	initStringInfo(&names);
 	initStringInfo(&text);
@@ -658,6 +653,7 @@ mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
 	char	   *described;
 
 	check_definitions(reference);
+	mosql_txn_blame(reference->txn, InvalidCommandId, reference->target->tree, bytes);
 	if (bytes.data != NULL)
 	{
 		reference_values(reference, bytes, values);
@@ -691,7 +687,8 @@ mosql_reference_report_mixed(MosqlReference *reference)
 }
 
 void
-mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool restricted)
+mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, MosqlBytes found,
+							  bool restricted)
 {
 	const MosqlForeignKey *key = &reference->key;
 	Relation	child = table_open(key->child, AccessShareLock);
@@ -701,6 +698,8 @@ mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, bool 
 	char	   *described;
 
 	check_definitions(reference);
+	mosql_txn_blame(reference->txn, InvalidCommandId,
+					(reference->source ? reference->source : reference->child)->tree, found);
 	reference_values(reference, bytes, values);
 	column_types(reference->parent, key->referenced, key->n, types);
 	described = describe(key->parent, key->referenced, key->n, values, types);

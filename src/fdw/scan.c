@@ -71,6 +71,7 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 		n += scan->conds[i].ncolumns;
 	for (int i = 0; i < scan->narms; i++)
 		n += scan->arms[i].nvalues;
+	n += scan->tids != 0;
 	Assert(n <= list_length(exprs));
 	scan->nvalues = n;
 	scan->exprs = palloc(n * sizeof(ExprState *) + 1);
@@ -125,15 +126,19 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->txn = mosql_txn_current(session);
 	scan->table = mosql_table_open_planned(rel, session);
 	if (plan->operation != CMD_SELECT)	/* increments, without a node above */
+	{
 		scan->table = mosql_table_open_for_write(rel, session);
+		mosql_table_check_rules(rel, scan->table);
+	}
 
 	scan->nconds = mosql_conds_decode(list_nth(private, MOSQL_SCAN_CONDS), &scan->conds);
 	mosql_union_init(scan, list_nth(private, MOSQL_SCAN_ARMS));
+	scan->tids = intVal(list_nth(private, MOSQL_SCAN_TIDS));
 	init_values(scan, node, plan->fdw_exprs);
 	init_needed(scan, list_nth(private, MOSQL_SCAN_NEEDED));
 	scan->backward = boolVal(list_nth(private, MOSQL_SCAN_BACKWARD));
 	scan->limit = intVal(list_nth(private, MOSQL_SCAN_LIMIT));
-	scan->handles = boolVal(list_nth(private, MOSQL_SCAN_HANDLES));
+	scan->system = intVal(list_nth(private, MOSQL_SCAN_SYSTEM));
 	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE));
 	index = list_nth(private, MOSQL_SCAN_INDEX);
 	scan->keys = scan->table;
@@ -186,7 +191,7 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 	scan = palloc0(sizeof(MosqlScanState));
 	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
-	scan->filters = scan->handles && is_repeatable((ForeignScan *) node->ss.ps.plan);
+	scan->filters = scan->system != 0 && is_repeatable((ForeignScan *) node->ss.ps.plan);
 	node->fdw_state = scan;
 }
 
@@ -205,6 +210,9 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 	old = MemoryContextSwitchTo(scan->range_cxt);
 	if (scan->narms > 0)
 		scan->ranges = mosql_union_ranges(scan);
+	else if (scan->tids != 0)
+		scan->ranges = mosql_tid_ranges(scan->txn, scan->table->tree, scan->tids == 2,
+										scan->values[0], scan->nulls[0]);
 	else
 		scan->ranges = mosql_ranges_build(scan->keys, scan->conds, scan->nconds,
 										  scan->values, scan->nulls, scan->types);
@@ -426,6 +434,9 @@ fetch(ForeignScanState *node, MosqlRow *row)
 	else
 		mosql_exec_store_row(scan->table, row, scan->needed, slot);
 	slot->tts_tableOid = RelationGetRelid(scan->rel);
+	if (scan->system & MOSQL_SYSTEM_VERSION)
+		mosql_system_put(slot, RelationGetRelid(scan->rel),
+						 mosql_view_token(scan->view, scan->table->tree, row));
 	return true;
 }
 
@@ -437,6 +448,17 @@ passes_filter(ForeignScanState *node)
 
 	econtext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
 	return ExecQual(node->ss.ps.qual, econtext);
+}
+
+static void
+put_tid(MosqlScanState *scan, const MosqlRow *row, TupleTableSlot *slot)
+{
+	MosqlTree  *tree = scan->table->tree;
+
+	if (scan->system & MOSQL_SYSTEM_CTID)
+		mosql_tid_of_number(mosql_txn_number_put(scan->txn, tree, row), &slot->tts_tid);
+	else if (scan->system & MOSQL_SYSTEM_HANDLE)
+		mosql_tid_of_handle(mosql_txn_handle_put(scan->txn, tree, row), &slot->tts_tid);
 }
 
 /*
@@ -464,9 +486,7 @@ mosqlIterateForeignScan(ForeignScanState *node)
 		if (!fetch(node, &row))
 			return slot;
 	}
-	if (scan->handles)
-		mosql_handle_to_tid(mosql_txn_handle_put(scan->txn, scan->table->tree, &row),
-							&slot->tts_tid);
+	put_tid(scan, &row, slot);
 	return slot;
 }
 

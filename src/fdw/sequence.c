@@ -411,13 +411,11 @@ resolve(Oid seqid, SequenceEntry **entry, MosqlSession **session)
 	return false;
 }
 
-/* 42501 unless the user has one of these privileges.  An identity column's
- * sequence needs none, as with INSERT of PostgreSQL. */
+/* 42501 unless the user has one of these privileges. */
 static void
 check_privileges(const SequenceEntry *entry, AclMode mode)
 {
-	if (!(entry->identity && mode == (ACL_USAGE | ACL_UPDATE)) &&
-		pg_class_aclcheck(entry->seqid, GetUserId(), mode) != ACLCHECK_OK)
+	if (pg_class_aclcheck(entry->seqid, GetUserId(), mode) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied for sequence %s", get_rel_name(entry->seqid))));
@@ -439,7 +437,7 @@ draw_block(SequenceEntry *entry, MosqlSession *session)
 /* ---- what the functions do ---- */
 
 bool
-mosql_fdw_sequence_next(Oid seqid, int64 *value)
+mosql_fdw_sequence_next(Oid seqid, bool identity, int64 *value)
 {
 	SequenceEntry *entry;
 	MosqlSession *session;
@@ -449,7 +447,8 @@ mosql_fdw_sequence_next(Oid seqid, int64 *value)
 		last_sequence = InvalidOid;
 		return false;
 	}
-	check_privileges(entry, ACL_USAGE | ACL_UPDATE);
+	if (!(identity && entry->identity))
+		check_privileges(entry, ACL_USAGE | ACL_UPDATE);
 	PreventCommandIfReadOnly("nextval()");
 	PreventCommandIfParallelMode("nextval()");
 	if (entry->left == 0)
@@ -563,6 +562,17 @@ is_in_redis(Oid seqid)
 	return resolve(seqid, &entry, &session);
 }
 
+/*
+ * An INSERT needs no privileges on the sequence of an identity column, a call does.  So
+ * ours of an identity column have a mark that no call in a query can have.
+ */
+bool
+mosql_fdw_is_identity_call(const Node *call)
+{
+	return call != NULL && IsA(call, FuncExpr) &&
+		((const FuncExpr *) call)->funcformat == COERCE_SQL_SYNTAX;
+}
+
 static Node *
 share_identity(Node *node, void *context)
 {
@@ -577,7 +587,7 @@ share_identity(Node *node, void *context)
 	seqid = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid), ObjectIdGetDatum(next->seqid),
 					  false, true);
 	call = (Expr *) makeFuncExpr(mosql_fdw_nextval_function(), INT8OID, list_make1(seqid),
-								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+								 InvalidOid, InvalidOid, COERCE_SQL_SYNTAX);
 	if (next->typeId == INT8OID)
 		return (Node *) call;
 	/* with core's check of the range */
@@ -695,7 +705,7 @@ mosql_fdw_fill_identities(Relation rel, TupleTableSlot *slot, int n, const AttrN
 		int64		value;
 		Datum		datum;
 
-		if (!mosql_fdw_sequence_next(seqids[i], &value))
+		if (!mosql_fdw_sequence_next(seqids[i], true, &value))
 			elog(ERROR, "sequence %u is no longer in Redis", seqids[i]);
 		datum = Int64GetDatum(value);
 		if (type == INT4OID)
