@@ -69,11 +69,35 @@ extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 /* The local indexes of a relation that are ours, without the primary key's: OIDs. */
 extern List *mosql_admin_secondary_indexes(Relation rel);
 
+/*
+ * The local indexes that are computed by expressions or predicates and are in the
+ * definition, as definitions, with what they are computed by here; their number.  A round
+ * trip if there are such.
+ */
+extern int	mosql_admin_computed_indexes(Relation rel, MosqlDefinitionIndex **indexes);
+
 /* Is this index of access method mosql? */
 extern bool mosql_admin_is_our_index(Oid indexid);
 
-/* 42501 unless the current user owns it. */
-extern void mosql_admin_check_owner(Relation rel);
+/* ---- privileges (privilege.c) ---- */
+
+extern bool mosql_admin_owns(Oid relid);
+
+/* 42501 unless the current user owns it; 42P01 if it is gone. */
+extern void mosql_admin_check_owner(Oid relid);
+
+/*
+ * The relation, locked, which the current user owns: asked before the lock and behind it.
+ * 55006 if this session is using it; the command is for that message.
+ */
+extern Relation mosql_admin_lock_owned(Oid relid, LOCKMODE mode, const char *command);
+
+/* 55006 if it is an index of a table of ours that this session is using. */
+extern void mosql_admin_check_index_unused(Oid indexid);
+
+/* 42501 unless the current user may create in the schema; may use the server. */
+extern void mosql_admin_check_create(Oid schemaid);
+extern void mosql_admin_check_server(Oid serverid);
 
 /* ---- defaults, checks, comments (details.c) ---- */
 
@@ -83,11 +107,46 @@ extern void mosql_admin_check_owner(Relation rel);
 extern void mosql_admin_follow_details(Oid relid, bool created, Node *command);
 extern void mosql_admin_import_comments(Oid relid);
 
+/* All expressions and CHECK constraints of a table, as they would be in Redis. */
+extern int	mosql_admin_all_details(Relation rel, MosqlDetail **details);
+
+/* ---- types (type.c) ---- */
+
+/* A DDL command is about to run, or has run: what it does to types becomes known to the
+ * definitions of the tables that use them; 0A000 for what their rows would not survive. */
+extern void mosql_admin_note_types(const Node *command);
+extern void mosql_admin_follow_types(const Node *command);
+
+/* Our tables that use a type somehow: OIDs. */
+extern List *mosql_admin_tables_of_type(Oid type);
+
+/* 0A000: the type cannot be altered for that column's sake. */
+extern void mosql_admin_refuse_type(Oid type, Oid user, const char *column) pg_attribute_noreturn();
+
+/* An attribute of a relation, or composite type, goes: 0A000 if rows of ours have such
+ * values. */
+extern void mosql_admin_attribute_dropped(Oid relid);
+
 /*
  * ALTER TABLE added constraints to one of our tables: 23502 or 23514 if a row breaks
  * one (validate.c).
  */
 extern void mosql_admin_validate(Oid relid, const AlterTableStmt *statement);
+
+/* The same after CREATE FOREIGN TABLE of what is in Redis already, where it declares
+ * more than is known there. */
+extern void mosql_admin_validate_attached(Oid relid);
+
+/*
+ * 23514 if a row is beyond the bounds of a table that has become a partition (has_rows: it
+ * was there before), or belongs into that and not into its parent's default one.  Both
+ * may be partitioned themselves.
+ */
+extern void mosql_admin_validate_partition(Oid relid, bool has_rows);
+extern void mosql_admin_validate_attach(const AlterTableStmt *statement);
+
+/* ALTER DOMAIN: 23502, 23514 if a value in some table of ours breaks what it adds. */
+extern void mosql_admin_validate_domains(const AlterDomainStmt *statement);
 
 /* A stored expression of a catalog as SQL, names of sequences with their schemas; NULL if
  * others may not understand it, so that it does not go to Redis. */
@@ -217,6 +276,18 @@ typedef void (*MosqlIndexFinding) (void *arg, const MosqlIndex *index, const cha
 extern void mosql_admin_check_indexes(Relation rel, const MosqlTable *table,
 									  MosqlIndexFinding report, void *arg);
 
+/* 42809 unless it is a foreign table of ours. */
+extern void mosql_admin_check_ours(Oid relid);
+
+/* "<session>.<number>", both decimal and not 0; else 22P02. */
+extern MosqlTxid mosql_admin_parse_txid(const char *text);
+
+/* REINDEX of one index of a table of ours that is locked (ShareLock at least). */
+extern void mosql_admin_reindex(Relation rel, MosqlSession *session, const char *index);
+
+/* A time of the clock's as PostgreSQL's. */
+extern TimestampTz mosql_admin_time(MosqlTimestamp us);
+
 /* A node's Redis key as text. */
 extern char *mosql_admin_node_name(MosqlSession *session, uint64 node);
 
@@ -225,5 +296,12 @@ extern char *mosql_admin_node_name(MosqlSession *session, uint64 node);
  * on it; 42809 if it is none of ours.
  */
 extern Relation mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table);
+
+/*
+ * Call it in a subtransaction: NULL, or the error that it ended in, after what it did was
+ * rolled back; in the current context.
+ */
+typedef void (*MosqlAttempt) (void *arg);
+extern ErrorData *mosql_admin_attempt(MosqlAttempt attempt, void *arg);
 
 #endif							/* MOSQL_ADMIN_H */

@@ -5,11 +5,12 @@
  * statement before core runs it (mosql_admin_prepare_alter, from the
  * ddl_command_start trigger).  Where they are about columns that the same statement
  * adds, or it drops something, say the primary key before, they must wait: the hook moves
- * them to a second ALTER TABLE.  Foreign keys of
- * a column that gets another type are dropped before and made again after it.
+ * them to a second ALTER TABLE.  Foreign keys of a column that gets another type are
+ * dropped before and made again after it.  Who drops the primary key drops the key.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "nodes/makefuncs.h"
@@ -171,6 +172,49 @@ take_foreign_keys(const AlterTableStmt *alter, Oid relid)
 	return commands;
 }
 
+static bool
+adds_primary_key(const List *commands)
+{
+	const ListCell *lc;
+
+	foreach(lc, commands)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype == AT_AddConstraint &&
+			castNode(Constraint, command->def)->contype == CONSTR_PRIMARY)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Without its constraint the primary key is no key any more: the rows get ids of their
+ * own, so that there may be duplicates.  Unless another key follows at once.
+ */
+static bool
+drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	Oid			primary = mosql_fdw_primary_key(rel);
+	bool		drops = false;
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		drops |= OidIsValid(primary) && command->subtype == AT_DropConstraint &&
+			strcmp(command->name, get_rel_name(primary)) == 0;
+	}
+	drops &= !adds_primary_key(alter->cmds) && !adds_primary_key(second->cmds);
+	if (drops)
+		alter->cmds = list_concat(alter->cmds, mosql_admin_key_commands(rel, NULL, 0));
+	/* kept, it would be raised by the command itself: two who do that wait for each other */
+	relation_close(rel, AccessShareLock);
+	return drops;
+}
+
 /* For a part of another statement no trigger fires that would prepare it. */
 static void
 run_one(const MosqlStatement *statement, AlterTableStmt *alter)
@@ -189,14 +233,17 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	ListCell   *lc;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
+	bool		drops_key;
 
 	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
 		return false;
+	mosql_admin_check_owner(relid); /* foreign keys that go take locks */
 	alter = copyObject(alter);
 	second = copyObject(alter);
 	second->cmds = take_later(alter, relid);
 	foreign_keys = take_foreign_keys(alter, relid);
-	if (second->cmds == NIL && foreign_keys == NIL && !is_part)
+	drops_key = drop_key(alter, second, relid);
+	if (second->cmds == NIL && foreign_keys == NIL && !drops_key && !is_part)
 		return false;
 	run_one(statement, alter);
 	if (second->cmds != NIL)

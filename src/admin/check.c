@@ -17,9 +17,6 @@
 #include "admin/admin.h"
 #include "code/node.h"
 
-/* Keys that one SCAN looks at. */
-#define SCAN_PAGE	"1000"
-
 PG_FUNCTION_INFO_V1(mosql_fdw_check);
 PG_FUNCTION_INFO_V1(mosql_fdw_dump);
 PG_FUNCTION_INFO_V1(mosql_fdw_server_check);
@@ -233,52 +230,13 @@ select_candidates(Check *check, const uint64 *nodes, int n)
 	}
 }
 
-/* One page of keys of one primary; *cursor is "0" again after the last. */
-static void
-sweep_page(Check *check, int primary, char **cursor)
-{
-	const char *ns = mosql_session_namespace(check->session);
-	StringInfoData pattern;
-	MosqlBytes	argv[6] = {
-		mosql_bytes("SCAN", 4), mosql_bytes(*cursor, strlen(*cursor)), mosql_bytes("MATCH", 5),
-		MOSQL_ABSENT, mosql_bytes("COUNT", 5), mosql_bytes(SCAN_PAGE, strlen(SCAN_PAGE))
-	};
-	MosqlBatch *batch = mosql_batch_create(mosql_session_redis(check->session),
-										   CurrentMemoryContext);
-	const MosqlReply *reply;
-	const MosqlReply *keys;
-	uint64	   *nodes;
-	int			group;
-	int			n = 0;
-
-	initStringInfo(&pattern);
-	mosql_node_key_pattern(&pattern, ns);
-	argv[3] = mosql_bytes_of(&pattern);
-	group = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 6, argv);
-	mosql_batch_run(batch, NULL);
-	reply = mosql_batch_reply(batch, group, 0);
-	mosql_reply_check(reply, "SCAN");
-	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 ||
-		reply->elem[0]->kind != MOSQL_REPLY_STRING || reply->elem[1]->kind != MOSQL_REPLY_ARRAY)
-		elog(ERROR, "SCAN was answered by something else than a cursor and keys");
-
-	keys = reply->elem[1];
-	nodes = palloc(Max(keys->n, 1) * sizeof(uint64));
-	for (int i = 0; i < keys->n; i++)
-		if (mosql_node_key_parse(keys->elem[i]->str, ns, &nodes[n]))
-			n++;
-	if (n > 0)
-		select_candidates(check, nodes, n);
-	*cursor = pnstrdup(reply->elem[0]->str.data, reply->elem[0]->str.len);
-}
-
 static void
 sweep_all(Check *check)
 {
 	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql check page",
 											   ALLOCSET_DEFAULT_SIZES);
 	int			nprimaries = mosql_redis_primary_count(mosql_session_redis(check->session));
-	char		cursor[32];
+	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
 
 	for (int i = 0; i < nprimaries; i++)
 	{
@@ -286,10 +244,11 @@ sweep_all(Check *check)
 		do
 		{
 			MemoryContext old = MemoryContextSwitchTo(page);
-			char	   *next = cursor;
+			uint64	   *nodes;
+			int			n = mosql_session_scan_nodes(check->session, i, cursor, &nodes);
 
-			sweep_page(check, i, &next);
-			strlcpy(cursor, next, sizeof(cursor));
+			if (n > 0)
+				select_candidates(check, nodes, n);
 			MemoryContextSwitchTo(old);
 			MemoryContextReset(page);
 		} while (strcmp(cursor, "0") != 0);
@@ -305,6 +264,15 @@ note_reached(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, in
 	(void) hash_search(((Check *) arg)->reached, &node, HASH_ENTER, NULL);
 }
 
+/* A MosqlTreeWork. */
+static void
+reach_all(void *arg)
+{
+	Check	   *check = arg;
+
+	mosql_btree_dump(check->table->tree, note_reached, check);
+}
+
 /*
  * SCAN first, then the tree: a node that is made in between is not looked at,
  * and one that goes in between is read again before it is reported.
@@ -313,6 +281,7 @@ static void
 check_orphans(Check *check)
 {
 	HASHCTL		ctl = {0};
+	const char *damage;
 	uint64	   *strays;
 	int			n = 0;
 
@@ -324,7 +293,12 @@ check_orphans(Check *check)
 	check->candidates = palloc(check->maxcandidates * sizeof(uint64));
 
 	sweep_all(check);
-	mosql_btree_dump(check->table->tree, note_reached, check);
+	if (mosql_session_try_tree_damage(reach_all, check, &damage) != MOSQL_TREE_SOUND)
+	{
+		put_finding(check, 'W', mosql_btree_root(check->table->tree),
+					"the tree is damaged, so that it cannot be told which nodes no path leads to");
+		return;
+	}
 	strays = palloc(Max(check->ncandidates, 1) * sizeof(uint64));
 	for (int i = 0; i < check->ncandidates; i++)
 		if (hash_search(check->reached, &check->candidates[i], HASH_FIND, NULL) == NULL)

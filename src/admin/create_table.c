@@ -161,7 +161,14 @@ sort_parts(Parts *parts, List *trees)
 		else if (sets_column_options(tree))
 			parts->options = lappend(parts->options, tree);
 		else if (IsA(tree, IndexStmt) && ((IndexStmt *) tree)->primary)
+		{
+			if (parts->primary != NULL) /* LIKE brings one, too */
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+						 errmsg("multiple primary keys for table \"%s\" are not allowed",
+								parts->create->relation->relname)));
 			parts->primary = (IndexStmt *) tree;
+		}
 		else
 			parts->after = lappend(parts->after, tree);
 	}
@@ -353,13 +360,30 @@ mosql_admin_run_create(const MosqlStatement *statement)
 									mosql_admin_default_server, NIL);
 }
 
+/*
+ * What IMPORT FOREIGN SCHEMA makes says what it says in pg_catalog (fdw/import.c): in
+ * another schema of the user's search_path there may be a function that fits better.
+ * Whoever writes the mark into a statement of his own gets just that.
+ */
+static bool
+is_imported(const MosqlStatement *statement)
+{
+	return statement->context == PROCESS_UTILITY_SUBCOMMAND && statement->query != NULL &&
+		strncmp(statement->query, MOSQL_IMPORT_MARK, strlen(MOSQL_IMPORT_MARK)) == 0;
+}
+
 void
 mosql_admin_run_create_foreign(const MosqlStatement *statement)
 {
 	CreateForeignTableStmt *foreign = castNode(CreateForeignTableStmt, statement->tree);
 	CreateStmt *create = makeNode(CreateStmt);
+	int			nesting = NewGUCNestLevel();
 
+	if (is_imported(statement))
+		(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
 	*create = foreign->base;
 	create->type = T_CreateStmt;
 	(void) mosql_admin_create_table(statement, create, foreign->servername, foreign->options);
+	AtEOXact_GUC(true, nesting);
 }

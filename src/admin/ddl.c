@@ -212,6 +212,8 @@ schema_altered(Oid schemaid)
 static void
 dropped(Oid relid, int attnum)
 {
+	if (attnum != 0)
+		mosql_admin_attribute_dropped(relid);
 	if (mosql_fdw_is_ours(relid))
 	{
 		if (attnum == 0)
@@ -283,13 +285,18 @@ run_index(IndexStmt *create)
 
 /*
  * DROP TABLE, as a session's first command, of our tables alone: core shall take it for
- * DROP FOREIGN TABLE.
+ * DROP FOREIGN TABLE.  Nor does core know that an index is in use if its table is:
+ * nobody opens those of foreign tables.
  */
 static void
 prepare_drop(DropStmt *drop)
 {
 	ListCell   *cell;
 
+	if (drop->removeType == OBJECT_INDEX)
+		foreach(cell, drop->objects)
+			mosql_admin_check_index_unused(RangeVarGetRelid(makeRangeVarFromNameList(lfirst(cell)),
+															NoLock, true));
 	if (drop->removeType != OBJECT_TABLE)
 		return;
 	foreach(cell, drop->objects)
@@ -380,6 +387,7 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	mosql_table_command_start = GetCurrentCommandId(false);
 	mosql_admin_refuse_unsupported(command);
+	mosql_admin_note_types(command);
 	if (IsA(command, AlterTableStmt))
 		mosql_admin_prepare_alter((AlterTableStmt *) command);
 	else if (IsA(command, DropStmt))
@@ -399,7 +407,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 typedef struct Touched
 {
 	Oid			relid;
-	bool		created;
+	bool		created;		/* a foreign table */
+	bool		local;			/* a table */
 } Touched;
 
 /* The relations that the running command created or altered; the array is in
@@ -412,7 +421,8 @@ touched_relations(Touched **touched)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute("SELECT objid, command_tag OPERATOR(pg_catalog.=) 'CREATE FOREIGN TABLE'"
+	if (SPI_execute("SELECT objid, command_tag OPERATOR(pg_catalog.=) 'CREATE FOREIGN TABLE',"
+					" command_tag OPERATOR(pg_catalog.=) 'CREATE TABLE'"
 					" FROM pg_catalog.pg_event_trigger_ddl_commands()"
 					" WHERE classid OPERATOR(pg_catalog.=) 1259", true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
@@ -428,6 +438,8 @@ touched_relations(Touched **touched)
 			DatumGetObjectId(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 1, &isnull));
 		(*touched)[i].created =
 			DatumGetBool(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull));
+		(*touched)[i].local =
+			DatumGetBool(SPI_getbinval(tuple, SPI_tuptable->tupdesc, 3, &isnull));
 	}
 	SPI_finish();
 	return n;
@@ -469,6 +481,49 @@ is_first(const Touched *touched, int i)
 	return true;
 }
 
+/* Does it lead the foreign table to another table in Redis? */
+static bool
+names_another(const Node *command)
+{
+	ListCell   *cell;
+	ListCell   *lc;
+
+	if (command == NULL || !IsA(command, AlterTableStmt))
+		return false;
+	foreach(cell, ((const AlterTableStmt *) command)->cmds)
+	{
+		const AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
+
+		if (cmd->subtype != AT_GenericOptions)
+			continue;
+		foreach(lc, (List *) cmd->def)
+		{
+			const char *option = lfirst_node(DefElem, lc)->defname;
+
+			if (strcmp(option, "schema_name") == 0 || strcmp(option, "table_name") == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * That needs what CREATE FOREIGN TABLE needs.  Asked when core is done, of the relation
+ * that it altered, which the name may not have meant before.
+ */
+static void
+follow_name(Oid relid, const Node *command)
+{
+	Relation	rel;
+
+	if (!names_another(command))
+		return;
+	mosql_admin_check_server(GetForeignTable(relid)->serverid);
+	rel = relation_open(relid, AccessShareLock);
+	mosql_table_pin_name(rel);
+	relation_close(rel, NoLock);
+}
+
 static void
 follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 {
@@ -480,6 +535,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_admin_follow_sequences(relid, command);
 	if (!mosql_fdw_is_ours(relid))
 		return;
+	follow_name(relid, command);
 	if (rename == NULL)
 		mosql_admin_follow_defaults(relid);
 	rel = relation_open(relid, AccessShareLock);
@@ -503,7 +559,10 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_admin_follow_sequences(relid, command);
 	}
 	if (created && !made)
+	{
 		mosql_admin_import_comments(relid);
+		mosql_admin_validate_attached(relid);
+	}
 	else if (!mosql_admin_refreshing)
 	{
 		mosql_admin_follow_details(relid, made, command);
@@ -592,6 +651,8 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();		/* pg_upgrade: the definitions are in Redis already */
 
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (command != NULL)
+		mosql_admin_follow_types(command);
 	if (command != NULL && IsA(command, RenameStmt))
 	{
 		rename = (const RenameStmt *) command;
@@ -605,6 +666,14 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	n = touched_relations(&touched);
 	for (int i = 0; i < n; i++)
 		if (is_first(touched, i) && get_rel_relkind(touched[i].relid) != '\0')
+		{
 			follow_with_children(&touched[i], rename, command);
+			if (touched[i].created || touched[i].local)
+				mosql_admin_validate_partition(touched[i].relid, false);
+		}
+	if (command != NULL && IsA(command, AlterTableStmt))
+		mosql_admin_validate_attach((const AlterTableStmt *) command);
+	if (command != NULL && IsA(command, AlterDomainStmt))
+		mosql_admin_validate_domains((const AlterDomainStmt *) command);
 	PG_RETURN_NULL();
 }

@@ -274,18 +274,25 @@ mosql_admin_follow_details(Oid relid, bool created, Node *command)
 	relation_close(details.rel, NoLock);
 }
 
+int
+mosql_admin_all_details(Relation rel, MosqlDetail **found)
+{
+	Details		details = {.rel = rel,.created = true};
+
+	add_expressions(&details);
+	add_checks(&details);
+	*found = details.details;
+	return details.n;
+}
+
 /* ---- and back ---- */
 
 void
 mosql_admin_import_comments(Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
-	const MosqlDefinition *there;
-	const char *schema;
-	const char *name;
+	const MosqlDefinition *there = mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
 
-	mosql_table_remote_name(rel, &schema, &name);
-	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
 	if (there != NULL && there->comment != NULL && there->comment[0] != '\0')
 		CreateComments(relid, RelationRelationId, 0, there->comment);
 	for (int i = 0; there != NULL && i < there->ncolumns; i++)

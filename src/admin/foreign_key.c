@@ -149,6 +149,16 @@ report_used(Relation rel, const char *name, const char *detail)
 			 detail != NULL ? errdetail_internal("%s", detail) : 0));
 }
 
+/* Before the lock is taken: may the table, or some column of it, be referenced at all? */
+static void
+may_reference(const RangeVar *name, Oid relid, Oid old_relid, void *arg)
+{
+	if (OidIsValid(relid) &&
+		pg_class_aclcheck(relid, GetUserId(), ACL_REFERENCES) != ACLCHECK_OK &&
+		pg_attribute_aclcheck_all(relid, GetUserId(), ACL_REFERENCES, ACLMASK_ANY) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(relid)), name->relname);
+}
+
 static void
 check_references(Relation referenced, const MosqlLocalForeignKey *key)
 {
@@ -252,8 +262,7 @@ mosql_admin_validate_foreign_key(Oid relid, const char *name)
 
 	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
 		return false;
-	rel = relation_open(relid, ShareUpdateExclusiveLock);
-	mosql_admin_check_owner(rel);
+	rel = mosql_admin_lock_owned(relid, ShareUpdateExclusiveLock, "ALTER TABLE");
 	validate(&key);
 	set_validated(oid);
 	mosql_table_validate_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name);
@@ -342,8 +351,8 @@ static void
 add_shared(Relation rel, Relation referenced, MosqlLocalForeignKey *key, const Constraint *constraint)
 {
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
-	MosqlDefinition *child = mosql_admin_definition_of(rel, session);
-	MosqlDefinition *parent = mosql_admin_definition_of(referenced, session);
+	MosqlDefinition *child = mosql_definition_of(rel, session);
+	MosqlDefinition *parent = mosql_definition_of(referenced, session);
 	MosqlDefinitionReference *there;
 	const MosqlDefinitionReference *stored;
 	MosqlForeignKey made;
@@ -432,11 +441,12 @@ check_kind(const Constraint *constraint)
 void
 mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 {
-	Relation	rel = relation_open(relid, ShareRowExclusiveLock);
-	Relation	referenced = table_openrv(constraint->pktable, ShareRowExclusiveLock);
+	Relation	rel = mosql_admin_lock_owned(relid, ShareRowExclusiveLock, "ALTER TABLE");
+	Relation	referenced = table_open(RangeVarGetRelidExtended(constraint->pktable,
+																ShareRowExclusiveLock, 0,
+																may_reference, NULL), NoLock);
 	MosqlLocalForeignKey key = {0};
 
-	mosql_admin_check_owner(rel);
 	check_kind(constraint);
 	key.deferrable = constraint->deferrable;
 	key.deferred = constraint->initdeferred;

@@ -55,9 +55,4 @@ extern Oid	mosql_admin_create_foreign_key(Relation rel, Relation referenced,
 /* Is the foreign key of that OID this one, whatever its name? */
 extern bool mosql_admin_is_foreign_key(Oid oid, const MosqlLocalForeignKey *key, Oid parent);
 
-/* ---- foreign_key_follow.c ---- */
-
-/* The definition of a table in Redis; NULL if there is none. */
-extern MosqlDefinition *mosql_admin_definition_of(Relation rel, MosqlSession *session);
-
 #endif							/* MOSQL_ADMIN_FOREIGN_KEY_H */

@@ -19,16 +19,6 @@
 
 #include "admin/foreign_key.h"
 
-MosqlDefinition *
-mosql_admin_definition_of(Relation rel, MosqlSession *session)
-{
-	const char *schema;
-	const char *name;
-
-	mosql_table_remote_name(rel, &schema, &name);
-	return mosql_table_definition(session, schema, name);
-}
-
 /* The attribute that a column is here; 0: none. */
 static AttrNumber
 attribute(const MosqlDefinition *definition, Relation rel, uint32 id)
@@ -173,7 +163,7 @@ find_local(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReferen
 		return false;
 	rel = relation_open(relid, AccessShareLock);
 	referenced = relation_open(*other, AccessShareLock);
-	parent = mosql_admin_definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
+	parent = mosql_definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
 	fits = parent != NULL && localize(there, rel, child, referenced, parent, key);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
@@ -220,7 +210,7 @@ static MosqlDefinition *
 definition_by_oid(Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
-	MosqlDefinition *definition = mosql_admin_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
+	MosqlDefinition *definition = mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
 
 	relation_close(rel, NoLock);
 	return definition;

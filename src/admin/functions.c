@@ -20,6 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "admin/admin.h"
 #include "base/stats.h"
@@ -70,30 +71,12 @@ mosql_admin_our_server(const char *name)
 	return server;
 }
 
-static AclResult
-check_usage(Oid serverid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_aclcheck(ForeignServerRelationId, serverid, GetUserId(), ACL_USAGE);
-#else
-	return pg_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE);
-#endif
-}
-
-bool
-mosql_admin_may_use_server(Oid serverid)
-{
-	return check_usage(serverid) == ACLCHECK_OK;
-}
-
 MosqlSession *
 mosql_admin_server_session(const char *name)
 {
 	ForeignServer *server = mosql_admin_our_server(name);
-	AclResult	result = check_usage(server->serverid);
 
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FOREIGN_SERVER, server->servername);
+	mosql_admin_check_server(server->serverid);
 	return mosql_fdw_session(server->serverid, InvalidOid);
 }
 
@@ -117,6 +100,12 @@ mosql_admin_server_tables(Oid serverid)
 	return tables;
 }
 
+TimestampTz
+mosql_admin_time(MosqlTimestamp us)
+{
+	return (TimestampTz) us - (TimestampTz) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+}
+
 char *
 mosql_admin_node_name(MosqlSession *session, uint64 node)
 {
@@ -127,21 +116,33 @@ mosql_admin_node_name(MosqlSession *session, uint64 node)
 	return name.data;
 }
 
-Relation
-mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table)
+void
+mosql_admin_check_ours(Oid relid)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
-	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+	char	   *name = get_rel_name(relid);
 
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
 	if (!mosql_fdw_is_ours(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
-						RelationGetRelationName(rel)),
+				 errmsg("\"%s\" is not a foreign table of mosql_fdw", name),
 				 errhint("\\det in psql lists foreign tables and their servers.")));
+}
+
+Relation
+mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table)
+{
+	Relation	rel;
+	AclResult	result;
+
+	mosql_admin_check_ours(relid);
+	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+	rel = relation_open(relid, AccessShareLock);
 	*session = mosql_fdw_session_for(relid, InvalidOid);
 	*table = mosql_table_open(rel, *session);
 	return rel;

@@ -5,10 +5,13 @@
  * nothing is removed there; and a foreign table whose table is gone is its owner's to
  * drop.  Indexes are brought here without asking, since they are maintained in any
  * case and only shown by the catalog.  Sequences of columns are parts of tables'
- * definitions, so there are none whose table is gone; others are compared by name.  Trees and counters that no definition names
- * are maintenance's business.
+ * definitions, so there are none whose table is gone; others are compared
+ * by name.  Trees that no definition names are listed as the last sweep found them
+ * (txn/sweep.c): what maintenance takes away at once is not among them.
  */
 #include "postgres.h"
+
+#include <inttypes.h>
 
 #include "access/relation.h"
 #include "access/xact.h"
@@ -22,9 +25,11 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "admin/admin.h"
 #include "fdw/reference.h"
+#include "step/clock_keep.h"
 
 PG_FUNCTION_INFO_V1(mosql_fdw_gc);
 
@@ -59,16 +64,6 @@ static char *
 remote_name(const MosqlDefinition *definition)
 {
 	return quote_qualified_identifier(definition->schema, definition->name);
-}
-
-static bool
-is_owner(Oid relid)
-{
-#if PG_VERSION_NUM >= 160000
-	return object_ownercheck(RelationRelationId, relid, GetUserId());
-#else
-	return pg_class_ownercheck(relid, GetUserId());
-#endif
 }
 
 /* The definition behind a foreign table; NULL if it is gone. */
@@ -118,7 +113,7 @@ static void
 check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 {
 	Oid			relid = RelationGetRelid(rel);
-	bool		mine = is_owner(relid);
+	bool		mine = mosql_admin_owns(relid);
 	List	   *here = local_indexes(rel);
 	List	   *after;
 	bool	   *shown = palloc(Max(there->nindexes, 1) * sizeof(bool));
@@ -138,6 +133,7 @@ check_indexes(Gc *gc, Relation rel, const MosqlDefinition *there)
 	{
 		/* as CREATE INDEX and DROP INDEX would; released with the transaction */
 		LockRelationOid(relid, AccessExclusiveLock);
+		mosql_admin_check_owner(relid);
 		mosql_admin_follow_indexes(relid);
 		CommandCounterIncrement();
 	}
@@ -280,6 +276,67 @@ check_table(Gc *gc, Oid relid)
 	relation_close(rel, NoLock);
 }
 
+/* ---- trees that no definition names ---- */
+
+/* What is in a tree whose root is there. */
+typedef struct TreeSize
+{
+	MosqlTree  *tree;
+	double		rows;
+	double		row_bytes;
+	double		leaves;
+	int			levels;
+} TreeSize;
+
+/* A MosqlTreeWork. */
+static void
+measure(void *arg)
+{
+	TreeSize   *size = arg;
+
+	mosql_btree_estimate(size->tree, &size->rows, &size->row_bytes, &size->leaves, &size->levels);
+}
+
+static char *
+describe_tree(MosqlSession *session, const MosqlUnnamedTree *tree)
+{
+	TreeSize	size = {.tree = mosql_session_tree(session, tree->root)};
+	const char *since = timestamptz_to_str(mosql_admin_time(tree->since));
+	char	   *nodes = psprintf(UINT64_FORMAT " nodes", tree->nodes);
+	const char *damage;
+	MosqlTableLabel label;
+	char	   *was = NULL;
+
+	since = pstrdup(since);
+	if (!mosql_btree_exists(mosql_session_store(session), tree->root))
+		return psprintf("its root is missing, %s are left, since %s", nodes, since);
+	if (mosql_table_read_label(session, tree->root, &label))
+		was = mosql_table_label_text(&label);
+	if (mosql_session_try_tree_damage(measure, &size, &damage) != MOSQL_TREE_SOUND)
+		return psprintf("it was %s, no definition names it since %s; %s, damaged: %s",
+						was ? was : "nobody knows what", since, nodes, damage);
+	return psprintf("it was %s, no definition names it since %s; %s, about %.0f rows of %.0f bytes",
+					was ? was : "nobody knows what", since, nodes, size.rows, size.row_bytes);
+}
+
+static void
+check_unnamed_trees(Gc *gc, MosqlSession *session)
+{
+	MosqlUnnamedTree *trees;
+	MosqlTimestamp now;
+	int			n = mosql_clock_unnamed(mosql_session_stepper(session), &trees, &now);
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlTimestamp ends = trees[i].since +
+			(MosqlTimestamp) mosql_txn_orphan_retention_s * 1000000;
+
+		put(gc, "tree", psprintf("%016" PRIx64, trees[i].root), describe_tree(session, &trees[i]),
+			psprintf("none: kept until %s; mosql_fdw_repair()",
+					 timestamptz_to_str(mosql_admin_time(ends))));
+	}
+}
+
 /* What builders of indexes left that died; in the middle of a transaction it waits. */
 static void
 drop_dead_builds(Gc *gc, MosqlSession *session)
@@ -313,5 +370,6 @@ mosql_fdw_gc(PG_FUNCTION_ARGS)
 				"it is in Redis, and there is no foreign table for it here",
 				"none: IMPORT FOREIGN SCHEMA shows it");
 	check_named_sequences(&gc, session, get_foreign_server_oid(server, false));
+	check_unnamed_trees(&gc, session);
 	return (Datum) 0;
 }

@@ -24,6 +24,7 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_opfamily.h"
 #include "commands/defrem.h"
+#include "commands/tablecmds.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -31,7 +32,6 @@
 #include "optimizer/optimizer.h"
 #include "parser/parse_utilcmd.h"
 #include "tcop/pquery.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -63,19 +63,6 @@ mosql_admin_is_our_index(Oid indexid)
 		((Form_pg_class) GETSTRUCT(tuple))->relam == get_index_am_oid("mosql", true);
 	ReleaseSysCache(tuple);
 	return ours;
-}
-
-void
-mosql_admin_check_owner(Relation rel)
-{
-#if PG_VERSION_NUM >= 160000
-	bool		owner = object_ownercheck(RelationRelationId, RelationGetRelid(rel), GetUserId());
-#else
-	bool		owner = pg_class_ownercheck(RelationGetRelid(rel), GetUserId());
-#endif
-
-	if (!owner)
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_TABLE, RelationGetRelationName(rel));
 }
 
 static IndexInfo *
@@ -386,14 +373,9 @@ void
 mosql_admin_follow_indexes(Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
-	MosqlSession *session = mosql_fdw_session_for(relid, InvalidOid);
-	const char *schema;
-	const char *name;
-	MosqlDefinition *definition;
+	MosqlDefinition *definition = mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
 	ListCell   *lc;
 
-	mosql_table_remote_name(rel, &schema, &name);
-	definition = mosql_table_definition(session, schema, name);
 	foreach(lc, mosql_admin_secondary_indexes(rel))
 		if (definition == NULL ||
 			mosql_definition_index(definition, get_rel_name(lfirst_oid(lc))) == NULL)
@@ -434,8 +416,7 @@ mosql_admin_drop_for_retype(Oid relid, const char *column)
 
 	if (attnum <= 0 || !mosql_fdw_is_ours(relid))
 		return;
-	rel = relation_open(relid, AccessExclusiveLock);
-	mosql_admin_check_owner(rel);
+	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
 	foreach(lc, RelationGetIndexList(rel))
 		if (mosql_admin_is_our_index(lfirst_oid(lc)) &&
 			index_has_attribute(lfirst_oid(lc), attnum))
@@ -495,6 +476,72 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 	if (index->predicate != NULL)
 		mosql_definition_set_predicate(there, index->predicate, &attributes);
 	return there;
+}
+
+/* What a local index is computed by, in place of what its definition says. */
+static void
+put_texts(Oid indexid, MosqlDefinitionIndex *index, const MosqlAttributes *attributes)
+{
+	Relation	rel = relation_open(indexid, AccessShareLock);
+	List	   *expressions = (List *) stored_node(rel, Anum_pg_index_indexprs);
+	Node	   *predicate = stored_node(rel, Anum_pg_index_indpred);
+	MosqlDefinitionIndexColumn *keys = palloc(index->nkeys * sizeof(MosqlDefinitionIndexColumn));
+	int			n = 0;
+
+	memcpy(keys, index->keys, index->nkeys * sizeof(MosqlDefinitionIndexColumn));
+	index->keys = keys;
+	for (int i = 0; i < index->nkeys; i++)
+		if (keys[i].expression != NULL && n < list_length(expressions))
+			mosql_definition_set_expression(index, i, list_nth(expressions, n++),
+											mosql_collation_name(rel->rd_indcollation[i]),
+											attributes);
+	if (index->predicate != NULL && predicate != NULL)
+		mosql_definition_set_predicate(index, predicate, attributes);
+	relation_close(rel, AccessShareLock);
+}
+
+/* Is one of the local indexes computed by expressions or a predicate? */
+static bool
+has_computed(Relation rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, mosql_admin_secondary_indexes(rel))
+	{
+		Relation	index = relation_open(lfirst_oid(lc), AccessShareLock);
+		bool		computed = stored_node(index, Anum_pg_index_indexprs) != NULL ||
+			stored_node(index, Anum_pg_index_indpred) != NULL;
+
+		relation_close(index, AccessShareLock);
+		if (computed)
+			return true;
+	}
+	return false;
+}
+
+int
+mosql_admin_computed_indexes(Relation rel, MosqlDefinitionIndex **indexes)
+{
+	Oid			relid = RelationGetRelid(rel);
+	MosqlDefinition *there = has_computed(rel)
+		? mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid)) : NULL;
+	MosqlAttributes attributes;
+	int			n = 0;
+
+	if (there == NULL)
+		return 0;
+	attributes = mosql_definition_attributes(there, relid);
+	*indexes = palloc((there->nindexes + 1) * sizeof(MosqlDefinitionIndex));
+	for (int i = 0; i < there->nindexes; i++)
+	{
+		Oid			indexid = local_index(rel, there->indexes[i].name);
+
+		if (!OidIsValid(indexid) || !mosql_definition_is_computed(&there->indexes[i]))
+			continue;
+		(*indexes)[n] = there->indexes[i];
+		put_texts(indexid, &(*indexes)[n++], &attributes);
+	}
+	return n;
 }
 
 /*
@@ -660,11 +707,11 @@ mosql_admin_refuse_overlaps(bool without_overlaps)
 void
 mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 {
-	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	Relation	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
 	MosqlLocalIndex index = {.constraint = true,.unique = true};
 	ListCell   *lc;
 
-	mosql_admin_check_owner(rel);
+	mosql_admin_check_create(RelationGetNamespace(rel));
 #if PG_VERSION_NUM >= 180000
 	mosql_admin_refuse_overlaps(constraint->without_overlaps);
 #endif
@@ -843,14 +890,16 @@ ObjectAddress
 mosql_admin_create_index(const IndexStmt *given)
 {
 	LOCKMODE	mode = is_whole_transaction() ? ShareUpdateExclusiveLock : ShareLock;
-	Oid			relid = RangeVarGetRelid(given->relation, mode, false);
+	Oid			relid = RangeVarGetRelidExtended(given->relation, mode, 0,
+												 RangeVarCallbackOwnsRelation, NULL);
 	Relation	rel = relation_open(relid, NoLock);
 	MosqlLocalIndex index = {0};
 	const IndexStmt *statement;
 	ObjectAddress address = InvalidObjectAddress;
 	ListCell   *lc;
 
-	mosql_admin_check_owner(rel);
+	CheckTableNotInUse(rel, "CREATE INDEX");
+	mosql_admin_check_create(RelationGetNamespace(rel));
 	check_statement(given);
 	statement = transformIndexStmt(relid, copyObject(unconstify(IndexStmt *, given)), NULL);
 	index.unique = statement->unique;

@@ -131,6 +131,7 @@ put_result(ReturnSetInfo *out, const char *server, const MosqlPassResult *result
 		Int64GetDatum(v->splits_finished),
 		Int64GetDatum(v->leaves_merged),
 		Int64GetDatum(v->nodes_deleted),
+		Int64GetDatum(v->damaged),
 		Int64GetDatum(result->analyzed),
 		Float8GetDatum(result->seconds)
 	};
@@ -164,9 +165,8 @@ mosql_fdw_maintain(PG_FUNCTION_ARGS)
 
 /* ---- mosql_fdw_transaction_status ---- */
 
-/* "<session>.<number>", both decimal and not 0. */
-static MosqlTxid
-parse_transaction(const char *text)
+MosqlTxid
+mosql_admin_parse_txid(const char *text)
 {
 	MosqlTxid	tx = {0};
 	char	   *end;
@@ -191,7 +191,7 @@ parse_transaction(const char *text)
 Datum
 mosql_fdw_transaction_status(PG_FUNCTION_ARGS)
 {
-	MosqlTxid	tx = parse_transaction(mosql_admin_text_arg(fcinfo, 1));
+	MosqlTxid	tx = mosql_admin_parse_txid(mosql_admin_text_arg(fcinfo, 1));
 	MosqlSession *session = mosql_admin_server_session(mosql_admin_text_arg(fcinfo, 0));
 	const char *status = NULL;
 
@@ -214,13 +214,6 @@ mosql_fdw_transaction_status(PG_FUNCTION_ARGS)
 }
 
 /* ---- mosql_fdw_progress ---- */
-
-/* Microseconds since 1970 to PostgreSQL's time. */
-static TimestampTz
-time_of(MosqlTimestamp us)
-{
-	return (TimestampTz) us - (TimestampTz) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-}
 
 /* What a job says of itself; XX001 if it is no JSON. */
 static Datum
@@ -266,8 +259,8 @@ put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
 			CStringGetTextDatum(server),
 			CStringGetTextDatum(name.data ? pnstrdup(name.data, name.len) : jobs[i].name),
 			CStringGetTextDatum(state),
-			TimestampTzGetDatum(time_of(jobs[i].started)),
-			TimestampTzGetDatum(time_of(jobs[i].updated)),
+			TimestampTzGetDatum(mosql_admin_time(jobs[i].started)),
+			TimestampTzGetDatum(mosql_admin_time(jobs[i].updated)),
 			Int64GetDatum(jobs[i].sid),
 			job_details(session, &jobs[i])
 		};

@@ -44,6 +44,11 @@ extern const char *mosql_pass_outcome_name(MosqlPassOutcome outcome);
  * not be done now.  Inside a PostgreSQL transaction that has written nothing to
  * this server, at READ COMMITTED; interrupts are served throughout.
  */
+/*
+ * Does a definition name this tree, or may one do so that cannot be read?  Some round trips.
+ */
+extern bool mosql_maintain_names_tree(MosqlSession *session, uint64 root);
+
 extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result);
 
 /*

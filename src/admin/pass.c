@@ -122,7 +122,8 @@ put_result(StringInfo out, const MosqlPassResult *result)
 		{"marks_removed", v->marks_removed},
 		{"splits_finished", v->splits_finished},
 		{"nodes_merged", v->leaves_merged},
-		{"nodes_deleted", v->nodes_deleted}
+		{"nodes_deleted", v->nodes_deleted},
+		{"leaves_damaged", v->damaged}
 	};
 
 	appendStringInfoChar(out, '{');
@@ -219,9 +220,12 @@ pace(Pass *pass, uint64 leaves)
 
 /* ---- trees ---- */
 
-/* All trees that definitions name now, and the definitions' own. */
+/*
+ * All trees that definitions name now, and the definitions' own.  *damaged: how many
+ * definitions cannot be read, whose trees are not among them.
+ */
 static int
-list_trees(MosqlSession *session, PassTree **trees)
+list_trees(MosqlSession *session, PassTree **trees, int *damaged)
 {
 	MosqlDefinition *definitions;
 	MosqlNamedSequence *sequences;
@@ -230,7 +234,7 @@ list_trees(MosqlSession *session, PassTree **trees)
 	int			max = 1;
 	int			n = 0;
 
-	mosql_table_everything(session, &definitions, &ndefinitions, &sequences, &nsequences);
+	*damaged = mosql_table_everything(session, &definitions, &ndefinitions, &sequences, &nsequences);
 	max += nsequences;
 	for (int i = 0; i < ndefinitions; i++)
 		max += 1 + definitions[i].nindexes + definitions[i].ncolumns + 2 * definitions[i].nbuilds;
@@ -262,6 +266,19 @@ list_trees(MosqlSession *session, PassTree **trees)
 	return n;
 }
 
+bool
+mosql_maintain_names_tree(MosqlSession *session, uint64 root)
+{
+	PassTree   *trees;
+	int			damaged;
+	int			n = list_trees(session, &trees, &damaged);
+	bool		named = damaged > 0;
+
+	for (int i = 0; i < n; i++)
+		named |= trees[i].root == root;
+	return named;
+}
+
 static int64
 last_size(const Pass *pass, uint64 root)
 {
@@ -284,9 +301,11 @@ batch_leaves(void)
 typedef struct BatchWork
 {
 	Pass	   *pass;
-	uint64		root;
+	const PassTree *tree;
 	StringInfo	position;
+	int			single;			/* leaves still to be looked at one by one */
 	bool		more;
+	bool		warned;
 } BatchWork;
 
 /* A MosqlTreeWork. */
@@ -296,9 +315,69 @@ vacuum_batch(void *arg)
 	BatchWork  *work = arg;
 	MosqlSession *session = work->pass->session;
 
-	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->root),
-								   work->position, batch_leaves(),
+	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->tree->root),
+								   work->position, work->single > 0 ? 1 : batch_leaves(),
 								   &work->pass->result->vacuum);
+}
+
+/* A MosqlTreeWork. */
+static void
+skip_leaf(void *arg)
+{
+	BatchWork  *work = arg;
+	MosqlSession *session = work->pass->session;
+
+	work->more = mosql_vacuum_skip(mosql_session_tree(session, work->tree->root), work->position);
+}
+
+/*
+ * A batch met damage: its leaves are looked at one by one; one that fails alone is left
+ * as it is, for mosql_fdw_check() and mosql_fdw_repair().  Nothing near damage is merged or
+ * deleted: what does that fails like any search there.
+ */
+static void
+pass_damage(BatchWork *work, const char *damage)
+{
+	if (work->single == 0)
+	{
+		work->single = batch_leaves();
+		return;
+	}
+	work->pass->result->vacuum.damaged++;
+	if (!work->warned)
+		ereport(WARNING,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("maintenance leaves out what is damaged of %s%s",
+						work->tree->table ? "table " : "the definitions",
+						work->tree->table ? work->tree->table : ""),
+				 errdetail("%s", damage),
+				 errhint("mosql_fdw_check() says what is damaged; see docs/repair.md.")));
+	work->warned = true;
+	if (mosql_session_try_tree_damage(skip_leaf, work, &damage) != MOSQL_TREE_SOUND)
+		work->more = false;		/* the root itself */
+}
+
+/* One batch; a batch that fails leaves the position where it was. */
+static void
+run_batch(BatchWork *work)
+{
+	MosqlBytes	before = mosql_bytes_copy(CurrentMemoryContext, mosql_bytes_of(work->position));
+	const char *damage;
+
+	switch (mosql_session_try_tree_damage(vacuum_batch, work, &damage))
+	{
+		case MOSQL_TREE_SOUND:
+			work->single = Max(work->single - 1, 0);
+			break;
+		case MOSQL_TREE_GONE:
+			work->more = false;	/* dropped meanwhile */
+			break;
+		case MOSQL_TREE_DAMAGED:
+			resetStringInfo(work->position);
+			appendBinaryStringInfo(work->position, before.data, (int) before.len);
+			pass_damage(work, damage);
+			break;
+	}
 }
 
 static void
@@ -307,7 +386,7 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
 												ALLOCSET_DEFAULT_SIZES);
 	StringInfoData position;
-	BatchWork	work = {pass, tree->root, &position, true};
+	BatchWork	work = {.pass = pass,.tree = tree,.position = &position,.more = true};
 
 	initStringInfo(&position);
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
@@ -317,8 +396,7 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 		MemoryContext old = MemoryContextSwitchTo(batch);
 		uint64		leaves;
 
-		if (!mosql_session_try_tree(vacuum_batch, &work))
-			work.more = false;	/* dropped meanwhile */
+		run_batch(&work);
 		MOSQL_DEBUG_POINT("maintain-vacuum");
 		leaves = pass->result->vacuum.leaves - before;
 		pass->done += leaves;
@@ -336,7 +414,8 @@ static void
 vacuum_trees(Pass *pass)
 {
 	PassTree   *trees;
-	int			n = list_trees(pass->session, &trees);
+	int			damaged;
+	int			n = list_trees(pass->session, &trees, &damaged);
 	uint64	   *gone;
 	int			ngone = 0;
 
@@ -354,7 +433,8 @@ vacuum_trees(Pass *pass)
 		if (!found)
 			gone[ngone++] = pass->sizes[s].root;
 	}
-	mosql_clock_drop_sizes(pass->clock, gone, ngone);
+	if (damaged == 0)
+		mosql_clock_drop_sizes(pass->clock, gone, ngone);
 }
 
 /* ---- nodes that nobody can reach ---- */
@@ -383,7 +463,10 @@ swept_recently(Pass *pass)
 		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
 }
 
-/* The definitions are listed after the sweep began, as it asks for. */
+/*
+ * The definitions are listed after the sweep began, as it asks for.  If one of them cannot
+ * be read, nobody knows which trees it names: then no sweep.
+ */
 static void
 sweep(Pass *pass)
 {
@@ -391,6 +474,7 @@ sweep(Pass *pass)
 	MosqlJob	other;
 	PassTree   *trees;
 	uint64	   *roots;
+	int			damaged;
 	int			n;
 	bool		more = true;
 
@@ -399,7 +483,11 @@ sweep(Pass *pass)
 							   describe(pass, NULL), &other))
 		return;
 	sweep = mosql_sweep_begin(pass->session);
-	n = list_trees(pass->session, &trees);
+	n = list_trees(pass->session, &trees, &damaged);
+	pass->result->vacuum.damaged += damaged;
+	if (damaged == 0)
+		mosql_table_refresh_labels(pass->session);
+	more = damaged == 0;
 	roots = palloc(n * sizeof(uint64));
 	for (int i = 0; i < n; i++)
 		roots[i] = trees[i].root;

@@ -8,11 +8,13 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
@@ -21,6 +23,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "admin/utility.h"
 
@@ -304,40 +307,74 @@ run_vacuum(const MosqlStatement *statement)
 	return true;
 }
 
-static void
-check_owner(Oid relid)
+/* One index, or with NULL all of the table, each from its rows; how many. */
+static int
+reindex_table(Oid relid, const char *index)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
+	Relation	rel;
+	ListCell   *cell;
+	int			n = 0;
 
-	mosql_admin_check_owner(rel);
-	relation_close(rel, AccessShareLock);
+	mosql_admin_check_owner(relid);
+	rel = relation_open(relid, ShareLock);
+	foreach(cell, mosql_admin_secondary_indexes(rel))
+	{
+		const char *name = get_rel_name(lfirst_oid(cell));
+
+		if (index != NULL && strcmp(name, index) != 0)
+			continue;
+		mosql_admin_reindex(rel, mosql_fdw_session_for(relid, InvalidOid), name);
+		n++;
+	}
+	relation_close(rel, NoLock);
+	return n;
 }
 
-/* REINDEX TABLE; REINDEX INDEX only if CONCURRENTLY, since core does the other. */
+/* Is it an index of a primary key?  Then it is the table. */
+static bool
+is_key(Oid indexid)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return primary;
+}
+
+/*
+ * REINDEX TABLE and INDEX.  The key's index is the table itself: core makes nothing of it,
+ * unless CONCURRENTLY.  With that, too, writers of this server wait; others get 40001.
+ */
 static bool
 run_reindex(const MosqlStatement *statement)
 {
 	ReindexStmt *reindex = (ReindexStmt *) statement->tree;
 	Oid			relid = InvalidOid;
+	Oid			indexid;
+	const char *index = NULL;
 
 	if (reindex->relation == NULL)
 		return false;
 	if (reindex->kind == REINDEX_OBJECT_TABLE && is_ours(reindex->relation))
 		relid = RangeVarGetRelid(reindex->relation, NoLock, true);
-	else if (reindex->kind == REINDEX_OBJECT_INDEX &&
-			 option_is_on(reindex->params, "concurrently"))
+	else if (reindex->kind == REINDEX_OBJECT_INDEX)
 	{
-		Oid			indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
-
-		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid))
+		indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
+		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid) &&
+			(option_is_on(reindex->params, "concurrently") ||
+			 !is_key(indexid)))
+		{
 			relid = IndexGetRelation(indexid, true);
+			index = get_rel_name(indexid);
+		}
 	}
 	if (!OidIsValid(relid))
 		return false;
-	check_owner(relid);
-	ereport(NOTICE,
-			(errmsg("\"%s\" is in Redis: there is nothing to reindex",
-					reindex->relation->relname)));
+	if (reindex_table(relid, index) == 0)
+		ereport(NOTICE,
+				(errmsg("\"%s\" is in Redis: there is nothing to reindex",
+						reindex->relation->relname)));
 	return true;
 }
 
@@ -348,7 +385,7 @@ run_cluster(const MosqlStatement *statement)
 
 	if (!is_ours(name))
 		return false;
-	check_owner(RangeVarGetRelid(name, NoLock, false));
+	mosql_admin_check_owner(RangeVarGetRelid(name, NoLock, false));
 	ereport(NOTICE,
 			(errmsg("table \"%s\" is in Redis, in the order of its primary key: there is nothing to cluster",
 					name->relname)));

@@ -283,13 +283,13 @@ rename_key(Oid indexid, const char *name)
 static void
 add(Oid relid, const char *name, const List *columns, bool is_plain)
 {
-	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	Relation	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
 	AttrNumber	attnums[INDEX_MAX_KEYS];
 	int			n = mosql_admin_named_columns(relid, columns, attnums);
 	Oid			primary = mosql_fdw_primary_key(rel);
 	char	   *sql;
 
-	mosql_admin_check_owner(rel);
+	mosql_admin_check_create(RelationGetNamespace(rel));
 	check_primary_key(rel, is_plain);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
 		ereport(ERROR,

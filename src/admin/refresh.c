@@ -226,7 +226,7 @@ Datum
 mosql_fdw_refresh(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
-	Relation	rel = relation_open(relid, AccessExclusiveLock);
+	Relation	rel;
 	MosqlDefinition *there;
 	const char *schema;
 	const char *name;
@@ -234,13 +234,8 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 	char	   *statement;
 	ListCell   *cell;
 
-	if (!mosql_fdw_is_ours(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a foreign table of mosql_fdw",
-						RelationGetRelationName(rel)),
-				 errhint("\\det in psql lists foreign tables and their servers.")));
-	mosql_admin_check_owner(rel);
+	mosql_admin_check_ours(relid);
+	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "refresh");
 	mosql_table_remote_name(rel, &schema, &name);
 	there = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid), schema, name);
 	if (there == NULL)
@@ -249,7 +244,7 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 				 errmsg("table \"%s.%s\" of foreign table \"%s\" does not exist in Redis",
 						schema, name, RelationGetRelationName(rel)),
 				 errhint("Drop the foreign table, and perhaps create it again. If the namespace or nodes of its server, or the table's schema_name or table_name, were changed, set them back instead.")));
-	mosql_fdw_bring_sequences(there, GetForeignTable(relid)->serverid);
+	mosql_fdw_localize(there, GetForeignTable(relid)->serverid);
 	initStringInfo(&done);
 	while ((statement = rename_statement(rel, there)) != NULL)
 		rel = run_and_note(rel, statement, &done);

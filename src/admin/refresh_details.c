@@ -82,7 +82,7 @@ put_default(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn
 	{
 		if (mine == NULL || strcmp(mine, theirs->expression) != 0)
 			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET DEFAULT (%s)", column,
-							 mosql_expression_check(theirs->expression));
+							 theirs->expression);
 	}
 	else if (mine != NULL && is_dropped(theirs->expression))
 		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP DEFAULT", column);
@@ -264,7 +264,7 @@ put_checks(Refresh *refresh)
 			appendStringInfo(&refresh->changes, ", DROP CONSTRAINT %s", name);
 		if (wanted)
 			appendStringInfo(&refresh->changes, ", ADD CONSTRAINT %s CHECK (%s)", name,
-							 mosql_expression_check(check->expression));
+							 check->expression);
 	}
 	for (int i = 0; constr != NULL && i < constr->num_check; i++)
 	{

@@ -63,9 +63,10 @@ static planner_hook_type next_planner = NULL;
 Datum
 mosql_fdw_nextval(PG_FUNCTION_ARGS)
 {
+	bool		identity = fcinfo->flinfo != NULL && mosql_fdw_is_identity_call(fcinfo->flinfo->fn_expr);
 	int64		value;
 
-	if (mosql_fdw_sequence_next(PG_GETARG_OID(0), &value))
+	if (mosql_fdw_sequence_next(PG_GETARG_OID(0), identity, &value))
 		PG_RETURN_INT64(value);
 	PG_RETURN_DATUM(DirectFunctionCall1(nextval_oid, PG_GETARG_DATUM(0)));
 }
@@ -386,7 +387,11 @@ warn_repeats(Oid seqid, const char *why, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* From now on, all servers draw from it, unless they do already. */
+/*
+ * From now on, all servers draw from it, unless they do already.  Its name may be that of
+ * a sequence in Redis: so it needs what making a foreign table needs.  And it is no
+ * local sequence any more, which is its owner's to say.
+ */
 static void
 share(Oid seqid, Oid serverid)
 {
@@ -395,6 +400,8 @@ share(Oid seqid, Oid serverid)
 
 	if (OidIsValid(mosql_fdw_shared_on(seqid)))
 		return;
+	mosql_admin_check_owner(seqid);
+	mosql_admin_check_server(serverid);
 	describe_sequence(seqid, &local);
 	renamed = mosql_named_sequence_share(mosql_fdw_session(serverid, InvalidOid),
 										 schema_of(seqid), get_rel_name(seqid), &local);
@@ -573,9 +580,11 @@ mosql_admin_sequence_renamed(Oid seqid, const char *schema, const char *name,
 {
 	Oid			serverid = mosql_fdw_shared_on(seqid);
 
-	if (OidIsValid(serverid))
-		mosql_named_sequence_rename(mosql_fdw_session(serverid, InvalidOid), schema, name,
-									to_schema, to_name);
+	if (!OidIsValid(serverid))
+		return;
+	mosql_admin_check_server(serverid);	/* it may be another's name in Redis */
+	mosql_named_sequence_rename(mosql_fdw_session(serverid, InvalidOid), schema, name,
+								to_schema, to_name);
 }
 
 /* ---- defaults ---- */

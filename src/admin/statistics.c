@@ -12,12 +12,15 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -58,23 +61,34 @@ is_due(Oid relid, double leaves)
 	known = form->relpages;
 	tuples = form->reltuples;
 	ReleaseSysCache(tuple);
+	if (leaves < 0)
+		return false;			/* not in Redis, or not counted yet */
 	if (tuples < 0)
 		return leaves >= ANALYZE_FIRST_LEAVES;
 	return Max(leaves, known) - Min(leaves, known) > ANALYZE_MIN_LEAVES + ANALYZE_SHARE * known;
 }
 
-/* The leaves counted for a local table, -1 if it is not known in Redis. */
+/*
+ * The leaves counted for a local table, -1 if it is not known in Redis, or locked:
+ * somebody may be altering it for hours.
+ */
 static double
 counted_leaves(Oid relid, const MosqlDefinition *definitions, int ndefinitions,
 			   const MosqlTreeSize *sizes, int nsizes)
 {
-	Relation	rel = try_table_open(relid, AccessShareLock);
+	Relation	rel;
 	const char *schema;
 	const char *name;
 	double		leaves = -1;
 
-	if (rel == NULL)
+	if (!ConditionalLockRelationOid(relid, AccessShareLock))
 		return -1;
+	rel = try_table_open(relid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(relid, AccessShareLock);
+		return -1;
+	}
 	mosql_table_remote_name(rel, &schema, &name);
 	for (int i = 0; i < ndefinitions && leaves < 0; i++)
 	{
@@ -88,16 +102,66 @@ counted_leaves(Oid relid, const MosqlDefinition *definitions, int ndefinitions,
 	return leaves;
 }
 
+/* See admin.h. */
+ErrorData *
+mosql_admin_attempt(MosqlAttempt attempt, void *arg)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(caller);
+	PG_TRY();
+	{
+		attempt(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(caller);
+	CurrentResourceOwner = owner;
+	return error;
+}
+
+/* A MosqlAttempt. */
 static void
+run_analyze(void *name)
+{
+	mosql_admin_run_sql(psprintf("ANALYZE %s", (char *) name));
+}
+
+/*
+ * False if somebody else is at the table: another pass comes; with a warning if it is
+ * damaged, or gone from Redis.
+ */
+static bool
 analyze(Oid relid)
 {
-	char	   *name = get_rel_name(relid);
+	char	   *name;
+	ErrorData  *error;
 
+	if (!ConditionalLockRelationOid(relid, ShareUpdateExclusiveLock))
+		return false;
+	name = get_rel_name(relid);
 	if (name == NULL)
-		return;
-	mosql_admin_run_sql(psprintf("ANALYZE %s",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-															name)));
+		return false;
+	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
+	error = mosql_admin_attempt(run_analyze, name);
+	if (error == NULL)
+		return true;
+	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED && error->sqlerrcode != ERRCODE_UNDEFINED_TABLE)
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("table %s is not analyzed: %s", name, error->message)));
+	return false;
 }
 
 uint64
@@ -123,8 +187,7 @@ mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 		if (!may_analyze(relid) ||
 			!is_due(relid, counted_leaves(relid, definitions, ndefinitions, sizes, nsizes)))
 			continue;
-		analyze(relid);
-		analyzed++;
+		analyzed += analyze(relid);
 	}
 	return analyzed;
 }

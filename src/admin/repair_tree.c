@@ -1,0 +1,425 @@
+/*
+ * repair_tree.c: repairs that look at all nodes of a namespace.
+ *
+ * Layer: admin.  SCAN finds the nodes, whatever leads to them; memory is bounded by a page
+ * of them, and for a tree by what its nodes' metas say.
+ */
+#include "postgres.h"
+
+#include <inttypes.h>
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#include "admin/repair.h"
+#include "code/node.h"
+#include "code/row.h"
+
+/* Whole nodes read in one round trip. */
+#define REPAIR_BATCH		64
+
+/* A timestamp further ahead is damage, and not a time. */
+#define FUTURE_US			(INT64CONST(365) * 24 * 3600 * 1000000)
+
+/*
+ * What the clock must have issued beyond all that is found: ids that left no trace, too, so
+ * that no id is below what the time says: one per 128 us since 2026.
+ */
+#define SPARE_SESSIONS		1000
+#define SPARE_US			2000000
+#define ID_EPOCH_US			UINT64CONST(1767225600000000)
+#define ID_US				128
+
+/* For each page of nodes. */
+typedef void (*VisitNodes) (void *arg, const MosqlNodeImage *images, int n);
+
+static void
+visit_nodes(Repair *repair, VisitNodes visit, void *arg)
+{
+	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql repair page",
+											   ALLOCSET_DEFAULT_SIZES);
+	int			nprimaries = mosql_redis_primary_count(mosql_session_redis(repair->session));
+	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
+
+	for (int i = 0; i < nprimaries; i++)
+	{
+		strlcpy(cursor, "0", sizeof(cursor));
+		do
+		{
+			MemoryContext old = MemoryContextSwitchTo(page);
+			MosqlNodeImage images[REPAIR_BATCH];
+			uint64	   *nodes;
+			int			n = mosql_session_scan_nodes(repair->session, i, cursor, &nodes);
+
+			for (int done = 0; done < n; done += REPAIR_BATCH)
+			{
+				int			batch = Min(n - done, REPAIR_BATCH);
+
+				CHECK_FOR_INTERRUPTS();
+				mosql_step_read_nodes(repair->stepper, nodes + done, batch, images, NULL);
+				visit(arg, images, batch);
+			}
+			MemoryContextSwitchTo(old);
+			MemoryContextReset(page);
+		} while (strcmp(cursor, "0") != 0);
+	}
+	MemoryContextDelete(page);
+}
+
+/* ---- the clock ---- */
+
+typedef struct Highest
+{
+	MosqlTimestamp limit;		/* what is above is no time */
+	MosqlTimestamp ts;
+	uint64		sid;
+	int64		intents;
+	int64		ignored;
+} Highest;
+
+static void
+see_time(Highest *highest, MosqlTimestamp ts)
+{
+	if (ts > highest->limit)
+		highest->ignored++;
+	else
+		highest->ts = Max(highest->ts, ts);
+}
+
+static void
+see_session(Highest *highest, uint64 sid)
+{
+	if (sid < UINT64CONST(1) << (64 - MOSQL_ID_COUNTER_BITS))
+		highest->sid = Max(highest->sid, sid);
+	else
+		highest->ignored++;
+}
+
+static void
+see_field(Highest *highest, const MosqlFieldValue *field)
+{
+	MosqlBytes	rest = field->value;
+	MosqlVersion version;
+	MosqlIntent intent;
+
+	if (field->field.len == 0)
+		return;
+	switch (field->field.data[0])
+	{
+		case MOSQL_FIELD_ROW:
+			if (mosql_row_newest(field->value, &version))
+				see_time(highest, version.ts);
+			break;
+		case MOSQL_FIELD_PURGED:
+			if (field->value.len == MOSQL_TS_BYTES)
+				see_time(highest, mosql_ts_get(field->value.data));
+			break;
+		case MOSQL_FIELD_INTENT:
+			while (mosql_intent_next(&rest, &intent) == 1)
+			{
+				see_session(highest, intent.tx.session);
+				highest->intents++;
+			}
+			break;
+		case MOSQL_FIELD_RANGE_MARKS:
+		case MOSQL_FIELD_KEY_MARKS:
+			for (size_t at = 0; at + MOSQL_TXID_BYTES <= rest.len; at += MOSQL_TXID_BYTES)
+				see_session(highest, mosql_txid_get(rest.data + at).session);
+			break;
+	}
+}
+
+/* VisitNodes */
+static void
+see_nodes(void *arg, const MosqlNodeImage *images, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		see_session(arg, images[i].node >> MOSQL_ID_COUNTER_BITS);
+		for (int f = 0; f < images[i].nfields; f++)
+			see_field(arg, &images[i].fields[f]);
+	}
+}
+
+static void
+put_counter(Repair *repair, const char *name, uint64 stored, uint64 found, uint64 set)
+{
+	mosql_repair_put(repair, psprintf("clock, %s", name),
+					 psprintf("the clock has " UINT64_FORMAT ", rows and nodes have " UINT64_FORMAT,
+							  stored, found),
+					 set <= stored ? NULL :
+					 psprintf(repair->dry_run ? "would be set to " UINT64_FORMAT :
+							  "set to " UINT64_FORMAT, set));
+}
+
+/*
+ * The schema version is nowhere but at the clock: a timestamp is above any that was counted,
+ * and above what an earlier repair has set.
+ */
+static void
+raise_clock(const MosqlClockState *was, const Highest *highest, MosqlClockState *least)
+{
+	uint64		floor;
+
+	least->last = Max(was->last, Max(highest->ts, was->now)) + SPARE_US;
+	floor = least->last > ID_EPOCH_US ? (least->last - ID_EPOCH_US) / ID_US : 0;
+	least->sid = Max(Max(was->sid, highest->sid) + SPARE_SESSIONS, floor);
+	least->schema = Max(was->schema + 1, least->last);
+}
+
+void
+mosql_repair_clock(Repair *repair)
+{
+	Highest		highest = {0};
+	MosqlClockState was;
+	MosqlClockState least;
+	bool		behind;
+
+	mosql_clock_read_state(repair->stepper, &was);
+	highest.limit = was.now + FUTURE_US;
+	visit_nodes(repair, see_nodes, &highest);
+	behind = !was.there || was.last < highest.ts || was.sid < highest.sid;
+	least = was;
+	if (behind)
+	{
+		raise_clock(&was, &highest, &least);
+		if (!repair->dry_run)
+			mosql_clock_rebuild(repair->stepper, &least);
+	}
+	put_counter(repair, "timestamp", was.last, highest.ts, least.last);
+	put_counter(repair, "session id", was.sid, highest.sid, least.sid);
+	put_counter(repair, "schema version", was.schema, 0, least.schema);
+	if (highest.intents > 0 && behind)
+		mosql_repair_put(repair, "transactions",
+						 psprintf(INT64_FORMAT " intents of transactions under way", highest.intents),
+						 "those whose record is lost are rolled back by whoever meets them");
+	if (highest.ignored > 0)
+		mosql_repair_put(repair, "damage",
+						 psprintf(INT64_FORMAT " times and ids are impossible", highest.ignored),
+						 "left out: mosql_fdw_check() says where");
+}
+
+/* ---- a tree ---- */
+
+typedef struct TreeRepair
+{
+	Repair	   *repair;
+	MosqlTree  *tree;
+	const MosqlTable *table;	/* NULL: its rows are not looked into */
+	bool		definitions;
+	MemoryContext cxt;
+	int			n;
+	int			max;
+	MosqlKnownNode *known;
+} TreeRepair;
+
+/* VisitNodes */
+static void
+note_nodes(void *arg, const MosqlNodeImage *images, int n)
+{
+	TreeRepair *work = arg;
+	MemoryContext old = MemoryContextSwitchTo(work->cxt);
+	uint64		root = mosql_btree_root(work->tree);
+	MosqlNodeMeta meta;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	m = MOSQL_ABSENT;
+
+		for (int f = 0; f < images[i].nfields; f++)
+			if (mosql_bytes_equal(images[i].fields[f].field, mosql_bytes("m", 1)))
+				m = images[i].fields[f].value;
+		if (m.data == NULL || !mosql_meta_decode(m, &meta) || meta.tree != root ||
+			images[i].node == root ||
+			(meta.state != MOSQL_NODE_NORMAL && meta.state != MOSQL_NODE_SPLITTING))
+			continue;
+		if (work->n == work->max)
+		{
+			work->max = Max(256, 2 * work->max);
+			work->known = work->known == NULL ? palloc(work->max * sizeof(MosqlKnownNode)) :
+				repalloc_huge(work->known, work->max * sizeof(MosqlKnownNode));
+		}
+		work->known[work->n++] = (MosqlKnownNode)
+		{
+			.node = images[i].node,.level = meta.level,
+			.low = mosql_bytes_copy(work->cxt, meta.low),
+			.high = meta.high.data ? mosql_bytes_copy(work->cxt, meta.high) : MOSQL_ABSENT,
+			.right = meta.right
+		};
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Was a value refused for something that another server may see otherwise: a domain's
+ * CHECK, a privilege, the database's encoding?  Then nothing is known to be damaged.
+ */
+static bool
+is_of_this_server(int sqlstate)
+{
+	int			class = ERRCODE_TO_CATEGORY(sqlstate);
+
+	return sqlstate != 0 && sqlstate != ERRCODE_DATA_CORRUPTED &&
+		(class != ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION) ||
+		 sqlstate == ERRCODE_UNTRANSLATABLE_CHARACTER);
+}
+
+typedef struct ValuesCheck
+{
+	const MosqlTable *table;
+	MosqlBytes	key;
+	MosqlBytes	columns;
+} ValuesCheck;
+
+/* A MosqlAttempt. */
+static void
+check_values(void *arg)
+{
+	const ValuesCheck *check = arg;
+
+	mosql_table_check_values(check->table, check->key, check->columns);
+}
+
+/* What a type's own function says of the values; NULL: nothing. */
+static const char *
+values_fault(const MosqlTable *table, MosqlBytes key, MosqlBytes columns)
+{
+	ValuesCheck check = {table, key, columns};
+	ErrorData  *error;
+
+	mosql_codec_refused = 0;
+	error = mosql_admin_attempt(check_values, &check);
+	if (error == NULL)
+		return NULL;
+	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+		ReThrowError(error);
+	if (is_of_this_server(mosql_codec_refused))
+		return NULL;
+	return error->detail ? psprintf("%s: %s", error->message, error->detail) : error->message;
+}
+
+/* Of MosqlMending. */
+static const char *
+row_fault(void *arg, MosqlBytes key, MosqlBytes row)
+{
+	const TreeRepair *work = arg;
+	MosqlHistory history;
+	const char *fault = NULL;
+
+	if (!mosql_history_decode(row, &history))
+		return "a row that does not decode";
+	if (history.n == 0 || !history.versions[0].live)
+		return NULL;
+	if (work->definitions)
+		return mosql_table_definition_fault(key, history.versions[0].columns);
+	if (work->table == NULL)
+		return NULL;
+	fault = mosql_table_check_row(work->table, key, history.versions[0].columns);
+	return fault != NULL ? fault : values_fault(work->table, key, history.versions[0].columns);
+}
+
+/* A key for people: by its columns if they decode, else its bytes. */
+static char *
+key_text(const TreeRepair *work, MosqlBytes key)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	appendStringInfoString(&out, "\\x");
+	for (size_t i = 0; i < key.len; i++)
+		appendStringInfo(&out, "%02x", (unsigned char) key.data[i]);
+	if (work->table != NULL && key.len > 0)
+		appendStringInfo(&out, " %s", mosql_table_describe_key(work->table, key));
+	return out.data;
+}
+
+/* Of MosqlMending. */
+static void
+report_mended(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlBytes high,
+			  const char *fault)
+{
+	const TreeRepair *work = arg;
+	Repair	   *repair = work->repair;
+	char	   *name = mosql_admin_node_name(repair->session, node);
+	char	   *range = psprintf("keys from %s %s", low.len > 0 ? key_text(work, low) : "the first",
+								 high.data ? psprintf("to below %s", key_text(work, high)) :
+								 "to the last");
+	bool		dry = repair->dry_run;
+
+	switch (kind)
+	{
+		case MOSQL_MEND_FIELD:
+			mosql_repair_put(repair, name, psprintf("key %s: %s", key_text(work, low), fault),
+							 dry ? "this row would be dropped" : "this row is dropped");
+			break;
+		case MOSQL_MEND_LEAF:
+			mosql_repair_put(repair, name, psprintf("a leaf, %s: %s", range, fault),
+							 dry ? "would be made anew, with the rows that are sound" :
+							 "made anew, with the rows that are sound");
+			break;
+		case MOSQL_MEND_LOST:
+			mosql_repair_put(repair, name, psprintf("a leaf, %s: %s", range, fault),
+							 dry ? "its rows are lost; an empty leaf would be put there" :
+							 "its rows are lost; an empty leaf is there now");
+			break;
+		case MOSQL_MEND_INNER:
+			mosql_repair_put(repair, name, psprintf("an inner node, %s: %s", range, fault),
+							 dry ? "would be made anew: nothing is lost by that" :
+							 "made anew: nothing is lost by that");
+			break;
+		case MOSQL_MEND_NOT:
+			mosql_repair_put(repair, name, psprintf("%s: %s", range, fault),
+							 "none: it decodes, and contradicts others");
+			break;
+	}
+}
+
+static int
+mend(Repair *repair, uint64 root, const MosqlTable *table, bool definitions)
+{
+	TreeRepair	work = {
+		.repair = repair,.tree = mosql_session_tree(repair->session, root),.table = table,
+		.definitions = definitions,.cxt = CurrentMemoryContext
+	};
+	MosqlMending how = {
+		.dry_run = repair->dry_run,.arg = &work,.row_fault = row_fault,.report = report_mended
+	};
+
+	visit_nodes(repair, note_nodes, &work);
+	return mosql_btree_mend(work.tree, work.known, work.n, &how);
+}
+
+void
+mosql_repair_table(Repair *repair)
+{
+	Oid			relid = mosql_repair_relation_target(repair, "a foreign table");
+	Relation	rel;
+	MosqlTable *table;
+	int			done;
+
+	rel = mosql_repair_table_target(repair, relid, AccessShareLock);
+	table = mosql_table_open(rel, repair->session);
+	done = mend(repair, mosql_btree_root(table->tree), table, false);
+	for (int i = 0; i < table->nindexes && done > 0; i++)
+		mosql_repair_put(repair, psprintf("index %s", quote_identifier(table->indexes[i].name)),
+						 "it may have entries of rows that are gone",
+						 "REINDEX, or mosql_fdw_repair(…, 'index', …), builds it anew");
+	relation_close(rel, NoLock);
+}
+
+void
+mosql_repair_definitions(Repair *repair)
+{
+	(void) mend(repair, mosql_table_catalog_root(), NULL, true);
+}
+
+void
+mosql_repair_tree(Repair *repair)
+{
+	(void) mend(repair, mosql_repair_tree_target(repair), NULL, false);
+}
