@@ -1,0 +1,185 @@
+/*
+ * cluster.c: servers, slots, replicas.
+ *
+ * A shard is what one primary and its replicas store.  There is one copy of it, the
+ * primary's; a replica is a position in the order of its changes.  When a replica takes
+ * over, what lies behind its position is taken back.
+ */
+#include "sim.h"
+
+int			sim_nservers;
+SimServer	sim_servers[SIM_SERVERS_MAX];
+int			sim_nshards;
+SimShard	sim_shards[SIM_SHARDS_MAX];
+bool		sim_is_cluster;
+int16		sim_slots[16384];
+
+/* Raised when a shard loses something: what was on its way to replicas is void. */
+static uint64 timeline[SIM_SHARDS_MAX];
+
+#define TIMELINE_SHIFT	40
+
+const char *
+sim_node_id(const SimServer *server)
+{
+	static char id[41];
+
+	snprintf(id, sizeof(id), "%040d", server->number + 1);
+	return id;
+}
+
+int64
+sim_server_time(const SimServer *server)
+{
+	return sim_now_us + server->ahead_us;
+}
+
+void
+sim_cluster_start(int nshards, int nreplicas, bool cluster)
+{
+	sim_is_cluster = cluster;
+	for (int i = 0; i < nshards; i++)
+	{
+		SimShard   *shard = &sim_shards[sim_nshards++];
+
+		shard->number = i;
+		shard->nreplicas = nreplicas;
+		for (int r = 0; r <= nreplicas; r++)
+		{
+			SimServer  *server = &sim_servers[sim_nservers];
+
+			server->number = sim_nservers++;
+			server->shard = shard;
+			server->up = true;
+			server->ahead_us = sim_between(-20000, 20000);
+			if (r == 0)
+				shard->primary = server;
+			else
+				shard->replicas[r - 1] = server;
+		}
+	}
+	for (int s = 0; s < 16384; s++)
+		sim_slots[s] = (int16) (s / 2048 % nshards);
+}
+
+/* ---- replicas ---- */
+
+static uint64
+oldest_position(const SimShard *shard)
+{
+	uint64		oldest = shard->position;
+
+	for (int i = 0; i < shard->nreplicas; i++)
+		oldest = Min(oldest, shard->replicas[i]->applied);
+	return oldest;
+}
+
+static void
+applies(void *arg, uint64 tag)
+{
+	SimServer  *server = arg;
+	SimShard   *shard = server->shard;
+	uint64		position = tag & ((UINT64CONST(1) << TIMELINE_SHIFT) - 1);
+
+	if (server == shard->primary || !server->up || tag >> TIMELINE_SHIFT != timeline[shard->number])
+		return;
+	server->applied = Max(server->applied, position);
+	sim_trim(shard, oldest_position(shard));
+	sim_check_waits(shard);
+}
+
+void
+sim_replicate(SimShard *shard)
+{
+	uint64		tag = timeline[shard->number] << TIMELINE_SHIFT | shard->position;
+
+	for (int i = 0; i < shard->nreplicas; i++)
+		sim_at(sim_now_us + sim_between(50, sim_chance(20) ? 200000 : 2000), applies,
+			   shard->replicas[i], tag);
+	if (shard->nreplicas == 0)
+		sim_trim(shard, shard->position);
+}
+
+int
+sim_copies(const SimShard *shard, uint64 position)
+{
+	int			n = 0;
+
+	for (int i = 0; i < shard->nreplicas; i++)
+		n += shard->replicas[i]->up && shard->replicas[i]->applied >= position;
+	return n;
+}
+
+/* ---- faults ---- */
+
+static void
+lose(SimShard *shard, uint64 position)
+{
+	sim_trace("shard %d forgets " UINT64_FORMAT " changes", shard->number, shard->position - position);
+	sim_forget(shard, position);
+	timeline[shard->number]++;
+	for (int i = 0; i < shard->nreplicas; i++)
+		shard->replicas[i]->applied = Min(shard->replicas[i]->applied, shard->position);
+}
+
+/* The primary has died; the replica that has most takes over. */
+void
+sim_fail_over(SimShard *shard, bool old_comes_back)
+{
+	SimServer  *old = shard->primary;
+	int			best = -1;
+
+	for (int i = 0; i < shard->nreplicas; i++)
+		if (shard->replicas[i]->up && (best < 0 || shard->replicas[i]->applied > shard->replicas[best]->applied))
+			best = i;
+	if (best < 0)
+		return;
+	sim_server_stops(old);
+	shard->primary = shard->replicas[best];
+	shard->replicas[best] = old;
+	sim_trace("server %d takes over from server %d", shard->primary->number, old->number);
+	lose(shard, shard->primary->applied);
+	old->up = old_comes_back;
+	old->applied = shard->position; /* synchronised anew */
+	old->nscripts = 0;
+	old->starts++;
+}
+
+/* A process ends and begins again with what it had at that position. */
+void
+sim_restart(SimServer *server, uint64 position)
+{
+	sim_server_stops(server);
+	if (server == server->shard->primary)
+		lose(server->shard, Max(position, server->shard->first_undo));
+	server->nscripts = 0;
+	server->starts++;
+	server->up = true;
+}
+
+/* All keys of a slot go to another shard, at once. */
+void
+sim_move_slot(int slot, SimShard *to)
+{
+	SimShard   *from = &sim_shards[sim_slots[slot]];
+	uint64		cursor = 0;
+	SimKey	   *key;
+
+	if (from == to)
+		return;
+	sim_trace("slot %d moves from shard %d to shard %d", slot, from->number, to->number);
+	while ((key = sim_next_key(from, &cursor)) != NULL)
+		if (key->slot == slot)
+		{
+			SimKey	   *copy = sim_key(to, key->name, true);
+
+			for (int i = 0; i < key->n; i++)
+				sim_put(to, copy, key->type, key->fields[i].name, key->fields[i].value);
+			while (key->n > 0)
+				sim_put(from, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
+			cursor = 0;
+		}
+	sim_slots[slot] = (int16) to->number;
+	sim_replicate(from);
+	sim_replicate(to);
+}

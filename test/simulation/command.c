@@ -1,0 +1,803 @@
+/*
+ * command.c: the commands of a Redis server, as far as the product uses them.
+ */
+#include "sim.h"
+
+#include <stdlib.h>
+
+#include "redis/redis.h"
+
+#define IS(i, text) (argv[i].len == strlen(text) && pg_strncasecmp(argv[i].data, text, argv[i].len) == 0)
+
+typedef struct Call
+{
+	SimClient  *client;
+	SimShard   *shard;
+	int			argc;
+	const MosqlBytes *argv;
+	SimAnswer  *to;
+	bool		failed;
+} Call;
+
+static MosqlBytes
+text_of(const char *text)
+{
+	return mosql_bytes(text, strlen(text));
+}
+
+static bool
+refuse(Call *call, const char *why)
+{
+	call->to->error(call->to, why);
+	call->failed = true;
+	return false;
+}
+
+/* The key of a command if it has that type (or is not there); else WRONGTYPE. */
+static bool
+key_of(Call *call, char type, bool create, SimKey **key)
+{
+	*key = sim_key(call->shard, call->argv[1], create);
+	if (*key != NULL && (*key)->n > 0 && (*key)->type != type)
+		return refuse(call, "WRONGTYPE Operation against a key holding the wrong kind of value");
+	return true;
+}
+
+static void
+put(Call *call, SimKey *key, char type, MosqlBytes field, MosqlBytes value)
+{
+	sim_put(call->shard, key, type, field, value);
+	call->client->wrote = call->shard->position;
+	call->client->script_wrote = true;
+}
+
+static void
+say_bulk(Call *call, MosqlBytes value)
+{
+	call->to->bulk(call->to, value);
+}
+
+static void
+say_number(Call *call, int64 n)
+{
+	call->to->integer(call->to, n);
+}
+
+/* ---- hashes ---- */
+
+static void
+hash_set(Call *call)
+{
+	SimKey	   *key;
+	int			added = 0;
+
+	if (call->argc < 4 || call->argc % 2 != 0)
+	{
+		refuse(call, "ERR wrong number of arguments for 'hset' command");
+		return;
+	}
+	if (!key_of(call, 'h', true, &key))
+		return;
+	for (int i = 2; i < call->argc; i += 2)
+	{
+		added += sim_get(key, call->argv[i]).data == NULL;
+		put(call, key, 'h', call->argv[i],
+			mosql_bytes(call->argv[i + 1].len > 0 ? call->argv[i + 1].data : "", call->argv[i + 1].len));
+	}
+	say_number(call, added);
+}
+
+static void
+hash_setnx(Call *call)
+{
+	SimKey	   *key;
+
+	if (!key_of(call, 'h', true, &key))
+		return;
+	if (sim_get(key, call->argv[2]).data != NULL)
+		say_number(call, 0);
+	else
+	{
+		put(call, key, 'h', call->argv[2], call->argv[3]);
+		say_number(call, 1);
+	}
+}
+
+static void
+field_remove(Call *call, char type)
+{
+	SimKey	   *key;
+	int			n = 0;
+
+	if (!key_of(call, type, false, &key))
+		return;
+	for (int i = 2; key != NULL && i < call->argc; i++)
+		if (sim_get(key, call->argv[i]).data != NULL)
+		{
+			put(call, key, type, call->argv[i], MOSQL_ABSENT);
+			n++;
+		}
+	say_number(call, n);
+}
+
+static void
+hash_get(Call *call)
+{
+	SimKey	   *key;
+
+	if (key_of(call, 'h', false, &key))
+		say_bulk(call, sim_get(key, call->argv[2]));
+}
+
+static void
+hash_mget(Call *call)
+{
+	SimKey	   *key;
+
+	if (!key_of(call, 'h', false, &key))
+		return;
+	call->to->array(call->to, call->argc - 2);
+	for (int i = 2; i < call->argc; i++)
+		say_bulk(call, sim_get(key, call->argv[i]));
+}
+
+static void
+hash_all(Call *call, bool names, bool values)
+{
+	SimKey	   *key;
+	int			n;
+
+	if (!key_of(call, 'h', false, &key))
+		return;
+	n = key != NULL ? key->n : 0;
+	call->to->array(call->to, n * (names + values));
+	for (int i = 0; i < n; i++)
+	{
+		if (names)
+			say_bulk(call, key->fields[i].name);
+		if (values)
+			say_bulk(call, key->fields[i].value);
+	}
+}
+
+static void
+hash_add(Call *call)
+{
+	SimKey	   *key;
+	MosqlBytes	old;
+	char		text[32];
+	int64		sum;
+
+	if (!key_of(call, 'h', true, &key))
+		return;
+	old = sim_get(key, call->argv[2]);
+	sum = (old.data ? strtoll(old.data, NULL, 10) : 0) + strtoll(call->argv[3].data, NULL, 10);
+	snprintf(text, sizeof(text), INT64_FORMAT, sum);
+	put(call, key, 'h', call->argv[2], text_of(text));
+	if (call->argv[2].len == 3 && memcmp(call->argv[2].data, "sid", 3) == 0)
+		sim_session_drawn((uint64) sum);
+	say_number(call, sum);
+}
+
+/* ---- sorted sets ---- */
+
+static double
+score_of(const SimField *field)
+{
+	double		score;
+
+	memcpy(&score, field->value.data, sizeof(score));
+	return score;
+}
+
+static void
+sorted_add(Call *call)
+{
+	const MosqlBytes *argv = call->argv;
+	SimKey	   *key;
+	bool		only_new = false,
+				only_old = false;
+	int			at = 2;
+	int			n = 0;
+
+	for (; at < call->argc && (IS(at, "NX") || IS(at, "XX")); at++)
+	{
+		only_new |= IS(at, "NX");
+		only_old |= IS(at, "XX");
+	}
+	if (!key_of(call, 'z', true, &key))
+		return;
+	for (; at + 1 < call->argc; at += 2)
+	{
+		double		score = strtod(argv[at].data, NULL);
+		bool		there = sim_get(key, argv[at + 1]).data != NULL;
+
+		if (there ? only_new : only_old)
+			continue;
+		put(call, key, 'z', argv[at + 1], mosql_bytes(&score, sizeof(score)));
+		n += !there;
+	}
+	say_number(call, n);
+}
+
+static int
+compare_scores(const void *a, const void *b)
+{
+	const SimField *x = a,
+			   *y = b;
+	double		p = score_of(x),
+				q = score_of(y);
+
+	return p != q ? (p < q ? -1 : 1) : mosql_bytes_compare(x->name, y->name);
+}
+
+static void
+say_score(Call *call, double score)
+{
+	char		text[40];
+
+	snprintf(text, sizeof(text), "%.17g", score);
+	say_bulk(call, text_of(text));
+}
+
+static void
+say_members(Call *call, const SimField *fields, int n, bool scores)
+{
+	call->to->array(call->to, n * (1 + scores));
+	for (int i = 0; i < n; i++)
+	{
+		say_bulk(call, fields[i].name);
+		if (scores)
+			say_score(call, score_of(&fields[i]));
+	}
+}
+
+/* "(5", "-inf", "7": is the score beyond it? */
+static bool
+is_within(double score, MosqlBytes low, MosqlBytes high)
+{
+	bool		open_low = low.data[0] == '(',
+				open_high = high.data[0] == '(';
+	double		from = strtod(low.data + open_low, NULL),
+				to = strtod(high.data + open_high, NULL);
+
+	return (open_low ? score > from : score >= from) && (open_high ? score < to : score <= to);
+}
+
+static void
+reverse_fields(SimField *fields, int n)
+{
+	for (int i = 0; i < n / 2; i++)
+	{
+		SimField	field = fields[i];
+
+		fields[i] = fields[n - 1 - i];
+		fields[n - 1 - i] = field;
+	}
+}
+
+/* Z[REV]RANGE key start stop [WITHSCORES], ZRANGEBYSCORE key low high [LIMIT 0 n], and
+ * ZREVRANGEBYSCORE key high low */
+static void
+sorted_range(Call *call, bool by_score, bool reverse)
+{
+	const MosqlBytes *argv = call->argv;
+	SimKey	   *key;
+	SimField   *sorted;
+	int			n;
+	int			from = 0;
+	bool		scores = false;
+	int64		limit = -1;
+
+	if (!key_of(call, 'z', false, &key))
+		return;
+	n = key != NULL ? key->n : 0;
+	sorted = malloc(n * sizeof(SimField) + 1);
+	if (n > 0)
+		memcpy(sorted, key->fields, n * sizeof(SimField));
+	qsort(sorted, n, sizeof(SimField), compare_scores);
+	if (reverse)
+		reverse_fields(sorted, n);
+	for (int i = 4; i < call->argc; i++)
+	{
+		by_score |= IS(i, "BYSCORE");
+		scores |= IS(i, "WITHSCORES");
+		if (IS(i, "LIMIT") && i + 2 < call->argc)
+			limit = strtoll(argv[i + 2].data, NULL, 10);
+	}
+	if (by_score)
+	{
+		int			m = 0;
+
+		for (int i = 0; i < n; i++)
+			if (is_within(score_of(&sorted[i]), argv[2 + reverse], argv[3 - reverse]))
+				sorted[m++] = sorted[i];
+		n = m;
+	}
+	else
+	{
+		int64		first = strtoll(argv[2].data, NULL, 10),
+					last = strtoll(argv[3].data, NULL, 10);
+
+		from = (int) Max(first < 0 ? n + first : first, 0);
+		n = (int) Max(Min(last < 0 ? n + last : last, n - 1) - from + 1, 0);
+	}
+	say_members(call, sorted + from, limit >= 0 ? (int) Min(n, limit) : n, scores);
+	free(sorted);
+}
+
+static void
+sorted_score(Call *call)
+{
+	SimKey	   *key;
+	MosqlBytes	value;
+	double		score;
+
+	if (!key_of(call, 'z', false, &key))
+		return;
+	value = sim_get(key, call->argv[2]);
+	if (value.data == NULL)
+	{
+		say_bulk(call, MOSQL_ABSENT);
+		return;
+	}
+	memcpy(&score, value.data, sizeof(score));
+	say_score(call, score);
+}
+
+/* ---- sets ---- */
+
+static void
+set_add(Call *call)
+{
+	SimKey	   *key;
+	int			n = 0;
+
+	if (!key_of(call, 's', true, &key))
+		return;
+	for (int i = 2; i < call->argc; i++)
+		if (sim_get(key, call->argv[i]).data == NULL)
+		{
+			put(call, key, 's', call->argv[i], mosql_bytes("", 0));
+			n++;
+		}
+	say_number(call, n);
+}
+
+static void
+set_random(Call *call)
+{
+	SimKey	   *key;
+	int64		want = call->argc > 2 ? strtoll(call->argv[2].data, NULL, 10) : 1;
+	int			n;
+	int			from;
+
+	if (!key_of(call, 's', false, &key))
+		return;
+	n = key != NULL ? key->n : 0;
+	want = Min(want, n);
+	from = (int) sim_below(Max(n, 1));
+	call->to->array(call->to, (int) want);
+	for (int i = 0; i < want; i++)
+		say_bulk(call, key->fields[(from + i) % n].name);
+}
+
+/* ---- keys ---- */
+
+static void
+unlink_keys(Call *call)
+{
+	int			n = 0;
+
+	for (int i = 1; i < call->argc; i++)
+	{
+		SimKey	   *key = sim_key(call->shard, call->argv[i], false);
+
+		if (key == NULL || key->n == 0)
+			continue;
+		n++;
+		while (key->n > 0)
+			put(call, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
+	}
+	say_number(call, n);
+}
+
+/* SCAN cursor MATCH pattern COUNT n: our patterns are "prefix*" or "prefix{*}". */
+static void
+scan_keys(Call *call)
+{
+	SimKey	   *found[1000];
+	uint64		cursor = strtoull(call->argv[1].data, NULL, 10);
+	int64		count = call->argc > 5 ? strtoll(call->argv[5].data, NULL, 10) : 10;
+	MosqlBytes	pattern = call->argc > 3 ? call->argv[3] : text_of("*");
+	const char *star = memchr(pattern.data, '?', pattern.len);
+	size_t		prefix;
+	int			n = 0;
+	SimKey	   *key = NULL;
+	char		text[32];
+
+	if (star == NULL)
+		star = memchr(pattern.data, '*', pattern.len);
+	prefix = star != NULL ? star - pattern.data : pattern.len;
+	while (n < Min(count, 1000) && (key = sim_next_key(call->shard, &cursor)) != NULL)
+		if (key->name.len >= prefix && memcmp(key->name.data, pattern.data, prefix) == 0)
+			found[n++] = key;
+	snprintf(text, sizeof(text), UINT64_FORMAT, key == NULL ? 0 : cursor);
+	call->to->array(call->to, 2);
+	say_bulk(call, text_of(text));
+	call->to->array(call->to, n);
+	for (int i = 0; i < n; i++)
+		say_bulk(call, found[i]->name);
+}
+
+/* ---- the server ---- */
+
+static void
+say_time(Call *call)
+{
+	int64		now = sim_server_time(call->client->server);
+	char		text[32];
+
+	call->to->array(call->to, 2);
+	snprintf(text, sizeof(text), INT64_FORMAT, now / 1000000);
+	say_bulk(call, text_of(text));
+	snprintf(text, sizeof(text), INT64_FORMAT, now % 1000000);
+	say_bulk(call, text_of(text));
+}
+
+/* CLUSTER SLOTS: every run of slots of one shard. */
+static void
+say_slots(Call *call)
+{
+	int			runs = 0;
+
+	for (int s = 0; s < 16384; s++)
+		runs += s == 0 || sim_slots[s] != sim_slots[s - 1];
+	call->to->array(call->to, runs);
+	for (int s = 0, end; s < 16384; s = end)
+	{
+		const SimServer *primary = sim_shards[sim_slots[s]].primary;
+
+		for (end = s; end < 16384 && sim_slots[end] == sim_slots[s];)
+			end++;
+		call->to->array(call->to, 3);
+		say_number(call, s);
+		say_number(call, end - 1);
+		call->to->array(call->to, 3);
+		say_bulk(call, text_of("10.0.0.1"));
+		say_number(call, 7000 + primary->number);
+		say_bulk(call, text_of(sim_node_id(primary)));
+	}
+}
+
+static void
+cluster(Call *call)
+{
+	const MosqlBytes *argv = call->argv;
+
+	if (!sim_is_cluster)
+		refuse(call, "ERR This instance has cluster support disabled");
+	else if (IS(1, "MYID"))
+		say_bulk(call, text_of(sim_node_id(call->client->server)));
+	else if (IS(1, "SLOTS"))
+		say_slots(call);
+	else
+		refuse(call, "ERR unknown subcommand");
+}
+
+/* A process has a name of its own each time that it starts. */
+static void
+say_info(Call *call)
+{
+	const SimServer *server = call->client->server;
+	char		text[80];
+
+	snprintf(text, sizeof(text), "# Server\r\nrun_id:%020d%020d\r\n", server->number + 1, server->starts);
+	say_bulk(call, text_of(text));
+}
+
+/* ---- dispatch ---- */
+
+typedef struct Command
+{
+	const char *name;
+	int			min_args;
+	bool		has_key;
+	bool		writes;
+	bool		grows;			/* refused when memory is full */
+} Command;
+
+static const Command commands[] = {
+	{"HGET", 3, true}, {"HMGET", 3, true}, {"HGETALL", 2, true}, {"HKEYS", 2, true},
+	{"HVALS", 2, true}, {"HLEN", 2, true}, {"HSET", 4, true, true, true},
+	{"HDEL", 3, true, true}, {"HSETNX", 4, true, true, true}, {"HINCRBY", 4, true, true, true},
+	{"ZADD", 4, true, true, true}, {"ZREM", 3, true, true}, {"ZSCORE", 3, true},
+	{"ZRANGE", 4, true}, {"ZRANGEBYSCORE", 4, true},
+	{"ZREVRANGE", 4, true}, {"ZREVRANGEBYSCORE", 4, true}, {"INFO", 1}, {"SADD", 3, true, true, true},
+	{"SREM", 3, true, true}, {"SRANDMEMBER", 2, true}, {"UNLINK", 2, true, true},
+	{"DEL", 2, true, true}, {"WATCH", 2, true}, {"SCAN", 2}, {"TIME", 1}, {"CLUSTER", 2},
+	{"ECHO", 2}, {"PING", 1}, {"CONFIG", 2}, {"MULTI", 1}, {"EXEC", 1}, {"UNWATCH", 1},
+	{"ASKING", 1}, {"QUIT", 1}, {"WAIT", 3}, {"EVAL", 3}, {"EVALSHA", 3},
+	{NULL}
+};
+
+static void
+run(Call *call, const char *name)
+{
+	switch (name[0])
+	{
+		case 'H':
+			if (strcmp(name, "HGET") == 0)
+				hash_get(call);
+			else if (strcmp(name, "HMGET") == 0)
+				hash_mget(call);
+			else if (strcmp(name, "HSET") == 0)
+				hash_set(call);
+			else if (strcmp(name, "HDEL") == 0)
+				field_remove(call, 'h');
+			else if (strcmp(name, "HGETALL") == 0)
+				hash_all(call, true, true);
+			else if (strcmp(name, "HKEYS") == 0)
+				hash_all(call, true, false);
+			else if (strcmp(name, "HVALS") == 0)
+				hash_all(call, false, true);
+			else if (strcmp(name, "HSETNX") == 0)
+				hash_setnx(call);
+			else if (strcmp(name, "HINCRBY") == 0)
+				hash_add(call);
+			else
+			{
+				SimKey	   *key;
+
+				if (key_of(call, 'h', false, &key))
+					say_number(call, key != NULL ? key->n : 0);
+			}
+			break;
+		case 'Z':
+			if (strcmp(name, "ZADD") == 0)
+				sorted_add(call);
+			else if (strcmp(name, "ZREM") == 0)
+				field_remove(call, 'z');
+			else if (strcmp(name, "ZSCORE") == 0)
+				sorted_score(call);
+			else
+				sorted_range(call, strstr(name, "BYSCORE") != NULL, name[2] == 'E');
+			break;
+		case 'S':
+			if (strcmp(name, "SADD") == 0)
+				set_add(call);
+			else if (strcmp(name, "SREM") == 0)
+				field_remove(call, 's');
+			else if (strcmp(name, "SRANDMEMBER") == 0)
+				set_random(call);
+			else
+				scan_keys(call);
+			break;
+		case 'U':
+		case 'D':
+			unlink_keys(call);
+			break;
+		case 'T':
+			say_time(call);
+			break;
+		case 'I':
+			say_info(call);
+			break;
+		case 'C':
+			if (strcmp(name, "CLUSTER") == 0)
+				cluster(call);
+			else
+				call->to->array(call->to, 0);
+			break;
+		case 'E':
+			if (strcmp(name, "ECHO") == 0)
+				say_bulk(call, call->argv[1]);
+			else
+				sim_script(call->client, call->argc, call->argv, call->to);
+			break;
+		default:
+			call->to->status(call->to, "PONG");
+	}
+}
+
+static const Command *
+find_command(MosqlBytes name)
+{
+	for (const Command *c = commands; c->name != NULL; c++)
+		if (name.len == strlen(c->name) && pg_strncasecmp(name.data, c->name, name.len) == 0)
+			return c;
+	return NULL;
+}
+
+/*
+ * A command at its turn: alone, in a script, or in EXEC.  Lack of memory refuses a
+ * script's first write or none, and what EXEC runs was let in when it was queued.
+ */
+void
+sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
+{
+	const Command *command = find_command(argv[0]);
+	Call		call = {client, client->server->shard, argc, argv, to};
+
+	if (command == NULL)
+		to->error(to, "ERR unknown command");
+	else if (argc < command->min_args)
+		to->error(to, "ERR wrong number of arguments");
+	else if (command->grows && client->server->full && !client->multi &&
+			 !(client->in_script && client->script_wrote))
+		to->error(to, "OOM command not allowed when used memory > 'maxmemory'.");
+	else
+		run(&call, command->name);
+}
+
+/* ---- connections ---- */
+
+static void
+forget_queue(SimClient *client)
+{
+	for (int i = 0; i < client->nqueued; i++)
+	{
+		for (int a = 0; a < client->queued[i].argc; a++)
+			free((char *) client->queued[i].argv[a].data);
+		free(client->queued[i].argv);
+	}
+	client->nqueued = 0;
+	client->multi = client->broken_multi = false;
+}
+
+static void
+enqueue(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
+{
+	MosqlBytes *copy = malloc(argc * sizeof(MosqlBytes));
+
+	for (int i = 0; i < argc; i++)
+	{
+		char	   *p = malloc(argv[i].len + 1);
+
+		memcpy(p, argv[i].data, argv[i].len);
+		p[argv[i].len] = '\0';
+		copy[i] = mosql_bytes(p, argv[i].len);
+	}
+	if (client->nqueued == client->maxqueued)
+	{
+		client->maxqueued = Max(16, 2 * client->maxqueued);
+		client->queued = realloc(client->queued, client->maxqueued * sizeof(client->queued[0]));
+	}
+	client->queued[client->nqueued].argc = argc;
+	client->queued[client->nqueued++].argv = copy;
+	to->status(to, "QUEUED");
+}
+
+static bool
+queue_grows(const SimClient *client)
+{
+	for (int i = 0; i < client->nqueued; i++)
+		if (find_command(client->queued[i].argv[0])->grows)
+			return true;
+	return false;
+}
+
+static void
+execute_queue(SimClient *client, SimAnswer *to)
+{
+	bool		stale = false;
+
+	for (int i = 0; i < client->nwatched; i++)
+		stale |= client->watched[i].key->version != client->watched[i].version;
+	client->nwatched = 0;
+	if (client->broken_multi)
+		to->error(to, "EXECABORT Transaction discarded because of previous errors.");
+	else if (client->server->full && queue_grows(client))
+		to->error(to, "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.");
+	else if (stale)
+		to->array(to, -1);
+	else
+	{
+		to->array(to, client->nqueued);
+		for (int i = 0; i < client->nqueued; i++)
+			sim_execute(client, client->queued[i].argc, client->queued[i].argv, to);
+	}
+	forget_queue(client);
+}
+
+static void
+watch(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
+{
+	for (int i = 1; i < argc; i++)
+	{
+		SimKey	   *key = sim_key(client->server->shard, argv[i], true);
+
+		if (client->nwatched == client->maxwatched)
+		{
+			client->maxwatched = Max(8, 2 * client->maxwatched);
+			client->watched = realloc(client->watched, client->maxwatched * sizeof(client->watched[0]));
+		}
+		client->watched[client->nwatched].key = key;
+		client->watched[client->nwatched++].version = key->version;
+	}
+	to->status(to, "OK");
+}
+
+/* The key that says where a command belongs; NULL: anywhere. */
+static const MosqlBytes *
+route_key(const Command *command, int argc, const MosqlBytes *argv)
+{
+	if (command->has_key)
+		return &argv[1];
+	if (command->name[0] == 'E' && command->name[1] == 'V' && argc > 3 && argv[2].data[0] != '0')
+		return &argv[3];
+	return NULL;
+}
+
+/* Is this server the one for it?  Else the error is said. */
+static bool
+is_ours(SimClient *client, const Command *command, int argc, const MosqlBytes *argv, SimAnswer *to)
+{
+	const MosqlBytes *key = route_key(command, argc, argv);
+	SimShard   *shard = client->server->shard;
+	char		text[64];
+	int			slot;
+
+	if (!sim_is_cluster)
+	{
+		if (client->server == shard->primary || !command->writes)
+			return true;
+		to->error(to, "READONLY You can't write against a read only replica.");
+		return false;
+	}
+	if (key == NULL)
+		return true;
+	slot = mosql_redis_slot(*key);
+	if (sim_slots[slot] == shard->number && client->server == shard->primary)
+		return true;
+	snprintf(text, sizeof(text), "MOVED %d 10.0.0.1:%d", slot,
+			 7000 + sim_shards[sim_slots[slot]].primary->number);
+	to->error(to, text);
+	return false;
+}
+
+/* A command as it arrives. */
+void
+sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
+{
+	const Command *command = find_command(argv[0]);
+
+	if (command != NULL && strcmp(command->name, "MULTI") == 0)
+	{
+		client->multi = true;
+		to->status(to, "OK");
+	}
+	else if (command != NULL && strcmp(command->name, "EXEC") == 0)
+		execute_queue(client, to);
+	else if (command == NULL || argc < command->min_args ||
+			 !is_ours(client, command, argc, argv, to))
+	{
+		if (command == NULL || argc < command->min_args)
+			to->error(to, "ERR unknown command or wrong number of arguments");
+		client->broken_multi = client->multi;
+	}
+	else if (client->multi && command->grows && client->server->full)
+	{
+		to->error(to, "OOM command not allowed when used memory > 'maxmemory'.");
+		client->broken_multi = true;
+	}
+	else if (client->multi)
+		enqueue(client, argc, argv, to);
+	else if (strcmp(command->name, "WATCH") == 0)
+		watch(client, argc, argv, to);
+	else if (strcmp(command->name, "UNWATCH") == 0)
+	{
+		client->nwatched = 0;
+		to->status(to, "OK");
+	}
+	else if (strcmp(command->name, "ASKING") == 0)
+		to->status(to, "OK");
+	else if (strcmp(command->name, "WAIT") == 0)
+	{
+		client->waits = true;	/* network.c answers */
+		client->wants = atoi(argv[1].data);
+		client->waits_until_us = sim_now_us + atoll(argv[2].data) * 1000;
+	}
+	else
+		sim_execute(client, argc, argv, to);
+}

@@ -1,0 +1,14 @@
+/*
+ * fault.h: what goes wrong, and who is there to suffer.
+ */
+#ifndef FAULT_H
+#define FAULT_H
+
+#include "work.h"
+
+/* Start the clients and, if `faults`, let things happen to them until then. */
+extern void fault_start(bool faults, int64 until_us);
+extern void fault_stop(void);
+extern bool fault_someone_is_busy(void);
+
+#endif							/* FAULT_H */

@@ -1,0 +1,147 @@
+/*
+ * main.c: one run.
+ *
+ *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
+ *                [--shards N] [--plain] [--clients N] [--keys N] [--no-faults]
+ *                [--sites] [--off SITE]
+ */
+#include <stdlib.h>
+#include <sys/personality.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "work.h"
+#include "fault.h"
+#include "sites.h"
+
+static int	seconds = 20;
+static bool faults = true;
+static bool lists_sites = false;
+
+static double
+cpu_seconds(void)
+{
+	return (double) clock() / CLOCKS_PER_SEC;
+}
+
+static void
+choose_setting(void)
+{
+	setting.watch = sim_chance(400);
+	setting.cluster = sim_chance(700);
+	setting.nshards = setting.cluster ? (int) sim_between(1, 3) : 1;
+	setting.nreplicas = sim_chance(500) ? (int) sim_between(1, 2) : 0;
+	setting.nclients = (int) sim_between(2, 10);
+	setting.nkeys = (int) sim_between(6, KEYS_MAX / CHILDREN);
+	setting.lease_ms = sim_chance(500) ? 1000 : 5000;
+}
+
+static void
+read_options(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+	{
+		const char *value = i + 1 < argc ? argv[i + 1] : "";
+
+		if (strcmp(argv[i], "--trace") == 0)
+			sim_tracing = true;
+		else if (strcmp(argv[i], "--no-faults") == 0)
+			faults = false;
+		else if (strcmp(argv[i], "--sites") == 0)
+			lists_sites = true;
+		else if (strcmp(argv[i], "--plain") == 0)
+		{
+			setting.cluster = false;
+			setting.nshards = 1;
+		}
+		else
+		{
+			i++;
+			if (strcmp(argv[i - 1], "--seed") == 0)
+				continue;
+			else if (strcmp(argv[i - 1], "--seconds") == 0)
+				seconds = atoi(value);
+			else if (strcmp(argv[i - 1], "--engine") == 0)
+				setting.watch = strcmp(value, "watch") == 0;
+			else if (strcmp(argv[i - 1], "--replicas") == 0)
+				setting.nreplicas = atoi(value);
+			else if (strcmp(argv[i - 1], "--shards") == 0)
+				setting.nshards = atoi(value);
+			else if (strcmp(argv[i - 1], "--clients") == 0)
+				setting.nclients = atoi(value);
+			else if (strcmp(argv[i - 1], "--off") == 0)
+				sim_switch_off(value);
+			else if (strcmp(argv[i - 1], "--keys") == 0)
+				setting.nkeys = atoi(value);
+			else
+			{
+				fprintf(stderr, "unknown option %s\n", argv[i - 1]);
+				exit(2);
+			}
+		}
+	}
+}
+
+static uint64
+seed_of(int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i++)
+		if (strcmp(argv[i], "--seed") == 0)
+			return strtoull(argv[i + 1], NULL, 10);
+	return (uint64) time(NULL) * 1000 + getpid() % 1000;
+}
+
+/* Addresses must be the same each time: sorting by them is allowed. */
+static void
+fix_addresses(char **argv)
+{
+	int			now = personality(0xffffffff);
+
+	if ((now & ADDR_NO_RANDOMIZE) == 0 && personality(now | ADDR_NO_RANDOMIZE) >= 0)
+		execv("/proc/self/exe", argv);
+}
+
+int
+main(int argc, char **argv)
+{
+	double		started;
+
+	sim_seed = seed_of(argc, argv);
+	if (getenv("SIM_RANDOM_ADDRESSES") == NULL)
+		fix_addresses(argv);
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+	choose_setting();
+	read_options(argc, argv);
+	printf("seed " UINT64_FORMAT ": engine %s, %s of %d, %d replicas, %d clients, %d keys, lease %d ms\n",
+		   sim_seed, setting.watch ? "watch" : "script", setting.cluster ? "cluster" : "plain",
+		   setting.nshards, setting.nreplicas, setting.nclients, setting.nkeys, setting.lease_ms);
+	fflush(stdout);
+	sim_script_init();
+	sim_cluster_start(setting.nshards, setting.nreplicas, setting.cluster);
+
+	started = cpu_seconds();
+	(void) sim_front_end(work_found, calloc(1, sizeof(Work)));
+	sim_run(sim_now_us + 1000000);
+	if (!work_founded)
+		sim_fail("the database was not founded");
+	fault_start(faults, sim_now_us + (int64) seconds * 1000000);
+	sim_run(sim_now_us + (int64) seconds * 1000000);
+	fault_stop();
+	work_stops = true;
+	sim_run(sim_now_us + 60 * 1000000);
+	if (fault_someone_is_busy())
+		sim_fail("a client does not come to an end");
+	(void) sim_front_end(work_verify, calloc(1, sizeof(Work)));
+	sim_run(sim_now_us + 120 * 1000000);
+	if (!work_verified)
+		sim_fail("the verification does not come to an end");
+	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "
+		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors; " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
+		   work_transactions, work_outcomes[0], work_outcomes[1], work_outcomes[2], work_outcomes[3],
+		   sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
+		   work_transactions / (cpu_seconds() - started));
+	if (lists_sites)
+		sim_list_sites();
+	return 0;
+}

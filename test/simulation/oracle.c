@@ -1,0 +1,393 @@
+/*
+ * oracle.c: what was committed, in order; see oracle.h.
+ */
+#include "oracle.h"
+
+#include <stdlib.h>
+
+#define LATEST	MOSQL_TS_MAX
+
+typedef struct History
+{
+	int			n;
+	int			max;
+	Version    *versions;		/* ascending */
+} History;
+
+static History histories[TREES][KEYS_MAX];
+static SimTx **running;			/* and those whose end nobody knows */
+static int	nrunning;
+static int	maxrunning;
+static SimTx **committed;		/* ascending by ts */
+static int	ncommitted;
+static int	maxcommitted;
+static int	last_number;
+static uint32 last_token;
+
+uint64		oracle_commits;
+
+MosqlTimestamp
+oracle_moment(void)
+{
+	return ncommitted > 0 ? committed[ncommitted - 1]->ts : 0;
+}
+
+uint32
+oracle_token(void)
+{
+	return ++last_token;
+}
+
+bool
+row_equal(Row a, Row b)
+{
+	return a.live == b.live && (!a.live || (a.n == b.n && a.token == b.token));
+}
+
+static const Version *
+version_at(int tree, int key, MosqlTimestamp S)
+{
+	const History *h = &histories[tree][key];
+	int			i = h->n;
+
+	while (i > 0 && h->versions[i - 1].ts > S)
+		i--;
+	return i > 0 ? &h->versions[i - 1] : NULL;
+}
+
+Row
+oracle_stored(int tree, int key, MosqlTimestamp S)
+{
+	const Version *v = version_at(tree, key, S);
+
+	return v != NULL ? v->row : (Row) {false};
+}
+
+const Write *
+oracle_own(const SimTx *tx, int tree, int key)
+{
+	for (int i = 0; i < tx->nwrites; i++)
+		if (tx->writes[i].tree == tree && tx->writes[i].key == key)
+			return &tx->writes[i];
+	return NULL;
+}
+
+Row
+oracle_row(const SimTx *tx, int tree, int key, MosqlTimestamp S)
+{
+	const Write *own = oracle_own(tx, tree, key);
+	Row			row;
+
+	if (own != NULL && !own->add)
+		return own->row;
+	row = oracle_stored(tree, key, S);
+	if (own != NULL)
+		row.n += own->delta;
+	return row;
+}
+
+bool
+oracle_was(int tree, int key, MosqlTimestamp since, Row row)
+{
+	const History *h = &histories[tree][key];
+
+	for (int i = h->n - 1;; i--)
+	{
+		Row			then = i >= 0 ? h->versions[i].row : (Row) {false};
+
+		if (row_equal(then, row))
+			return true;
+		if (i < 0 || h->versions[i].ts <= since)
+			return false;
+	}
+}
+
+bool
+oracle_was_live(int tree, int key, MosqlTimestamp since)
+{
+	const History *h = &histories[tree][key];
+
+	for (int i = h->n - 1; i >= 0; i--)
+	{
+		if (h->versions[i].row.live)
+			return true;
+		if (h->versions[i].ts <= since)
+			break;
+	}
+	return false;
+}
+
+/* ---- transactions ---- */
+
+SimTx *
+oracle_begin(MosqlSession *session, MosqlIsolation isolation)
+{
+	SimTx	   *tx = calloc(1, sizeof(SimTx));
+
+	tx->number = ++last_number;
+	tx->session = session;
+	tx->isolation = isolation;
+	return tx;
+}
+
+void
+oracle_committing(SimTx *tx)
+{
+	tx->state = TX_COMMITTING;
+	if (nrunning == maxrunning)
+		running = realloc(running, (maxrunning = Max(64, 2 * maxrunning)) * sizeof(SimTx *));
+	running[nrunning++] = tx;
+}
+
+static void
+leave(SimTx *tx)
+{
+	for (int i = 0; i < nrunning; i++)
+		if (running[i] == tx)
+			running[i--] = running[--nrunning];
+}
+
+/* Its attempt stays what it is, whatever the session does next. */
+static void
+freeze(SimTx *tx)
+{
+	tx->frozen = true;
+	tx->sid = tx->session->sid;
+	tx->n = tx->session->last_tx;
+}
+
+/* Something that has to be judged stays: nothing written, nothing to judge. */
+static bool
+has_effect(const SimTx *tx)
+{
+	for (int i = 0; i < tx->nwrites; i++)
+		if (tx->writes[i].base != ON_NOTHING || tx->writes[i].row.live)
+			return true;
+	return false;
+}
+
+void
+oracle_ended(SimTx *tx, bool told_committed, bool unknown)
+{
+	if (unknown)
+	{
+		freeze(tx);
+		return;
+	}
+	if (told_committed && has_effect(tx) && tx->state != TX_COMMITTED)
+		sim_fail("tx %d was told to be committed and is not", tx->number);
+	if (!told_committed && tx->state == TX_COMMITTED)
+		sim_fail("tx %d (" UINT64_FORMAT "." UINT64_FORMAT ") was told that it failed and is committed",
+				 tx->number, tx->sid, tx->n);
+	tx->acknowledged = told_committed;
+	leave(tx);
+	if (tx->state != TX_COMMITTED)
+		free(tx);
+}
+
+void
+oracle_died(SimTx *tx)
+{
+	if (tx->state == TX_COMMITTING)
+		freeze(tx);
+}
+
+/* ---- judging ---- */
+
+static void
+wrong(const SimTx *tx, const char *what, int tree, int key, Row found, Row wanted)
+{
+	sim_fail("tx %d (" UINT64_FORMAT "." UINT64_FORMAT ", level %d) committed at " UINT64_FORMAT ": %s: tree %d key %d is %d n=" INT64_FORMAT " token=%u, was seen as %d n=" INT64_FORMAT " token=%u",
+			 tx->number, tx->sid, tx->n, tx->isolation, tx->ts, what, tree, key,
+			 found.live, found.n, found.token, wanted.live, wanted.n, wanted.token);
+}
+
+static bool
+changed_since(int tree, int key, MosqlTimestamp S)
+{
+	const History *h = &histories[tree][key];
+
+	return h->n > 0 && h->versions[h->n - 1].ts > S;
+}
+
+static void
+judge_write(const SimTx *tx, const Write *w)
+{
+	Row			now = oracle_stored(w->tree, w->key, LATEST);
+
+	switch (w->base)
+	{
+		case ON_NOTHING:
+			if (now.live && w->row.live)
+				wrong(tx, "inserted over a row", w->tree, w->key, now, w->seen);
+			break;
+		case ON_ROW:
+			if (!row_equal(now, w->seen))
+				wrong(tx, "lost update", w->tree, w->key, now, w->seen);
+			break;
+		case ON_LIVE:
+			if (!now.live)
+				wrong(tx, "added to no row", w->tree, w->key, now, w->seen);
+			break;
+	}
+	if (tx->isolation >= MOSQL_REPEATABLE_READ && tx->drawn && !w->add && (w->base != ON_NOTHING || w->row.live) &&
+		changed_since(w->tree, w->key, tx->S))
+		wrong(tx, "not the first committer", w->tree, w->key, now, w->seen);
+}
+
+static void
+judge_reads(const SimTx *tx)
+{
+	for (int i = 0; i < tx->nlocks; i++)
+	{
+		const Lock *lock = &tx->locks[i];
+		Row			now = oracle_stored(lock->tree, lock->key, LATEST);
+
+		if (!row_equal(now, lock->seen))
+			wrong(tx, "a locked row was changed", lock->tree, lock->key, now, lock->seen);
+	}
+	if (tx->isolation != MOSQL_SERIALIZABLE)
+		return;
+	for (int i = 0; i < tx->nreads; i++)
+		for (int key = tx->reads[i].low; key < tx->reads[i].high; key++)
+			if (changed_since(tx->reads[i].tree, key, tx->reads[i].S))
+				wrong(tx, "a read row was changed", tx->reads[i].tree, key,
+					  oracle_stored(tx->reads[i].tree, key, LATEST),
+					  oracle_stored(tx->reads[i].tree, key, tx->reads[i].S));
+}
+
+static void
+judge_references(const SimTx *tx)
+{
+	for (int i = 0; i < tx->nwrites; i++)
+	{
+		const Write *w = &tx->writes[i];
+
+		if (w->tree == TREE_CHILD && w->row.live &&
+			!oracle_stored(TREE_MAIN, w->key / CHILDREN, LATEST).live)
+			wrong(tx, "a child without its parent", TREE_MAIN, w->key / CHILDREN, (Row) {false}, w->row);
+		if (w->tree == TREE_MAIN && !w->add && !w->row.live)
+			for (int c = 0; c < CHILDREN; c++)
+				if (oracle_stored(TREE_CHILD, w->key * CHILDREN + c, LATEST).live)
+					wrong(tx, "a parent was deleted, a child is there", TREE_CHILD,
+						  w->key * CHILDREN + c, oracle_stored(TREE_CHILD, w->key * CHILDREN + c, LATEST),
+						  w->row);
+	}
+}
+
+static void
+push(SimTx *tx, int tree, int key, Row row)
+{
+	History    *h = &histories[tree][key];
+
+	if (h->n == h->max)
+		h->versions = realloc(h->versions, (h->max = Max(16, 2 * h->max)) * sizeof(Version));
+	h->versions[h->n++] = (Version) {tx->ts, row, tx};
+}
+
+static void
+commit(SimTx *tx)
+{
+	if (ncommitted > 0 && committed[ncommitted - 1]->ts >= tx->ts)
+		sim_fail("tx %d committed at " UINT64_FORMAT ", not after tx %d at " UINT64_FORMAT,
+				 tx->number, tx->ts, committed[ncommitted - 1]->number, committed[ncommitted - 1]->ts);
+	judge_reads(tx);
+	for (int i = 0; i < tx->nwrites; i++)
+		judge_write(tx, &tx->writes[i]);
+	for (int i = 0; i < tx->nwrites; i++)
+	{
+		Write	   *w = &tx->writes[i];
+		Row			row = w->row;
+
+		if (w->base == ON_NOTHING && !row.live)
+			continue;
+		if (w->add)
+		{
+			row = oracle_stored(w->tree, w->key, LATEST);
+			row.n += w->delta;
+		}
+		push(tx, w->tree, w->key, row);
+	}
+	judge_references(tx);
+	tx->state = TX_COMMITTED;
+	oracle_commits++;
+	if (ncommitted == maxcommitted)
+		committed = realloc(committed, (maxcommitted = Max(1024, 2 * maxcommitted)) * sizeof(SimTx *));
+	committed[ncommitted++] = tx;
+}
+
+static bool
+is_attempt(const SimTx *tx, uint64 sid, uint64 n)
+{
+	return tx->frozen ? tx->sid == sid && tx->n == n :
+		tx->session->sid == sid && tx->session->last_tx == n;
+}
+
+void
+sim_record_written(uint64 sid, uint64 n, MosqlTimestamp ts)
+{
+	for (int i = ncommitted - 1; i >= 0; i--)	/* a slot moved */
+		if (committed[i]->sid == sid && committed[i]->n == n)
+			return;
+	for (int i = 0; i < nrunning; i++)
+		if (running[i]->state == TX_COMMITTING && is_attempt(running[i], sid, n))
+		{
+			running[i]->sid = sid;
+			running[i]->n = n;
+			running[i]->ts = ts;
+			sim_trace("tx %d is committed (" UINT64_FORMAT "." UINT64_FORMAT ") at " UINT64_FORMAT,
+					  running[i]->number, sid, n, ts);
+			commit(running[i]);
+			return;
+		}
+	sim_fail("a record of nobody's: " UINT64_FORMAT "." UINT64_FORMAT, sid, n);
+}
+
+/* A failover lost a decision. */
+void
+sim_record_forgotten(uint64 sid, uint64 n)
+{
+	for (int i = ncommitted - 1; i >= 0; i--)
+	{
+		SimTx	   *tx = committed[i];
+
+		if (tx->sid != sid || tx->n != n)
+			continue;
+		if (tx->acknowledged)
+			sim_fail("tx %d was acknowledged and is lost", tx->number);
+		sim_trace("tx %d is no longer committed", tx->number);
+		for (int t = 0; t < TREES; t++)
+			for (int k = 0; k < KEYS_MAX; k++)
+			{
+				History    *h = &histories[t][k];
+				int			kept = 0;
+
+				for (int v = 0; v < h->n; v++)
+					if (h->versions[v].tx != tx)
+						h->versions[kept++] = h->versions[v];
+				h->n = kept;
+			}
+		memmove(&committed[i], &committed[i + 1], (ncommitted - i - 1) * sizeof(SimTx *));
+		ncommitted--;
+		oracle_commits--;
+		tx->state = TX_COMMITTING;
+		return;
+	}
+}
+
+/* ---- ids ---- */
+
+void
+sim_session_drawn(uint64 sid)
+{
+	static uint64 *drawn;
+	static int	n;
+	static int	max;
+
+	for (int i = n - 1; i >= 0 && i >= n - 1000; i--)
+		if (drawn[i] == sid)
+			sim_fail("session id " UINT64_FORMAT " was drawn twice", sid);
+	if (n == max)
+		drawn = realloc(drawn, (max = Max(64, 2 * max)) * sizeof(uint64));
+	drawn[n++] = sid;
+}

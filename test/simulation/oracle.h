@@ -1,0 +1,123 @@
+/*
+ * oracle.h: what was committed, in order: what every read must give.
+ *
+ * The oracle sees the clock's records as they are written, so it knows at once, and
+ * exactly, what is committed and at which timestamp.  Each transaction notes what it
+ * wrote and what that rests on; the oracle judges when the record appears.
+ */
+#ifndef ORACLE_H
+#define ORACLE_H
+
+#include "sim.h"
+
+#include "txn/txn_int.h"
+
+#define TREES			4
+#define TREE_MAIN		0		/* rows, with an index of their tokens */
+#define TREE_PLAIN		1		/* rows */
+#define TREE_CHILD		2		/* rows that lead to rows of TREE_MAIN */
+#define TREE_INDEX		3		/* entries: token, key of TREE_MAIN */
+
+#define KEYS_MAX		256		/* of a tree; keys are numbers here */
+#define CHILDREN		4		/* of a row of TREE_MAIN: key = 4 * parent + i */
+
+typedef struct Row
+{
+	bool		live;
+	int64		n;				/* counted up by increments */
+	uint32		token;			/* no two writes give the same */
+} Row;
+
+typedef struct Version
+{
+	MosqlTimestamp ts;
+	Row			row;
+	struct SimTx *tx;
+} Version;
+
+typedef enum BaseKind
+{
+	ON_NOTHING,					/* the row was absent */
+	ON_ROW,						/* it was as seen */
+	ON_LIVE						/* it was there */
+} BaseKind;
+
+typedef struct Write
+{
+	int			tree;
+	int			key;
+	BaseKind	base;
+	Row			seen;			/* ON_ROW */
+	bool		add;			/* ON_LIVE: n += delta */
+	int64		delta;
+	Row			row;			/* else what is written */
+} Write;
+
+typedef struct Lock
+{
+	int			tree;
+	int			key;
+	Row			seen;
+} Lock;
+
+typedef struct Read
+{
+	int			tree;
+	int			low;			/* low <= key < high */
+	int			high;
+	MosqlTimestamp S;
+} Read;
+
+#define WRITES_MAX		64
+#define LOCKS_MAX		16
+#define READS_MAX		64
+#define REFERENCES_MAX	16
+
+typedef enum TxState
+{
+	TX_OPEN, TX_COMMITTING, TX_COMMITTED
+} TxState;
+
+typedef struct SimTx
+{
+	int			number;
+	TxState		state;
+	MosqlIsolation isolation;
+	MosqlSession *session;
+	bool		frozen;			/* its attempt is this one, whatever the session does */
+	uint64		sid;
+	uint64		n;
+	MosqlTimestamp ts;
+	bool		acknowledged;
+	bool		drawn;			/* REPEATABLE READ and above */
+	MosqlTimestamp S;
+	int			nwrites;
+	Write		writes[WRITES_MAX];
+	int			nlocks;
+	Lock		locks[LOCKS_MAX];
+	int			nreads;
+	Read		reads[READS_MAX];
+	int			nreferences;
+	int			references[REFERENCES_MAX];	/* keys of TREE_MAIN */
+} SimTx;
+
+extern SimTx *oracle_begin(MosqlSession *session, MosqlIsolation isolation);
+extern void oracle_committing(SimTx *tx);
+extern void oracle_ended(SimTx *tx, bool told_committed, bool unknown);
+extern void oracle_died(SimTx *tx);
+
+/* The row at S, as the transaction itself sees it. */
+extern Row	oracle_row(const SimTx *tx, int tree, int key, MosqlTimestamp S);
+extern Row	oracle_stored(int tree, int key, MosqlTimestamp S);
+
+/* Was it ever like that since a moment, which is the last decision then? */
+extern bool oracle_was(int tree, int key, MosqlTimestamp since, Row row);
+extern bool oracle_was_live(int tree, int key, MosqlTimestamp since);
+extern MosqlTimestamp oracle_moment(void);
+extern const Write *oracle_own(const SimTx *tx, int tree, int key);
+extern uint32 oracle_token(void);
+extern bool row_equal(Row a, Row b);
+
+extern uint64 oracle_commits;
+
+#endif							/* ORACLE_H */

@@ -1,0 +1,258 @@
+/*
+ * sim.h: the real code of base to txn, many front-ends in one process, on simulated
+ * time and a simulated network, from a seed.
+ *
+ *     world.c      time, chance, events; front-ends as coroutines
+ *     host.c       what the operating system and PostgreSQL are to a front-end; hash.c: its tables
+ *     network.c    sockets between front-ends and Redis servers
+ *     keyspace.c   what a Redis server stores; how it forgets
+ *     command.c    its commands
+ *     script.c     its scripts, run by Lua
+ *     cluster.c    servers, slots, replicas
+ *     oracle.c     what was committed, in order: what every read must give
+ *     work.c       transactions at random
+ *     fault.c      what goes wrong
+ *     main.c       one run
+ *
+ * A front-end is a coroutine with its own copy of all variables of the product: they
+ * are in sections of their own (Makefile), which world.c exchanges when it switches.
+ * Everything here is outside of those sections, and shared.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "postgres.h"
+
+#include "base/base.h"
+
+/* ---- chance: one generator for a whole run ---- */
+
+extern uint64 sim_seed;
+extern uint64 sim_random(void);
+extern int64 sim_below(int64 n);		/* 0 .. n - 1 */
+extern int64 sim_between(int64 low, int64 high);
+extern bool sim_chance(int per_mille);
+
+/* ---- time and events ---- */
+
+extern int64 sim_now_us;			/* of the world; no node's clock need agree */
+typedef void (*SimEvent) (void *arg, uint64 tag);
+extern void sim_at(int64 time_us, SimEvent event, void *arg, uint64 tag);
+
+/* Run until nothing is left to do, or that time has come. */
+extern void sim_run(int64 until_us);
+
+/* ---- what is wrong, and what is going on ---- */
+
+extern bool sim_tracing;
+extern void sim_trace(const char *format,...) pg_attribute_printf(1, 2);
+extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2) pg_attribute_noreturn();
+
+/* ---- front-ends ---- */
+
+typedef struct SimFrontEnd SimFrontEnd;
+typedef void (*SimMain) (SimFrontEnd *self);
+
+struct SimFrontEnd
+{
+	int			number;			/* never used again */
+	bool		alive;
+	bool		finished;		/* its main has returned */
+	bool		sleeping;		/* stopped by a fault until `wakes_us` */
+	int64		wakes_us;
+	void	   *work;			/* of work.c */
+	uint64		wake;			/* what it waits for: a number per wait */
+	int			nest_level;		/* of PostgreSQL's transaction */
+
+	/* --- world.c --- */
+	void	   *context;		/* its registers and stack */
+	char	   *image;			/* its copy of the product's variables */
+	SimMain		main;
+};
+
+extern SimFrontEnd *sim_self;	/* NULL: the world itself */
+extern SimFrontEnd *sim_front_end(SimMain main, void *work);
+extern void sim_kill(SimFrontEnd *fe);
+
+/* In a front-end: give way until somebody calls sim_wake() with its wake number, or until
+ * that time.  True if woken. */
+extern bool sim_wait(int64 until_us);
+extern void sim_wake(SimFrontEnd *fe, uint64 wake);
+extern void sim_stop(SimFrontEnd *fe, int64 until_us);
+
+/* Set a pending interrupt in a front-end that does not run now. */
+extern void sim_cancel(SimFrontEnd *fe);
+
+/* ---- host.c ---- */
+
+extern void sim_host_start(void);		/* in a new front-end, before anything else */
+extern bool sim_transaction(SimFrontEnd *fe, bool commit);	/* end it; false: it failed */
+extern void sim_begin(int isolation);
+extern void sim_savepoint(void);
+extern void sim_end_savepoint(bool commit);
+
+/* ---- Redis ---- */
+
+/* A value of a field; data NULL: none. */
+typedef struct SimField
+{
+	MosqlBytes	name;
+	MosqlBytes	value;
+} SimField;
+
+typedef struct SimKey
+{
+	struct SimKey *next;		/* of its bucket */
+	MosqlBytes	name;
+	uint32		hash;
+	int			slot;
+	char		type;			/* 'h' hash, 'z' sorted set, 's' set */
+	int			n;
+	int			max;
+	uint64		version;		/* for WATCH */
+	SimField   *fields;
+} SimKey;
+
+/* One change, to be taken back when a server turns out to have lost it. */
+typedef struct SimUndo
+{
+	SimKey	   *key;
+	char		type;
+	MosqlBytes	name;
+	MosqlBytes	old;
+} SimUndo;
+
+#define SIM_REPLICAS_MAX 2
+
+typedef struct SimServer SimServer;
+
+/* What is stored at one place: a primary and its replicas. */
+typedef struct SimShard
+{
+	int			number;
+	SimServer  *primary;
+	SimServer  *replicas[SIM_REPLICAS_MAX];
+	int			nreplicas;
+	SimKey    **buckets;
+	int			nbuckets;
+	int			nkeys;
+	uint64		position;		/* changes made so far */
+	uint64		first_undo;		/* position of undo[0] */
+	int			nundo;
+	int			maxundo;
+	SimUndo    *undo;
+	uint64		saved;			/* what a dump has */
+} SimShard;
+
+struct SimServer
+{
+	int			number;			/* its port is 7000 + number */
+	int			starts;			/* of its process */
+	SimShard   *shard;
+	bool		up;
+	bool		full;			/* refuses writes that need memory */
+	uint64		applied;		/* as a replica: has the changes before this */
+	int64		ahead_us;		/* of its clock */
+	int			nscripts;
+	char		(*scripts)[41];
+};
+
+extern SimKey *sim_key(SimShard *shard, MosqlBytes name, bool create);
+extern MosqlBytes sim_get(const SimKey *key, MosqlBytes field);
+extern void sim_put(SimShard *shard, SimKey *key, char type, MosqlBytes field, MosqlBytes value);
+extern void sim_forget(SimShard *shard, uint64 position);	/* all from there on */
+extern void sim_trim(SimShard *shard, uint64 position);	/* nobody will forget before it */
+extern SimKey *sim_next_key(SimShard *shard, uint64 *cursor);
+
+/* Where a command's answer goes. */
+typedef struct SimAnswer SimAnswer;
+struct SimAnswer
+{
+	void		(*integer) (SimAnswer *to, int64 value);
+	void		(*bulk) (SimAnswer *to, MosqlBytes value);	/* data NULL: nil */
+	void		(*array) (SimAnswer *to, int n);	/* n answers follow; -1: nil */
+	void		(*status) (SimAnswer *to, const char *text);
+	void		(*error) (SimAnswer *to, const char *text);
+};
+
+/* A connection as the server sees it, as far as commands need it. */
+typedef struct SimClient
+{
+	SimServer  *server;
+	bool		in_script;
+	bool		script_wrote;	/* then nothing of it is refused any more */
+	bool		multi;
+	bool		broken_multi;
+	int			nqueued;
+	int			maxqueued;
+	struct
+	{
+		int			argc;
+		MosqlBytes *argv;
+	}		   *queued;
+	int			nwatched;
+	int			maxwatched;
+	struct
+	{
+		SimKey	   *key;
+		uint64		version;
+	}		   *watched;
+	bool		asking;
+	uint64		wrote;			/* the shard's position after its last write */
+	/* WAIT */
+	bool		waits;
+	int			wants;
+	int64		waits_until_us;
+} SimClient;
+
+extern void sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
+extern void sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
+extern void sim_script(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
+extern void sim_script_init(void);
+
+/* ---- cluster.c ---- */
+
+#define SIM_SERVERS_MAX 16
+#define SIM_SHARDS_MAX 4
+
+extern int	sim_nservers;
+extern SimServer sim_servers[SIM_SERVERS_MAX];
+extern int	sim_nshards;
+extern SimShard sim_shards[SIM_SHARDS_MAX];
+extern bool sim_is_cluster;
+extern int16 sim_slots[16384];	/* which shard */
+
+extern void sim_cluster_start(int nshards, int nreplicas, bool cluster);
+extern const char *sim_node_id(const SimServer *server);
+extern void sim_replicate(SimShard *shard);		/* something was written */
+extern int	sim_copies(const SimShard *shard, uint64 position);
+extern void sim_fail_over(SimShard *shard, bool old_comes_back);
+extern void sim_restart(SimServer *server, uint64 position);
+extern void sim_move_slot(int slot, SimShard *to);
+extern int64 sim_server_time(const SimServer *server);
+
+/* ---- network.c ---- */
+
+/* How long messages take, in microseconds, and how many in a thousand are late by how much. */
+typedef struct SimNetwork
+{
+	int			min_us;
+	int			max_us;
+	int			late_per_million;
+	int			late_max_us;
+	int			cut_per_million;	/* connections that break with a message */
+} SimNetwork;
+extern SimNetwork sim_network;
+
+extern uint64 sim_messages;
+extern void sim_cut(SimFrontEnd *fe, SimServer *server);	/* NULL: all */
+extern void sim_server_stops(SimServer *server);
+extern void sim_check_waits(SimShard *shard);
+
+/* ---- oracle.c ---- */
+
+extern void sim_record_written(uint64 sid, uint64 n, MosqlTimestamp ts);
+extern void sim_record_forgotten(uint64 sid, uint64 n);
+extern void sim_session_drawn(uint64 sid);
+
+#endif							/* SIM_H */

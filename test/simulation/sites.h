@@ -1,0 +1,10 @@
+/*
+ * sites.h: the product's compares, each of which can be switched off.
+ */
+#ifndef SITES_H
+#define SITES_H
+
+extern void sim_switch_off(const char *name);
+extern void sim_list_sites(void);
+
+#endif							/* SITES_H */

@@ -1,0 +1,44 @@
+/*
+ * work.h: what front-ends do.
+ */
+#ifndef WORK_H
+#define WORK_H
+
+#include "oracle.h"
+
+/* One setting of a run; chosen by the seed, or by options. */
+typedef struct Setting
+{
+	bool		watch;			/* engine */
+	int			nshards;
+	int			nreplicas;		/* > 0: durable */
+	bool		cluster;
+	int			nclients;
+	int			nkeys;			/* of TREE_MAIN and TREE_PLAIN; <= KEYS_MAX / CHILDREN */
+	int			lease_ms;
+} Setting;
+extern Setting setting;
+
+/* One client, or maintainer. */
+typedef struct Work
+{
+	SimTx	   *tx;				/* now; NULL: none */
+	MosqlSession *session;
+	uint64		commits;
+	uint64		conflicts;
+	uint64		errors;
+	int64		since_us;		/* when its transaction, or the first try, began */
+} Work;
+
+extern void work_found(SimFrontEnd *self);		/* make the database */
+extern void work_client(SimFrontEnd *self);
+extern void work_maintain(SimFrontEnd *self);
+extern void work_verify(SimFrontEnd *self);		/* at the end: everything is in order */
+extern bool work_stops;			/* clients end */
+extern bool work_founded;
+extern bool work_verified;
+extern uint64 work_transactions;
+extern uint64 work_outcomes[4];	/* committed, 40001, unknown, others */
+extern int64 work_longest_us;
+
+#endif							/* WORK_H */
