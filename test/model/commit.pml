@@ -38,6 +38,7 @@
  * mutation: MUT_DEAD_ASKS rule 6: "no record" is believed by an owner whose lease ran out
  * mutation: MUT_LEASE_RENEW rule 7: a lease that ran out is renewed
  * mutation: MUT_GC_ABORTED rule 7: "aborted" records are collected while their session lives
+ * mutation: MUT_DEAD_ASSUMED rule 7: what was undecided when it was asked about, and whose session is dead now, is removed without writing "aborted"
  * mutation: MUT_NO_VERSION -DLOST=0 -DTWO race 2: prepare does not compare the version
  * mutation: MUT_DECIDE_BLIND race 5: decide does not look for "aborted"
  * mutation: MUT_ABORT_BLIND race 5: abort does not look for a record
@@ -168,7 +169,11 @@ attempt:
 	do
 	:: k < ROWS && !mislaid && res == 0 ->
 		if
-		:: do_prepare(k, x, bases[2 * who + k], res); k++
+		:: do_prepare(k, x, bases[2 * who + k], res);
+			if
+			:: res == 1 -> res = 0	/* an older one waits with what it holds */
+			:: k++
+			fi
 		:: lost < LOST -> atomic {
 			lost++; mislaid = true;
 			if
@@ -292,7 +297,10 @@ proctype Resolver()
 			intent[k] != 0 -> x = intent[k] }
 		d_step { r = record[x] }
 		if
-		:: r == NONE ->			/* for intent_timeout */
+#ifdef MUT_DEAD_ASSUMED
+		:: r == NONE && !lease[owner(x)] -> r = ABORTED
+#endif
+		:: r == NONE ->			/* for intent_timeout, or its session is dead */
 			if
 			:: intent[k] != x -> goto next
 			:: else

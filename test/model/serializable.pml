@@ -152,6 +152,15 @@ inline prepare_mark(x)
 	}
 }
 
+/* Busy: an older one keeps what it holds and tries again (rule 25), whenever it likes. */
+inline wait_holding()
+{
+	if
+	:: res == 1 -> res = 3
+	:: true
+	fi
+}
+
 inline unmark(x)
 {
 	/* wherever copies are: R's too, once the split is finished */
@@ -194,7 +203,8 @@ proctype Transaction(byte x)
 #ifndef MUT_MARK_LEAVES
 			find(at);
 #endif
-			prepare_mark(x)
+			prepare_mark(x);
+			wait_holding()
 		:: else -> break
 		od
 	:: else
@@ -203,6 +213,7 @@ proctype Transaction(byte x)
 	:: res != 1 && res != 2 ->
 		find(key_of(x));
 		prepare_write(x);
+		wait_holding();
 		if
 		:: res == 0 -> break
 		:: else
