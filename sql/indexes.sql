@@ -185,3 +185,32 @@ INSERT INTO near VALUES (3000, 3000, 9995) ON CONFLICT (u) DO NOTHING;
 DEALLOCATE by_u;
 DROP FOREIGN TABLE retyped, near, far.near;
 DROP SCHEMA far;
+
+-- a boolean that may be null has three values: each test through the index and without it
+CREATE FOREIGN TABLE tri (id int OPTIONS (key 'true'), b boolean, n int)
+	SERVER redis OPTIONS (fdw_tuple_cost '100', fdw_startup_cost '0');
+INSERT INTO tri SELECT i, (ARRAY[true, false, NULL])[1 + i % 3], i % 4 FROM generate_series(1, 30) i;
+CREATE INDEX tri_b ON tri (b);
+CREATE INDEX tri_e ON tri ((n = 2), b DESC NULLS LAST);
+UPDATE tri SET n = NULL WHERE n = 3;
+ANALYZE tri;
+CREATE FUNCTION counts(query text, OUT by_index bigint, OUT by_table bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	EXECUTE query INTO by_index;
+	SET LOCAL enable_seqscan = on;
+	SET LOCAL enable_indexscan = off;
+	EXECUTE query INTO by_table;
+	SET LOCAL enable_indexscan = on;
+END $$;
+SELECT test, (counts('SELECT count(*) FROM tri WHERE ' || test)).*
+FROM unnest(ARRAY['b', 'NOT b', 'b = true', 'b <> true', 'b < true']
+	|| ARRAY(SELECT format('(%s) IS %s%s', x, y, z)
+		FROM unnest(ARRAY['b', 'n = 2']) x, unnest(ARRAY['', 'NOT ']) y, unnest(ARRAY['TRUE', 'FALSE', 'UNKNOWN', 'NULL']) z)
+	|| ARRAY['b IS NOT TRUE AND n = 2', 'b IS NOT FALSE OR b IS UNKNOWN', 'NOT (b IS TRUE) AND NOT (b IS FALSE)']) test;
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT id FROM tri WHERE b IS UNKNOWN;
+EXPLAIN (COSTS OFF) SELECT id FROM tri WHERE b IS NOT FALSE;
+RESET enable_seqscan;
+DROP FOREIGN TABLE tri;
+DROP FUNCTION counts;

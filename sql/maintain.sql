@@ -68,7 +68,7 @@ SELECT outcome('SELECT mosql_fdw_maintain(''none'')');
 DROP FOREIGN DATA WRAPPER other CASCADE;
 
 -- how did it end?  ids that no error has named
-SELECT mosql_fdw_transaction_status('kept', '123456789.1');
+SELECT mosql_fdw_transaction_status('kept', '17000000000000.1');
 SELECT mosql_fdw_transaction_status(NULL, '1.1') IS NULL;
 SELECT id, outcome(format('SELECT mosql_fdw_transaction_status(''kept'', %L)', id))
 	FROM (VALUES ('x'), (''), ('1'), ('1.'), ('.1'), ('0.1'), ('1.0'), ('-1.1'), ('1.1 '), (' 1.1'), ('1.1.1'),

@@ -54,7 +54,8 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
     WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
                  'ALTER TABLE', 'ALTER INDEX', 'CREATE SEQUENCE', 'ALTER SEQUENCE', 'COMMENT',
-                 'IMPORT FOREIGN SCHEMA')
+                 'IMPORT FOREIGN SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION',
+                 'ALTER SCHEMA', 'ALTER EXTENSION', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 
 -- also for sessions with session_replication_role = replica
@@ -90,7 +91,7 @@ CREATE FUNCTION mosql_fdw_gc(server_name text, OUT kind text, OUT name text,
     RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_gc(text) IS
-    'Compares this database''s foreign tables, indexes, foreign keys and sequences on a server with what is in Redis: what differs, and what was done (indexes of own tables are shown or removed here) or is to be done about it. Nothing in Redis changes. Needs USAGE on the server; 42704 if there is no such server.';
+    'Compares this database''s foreign tables, indexes, foreign keys and sequences on a server with what is in Redis: what differs, and what was done (indexes of own tables are shown or removed here) or is to be done about it. Also lists trees in Redis that no definition names any more. Nothing in Redis changes. Needs USAGE on the server; 42704 if there is no such server.';
 
 -- ---- sequences that all servers draw from ----
 
@@ -199,8 +200,8 @@ CREATE FUNCTION mosql_fdw_maintain(server_name text DEFAULT NULL, OUT server tex
                                    OUT tombstones_purged bigint, OUT intents_applied bigint,
                                    OUT intents_removed bigint, OUT marks_removed bigint,
                                    OUT splits_finished bigint, OUT nodes_merged bigint,
-                                   OUT nodes_deleted bigint, OUT tables_analyzed bigint,
-                                   OUT seconds double precision)
+                                   OUT nodes_deleted bigint, OUT leaves_damaged bigint,
+                                   OUT tables_analyzed bigint, OUT seconds double precision)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_maintain(text) IS
@@ -228,6 +229,17 @@ CREATE FUNCTION mosql_fdw_transaction_status(server_name text, transaction_id te
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_transaction_status(text, text) IS
     'How a transaction ended whose COMMIT failed with 08007; the id is in that error''s message. committed and aborted are final; in progress: its session lives and has not settled it yet; unknown: no trace of it (any more). Answers are kept for at least a day after the session''s end. Needs USAGE on the server; 42704 if there is no such server, 22P02 for what is no id.';
+
+-- ---- repair ----
+
+CREATE FUNCTION mosql_fdw_repair(server_name text, action text DEFAULT NULL, target text DEFAULT NULL,
+                                 dry_run boolean DEFAULT true,
+                                 OUT object text, OUT finding text, OUT done text)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_repair(text, text, text, boolean) IS
+    'Repairs what is damaged or lost in Redis: docs/repair.md. Without an action lists what there is: clock; table, with a foreign table as target; definitions; tree, attach and discard, with a tree as mosql_fdw_gc() names it; index; transaction, with its id; session, with its id. Says what it finds and would do; does it with dry_run := false. Only for superusers; 25001 in a transaction that has changed tables of the server.';
+REVOKE ALL ON FUNCTION mosql_fdw_repair(text, text, text, boolean) FROM PUBLIC;
 
 -- ---- for tests ----
 

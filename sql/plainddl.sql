@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS author (x int);
 CREATE TABLE author (x int);
 CREATE TABLE copied (LIKE author INCLUDING ALL, extra int);
 CREATE TABLE keyed (LIKE book INCLUDING DEFAULTS, PRIMARY KEY (author, title));
+CREATE TABLE twice (LIKE author INCLUDING ALL, PRIMARY KEY (name));
 CREATE TABLE child (z int) INHERITS (book);
 CREATE TABLE child_keyed (z int, PRIMARY KEY (no)) INHERITS (book);
 SELECT * FROM kinds();

@@ -3,6 +3,7 @@
 the other and visible there, in sessions that go on.
 
     t/catalog.py"""
+import io
 import os
 import sys
 
@@ -357,6 +358,60 @@ def details(pair):
     tap.equal(query(b, "INSERT INTO plain VALUES (1) RETURNING v"), [("mine",)], "and holds here")
 
 
+def rules(pair):
+    """What rows must satisfy since another server says so: obeyed, or refused until the refresh."""
+    a, b = pair.a, pair.b
+    query(a, """CREATE FOREIGN TABLE ruled (id int OPTIONS (key 'true') NOT NULL, v int, n int,
+                d int GENERATED ALWAYS AS (v * 2) STORED, CONSTRAINT early CHECK (v < 1000)) SERVER redis""")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (ruled) FROM SERVER redis INTO public")
+    query(b, "INSERT INTO ruled VALUES (1, 1, 1)")
+
+    def writes(what, state, *statements):
+        for sql in statements:
+            got = error_of(b, sql)
+            if got[0] == "40001":           # at first its definition is of before
+                got = error_of(b, sql)
+            tap.equal(got[0], state, f"{what}: {sql.split(' ', 1)[0]}")
+            if state == "55000":
+                tap.ok("mosql_fdw_refresh('public.ruled')" in got[1], f"{what}: the error says how", got[1])
+    query(a, "ALTER FOREIGN TABLE ruled ALTER n SET NOT NULL")
+    writes("SET NOT NULL", "23502", "INSERT INTO ruled VALUES (2, 2, NULL)", "UPDATE ruled SET n = NULL",
+           "INSERT INTO ruled VALUES (1) ON CONFLICT (id) DO UPDATE SET n = NULL")
+    with b.cursor() as c:
+        try:
+            c.copy_expert("COPY ruled (id, v) FROM STDIN", io.StringIO("3\t3\n"))
+            state = None
+        except psycopg2.Error as e:
+            state = e.pgcode
+    tap.equal(state, "23502", "SET NOT NULL: COPY")
+    writes("SET NOT NULL", None, "INSERT INTO ruled VALUES (2, 2, 2)", "UPDATE ruled SET v = v + 1, n = n + 1")
+    query(a, "ALTER FOREIGN TABLE ruled ALTER n DROP NOT NULL")
+    writes("DROP NOT NULL", None, "INSERT INTO ruled VALUES (3, 3, NULL)")
+
+    query(a, "ALTER FOREIGN TABLE ruled ADD CONSTRAINT late CHECK (v > 0)")
+    writes("ADD CHECK", "55000", "INSERT INTO ruled VALUES (4, -1, 1)", "UPDATE ruled SET v = -1",
+           "UPDATE ruled SET v = v - 100 WHERE id = 1",
+           "INSERT INTO ruled VALUES (1) ON CONFLICT (id) DO UPDATE SET v = -1")
+    writes("ADD CHECK", None, "SELECT * FROM ruled", "DELETE FROM ruled WHERE id = 3")
+    query(b, "SELECT mosql_fdw_refresh('ruled')")
+    writes("ADD CHECK, refreshed", "23514", "INSERT INTO ruled VALUES (4, -1, 1)")
+    writes("ADD CHECK, refreshed", None, "INSERT INTO ruled VALUES (4, 4, 4)")
+
+    query(a, "ALTER FOREIGN TABLE ruled DROP CONSTRAINT late, ADD CONSTRAINT late CHECK (v > 10) NOT VALID")
+    query(a, "UPDATE ruled SET v = 20")
+    query(a, "ALTER FOREIGN TABLE ruled VALIDATE CONSTRAINT late")
+    writes("a CHECK changed", "55000", "INSERT INTO ruled VALUES (5, 5, 5)")
+    query(b, "ALTER FOREIGN TABLE ruled ADD CONSTRAINT otherwise CHECK (11 <= v OR v > 10), DROP CONSTRAINT late")
+    query(a, "ALTER FOREIGN TABLE ruled ADD CONSTRAINT later CHECK (v > 11)")
+    writes("a CHECK of another text", "55000", "INSERT INTO ruled VALUES (5, 50, 5)")
+    query(b, "SELECT mosql_fdw_refresh('ruled')")
+    writes("a CHECK of another text, refreshed", None, "INSERT INTO ruled VALUES (5, 50, 5)")
+    query(a, "ALTER FOREIGN TABLE ruled DROP CONSTRAINT later, DROP CONSTRAINT early")
+    writes("DROP CONSTRAINT", "23514", "INSERT INTO ruled VALUES (6, 2000, 6)")     # of its own still
+    query(a, "DROP FOREIGN TABLE ruled")
+    query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE ruled; RESET mosql_fdw.drop_data")
+
+
 def first_commands(pair):
     """Sessions that have not loaded the library yet, whose only command is one of these."""
     a, b, server = pair.a, pair.b, pair.servers[0]
@@ -474,6 +529,127 @@ def restore(pair, table):
     run(f"{bindir}/psql", *args(pair.servers[1]), "-X", "-v", "ON_ERROR_STOP=1", "-d", "shared", "-f", file)
 
 
+def types(pair):
+    """Types are each server's own: one that changed its own is no reason for the other to read wrong rows."""
+    a, b = pair.a, pair.b
+
+    def now(conn, sql):
+        state, said = error_of(conn, sql)
+        return error_of(conn, sql) if state == "40001" else (state, said)
+
+    def tells(what, conn, sql, state, hint):
+        got, said = now(conn, sql)
+        tap.ok(got == state and hint in said, f"{what}: {state}, and what to do", f"{got} {said}")
+
+    def works(what, conn, sql, rows):
+        tap.equal(now(conn, sql), (None, rows), what)
+    for conn in (a, b):
+        query(conn, "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TYPE couple AS (x int, y int)")
+    query(a, """CREATE FOREIGN TABLE e (id int OPTIONS (key 'true'), m mood DEFAULT 'sad', ms mood[], c couple,
+                CHECK (m <> 'sad' OR id < 90)) SERVER redis""")
+    query(a, "CREATE FOREIGN TABLE f (m mood OPTIONS (key 'true'), n int) SERVER redis")
+    query(a, "CREATE INDEX e_m ON e (m); CREATE INDEX e_sad ON e (id) WHERE m = 'sad'")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (e, f) FROM SERVER redis INTO public")
+    query(a, "INSERT INTO e VALUES (1, 'sad', '{ok,sad}', (1, 2)), (2, 'ok', '{}', NULL)")
+    query(b, "INSERT INTO f VALUES ('sad', 1), ('ok', 2)")
+
+    query(b, "BEGIN")
+    query(b, "INSERT INTO e VALUES (3, 'sad')")
+    query(a, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'")
+    pair.fails("RENAME VALUE", "COMMIT", "40001")
+    tells("RENAME VALUE: its rows", b, "SELECT id FROM e WHERE m::text <> ''", "55000", "RENAME VALUE")
+    tells("RENAME VALUE: the former name", b, "INSERT INTO f VALUES ('sad', 3)", "55000", "RENAME VALUE")
+    tells("RENAME VALUE: looking for it", b, "SELECT * FROM f WHERE m = 'sad'", "55000", "RENAME VALUE")
+    works("RENAME VALUE: other rows", b, "SELECT m FROM e WHERE id = 2", [("ok",)])
+    query(b, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'")
+    works("RENAME VALUE on both", b, "SELECT id, m, ms::text FROM e WHERE m = 'blue'", [(1, "blue", "{ok,blue}")])
+    works("RENAME VALUE on both: a key", b, "SELECT n FROM f WHERE m = 'blue'", [(1,)])
+    works("RENAME VALUE on both: writing", b, "INSERT INTO e VALUES (4, 'blue') RETURNING m", [("blue",)])
+    works("RENAME VALUE on both: an index", a, "SELECT id FROM e WHERE m = 'blue' ORDER BY id", [(1,), (4,)])
+
+    query(b, "ALTER TYPE mood ADD VALUE 'sad' BEFORE 'ok'")
+    works("ADD VALUE", b, "INSERT INTO f VALUES ('sad', 3) RETURNING n", [(3,)])
+    tells("ADD VALUE: its rows", a, "SELECT * FROM f", "55000", "ADD VALUE")
+    query(a, "ALTER TYPE mood ADD VALUE 'sad'")
+    works("ADD VALUE on both", a, "SELECT m, n FROM f ORDER BY n", [("blue", 1), ("ok", 2), ("sad", 3)])
+    works("ADD VALUE on both, in another order", b, "SELECT m FROM f ORDER BY m", [("blue",), ("sad",), ("ok",)])
+
+    for conn in (a, b):
+        query(conn, "CREATE TYPE boxed AS (m mood); CREATE TYPE moods AS RANGE (subtype = mood)")
+    query(a, "CREATE FOREIGN TABLE g (id int OPTIONS (key 'true'), b boxed, r moods) SERVER redis")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (g) FROM SERVER redis INTO public")
+    query(a, "ALTER TYPE mood ADD VALUE 'new'")
+    query(a, "INSERT INTO g VALUES (1, ROW('new'), NULL), (2, NULL, '[new,new]')")
+    for rows in (1, 2):
+        tells("ADD VALUE, within another type", b, f"SELECT * FROM g WHERE id = {rows}", "55000", "ADD VALUE")
+    query(b, "ALTER TYPE mood ADD VALUE 'new'")
+    works("ADD VALUE on both, within another type", b, "SELECT b::text, r::text FROM g ORDER BY id",
+          [("(new)", None), (None, "[new,new]")])
+    query(a, "DROP FOREIGN TABLE g")
+    query(b, "DROP FOREIGN TABLE g")
+
+    # a session's first command
+    with contextlib.closing(pair.servers[0].connect("shared")) as conn:
+        query(conn, "ALTER TYPE mood RENAME TO mood_new")
+    works("RENAME TO, first of a session", a, "SELECT m FROM e WHERE id = 1", [("blue",)])
+    with contextlib.closing(pair.servers[0].connect("shared")) as conn:
+        query(conn, "ALTER TYPE mood_new RENAME TO mood")
+
+    query(a, "ALTER TYPE mood RENAME TO mood_old; CREATE TYPE mood AS ENUM ('other')")
+    works("RENAME TO", a, "SELECT m FROM e WHERE id = 1", [("blue",)])
+    tells("RENAME TO: the other server", b, "SELECT m FROM e WHERE id < 2", "42P16", "ALTER TYPE")
+    query(b, "ALTER TYPE mood RENAME TO mood_old")
+    works("RENAME TO on both", b, "SELECT m FROM e WHERE m = 'blue' AND id = 1", [("blue",)])
+    works("RENAME TO on both: writing", b, "INSERT INTO e (id) VALUES (5) RETURNING m", [("blue",)])
+
+    query(a, "ALTER TYPE couple RENAME ATTRIBUTE x TO z; ALTER TYPE couple RENAME ATTRIBUTE y TO x")
+    attempt(b, "SELECT 1 FROM e")
+    tells("RENAME ATTRIBUTE: the other server", b, "SELECT (c).x FROM e WHERE id < 2", "42P16", "ALTER TYPE")
+    query(b, "ALTER TYPE couple RENAME ATTRIBUTE x TO z; ALTER TYPE couple RENAME ATTRIBUTE y TO x")
+    works("RENAME ATTRIBUTE on both", b, "SELECT (c).x FROM e WHERE id = 1", [(2,)])
+    tells("ADD ATTRIBUTE", b, "ALTER TYPE couple ADD ATTRIBUTE w int", "0A000", "e.c")
+    query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE e; RESET mosql_fdw.drop_data")
+    query(b, "ALTER TYPE couple ADD ATTRIBUTE w int")
+    tells("another type of that name", b,
+          "IMPORT FOREIGN SCHEMA public LIMIT TO (e) FROM SERVER redis INTO public", "42P16", "ALTER TYPE")
+    for table in ("e", "f"):
+        tap.equal(findings(a, table), ([], []), "mosql_fdw_check finds nothing")
+
+
+def promises(pair):
+    """What is promised of rows is true of those that the other server writes meanwhile."""
+    a, b = pair.a, pair.b
+    query(a, "CREATE DOMAIN few AS int; CREATE FOREIGN TABLE u (id int OPTIONS (key 'true'), n few) SERVER redis")
+    query(a, "CREATE TABLE us (id int, n few) PARTITION BY RANGE (id)")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (u) FROM SERVER redis INTO public")
+    query(b, "INSERT INTO u VALUES (1, 1)")
+    for what, promise, row in (
+            ("ATTACH PARTITION", "ALTER TABLE us ATTACH PARTITION u FOR VALUES FROM (0) TO (10)", "(99, 1)"),
+            ("ALTER DOMAIN", "ALTER DOMAIN few ADD CHECK (VALUE < 5)", "(2, 7)")):
+        query(a, "BEGIN")
+        query(a, promise)
+        query(b, f"INSERT INTO u VALUES {row}")
+        tap.equal(error_of(a, "COMMIT")[0], "40001", f"{what}, and such a row meanwhile: 40001")
+        tap.equal(error_of(a, promise)[0], "23514", f"{what}, once more: 23514")
+        query(b, f"DELETE FROM u WHERE id = {row[1:].split(',')[0]}")
+        state = [error_of(a, promise)[0] for again in range(2)]
+        tap.ok(None in state, f"{what}, when the row is gone", state)
+    again = """CREATE FOREIGN TABLE again (id int OPTIONS (key 'true'), n int NOT NULL) SERVER redis
+               OPTIONS (schema_name 'public', table_name 'u')"""
+    query(a, "BEGIN")
+    query(a, again)
+    query(b, "INSERT INTO u VALUES (5, 1), (6, NULL)")
+    tap.equal(error_of(a, "COMMIT")[0], None, "attaching with more declared, while others write")
+    query(a, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE again; RESET mosql_fdw.drop_data")
+    tap.equal(error_of(a, again)[0], "23502", "attaching with more declared than is true")
+    query(a, "BEGIN; SAVEPOINT s")
+    query(a, "ALTER DOMAIN few ADD CHECK (VALUE < 50); ROLLBACK TO s")
+    query(a, "INSERT INTO u VALUES (3, 3)")
+    query(b, "CREATE INDEX ON u (n)")
+    tap.equal(error_of(a, "COMMIT")[0], "40001", "a promise rolled back leaves the definition to be checked")
+    tap.equal(findings(a, "u"), ([], []), "mosql_fdw_check finds nothing")
+
+
 def dump_and_restore(pair):
     a, b = pair.a, pair.b
     before = value(a, "SELECT nextval('s_n_seq')")
@@ -495,8 +671,8 @@ def body():
         make_database(server, "shared", cluster.nodes)
     pair = Pair(servers, cluster.nodes)
     for part in (same_table_at_once, different_tables_at_once, columns, indexes, computed_indexes,
-                 truncate_and_drop, sequences, details, first_commands, named_sequences,
-                 dump_and_restore):
+                 truncate_and_drop, sequences, details, rules, first_commands, named_sequences,
+                 types, promises, dump_and_restore):
         with section(part.__name__):
             part(pair)
     for server in servers:

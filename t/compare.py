@@ -1,9 +1,12 @@
 #!/usr/bin/python3
 """The same statements on tables in Redis and on PostgreSQL's own, with the same keys and
 indexes: rows, counts and SQLSTATEs must be the same.  Types, keys, indexes, statements
-and values at random.
+and values at random.  (t/conditions.py goes into all conditions.)
 
-    t/compare.py [SEED [STATEMENTS]]"""
+    t/compare.py [SEED [STATEMENTS]]
+
+Without a seed: two fixed ones, and one made of the date."""
+import datetime
 import decimal
 import os
 import random
@@ -12,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 from mosqltest import *
 
-SEEDS = [int(sys.argv[1])] if len(sys.argv) > 1 else [1, 2, 3]
+SEEDS = [int(sys.argv[1])] if len(sys.argv) > 1 else [1, 2, int(datetime.date.today().strftime("%Y%m%d"))]
 STATEMENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 ROWS = 120
 SECONDS = 15                    # of a seed, on a slow machine: the rest of its statements is left out

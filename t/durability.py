@@ -21,6 +21,9 @@ other server finds and finishes.
 
 Then a decision stays without a copy, and its owner dies: maintenance must leave it alone.
 
+Then values of a sequence are drawn while its replica sleeps, and the replica takes over:
+none is drawn twice.
+
 Then a primary is taken over and does not hear of it: maintenance must not take its word
 for which tables there are.
 
@@ -204,14 +207,13 @@ def no_copies(cluster, servers, db):
         query(victim, f"INSERT INTO {table} VALUES (1)")
         query(maintainer, "SELECT mosql_fdw_maintain('redis')")
         query(victim, f"SELECT * FROM {table}")
-        sid = int(cluster.on(clock + "c", "HGET", clock + "c", "sid"))
         replica = replica_of(cluster, primary)
         cluster.signal(replica, signal.SIGSTOP)
         query(victim, "SET mosql_fdw.debug_crash_at = 'before-settle'")
         _, state = attempt(victim, f"INSERT INTO {table} VALUES (2)")
         tap.equal(state, "gone", f"{engine}: the owner dies after a decision without a copy")
         one.wait_up()
-        for s in range(sid - 20, sid + 1):
+        for s in [int(s) for s in cluster.on(clock + "e", "ZRANGE", clock + "e", 0, -1)]:
             key = f"{clock}s:{s}"
             if any(v.startswith(b"C") for v in cluster.on(key, "HVALS", key)):
                 cluster.on(key, "HSET", key, "lease", 1)
@@ -250,7 +252,7 @@ def stale_definitions(cluster, servers, dbs):
         leaf = find_definitions(cluster, db, "steady")
         if cluster.owner(leaf) != cluster.clock_port(db):
             break
-    old = cluster.owner(leaf)
+    old, clock_port = cluster.owner(leaf), cluster.clock_port(db)
     heir = replica_of(cluster, old)
     others = [p for p in cluster.ports if p not in (old, heir)]
     make_database(one, db, ",".join(f"{HOSTS[p]}:{p}" for p in others))
@@ -273,9 +275,9 @@ def stale_definitions(cluster, servers, dbs):
             query(c, f"CREATE FOREIGN TABLE fresh{i} (id int OPTIONS (key 'true') NOT NULL) SERVER redis; "
                      f"INSERT INTO fresh{i} SELECT generate_series(1, 10)")
     clock = "%s:{%s.clock}:" % (db, db)
-    sid = int(cluster.ask(cluster.clock_port(db), "HGET", clock + "c", "sid"))
+    sid = int(cluster.ask(clock_port, "HGET", clock + "c", "sid"))
     key = f"{clock}s:{sid}"
-    tap.ok(wait_until(lambda: not cluster.ask(cluster.clock_port(db), "EXISTS", key), 10),
+    tap.ok(wait_until(lambda: not cluster.ask(clock_port, "EXISTS", key), 10),
            "tables are created, and their creator's session ends")
     tap.ok(cluster.ask(old, "EXISTS", leaf) == 1 and find_definitions(cluster, db, "fresh0"),
            "the old primary still answers")
@@ -285,6 +287,48 @@ def stale_definitions(cluster, servers, dbs):
     with contextlib.closing(one.connect(db)) as c:
         tap.equal([attempt(c, f"SELECT count(*) FROM fresh{i}") for i in range(6)], [([(10,)], None)] * 6,
                   "the tables are there")
+
+
+def draw(conn, n):
+    """Up to n values, as acknowledged, and the SQLSTATEs of the other draws."""
+    got = [attempt(conn, "SELECT mosql_fdw_nextval('drawn_id_seq')") for _ in range(n)]
+    return [rows[0][0] for rows, state in got if state is None], \
+        sorted({state for _, state in got if state is not None})
+
+
+def sequences(cluster, servers, db):
+    """A value counts only when the counter's copies have it."""
+    for engine, server in zip(ENGINES, servers):
+        ns = f"{db}_drawn_{engine}"
+        make_database(server, ns, cluster.nodes,
+                      {"durability": "replicated", "replicas": "1", "replica_timeout": "300",
+                       "atomic": engine},
+                      "CREATE FOREIGN TABLE drawn (id serial OPTIONS (key 'true') NOT NULL) SERVER redis")
+        counter = next(k for p in sorted(set(owners(cluster).values()))
+                       for k in cluster.ask(p, "KEYS", ns + ":{0*") if cluster.ask(p, "HEXISTS", k, "q"))
+        primary = cluster.owner(counter)
+        replica = replica_of(cluster, primary)
+        settings = {"mosql_fdw.sequence_block": 1}
+        with contextlib.closing(server.connect(ns, **settings)) as c:
+            before, errors = draw(c, 3)
+            tap.equal((before, errors), ([1, 2, 3], []), f"{engine}: values with copies")
+            cluster.signal(replica, signal.SIGSTOP)
+            alone, errors = draw(c, 3)
+            tap.equal((alone, errors), ([], ["08006"]), f"{engine}: no value without copies")
+            tap.equal(attempt(c, "SELECT mosql_fdw_setval('drawn_id_seq', 100)")[1], "08006",
+                      f"{engine}: nor is one set")
+        cluster.kill(primary)
+        cluster.signal(replica, signal.SIGCONT)
+        tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", 20, 0.05),
+               f"{engine}: the replica takes over")
+        cluster.restart(primary)
+        tap.ok(wait_until(lambda: healthy(cluster), 30, 0.1), f"{engine}: the cluster is whole again")
+        with contextlib.closing(server.connect(ns, **settings)) as c:
+            wait_until(lambda: attempt(c, "SELECT 1 FROM drawn")[1] is None, 20, 0.1)
+            after = []
+            wait_until(lambda: after.extend(draw(c, 1)[0]) or len(after) >= 5, 20)
+            tap.ok(len(after) >= 5 and not set(after) & set(before + alone),
+                   f"{engine}: no value twice", (before, alone, after))
 
 
 def power_cut(servers, seed):
@@ -368,6 +412,8 @@ def body():
         half_done(cluster, servers, db)
     with section("a decision without copies"):
         no_copies(cluster, servers, db)
+    with section("values of a sequence and their copies"):
+        sequences(cluster, servers, db)
     with section("definitions on a primary that was taken over"):
         stale_definitions(cluster, servers, [f"{db}_{i}" for i in range(10)])
     with section("all nodes die, and start from their logs"):

@@ -49,6 +49,10 @@ check_same(const MosqlDefinition *a, const MosqlDefinition *b)
 		MUST(x->id == y->id && x->not_null == y->not_null && x->dropped == y->dropped);
 		MUST(x->key_position == y->key_position && strcmp(x->name, y->name) == 0);
 		MUST(strcmp(x->type, y->type) == 0 && strcmp(x->collation, y->collation) == 0);
+		MUST(x->nlabels == y->nlabels && same_text(x->shape, y->shape));
+		for (int j = 0; j < x->nlabels; j++)
+			MUST(strcmp(x->labels[j].name, y->labels[j].name) == 0 &&
+				 strcmp(x->labels[j].stored, y->labels[j].stored) == 0);
 	}
 	MUST(a->nindexes == b->nindexes);
 	for (int i = 0; i < a->nindexes; i++)

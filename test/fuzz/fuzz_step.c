@@ -43,7 +43,7 @@ exactly(MosqlBytes *in, size_t n)
 static void
 compare_one(MosqlBytes *in)
 {
-	MosqlCompare compare = {.kind = fuzz_byte(in) % 8,.offset = fuzz_byte(in)};
+	MosqlCompare compare = {.kind = fuzz_byte(in) % 9,.offset = fuzz_byte(in)};
 	MosqlStep	step = {.ncompares = 1,.compares = &compare};
 	int			failed;
 
@@ -65,7 +65,7 @@ compare_one(MosqlBytes *in)
 		failed = mosql_step_evaluate(&step, get_field, NULL, &image);
 		if (compare.kind == MOSQL_COMPARE_ABSENT)
 			MUST(failed == 0);
-		if (compare.kind == MOSQL_COMPARE_ONLY)
+		if (compare.kind == MOSQL_COMPARE_ONLY || compare.kind == MOSQL_COMPARE_WHOLE)
 			MUST((failed == -1) == mosql_bytes_equal(compare.bytes,
 													 get_field(NULL, fields[i].field)));
 	}

@@ -543,7 +543,8 @@ def findings(conn, table):
 
 
 # Debug points that only one operation reaches; all others are those of transactions.
-OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-"}
+OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-",
+              "several namespaces": "decided-"}
 
 
 def debug_points(operation=None):

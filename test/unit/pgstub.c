@@ -1061,8 +1061,8 @@ uint32	   *my_wait_event_info = &wait_event;
  * ---------------------------------------------------------------------------
  */
 
-static void __attribute__((constructor))
-initialise(void)
+void
+pgstub_start(void)
 {
 	TopMemoryContext = context_create(NULL, "TopMemoryContext");
 	ErrorContext = context_create(TopMemoryContext, "ErrorContext");
@@ -1074,6 +1074,12 @@ initialise(void)
 	CurrentMemoryContext = context_create(TopMemoryContext, "test");
 	MyProcPid = getpid();
 	pg_prng_seed(&pg_global_prng_state, (uint64) MyProcPid);
+}
+
+static void __attribute__((constructor))
+initialise(void)
+{
+	pgstub_start();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGINT, on_sigint);
 	signal(SIGALRM, on_sigint);

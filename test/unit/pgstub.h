@@ -54,6 +54,12 @@ extern void pgstub_cancel(void);
 /* Raise SIGINT in so many milliseconds; 0 takes it back. */
 extern void pgstub_cancel_after_ms(int ms);
 
+/*
+ * Make the contexts and what else a process begins with.  Done before main(); test/simulation
+ * does it for each of the processes that it plays.
+ */
+extern void pgstub_start(void);
+
 /* Chunks allocated now in all contexts, to find leaks. */
 extern int64 pgstub_chunks(void);
 

@@ -22,6 +22,7 @@ static MosqlSnapshotList list;
 static uint64 schema;
 static MosqlTimestamp ts;
 static MosqlRecord record;
+static uint64 raced;
 
 static void
 begin(void)
@@ -58,6 +59,16 @@ decide(uint64 sid, uint64 n)
 	return mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL);
 }
 
+/* By the schema version that the clock told last. */
+static MosqlDecision
+decide_now(uint64 sid, uint64 n)
+{
+	MosqlDecideArgs args = args_for(sid, n);
+
+	args.schema = schema;
+	return mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL);
+}
+
 static MosqlRecordState
 status(uint64 sid, uint64 n)
 {
@@ -79,6 +90,18 @@ settle(uint64 sid, uint64 n)
 {
 	mosql_clock_settle(&ck, (MosqlTxid) {sid, n}, &record, &list, NULL);
 	return record.state;
+}
+
+static char *
+text_of(uint64 number)
+{
+	return psprintf(UINT64_FORMAT, number);
+}
+
+static char *
+session_key(uint64 sid)
+{
+	return psprintf("test:{test.clock}:s:" UINT64_FORMAT, sid);
 }
 
 static int64
@@ -118,9 +141,9 @@ test_open(void)
 	CHECK_INT(schema, 0);
 	b = open_session(LEASE_MS);
 	CHECK(a > 0 && b > a);
-	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "1");
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "2");
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
-	CHECK(number(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) a), "lease"))
+	CHECK(number(server_command(ck.redis, "HGET", session_key(a), "lease"))
 		  > (int64) server_now() + 50 * 1000000);
 }
 
@@ -128,7 +151,7 @@ static void
 test_foreign_format(void)
 {
 	begin();
-	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "2");
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "1");
 	CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, open_session(LEASE_MS));
 	CHECK(pgstub_error.hint[0] != '\0');
 	CHECK(server_command(ck.redis, "HGET", "test:{test.clock}:c", "sid")->kind == MOSQL_REPLY_NIL);
@@ -228,23 +251,23 @@ test_sweep_spares_others(void)
 {
 	MosqlTimestamp S;
 	uint64		first = 0;
-	uint64		live;
+	uint64		live = 0;
 
 	begin();
-	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", "0");
 	for (int i = 1; i <= 20; i++)
 	{
 		uint64		sid = open_session(i == 10 ? LEASE_MS : SHORT_MS * 4);
 
 		first = first == 0 ? sid : first;
+		live = i == 10 ? sid : live;
 		CHECK(mosql_clock_snapshot(&ck, sid, 5, SHORT_MS * 4, &S, &schema));
 	}
-	live = first + 9;
+	server_command(ck.redis, "HSET", "test:{test.clock}:p", psprintf(UINT64_FORMAT "0.5", first), "7");
 	usleep(SHORT_MS * 5000);
 	(void) open_session(LEASE_MS);	/* 16 of 19 */
-	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 4);
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 5);
 	(void) open_session(LEASE_MS);
-	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 2);
 	CHECK(mosql_clock_snapshot(&ck, live, 6, LEASE_MS, &S, &schema));
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 3);
 }
@@ -269,8 +292,8 @@ test_lease_is_extended(void)
 		else
 			CHECK(mosql_clock_snapshot(&ck, sid, i, SHORT_MS * 3, &S, &schema));
 	}
-	CHECK(number(server_command(ck.redis, "ZSCORE", "test:{test.clock}:e", psprintf("%d", (int) sid)))
-		  == number(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) sid), "lease")));
+	CHECK(number(server_command(ck.redis, "ZSCORE", "test:{test.clock}:e", text_of(sid)))
+		  == number(server_command(ck.redis, "HGET", session_key(sid), "lease")));
 }
 
 static void
@@ -396,7 +419,8 @@ test_takeover(void)
 	MosqlTimestamp future = UINT64CONST(3000000000123456);
 	MosqlTimestamp S,
 				before;
-	uint64		a;
+	uint64		a,
+				known;
 
 	begin();
 	a = open_session(LEASE_MS);
@@ -406,33 +430,162 @@ test_takeover(void)
 	CHECK(ts - before < MOSQL_CLOCK_LEAP);
 	before = ts;
 	server_command(ck.redis, "HSET", key, "node", "somebody else");
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(schema, 0);		/* there are no definitions */
+	server_command(ck.redis, "HSET", key, "node", "somebody else", "last", text_of(before), "schema", "1");
 	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
 	CHECK(S >= before + MOSQL_CLOCK_LEAP && S < before + 10 * (uint64) MOSQL_CLOCK_LEAP);
-	CHECK_INT(decide(a, 3), MOSQL_DECIDED);
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_SCHEMA);
+	CHECK_INT(decide_now(a, 3), MOSQL_DECIDED);
 	CHECK_INT(ts, S + 1);
 
 	server_command(ck.redis, "HSET", key, "node", "somebody else", "last",
 				   psprintf(UINT64_FORMAT, future));
-	CHECK_INT(decide(a, 4), MOSQL_DECIDED);
+	known = schema;
+	CHECK_INT(decide_now(a, 4), MOSQL_REFUSED_SCHEMA);
+	CHECK(schema > known);
+	CHECK_INT(decide_now(a, 4), MOSQL_DECIDED);
 	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 1);
-	CHECK_INT(decide(a, 5), MOSQL_DECIDED);
+	CHECK_INT(decide_now(a, 5), MOSQL_DECIDED);
 	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 2);
 
-	/* a database from before the name was kept: nothing to leap over */
+	/* whoever issued what is there has left no name */
 	server_command(ck.redis, "HDEL", key, "node");
-	CHECK_INT(decide(a, 6), MOSQL_DECIDED);
-	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 3);
+	known = schema;
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.last, future + 2 * MOSQL_CLOCK_LEAP + 2);
+	CHECK(schema > known);
+}
+
+/*
+ * A clock that has forgotten the last moments, as after a restart from an old dump:
+ * what it had given out it does not give out again, and nothing is decided that was
+ * prepared before.
+ */
+static void
+test_forgetful(void)
+{
+	static const char key[] = "test:{test.clock}:c";
+	MosqlTimestamp issued;
+	uint64		a,
+				b,
+				known;
+	MosqlDecideArgs args;
+
+	begin();
+	a = open_session(LEASE_MS);
+	args = args_for(a, 9);
+	args.schema_change = true;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	known = schema;
+	server_command(ck.redis, "COPY", key, "dump:{test.clock}");
+	b = open_session(LEASE_MS);
+	args.tx = (MosqlTxid) {b, 1};
+	args.schema = known;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK(schema > known);
+	issued = ts;
+
+	server_command(ck.redis, "RENAME", "dump:{test.clock}", key);
+	server_command(ck.redis, "HSET", key, "node", "the one before");
+	args = args_for(a, 1);
+	args.schema = known;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_SCHEMA);
+	CHECK(schema > issued);
+	CHECK_INT(decide_now(a, 2), MOSQL_DECIDED);
+	CHECK(ts > issued);
+	known = schema;
+	CHECK(open_session(LEASE_MS) > b);
+	CHECK_INT(schema, known);
+}
+
+static int64
+lease_left(uint64 sid)
+{
+	return number(server_command(ck.redis, "HGET", session_key(sid), "lease")) - (int64) server_now();
+}
+
+static void
+set_lease(uint64 sid, int64 left)
+{
+	char	   *end = text_of(server_now() + left);
+
+	server_command(ck.redis, "HSET", session_key(sid), "lease", end);
+	server_command(ck.redis, "ZADD", "test:{test.clock}:e", end, text_of(sid));
+}
+
+/* The server's time was ahead: leases of then are cut to their length, and end. */
+static void
+test_lease_far_away(void)
+{
+	const int64 day = INT64CONST(86400) * 1000000;
+	MosqlTimestamp S;
+	uint64		a,
+				b,
+				c,
+				prefix;
+
+	begin();
+	prefix = open_session(86400 * 1000);
+	a = open_session(LEASE_MS);
+	b = open_session(SHORT_MS);
+	c = open_session(LEASE_MS);
+	CHECK(lease_left(prefix) > day - 10 * 1000000);
+	set_lease(a, day / 2);
+	set_lease(b, 2 * day);
+	set_lease(c, 2 * day);
+	CHECK(mosql_clock_snapshot(&ck, b, 1, SHORT_MS, &S, &schema));
+	CHECK(lease_left(b) <= SHORT_MS * 1000);	/* who lives cuts his own */
+	set_lease(b, 2 * day);
+	(void) open_session(LEASE_MS);
+	CHECK(lease_left(a) > 0 && lease_left(a) <= LEASE_MS * 1000);
+	CHECK(lease_left(b) <= SHORT_MS * 1000);
+	CHECK(lease_left(prefix) > day - 20 * 1000000);
+	set_lease(prefix, 2 * day);
+	set_lease(c, 2 * day);
+	CHECK_INT(mosql_clock_expire(&ck, 1), 0);
+	CHECK_INT(mosql_clock_expire(&ck, 100), 0);
+	CHECK(lease_left(prefix) > day - 20 * 1000000 && lease_left(prefix) <= day);
+	CHECK(lease_left(c) <= LEASE_MS * 1000);
+	CHECK_INT(decide_now(a, 1), MOSQL_DECIDED);
+	usleep(SHORT_MS * 1500);
+	mosql_clock_expire(&ck, 100);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.n, 0);		/* b's snapshot went with it */
+}
+
+/* Ids follow the time, or each other where that is faster. */
+static void
+test_ids(void)
+{
+	uint64		least;
+	uint64		a;
+
+	begin();
+	least = mosql_clock_floor(server_now());
+	a = open_session(LEASE_MS);
+	CHECK(a >= least && a <= mosql_clock_floor(server_now()));
+	CHECK(least >> MOSQL_SESSION_ID_BITS == 0);
+	CHECK_INT(mosql_clock_floor(0), 0);
+	CHECK_INT(mosql_clock_floor(UINT64CONST(1767225600000256)), 2);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", text_of(a + 1000000));
+	CHECK_INT(open_session(LEASE_MS), a + 1000001);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", "17592186044415");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, open_session(LEASE_MS));
+	CHECK_INT(number(server_command(ck.redis, "HGET", "test:{test.clock}:c", "sid")), 17592186044415);
 }
 
 /* An empty namespace is told from a database; nothing is written there. */
 static void
 test_founding(void)
 {
+	uint64		first;
+
 	begin();
 	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 0);
 	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 0);
-	CHECK_INT(open_session(LEASE_MS), 1);
-	CHECK_INT(mosql_clock_open_existing(&ck, LEASE_MS, &schema), 2);
+	first = open_session(LEASE_MS);
+	CHECK(first > 0 && mosql_clock_open_existing(&ck, LEASE_MS, &schema) > first);
 }
 
 /* --- transactions --- */
@@ -533,9 +686,9 @@ test_damaged_record(void)
 
 	begin();
 	a = open_session(LEASE_MS);
-	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "1", "Cx");
+	server_command(ck.redis, "HSET", session_key(a), "1", "Cx");
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, status(a, 1));
-	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "1",
+	server_command(ck.redis, "HSET", session_key(a), "1",
 				   "C72057594037927935 x");
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, status(a, 1));
 }
@@ -543,7 +696,8 @@ test_damaged_record(void)
 static void
 test_schema(void)
 {
-	uint64		a;
+	uint64		a,
+				version;
 	MosqlDecideArgs args;
 
 	begin();
@@ -551,19 +705,20 @@ test_schema(void)
 	args = args_for(a, 1);
 	args.schema_change = true;
 	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
-	CHECK_INT(schema, 1);
+	version = schema;
+	CHECK_INT(version, ts);
 	schema = 99;
 	CHECK_INT(decide(a, 2), MOSQL_REFUSED_SCHEMA);
-	CHECK_INT(schema, 1);
+	CHECK_INT(schema, version);
 	CHECK_INT(status(a, 2), MOSQL_RECORD_NONE);
 	args = args_for(a, 2);
-	args.schema = 1;
+	args.schema = version;
 	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
 	schema = 99;
 	(void) open_session(LEASE_MS);
-	CHECK_INT(schema, 1);
+	CHECK_INT(schema, version);
 	mosql_clock_snapshots(&ck, &list, &schema);
-	CHECK_INT(schema, 1);
+	CHECK_INT(schema, version);
 	CHECK_INT(list.last, ts);
 }
 
@@ -606,7 +761,7 @@ test_settle(void)
 	/* dead: only "committed" is certain */
 	a = open_session(SHORT_MS);
 	CHECK_INT(aborted(a, 1), MOSQL_RECORD_ABORTED);
-	server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a), "2", "C5 ");
+	server_command(ck.redis, "HSET", session_key(a), "2", "C5 ");
 	usleep(SHORT_MS * 1500);
 	CHECK_INT(settle(a, 1), MOSQL_RECORD_UNKNOWN);
 	CHECK_INT(settle(a, 2), MOSQL_RECORD_COMMITTED);
@@ -666,7 +821,7 @@ test_many_drops(void)
 		for (int i = 0; i < N; i++)
 		{
 			ns[i] = i + 10;
-			server_command(ck.redis, "HSET", psprintf("test:{test.clock}:s:%d", (int) a),
+			server_command(ck.redis, "HSET", session_key(a),
 						   psprintf("%d", i + 10), "C5 ");
 		}
 		args = args_for(a, 1);
@@ -677,8 +832,8 @@ test_many_drops(void)
 		else
 			CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
 		CHECK(mosql_redis_drain(ck.redis, 1000));
-		CHECK_INT(number(server_command(ck.redis, "HLEN", psprintf("test:{test.clock}:s:%d", (int) a))),
-				  1 + round);
+		CHECK_INT(number(server_command(ck.redis, "HLEN", session_key(a))),
+				  2 + round);
 	}
 }
 
@@ -721,12 +876,12 @@ test_orphans(void)
 	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 0);
 	CHECK_INT(status(a, 1), MOSQL_RECORD_ABORTED);
 	(void) open_session(LEASE_MS);
-	CHECK_INT(number(server_command(ck.redis, "EXISTS", psprintf("test:{test.clock}:s:%d", (int) a))), 0);
+	CHECK_INT(number(server_command(ck.redis, "EXISTS", session_key(a))), 0);
 	CHECK(!mosql_clock_reap(&ck, b, ns, 2));
 	CHECK_INT(status(b, 2), MOSQL_RECORD_COMMITTED);
 
 	/* a dead one on the list that has nothing (any more) is reported, and goes */
-	server_command(ck.redis, "SADD", "test:{test.clock}:d", psprintf("%d", (int) a));
+	server_command(ck.redis, "SADD", "test:{test.clock}:d", text_of(a));
 	CHECK_INT(mosql_clock_orphans(&ck, 10, &orphans), 1);
 	CHECK(orphans[0].tx.session == a && orphans[0].record.state == MOSQL_RECORD_NONE);
 	CHECK(mosql_clock_reap(&ck, a, ns, 0));
@@ -791,7 +946,7 @@ test_fate(void)
 
 	/* dead by its lease: from the first answer on for good, whatever the time */
 	CHECK_INT(fate(a, 3), MOSQL_FATE_ABORTED);
-	CHECK(server_command(ck.redis, "HGET", psprintf("test:{test.clock}:s:%d", (int) a),
+	CHECK(server_command(ck.redis, "HGET", session_key(a),
 						 "lease")->kind == MOSQL_REPLY_NIL);
 	CHECK_INT(fate(a, 1), MOSQL_FATE_COMMITTED);
 	CHECK_INT(fate(a, 2), MOSQL_FATE_ABORTED);
@@ -1065,10 +1220,10 @@ race(int worker)
 		MosqlRecordState mine;
 
 		if (worker % 2 == 0)
-			mine = decide(1, i) == MOSQL_DECIDED ? MOSQL_RECORD_COMMITTED : MOSQL_RECORD_ABORTED;
+			mine = decide(raced, i) == MOSQL_DECIDED ? MOSQL_RECORD_COMMITTED : MOSQL_RECORD_ABORTED;
 		else
-			mine = aborted(1, i);
-		bad += mine != status(1, i);
+			mine = aborted(raced, i);
+		bad += mine != status(raced, i);
 	}
 	return bad;
 }
@@ -1077,8 +1232,7 @@ static void
 test_race(void)
 {
 	begin();
-	server_command(ck.redis, "HSET", "test:{test.clock}:c", "sid", "0");
-	CHECK_INT(open_session(LEASE_MS), 1);
+	raced = open_session(LEASE_MS);
 	mosql_redis_close(ck.redis);
 	CHECK_INT(server_fork(WORKERS, race), 0);
 	reconnect();
@@ -1090,7 +1244,7 @@ open_often(int worker)
 {
 	reconnect();
 	for (int i = 0; i < 100; i++)
-		server_command(ck.redis, "SADD", "ids", psprintf("%d", (int) open_session(5)));
+		server_command(ck.redis, "SADD", "ids", text_of(open_session(5)));
 	return 0;
 }
 
@@ -1132,6 +1286,9 @@ main(void)
 		RUN(test_decide_without_parts);
 		RUN(test_abort);
 		RUN(test_takeover);
+		RUN(test_forgetful);
+		RUN(test_ids);
+		RUN(test_lease_far_away);
 		RUN(test_founding);
 		RUN(test_status_of_many);
 		RUN(test_damaged_record);

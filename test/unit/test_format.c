@@ -228,7 +228,7 @@ test_all_compared(void)
 	for (const char *p = document.data; (p = strstr(p, "\n```hex ")) != NULL; p++)
 		there++;
 	CHECK_INT(there, examples);
-	CHECK(strstr(document.data, psprintf("**Format %d.**", MOSQL_NODE_FORMAT)) != NULL);
+	CHECK(strstr(document.data, psprintf("for that node (**format %d**)", MOSQL_NODE_FORMAT)) != NULL);
 }
 
 int

@@ -27,6 +27,7 @@ example(void)
 	mosql_part_put_head(&out, MOSQL_PART_MARKS, 9, 1);
 	mosql_part_put_key(&out, B(""));
 	mosql_part_put_high(&out, MOSQL_ABSENT);
+	mosql_part_put_head(&out, MOSQL_PART_TREE, 11, 0);
 	return out;
 }
 
@@ -51,6 +52,8 @@ test_round_trip(void)
 		  mosql_bytes_equal(part.high, B("y")));
 	CHECK_INT(mosql_part_next(&rest, &part), 1);
 	CHECK(part.kind == MOSQL_PART_MARKS && part.low.len == 0 && part.high.data == NULL);
+	CHECK_INT(mosql_part_next(&rest, &part), 1);
+	CHECK(part.kind == MOSQL_PART_TREE && part.root == 11);
 	CHECK_INT(mosql_part_next(&rest, &part), 0);
 }
 
@@ -74,7 +77,7 @@ test_damage(void)
 		ends += got == 0;
 		free(copy);
 	}
-	CHECK_INT(ends, 4);			/* nothing, and after each part but the last */
+	CHECK_INT(ends, 5);			/* nothing, and after each part but the last */
 	for (int i = 0; i < bytes.len; i++)
 		for (int c = 0; c < 256; c++)
 		{
@@ -107,6 +110,8 @@ test_refused(void)
 
 	CHECK(refused(B("Z\1\1\0")));
 	CHECK(refused(B("K\1\0")));			/* no keys */
+	CHECK(refused(B("D\1\1\0")));		/* none is wanted */
+	CHECK(refused(B("D\0\0")));			/* of no tree */
 	CHECK(refused(B("K\0\1\1a")));		/* no root */
 	CHECK(refused(B("K\1\2\1a")));		/* one key short */
 	CHECK(refused(B("R\1\2\1b\1a")));	/* upside down */

@@ -160,6 +160,53 @@ test_reply_unwanted(void)
 	}
 }
 
+/* What a server announces: is it waited for?  Bytes one by one, as the worst that can come. */
+static bool
+is_believed(const char *bytes, size_t len)
+{
+	MosqlConnection conn = {.into = CurrentMemoryContext, .server = &here};
+	redisReader *reader = mosql_reply_reader_create(&conn);
+	void	   *reply = NULL;
+	bool		believed = true;
+
+	for (size_t i = 0; i < len && believed; i++)
+	{
+		redisReaderFeed(reader, bytes + i, 1);
+		believed = redisReaderGetReply(reader, &reply) == REDIS_OK &&
+			(reply != NULL || mosql_reply_excess(reader) == NULL);
+	}
+	redisReaderFree(reader);
+	return believed;
+}
+
+static void
+test_reply_excess(void)
+{
+	static const char *const good[] = {
+		"$536870912\r\nabc", "*1000000\r\n", "*2\r\n$3\r\nabc\r\n$536870912\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
+		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "-ERR\r\n", ":1", "+", "*"
+	};
+	static const char *const bad[] = {
+		"$536870913\r\n", "$2000000000\r\n", "*2000000000\r\n", "*16777217\r\n", "*9000000\r\n*9000000\r\n",
+		"*2\r\n$3\r\nabc\r\n$2000000000\r\n", "*2\r\n:1\r\n*2000000000\r\n", "$99999999999999999999\r\n",
+		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"
+	};
+	char	   *line = palloc(70000);
+
+	for (int i = 0; i < lengthof(good); i++)
+		CHECK(is_believed(good[i], strlen(good[i])));
+	for (int i = 0; i < lengthof(bad); i++)
+		CHECK(!is_believed(bad[i], strlen(bad[i])));
+	memset(line, 'x', 70000);
+	for (const char *kind = "+-:$*"; *kind; kind++)
+	{
+		line[0] = *kind;
+		CHECK(is_believed(line, 60000) || *kind == ':' || *kind == '$' || *kind == '*');
+		CHECK(!is_believed(line, 70000));
+	}
+	pfree(line);
+}
+
 static void
 test_reply_check(void)
 {
@@ -201,6 +248,7 @@ main(void)
 	RUN(test_classes);
 	RUN(test_reply_pieces);
 	RUN(test_reply_unwanted);
+	RUN(test_reply_excess);
 	RUN(test_reply_check);
 	RUN(test_budget);
 	return unit_finish();

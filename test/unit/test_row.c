@@ -358,9 +358,42 @@ test_increment_list(void)
 	damage_random(MOSQL_ABSENT, 50000, decode_increments);
 }
 
+/* A token differs from version to version, and of a tagged row from content to content. */
+static void
+test_token(void)
+{
+	StringInfoData buf;
+	StringInfoData added;
+	MosqlIncrement inc = {.column = 1,.width = 4,.delta = 1};
+	uint32		token;
+
+	initStringInfo(&buf);
+	initStringInfo(&added);
+	mosql_column_put_int(&buf, 1, 9, 4);
+	CHECK(!mosql_row_is_tagged(mosql_bytes_of(&buf)));
+	CHECK(!mosql_row_is_tagged(MOSQL_ABSENT));
+	CHECK_INT(mosql_row_token(UINT64CONST(0x12345678abcdef), mosql_bytes_of(&buf)), 0x78abcdef);
+	CHECK_INT(mosql_row_token(UINT64CONST(0x12345678abcdee), MOSQL_ABSENT), 0x78abcdee);
+	for (uint64 low = 0; low < 3; low++)
+		CHECK_INT(mosql_row_token(UINT64CONST(1) << 40 | low, MOSQL_ABSENT), low + 3);
+
+	mosql_row_tag(&buf, 0x80000001);
+	CHECK(mosql_row_is_tagged(mosql_bytes_of(&buf)));
+	token = mosql_row_token(1000, mosql_bytes_of(&buf));
+	CHECK_INT(mosql_row_token(2000, mosql_bytes_of(&buf)), token);
+	CHECK(mosql_columns_increment(&added, mosql_bytes_of(&buf), &inc, 1) == MOSQL_INCREMENT_OK);
+	CHECK(mosql_row_is_tagged(mosql_bytes_of(&added)));
+	CHECK(mosql_row_token(2000, mosql_bytes_of(&added)) != token);
+	resetStringInfo(&buf);
+	mosql_column_put_int(&buf, 1, 9, 4);
+	mosql_row_tag(&buf, 0x80000002);
+	CHECK(mosql_row_token(1000, mosql_bytes_of(&buf)) != token);
+}
+
 int
 main(void)
 {
+	RUN(test_token);
 	RUN(test_varint);
 	RUN(test_columns);
 	RUN(test_column_damage);

@@ -170,6 +170,14 @@ test_compares(void)
 	CHECK(holds(MOSQL_COMPARE_ONLY, "m", 0, B("abc\0def\xff")));
 	CHECK(!holds(MOSQL_COMPARE_ONLY, "m", 0, B("abc")));
 	CHECK(!holds(MOSQL_COMPARE_ONLY, "e", 0, B("abc")));
+
+	CHECK(!holds(MOSQL_COMPARE_WHOLE, "x", 0, B("a")));
+	CHECK(!holds(MOSQL_COMPARE_WHOLE, "x", 0, B("")));
+	CHECK(holds(MOSQL_COMPARE_WHOLE, "e", 0, B("")));
+	CHECK(holds(MOSQL_COMPARE_WHOLE, "m", 0, B("abc\0def\xff")));
+	CHECK(!holds(MOSQL_COMPARE_WHOLE, "m", 0, B("abc")));
+	CHECK(!holds(MOSQL_COMPARE_WHOLE, "m", 0, B("abc\0def\xffg")));
+	CHECK(!holds(MOSQL_COMPARE_WHOLE, "e", 0, B("abc")));
 }
 
 /* Upper-case letters sort first in bytes, last in many locales. */
@@ -534,6 +542,12 @@ test_wrong_type(void)
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, run(step));
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_step_read_nodes(&stepper, &node, 1, &image, NULL));
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_step_read_fields(&stepper, &read, 1, NULL));
+	stepper.lenient = true;
+	mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
+	CHECK(image.found && image.nfields == 0);
+	mosql_step_read_fields(&stepper, &read, 1, NULL);
+	CHECK(read.values[0].data != NULL && read.values[0].len == 0);
+	stepper.lenient = false;
 	step->node = 2;
 	CHECK_INT(run(step), MOSQL_STEP_DONE);
 }
@@ -713,11 +727,13 @@ random_step(void)
 	{
 		MosqlBytes	field = model[random_field()].field;
 		MosqlBytes	value = model_get(NULL, field);
-		MosqlCompareKind kind = random_below(8);
+		MosqlCompareKind kind = random_below(9);
+		bool		whole;
 
 		/* mostly what holds, so that long steps get through */
 		if (kind == MOSQL_COMPARE_ABSENT && value.data != NULL && random_below(4) > 0)
-			kind = MOSQL_COMPARE_ONLY;
+			kind = random_below(2) ? MOSQL_COMPARE_ONLY : MOSQL_COMPARE_WHOLE;
+		whole = kind == MOSQL_COMPARE_ONLY || kind == MOSQL_COMPARE_WHOLE;
 		if (kind == MOSQL_COMPARE_LISTED)
 			compare(step, kind, field, 0, random_entry());
 		else if (kind == MOSQL_COMPARE_RANGE)
@@ -726,8 +742,8 @@ random_step(void)
 						  random_below(2) ? B("\xff\xff\xff\xff\xff\xff\xff") : random_value(7));
 		else if (value.data != NULL && random_below(4) > 0)
 		{
-			int			offset = kind == MOSQL_COMPARE_ONLY ? 0 : random_below((int) value.len + 1);
-			size_t		len = kind == MOSQL_COMPARE_ONLY ? value.len :
+			int			offset = whole ? 0 : random_below((int) value.len + 1);
+			size_t		len = whole ? value.len :
 				random_below((int) value.len - offset + 1);
 
 			compare(step, kind, field, offset, mosql_bytes(value.data + offset, len));

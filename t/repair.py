@@ -1,0 +1,450 @@
+#!/usr/bin/python3
+"""What is damaged or lost in Redis costs no more than that, and can be repaired.
+
+One PostgreSQL server, one plain Redis, both engines.
+
+  orphans    a definition is lost: its trees stay, mosql_fdw_gc() lists them, and they go
+             when mosql_fdw.orphan_retention is over, not before
+
+  damage     a damaged leaf, inner node or definition: maintenance goes on with the rest, and
+             mosql_fdw_check() says all that is wrong, and neither deletes anything
+  repair     each action of mosql_fdw_repair() on seeded damage, a dry run first, which
+             changes nothing; docs/repair.md has the same recipes
+
+    t/repair.py [PART]...
+"""
+import contextlib
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+ROWS = 400
+DDL = """
+CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, n int, s text) SERVER redis;
+CREATE FOREIGN TABLE other (id serial OPTIONS (key 'true') NOT NULL, n int) SERVER redis;
+"""
+SETTINGS = {"mosql_fdw.maintenance_rate": 0, "mosql_fdw.signpost_retention": 0}
+
+
+class World:
+    """A database with a table of some leaves, an index on it, and another table."""
+
+    def __init__(self, redis, server, engine, part):
+        self.server, self.engine = server, engine
+        self.db = f"repair_{part}_{engine}"
+        self.redis = redis
+        self.r = Redis(redis.ports[0])
+        make_database(server, self.db, redis.nodes, {"atomic": engine}, DDL)
+        self.conn = self.connect()
+        query(self.conn, f"INSERT INTO t SELECT g, g % 10, 'row ' || g FROM generate_series(1, {ROWS}) g")
+        query(self.conn, "CREATE INDEX t_n ON t (n)")
+        query(self.conn, "INSERT INTO other (n) SELECT g FROM generate_series(1, 5) g")
+
+    def connect(self, **settings):
+        return self.server.connect(self.db, **{**SETTINGS, **settings})
+
+    def anew(self):
+        """Another session instead of ours, whose caches are empty."""
+        self.conn.close()
+        self.end_leases()
+        self.conn = self.connect()
+
+    def clock(self, command, key, *args):
+        return self.r(command, "%s:{%s.clock}:%s" % (self.db, self.db, key), *args)
+
+    def end_leases(self):
+        """Everybody who ever was is dead."""
+        for sid in [int(s) for s in self.clock("ZRANGE", "e", 0, -1)]:
+            if self.clock("HGET", f"s:{sid}", "lease"):
+                self.clock("HSET", f"s:{sid}", "lease", 1)
+                self.clock("ZADD", "e", "XX", 1, sid)
+
+    def maintain(self, times=1, **settings):
+        """Of a session of its own; the last pass' row."""
+        with contextlib.closing(self.connect(**settings)) as c:
+            for _ in range(times):
+                c.autocommit = True
+                rows = query(c, "SELECT row_to_json(m) FROM mosql_fdw_maintain('redis') m")
+        return rows[0][0]
+
+    def nodes(self, tree=None):
+        """Redis keys of all nodes, or of those that say they are of this tree."""
+        found = []
+        for key in self.r("KEYS", self.db + ":*"):
+            if re.fullmatch(rb".*:\{[0-9a-f]{16}\}", key):
+                meta = self.r("HGET", key, "m") if self.r("TYPE", key) == b"hash" else None
+                if tree is None or (meta and int.from_bytes(meta[12:20], "big") == tree):
+                    found.append(key)
+        return sorted(found)
+
+    def dump(self, table="t"):
+        """(level, Redis key) of a table's nodes."""
+        return query(self.conn, "SELECT level, node FROM mosql_fdw_dump(%s)", (table,))
+
+    def root(self, table="t"):
+        level, node = max(self.dump(table))
+        return int.from_bytes(self.r("HGET", node, "m")[12:20], "big")
+
+    def definition(self, name):
+        """Leaf and field of a table's definition."""
+        for key in self.nodes(1):
+            for f in self.r("HKEYS", key):
+                if f[:2] == b"rT" and b"\0\x01" + name.encode() + b"\0\x01" in f:
+                    return key, f
+
+    def close(self):
+        self.conn.close()
+        self.r.close()
+
+
+def gc_trees(world):
+    return query(world.conn, "SELECT name, finding, action FROM mosql_fdw_gc('redis') WHERE kind = 'tree' ORDER BY name")
+
+
+def orphans(world):
+    """One lost definition does not become a lost table."""
+    at = f"{world.engine}, a definition is lost"
+    key, field = world.definition("t")
+    stored = world.r("HGET", key, field)
+    root = world.root()
+    nodes = world.nodes(root)
+    before = set(world.nodes())
+    world.conn.close()
+    world.end_leases()
+    world.r("HDEL", key, field)
+    world.maintain(2)
+    world.conn = world.connect()
+    tap.equal(error_of(world.conn, "SELECT count(*) FROM t")[0], "42P01", f"{at}: the table is gone")
+    tap.equal(set(before) - set(world.nodes()), set(), f"{at}: maintenance leaves all nodes alone")
+    trees = gc_trees(world)
+    table = [t for t in trees if t[0] == "%016x" % root]
+    tap.ok(table and "public.t" in table[0][1] and "id integer, n integer, s text" in table[0][1] and
+           f"{ROWS} rows" in table[0][1], f"{at}: mosql_fdw_gc() lists its tree", trees)
+    tap.ok(len(trees) == 2 and any("index or sequence of public.t" in t[1] for t in trees),
+           f"{at}: and that of the index", trees)
+    tap.equal(value(world.conn, "SELECT count(*) FROM other"), 5, f"{at}: the other table is used as before")
+
+    world.r("HSET", key, field, stored)
+    world.anew()
+    tap.equal(value(world.conn, "SELECT count(*) FROM t"), ROWS, f"{at}: and when it is back, so is the table")
+    tap.equal(findings(world.conn, "t"), ([], []), f"{at}: in order")
+    world.maintain(2)
+    tap.equal(gc_trees(world), [], f"{at}: mosql_fdw_gc() forgets")
+
+    world.conn.close()
+    world.end_leases()
+    world.r("HDEL", key, field)
+    world.maintain(1)
+    world.maintain(2, **{"mosql_fdw.orphan_retention": 0})
+    tap.equal(set(nodes) & set(world.nodes()), set(), f"{at}: gone when the retention is over")
+    world.conn = world.connect()
+    tap.equal(gc_trees(world), [], f"{at}: and nothing is listed any more")
+    tap.equal(findings(world.conn, "other"), ([], []), f"{at}: the other table is in order")
+
+
+def lost_root(world):
+    """Definition and root are lost: the leaves stay all the same."""
+    at = f"{world.engine}, definition and root are lost"
+    key, field = world.definition("t")
+    root = world.root()
+    leaves = [k for k in world.nodes(root) if b"%016x" % root not in k]
+    world.conn.close()
+    world.end_leases()
+    world.r("HDEL", key, field)
+    world.r("DEL", "%s:{%016x}" % (world.db, root))
+    world.maintain(2)
+    tap.equal(set(leaves) - set(world.nodes()), set(), f"{at}: maintenance leaves the leaves alone")
+    world.conn = world.connect()
+    trees = gc_trees(world)
+    tap.ok(any(t[0] == "%016x" % root and "root is missing" in t[1] for t in trees),
+           f"{at}: mosql_fdw_gc() lists what is left", trees)
+    world.conn.close()
+    world.maintain(2, **{"mosql_fdw.orphan_retention": 0})
+    tap.equal(set(leaves) & set(world.nodes()), set(), f"{at}: gone when the retention is over")
+    world.conn = world.connect()
+
+
+def killed(world):
+    """What was never committed, and what a transaction says is garbage, goes at once."""
+    probe = world.server.connect()
+    for point, sql in (("after-prepare", "CREATE FOREIGN TABLE n (id int OPTIONS (key 'true') NOT NULL) SERVER redis"),
+                       ("after-decide", "TRUNCATE other"),
+                       ("after-decide", "DROP INDEX t_n"),
+                       ("after-decide", "DROP FOREIGN TABLE t")):
+        at = f"{world.engine}, killed at {point}: {sql.split(' (')[0]}"
+        before = set(world.nodes())
+        world.conn.close()
+        victim = world.connect(**{"mosql_fdw.debug_crash_at": point})
+        attempt(victim, sql)
+        tap.ok(victim.closed, f"{at}: it dies")
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        world.server.wait_up()
+        probe = world.server.connect()
+        world.end_leases()
+        world.maintain(2)
+        world.conn = world.connect()
+        after = set(world.nodes())
+        if sql.startswith("CREATE"):
+            tap.equal(after - before, set(), f"{at}: what it made is gone")
+        else:
+            tap.ok(before - after, f"{at}: what it drops is gone", sorted(before - after))
+        tap.equal(gc_trees(world), [], f"{at}: nothing is left over")
+    probe.close()
+
+
+def leaves_of(world, table="t"):
+    return [n for level, n in world.dump(table) if level == 0]
+
+
+def damage(world):
+    """One damage does not keep maintenance and checks from the rest."""
+    r = world.r
+    leaves = leaves_of(world)
+    rows = [sorted(f for f in r("HKEYS", k) if f[:1] == b"r" and len(f) > 1) for k in leaves]
+    root = "%s:{%016x}" % (world.db, world.root())
+    key, field = world.definition("t")
+    kinds = [
+        ("a leaf is gone", lambda: r("DEL", leaves[1]), 1),
+        ("a leaf is a string", lambda: r("SET", leaves[2], "x"), 1),
+        ("a leaf's meta is garbage", lambda: r("HSET", leaves[0], "m", "garbage"), 1),
+        ("a row is garbage", lambda: r("HSET", leaves[1], rows[1][3], "garbage"), 1),
+        ("two leaves are damaged", lambda: (r("HSET", leaves[0], rows[0][3], ""), r("HSET", leaves[-1], "m", "x")), 2),
+        ("the last leaf is gone", lambda: r("DEL", leaves[-1]), 1),
+        ("the root's children are garbage", lambda: r("HSET", root, "s", "garbage"), 1),
+        ("the root is a list", lambda: (r("DEL", root), r("RPUSH", root, "x")), 1),
+        ("the definition is garbage", lambda: r("HSET", key, field, r("HGET", key, field)[:30]), 1),
+    ]
+    for name, damage, least in kinds:
+        at = f"{world.engine}, {name}"
+        reader = world.connect(level="REPEATABLE READ")
+        reader.autocommit = False
+        query(reader, "SELECT count(*) FROM t")
+        query(world.conn, "DELETE FROM other WHERE id > 2")
+        query(world.conn, "UPDATE t SET s = 'new' WHERE id % 3 = 0")
+        reader.rollback()
+        reader.close()
+        copies = {k: r("DUMP", k) for k in r("KEYS", world.db + ":*") if b".clock" not in k}
+        damage()
+        before = set(world.nodes())
+        done = world.maintain()
+        tap.ok(done["outcome"] == "done" and done["leaves_damaged"] >= least, f"{at}: maintenance goes on, and counts", done)
+        tap.ok(done["tombstones_purged"] >= 3 and (done["rows_pruned"] > 0 or "root" in name or "definition" in name),
+               f"{at}: with what is sound", done)
+        tap.equal(before - set(world.nodes()), set(), f"{at}: and deletes nothing")
+        with contextlib.closing(world.connect()) as c:
+            state, found = error_of(c, "SELECT severity, node, finding FROM mosql_fdw_check('t')")
+            if "definition" not in name:
+                tap.ok(state is None and sum(f[0] == "broken" for f in found) >= least, f"{at}: mosql_fdw_check() lists it", (state, found))
+            tap.equal([f for f in findings(c, "other")[0] if "does not decode" not in f[2]], [],
+                      f"{at}: the other table is sound")
+        world.maintain()
+        for k, copy in copies.items():
+            r("RESTORE", k, 0, copy, "REPLACE")
+        world.anew()
+        query(world.conn, "INSERT INTO other (n) SELECT g FROM generate_series(1, 3) g")
+        tap.equal(value(world.conn, "SELECT count(*) FROM t"), ROWS, f"{at}: mended, all rows are there")
+        tap.equal(findings(world.conn, "t"), ([], []), f"{at}: mended, all is well")
+        world.maintain()
+
+
+def repair(world, action, target=None, dry_run=False, state=None):
+    """Rows (object, finding, done) of a repair, after a dry run that must change nothing."""
+    sql = "SELECT * FROM mosql_fdw_repair('redis', %s, %s, %s)"
+    everything = lambda: {k: world.r("DUMP", k) for k in world.r("KEYS", world.db + ":*") if b".clock}" not in k}
+    with contextlib.closing(world.connect()) as c:
+        before = everything()
+        would = error_of(c, sql, (action, target, True))
+        tap.equal([k for k, v in everything().items() if before.get(k) != v], [],
+                  f"{world.engine}, {action}: a dry run changes nothing")
+        got = error_of(c, sql, (action, target, False))
+        tap.equal((would[0], got[0]), (state, state), f"{world.engine}, {action}: it says so first, then does it"
+                  if state is None else f"{world.engine}, {action}: is refused")
+        if state is None:
+            tap.equal([w[:2] for w in would[1]], [g[:2] for g in got[1]], f"{world.engine}, {action}: the dry run finds the same")
+            return got[1]
+        return got[1]
+
+
+def mend(world):
+    """Lost and damaged nodes and rows cost what was in them, and no more."""
+    r = world.r
+    query(world.conn, "ALTER DATABASE %s SET mosql_fdw.commit_timeout = 2000" % world.db)
+    query(world.conn, "INSERT INTO t SELECT g, 0, repeat('x', 300) FROM generate_series(1001, 22000) g")
+    total = value(world.conn, "SELECT count(*) FROM t")
+    world.anew()
+    nodes = world.dump()
+    leaves = [n for level, n in nodes if level == 0]
+    inner = [n for level, n in nodes if level == 1]
+    root = "%s:{%016x}" % (world.db, world.root())
+    top = max(level for level, n in nodes)
+    tap.ok(len(inner) >= 2 and top > 1, f"{world.engine}: the tree has levels enough", (len(leaves), len(inner), top))
+    rows = lambda k: sorted(f for f in r("HKEYS", k) if f[:1] == b"r" and len(f) > 1)
+    n = lambda k: len(rows(k))
+    copies = {k: r("DUMP", k) for k in world.nodes(world.root())}
+    kinds = [
+        ("a leaf is gone", [("DEL", leaves[5])], n(leaves[5])),
+        ("the first leaf is gone", [("DEL", leaves[0])], n(leaves[0])),
+        ("the last leaf is gone", [("DEL", leaves[-1])], n(leaves[-1])),
+        ("two neighbours are gone", [("DEL", leaves[7], leaves[8])], n(leaves[7]) + n(leaves[8])),
+        ("a leaf is a string", [("SET", leaves[9], "x")], n(leaves[9])),
+        ("a leaf's meta is garbage", [("HSET", leaves[9], "m", "garbage")], 0),
+        ("a row is garbage", [("HSET", leaves[3], rows(leaves[3])[2], "garbage")], 1),
+        ("a value is no text", [("HSET", leaves[3], rows(leaves[3])[2], r("HGET", leaves[3], rows(leaves[3])[2])[:8] + b"\x1d\x02\xff\xfe")], 1),
+        ("an intent is garbage", [("HSET", leaves[3], b"i" + rows(leaves[3])[2][1:], "x")], 0),
+        ("an inner node is gone", [("DEL", inner[1])], 0),
+        ("the first inner node is gone", [("DEL", inner[0])], 0),
+        ("two inner nodes are gone, and a leaf", [("DEL", inner[0], inner[1], leaves[200])], n(leaves[200])),
+        ("an inner node's children are garbage", [("HSET", inner[1], "s", "garbage")], 0),
+        ("the root is gone", [("DEL", root)], 0),
+        ("the root's children are garbage", [("HSET", root, "s", "garbage")], 0),
+        ("the root is a list", [("DEL", root), ("RPUSH", root, "x")], 0),
+        ("all inner nodes are gone", [("DEL", root, *inner)], 0),
+    ]
+    for name, commands, lost in kinds if world.engine == "script" else kinds[::4]:
+        at = f"{world.engine}, {name}"
+        world.conn.close()
+        for command in commands:
+            r(*command)
+        rows_ = repair(world, "table", "t")
+        tap.ok(rows_, f"{at}: says what is wrong", rows_)
+        if lost > 1:
+            tap.ok(any("lost" in str(x[2]) and "keys from" in x[1] for x in rows_), f"{at}: names the keys that are lost", rows_)
+        world.conn = world.connect()
+        tap.equal(error_of(world.conn, "SELECT count(*) FROM t")[1], [(total - lost,)], f"{at}: {lost} rows are lost, all others are there")
+        with contextlib.closing(world.connect()) as c:
+            if name == kinds[0][0]:
+                query(c, "SELECT mosql_fdw_version()")
+                tap.equal(error_of(c, "REINDEX INDEX t_n")[0], None, f"{at}: REINDEX")
+            tap.equal(findings(c, "t"), ([], []), f"{at}: all is well")
+            tap.equal(error_of(c, "INSERT INTO t SELECT g, 0, 'new' FROM generate_series(1, 1200) g ON CONFLICT DO NOTHING; DELETE FROM t WHERE s = 'new'")[0], None,
+                      f"{at}: and can be written to")
+        for k, copy in copies.items():
+            r("RESTORE", k, 0, copy, "REPLACE")
+        for k in set(world.nodes(world.root())) - set(copies):
+            r("DEL", k)
+        world.anew()
+        query(world.conn, "DROP INDEX IF EXISTS t_n")
+    tap.equal(value(world.conn, "SELECT count(*) FROM t"), total, f"{world.engine}: as it was")
+
+
+def clock(world):
+    """The clock is lost, or fell back."""
+    counters = ("last", "sid", "schema")
+    seen = lambda: {k: int(world.clock("HGET", "c", k) or 0) for k in counters}
+    for name, damage in (
+            ("is gone", lambda: [world.r("DEL", k) for k in world.r("KEYS", world.db + ":*") if b".clock}" in k]),
+            ("counts from the start", lambda: world.clock("HSET", "c", "last", 5, "sid", 1, "schema", 0)),
+            ("is a string", lambda: world.clock("SET", "c", "x")),
+            ("has no numbers", lambda: world.clock("HSET", "c", "last", "x", "sid", "-5"))):
+        at = f"{world.engine}, the clock {name}"
+        before = seen()
+        world.conn.close()
+        damage()
+        rows = repair(world, "clock")
+        after = seen()
+        tap.ok(all(after[k] > before[k] for k in counters), f"{at}: ahead of all that it ever issued", (before, after, rows))
+        world.conn = world.connect()
+        tap.equal(value(world.conn, "SELECT count(*) FROM t"), ROWS, f"{at}: the rows are there")
+        tap.equal(error_of(world.conn, "UPDATE t SET n = n WHERE id <= 50; CREATE FOREIGN TABLE n (id int) SERVER redis; DROP FOREIGN TABLE n")[0], None,
+                  f"{at}: and can be changed")
+        tap.equal(findings(world.conn, "t"), ([], []), f"{at}: all is well")
+        world.maintain()
+    rows = query(world.conn, "SELECT * FROM mosql_fdw_repair('redis', 'clock')")
+    tap.ok(all(x[2] is None for x in rows), f"{world.engine}: a sound clock needs no repair", rows)
+
+
+def attach(world):
+    """A definition is lost: the tree says what it was; or it is not wanted any more."""
+    for name, table in (("t", True), ("other", True)):
+        at = f"{world.engine}, the definition of {name} is lost"
+        n = value(world.conn, f"SELECT count(*) FROM {name}")
+        key, field = world.definition(name)
+        root = "%016x" % world.root(name)
+        world.conn.close()
+        world.end_leases()
+        world.r("HDEL", key, field)
+        repair(world, "attach", root, state="55000")
+        world.maintain()
+        rows = repair(world, "attach", root)
+        tap.ok(f"public.{name}" in rows[0][1], f"{at}: attached", rows)
+        world.conn = world.connect()
+        tap.equal(value(world.conn, f"SELECT count(*) FROM {name}"), n, f"{at}: all rows are there")
+        tap.equal(findings(world.conn, name), ([], []), f"{at}: all is well, the index too")
+        world.maintain()
+        tap.equal(gc_trees(world), [], f"{at}: nothing is left over")
+    tap.equal(error_of(world.conn, "INSERT INTO other (n) VALUES (6)")[0], None, f"{world.engine}: the sequence goes on")
+    key, field = world.definition("t")
+    root = world.root()
+    world.conn.close()
+    world.end_leases()
+    world.r("HDEL", key, field)
+    world.maintain()
+    rows = repair(world, "discard", "%016x" % root)
+    tap.equal((rows[0][2], world.nodes(root)), ("destroyed", []), f"{world.engine}, discard: it is gone")
+    world.conn = world.connect()
+
+
+def others(world):
+    """Transactions and sessions of others; who may do all this."""
+    probe = world.server.connect()
+    for point, committed in (("after-prepare", False), ("after-decide", True)):
+        victim = world.connect(**{"mosql_fdw.debug_crash_at": point})
+        attempt(victim, "UPDATE t SET s = 'killed' WHERE id IN (1, 200)")
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        world.server.wait_up()
+        probe = world.server.connect()
+        world.conn = world.connect()
+        found = findings(world.conn, "t")[1]
+        tx = next(m[1] for f in found for m in [re.match(r"intent of transaction (\d+\.\d+)", f[2])] if m)
+        rows = repair(world, "transaction", tx)
+        tap.ok(rows[0][1] == ("committed" if committed else "not decided"), f"{world.engine}, killed {point}: {tx}", rows)
+        tap.equal(value(world.conn, "SELECT mosql_fdw_transaction_status('redis', %s)", (tx,)),
+                  "committed" if committed else "aborted", f"{world.engine}, killed {point}: it is settled")
+        tap.equal(value(world.conn, "SELECT count(*) FROM t WHERE s = 'killed'"), 2 if committed else 0,
+                  f"{world.engine}, killed {point}: all or nothing")
+        sid = tx.split(".")[0]
+        rows = repair(world, "session", sid)
+        tap.ok(rows[0][2].startswith("ended"), f"{world.engine}: session {sid} is ended", rows)
+        tap.equal(world.clock("HGET", f"s:{sid}", "lease"), None, f"{world.engine}: its lease is gone")
+        rows = query(world.conn, "SELECT * FROM mosql_fdw_repair('redis', 'session', %s)", (sid,))
+        tap.equal(rows[0][1], "no such session lives", f"{world.engine}: and it is no more")
+    reader = world.connect(level="REPEATABLE READ")
+    reader.autocommit = False
+    query(reader, "SELECT count(*) FROM t")
+    (name,) = world.clock("HKEYS", "p")
+    repair(world, "session", name.decode().split(".")[0])
+    tap.equal(world.clock("HKEYS", "p"), [], f"{world.engine}: an ended session's snapshots hold nothing back")
+    reader.close()
+    for sql, state in (("'nonsense'", "22023"), ("'table'", "22023"), ("'table', 'none'", "42P01"), ("'tree', 'x'", "22P02"),
+                       ("'transaction', '1'", "22P02"), ("'session', 'x'", "22P02"), ("'discard', '00000000000000ff'", "55000")):
+        tap.equal(error_of(world.conn, f"SELECT mosql_fdw_repair('redis', {sql})")[0], state, f"{world.engine}: {sql} is {state}")
+    tap.equal(len(query(world.conn, "SELECT * FROM mosql_fdw_repair('redis')")), 9, f"{world.engine}: what there is")
+    tap.equal(error_of(world.conn, "BEGIN; UPDATE other SET n = 1; SELECT mosql_fdw_repair('redis', 'clock'); COMMIT")[0],
+              "25001", f"{world.engine}: not in a transaction that has written")
+    error_of(world.conn, "ROLLBACK")
+    query(world.conn, "DROP ROLE IF EXISTS mosql_mender")
+    query(world.conn, "CREATE ROLE mosql_mender; GRANT USAGE ON FOREIGN SERVER redis TO mosql_mender; GRANT EXECUTE ON FUNCTION mosql_fdw_repair(text, text, text, boolean) TO mosql_mender; SET ROLE mosql_mender")
+    tap.equal(error_of(world.conn, "SELECT mosql_fdw_repair('redis', 'clock')")[0], "42501", f"{world.engine}: only superusers")
+    query(world.conn, "RESET ROLE; DROP OWNED BY mosql_mender; DROP ROLE mosql_mender")
+
+
+PARTS = {"repair": (mend, clock, attach, others), "damage": (damage,), "orphans": (orphans, lost_root, killed)}
+
+
+def body():
+    redis = Cluster("repair", plain=True)
+    server = Server("repair")
+    for part in sys.argv[1:] or PARTS:
+        for engine in ENGINES:
+            for what in PARTS[part]:
+                with section(f"{engine}, {what.__name__}"):
+                    redis.ask(redis.ports[0], "FLUSHALL")
+                    world = World(redis, server, engine, what.__name__)
+                    what(world)
+                    world.close()
+
+
+main(body)
