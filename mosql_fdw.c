@@ -49,12 +49,17 @@ define_settings(void)
 							"Time after which another server's unfinished commit is aborted.",
 							"Longer than any commit takes: a shorter time aborts live ones.",
 							&mosql_txn_intent_timeout_ms, 500, 10, INT_MAX / 1000,
-							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.signpost_retention",
 							"Time for which maintenance keeps a node that was merged away.",
 							"Counted from when it was unlinked, and in any case until all sessions of that time have ended.",
 							&mosql_txn_signpost_retention_ms, MOSQL_SIGNPOST_RETENTION_MS, 0, INT_MAX / 1000,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.orphan_retention",
+							"Time for which maintenance keeps a table's data when its definition is lost.",
+							"Counted from when a sweep first found it; what a transaction drops goes at once.",
+							&mosql_txn_orphan_retention_s, MOSQL_ORPHAN_RETENTION_S, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.sequence_block",
 							"Values that a backend draws from a shared sequence at once.",
 							"More if the sequence's CACHE is larger; what is left when the backend ends is a gap.",
