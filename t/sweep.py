@@ -64,6 +64,14 @@ class World:
                       for r in query(self.conn, "SELECT node FROM mosql_fdw_dump(%s)", (t,))}
         return {n: what for n, what in self.nodes().items() if n not in known and what[1] != 1}
 
+    def sent(self):
+        """Bytes that the cluster's primaries have sent so far."""
+        total = 0
+        for port in self.cluster.primaries:
+            with contextlib.closing(self.cluster.redis(port)) as r:
+                total += int(re.search(rb"total_net_output_bytes:(\d+)", r("INFO", "stats"))[1])
+        return total
+
     def maintain(self, times=1):
         for _ in range(times):
             query(self.conn, "SELECT outcome FROM mosql_fdw_maintain('redis')")
@@ -140,6 +148,41 @@ def seem_dead(world):
     holder.close()
 
 
+def crowded(world):
+    """Leaves made for a transaction's rows are merged before it puts them there: then all
+    its intents lie on one, beside a large row."""
+    at = f"{world.engine}, 22,000 intents of the dead on one leaf"
+    query(world.conn, "DELETE FROM t WHERE id > 300")
+    query(world.conn, "UPDATE t SET v = (SELECT string_agg(md5(g::text), '') FROM generate_series(1, 4000) g) WHERE id = 300")
+    world.maintain(2)
+    holder = world.one.connect(world.db)
+    conn = world.one.connect(world.db, **{"mosql_fdw.debug_points": "on",
+                                          "mosql_fdw.debug_crash_at": "after-prepare"})
+    query(conn, "SELECT sum(id) FROM t")
+    sid = world.newest()
+    query(holder, "SELECT mosql_fdw_debug_lock('before-prepare')")
+    sql = "INSERT INTO t SELECT g, 'new' FROM generate_series(500001, 522000) g"
+    t = threading.Thread(target=lambda: attempt(conn, sql))
+    t.start()
+    tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20), f"{at}: it is held")
+    world.maintain(3)
+    query(holder, "SELECT mosql_fdw_debug_unlock('before-prepare')")
+    t.join(60)
+    tap.ok(conn.closed, f"{at}: it dies")
+    world.one.wait_up()
+    holder.close()
+    world.end_lease(sid)
+    before = world.sent()
+    query(world.conn, "SET statement_timeout = '30s'")
+    tap.equal(attempt(world.conn, "SELECT outcome FROM mosql_fdw_maintain('redis')")[1], None,
+              f"{at}: maintenance ends")
+    query(world.conn, "RESET statement_timeout")
+    sent = world.sent() - before
+    tap.ok(sent < 64 << 20, f"{at}: and does not read the leaf for each of them", f"{sent >> 20} MB")
+    world.maintain(3)
+    world.check(at, world.rows)
+
+
 def counters(world):
     """The counters of sequences are no tables: they stay as long as they are in use, and no longer."""
     before = set(world.nodes())
@@ -203,6 +246,8 @@ def body():
         world.rows = 300
         with section(f"{engine}, seem dead"):
             seem_dead(world)
+        with section(f"{engine}, crowded"):
+            crowded(world)
         with section(f"{engine}, counters"):
             counters(world)
         world.conn.close()

@@ -153,6 +153,10 @@ typedef struct PendingWork
 	MosqlPending *pending;
 	const MosqlSnapshotList *list;	/* only to apply */
 	int			i;
+
+	/* --- only to remove: of this tree, nothing is left from the key at hand to the end --- */
+	uint64		cleared;
+	MosqlBytes	cleared_to;
 } PendingWork;
 
 /* These three are MosqlTreeWork. */
@@ -170,12 +174,18 @@ apply_key(void *arg)
 static void
 remove_key(void *arg)
 {
-	const PendingWork *work = arg;
+	PendingWork *work = arg;
 	const MosqlPending *pending = work->pending;
+	uint64		root = pending->roots[work->i];
+	MosqlBytes	key = pending->keys[work->i];
 
-	mosql_recover_remove(work->session,
-						 mosql_session_tree(work->session, pending->roots[work->i]),
-						 pending->keys[work->i], pending->tx);
+	/* keys ascend: those of a leaf went with its first */
+	if (work->cleared == root && (work->cleared_to.data == NULL ||
+								  mosql_bytes_compare(key, work->cleared_to) < 0))
+		return;
+	work->cleared_to = mosql_recover_remove(work->session, mosql_session_tree(work->session, root),
+											key, pending->tx);
+	work->cleared = root;
 }
 
 static void

@@ -248,9 +248,13 @@ build_leaf_step(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGro
 	return step->nwrites > 0;
 }
 
-/* One attempt at the leaf that covers key.  Applies are durable when this returns. */
+/*
+ * One attempt at the leaf that covers key.  Applies are durable when this returns.
+ * *end: up to where nothing of the transaction is left, unless it is to be tried again.
+ */
 static LeafOutcome
-end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *ended)
+end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *ended,
+		 MosqlBytes *end)
 {
 	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, key);
 	MosqlLeafGroup *group;
@@ -259,6 +263,8 @@ end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *en
 	(void) mosql_btree_group(tree, &key, 1, &group);
 	if (group->leaf != leaf->node)
 		return LEAF_AGAIN;
+	*end = mosql_bytes_copy(CurrentMemoryContext,
+							group->frozen_from.data != NULL ? group->frozen_from : leaf->meta.high);
 	if (!build_leaf_step(session, leaf, group, ended, &step))
 		return LEAF_FREE;
 	step.durable = step.touch = ended->ts != 0;
@@ -275,23 +281,36 @@ mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
 {
 	const Ended ended = {tx, ts, list};
 	LeafOutcome outcome = LEAF_AGAIN;
+	MosqlBytes	end;
 
 	Assert(ts != 0);
 	for (int attempt = 0; attempt < LEAF_ATTEMPTS && outcome == LEAF_AGAIN; attempt++)
-		outcome = end_leaf(session, tree, key, &ended);
+		outcome = end_leaf(session, tree, key, &ended, &end);
 	if (outcome != LEAF_ENDED)
 		mosql_recover_apply(session, tree, key, tx, ts, list);
 }
 
-void
+/* A leaf may be large, and may have to be read often: what was read is freed. */
+MosqlBytes
 mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(caller, "mosql remove", ALLOCSET_DEFAULT_SIZES);
 	const Ended ended = {.tx = tx};
+	MosqlBytes	end;
 
-	while (end_leaf(session, tree, key, &ended) == LEAF_AGAIN)
+	MemoryContextSwitchTo(cxt);
+	while (end_leaf(session, tree, key, &ended, &end) == LEAF_AGAIN)
+	{
 		if (!mosql_budget_pause(&budget))
 			report_unfinished(session);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(caller);
+	end = mosql_bytes_copy(caller, end);
+	MemoryContextDelete(cxt);
+	return end;
 }
 
 /* ---- marks ---- */

@@ -583,9 +583,12 @@ extern void mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, Mos
 									 MosqlTxid tx, MosqlTimestamp ts,
 									 const MosqlSnapshotList *list);
 
-/* Take an aborted transaction's intent off a key. */
-extern void mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
-								 MosqlTxid tx);
+/*
+ * Take an aborted transaction's intents off a key and the rest of its leaf.  Returns up
+ * to where, from the key on, none is left; absent if there is no end.
+ */
+extern MosqlBytes mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
+									   MosqlTxid tx);
 
 /* Take a decided transaction's read marks off the leaves of low <= key < high. */
 extern void mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low,

@@ -86,13 +86,21 @@ compare_txids(const void *a, const void *b)
 	return (x->n > y->n) - (x->n < y->n);
 }
 
-/* What the clock says about the transactions met in a batch. */
+/* Up to where an aborted transaction's intents are off the leaves. */
+typedef struct Cleared
+{
+	bool		any;
+	MosqlBytes	end;			/* absent: no end */
+} Cleared;
+
+/* What the clock says about the transactions met in a batch, and what became of them. */
 typedef struct Verdicts
 {
 	int			n;
 	int			max;
 	MosqlTxid  *txs;			/* ascending */
 	MosqlRecord *records;
+	Cleared    *cleared;
 } Verdicts;
 
 static void
@@ -148,6 +156,7 @@ ask_clock(Vacuum *vacuum, Verdicts *verdicts)
 			verdicts->txs[out++] = verdicts->txs[i];
 	verdicts->n = out;
 	verdicts->records = palloc_extended(out * sizeof(MosqlRecord), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	verdicts->cleared = palloc_extended(out * sizeof(Cleared), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (int done = 0; done < out; done += STATUS_BATCH)
 		mosql_clock_status(&vacuum->session->stepper, verdicts->txs + done,
 						   Min(out - done, STATUS_BATCH), verdicts->records + done, &vacuum->list);
@@ -184,14 +193,15 @@ abort_dead(Vacuum *vacuum, Verdicts *verdicts)
 	}
 }
 
-static const MosqlRecord *
-verdict_on(const Verdicts *verdicts, MosqlTxid tx)
+/* Where in the verdicts it is. */
+static int
+find_verdict(const Verdicts *verdicts, MosqlTxid tx)
 {
 	const MosqlTxid *found = bsearch(&tx, verdicts->txs, verdicts->n, sizeof(MosqlTxid),
 									 compare_txids);
 
 	Assert(found != NULL);
-	return &verdicts->records[found - verdicts->txs];
+	return (int) (found - verdicts->txs);
 }
 
 /* Take a decided transaction's mark off a leaf. */
@@ -207,10 +217,29 @@ unmark(Vacuum *vacuum, MosqlBytes low, MosqlTxid tx)
 	vacuum->counts->marks_removed++;
 }
 
+/*
+ * An aborted transaction's intents go a leaf at a time, and with them those of the keys
+ * to come: a leaf is read once for each transaction, not once for each key.  "Aborted"
+ * is final only if the intent is there still (rule 4), which is what removing it
+ * compares: an applied one never comes back.
+ */
+static void
+remove_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, Cleared *cleared)
+{
+	if (!cleared->any || (cleared->end.data != NULL &&
+						  mosql_bytes_compare(key, cleared->end) >= 0))
+		cleared->end = mosql_recover_remove(vacuum->session, vacuum->tree, key, tx);
+	cleared->any = true;
+	vacuum->counts->intents_removed++;
+}
+
 /* One intent; true if the leaf is no longer as it was read. */
 static bool
-settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const MosqlRecord *record)
+settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const Verdicts *verdicts)
 {
+	int			i = find_verdict(verdicts, tx);
+	const MosqlRecord *record = &verdicts->records[i];
+
 	switch (record->state)
 	{
 		case MOSQL_RECORD_COMMITTED:
@@ -218,13 +247,7 @@ settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const MosqlRecord *r
 			vacuum->counts->intents_applied++;
 			return true;
 		case MOSQL_RECORD_ABORTED:
-
-			/*
-			 * Final only if the intent is there still (rule 4), which is what
-			 * removing it compares: an applied one never comes back.
-			 */
-			mosql_recover_remove(vacuum->session, vacuum->tree, key, tx);
-			vacuum->counts->intents_removed++;
+			remove_intent(vacuum, key, tx, &verdicts->cleared[i]);
 			return true;
 		default:
 			return false;
@@ -243,15 +266,14 @@ settle_leaf(Vacuum *vacuum, MosqlLeaf *leaf, const Verdicts *verdicts)
 		MosqlIntent intent;
 
 		while (next_intent(vacuum, leaf, &rest, &intent))
-			changed |= settle_intent(vacuum, leaf->entries[e].key, intent.tx,
-									 verdict_on(verdicts, intent.tx));
+			changed |= settle_intent(vacuum, leaf->entries[e].key, intent.tx, verdicts);
 	}
 	for (size_t at = 0; at + MOSQL_TXID_BYTES <= leaf->range_marks.len; at += MOSQL_TXID_BYTES)
 	{
 		MosqlTxid	tx = mosql_txid_get(leaf->range_marks.data + at);
 
 		/* a decided transaction's marks may go, whether it is applied or not */
-		if (verdict_on(verdicts, tx)->state == MOSQL_RECORD_NONE)
+		if (verdicts->records[find_verdict(verdicts, tx)].state == MOSQL_RECORD_NONE)
 			continue;
 		unmark(vacuum, leaf->meta.low, tx);
 		changed = true;
