@@ -4,6 +4,7 @@
  *
  *     world.c      time, chance, events; front-ends as coroutines
  *     host.c       what the operating system and PostgreSQL are to a front-end; hash.c: its tables
+ *     memory.c     its memory contexts
  *     network.c    sockets between front-ends and Redis servers
  *     keyspace.c   what a Redis server stores; how it forgets
  *     command.c    its commands

@@ -7,6 +7,7 @@
  */
 #include "sim.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -184,15 +185,18 @@ extern char __start_fe_data[],
 
 #define STACK_BYTES	(512 * 1024)
 
+/* Begun by makecontext(), gone on with by _longjmp(), which asks the kernel for nothing. */
 typedef struct Context
 {
-	ucontext_t	registers;
+	ucontext_t	start;
+	bool		started;
+	jmp_buf		registers;
 	char	   *stack;
 } Context;
 
 SimFrontEnd *sim_self;
 
-static ucontext_t world;
+static jmp_buf world;
 static SimFrontEnd *loaded;		/* whose variables are in place */
 static char *pristine;			/* as the program was started */
 static int	last_number;
@@ -222,6 +226,14 @@ load(SimFrontEnd *fe)
 	loaded = fe;
 }
 
+/* Give way to the world. */
+static void
+give_way(SimFrontEnd *fe)
+{
+	if (_setjmp(((Context *) fe->context)->registers) == 0)
+		_longjmp(world, 1);
+}
+
 static void
 enter(void)
 {
@@ -229,16 +241,24 @@ enter(void)
 	sim_self->main(sim_self);
 	sim_self->finished = true;
 	for (;;)
-		swapcontext(&((Context *) sim_self->context)->registers, &world);
+		give_way(sim_self);
 }
 
 /* Let a front-end run until it waits. */
 static void
 go_on(SimFrontEnd *fe)
 {
+	Context    *context = fe->context;
+
 	load(fe);
 	sim_self = fe;
-	swapcontext(&world, &((Context *) fe->context)->registers);
+	if (_setjmp(world) == 0)
+	{
+		if (context->started)
+			_longjmp(context->registers, 1);
+		context->started = true;
+		setcontext(&context->start);
+	}
 	sim_self = NULL;
 	if (fe->finished)
 		fe->alive = false;
@@ -272,10 +292,10 @@ sim_front_end(SimMain main, void *work)
 	memcpy(fe->image, pristine, DATA_BYTES + BSS_BYTES);
 	context->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 						  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	getcontext(&context->registers);
-	context->registers.uc_stack.ss_sp = context->stack;
-	context->registers.uc_stack.ss_size = STACK_BYTES;
-	makecontext(&context->registers, enter, 0);
+	getcontext(&context->start);
+	context->start.uc_stack.ss_sp = context->stack;
+	context->start.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&context->start, enter, 0);
 	fe->context = context;
 	sim_at(sim_now_us, first_event, fe, 0);
 	return fe;
@@ -327,7 +347,7 @@ sim_wait(int64 until_us)
 
 	Assert(fe != NULL);
 	sim_at(until_us, time_has_come, fe, wake);
-	swapcontext(&((Context *) fe->context)->registers, &world);
+	give_way(fe);
 	return sim_now_us < until_us;
 }
 

@@ -27,6 +27,17 @@
  * ---------------------------------------------------------------------------
  */
 
+MemoryContext CurrentMemoryContext;
+MemoryContext TopMemoryContext;
+MemoryContext ErrorContext;
+MemoryContext CacheMemoryContext;
+MemoryContext MessageContext;
+MemoryContext TopTransactionContext;
+MemoryContext CurTransactionContext;
+MemoryContext PortalContext;
+
+#ifndef PGSTUB_NO_MEMORY			/* the simulator has its own: test/simulation/memory.c */
+
 /* Before each chunk; the context pointer must directly precede the chunk. */
 typedef struct Chunk
 {
@@ -41,15 +52,6 @@ typedef struct StubContext
 	MemoryContextData header;
 	Chunk		chunks;			/* head of a ring */
 } StubContext;
-
-MemoryContext CurrentMemoryContext;
-MemoryContext TopMemoryContext;
-MemoryContext ErrorContext;
-MemoryContext CacheMemoryContext;
-MemoryContext MessageContext;
-MemoryContext TopTransactionContext;
-MemoryContext CurTransactionContext;
-MemoryContext PortalContext;
 
 static int64 live_chunks;
 
@@ -368,6 +370,14 @@ GetMemoryChunkSpace(void *pointer)
 	return chunk_of(pointer)->size + sizeof(Chunk);
 }
 
+int64
+pgstub_chunks(void)
+{
+	return live_chunks;
+}
+
+#endif							/* PGSTUB_NO_MEMORY */
+
 char *
 MemoryContextStrdup(MemoryContext context, const char *string)
 {
@@ -392,12 +402,6 @@ pnstrdup(const char *in, Size len)
 	memcpy(out, in, len);
 	out[len] = '\0';
 	return out;
-}
-
-int64
-pgstub_chunks(void)
-{
-	return live_chunks;
 }
 
 /*
@@ -1064,14 +1068,14 @@ uint32	   *my_wait_event_info = &wait_event;
 void
 pgstub_start(void)
 {
-	TopMemoryContext = context_create(NULL, "TopMemoryContext");
-	ErrorContext = context_create(TopMemoryContext, "ErrorContext");
-	CacheMemoryContext = context_create(TopMemoryContext, "CacheMemoryContext");
-	MessageContext = context_create(TopMemoryContext, "MessageContext");
-	TopTransactionContext = context_create(TopMemoryContext, "TopTransactionContext");
+	TopMemoryContext = AllocSetContextCreateInternal(NULL, "TopMemoryContext", 0, 0, 0);
+	ErrorContext = AllocSetContextCreateInternal(TopMemoryContext, "ErrorContext", 0, 0, 0);
+	CacheMemoryContext = AllocSetContextCreateInternal(TopMemoryContext, "CacheMemoryContext", 0, 0, 0);
+	MessageContext = AllocSetContextCreateInternal(TopMemoryContext, "MessageContext", 0, 0, 0);
+	TopTransactionContext = AllocSetContextCreateInternal(TopMemoryContext, "TopTransactionContext", 0, 0, 0);
 	CurTransactionContext = TopTransactionContext;
-	PortalContext = context_create(TopMemoryContext, "PortalContext");
-	CurrentMemoryContext = context_create(TopMemoryContext, "test");
+	PortalContext = AllocSetContextCreateInternal(TopMemoryContext, "PortalContext", 0, 0, 0);
+	CurrentMemoryContext = AllocSetContextCreateInternal(TopMemoryContext, "test", 0, 0, 0);
 	MyProcPid = getpid();
 	pg_prng_seed(&pg_global_prng_state, (uint64) MyProcPid);
 }
