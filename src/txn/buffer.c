@@ -472,6 +472,8 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	 * would commute: the transaction may have looked at the row before.  (READ
 	 * COMMITTED promises no more; SERIALIZABLE checks what was read.)
 	 */
+	if (change->ninc > MAX_INCREMENTS)
+		mosql_txn_note_read(txn, tree, row->key);
 	if (txn->isolation == MOSQL_REPEATABLE_READ || entry->locked || change->ninc > MAX_INCREMENTS)
 		mosql_change_bind(txn, tree, entry);
 	return MOSQL_WRITTEN;
@@ -589,6 +591,19 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 
 /* ---- savepoints ---- */
 
+/*
+ * An increment that is taken back has shown its client that there was a row, and nothing
+ * else: under SERIALIZABLE that is certified as a foreign key's look is.
+ */
+static void
+keep_look(MosqlTxn *txn, const MosqlChange *change)
+{
+	if (txn->isolation != MOSQL_SERIALIZABLE || change->kind != MOSQL_CHANGE_INCREMENT)
+		return;
+	change->entry->referenced = true;
+	txn->refers = true;
+}
+
 void
 mosql_buffer_subabort(MosqlTxn *txn, int level)
 {
@@ -597,6 +612,7 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 		MosqlChange *change = txn->journal;
 
 		Assert(change->entry->top == change);
+		keep_look(txn, change);
 		change->entry->top = change->older;
 		if (change->older == NULL)
 			change->entry->unchecked = false;	/* the insert is no more */

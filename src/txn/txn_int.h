@@ -204,7 +204,8 @@ typedef struct MosqlEntryW
 	MosqlChange *top;			/* newest change, NULL: all rolled back */
 	bool		unchecked;		/* insert whose key was not looked up yet */
 	bool		locked;			/* FOR UPDATE: lock_version must still be there */
-	bool		referenced;		/* a foreign key leads here: it must be live */
+	bool		referenced;		/* it must be live: a foreign key leads here, or an increment
+								 * that was rolled back has shown it */
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	MosqlTimestamp lock_version;
 	int			height;

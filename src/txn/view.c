@@ -199,7 +199,12 @@ mosql_txn_begin_read(MosqlSession *session, ErrorContextCallback *context)
 	error_context_stack = context;
 }
 
-/* Answer from the write buffer; false if it knows nothing of the key. */
+/*
+ * Answer from the write buffer; false if it knows nothing of the key.  Of an increment it
+ * shows the stored row as well: that was read, and stays so should the increment be rolled
+ * back to a savepoint.  (Of an update, its own read notes as much; of a row that a scan
+ * meets, its range.)
+ */
 static bool
 get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRow *row)
 {
@@ -209,7 +214,10 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 	if (change == NULL)
 		return false;
 	if (change->kind == MOSQL_CHANGE_INCREMENT && bind)
+	{
+		mosql_txn_note_read(view->txn, buffer->tree, key);
 		mosql_change_bind(view->txn, buffer->tree, entry);
+	}
 	row->key = key;
 	row->found = change->kind != MOSQL_CHANGE_DELETE;
 	row->own = true;
