@@ -230,6 +230,16 @@ CREATE FUNCTION mosql_fdw_transaction_status(server_name text, transaction_id te
 COMMENT ON FUNCTION mosql_fdw_transaction_status(text, text) IS
     'How a transaction ended whose COMMIT failed with 08007; the id is in that error''s message. committed and aborted are final; in progress: its session lives and has not settled it yet; unknown: no trace of it (any more). Answers are kept for at least a day after the session''s end. Needs USAGE on the server; 42704 if there is no such server, 22P02 for what is no id.';
 
+CREATE FUNCTION mosql_fdw_sessions(server_name text, OUT session_id bigint, OUT state text,
+                                   OUT own boolean, OUT opened timestamptz,
+                                   OUT lease_until timestamptz, OUT oldest_snapshot timestamptz,
+                                   OUT snapshots integer, OUT server text, OUT pid integer,
+                                   OUT database text, OUT application_name text)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_sessions(text) IS
+    'The sessions of all front-ends that the clock of a server''s namespace knows. state: alive; ended: its lease is over, and whoever comes next forgets it; ahead: its lease lies further away than it was ever long, because the Redis server''s time was ahead. own: of this backend. Old versions of rows are kept for oldest_snapshot (null: it holds none). Times are the Redis server''s; server, pid, database and application_name as at opened. mosql_fdw_repair(server, ''session'', session_id::text, dry_run := false) ends one. Needs USAGE on the server; 42704 if there is no such server.';
+
 -- ---- repair ----
 
 CREATE FUNCTION mosql_fdw_repair(server_name text, action text DEFAULT NULL, target text DEFAULT NULL,

@@ -113,9 +113,33 @@ SELECT n FROM slow.account WHERE id = 1;
 COMMIT;
 SELECT a.n, b.n FROM account a JOIN slow.account b USING (id) WHERE id = 1;
 
+-- who is there, as the clock knows it: this backend, by its names
+SET application_name = 'from now on';
+SELECT mosql_fdw_disconnect('one');
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM account;
+SELECT state, own, opened <= now() + interval '1 minute' AS opened, lease_until > opened AS lease,
+       oldest_snapshot < lease_until AS holds, snapshots, server LIKE '%:' || current_setting('port') AS server,
+       pid = pg_backend_pid() AS pid, database = current_database() AS database, application_name
+FROM mosql_fdw_sessions('one') WHERE own;
+COMMIT;
+SELECT oldest_snapshot, snapshots FROM mosql_fdw_sessions('same') WHERE own;
+SELECT mosql_fdw_disconnect('one');
+RESET application_name;
+-- it draws no id itself, founds no database, and needs USAGE
+SELECT count(*) FROM mosql_fdw_sessions('slower') WHERE own;
+CREATE SERVER none FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'sessions-none');
+SELECT count(*) FROM mosql_fdw_sessions('none');
+SELECT outcome($$ SELECT FROM mosql_fdw_sessions('nowhere') $$);
+SET ROLE caller;
+SELECT outcome($$ SELECT FROM mosql_fdw_sessions('one') $$);
+SET ROLE owner;
+SELECT count(*) >= 0 FROM mosql_fdw_sessions('one');
+RESET ROLE;
+
 SET client_min_messages = warning;
 DROP SCHEMA other, slow CASCADE;
-DROP SERVER one, same, slower CASCADE;
+DROP SERVER one, same, slower, none CASCADE;
 DROP FUNCTION balance, pay;
 DROP PROCEDURE together;
 DROP OWNED BY owner, caller, stranger;

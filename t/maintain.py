@@ -55,7 +55,7 @@ class Clock:
         """number -> "C" or "A" of a session."""
         flat = self("HGETALL", f"s:{sid}")
         return {int(flat[i]): flat[i + 1][:1].decode()
-                for i in range(0, len(flat), 2) if flat[i] not in (b"lease", b"span")}
+                for i in range(0, len(flat), 2) if flat[i] not in (b"lease", b"span", b"who")}
 
     def end_lease(self, sid):
         self("HSET", f"s:{sid}", "lease", 1)

@@ -9,7 +9,8 @@ One PostgreSQL server, one plain Redis, both engines.
   damage     a damaged leaf, inner node or definition: maintenance goes on with the rest, and
              mosql_fdw_check() says all that is wrong, and neither deletes anything
   repair     each action of mosql_fdw_repair() on seeded damage, a dry run first, which
-             changes nothing; docs/repair.md has the same recipes
+             changes nothing; docs/repair.md has the same recipes; mosql_fdw_sessions()
+             finds the session that is to be ended
 
     t/repair.py [PART]...
 """
@@ -415,9 +416,27 @@ def others(world):
     reader.autocommit = False
     query(reader, "SELECT count(*) FROM t")
     (name,) = world.clock("HKEYS", "p")
-    repair(world, "session", name.decode().split(".")[0])
+    sid = int(name.decode().split(".")[0])
+    who = query(world.conn, """
+        SELECT session_id, state, own, pid, database, application_name, oldest_snapshot BETWEEN opened AND lease_until,
+               snapshots FROM mosql_fdw_sessions('redis') WHERE oldest_snapshot IS NOT NULL AND NOT own""")
+    tap.equal(who, [(sid, "alive", False, reader.info.backend_pid, world.db, "mosql test", True, 1)],
+              f"{world.engine}: mosql_fdw_sessions() says who holds old rows")
+    # as after a jump of Redis' clock, to a year ahead and back
+    ahead = int(world.clock("HGET", f"s:{sid}", "lease")) + 365 * 86400 * 1000000
+    world.clock("HSET", f"s:{sid}", "lease", ahead)
+    world.clock("ZADD", "e", ahead, sid)
+    found = query(world.conn, "SELECT session_id::text FROM mosql_fdw_sessions('redis') WHERE state = 'ahead'")
+    tap.equal(found, [(str(sid),)], f"{world.engine}: and whose lease lies too far ahead")
+    repair(world, "session", found[0][0])
     tap.equal(world.clock("HKEYS", "p"), [], f"{world.engine}: an ended session's snapshots hold nothing back")
+    tap.equal(query(world.conn, "SELECT 1 FROM mosql_fdw_sessions('redis') WHERE session_id = %s", (sid,)), [],
+              f"{world.engine}: it is not listed any more")
     reader.close()
+    world.clock("HSET", f"s:{sid}", "who", "{" * 5000)
+    world.clock("ZADD", "e", 5, sid)
+    tap.equal(query(world.conn, "SELECT state, lease_until, pid FROM mosql_fdw_sessions('redis') WHERE session_id = %s", (sid,)),
+              [("ended", None, None)], f"{world.engine}: damage hides no session")
     for sql, state in (("'nonsense'", "22023"), ("'table'", "22023"), ("'table', 'none'", "42P01"), ("'tree', 'x'", "22P02"),
                        ("'transaction', '1'", "22P02"), ("'session', 'x'", "22P02"), ("'discard', '00000000000000ff'", "55000")):
         tap.equal(error_of(world.conn, f"SELECT mosql_fdw_repair('redis', {sql})")[0], state, f"{world.engine}: {sql} is {state}")

@@ -215,12 +215,11 @@ mosql_fdw_transaction_status(PG_FUNCTION_ARGS)
 
 /* ---- mosql_fdw_progress ---- */
 
-/* What a job says of itself; XX001 if it is no JSON. */
-static Datum
-job_details(MosqlSession *session, const MosqlJob *job)
+Datum
+mosql_admin_json(MosqlBytes stored)
 {
 	MemoryContext caller = CurrentMemoryContext;
-	MosqlBytes	text = mosql_text_from_utf8(job->text);
+	MosqlBytes	text = mosql_text_from_utf8(stored);
 	volatile Datum details = (Datum) 0;
 
 	PG_TRY();
@@ -237,6 +236,15 @@ job_details(MosqlSession *session, const MosqlJob *job)
 		FlushErrorState();
 	}
 	PG_END_TRY();
+	return details;
+}
+
+/* What a job says of itself; XX001 if it is no JSON. */
+static Datum
+job_details(MosqlSession *session, const MosqlJob *job)
+{
+	Datum		details = mosql_admin_json(job->text);
+
 	if (details == (Datum) 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

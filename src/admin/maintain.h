@@ -58,6 +58,9 @@ extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPass
  */
 extern uint64 mosql_maintain_statistics(Oid serverid, MosqlSession *session);
 
+/* What a job or a session says of itself, as jsonb; 0 if it is no JSON. */
+extern Datum mosql_admin_json(MosqlBytes stored);
+
 /* All servers of this extension in the database: OIDs. */
 extern List *mosql_maintain_servers(void);
 

@@ -305,6 +305,7 @@ void
 mosql_fdw_init(void)
 {
 	mosql_txn_end_hook = transaction_ended;
+	mosql_txn_who_hook = mosql_progress_backend;
 	mosql_permit_init();
 }
 

@@ -14,6 +14,7 @@
  *     <ns>:{<ns>.clock}:o, :j, :z, :u  housekeeping: clock_keep.h
  *     <ns>:{<ns>.clock}:s:<sid>    hash of one session: "lease" -> its end (us);
  *                                  "span" -> how long it is at most (us);
+ *                                  "who" -> what its owner says of itself;
  *                                  "<n>" -> transaction record: "C<ts> <parts>" or "A"
  *
  * Each function is one atomic step, by script or by WATCH/MULTI/EXEC as the
@@ -61,7 +62,7 @@ typedef enum MosqlDecision
  * Draw a session id and its lease (lease_ms): greater than all before, and at least
  * what the time allows (rule 23); XX001 beyond the last one.  Also forgets up to 16 sessions
  * that ran out: their snapshots and "aborted" records, their lease field, and
- * the index entry (committed records stay for whoever applies them).
+ * the index entry (committed records stay for whoever applies them).  Notes clock->who.
  * *schema gets the schema version.
  */
 extern uint64 mosql_clock_open(MosqlStepper *clock, int lease_ms, uint64 *schema);

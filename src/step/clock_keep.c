@@ -665,6 +665,96 @@ mosql_clock_end_session(MosqlStepper *clock, uint64 sid)
 	}
 }
 
+/* ---- who is there? ---- */
+
+static int
+compare_sessions(const void *a, const void *b)
+{
+	return mosql_uint64_compare(&((const MosqlSessionState *) a)->sid,
+								&((const MosqlSessionState *) b)->sid);
+}
+
+/* Of those that hold snapshots, each once per snapshot, and of those in the index. */
+static int
+collect_sessions(const MosqlReply *snapshots, const MosqlReply *ends, MosqlSessionState *sessions)
+{
+	bool		ignored = true;
+	int			n = 0;
+	int			kept = 0;
+
+	for (int i = 0; i < ends->n; i++)
+		sessions[n++] = (MosqlSessionState) {.sid = some_number(ends->elem[i], &ignored),.oldest = MOSQL_TS_MAX};
+	for (int i = 0; i + 1 < snapshots->n; i += 2)
+		sessions[n++] = (MosqlSessionState)
+		{
+			.sid = some_number(snapshots->elem[i], &ignored),.nsnapshots = 1,
+			.oldest = some_number(snapshots->elem[i + 1], &ignored)
+		};
+	qsort(sessions, n, sizeof(MosqlSessionState), compare_sessions);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlSessionState *last = kept > 0 ? &sessions[kept - 1] : NULL;
+
+		if (last == NULL || last->sid != sessions[i].sid)
+			sessions[kept++] = sessions[i];
+		else
+		{
+			last->nsnapshots += sessions[i].nsnapshots;
+			last->oldest = Min(last->oldest, sessions[i].oldest);
+		}
+	}
+	return kept;
+}
+
+static void
+read_session(MosqlSessionState *session, const MosqlReply *fields)
+{
+	bool		ignored = true;
+
+	if (fields->kind != MOSQL_REPLY_ARRAY || fields->n != 3)
+		return;
+	session->lease = some_number(fields->elem[0], &ignored);
+	session->span = some_number(fields->elem[1], &ignored);
+	session->who = mosql_reply_bytes(fields->elem[2]);
+}
+
+int
+mosql_clock_list_sessions(MosqlStepper *clock, MosqlSessionState **sessions, MosqlTimestamp *now)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	const MosqlReply *snapshots;
+	const MosqlReply *ends;
+	int			n;
+
+	atomic_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HGETALL"), watch.keys.snapshots);
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends, LITERAL("0"), LITERAL("-1"));
+	(void) atomic_run(&watch, false);
+	snapshots = mosql_step_elem(watch.exec, 1);
+	ends = mosql_step_elem(watch.exec, 2);
+	*now = watch.now;
+	*sessions = palloc((ends->n + snapshots->n / 2 + 1) * sizeof(MosqlSessionState));
+	n = collect_sessions(snapshots, ends, *sessions);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	read[] = {
+			LITERAL("HMGET"), mosql_clock_session_key(&watch.keys, (*sessions)[i].sid),
+			LITERAL("lease"), LITERAL("span"), LITERAL("who")
+		};
+
+		mosql_batch_add(batch, watch.keys.slot, MOSQL_SEND_REPEATABLE, lengthof(read), read);
+	}
+	if (n > 0)
+		mosql_batch_run(batch, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		(*sessions)[i].opened = mosql_clock_drawn((*sessions)[i].sid);
+		read_session(&(*sessions)[i], mosql_batch_reply(batch, i, 0));
+	}
+	return n;
+}
+
 /* ---- is there anything to do? ---- */
 
 MosqlTimestamp

@@ -146,6 +146,27 @@ extern void mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *leas
  */
 extern MosqlTimestamp mosql_clock_end_session(MosqlStepper *clock, uint64 sid);
 
+/* ---- who is there? ---- */
+
+/* A session that is not forgotten yet, and what the clock knows of it. */
+typedef struct MosqlSessionState
+{
+	uint64		sid;
+	MosqlTimestamp opened;		/* by its id, so no better than that: mosql_clock_drawn() */
+	MosqlTimestamp lease;		/* its end; 0: it was ended */
+	uint64		span;			/* how long a lease of it is at most, us */
+	int			nsnapshots;		/* that it has registered */
+	MosqlTimestamp oldest;		/* of them; MOSQL_TS_MAX: none */
+	MosqlBytes	who;			/* what it said of itself; damaged, perhaps */
+} MosqlSessionState;
+
+/*
+ * All of them by id, ascending, in the current context; *now gets the server's time.  Two
+ * round trips.  What is damaged counts as 0: this is for those who look for the damage.
+ */
+extern int	mosql_clock_list_sessions(MosqlStepper *clock, MosqlSessionState **sessions,
+									  MosqlTimestamp *now);
+
 /* ---- is there anything to do? ---- */
 
 /*

@@ -129,7 +129,7 @@
 
 /*
  * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
- * sessions to sweep, 1 if the database may be founded.  Replies {0, sid, schema},
+ * sessions to sweep, 1 if the database may be founded, who it is.  Replies {0, sid, schema},
  * {1, format found} or {2}: there is no database yet.  Nothing is drawn beyond the
  * last id there may be: then sid is what it would have been.
  */
@@ -147,7 +147,7 @@ LUA_TAKE_OVER
 "call('HSET', KEYS[1], 'format', argv[3], 'sid', sid)\n"
 "if not c[1] then call('HSET', KEYS[1], 'node', me, 'last', '0') end\n"
 "local lease = text(now + argv[2])\n"
-"call('HSET', argv[1] .. sid, 'lease', lease, 'span', argv[2])\n"
+"call('HSET', argv[1] .. sid, 'lease', lease, 'span', argv[2], 'who', argv[6])\n"
 "call('ZADD', KEYS[2], lease, sid)\n"
 "sweep(argv[4])\n"
 "return {0, sid, c[2] or '0'}\n";

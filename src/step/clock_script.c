@@ -89,9 +89,10 @@ script_open(MosqlStepper *clock, int lease_ms, bool found, uint64 *schema)
 								 keys.prefix, lease_length(lease_ms),
 								 LITERAL(MOSQL_CLOCK_FORMAT),
 								 mosql_clock_number(MOSQL_CLOCK_SWEEP),
-								 found ? LITERAL("1") : LITERAL("0"));
+								 found ? LITERAL("1") : LITERAL("0"),
+								 mosql_clock_who(clock));
 	const MosqlReply *reply = call_durable(clock, &keys, &open_script,
-										   12, argv, MOSQL_REPLY_ARRAY, NULL);
+										   13, argv, MOSQL_REPLY_ARRAY, NULL);
 
 	if (mosql_step_elem(reply, 0)->integer == 2)
 		return 0;

@@ -267,7 +267,8 @@ add_session(Watch *watch, const Issued *issued, bool found, uint64 sid, int leas
 						   LITERAL("node"), issued->me, LITERAL("last"), LITERAL("0"));
 	mosql_commands_put(&watch->commands, LITERAL("HSET"),
 					   mosql_clock_session_key(&watch->keys, sid), LITERAL("lease"), ends,
-					   LITERAL("span"), mosql_clock_number((uint64) lease_ms * 1000));
+					   LITERAL("span"), mosql_clock_number((uint64) lease_ms * 1000),
+					   LITERAL("who"), mosql_clock_who(watch->clock));
 	mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends, name);
 }
 
@@ -348,7 +349,8 @@ watch_close(MosqlStepper *clock, uint64 sid)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes	end[] = {
-		LITERAL("HDEL"), mosql_clock_session_key(&keys, sid), LITERAL("lease"), LITERAL("span")
+		LITERAL("HDEL"), mosql_clock_session_key(&keys, sid), LITERAL("lease"), LITERAL("span"),
+		LITERAL("who")
 	};
 	MosqlBytes	expose[] = {
 		LITERAL("ZADD"), keys.ends, LITERAL("XX"), LITERAL("0"), mosql_clock_number(sid)

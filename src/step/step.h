@@ -165,6 +165,8 @@ typedef struct MosqlStepper
 	MosqlEngine engine;
 	bool		durable;		/* redis waits for copies: the clock's decisions,
 								 * and steps that say so, wait for them */
+	const char *who;			/* what the clock notes of sessions that are opened: not
+								 * beginning with C; NULL: nothing */
 	bool		lenient;		/* who reads a key of another type is not told XX001, but
 								 * finds a node that does not decode */
 	int64		detached_after_us;	/* watch: detached steps are LOST until then */

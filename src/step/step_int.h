@@ -50,6 +50,13 @@ mosql_clock_floor(uint64 now)
 	return now > MOSQL_CLOCK_EPOCH ? (now - MOSQL_CLOCK_EPOCH) / MOSQL_CLOCK_ID : 0;
 }
 
+/* When an id was drawn, or somewhat later if others were drawn very fast. */
+static inline MosqlTimestamp
+mosql_clock_drawn(uint64 sid)
+{
+	return MOSQL_CLOCK_EPOCH + sid * MOSQL_CLOCK_ID;
+}
+
 #define LITERAL(s) mosql_bytes(s, sizeof(s) - 1)
 
 /* --- evaluate.c --- */
@@ -191,6 +198,16 @@ extern uint64 mosql_reply_u64(const MosqlReply *reply);
 extern void mosql_step_image(const MosqlReply *reply, uint64 node, MosqlNodeImage *image);
 
 /* --- clock_script.c, clock_watch.c --- */
+
+/* What a session that opens notes of itself. */
+static inline MosqlBytes
+mosql_clock_who(const MosqlStepper *clock)
+{
+	const char *who = clock->who != NULL ? clock->who : "";
+
+	Assert(who[0] != 'C');		/* that is a committed record */
+	return mosql_bytes(who, strlen(who));
+}
 
 /* The names of a clock's keys, its slot, and numbers as text. */
 typedef struct MosqlClockKeys

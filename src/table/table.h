@@ -761,6 +761,9 @@ extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *def
 extern void mosql_progress_describe(StringInfo out, const char *phase, const char *table,
 									uint64 done, int64 total);
 
+/* This backend: {"pid", "server", "database", "application"}, for mosql_txn_who_hook. */
+extern const char *mosql_progress_backend(void);
+
 /* ---- whose functions run as whom (identity.c) ---- */
 
 /*

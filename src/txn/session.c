@@ -13,6 +13,7 @@
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 int			mosql_txn_lease_ms = MOSQL_LEASE_MS;
+MosqlWho	mosql_txn_who_hook = NULL;
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
@@ -298,6 +299,15 @@ mosql_session_id(const MosqlSession *session)
 	return session->sid;
 }
 
+bool
+mosql_session_uses_id(const MosqlSession *session, uint64 sid)
+{
+	for (int i = 0; i < session->nprefixes; i++)
+		if (session->prefixes[i] == sid)
+			return true;
+	return session->sid != 0 && session->sid == sid;
+}
+
 void
 mosql_session_keep_id(MosqlSession *session)
 {
@@ -462,8 +472,10 @@ mosql_session_forget_drawing(MosqlSession *session)
 static uint64
 open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
 {
-	uint64		sid = mosql_clock_open_existing(&session->stepper, lease_ms, schema);
+	uint64		sid;
 
+	session->stepper.who = mosql_txn_who_hook != NULL ? mosql_txn_who_hook() : NULL;
+	sid = mosql_clock_open_existing(&session->stepper, lease_ms, schema);
 	if (sid != 0)
 		return sid;
 	MOSQL_DEBUG_POINT("first-session");

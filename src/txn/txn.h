@@ -95,6 +95,9 @@ extern uint64 mosql_session_new_id(MosqlSession *session);
 /* The id at the clock now; 0: none yet. */
 extern uint64 mosql_session_id(const MosqlSession *session);
 
+/* Is this id one that the session has drawn, also for a prefix, and goes on using? */
+extern bool mosql_session_uses_id(const MosqlSession *session, uint64 sid);
+
 /* A step at the clock has just extended the session's lease. */
 extern void mosql_session_note_contact(MosqlSession *session);
 
@@ -483,6 +486,13 @@ extern void mosql_sweep_end(MosqlSweep *sweep);
  */
 typedef void (*MosqlTransactionEnd) (void);
 extern MosqlTransactionEnd mosql_txn_end_hook;
+
+/*
+ * Set by the fdw layer: a JSON object, in UTF-8 and the current context, that says which
+ * backend this is.  Called when a session draws an id; NULL: nothing is noted.
+ */
+typedef const char *(*MosqlWho) (void);
+extern MosqlWho mosql_txn_who_hook;
 
 /*
  * Set by the fdw layer.  before_commit: before the first session commits, may read

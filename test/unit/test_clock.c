@@ -358,6 +358,52 @@ test_sessions(void)
 	CHECK(sessions.n == 2 && mosql_clock_is_dead(&sessions, c));
 }
 
+/* What the clock knows of each, whatever is damaged. */
+static void
+test_list_sessions(void)
+{
+	MosqlSessionState *sessions;
+	MosqlTimestamp now,
+				S;
+	uint64		a,
+				b,
+				c;
+
+	begin();
+	CHECK_INT(mosql_clock_list_sessions(&ck, &sessions, &now), 0);
+	ck.who = "{\"pid\": 7}";
+	a = open_session(LEASE_MS);
+	ck.who = NULL;
+	b = open_session(SHORT_MS);
+	c = open_session(LEASE_MS);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK(mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &ts, &schema) && ts >= S);
+	server_command(ck.redis, "HDEL", session_key(c), "lease");
+	usleep(SHORT_MS * 1500);
+
+	CHECK_INT(mosql_clock_list_sessions(&ck, &sessions, &now), 3);
+	CHECK(sessions[0].sid == a && sessions[1].sid == b && sessions[2].sid == c);
+	CHECK(sessions[0].opened <= now && now - sessions[0].opened < 10000000);
+	CHECK(sessions[0].lease > now && sessions[0].span == (uint64) LEASE_MS * 1000);
+	CHECK(sessions[0].nsnapshots == 2 && sessions[0].oldest == S);
+	CHECK(mosql_bytes_equal(sessions[0].who, B("{\"pid\": 7}")));
+	CHECK(sessions[1].lease > 0 && sessions[1].lease < now && sessions[1].oldest == MOSQL_TS_MAX);
+	CHECK(sessions[1].nsnapshots == 0 && sessions[1].who.len == 0);
+	CHECK_INT(sessions[2].lease, 0);
+
+	/* a snapshot of somebody who is not in the index; and words instead of numbers */
+	server_command(ck.redis, "HSET", "test:{test.clock}:p", "99.1", "5");
+	server_command(ck.redis, "HSET", session_key(a), "lease", "soon");
+	CHECK_INT(mosql_clock_list_sessions(&ck, &sessions, &now), 4);
+	CHECK(sessions[0].sid == 99 && sessions[0].oldest == 5 && sessions[0].lease == 0);
+	CHECK(sessions[1].sid == a && sessions[1].lease == 0);
+
+	/* what a session said of itself goes with it */
+	mosql_clock_close(&ck, a);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	CHECK_INT(number(server_command(ck.redis, "EXISTS", session_key(a))), 0);
+}
+
 /* --- snapshots --- */
 
 static void
@@ -833,7 +879,7 @@ test_many_drops(void)
 			CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
 		CHECK(mosql_redis_drain(ck.redis, 1000));
 		CHECK_INT(number(server_command(ck.redis, "HLEN", session_key(a))),
-				  2 + round);
+				  3 + round);
 	}
 }
 
@@ -1280,6 +1326,7 @@ main(void)
 		RUN(test_lease_is_extended);
 		RUN(test_close);
 		RUN(test_sessions);
+		RUN(test_list_sessions);
 		RUN(test_snapshots);
 		RUN(test_time_behind);
 		RUN(test_decide);
