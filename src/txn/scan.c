@@ -269,6 +269,25 @@ take_own(MosqlRowScan *scan, MosqlRow *row)
 	return true;
 }
 
+/*
+ * An own row hides a stored one.  What this transaction has inserted, finding the key free,
+ * and deleted again leaves nothing that commit would compare.  If somebody else's row is
+ * there by now (READ COMMITTED), it must not stay hidden: a foreign key's look for children
+ * would miss it, and the deletion of their parent pass.
+ */
+static void
+check_hidden(const MosqlRowScan *scan, const MosqlEntryW *own)
+{
+	if (own->top->kind != MOSQL_CHANGE_DELETE || own->top->base != MOSQL_BASE_ABSENT)
+		return;
+	mosql_stats.conflicts++;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent insert"),
+			 errdetail("Another transaction committed a row with the key of one that this transaction inserted and deleted."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 bool
 mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 {
@@ -286,7 +305,10 @@ mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 			if (stored && scan->backward)
 				c = -c;
 			if (c == 0)
+			{
+				check_hidden(scan, scan->own[scan->next_own]);
 				scan->have = false; /* own row hides it */
+			}
 			if (c <= 0)
 			{
 				if (take_own(scan, row))
