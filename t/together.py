@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """PostgreSQL's own commit beside that in Redis: what may refuse it does so before Redis has
 decided, and if it fails all the same afterwards the error says so, and no rows are
-destroyed.
+destroyed.  A session that ends while it is prepared takes back what it has placed.
 
-    t/together.py"""
+Several namespaces in one transaction: waits are bounded after the first decision; a backend
+is killed at every debug point of the joint commit, and Redis nodes between its decisions.
+
+    t/together.py [PART]..."""
 import os
+import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
@@ -147,26 +151,409 @@ def procedures(conn):
     tap.equal(state(conn)[0], "z", "... and nothing is there")
 
 
+# ---- sessions that end ----
+
+FOREVER = "600s"
+
+
+@contextlib.contextmanager
+def held(server, db, point):
+    """Everybody is held at the point; yields what lets them go."""
+    with contextlib.closing(server.connect(db)) as c:
+        query(c, f"SELECT mosql_fdw_debug_lock('{point}')")
+        yield lambda: query(c, f"SELECT mosql_fdw_debug_unlock('{point}')")
+
+
+def in_background(conn, sql):
+    result = []
+    t = threading.Thread(target=lambda: result.append(error_of(conn, sql)))
+    t.start()
+    return t, result
+
+
+def waiting(probe, backend):
+    return value(probe, "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted", (backend,))
+
+
+def waits(probe, backend):
+    return wait_until(lambda: waiting(probe, backend))
+
+
+def terminate(probe, conn):
+    query(probe, "SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
+
+
+def hang_up(probe, conn):
+    with socket.socket(fileno=os.dup(conn.fileno())) as s:
+        s.shutdown(socket.SHUT_RDWR)
+    time.sleep(0.4)             # client_connection_check_interval
+
+
+def free_at_once(conn, name, tables=("t",)):
+    """Nobody's intents are in the way, although they would not time out."""
+    query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'; SET mosql_fdw.commit_timeout = '5s'")
+    started = time.monotonic()
+    states = [attempt(conn, f"UPDATE {t} SET v = 'old' WHERE id = 1")[1] for t in tables]
+    took = time.monotonic() - started
+    tap.ok(set(states) == {None} and took < 3, f"{name}: what it had placed is taken back", (states, took))
+    query(conn, "RESET mosql_fdw.intent_timeout; RESET mosql_fdw.commit_timeout")
+
+
+def ended(server):
+    """A backend is terminated, or its client gone, between its prepare and its decision."""
+    probe = server.connect("shared")
+    for tables in (("t",), ("t", "b.t")):
+        for point in ("prepare-some", "after-prepare", "before-decide"):
+            for how in (terminate, hang_up):
+                name = f"{how.__name__} at {point}, {len(tables)} namespaces"
+                conn = server.connect("shared")
+                backend = conn.info.backend_pid
+                query(conn, "SET mosql_fdw.debug_points = on; SET client_connection_check_interval = '100ms'")
+                begin(conn, "UPDATE mine SET v = 'new'", *(f"UPDATE {t} SET v = 'new' WHERE id = 1" for t in tables))
+                with held(server, "shared", point) as go:
+                    t, result = in_background(conn, "COMMIT")
+                    waits(probe, backend)
+                    how(probe, conn)
+                    go()
+                t.join(20)
+                tap.ok(result and result[0][0] in ("57P01", "gone"), f"{name}: the session ends", result)
+                wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0)
+                free_at_once(probe, name, tables)
+                tap.equal(state(probe), ("old", "old"), f"{name}: nothing is committed")
+                conn.close()
+
+    # ... while it waits for NOTIFY's lock, it has placed nothing
+    a, b, c = (server.connect("shared", synchronous_commit=s) for s in ("local", "on", "local"))
+    t, _ = in_background(b, "INSERT INTO mine VALUES (8, ''); NOTIFY other")
+    wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 1)
+    begin(a, "UPDATE t SET v = 'new' WHERE id = 1", "NOTIFY x")
+    u, result = in_background(a, "COMMIT")
+    waits(probe, a.info.backend_pid)
+    free_at_once(c, "waiting for NOTIFY's lock")
+    query(probe, "SELECT pg_terminate_backend(%s)", (a.info.backend_pid,))
+    u.join(20)
+    tap.ok(result[0][0] in ("57P01", "gone"), "waiting for NOTIFY's lock: the session can be ended", result)
+    query(probe, "SELECT pg_cancel_backend(%s)", (b.info.backend_pid,))
+    t.join(20)
+    query(probe, "DELETE FROM mine WHERE id = 8")
+    for x in (a, b, c, probe):
+        x.close()
+
+
+# ---- renames ----
+
+def renames(server):
+    """ALTER TYPE ... RENAME VALUE keeps nobody from the tables, and nobody sees half of it."""
+    owner, probe = server.connect("shared"), server.connect("shared")
+    query(owner, "CREATE TYPE mood AS ENUM ('ok', 'sad'); "
+          "CREATE FOREIGN TABLE feels (id int OPTIONS (key 'true') NOT NULL, m mood DEFAULT 'ok' CHECK (m <> 'sad')) "
+          "SERVER redis; INSERT INTO feels VALUES (1, 'ok')")
+    query(probe, "SET statement_timeout = '3s'; SELECT * FROM feels")
+    begin(owner, "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'")
+    tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 1"), ([("ok",)], None), "RENAME VALUE: rows are read meanwhile")
+    tap.equal(attempt(probe, "INSERT INTO feels VALUES (2, 'ok')"), (None, None), "RENAME VALUE: and written")
+    with contextlib.closing(server.connect("shared")) as new:
+        tap.equal(attempt(new, "SET statement_timeout = '3s'; SELECT count(*) FROM feels WHERE m = 'ok'"), ([(2,)], None),
+                  "RENAME VALUE: by a new session, too")
+    query(probe, "RESET statement_timeout")
+    query(owner, "SET mosql_fdw.debug_points = on")
+    with held(server, "shared", "after-decide") as go:
+        t, result = in_background(owner, "COMMIT")
+        waits(probe, owner.info.backend_pid)
+        new = server.connect("shared")
+        u, seen = in_background(new, "SELECT m FROM feels ORDER BY id")
+        tap.ok(waits(probe, new.info.backend_pid), "RENAME VALUE: after the decision who opens the table waits")
+        go()
+    t.join(20)
+    u.join(20)
+    tap.equal((result, seen), ([(None, None)], [(None, [("fine",), ("fine",)])]), "RENAME VALUE: and finds the new name")
+    tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 2"), ([("fine",)], None), "RENAME VALUE: as does everybody")
+    new.close()
+
+    # without an end, beside readers and writers, old sessions and new ones
+    query(owner, "RESET mosql_fdw.debug_points")
+    errors, stop = {}, threading.Event()
+
+    def turn(fresh):
+        conn = server.connect("shared")
+        n = 0
+        while not stop.is_set():
+            n += 1
+            if fresh:
+                conn.close()
+                conn = server.connect("shared")
+            for sql in ("SELECT m FROM feels WHERE id = 1", "SELECT count(*) FROM feels",
+                        "INSERT INTO feels VALUES (floor(random() * 1000000)) ON CONFLICT DO NOTHING"):
+                code, text = error_of(conn, sql)
+                if code not in (None, CONFLICT):
+                    errors[code] = text
+        conn.close()
+    threads = [threading.Thread(target=turn, args=(i == 0,)) for i in range(3)]
+    for t in threads:
+        t.start()
+    names, done = ["fine", "good"], 0
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        code, text = error_of(owner, f"ALTER TYPE mood RENAME VALUE '{names[0]}' TO '{names[1]}'")
+        done += code is None
+        if code is None:
+            names.reverse()
+        elif code != CONFLICT:
+            errors["rename " + code] = text
+    stop.set()
+    for t in threads:
+        t.join(20)
+    tap.note(f"{done} renames")
+    tap.equal(errors, {}, "renames without an end: nobody is told that another server changed the table")
+    query(owner, "DROP FOREIGN TABLE feels; DROP TYPE mood")
+    for c in (owner, probe):
+        c.close()
+
+
+# ---- several namespaces ----
+
+def bounded(server):
+    """Definitions change again and again after the first decision: COMMIT comes to an end."""
+    probe, other, conn = (server.connect("shared") for _ in range(3))
+    lockers = [server.connect("shared") for _ in range(2)]
+    point = "after-prepare"
+
+    def change():               # of other tables
+        for name in ("redis", "other"):
+            query(other, f"CREATE FOREIGN TABLE x_{name} (id int OPTIONS (key 'true') NOT NULL) SERVER {name}")
+            query(other, f"DROP FOREIGN TABLE x_{name}")
+
+    query(conn, "SET mosql_fdw.debug_points = on; SET mosql_fdw.commit_timeout = '1s'")
+    begin(conn, "UPDATE t SET v = 'new' WHERE id = 1", "UPDATE b.t SET v = 'new' WHERE id = 1")
+    with held(server, "shared", "decided-some") as go:
+        t, result = in_background(conn, "COMMIT")
+        waits(probe, conn.info.backend_pid)
+        query(lockers[0], f"SELECT mosql_fdw_debug_lock('{point}')")
+        change()
+        go()
+    started = time.monotonic()
+    for i in range(14):
+        # the next one stands behind the victim in the lock's queue, and has it after it
+        wait_until(lambda: result or waiting(probe, conn.info.backend_pid))
+        if result:
+            break
+        time.sleep(1.1)
+        change()
+        u, _ = in_background(lockers[(i + 1) % 2], f"SELECT mosql_fdw_debug_lock('{point}')")
+        waits(probe, lockers[(i + 1) % 2].info.backend_pid)
+        query(lockers[i % 2], f"SELECT mosql_fdw_debug_unlock('{point}')")
+        u.join(10)
+        wait_until(lambda: result, 0.5)
+    for c in lockers:
+        c.close()
+    t.join(60)
+    took = time.monotonic() - started
+    tap.ok(result and result[0][0] == "08007" and "refused repeatedly" in result[0][1],
+           "endless DDL after the first decision: 08007", result)
+    tap.ok(took < 6, "endless DDL: not much later than mosql_fdw.commit_timeout", f"{took:.1f} s")
+    query(probe, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE b.t SET v = 'old' WHERE id = 1")
+    for c in (probe, other, conn):
+        c.close()
+
+
+# What a backend leaves that is killed there: in the namespace that decides first, in the other.
+KILLED = {
+    "before-prepare": (0, 0), "prepare-some": (0, 0), "after-prepare": (0, 0), "before-decide": (0, 0),
+    "decided-some": (1, 0), "after-decide": (1, 1), "apply-some": (1, 1), "after-apply": (1, 1),
+}
+ROWS = 1000                     # of each namespace, on all nodes
+
+
+def tagged(conn, table, tag):
+    """Of the rows that a transaction writes: how many there are, at one snapshot."""
+    return value(conn, f"SELECT count(*) FROM {table} WHERE v = %s", (tag,))
+
+
+def joint(conn, tag, rows=20):
+    """One transaction in both namespaces, and PostgreSQL's own table."""
+    begin(conn, *(f"UPDATE {t} SET v = '{tag}' WHERE id % {ROWS // rows} = 1" for t in ("t", "b.t")),
+          f"UPDATE mine SET v = '{tag}' WHERE id = 1")
+
+
+def killed(one, two, engine):
+    """kill -9 of the backend at each point of the joint commit; clients of another server go on."""
+    look = two.connect("shared")
+    with open(os.path.join(TOP, "src/txn/together.c")) as source:
+        points = set(re.findall(r'MOSQL_DEBUG_POINT\("([^"]+)"\)', source.read()))
+    tap.ok(points and points <= set(KILLED), "a backend is killed at each debug point of together.c", points)
+    for number, point in enumerate(KILLED):
+        if engine == "watch" and point == "apply-some":
+            continue            # it sends nothing that it does not wait for
+        name = f"{engine}, killed at {point}"
+        probe, conn = one.connect(), one.connect("shared")
+        joint(conn, f"told {number}")
+        query(conn, "COMMIT")
+        query(conn, f"SET mosql_fdw.debug_crash_at = '{point}'")
+        joint(conn, f"lost {number}", 40)
+        tap.equal(attempt(conn, "COMMIT")[1], "gone", f"{name}: it dies")
+        started = time.monotonic()
+        # rows: 40 of the second, among them the 20 of the first
+        seen = [tuple(tagged(look, t, f"{what} {number}") for what in ("told", "lost")) for t in ("t", "b.t")]
+        wanted = {0: (20, 0), 1: (0, 40)}
+        tap.equal(seen, [wanted[i] for i in KILLED[point]],
+                  f"{name}: each namespace has all of it or nothing, and what was acknowledged")
+        states = [attempt(look, f"UPDATE {t} SET v = v")[1] for t in ("t", "b.t")]
+        took = time.monotonic() - started
+        tap.ok(states == [None, None] and took < 5, f"{name}: others change the same rows", (states, took))
+        tap.equal([tuple(tagged(look, t, f"{what} {number}") for what in ("told", "lost")) for t in ("t", "b.t")],
+                  seen, f"{name}: and it stays so")
+        left = [f for t in ("t", "b.t") for fs in findings(look, t) for f in fs]
+        if left:
+            wait_until(lambda: not any(fs for t in ("t", "b.t") for fs in findings(look, t)), 5)
+            left = [f for t in ("t", "b.t") for fs in findings(look, t) for f in fs]
+        tap.equal(left, [], f"{name}: nothing is left over")
+        wait_until(lambda: attempt(probe, "SELECT 1")[1], 10)
+        probe.close()
+        one.wait_up()
+        with contextlib.closing(one.connect("shared")) as again:
+            tap.equal(value(again, "SELECT v FROM mine WHERE id = 1"), f"told {number}",
+                      f"{name}: PostgreSQL's own table is as it was")
+    look.close()
+
+
+class Disks:
+    """Two Redis servers that keep what they have acknowledged, one namespace on each."""
+
+    def __init__(self):
+        self.all = {ns: Cluster("together-" + ns, plain=True, settings=("appendonly yes", "appendfsync always"))
+                    for ns in ("shared", "second")}
+
+    def die(self, ns):
+        self.all[ns].kill(self.all[ns].ports[0])
+
+    def wake(self, ns):
+        self.all[ns].restart(self.all[ns].ports[0])
+
+    def fall_silent(self, ns):
+        self.all[ns].pid(self.all[ns].ports[0])
+        self.all[ns].signal(self.all[ns].ports[0], signal.SIGSTOP)
+
+    def speak(self, ns):
+        self.all[ns].signal(self.all[ns].ports[0], signal.SIGCONT)
+
+    def stop(self):
+        for c in self.all.values():
+            c.stop()
+
+
+def nodes_fail(server, disks, engine):
+    """A Redis node fails between the decisions: that of the first namespace, or of the second."""
+    look = server.connect("shared")
+    ns_of = {"t": "shared", "b.t": "second"}
+    for fail, mend in ((disks.die, disks.wake), (disks.fall_silent, disks.speak)):
+        for which in ("first", "second"):
+            name = f"{engine}, {fail.__name__.replace('_', ' ')}, {which}"
+            tag = name.replace(",", "")
+            conn = server.connect("shared")
+            query(conn, "SET mosql_fdw.debug_points = on")
+            joint(conn, tag)    # t comes first
+            failing_ns = "shared" if which == "first" else "second"
+            with held(server, "shared", "decided-some") as go:
+                t, result = in_background(conn, "COMMIT")
+                waits(look, conn.info.backend_pid)
+                fail(failing_ns)
+                go()
+                t.join(60)
+            code, text = result[0]
+            attempt(conn, "ROLLBACK")
+            mend(failing_ns)
+            if which == "first":
+                tap.equal(code, None, f"{name}: COMMIT succeeds, for both have decided")
+                wanted = {"t": {20}, "b.t": {20}}
+            else:
+                tap.ok(code == "08007" and 'It is committed in namespace "shared"' in text and
+                       re.search('not( known)? in namespace "second"', text), f"{name}: 08007 names both", result)
+                wanted = {"t": {20}, "b.t": {0, 20}}
+                asked = re.search(r"mosql_fdw_transaction_status\(server, '([0-9.]+)'\)", text)
+                if asked:
+                    fate = wait_until(lambda: attempt(look, "SELECT mosql_fdw_transaction_status('other', %s)",
+                                                      (asked[1],))[0])[0][0]
+                    if fate == "in progress":   # its session settles it with its next transaction
+                        wait_until(lambda: attempt(conn, "UPDATE b.t SET v = v WHERE id = 500")[1] is None, 15)
+                        fate = value(look, "SELECT mosql_fdw_transaction_status('other', %s)", (asked[1],))
+                    tap.ok(fate in ("committed", "aborted"), f"{name}: asked later, it is known", fate)
+                    wanted["b.t"] = {20 if fate == "committed" else 0}
+            for table, counts in wanted.items():
+                ok = wait_until(lambda: attempt(look, f"SELECT 1 FROM {table} WHERE id = 1")[1] is None, 20)
+                got = tagged(look, table, tag) if ok else None
+                tap.ok(got in counts, f"{name}: {ns_of[table]} is as COMMIT said", (got, counts))
+                until = wait_until(lambda: attempt(look, f"UPDATE {table} SET v = v")[1] is None, 20)
+                tap.ok(until, f"{name}: all rows of {ns_of[table]} can be changed")
+                tap.equal(findings(look, table)[0], [], f"{name}: nothing is broken in {ns_of[table]}")
+            tap.equal(value(look, "SELECT v FROM mine WHERE id = 1") == tag, code is None,
+                      f"{name}: PostgreSQL's own table, too")
+            conn.close()
+    look.close()
+
+
+def second_namespace(conn, nodes, engine, ns, create):
+    query(conn, f"CREATE SERVER other FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes '{nodes}', namespace '{ns}', "
+          f"atomic '{engine}', command_timeout '2000'); CREATE SCHEMA b")
+    if create:
+        query(conn, f"CREATE FOREIGN TABLE b.t (id int OPTIONS (key 'true') NOT NULL, v text) SERVER other; "
+              f"INSERT INTO b.t SELECT n, 'old' FROM generate_series(1, {ROWS}) n")
+    else:
+        query(conn, "IMPORT FOREIGN SCHEMA b LIMIT TO (t) FROM SERVER other INTO b")
+
+
+def kills(cluster):
+    one, two = Server("together1"), Server("together2")
+    for engine in ENGINES:
+        for s in (one, two):
+            make_database(s, "shared", cluster.nodes, {"atomic": engine}, TABLES if s is one else "")
+            with contextlib.closing(s.connect("shared")) as c:
+                if s is two:
+                    query(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER redis INTO public")
+                second_namespace(c, cluster.nodes, engine, "second", s is one)
+        killed(one, two, engine)
+        cluster.everywhere("FLUSHALL")
+    tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
+
+
+def failures(server):
+    for engine in ENGINES:
+        disks = Disks()
+        make_database(server, "shared", disks.all["shared"].nodes, {"atomic": engine, "command_timeout": "2000"}, TABLES)
+        with contextlib.closing(server.connect("shared")) as c:
+            second_namespace(c, disks.all["second"].nodes, engine, "second", True)
+        nodes_fail(server, disks, engine)
+        disks.stop()
+
+
 def body():
     global server_wide
     cluster = Cluster("together")
     server = Server("together", ["synchronous_standby_names=nobody", "synchronous_commit=local",
                                  "max_prepared_transactions=2"])
+    wanted = sys.argv[1:]
+
+    def part(name, run, *args):
+        if not wanted or name in wanted:
+            with section(name):
+                run(*args)
+
     for engine in ENGINES:
         tap.note(f"==== {engine}")
         make_database(server, "shared", cluster.nodes, {"atomic": engine}, TABLES)
         server_wide = server.connect("shared")
-        with section("on commit"):
-            on_commit(server_wide)
-        with section("notify"):
-            notify(cluster, server)
-        with section("procedures"):
-            procedures(server_wide)
-        with section("failing"):
-            query(server_wide, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE mine SET v = 'old'")
-            failing(cluster, server)
+        second_namespace(server_wide, cluster.nodes, engine, "second", True)
+        part("on_commit", on_commit, server_wide)
+        part("notify", notify, cluster, server)
+        part("ended", ended, server)
+        part("renames", renames, server)
+        part("bounded", bounded, server)
+        part("procedures", procedures, server_wide)
+        query(server_wide, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE mine SET v = 'old'")
+        part("failing", failing, cluster, server)
         server_wide.close()
         cluster.everywhere("FLUSHALL")
+    part("failures", failures, server)
+    part("kills", kills, cluster)
     tap.equal(server.crashes(), [], "no backend crashed")
 
 

@@ -17,6 +17,7 @@
 
 #include "admin/admin.h"
 #include "base/debug.h"
+#include "base/interrupt.h"
 #include "base/limits.h"
 
 /* Distinguishes our advisory locks from those of applications (which use 1, 2). */
@@ -63,6 +64,7 @@ reach(const char *name)
 
 		(void) LockAcquire(&tag, ShareLock, false, false);
 		(void) LockRelease(&tag, ShareLock, false);
+		mosql_check_interrupts();	/* in a commit the lock's wait does not */
 	}
 }
 

@@ -1,19 +1,17 @@
 /*
- * interrupt.c: CHECK_FOR_INTERRUPTS() for waits in the middle of a commit.
+ * interrupt.c: CHECK_FOR_INTERRUPTS(), also for waits in the middle of a commit.
  *
  * Layer: base.
  */
 #include "base/interrupt.h"
 
-bool		mosql_ends_with_error = false;
+MosqlServeInterrupts mosql_serve_interrupts = NULL;
 
 void
 mosql_check_interrupts(void)
 {
-	if (mosql_ends_with_error && ProcDiePending && InterruptHoldoffCount == 0 &&
-		CritSectionCount == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("terminating connection due to administrator command")));
-	CHECK_FOR_INTERRUPTS();
+	if (mosql_serve_interrupts != NULL)
+		mosql_serve_interrupts();
+	else
+		CHECK_FOR_INTERRUPTS();
 }

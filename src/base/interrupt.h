@@ -1,17 +1,19 @@
 /*
- * interrupt.h: waits that may be ended, by an ERROR where something is to be taken back.
+ * interrupt.h: waits that may be ended, in a commit by an ERROR.
  *
- * PostgreSQL answers pg_terminate_backend(), and a fast shutdown, with FATAL, which runs
- * no PG_CATCH.  While mosql_ends_with_error is set, a termination that arrives in a wait
- * raises an ERROR with the same SQLSTATE (57P01) instead: whoever set it tidies up, the
- * transaction is rolled back, and PostgreSQL ends the session before its next command.
+ * PostgreSQL answers pg_terminate_backend(), a fast shutdown, or a client that is gone
+ * with FATAL, which runs no PG_CATCH: what a commit has placed in Redis would stay.  So
+ * while one is under way interrupts are held, and what is set here serves them in its
+ * waits, with an ERROR in place of FATAL (txn/local.c).
  */
 #ifndef MOSQL_INTERRUPT_H
 #define MOSQL_INTERRUPT_H
 
 #include "base/base.h"
 
-extern bool mosql_ends_with_error;
+typedef void (*MosqlServeInterrupts) (void);
+
+extern MosqlServeInterrupts mosql_serve_interrupts;	/* NULL: as ever */
 
 /* CHECK_FOR_INTERRUPTS(), in every wait. */
 extern void mosql_check_interrupts(void);

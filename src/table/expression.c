@@ -292,6 +292,7 @@ mosql_expression_try(MosqlReader read, void *arg)
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	const char *volatile wrong = NULL;
+	uint32		held = InterruptHoldoffCount;
 
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
@@ -307,6 +308,7 @@ mosql_expression_try(MosqlReader read, void *arg)
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
+		InterruptHoldoffCount = held;	/* an error resets it */
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;

@@ -25,6 +25,7 @@
 #include "access/xact.h"
 #include "utils/timestamp.h"
 
+#include "txn/local.h"
 #include "txn/txn_int.h"
 #include "txn/xact_int.h"
 
@@ -408,8 +409,15 @@ check_trees(const MosqlCommit *commit)
 static void
 forgive_time(MosqlCommit *commit)
 {
-	if (commit->refusals++ < REFUSALS_MAX)
+	if (!commit->limited && commit->refusals++ < REFUSALS_MAX)
 		commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+}
+
+void
+mosql_commit_limit(MosqlCommit *commit, const MosqlBudget *budget)
+{
+	commit->limited = true;
+	commit->budget = *budget;
 }
 
 /*
@@ -523,9 +531,25 @@ pause_after_loss(MosqlSession *session)
 	session->losses = Min(session->losses + 1, LOSSES_MAX);
 }
 
+/* Of none of the sessions. */
+static bool
+nothing_is_decided(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		const MosqlTxn *txn = dlist_container(MosqlSession, node, iter.cur)->txn;
+
+		if (txn != NULL && txn->decided)
+			return false;
+	}
+	return true;
+}
+
 /*
  * An attempt that ends in an error is released, unless its outcome is unknown: then it
- * may be committed.  A termination in one of its waits is an error, too.
+ * may be committed.  A termination in one of its waits is an error, too (local.c).
  */
 static bool
 guarded(MosqlCommit *commit, AttemptStep step)
@@ -535,20 +559,17 @@ guarded(MosqlCommit *commit, AttemptStep step)
 
 	PG_TRY();
 	{
-		mosql_ends_with_error = true;
 		done = step(commit);
-		mosql_ends_with_error = false;
 	}
 	PG_CATCH();
 	{
 		ErrorData  *error;
 
-		mosql_ends_with_error = false;
 		commit->state = MOSQL_COMMIT_IDLE;
 		MemoryContextSwitchTo(commit->cxt);
 		error = CopyErrorData();
 		FlushErrorState();		/* the release handles errors of its own */
-		InterruptHoldoffCount = held;	/* more than 0: another session has decided */
+		InterruptHoldoffCount = held;
 		if (error->sqlerrcode != ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN)
 			mosql_txn_release_detached(commit);
 		else
@@ -559,7 +580,7 @@ guarded(MosqlCommit *commit, AttemptStep step)
 		}
 		if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE)
 			report_conflict(commit->session, "A table of this transaction was dropped or truncated by another one.");
-		if (error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE && held == 0)
+		if (error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE && nothing_is_decided())
 			pause_after_loss(commit->session);
 		ReThrowError(error);
 	}
@@ -718,6 +739,20 @@ mosql_commit_end(MosqlCommit *commit)
 	MemoryContextDelete(commit->cxt);
 }
 
+static void
+decide_alone(MosqlCommit *commit)
+{
+	for (;;)
+	{
+		mosql_commit_prepare(commit);
+		mosql_local_hold();
+		if (mosql_commit_decide(commit))
+			return;
+		mosql_local_resume();
+	}
+}
+
+/* In the middle of PostgreSQL's transaction. */
 void
 mosql_txn_commit(MosqlTxn *txn)
 {
@@ -725,11 +760,21 @@ mosql_txn_commit(MosqlTxn *txn)
 
 	if (commit != NULL)
 	{
-		do
-			mosql_commit_prepare(commit);
-		while (!mosql_commit_decide(commit));
+		mosql_local_begin();
+		PG_TRY();
+		{
+			decide_alone(commit);
+		}
+		PG_CATCH();
+		{
+			mosql_local_catch();
+			mosql_local_leave();
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
 		MOSQL_DEBUG_POINT("after-decide");
 		mosql_commit_end(commit);
+		mosql_local_leave();
 	}
 	mosql_txn_settle_trees(txn, true);
 	mosql_session_collect_garbage(txn->session);

@@ -7,7 +7,7 @@
  *
  *   AtEOXact_Parallel, AfterTriggerEndXact, AtEOXact_LargeObject: never fail
  *   PreCommit_on_commit_actions      done before; nothing is left to do
- *   PreCommit_Notify                 its lock is taken before, and there is room
+ *   PreCommit_Notify                 its lock is taken first of all, and there is room
  *   PreCommit_CheckForSerializationFailure
  *                                    done before; cannot fail a second time
  *   a cancel, a termination, a timeout  served before, then held
@@ -15,6 +15,11 @@
  *                                    a disk that fails, memory that is out: remains
  *
  * and for what remains the error says that Redis has committed.
+ *
+ * Interrupts are held from before the first intent is placed.  Until the decision our own
+ * waits serve them all the same (base/interrupt.h), but what would be FATAL is an ERROR
+ * there: so what was placed is taken back, and PostgreSQL ends the session when the
+ * transaction is over.  What comes between two waits is served by the next one.
  */
 #include "postgres.h"
 
@@ -27,6 +32,7 @@
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
+#include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
 #include "utils/timeout.h"
 
@@ -36,7 +42,8 @@
 /* Of the queue of notifications: what one transaction adds hardly fills the rest. */
 #define QUEUE_FULL	0.9
 
-static bool held = false;		/* since the decision, or shortly before it */
+static bool under_way = false;	/* a commit, which holds interrupts once */
+static uint32 holds_before;
 static ErrorContextCallback context;
 static bool context_pushed = false;
 
@@ -85,6 +92,10 @@ has_notifications(void)
  * The lock under which notifications are queued, until the transaction ends: with
  * lock_timeout, deadlocks and cancels now, not after the decision.  Who has it is alone
  * in adding to the queue, so that the room that is there stays.
+ *
+ * Race -- T1 has the lock, and waits for T2's intents; T2 waits for the lock: nobody would
+ * see that deadlock.  So it is taken before anything is placed in Redis: who waits for it is
+ * in nobody's way there, and who has it waits for nobody of this server who wants it.
  */
 static void
 lock_notifications(void)
@@ -97,6 +108,13 @@ lock_notifications(void)
 				 errmsg("too many notifications in the NOTIFY queue")));
 }
 
+void
+mosql_local_lock(void)
+{
+	if (has_notifications())
+		lock_notifications();
+}
+
 /*
  * The check of SERIALIZABLE comes last.  It marks the transaction as prepared, as
  * PREPARE TRANSACTION does: from then on others have to give way, and none dooms it.  So
@@ -105,27 +123,103 @@ lock_notifications(void)
 void
 mosql_local_check(void)
 {
-	if (has_notifications())
-		lock_notifications();
 	PreCommit_CheckForSerializationFailure();
+}
+
+/* ---- interrupts ---- */
+
+/* libpq/libpq.h has it, which needs headers of GSSAPI. */
+extern bool pq_check_connection(void);
+
+/* As ProcessInterrupts() would find out in a moment, which then is FATAL. */
+static bool
+client_is_lost(void)
+{
+	if (CheckClientConnectionPending && client_connection_check_interval > 0 &&
+		!pq_check_connection())
+		ClientConnectionLost = true;
+	return ClientConnectionLost;
+}
+
+/*
+ * An ERROR in place of what is FATAL in ProcessInterrupts().  (It has one more, a conflict
+ * with recovery, but a standby commits nothing here.)  The reason stays pending: PostgreSQL
+ * ends the session with it as soon as the transaction is over.
+ */
+static void
+end_with_error(void)
+{
+	if (ProcDiePending)
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("terminating connection due to administrator command")));
+	if (client_is_lost())
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("connection to client lost")));
+#if PG_VERSION_NUM >= 170000
+	if (TransactionTimeoutPending && TransactionTimeout > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRANSACTION_TIMEOUT),
+				 errmsg("terminating connection due to transaction timeout")));
+#endif
+}
+
+/* In our waits.  Whoever holds interrupts besides the commit has his reason. */
+static void
+serve(void)
+{
+	if (!InterruptPending || InterruptHoldoffCount > holds_before + 1 || CritSectionCount > 0)
+		return;
+	end_with_error();
+	RESUME_INTERRUPTS();
+	CHECK_FOR_INTERRUPTS();
+	HOLD_INTERRUPTS();
+}
+
+void
+mosql_local_begin(void)
+{
+	Assert(!under_way);
+	holds_before = InterruptHoldoffCount;
+	HOLD_INTERRUPTS();
+	under_way = true;
+	mosql_serve_interrupts = serve;
 }
 
 void
 mosql_local_hold(void)
 {
-	Assert(!held);
-	CHECK_FOR_INTERRUPTS();
-	HOLD_INTERRUPTS();
-	held = true;
+	Assert(under_way && mosql_serve_interrupts != NULL);
+	serve();
+	mosql_serve_interrupts = NULL;
 }
 
 void
 mosql_local_resume(void)
 {
-	Assert(held);
-	held = false;
+	Assert(under_way && mosql_serve_interrupts == NULL);
+	mosql_serve_interrupts = serve;
+}
+
+void
+mosql_local_catch(void)
+{
+	Assert(under_way);
+	mosql_serve_interrupts = NULL;
+	InterruptHoldoffCount = holds_before + 1;
+}
+
+void
+mosql_local_leave(void)
+{
+	Assert(under_way);
+	mosql_serve_interrupts = NULL;
+	under_way = false;
 	RESUME_INTERRUPTS();
 }
+
+/* ---- errors after the decision ---- */
 
 /* Called by ereport(). */
 static void
@@ -165,7 +259,7 @@ stop_transaction_timeout(void)
 void
 mosql_local_decided(void)
 {
-	Assert(held && !context_pushed);
+	Assert(under_way && mosql_serve_interrupts == NULL && !context_pushed);
 	stop_transaction_timeout();
 	context.callback = say_what_is_committed;
 	context.arg = NULL;
@@ -191,7 +285,8 @@ void
 mosql_local_end(bool committed)
 {
 	Assert(!context_pushed);
-	if (held && committed && InterruptHoldoffCount > 1)
+	if (under_way && committed && InterruptHoldoffCount > 1)
 		RESUME_INTERRUPTS();
-	held = false;
+	mosql_serve_interrupts = NULL;
+	under_way = false;
 }

@@ -13,6 +13,23 @@
 extern void mosql_local_act(void);
 
 /*
+ * Locks that PostgreSQL's commit takes, before anything is placed in Redis.  May wait,
+ * and throw.
+ */
+extern void mosql_local_lock(void);
+
+/*
+ * A commit begins: from here on interrupts are held, and served by our own waits alone, by
+ * an ERROR what would be FATAL.  It ends with mosql_local_end(), or, in the middle of
+ * PostgreSQL's transaction, with mosql_local_leave().
+ */
+extern void mosql_local_begin(void);
+extern void mosql_local_leave(void);
+
+/* In a PG_CATCH: interrupts are held again, and served by nobody. */
+extern void mosql_local_catch(void);
+
+/*
  * What else may refuse to commit does it here: throws what COMMIT would throw later.
  * Called again it does no harm, and takes no time.
  */

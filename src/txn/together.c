@@ -4,10 +4,11 @@
  * Layer: txn.  A transaction that has used several namespaces has a session in each,
  * with a clock of its own.  All are prepared before the first decides (rule 26):
  *
+ *      PostgreSQL's own locks; interrupts are served by our waits alone (local.c)
  *      prepare each ---- conflict ----> take all back, 40001
- *      PostgreSQL's own checks (local.c) ---- fail ----> take all back, that error
+ *      PostgreSQL's own checks ---- fail ----> take all back, that error
  *      foresee each but the first ---- would be refused ----> prepare that one again
- *      -------------------------------------------------- interrupts are held from here
+ *      -------------------------------------------------- interrupts wait from here
  *      decide the first ---- refused ----> prepare that one again
  *      ================================================== it is committed from here
  *      decide the others ---- refused ----> prepare that one again, decide;
@@ -149,11 +150,18 @@ decide_first(Together *all)
 	}
 }
 
+/*
+ * All of them have mosql_fdw.commit_timeout from now on to wait and retry in, and no more,
+ * whatever refuses them, for nobody can interrupt that.
+ */
 static void
 decide_rest(Together *all)
 {
+	MosqlBudget rest = mosql_budget_start(mosql_txn_commit_timeout_ms);
+
 	for (int i = 1; i < all->n; i++)
 	{
+		mosql_commit_limit(all->commits[i], &rest);
 		MOSQL_DEBUG_POINT("decided-some");
 		while (!mosql_commit_decide(all->commits[i]))
 			mosql_commit_prepare(all->commits[i]);
@@ -193,7 +201,6 @@ report_half(Together *all, const ErrorData *error)
 	name_all(&fate, all, MOSQL_COMMIT_DECIDED, "It is committed in namespace ");
 	name_all(&fate, all, MOSQL_COMMIT_IDLE, decided ? ", and not in namespace " : "It is not committed in namespace ");
 	name_all(&fate, all, MOSQL_COMMIT_UNKNOWN, fate.len > 0 ? "; it is not known in namespace " : "It is not known in namespace ");
-	HOLD_INTERRUPTS();			/* the error has reset it */
 	apply_all(all);
 	ereport(ERROR,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
@@ -211,6 +218,7 @@ fail(Together *all, MemoryContext cxt)
 	bool		half = false;
 	ErrorData  *error;
 
+	mosql_local_catch();
 	MemoryContextSwitchTo(cxt);
 	error = CopyErrorData();
 	FlushErrorState();
@@ -221,9 +229,10 @@ fail(Together *all, MemoryContext cxt)
 		half |= all->commits[i]->state == MOSQL_COMMIT_DECIDED ||
 			(all->commits[i]->state == MOSQL_COMMIT_UNKNOWN &&
 			 (all->n > 1 || TransactionIdIsValid(GetTopTransactionIdIfAny())));
-	if (!half)
-		ReThrowError(error);
-	report_half(all, error);
+	if (half)
+		report_half(all, error);
+	mosql_local_leave();
+	ReThrowError(error);
 }
 
 void
@@ -235,6 +244,8 @@ mosql_txn_commit_all(void)
 	collect_all(&all);
 	if (all.n == 0)
 		return;
+	mosql_local_lock();
+	mosql_local_begin();
 	PG_TRY();
 	{
 		decide_first(&all);

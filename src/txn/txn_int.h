@@ -106,6 +106,7 @@ struct MosqlSession
 	int64		gone_last_us;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	bool		keeps_id;		/* whatever its age */
+	bool		overdue;		/* its lease may be over: no other id could be drawn */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
 	/* --- caches --- */
@@ -505,6 +506,7 @@ typedef struct MosqlCommit
 	int			tries;			/* attempts so far */
 	MosqlBudget budget;			/* to wait and retry in */
 	int			refusals;		/* for which it was started anew */
+	bool		limited;		/* it is not: another session has decided */
 	uint64		breaks;			/* of connections, before this attempt */
 	bool		released;		/* nothing of this attempt is left */
 	bool		placed;			/* this attempt has intents or marks somewhere */
@@ -555,13 +557,15 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  * `elsewhere`: the transaction has written in other places.  prepare: until all is in
  * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
- * prepared one.  end: apply, and free; throws nothing.
+ * prepared one.  end: apply, and free; throws nothing.  limit: another session has
+ * decided; this one waits and retries in that budget alone.
  */
 extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
 extern void mosql_commit_prepare(MosqlCommit *commit);
 extern bool mosql_commit_foresee(MosqlCommit *commit);
 extern bool mosql_commit_decide(MosqlCommit *commit);
 extern void mosql_commit_take_back(MosqlCommit *commit);
+extern void mosql_commit_limit(MosqlCommit *commit, const MosqlBudget *budget);
 extern void mosql_commit_end(MosqlCommit *commit);
 
 /* All of it, of one session that is not the transaction of PostgreSQL's. */

@@ -137,6 +137,26 @@ mosql_local_act(void)
 }
 
 void
+mosql_local_lock(void)
+{
+}
+
+void
+mosql_local_begin(void)
+{
+}
+
+void
+mosql_local_leave(void)
+{
+}
+
+void
+mosql_local_catch(void)
+{
+}
+
+void
 mosql_local_check(void)
 {
 }
