@@ -117,6 +117,6 @@ mosql_report_damage(const char *ns, uint64 node, const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("damaged data in Redis key \"%s\": %s", name.data, what),
-			 errhint("mosql_fdw_check(table) examines a table.")));
+			 errhint("mosql_fdw_check(table) examines a table; see docs/repair.md.")));
 	pg_unreachable();
 }

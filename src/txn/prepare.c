@@ -704,12 +704,27 @@ foreign_intent(MosqlBytes intents, MosqlTxid mine, MosqlTxid *oldest)
 	return found;
 }
 
+/* What decodes no more is in the way for ever: XX001, and no next attempt. */
+static void
+check_intents(const MosqlCommit *commit, uint64 node, MosqlBytes intents)
+{
+	bool		empty = intents.data != NULL && intents.len == 0;
+	MosqlIntent intent;
+	int			got;
+
+	do
+		got = mosql_intent_next(&intents, &intent);
+	while (got == 1);
+	if (got < 0 || empty)
+		mosql_report_damage(commit->session->config.ns, node, "an intent does not decode");
+}
+
 /*
  * row, purged: as they are now, no intent in the way.  MOSQL_PREPARED: the
  * expectation was refined or the failure has passed; try again.
  */
 static MosqlOutcome
-judge_row(MosqlCommit *commit, MosqlItem *item, MosqlBytes row, MosqlBytes purged)
+judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, MosqlBytes purged)
 {
 	MosqlTxn   *txn = commit->txn;
 	MosqlVersion v = {0};
@@ -719,10 +734,12 @@ judge_row(MosqlCommit *commit, MosqlItem *item, MosqlBytes row, MosqlBytes purge
 	if (row.data != NULL)
 	{
 		if (!mosql_row_newest(row, &v))
-			mosql_report_damage(commit->session->config.ns, 0, "a row does not decode");
+			mosql_report_damage(commit->session->config.ns, node, "a row does not decode");
 		live = v.live;
 	}
-	if (bounded && row.data == NULL && purged.len == MOSQL_TS_BYTES &&
+	if (purged.data != NULL && purged.len != MOSQL_TS_BYTES)
+		mosql_report_damage(commit->session->config.ns, node, "its purge mark does not decode");
+	if (bounded && row.data == NULL && purged.data != NULL &&
 		mosql_ts_get(purged.data) > txn->S)
 		return MOSQL_CONFLICT;
 	if (item->kind == MOSQL_ITEM_CHECK)
@@ -762,6 +779,7 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		if (mosql_bytes_compare(entry->key, leaf->range_low) < 0 ||
 			(range->high.data != NULL && mosql_bytes_compare(entry->key, range->high) >= 0))
 			continue;
+		check_intents(commit, now->node, entry->intent);
 		if (foreign_intent(entry->intent, commit->tx, &tx))
 		{
 			if (!busy || is_older(tx, blocker->tx))
@@ -769,7 +787,11 @@ judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 			busy = true;
 			continue;
 		}
-		if (mosql_row_newest(entry->row, &v) && v.ts > range->version)
+		if (entry->row.data == NULL)
+			continue;
+		if (!mosql_row_newest(entry->row, &v))
+			mosql_report_damage(commit->session->config.ns, now->node, "a row does not decode");
+		if (v.ts > range->version)
 			return MOSQL_CONFLICT;
 	}
 	if (now->purged > range->version)
@@ -834,6 +856,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		return MOSQL_PREPARED;
 	}
 
+	check_intents(commit, leaf->step.node, values[1]);
 	if (values[1].len > MOSQL_TXID_BYTES)
 	{
 		if (mosql_intents_find(values[1], commit->tx, &own))
@@ -861,7 +884,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
 		meet_marks(commit, blocker, values[2]);
 		return MOSQL_BUSY;
 	}
-	return judge_row(commit, item, values[0], values[3]);
+	return judge_row(commit, leaf->step.node, item, values[0], values[3]);
 }
 
 /*
@@ -937,13 +960,20 @@ run_round(Round *round)
 	return worst;
 }
 
+/* How long nothing may come of it; what it takes to place the intents does not count. */
+static MosqlBudget
+idle_budget(const MosqlCommit *commit)
+{
+	return commit->limited ? commit->budget : mosql_budget_start(mosql_txn_commit_timeout_ms);
+}
+
 MosqlOutcome
 mosql_txn_prepare(MosqlCommit *commit)
 {
 	MemoryContext round_cxt = AllocSetContextCreate(commit->attempt_cxt, "mosql prepare round",
 													ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(round_cxt);
-	MosqlBudget idle = mosql_budget_start(mosql_txn_commit_timeout_ms);
+	MosqlBudget idle = idle_budget(commit);
 	MosqlOutcome outcome;
 	bool		references = false;
 	int			waits = 0;
@@ -976,7 +1006,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 
 		/* leaves that move cost a round, and nothing else, however long the others take */
 		if (round.progress)
-			idle = mosql_budget_start(mosql_txn_commit_timeout_ms);
+			idle = idle_budget(commit);
 		else if (mosql_budget_left_ms(&idle) == 0)
 		{
 			outcome = MOSQL_AGAIN;
