@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Redis is unreachable, closed, full, read-only, slow, silent, or hangs up.
+"""Redis is unreachable, closed, full, read-only, slow, silent, hangs up, or holds garbage.
 
 Each time: the right SQLSTATE within the timeout, the backend lives, the
 transaction is cleanly over, nothing is half visible; and when Redis is well
@@ -239,9 +239,10 @@ def full():
         db = "full_" + engine
         for s in (world.one, world.two):
             make_database(s, db, cluster.nodes, {**OPTIONS, "atomic": engine}, DDL)
-        a, b = world.one.connect(db), world.two.connect(db)
+        a, b, lapsed = world.one.connect(db), world.two.connect(db), world.two.connect(db)
         try:
             query(a, both(1, 2000))
+            query(lapsed, "SET mosql_fdw.debug_lease = '1s'; SELECT count(*) FROM t")
             limit(-3000000)     # room for three megabytes more
             state, i = None, 0
             while state is None and i < 60:
@@ -261,12 +262,16 @@ def full():
                   f"{name}, delete")
             fails(a, "CREATE FOREIGN TABLE z (id int OPTIONS (key 'true') NOT NULL) SERVER redis",
                   "53200", f"{name}, DDL")
-            # (Redis that is full refuses MULTI whatever is in it, so `watch` may be
-            # unable to ask the clock what a session has to know after an error.)
-            if engine == "script":
-                works(a, "SELECT * FROM t WHERE id = 7", f"{name}: rows are read with nothing left")
+            for who, conn in (("after errors", a), ("by another server", b)):
+                works(conn, "SELECT * FROM t WHERE id = 7", f"{name}: rows are read with nothing left, {who}")
+            # who was idle for a second asks for the schema version first, and for longer, draws an id
+            time.sleep(1.2)
+            for who, conn in (("after errors", a), ("by another server", b), ("whose lease is over", lapsed)):
+                works(conn, "SELECT * FROM t WHERE id = 7", f"{name}: ... and after a while, {who}")
+            fails(lapsed, "SELECT count(*) FROM t", "53200", f"{name}, a snapshot")
             limit(0)
             again(b, "SELECT 1 FROM t WHERE id = 7", f"{name}: room again")
+            works(lapsed, both(5100001, 5100600), f"{name}: whose lease was over writes again")
             holds(b, name)
             works(a, both(5000001, 5000300), f"{name}: the same session writes again")
 
@@ -327,6 +332,85 @@ def full():
             limit(0)
             a.close()
             b.close()
+            lapsed.close()
+
+
+# ---- what does not decode ----
+
+def undecodable():
+    """Whoever meets it while committing says so, and does not wait for it to go away."""
+    cluster = world.cluster
+    for engine in ENGINES:
+        db = "undecodable_" + engine
+        make_database(world.one, db, cluster.nodes, {**OPTIONS, "atomic": engine}, DDL)
+        c = world.one.connect(db)
+        query(c, "INSERT INTO t SELECT g, 0, '' FROM generate_series(1, 10) g")
+        node = value(c, "SELECT node FROM mosql_fdw_dump('t') WHERE level = 0")
+        names = sorted(f for f in cluster.on(node, "HKEYS", node) if f.startswith(b"r"))
+        row, intent = names[4], b"i" + names[4][1:]
+        good = cluster.on(node, "HGET", node, row)
+
+        def damaged(name, field, content, sql):
+            cluster.on(node, "HSET", node, field, content)
+            at = f"{engine}, {name}"
+            fails(c, sql, "XX001", at, 2, says="docs/repair.md")
+            cluster.on(node, "HDEL", node, field)
+            cluster.on(node, "HSET", node, row, good)
+            attempt(c, "ROLLBACK")
+
+        increment = "UPDATE t SET n = n + 1 WHERE id = 5"
+        insert = "INSERT INTO t VALUES (100, 1, '')"
+        certify = "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t WHERE id > 1; "
+        damaged("an intent is garbage", intent, "garbage", increment)
+        damaged("an intent is empty", intent, "", increment)
+        damaged("an intent is cut off", intent, b"\0" * 16, increment)
+        damaged("an intent of no kind", intent, b"\0" * 16 + b"X", increment)
+        damaged("a row is garbage", row, "garbage", increment)
+        damaged("read marks are garbage", "l", "garbage", insert)
+        cluster.on(node, "HDEL", node, "p")
+        damaged("a purge mark is garbage", "p", b"\xff" * 9,
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM u; " + insert + "; COMMIT")
+        # it comes between what was read and COMMIT
+        for name, field, content in (("an intent", intent, "garbage"), ("a row", row, "\xff" * 8)):
+            query(c, certify + "INSERT INTO u VALUES (1, 1, '')")
+            damaged(f"{name} that was read is garbage", field, content, "COMMIT")
+        works(c, "UPDATE t SET n = n + 1", f"{engine}: mended, all rows can be changed")
+        sound(c, f"{engine}, mended")
+        c.close()
+
+
+# ---- mappings that go ----
+
+def mappings():
+    """Whoever has used one closes its connections with its next transaction."""
+    plain = world.plain
+    plain.ask(plain.ports[0], "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
+
+    def connected():
+        return sum(b"user=app" in line for line in plain.ask(plain.ports[0], "CLIENT", "LIST").splitlines())
+
+    make_database(world.one, "mappings", plain.nodes, {**OPTIONS, "idle_timeout": "0"}, DDL)
+    a, b = world.one.connect("mappings"), world.one.connect("mappings")
+    try:
+        for change in ("DROP USER MAPPING FOR postgres SERVER redis",
+                       "ALTER USER MAPPING FOR postgres SERVER redis OPTIONS (SET username 'default')",
+                       "DROP SERVER redis CASCADE"):
+            attempt(b, "DROP USER MAPPING IF EXISTS FOR postgres SERVER redis")
+            query(b, "CREATE USER MAPPING FOR postgres SERVER redis OPTIONS (username 'app', password 'secret')")
+            query(a, "SELECT count(*) FROM t")
+            query(b, "SELECT count(*) FROM t")
+            tap.equal(connected(), 2, f"{change}: before it both are connected")
+            query(b, "BEGIN; " + change)
+            query(b, "ROLLBACK")
+            query(a, "SELECT count(*) FROM t")
+            tap.equal(connected() > 0, True, f"{change}: rolled back")
+            query(b, change)
+            query(a, "SELECT 1")
+            tap.ok(wait_until(lambda: connected() == 0, 3), f"{change}: after it nobody is", connected())
+    finally:
+        a.close()
+        b.close()
+        plain.ask(plain.ports[0], "ACL", "DELUSER", "app")
 
 
 # ---- read-only ----
@@ -666,7 +750,7 @@ def limits():
     d.close()
 
 
-PARTS = {f.__name__: f for f in (unreachable, passwords, full, readonly, silent, spoiled, hangups, death,
+PARTS = {f.__name__: f for f in (unreachable, passwords, full, undecodable, mappings, readonly, silent, spoiled, hangups, death,
                                  limits)}
 
 

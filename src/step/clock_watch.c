@@ -5,7 +5,8 @@
  * a read group (UNWATCH, WATCH, TIME, reads) and, pinned to its connection, a
  * write group (MULTI ... EXEC); nil from EXEC starts it over.  See watch.c for
  * what is behind UNWATCH and the pin.  A function that needs no decision is one
- * MULTI ... EXEC without WATCH, one round trip.
+ * MULTI ... EXEC without WATCH, one round trip, or, where each command may be of a later
+ * moment than the one before, merely reads.
  *
  * What is watched: whatever can change the decision.  A session's hash holds
  * its lease and its records, so nobody can declare it dead, or write a record,
@@ -86,7 +87,11 @@ take_over(Watch *watch, const Issued *issued)
 	return true;
 }
 
-/* The last two commands of a group that returns the snapshot list. */
+/*
+ * The last two commands of a group that returns the snapshot list, in this order: a
+ * snapshot that is registered between them is on the list, and newer than `last`; one that
+ * is released between them needs nothing any more.
+ */
 static void
 add_list(Watch *watch)
 {
@@ -101,6 +106,13 @@ exec_list(const Watch *watch)
 
 	return mosql_clock_list(&watch->keys, mosql_step_elem(exec, exec->n - 1),
 							mosql_step_elem(exec, exec->n - 2));
+}
+
+/* Of reads alone: the first of the two is the i-th of them. */
+static MosqlSnapshotList
+plain_list(const Watch *watch, int i)
+{
+	return mosql_clock_list(&watch->keys, plain_reply(watch, i + 1), plain_reply(watch, i));
 }
 
 static void
@@ -421,13 +433,13 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	{
 		Issued		issued;
 
-		write_begin(&watch);
+		plain_begin(&watch);
 		add_issued(&watch);
 		add_list(&watch);
-		run_atomic(&watch, false);
-		issued = read_issued(&watch, mosql_step_elem(watch.exec, 0), mosql_step_elem(watch.exec, 1));
+		run_reads(&watch);
+		issued = read_issued(&watch, plain_reply(&watch, 0), plain_reply(&watch, 1));
 		*schema = issued.schema;
-		*list = exec_list(&watch);
+		*list = plain_list(&watch, ISSUED_COMMANDS);
 		if (!issued.foreign)
 			return;
 
@@ -564,12 +576,48 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 	}
 }
 
+/* Records of one session: one command, hence of one moment; a list that is no older. */
+static void
+status_of_session(MosqlStepper *clock, const MosqlTxid *txs, int n,
+				  MosqlRecord *records, MosqlSnapshotList *list)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes *argv;
+
+	plain_begin(&watch);
+	argv = mosql_commands_add(&watch.commands, 2 + n);
+	argv[0] = LITERAL("HMGET");
+	argv[1] = mosql_clock_session_key(&watch.keys, txs[0].session);
+	for (int i = 0; i < n; i++)
+		argv[2 + i] = mosql_clock_number(txs[i].n);
+	add_list(&watch);
+	run_reads(&watch);
+	for (int i = 0; i < n; i++)
+		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
+										mosql_reply_bytes(mosql_step_elem(plain_reply(&watch, 0), i)));
+	*list = plain_list(&watch, 1);
+}
+
+static bool
+of_one_session(const MosqlTxid *txs, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (txs[i].session != txs[0].session)
+			return false;
+	return true;
+}
+
 static void
 watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 			 MosqlRecord *records, MosqlSnapshotList *list)
 {
 	Watch		watch = watch_start(clock, NULL);
 
+	if (!clock->durable && of_one_session(txs, n))
+	{
+		status_of_session(clock, txs, n, records, list);
+		return;
+	}
 	write_begin(&watch);
 	for (int i = 0; i < n; i++)
 		mosql_commands_put(&watch.commands, LITERAL("HGET"),

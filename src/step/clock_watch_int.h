@@ -73,10 +73,8 @@ read_reply(const Watch *watch, int i)
 }
 
 static inline void
-read_run(Watch *watch)
+run_reads(Watch *watch)
 {
-	const MosqlReply *time;
-
 	run_group(watch, MOSQL_SEND_REPEATABLE, 0, false);
 	for (int i = 0; i < watch->commands.n; i++)
 	{
@@ -85,6 +83,14 @@ read_run(Watch *watch)
 		if (reply->kind == MOSQL_REPLY_ERROR)
 			mosql_step_check(reply, MOSQL_REPLY_STATUS, watch->keys.prefix);
 	}
+}
+
+static inline void
+read_run(Watch *watch)
+{
+	const MosqlReply *time;
+
+	run_reads(watch);
 	time = read_reply(watch, -1);
 	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
 	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 +
@@ -157,6 +163,26 @@ run_atomic(Watch *watch, bool durable)
 			return;
 		start_over(watch);
 	}
+}
+
+/*
+ * --- reads alone, one after the other, on one connection ---
+ *
+ * For what needs no more.  A Redis that is full refuses all commands between MULTI and
+ * EXEC, but no reads.
+ */
+
+static inline void
+plain_begin(Watch *watch)
+{
+	mosql_commands_init(&watch->commands);
+}
+
+/* The i-th reply. */
+static inline const MosqlReply *
+plain_reply(const Watch *watch, int i)
+{
+	return mosql_batch_reply(watch->batch, watch->group, i);
 }
 
 /* --- parts --- */

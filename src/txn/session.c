@@ -501,6 +501,7 @@ draw_id(MosqlSession *session)
 
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
+	session->overdue = false;
 	session->contact_us = session->drawn_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
@@ -580,6 +581,33 @@ mosql_session_collect_garbage(MosqlSession *session)
 }
 
 /*
+ * Another id, for the one that the session has is old.  A Redis that is full gives none;
+ * but whoever only reads by key needs none.  Whatever needs the id compares its lease, and
+ * what is to be named after it waits for the next (mosql_session_new_id).
+ */
+static void
+replace_id(MosqlSession *session, void (*replace) (MosqlSession *session))
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	PG_TRY();
+	{
+		replace(session);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_OUT_OF_MEMORY)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+		session->overdue = true;
+	}
+	PG_END_TRY();
+}
+
+/*
  * Called when a transaction begins.  A lease is half used at most when we
  * reckon with it: the clock extends it then, in the same step that uses it.
  */
@@ -589,10 +617,10 @@ mosql_session_ready(MosqlSession *session)
 	if (session->sid == 0)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
-		mosql_session_renew(session);
+		replace_id(session, mosql_session_renew);
 	else if (!session->keeps_id &&
 			 mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
-		take_turns(session);
+		replace_id(session, take_turns);
 	if (session->ask_schema ||
 		mosql_now_us() - Max(session->contact_us, session->schema_us) > SCHEMA_FRESH_US)
 		mosql_session_refresh_schema(session);
@@ -623,6 +651,8 @@ mosql_session_new_id(MosqlSession *session)
 {
 	if (session->sid == 0)
 		draw_id(session);
+	else if (session->overdue)
+		mosql_session_renew(session);
 	if (session->id_counter >= ID_COUNTER_MAX)
 	{
 		uint64		schema;
