@@ -48,6 +48,7 @@ SELECT count(*) FROM t;
 RESET ROLE;
 SELECT user_name, connected FROM mosql_fdw_get_connections() WHERE server_name = 'own' ORDER BY 1;
 DROP USER MAPPING FOR mosql_regress_one SERVER own;
+SELECT user_name, connected FROM mosql_fdw_get_connections() WHERE server_name = 'own' ORDER BY 1;
 -- a view reads as its owner
 CREATE VIEW seen AS SELECT * FROM t WHERE id < 3 AND id > 0;
 GRANT SELECT ON seen TO mosql_regress_one;

@@ -10,10 +10,11 @@
  * refused in one transaction (xact.c).  Sessions are opened on first use and connect
  * later still, when something is read or written.
  *
- * Changed options.  A change of the server's or the mapping's options makes what
- * they name stale.  It is looked up anew only at its first use in a later transaction
- * than the one that used it last: plans and tables of a running statement point into the
- * session.  A session that nothing names any more is closed.
+ * Changed options.  A change of the server's or the mapping's options, or its end, makes
+ * what they name stale.  Plans and tables of a running statement point into the session; so
+ * only when the transaction has ended that learns of it the name is forgotten, to be looked
+ * up anew at its next use, and a session that nothing names any more is closed.  A backend
+ * that idles learns of it with its next transaction, or closes after idle_timeout.
  *
  * Connections.  They are kept between transactions, because connecting is dearer
  * than most transactions, until nobody has used them for idle_timeout.  A backend
@@ -93,6 +94,7 @@ typedef struct SessionName
 } SessionName;
 
 static HTAB *names = NULL;
+static bool any_stale = false;	/* of the names */
 static dlist_head entries = DLIST_STATIC_INIT(entries);
 
 /* keep_connections 'false': the transaction at whose end sockets close */
@@ -121,7 +123,7 @@ mark_stale(Datum arg, int cacheid, uint32 hash)
 		if (hash == 0 || cacheid == FOREIGNDATAWRAPPEROID ||
 			(cacheid == FOREIGNSERVEROID && hash == name->server_hash) ||
 			(cacheid == USERMAPPINGOID && hash == name->mapping_hash))
-			name->stale = true;
+			any_stale = name->stale = true;
 	}
 }
 
@@ -275,6 +277,66 @@ set_timer(int64 delay_us)
 	enable_timeout_after(timer, (int) Min(delay_us / 1000 + 1, INT_MAX));
 }
 
+/* Close for good. */
+static void
+close_entry(SessionEntry *entry)
+{
+	MosqlSession *session = entry->session;
+	int			permit = entry->permit;
+	HASH_SEQ_STATUS scan;
+	SessionName *name;
+
+	/* first, in case closing throws */
+	hash_seq_init(&scan, names);
+	while ((name = hash_seq_search(&scan)) != NULL)
+		if (name->entry == entry)
+			name->entry = NULL;
+	dlist_delete(&entry->node);
+	pfree(entry);
+	mosql_session_close(session);
+	if (permit >= 0)
+		mosql_permit_give(permit);
+}
+
+/*
+ * A transaction has ended: names whose options have changed lead nowhere, and sessions to
+ * which none leads are closed.  Throws nothing: a session without connections is only
+ * forgotten.
+ */
+static void
+forget_stale(void)
+{
+	HASH_SEQ_STATUS scan;
+	SessionName *name;
+	dlist_mutable_iter iter;
+
+	any_stale = false;
+	hash_seq_init(&scan, names);
+	while ((name = hash_seq_search(&scan)) != NULL)
+	{
+		if (!name->stale)
+			continue;
+		if (name->entry != NULL)
+			name->entry->names--;
+		(void) hash_search(names, &name->key, HASH_REMOVE, NULL);
+	}
+	dlist_foreach_modify(iter, &entries)
+	{
+		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
+
+		if (entry->names > 0)
+			continue;
+		if (mosql_session_in_use(entry->session) ||
+			mosql_redis_is_busy(mosql_session_redis(entry->session)))
+		{
+			any_stale = true;	/* the next time */
+			continue;
+		}
+		disconnect(entry, false);
+		close_entry(entry);
+	}
+}
+
 /* The hook.  The timer is of no use to a backend that has no client to wait for. */
 static void
 transaction_ended(void)
@@ -285,6 +347,8 @@ transaction_ended(void)
 
 	if (dlist_is_empty(&entries) || proc_exit_inprogress)
 		return;
+	if (any_stale)
+		forget_stale();
 	now_us = mosql_now_us();
 	dlist_foreach(iter, &entries)
 	{
@@ -380,27 +444,6 @@ find_entry(const MosqlFdwOptions *options)
 	return entry;
 }
 
-/* Close for good. */
-static void
-close_entry(SessionEntry *entry)
-{
-	MosqlSession *session = entry->session;
-	int			permit = entry->permit;
-	HASH_SEQ_STATUS scan;
-	SessionName *name;
-
-	/* first, in case closing throws */
-	hash_seq_init(&scan, names);
-	while ((name = hash_seq_search(&scan)) != NULL)
-		if (name->entry == entry)
-			name->entry = NULL;
-	dlist_delete(&entry->node);
-	pfree(entry);
-	mosql_session_close(session);
-	if (permit >= 0)
-		mosql_permit_give(permit);
-}
-
 /* Lead the name to the session of its options as they are now. */
 static void
 look_up(SessionName *name, Oid userid)
@@ -418,8 +461,11 @@ look_up(SessionName *name, Oid userid)
 											  ObjectIdGetDatum(name->key.serverid));
 	name->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID,
 											   ObjectIdGetDatum(name->key.mapping));
-	/* in use it is by other names alone */
-	if (before != NULL && --before->names == 0 && !mosql_session_in_use(before->session))
+	if (before == NULL || --before->names > 0)
+		return;
+	if (mosql_session_in_use(before->session))
+		any_stale = true;		/* by names that led there before */
+	else
 		close_entry(before);
 }
 
