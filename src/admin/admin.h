@@ -114,6 +114,7 @@ extern int	mosql_admin_all_details(Relation rel, MosqlDetail **details);
 
 /* A DDL command is about to run, or has run: what it does to types becomes known to the
  * definitions of the tables that use them; 0A000 for what their rows would not survive. */
+extern void mosql_admin_init_types(void);
 extern void mosql_admin_note_types(const Node *command);
 extern void mosql_admin_follow_types(const Node *command);
 

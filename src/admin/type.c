@@ -13,9 +13,12 @@
  * composite values says how many attributes it has; it refuses the rest itself, but does
  * not look at foreign tables.
  *
- * Race -- a session reads rows by the names of before while they change: the table is
- * locked (AccessExclusiveLock) from here to the end of the transaction, as for ALTER
- * TABLE.  ADD VALUE needs no lock: nobody has rows with a label that is not committed.
+ * Race -- a session opens the table by the names of before while they change.  Rows do not
+ * depend on names: labels stand in them by id, and an open table has found the OID of each.
+ * So nobody is kept from the table, whose owner is perhaps somebody else.  But what Redis and
+ * the catalogs call things must agree when it is opened, and they change one after the other,
+ * at COMMIT: for that long opening waits (mosql_wording_lock).  ADD VALUE needs not even that:
+ * nobody has rows with a label that is not committed.
  */
 #include "postgres.h"
 
@@ -40,7 +43,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_type.h"
-#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -167,6 +170,35 @@ begin_walk(void)
 	return walk;
 }
 
+/*
+ * Is it the user's, so that PostgreSQL may obey the command?  If not, nothing is looked at:
+ * not even a lock is taken of what depends on it.
+ */
+static bool
+is_own(Oid class, Oid object)
+{
+#if PG_VERSION_NUM >= 160000
+	return OidIsValid(object) && object_ownercheck(class, object, GetUserId());
+#else
+	if (!OidIsValid(object))
+		return false;
+	switch (class)
+	{
+		case TypeRelationId:
+			return pg_type_ownercheck(object, GetUserId());
+		case RelationRelationId:
+			return pg_class_ownercheck(object, GetUserId());
+		case CollationRelationId:
+			return pg_collation_ownercheck(object, GetUserId());
+		case ExtensionRelationId:
+			return pg_extension_ownercheck(object, GetUserId());
+		case NamespaceRelationId:
+			return pg_namespace_ownercheck(object, GetUserId());
+	}
+	return false;
+#endif
+}
+
 /* Those of a table and its children, which ALTER TABLE alters with it. */
 static void
 visit_row_types(Walk *walk, const RangeVar *name)
@@ -174,7 +206,7 @@ visit_row_types(Walk *walk, const RangeVar *name)
 	Oid			relid = name != NULL ? RangeVarGetRelid(name, NoLock, true) : InvalidOid;
 	ListCell   *lc;
 
-	if (!OidIsValid(relid))
+	if (!is_own(RelationRelationId, relid))
 		return;
 	visit_row_type(walk, relid);
 	if (has_subclass(relid))
@@ -187,7 +219,7 @@ visit_type(Walk *walk, List *names)
 {
 	Oid			type = LookupTypeNameOid(NULL, makeTypeNameFromNameList(names), true);
 
-	if (OidIsValid(type))
+	if (is_own(TypeRelationId, type))
 		visit(walk, TypeRelationId, type);
 }
 
@@ -205,12 +237,12 @@ visit_named(Walk *walk, ObjectType kind, const RangeVar *relation, Node *object)
 			break;
 		case OBJECT_COLLATION:
 			oid = get_collation_oid(castNode(List, object), true);
-			if (OidIsValid(oid))
+			if (is_own(CollationRelationId, oid))
 				visit(walk, CollationRelationId, oid);
 			break;
 		case OBJECT_EXTENSION:
 			oid = get_extension_oid(strVal(object), true);
-			if (OidIsValid(oid))
+			if (is_own(ExtensionRelationId, oid))
 				visit(walk, ExtensionRelationId, oid);
 			break;
 		case OBJECT_TABLE:
@@ -240,7 +272,7 @@ concerned_tables(const Node *command)
 		case T_RenameStmt:
 			schema = rename->renameType == OBJECT_SCHEMA
 				? get_namespace_oid(rename->subname, true) : InvalidOid;
-			if (OidIsValid(schema))
+			if (is_own(NamespaceRelationId, schema))
 				visit(&walk, NamespaceRelationId, schema);
 			visit_named(&walk, rename->renameType, rename->relation, rename->object);
 			break;
@@ -451,6 +483,57 @@ check_labels(Relation rel, const MosqlWording *wording, Oid type)
 						 errhint("Drop the index, and create it again.")));
 }
 
+/* ---- until COMMIT ---- */
+
+/* Tables whose definitions get other words, in TopTransactionContext. */
+static List *reworded = NIL;
+static MosqlBeforeCommit next_before_commit = NULL;
+
+static void
+forget_reworded(void *arg)
+{
+	reworded = NIL;
+}
+
+static void
+note_reworded(Oid relid)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	if (reworded == NIL)
+	{
+		MemoryContextCallback *callback = palloc0(sizeof(MemoryContextCallback));
+
+		callback->func = forget_reworded;
+		MemoryContextRegisterResetCallback(TopTransactionContext, callback);
+	}
+	reworded = list_append_unique_oid(reworded, relid);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * In one order, so that two who rename do not wait for each other.  A rename that was
+ * rolled back to a savepoint locks in vain.
+ */
+static void
+lock_reworded(void)
+{
+	ListCell   *lc;
+
+	if (next_before_commit != NULL)
+		next_before_commit();
+	list_sort(reworded, list_oid_cmp);
+	foreach(lc, reworded)
+		mosql_wording_lock(lfirst_oid(lc));
+}
+
+void
+mosql_admin_init_types(void)
+{
+	next_before_commit = mosql_txn_before_commit_hook;
+	mosql_txn_before_commit_hook = lock_reworded;
+}
+
 /* ---- after the command ---- */
 
 /* ADD VALUE IF NOT EXISTS of a label that was here: it shall be there, too. */
@@ -488,7 +571,7 @@ follow_table(Noted *table, const Node *command)
 	if (mosql_table_reword(rel, session, &table->before, &after, false))
 	{
 		if (labels == NULL || labels->oldVal != NULL)
-			LockRelationOid(table->relid, AccessExclusiveLock);
+			note_reworded(table->relid);
 		(void) mosql_table_reword(rel, session, &table->before, &after, true);
 	}
 	CacheInvalidateRelcache(rel);	/* what backends know of labels is by name */

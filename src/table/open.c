@@ -747,12 +747,14 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	if (!entry->valid)
 		retire(entry);
 	entry->valid = true;
+	mosql_wording_share(RelationGetRelid(rel));
 	definition = mosql_definition_of_existing(rel, session);
 	if (!note_planned(entry, session, definition->bytes) && planned &&
 		!is_own_change(session, definition))
 		report_stale_plan();
 	if (entry->table == NULL || !mosql_bytes_equal(entry->definition, definition->bytes))
 		rebuild(entry, rel, session, definition);
+	mosql_wording_unshare(RelationGetRelid(rel));
 	entry->table->schema = schema;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);

@@ -606,6 +606,12 @@ typedef struct MosqlWording
 extern bool mosql_table_reword(Relation rel, MosqlSession *session, const MosqlWording *before,
 							   const MosqlWording *after, bool write);
 
+/*
+ * From here to the end of the transaction no session of this server compares the table's
+ * definition with the catalogs.  Waits for those that do now.
+ */
+extern void mosql_wording_lock(Oid relid);
+
 /* ---- types that consist of others (type.c) ---- */
 
 /*

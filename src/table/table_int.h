@@ -300,4 +300,8 @@ extern void mosql_table_differs(Relation rel, const MosqlDefinition *there,
 extern void mosql_table_missing(Relation rel, const char *schema, const char *name)
 			pg_attribute_noreturn();
 
+/* While a definition is read, and compared with the catalogs (wording.c). */
+extern void mosql_wording_share(Oid relid);
+extern void mosql_wording_unshare(Oid relid);
+
 #endif							/* MOSQL_TABLE_INT_H */

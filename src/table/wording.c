@@ -4,13 +4,19 @@
  * Layer: table.  A definition says by name of what types and collations columns are, what
  * labels and attributes those have, and as SQL text what defaults, CHECK constraints and
  * indexes are made of.  On a server all this is known by OID: RENAME and SET SCHEMA of a
- * type, a label, a collation or a schema change nothing there but what it is called.  So the relation is put into words before the
- * command and after it (src/admin/type.c), and what the definition says in the first
- * words it says in the second from then on.  Where it says something else, another server
+ * type, a label, a collation or a schema change nothing there but what it is called.  So the
+ * relation is put into words before the command and after it (src/admin/type.c), and what
+ * the definition says in the first words it says in the second from then on.  Where it says something else, another server
  * was faster, or changed more: that stays, and opening the table tells.
+ *
+ * Race -- at COMMIT Redis has the new words some milliseconds before PostgreSQL's catalogs:
+ * whoever compares the two in between finds that another server has changed the table.  So
+ * who renames has a lock then, which is not the table's: reading and writing go on.
  */
 #include "postgres.h"
 
+#include "catalog/pg_foreign_table.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 
 #include "table/table_int.h"
@@ -244,4 +250,25 @@ mosql_table_reword(Relation rel, MosqlSession *session, const MosqlWording *befo
 	if (write && (changed || indexes))
 		mosql_table_write_definition(rel, session, there);
 	return changed || indexes;
+}
+
+/* ---- until PostgreSQL's commit ---- */
+
+/* The object pg_foreign_table's row is; nobody else locks it.  (A standby may share it.) */
+void
+mosql_wording_lock(Oid relid)
+{
+	LockDatabaseObject(ForeignTableRelationId, relid, 0, AccessExclusiveLock);
+}
+
+void
+mosql_wording_share(Oid relid)
+{
+	LockDatabaseObject(ForeignTableRelationId, relid, 0, AccessShareLock);
+}
+
+void
+mosql_wording_unshare(Oid relid)
+{
+	UnlockDatabaseObject(ForeignTableRelationId, relid, 0, AccessShareLock);
 }
