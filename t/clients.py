@@ -260,6 +260,41 @@ def dumps(server, cluster):
     check(server, "beside")
 
 
+TREE = """
+CREATE FOREIGN TABLE thing (id serial OPTIONS (key 'true') NOT NULL, name text, tags text[],
+    twice int GENERATED ALWAYS AS (id * 2) STORED) SERVER redis;
+CREATE FOREIGN TABLE tool (weight numeric) INHERITS (thing) SERVER redis;
+CREATE FOREIGN TABLE saw (teeth int, no int GENERATED ALWAYS AS IDENTITY) INHERITS (tool) SERVER redis;
+CREATE TABLE note (said text) INHERITS (thing) USING heap;
+INSERT INTO thing (name, tags) SELECT E'it''s \\\\ ' || i, CASE WHEN i % 3 > 0 THEN ARRAY['a,' || i, NULL] END FROM generate_series(1, 2500) i;
+INSERT INTO tool (name, weight) SELECT 'tool', i + 0.50 FROM generate_series(1, 30) i;
+INSERT INTO saw (name, teeth) SELECT NULL, i FROM generate_series(1, 20) i;
+INSERT INTO note (name, said) VALUES ('note', E'two\\nlines');
+"""
+
+
+def own_rows(server, db):
+    """What each table of TREE has itself, without its children's."""
+    return {t: query(server, f"SELECT * FROM ONLY {t} ORDER BY id", db) for t in ("thing", "tool", "saw", "note")}
+
+
+def inheritance(server, cluster):
+    """pg_dump reads foreign tables with their children, but for INSERTs: README, Limits."""
+    database(server, "parents", cluster, "parents", enable=False)
+    query(server, TREE, "parents")
+    before = own_rows(server, "parents")
+    assert [len(before[t]) for t in ("thing", "tool", "saw", "note")] == [2500, 30, 20, 1]
+    folder = os.path.join(server.home, "inserts")
+    client(server, "pg_dump", "-Fd", "-f", folder, "--include-foreign-data=redis", "--rows-per-insert=1000", db="parents")
+    database(server, "children", cluster, "children", enable=False)
+    client(server, "pg_restore", "-d", "children", folder, "--no-owner", "-L", toc(server, folder, ("EXTENSION", "SERVER")))
+    tap.equal(own_rows(server, "children"), before, "a tree of foreign tables, dumped as INSERTs and restored: equal rows")
+
+    said = client(server, "pg_dump", "-a", "-t", "thing", "--include-foreign-data=redis", db="parents")
+    copied = said[said.index("COPY public.thing"):].split("\n\\.\n")[0].count("\n")
+    tap.equal(copied, 2551, "dumped as COPY, the parent has its children's rows, too: what README warns of")
+
+
 def toc(server, folder, without):
     """The dump's list of contents, without some kinds of entries; the file's name."""
     lines = client(server, "pg_restore", "-l", folder).splitlines()
@@ -273,7 +308,7 @@ def toc(server, folder, without):
 def body():
     cluster = Cluster("clients", primaries=3)
     server = Server("clients")
-    for part in (pgbench, sysbench, django, sqlalchemy, psql, dumps):
+    for part in (pgbench, sysbench, django, sqlalchemy, psql, dumps, inheritance):
         if part.__name__ in (sys.argv[1:] or [part.__name__]):
             with section(part.__name__):
                 part(server, cluster)
