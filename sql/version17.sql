@@ -24,5 +24,19 @@ SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'far.t'::regc
 SELECT * FROM mosql_fdw_check('t');
 MERGE INTO t USING (VALUES (1)) s(x) ON id = x
 	WHEN MATCHED THEN UPDATE SET a = 0 WHEN NOT MATCHED BY SOURCE THEN DELETE RETURNING merge_action();
+-- a column that COPY lists, with a mark for its default
+CREATE SEQUENCE marked;
+CREATE DOMAIN mark AS int DEFAULT nextval('marked');
+CREATE FOREIGN TABLE m (id int OPTIONS (key 'true') NOT NULL, n mark) SERVER redis;
+COPY m FROM stdin (DEFAULT '\D');
+1	\D
+\.
+COPY m (id) FROM stdin (DEFAULT '\D');
+2
+\.
+SELECT * FROM m;
+DROP FOREIGN TABLE m;
+DROP DOMAIN mark;
+DROP SEQUENCE marked;
 DROP SCHEMA far CASCADE;
 DROP FOREIGN TABLE IF EXISTS t;

@@ -179,6 +179,9 @@ extern void mosql_admin_note_owner(const AlterSeqStmt *statement);
  * rows may be filled by them. */
 extern void mosql_admin_follow_defaults(Oid relid);
 
+/* A domain got another default; our tables that use it. */
+extern void mosql_admin_follow_domain(const AlterDomainStmt *statement);
+
 /* The sequence that a default (a stored expression) draws from; InvalidOid if none. */
 extern Oid	mosql_admin_drawn_sequence(const char *bin);
 

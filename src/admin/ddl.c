@@ -674,6 +674,9 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	if (command != NULL && IsA(command, AlterTableStmt))
 		mosql_admin_validate_attach((const AlterTableStmt *) command);
 	if (command != NULL && IsA(command, AlterDomainStmt))
+	{
 		mosql_admin_validate_domains((const AlterDomainStmt *) command);
+		mosql_admin_follow_domain((const AlterDomainStmt *) command);
+	}
 	PG_RETURN_NULL();
 }

@@ -9,7 +9,8 @@
  *   defaults      nextval('s') in a default becomes mosql_fdw_nextval('s') in the
  *                 catalog, so that INSERT, COPY and whatever evaluates defaults
  *                 finds it, whether or not the library is loaded
- *   identity      core has an expression of its own: fdw/sequence.c
+ *   identity      core has an expression of its own: fdw/sequence.c; so it does with
+ *                 the default of a domain, which stays as it is: others may use it
  *   calls         nextval, setval, currval and lastval in queries become ours
  *                 while they are planned, where the library is loaded
  *
@@ -38,8 +39,10 @@
 #include "commands/sequence.h"
 #include "executor/spi.h"
 #include "foreign/foreign.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
+#include "parser/parse_type.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -664,6 +667,34 @@ replace_default(Node *node, void *context)
 	return expression_tree_walker(node, replace_default, context);
 }
 
+/* Columns without a default of their own have that of their domain. */
+static bool
+share_drawn(Node *node, void *context)
+{
+	const FuncExpr *call = (const FuncExpr *) node;
+	Defaults   *defaults = context;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && (call->funcid == F_NEXTVAL || call->funcid == defaults->function))
+		share_default(linitial(call->args), defaults->serverid);
+	return expression_tree_walker(node, share_drawn, context);
+}
+
+static void
+share_domains(Relation rel, Defaults *defaults)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped && !att->atthasdef && get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
+			(void) share_drawn(get_typdefault(att->atttypid), defaults);
+	}
+}
+
 /* The default is the same with another function, on which it now depends. */
 static void
 update_default(Relation catalog, HeapTuple tuple, Node *expr, Oid function)
@@ -685,8 +716,9 @@ update_default(Relation catalog, HeapTuple tuple, Node *expr, Oid function)
 }
 
 /*
- * nextval() in the table's defaults becomes ours, and what it draws from is shared.  Our
- * function may stand there already, in a restored dump.
+ * nextval() in the table's defaults becomes ours, and what it draws from is shared, also
+ * in those of its columns' domains.  Our function may stand there already, in a restored
+ * dump.
  */
 void
 mosql_admin_follow_defaults(Oid relid)
@@ -720,12 +752,26 @@ mosql_admin_follow_defaults(Oid relid)
 	}
 	systable_endscan(scan);
 	table_close(catalog, RowExclusiveLock);
+	share_domains(rel, &defaults);
 	if (any)
 	{
 		CacheInvalidateRelcache(rel);
 		CommandCounterIncrement();
 	}
 	relation_close(rel, NoLock);
+}
+
+/* ALTER DOMAIN ... SET DEFAULT */
+void
+mosql_admin_follow_domain(const AlterDomainStmt *statement)
+{
+	Oid			domain = LookupTypeNameOid(NULL, makeTypeNameFromNameList(statement->typeName), true);
+	ListCell   *cell;
+
+	if (statement->subtype != 'T' || !OidIsValid(domain))
+		return;
+	foreach(cell, mosql_admin_tables_of_type(domain))
+		mosql_admin_follow_defaults(lfirst_oid(cell));
 }
 
 void

@@ -186,9 +186,8 @@ typedef struct MosqlModifyState
 	Bitmapset  *not_null;		/* attributes that are so in Redis, and not yet here */
 	bool		bounded_insert; /* partition bound, where core has not routed */
 	bool		bounded_update;
-	int			nidentities;	/* COPY: identity columns to fill in */
-	AttrNumber *identities;
-	Oid		   *identity_sequences;
+	int			ndefaults;		/* COPY: columns to fill in */
+	MosqlCopyDefault *defaults;
 
 	int			system;			/* bits: which system columns RETURNING, or ON CONFLICT, names */
 

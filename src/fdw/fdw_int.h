@@ -334,14 +334,22 @@ extern void mosql_fdw_localize(MosqlDefinition *table, Oid serverid);
 extern Oid	mosql_fdw_function(const char *name, int nargs, const Oid *args);
 extern Oid	mosql_fdw_nextval_function(void);
 
-/* Identity columns below this plan of an INSERT or UPDATE are drawn from Redis. */
-extern void mosql_fdw_share_identities(Plan *plan);
+/* Identity columns and nextval() below this plan of an INSERT or UPDATE are drawn from
+ * Redis where the sequence is. */
+extern void mosql_fdw_share_plan(Plan *plan);
 
-/* The identity columns that the running COPY leaves out, and their sequences; 0A000
- * where that cannot be known.  ... and a row's values of them. */
-extern int	mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids);
-extern void mosql_fdw_fill_identities(Relation rel, TupleTableSlot *slot, int n,
-									  const AttrNumber *attnums, const Oid *seqids);
+/* A column of COPY whose default core evaluates with the local sequence. */
+typedef struct MosqlCopyDefault
+{
+	AttrNumber	attnum;
+	ExprState  *value;			/* by Redis */
+} MosqlCopyDefault;
+
+/* Those that the running COPY leaves out; 0A000 where that cannot be known.  ... and a
+ * row's values of them. */
+extern int	mosql_fdw_copy_defaults(Relation rel, MosqlCopyDefault **defaults);
+extern void mosql_fdw_fill_defaults(TupleTableSlot *slot, EState *estate, int n,
+									const MosqlCopyDefault *defaults);
 
 /* Callbacks; once, from _PG_init. */
 extern void mosql_fdw_init_sequences(void);

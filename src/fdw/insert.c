@@ -128,10 +128,9 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	bool		keyed = table->nkeys > 0;
 	MemoryContext old;
 
-	if (modify->nidentities > 0)
+	if (modify->ndefaults > 0)
 	{
-		mosql_fdw_fill_identities(modify->rel, slot, modify->nidentities, modify->identities,
-								  modify->identity_sequences);
+		mosql_fdw_fill_defaults(slot, estate, modify->ndefaults, modify->defaults);
 		if (modify->constrained && modify->rel->rd_att->constr->has_generated_stored)
 			ExecComputeStoredGenerated(rri, estate, slot, CMD_INSERT);
 	}

@@ -69,7 +69,7 @@ List *
 mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
 {
 	if (plan->operation == CMD_INSERT || plan->operation == CMD_UPDATE)
-		mosql_fdw_share_identities(outerPlan(plan));
+		mosql_fdw_share_plan(outerPlan(plan));
 	return NIL;
 }
 
@@ -145,8 +145,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 		mosql_exec_arbiters(modify, plan->arbiterIndexes);
 
 	if (plan == NULL && !routed)
-		modify->nidentities = mosql_fdw_copy_identities(rel, &modify->identities,
-														&modify->identity_sequences);
+		modify->ndefaults = mosql_fdw_copy_defaults(rel, &modify->defaults);
 	if (plan)
 		modify->system = mosql_system_named((Node *) plan->returningLists) |
 			mosql_system_named((Node *) plan->onConflictSet) |

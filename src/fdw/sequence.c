@@ -9,10 +9,10 @@
  * depends on the server (pg_depend) from then on.  pg_upgrade loses that; but then the
  * default still tells.
  *
- * Identity columns.  Core's rewriter puts an expression of its own into INSERT,
- * which draws from the local sequence.  We exchange it in the finished plan: there
- * every INSERT into one of our tables passes by, even the first of a session.
- * COPY has no plan; there the value that core drew is replaced when the row
+ * Identity columns, and columns whose domain has the default.  Core's rewriter puts an
+ * expression into INSERT that draws from the local sequence.  We exchange it in the
+ * finished plan: there every INSERT into one of our tables passes by, even the first of a
+ * session.  COPY has no plan; there the value that core drew is replaced when the row
  * arrives, where the column is not in COPY's list.
  */
 #include "postgres.h"
@@ -34,7 +34,9 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_func.h"
+#include "rewrite/rewriteHandler.h"
 #include "tcop/pquery.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -137,10 +139,10 @@ mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identi
 
 /* ---- sequences that no column of ours owns ---- */
 
-/* The first object of a class that a sequence depends on (or, backward, that depends on
+/* The first object of a class that this one depends on (or, backward, that depends on
  * it) and is wanted; InvalidOid if none. */
 static Oid
-find_dependency(Oid seqid, bool backward, Oid class, Oid (*server_of) (Oid object))
+find_dependency(Oid of_class, Oid of, bool backward, Oid class, Oid (*server_of) (Oid object))
 {
 	Relation	catalog = table_open(DependRelationId, AccessShareLock);
 	Oid			found = InvalidOid;
@@ -149,9 +151,9 @@ find_dependency(Oid seqid, bool backward, Oid class, Oid (*server_of) (Oid objec
 	HeapTuple	tuple;
 
 	ScanKeyInit(&keys[0], backward ? Anum_pg_depend_refclassid : Anum_pg_depend_classid,
-				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(of_class));
 	ScanKeyInit(&keys[1], backward ? Anum_pg_depend_refobjid : Anum_pg_depend_objid,
-				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(seqid));
+				BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(of));
 	scan = systable_beginscan(catalog, backward ? DependReferenceIndexId : DependDependerIndexId,
 							  true, NULL, 2, keys);
 	while (!OidIsValid(found) && HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -173,18 +175,29 @@ server_if_ours(Oid serverid)
 }
 
 static Oid
-server_of_default(Oid attrdef)
+server_of_table(Oid relid)
 {
-	Oid			relid = GetAttrDefaultColumnAddress(attrdef).objectId;
-
 	return OidIsValid(relid) && mosql_fdw_is_ours(relid)
 		? GetForeignTable(relid)->serverid : InvalidOid;
+}
+
+static Oid
+server_of_default(Oid attrdef)
+{
+	return server_of_table(GetAttrDefaultColumnAddress(attrdef).objectId);
+}
+
+/* A domain with a default. */
+static Oid
+server_of_domain(Oid domain)
+{
+	return find_dependency(TypeRelationId, domain, true, RelationRelationId, server_of_table);
 }
 
 Oid
 mosql_fdw_shared_on(Oid seqid)
 {
-	return find_dependency(seqid, false, ForeignServerRelationId, server_if_ours);
+	return find_dependency(RelationRelationId, seqid, false, ForeignServerRelationId, server_if_ours);
 }
 
 void
@@ -238,8 +251,11 @@ server_of_sequence(Oid seqid)
 {
 	Oid			serverid = mosql_fdw_shared_on(seqid);
 
-	if (!OidIsValid(serverid) && get_rel_persistence(seqid) != RELPERSISTENCE_TEMP)
-		serverid = find_dependency(seqid, true, AttrDefaultRelationId, server_of_default);
+	if (OidIsValid(serverid) || get_rel_persistence(seqid) == RELPERSISTENCE_TEMP)
+		return serverid;
+	serverid = find_dependency(RelationRelationId, seqid, true, AttrDefaultRelationId, server_of_default);
+	if (!OidIsValid(serverid))
+		serverid = find_dependency(RelationRelationId, seqid, true, TypeRelationId, server_of_domain);
 	return serverid;
 }
 
@@ -524,7 +540,7 @@ mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward)
 	return true;
 }
 
-/* ---- identity columns ---- */
+/* ---- identity columns, and defaults of domains ---- */
 
 Oid
 mosql_fdw_function(const char *name, int nargs, const Oid *args)
@@ -573,27 +589,63 @@ mosql_fdw_is_identity_call(const Node *call)
 		((const FuncExpr *) call)->funcformat == COERCE_SQL_SYNTAX;
 }
 
+/* Core's expression of an identity column, with core's check of the range. */
 static Node *
-share_identity(Node *node, void *context)
+identity_call(const NextValueExpr *next)
 {
-	NextValueExpr *next = (NextValueExpr *) node;
-	Const	   *seqid;
-	Expr	   *call;
+	Const	   *seqid = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid),
+								  ObjectIdGetDatum(next->seqid), false, true);
+	Expr	   *call = (Expr *) makeFuncExpr(mosql_fdw_nextval_function(), INT8OID,
+											 list_make1(seqid), InvalidOid, InvalidOid,
+											 COERCE_SQL_SYNTAX);
 
-	if (node == NULL)
-		return NULL;
-	if (!IsA(node, NextValueExpr) || !is_in_redis(next->seqid))
-		return expression_tree_mutator(node, share_identity, context);
-	seqid = makeConst(REGCLASSOID, -1, InvalidOid, sizeof(Oid), ObjectIdGetDatum(next->seqid),
-					  false, true);
-	call = (Expr *) makeFuncExpr(mosql_fdw_nextval_function(), INT8OID, list_make1(seqid),
-								 InvalidOid, InvalidOid, COERCE_SQL_SYNTAX);
 	if (next->typeId == INT8OID)
 		return (Node *) call;
-	/* with core's check of the range */
 	return (Node *) makeFuncExpr(next->typeId == INT4OID ? F_INT4_INT8 : F_INT2_INT8,
 								 next->typeId, list_make1(call), InvalidOid, InvalidOid,
 								 COERCE_IMPLICIT_CAST);
+}
+
+/* Is it a call of core's nextval() for a sequence of ours, or one that is not known yet? */
+static bool
+is_call_of_ours(const Node *node)
+{
+	const Const *seqid;
+
+	if (!IsA(node, FuncExpr) || ((const FuncExpr *) node)->funcid != F_NEXTVAL)
+		return false;
+	seqid = linitial(((const FuncExpr *) node)->args);
+	return !IsA(seqid, Const) ||
+		(!seqid->constisnull && mosql_fdw_is_shared(DatumGetObjectId(seqid->constvalue)));
+}
+
+/* context: bool, set if anything is exchanged. */
+static Node *
+share_calls(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, NextValueExpr) && is_in_redis(((NextValueExpr *) node)->seqid))
+	{
+		*(bool *) context = true;
+		return identity_call((NextValueExpr *) node);
+	}
+	node = expression_tree_mutator(node, share_calls, context);
+	if (is_call_of_ours(node))
+	{
+		*(bool *) context = true;
+		((FuncExpr *) node)->funcid = mosql_fdw_nextval_function();
+	}
+	return node;
+}
+
+/* mosql_table_share_hook */
+static Node *
+share_expression(Node *expr)
+{
+	bool		shared = false;
+
+	return share_calls(expr, &shared);
 }
 
 /*
@@ -601,28 +653,29 @@ share_identity(Node *node, void *context)
  * push a target list down into the parts of an Append.
  */
 void
-mosql_fdw_share_identities(Plan *plan)
+mosql_fdw_share_plan(Plan *plan)
 {
+	bool		shared = false;
 	List	   *parts = NIL;
 	ListCell   *cell;
 
 	if (plan == NULL)
 		return;
 	check_stack_depth();
-	plan->targetlist = (List *) share_identity((Node *) plan->targetlist, NULL);
+	plan->targetlist = (List *) share_calls((Node *) plan->targetlist, &shared);
 	if (IsA(plan, ValuesScan))
 		((ValuesScan *) plan)->values_lists =
-			(List *) share_identity((Node *) ((ValuesScan *) plan)->values_lists, NULL);
+			(List *) share_calls((Node *) ((ValuesScan *) plan)->values_lists, &shared);
 	else if (IsA(plan, Append))
 		parts = ((Append *) plan)->appendplans;
 	else if (IsA(plan, MergeAppend))
 		parts = ((MergeAppend *) plan)->mergeplans;
 	else if (IsA(plan, SubqueryScan))
-		mosql_fdw_share_identities(((SubqueryScan *) plan)->subplan);
+		mosql_fdw_share_plan(((SubqueryScan *) plan)->subplan);
 	foreach(cell, parts)
-		mosql_fdw_share_identities(lfirst(cell));
-	mosql_fdw_share_identities(plan->lefttree);
-	mosql_fdw_share_identities(plan->righttree);
+		mosql_fdw_share_plan(lfirst(cell));
+	mosql_fdw_share_plan(plan->lefttree);
+	mosql_fdw_share_plan(plan->righttree);
 }
 
 /* The COPY that runs; NULL inside functions, where it is no portal's statement. */
@@ -649,71 +702,94 @@ is_listed(const List *names, const char *name)
 	return names == NIL;
 }
 
+/* COPY ... (DEFAULT '...'), PostgreSQL 16: a listed column may ask for its default. */
+static bool
+has_default_marker(const CopyStmt *copy)
+{
+	ListCell   *cell;
+
+	foreach(cell, copy->options)
+		if (strcmp(((DefElem *) lfirst(cell))->defname, "default") == 0)
+			return true;
+	return false;
+}
+
+/* A column whose values core draws from the wrong place: does the running COPY leave it out? */
+static bool
+is_left_out(Relation rel, const char *column)
+{
+	CopyStmt   *copy = running_copy();
+
+	if (copy == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot COPY into foreign table \"%s\" from within a function",
+						RelationGetRelationName(rel)),
+				 errdetail("Values of its column \"%s\" come from Redis.", column),
+				 errhint("Use INSERT ... SELECT, or run COPY as a statement of its own.")));
+	if (!is_listed(copy->attlist, column))
+		return true;
+	if (has_default_marker(copy))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot COPY into foreign table \"%s\" with option DEFAULT",
+						RelationGetRelationName(rel)),
+				 errdetail("Values of its column \"%s\" come from Redis.", column),
+				 errhint("Leave the column out of the column list.")));
+	return false;
+}
+
+/*
+ * The default that core evaluates, if it draws from the wrong place: that of an identity
+ * column, or of a domain.  In a default of the column's own the catalog has our function.
+ */
+static Node *
+misled_default(Relation rel, Form_pg_attribute att)
+{
+	bool		shared = false;
+	Node	   *expr;
+
+	if (att->attisdropped || att->attgenerated || (att->atthasdef && att->attidentity == '\0'))
+		return NULL;
+	expr = share_calls(build_column_default(rel, att->attnum), &shared);
+	return shared ? expr : NULL;
+}
+
 int
-mosql_fdw_copy_identities(Relation rel, AttrNumber **attnums, Oid **seqids)
+mosql_fdw_copy_defaults(Relation rel, MosqlCopyDefault **defaults)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
-	CopyStmt   *copy = running_copy();
 	int			n = 0;
 
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
-		ListCell   *cell;
+		Node	   *expr = misled_default(rel, att);
 
-		if (att->attidentity == '\0' || att->attisdropped)
+		if (expr == NULL || !is_left_out(rel, NameStr(att->attname)))
 			continue;
-		foreach(cell, getOwnedSequences(RelationGetRelid(rel)))
+		if (n == 0)
+			*defaults = palloc(desc->natts * sizeof(MosqlCopyDefault));
+		(*defaults)[n++] = (MosqlCopyDefault)
 		{
-			Oid			relid;
-			AttrNumber	attnum;
-			bool		identity;
-
-			if (!mosql_fdw_sequence_owner(lfirst_oid(cell), &relid, &attnum, &identity) ||
-				!identity || attnum != att->attnum || !is_in_redis(lfirst_oid(cell)))
-				continue;
-			if (copy == NULL)
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot COPY into foreign table \"%s\" from within a function",
-								RelationGetRelationName(rel)),
-						 errdetail("Values of its identity column \"%s\" come from Redis.",
-								   NameStr(att->attname)),
-						 errhint("Use INSERT ... SELECT, or run COPY as a statement of its own.")));
-			if (is_listed(copy->attlist, NameStr(att->attname)))
-				continue;
-			if (n == 0)
-			{
-				*attnums = palloc(desc->natts * sizeof(AttrNumber));
-				*seqids = palloc(desc->natts * sizeof(Oid));
-			}
-			(*attnums)[n] = att->attnum;
-			(*seqids)[n++] = lfirst_oid(cell);
-		}
+			att->attnum, ExecInitExpr(expression_planner((Expr *) expr), NULL)
+		};
 	}
 	return n;
 }
 
 void
-mosql_fdw_fill_identities(Relation rel, TupleTableSlot *slot, int n, const AttrNumber *attnums,
-						  const Oid *seqids)
+mosql_fdw_fill_defaults(TupleTableSlot *slot, EState *estate, int n,
+						const MosqlCopyDefault *defaults)
 {
 	slot_getallattrs(slot);
 	for (int i = 0; i < n; i++)
 	{
-		Oid			type = TupleDescAttr(RelationGetDescr(rel), attnums[i] - 1)->atttypid;
-		int64		value;
-		Datum		datum;
+		int			att = defaults[i].attnum - 1;
 
-		if (!mosql_fdw_sequence_next(seqids[i], true, &value))
-			elog(ERROR, "sequence %u is no longer in Redis", seqids[i]);
-		datum = Int64GetDatum(value);
-		if (type == INT4OID)
-			datum = DirectFunctionCall1(int84, datum);
-		else if (type == INT2OID)
-			datum = DirectFunctionCall1(int82, datum);
-		slot->tts_values[attnums[i] - 1] = datum;
-		slot->tts_isnull[attnums[i] - 1] = false;
+		slot->tts_values[att] = ExecEvalExprSwitchContext(defaults[i].value,
+														  GetPerTupleExprContext(estate),
+														  &slot->tts_isnull[att]);
 	}
 }
 
@@ -721,4 +797,5 @@ void
 mosql_fdw_init_sequences(void)
 {
 	CacheRegisterRelcacheCallback(invalidate, (Datum) 0);
+	mosql_table_share_hook = share_expression;
 }

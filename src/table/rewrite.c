@@ -30,6 +30,8 @@
 
 #include "table/table_int.h"
 
+Node	   *(*mosql_table_share_hook) (Node *expr) = NULL;
+
 /* Where a column of the new row comes from. */
 typedef struct Conversion
 {
@@ -136,6 +138,8 @@ plan_column(Rewrite *rewrite, const MosqlDefinition *before, Form_pg_attribute a
 	if (conversion->from < 0)
 	{
 		expr = (Expr *) build_column_default(rewrite->rel, att->attnum);
+		if (expr != NULL && att->attidentity == '\0')
+			expr = (Expr *) mosql_table_share_hook((Node *) expr);
 		if (expr != NULL)
 			conversion->expr = ExecInitExpr(expression_planner(expr), NULL);
 		return;

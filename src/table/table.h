@@ -758,6 +758,12 @@ extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
 extern MosqlDefinitionColumn *mosql_definition_column(const MosqlDefinition *definition,
 													  const char *name);
 
+/*
+ * Set by the fdw layer: an expression with nextval() drawing from Redis where the sequence
+ * is ours, for the rows that get a new column.
+ */
+extern Node *(*mosql_table_share_hook) (Node *expr);
+
 /* ---- progress (progress.c) ---- */
 
 /*
