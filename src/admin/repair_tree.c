@@ -36,7 +36,7 @@
 #define ID_US				128
 
 /* For each page of nodes. */
-typedef void (*VisitNodes) (void *arg, const MosqlNodeImage *images, int n);
+typedef void (*VisitNodes) (void *arg, const uint64 *nodes, int n);
 
 static void
 visit_nodes(Repair *repair, VisitNodes visit, void *arg)
@@ -52,18 +52,12 @@ visit_nodes(Repair *repair, VisitNodes visit, void *arg)
 		do
 		{
 			MemoryContext old = MemoryContextSwitchTo(page);
-			MosqlNodeImage images[REPAIR_BATCH];
 			uint64	   *nodes;
 			int			n = mosql_session_scan_nodes(repair->session, i, cursor, &nodes);
 
-			for (int done = 0; done < n; done += REPAIR_BATCH)
-			{
-				int			batch = Min(n - done, REPAIR_BATCH);
-
-				CHECK_FOR_INTERRUPTS();
-				mosql_step_read_nodes(repair->stepper, nodes + done, batch, images, NULL);
-				visit(arg, images, batch);
-			}
+			CHECK_FOR_INTERRUPTS();
+			if (n > 0)
+				visit(arg, nodes, n);
 			MemoryContextSwitchTo(old);
 			MemoryContextReset(page);
 		} while (strcmp(cursor, "0") != 0);
@@ -75,6 +69,7 @@ visit_nodes(Repair *repair, VisitNodes visit, void *arg)
 
 typedef struct Highest
 {
+	MosqlStepper *stepper;
 	MosqlTimestamp limit;		/* what is above is no time */
 	MosqlTimestamp ts;
 	uint64		sid;
@@ -136,13 +131,23 @@ see_field(Highest *highest, const MosqlFieldValue *field)
 
 /* VisitNodes */
 static void
-see_nodes(void *arg, const MosqlNodeImage *images, int n)
+see_nodes(void *arg, const uint64 *nodes, int n)
 {
-	for (int i = 0; i < n; i++)
+	Highest    *highest = arg;
+
+	for (int done = 0; done < n; done += REPAIR_BATCH)
 	{
-		see_session(arg, images[i].node >> MOSQL_ID_COUNTER_BITS);
-		for (int f = 0; f < images[i].nfields; f++)
-			see_field(arg, &images[i].fields[f]);
+		MosqlNodeImage images[REPAIR_BATCH];
+		int			batch = Min(n - done, REPAIR_BATCH);
+
+		CHECK_FOR_INTERRUPTS();
+		mosql_step_read_nodes(highest->stepper, nodes + done, batch, images, NULL);
+		for (int i = 0; i < batch; i++)
+		{
+			see_session(highest, images[i].node >> MOSQL_ID_COUNTER_BITS);
+			for (int f = 0; f < images[i].nfields; f++)
+				see_field(highest, &images[i].fields[f]);
+		}
 	}
 }
 
@@ -175,7 +180,7 @@ raise_clock(const MosqlClockState *was, const Highest *highest, MosqlClockState 
 void
 mosql_repair_clock(Repair *repair)
 {
-	Highest		highest = {0};
+	Highest		highest = {.stepper = repair->stepper};
 	MosqlClockState was;
 	MosqlClockState least;
 	bool		behind;
@@ -218,41 +223,44 @@ typedef struct TreeRepair
 	MosqlKnownNode *known;
 } TreeRepair;
 
+/* Note a node of the tree.  What is noted does not point into the node's bytes. */
+static void
+note_node(TreeRepair *work, uint64 node, const MosqlNodeMeta *meta, MosqlBytes separators)
+{
+	MemoryContext old = MemoryContextSwitchTo(work->cxt);
+	MosqlKnownNode *known;
+
+	if (work->n == work->max)
+	{
+		work->max = Max(256, 2 * work->max);
+		work->known = work->known == NULL ? palloc(work->max * sizeof(MosqlKnownNode)) :
+			repalloc_huge(work->known, work->max * sizeof(MosqlKnownNode));
+	}
+	known = &work->known[work->n++];
+	*known = (MosqlKnownNode) {.node = node,.meta = *meta,.nchildren = -1};
+	known->meta.low = mosql_bytes_copy(work->cxt, meta->low);
+	known->meta.high = mosql_bytes_copy(work->cxt, meta->high);
+	known->meta.split_key = MOSQL_ABSENT;
+	mosql_btree_known_children(known, mosql_bytes_copy(work->cxt, separators));
+	MemoryContextSwitchTo(old);
+}
+
 /* VisitNodes */
 static void
-note_nodes(void *arg, const MosqlNodeImage *images, int n)
+note_nodes(void *arg, const uint64 *nodes, int n)
 {
 	TreeRepair *work = arg;
-	MemoryContext old = MemoryContextSwitchTo(work->cxt);
-	uint64		root = mosql_btree_root(work->tree);
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+	MosqlBytes	fields[2] = {mosql_bytes("m", 1), mosql_bytes("s", 1)};
 	MosqlNodeMeta meta;
 
 	for (int i = 0; i < n; i++)
-	{
-		MosqlBytes	m = MOSQL_ABSENT;
-
-		for (int f = 0; f < images[i].nfields; f++)
-			if (mosql_bytes_equal(images[i].fields[f].field, mosql_bytes("m", 1)))
-				m = images[i].fields[f].value;
-		if (m.data == NULL || !mosql_meta_decode(m, &meta) || meta.tree != root ||
-			images[i].node == root ||
-			(meta.state != MOSQL_NODE_NORMAL && meta.state != MOSQL_NODE_SPLITTING))
-			continue;
-		if (work->n == work->max)
-		{
-			work->max = Max(256, 2 * work->max);
-			work->known = work->known == NULL ? palloc(work->max * sizeof(MosqlKnownNode)) :
-				repalloc_huge(work->known, work->max * sizeof(MosqlKnownNode));
-		}
-		work->known[work->n++] = (MosqlKnownNode)
-		{
-			.node = images[i].node,.level = meta.level,
-			.low = mosql_bytes_copy(work->cxt, meta.low),
-			.high = meta.high.data ? mosql_bytes_copy(work->cxt, meta.high) : MOSQL_ABSENT,
-			.right = meta.right
-		};
-	}
-	MemoryContextSwitchTo(old);
+		reads[i] = (MosqlFieldRead) {.node = nodes[i],.nfields = 2,.fields = fields};
+	mosql_step_read_fields(work->repair->stepper, reads, n, NULL);
+	for (int i = 0; i < n; i++)
+		if (reads[i].values[0].data != NULL && mosql_meta_decode(reads[i].values[0], &meta) &&
+			meta.tree == mosql_btree_root(work->tree))
+			note_node(work, nodes[i], &meta, reads[i].values[1]);
 }
 
 /*
@@ -371,6 +379,28 @@ report_mended(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlB
 			mosql_repair_put(repair, name, psprintf("an inner node, %s: %s", range, fault),
 							 dry ? "would be made anew: nothing is lost by that" :
 							 "made anew: nothing is lost by that");
+			break;
+		case MOSQL_MEND_SIGNPOST:
+			mosql_repair_put(repair, name, psprintf("a node that was merged away, %s: %s", range, fault),
+							 dry ? "would be made anew: nothing is lost by that" :
+							 "made anew: nothing is lost by that");
+			break;
+		case MOSQL_MEND_SPLIT:
+			mosql_repair_put(repair, name, psprintf("a leaf, %s: %s", range, fault),
+							 dry ? "its split would be called off: nothing is lost by that" :
+							 "its split is called off: nothing is lost by that");
+			break;
+		case MOSQL_MEND_LEFT:
+			mosql_repair_put(repair, name,
+							 psprintf("a leaf, %s: %s, so it may be of a split that was never finished",
+									  range, fault),
+							 dry ? "would be left out: its rows may be old" :
+							 "left out: its rows may be old");
+			break;
+		case MOSQL_MEND_DOUBT:
+			mosql_repair_put(repair, name,
+							 psprintf("a leaf and those that follow, %s: %s", range, fault),
+							 "kept; rows are old if a load died here that no maintenance has swept up after");
 			break;
 		case MOSQL_MEND_NOT:
 			mosql_repair_put(repair, name, psprintf("%s: %s", range, fault),

@@ -238,16 +238,17 @@ extern MosqlBytes mosql_btree_bound_after(MosqlTree *tree, MosqlBytes key);
 
 /* --- repair (mend.c) --- */
 
-/* A node of the tree, not its root, that was found by its name, and whose meta decodes: not
- * dead, not dying. */
+/* A node of the tree, the root among them, that was found by its name, and whose meta decodes. */
 typedef struct MosqlKnownNode
 {
 	uint64		node;
-	int			level;
-	MosqlBytes	low;
-	MosqlBytes	high;			/* data NULL: none */
-	uint64		right;
+	MosqlNodeMeta meta;
+	int			nchildren;		/* -1: a leaf, or they do not decode */
+	MosqlChild *children;
 } MosqlKnownNode;
+
+/* Set the children of a known node; they point into the separators. */
+extern void mosql_btree_known_children(MosqlKnownNode *known, MosqlBytes separators);
 
 typedef enum MosqlMendKind
 {
@@ -255,6 +256,10 @@ typedef enum MosqlMendKind
 	MOSQL_MEND_LEAF,			/* made anew with what decodes of it */
 	MOSQL_MEND_LOST,			/* a leaf, made anew, empty: all from low to high is lost */
 	MOSQL_MEND_INNER,			/* made anew from what is below: nothing is lost */
+	MOSQL_MEND_SPLIT,			/* called off, since new leaves of it are lost */
+	MOSQL_MEND_SIGNPOST,		/* no part of the tree, but met by searches: made anew */
+	MOSQL_MEND_LEFT,			/* a sound leaf, left out: a dead split may have left it */
+	MOSQL_MEND_DOUBT,			/* sound leaves, kept: a dead split may have left them */
 	MOSQL_MEND_NOT				/* sound nodes contradict each other: left alone */
 } MosqlMendKind;
 
@@ -271,8 +276,8 @@ typedef struct MosqlMending
 
 /*
  * Make nodes that are missing or do not decode anew, under their own ids, and take out of
- * leaves what does not decode.  known is sorted.  Reads each node by itself; may run beside
- * other work.  Returns how many nodes and fields are, or would be, changed.
+ * leaves what does not decode.  known is sorted.  Reads each node once, in batches; may run
+ * beside other work.  Returns how many nodes and fields are, or would be, changed.
  */
 extern int	mosql_btree_mend(MosqlTree *tree, MosqlKnownNode *known, int n,
 							 const MosqlMending *how);

@@ -99,6 +99,13 @@ in_chain(const WalkNode *node)
 	return node->found && node->fault == NULL && node->meta.state != MOSQL_NODE_DEAD;
 }
 
+static bool
+ends_beyond(const WalkNode *node, MosqlBytes high)
+{
+	return high.data != NULL &&
+		(node->meta.high.data == NULL || mosql_bytes_compare(node->meta.high, high) > 0);
+}
+
 /*
  * Read n children in key order and the nodes between them that no parent
  * knows; `high` is where the last child ends.  whole: leaves as images, else
@@ -112,6 +119,7 @@ mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes 
 	WalkNode   *read = palloc_extended(Max(n, 1) * sizeof(WalkNode), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	int			max = n + 16;
 	int			out = 0;
+	int			last = -1;		/* of the nodes, in the chain; -1: not known */
 
 	for (int i = 0; i < n; i++)
 	{
@@ -123,22 +131,28 @@ mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes 
 	for (int i = 0; i < n; i++)
 	{
 		MosqlBytes	end = i + 1 < n ? children[i + 1].separator : high;
-		WalkNode   *node = add_node(nodes, &out, &max, read[i].id, true);
+		const WalkNode *node = &read[i];
 
-		*node = read[i];
-		while (in_chain(node) && node->meta.high.data != NULL &&
-			   (end.data == NULL || mosql_bytes_compare(node->meta.high, end) < 0))
+		*add_node(nodes, &out, &max, read[i].id, true) = read[i];
+		if (in_chain(node) && (last < 0 || ends_beyond(node, (*nodes)[last].meta.high)))
+			last = out - 1;
+		else if (!node->found || node->fault != NULL)
+			last = -1;			/* nobody knows what follows */
+		while (last >= 0 && (*nodes)[last].meta.high.data != NULL &&
+			   (end.data == NULL || mosql_bytes_compare((*nodes)[last].meta.high, end) < 0))
 		{
-			MosqlBytes	from = node->meta.high;
-			uint8		level = node->meta.level;
+			const WalkNode *left = &(*nodes)[last];
+			MosqlBytes	from = left->meta.high;
+			uint8		level = left->meta.level;
+			WalkNode   *right = add_node(nodes, &out, &max, left->meta.right, false);
 
-			node = add_node(nodes, &out, &max, node->meta.right, false);
-			read_nodes(tree, node, 1, whole);
+			read_nodes(tree, right, 1, whole);
 
 			/* fences ascend, so this ends even if the links make a circle */
-			if (in_chain(node) &&
-				(node->meta.level != level || !mosql_bytes_equal(node->meta.low, from)))
-				node->fault = "its low fence or level does not join its left sibling";
+			if (in_chain(right) &&
+				(right->meta.level != level || !mosql_bytes_equal(right->meta.low, from)))
+				right->fault = "its low fence or level does not join its left sibling";
+			last = in_chain(right) ? out - 1 : -1;
 		}
 	}
 	pfree(read);
