@@ -83,6 +83,8 @@ applies(void *arg, uint64 tag)
 
 	if (server == shard->primary || !server->up || tag >> TIMELINE_SHIFT != timeline[shard->number])
 		return;
+	if (!shard->primary->up && sim_chance(500))
+		return;					/* it died with its sender */
 	server->applied = Max(server->applied, position);
 	sim_trim(shard, oldest_position(shard));
 	sim_check_waits(shard);

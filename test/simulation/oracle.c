@@ -117,6 +117,53 @@ oracle_was_live(int tree, int key, MosqlTimestamp since)
 	return false;
 }
 
+/* ---- the trees of TREE_TABLE, one after the other ---- */
+
+typedef struct Epoch
+{
+	uint64		root;
+	MosqlTimestamp since;
+	SimTx	   *tx;				/* that truncated; NULL: the first */
+} Epoch;
+
+static Epoch *epochs;
+static int	nepochs;
+static int	maxepochs;
+
+static void
+push_epoch(uint64 root, MosqlTimestamp since, SimTx *tx)
+{
+	if (nepochs == maxepochs)
+		epochs = realloc(epochs, (maxepochs = Max(64, 2 * maxepochs)) * sizeof(Epoch));
+	epochs[nepochs++] = (Epoch) {root, since, tx};
+}
+
+void
+oracle_table_made(uint64 root)
+{
+	push_epoch(root, 0, NULL);
+}
+
+uint64
+oracle_table_root(void)
+{
+	return epochs[nepochs - 1].root;
+}
+
+Row
+oracle_table_row(uint64 root, int key, MosqlTimestamp S, bool *truncated)
+{
+	int			e = nepochs - 1;
+
+	*truncated = false;
+	while (e >= 0 && epochs[e].root != root)
+		e--;
+	if (e < 0 || S < epochs[e].since)
+		return (Row) {false};	/* not committed yet, or not then: TRUNCATE has no versions */
+	*truncated = e + 1 < nepochs && S >= epochs[e + 1].since;
+	return oracle_stored(TREE_TABLE, key, S);
+}
+
 /* ---- transactions ---- */
 
 SimTx *
@@ -160,6 +207,8 @@ freeze(SimTx *tx)
 static bool
 has_effect(const SimTx *tx)
 {
+	if (tx->defines)
+		return true;
 	for (int i = 0; i < tx->nwrites; i++)
 		if (tx->writes[i].base != ON_NOTHING || tx->writes[i].row.live)
 			return true;
@@ -231,7 +280,7 @@ judge_write(const SimTx *tx, const Write *w)
 			break;
 	}
 	if (tx->isolation >= MOSQL_REPEATABLE_READ && tx->drawn && !w->add && (w->base != ON_NOTHING || w->row.live) &&
-		changed_since(w->tree, w->key, tx->S))
+		!(tx->truncates && w->tree == TREE_TABLE) && changed_since(w->tree, w->key, tx->S))
 		wrong(tx, "not the first committer", w->tree, w->key, now, w->seen);
 }
 
@@ -250,7 +299,8 @@ judge_reads(const SimTx *tx)
 		return;
 	for (int i = 0; i < tx->nreads; i++)
 		for (int key = tx->reads[i].low; key < tx->reads[i].high; key++)
-			if (changed_since(tx->reads[i].tree, key, tx->reads[i].S))
+			if (!(tx->truncates && tx->reads[i].tree == TREE_TABLE) &&
+				changed_since(tx->reads[i].tree, key, tx->reads[i].S))
 				wrong(tx, "a read row was changed", tx->reads[i].tree, key,
 					  oracle_stored(tx->reads[i].tree, key, LATEST),
 					  oracle_stored(tx->reads[i].tree, key, tx->reads[i].S));
@@ -286,12 +336,23 @@ push(SimTx *tx, int tree, int key, Row row)
 }
 
 static void
+truncate_table(SimTx *tx)
+{
+	push_epoch(tx->definition_root, tx->ts, tx);
+	for (int key = 0; key < KEYS_MAX; key++)
+		if (oracle_stored(TREE_TABLE, key, LATEST).live)
+			push(tx, TREE_TABLE, key, (Row) {false});
+}
+
+static void
 commit(SimTx *tx)
 {
 	if (ncommitted > 0 && committed[ncommitted - 1]->ts >= tx->ts)
 		sim_fail("tx %d committed at " UINT64_FORMAT ", not after tx %d at " UINT64_FORMAT,
 				 tx->number, tx->ts, committed[ncommitted - 1]->number, committed[ncommitted - 1]->ts);
 	judge_reads(tx);
+	if (tx->truncates)
+		truncate_table(tx);
 	for (int i = 0; i < tx->nwrites; i++)
 		judge_write(tx, &tx->writes[i]);
 	for (int i = 0; i < tx->nwrites; i++)
@@ -367,12 +428,78 @@ sim_record_forgotten(uint64 sid, uint64 n)
 						h->versions[kept++] = h->versions[v];
 				h->n = kept;
 			}
+		for (int e = 0; e < nepochs; e++)
+			if (epochs[e].tx == tx)
+				memmove(&epochs[e], &epochs[e + 1], (--nepochs - e) * sizeof(Epoch));
 		memmove(&committed[i], &committed[i + 1], (ncommitted - i - 1) * sizeof(SimTx *));
 		ncommitted--;
 		oracle_commits--;
 		tx->state = TX_COMMITTING;
 		return;
 	}
+}
+
+/* ---- sequences ---- */
+
+#define VALUES_MAX	(1 << 20)
+
+typedef struct Counter
+{
+	struct Counter *next;
+	uint64		counter;
+	int64		reached;		/* all up to here is handed out, or passed over by setval */
+	uint8		drawn[VALUES_MAX / 8];
+} Counter;
+
+static Counter *counters;
+
+static Counter *
+counter_of(uint64 counter)
+{
+	Counter    *c = counters;
+
+	while (c != NULL && c->counter != counter)
+		c = c->next;
+	if (c == NULL)
+	{
+		c = calloc(1, sizeof(Counter));
+		c->counter = counter;
+		c->next = counters;
+		counters = c;
+	}
+	return c;
+}
+
+int64
+oracle_sequence(uint64 counter)
+{
+	return counter_of(counter)->reached;
+}
+
+/* No value twice, and none from before what was acknowledged before the draw began. */
+void
+oracle_drawn(uint64 counter, int64 moment, int64 first, int64 n)
+{
+	Counter    *c = counter_of(counter);
+
+	if (first <= moment)
+		sim_fail("sequence %016lx hands out " INT64_FORMAT " after " INT64_FORMAT " was reached",
+				 (unsigned long) counter, first, moment);
+	for (int64 value = first; value < first + n && value < VALUES_MAX; value++)
+	{
+		if (c->drawn[value / 8] & 1 << value % 8)
+			sim_fail("sequence %016lx hands out " INT64_FORMAT " again", (unsigned long) counter, value);
+		c->drawn[value / 8] |= (uint8) (1 << value % 8);
+	}
+	c->reached = Max(c->reached, first + n - 1);
+}
+
+void
+oracle_set(uint64 counter, int64 value)
+{
+	Counter    *c = counter_of(counter);
+
+	c->reached = Max(c->reached, value);
 }
 
 /* ---- ids ---- */

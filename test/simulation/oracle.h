@@ -12,11 +12,13 @@
 
 #include "txn/txn_int.h"
 
-#define TREES			4
+#define TREES			5
 #define TREE_MAIN		0		/* rows, with an index of their tokens */
 #define TREE_PLAIN		1		/* rows */
 #define TREE_CHILD		2		/* rows that lead to rows of TREE_MAIN */
 #define TREE_INDEX		3		/* entries: token, key of TREE_MAIN */
+#define TREE_TABLE		4		/* rows of a table that is truncated, and indexed (schema.c) */
+#define FIXED_TREES		4		/* the others always have the same root */
 
 #define KEYS_MAX		256		/* of a tree; keys are numbers here */
 #define CHILDREN		4		/* of a row of TREE_MAIN: key = 4 * parent + i */
@@ -71,7 +73,6 @@ typedef struct Read
 #define WRITES_MAX		64
 #define LOCKS_MAX		16
 #define READS_MAX		64
-#define REFERENCES_MAX	16
 
 typedef enum TxState
 {
@@ -97,8 +98,9 @@ typedef struct SimTx
 	Lock		locks[LOCKS_MAX];
 	int			nreads;
 	Read		reads[READS_MAX];
-	int			nreferences;
-	int			references[REFERENCES_MAX];	/* keys of TREE_MAIN */
+	bool		defines;		/* changes the definition of TREE_TABLE; its root is then: */
+	uint64		definition_root;
+	bool		truncates;
 } SimTx;
 
 extern SimTx *oracle_begin(MosqlSession *session, MosqlIsolation isolation);
@@ -117,6 +119,16 @@ extern MosqlTimestamp oracle_moment(void);
 extern const Write *oracle_own(const SimTx *tx, int tree, int key);
 extern uint32 oracle_token(void);
 extern bool row_equal(Row a, Row b);
+
+/* The rows of TREE_TABLE that a tree of this root has at S; `truncated`: it has others. */
+extern Row	oracle_table_row(uint64 root, int key, MosqlTimestamp S, bool *truncated);
+extern void oracle_table_made(uint64 root);
+extern uint64 oracle_table_root(void);
+
+/* Values of a sequence: drawn after `moment`, which oracle_sequence() was then. */
+extern int64 oracle_sequence(uint64 counter);
+extern void oracle_drawn(uint64 counter, int64 moment, int64 first, int64 n);
+extern void oracle_set(uint64 counter, int64 value);
 
 extern uint64 oracle_commits;
 

@@ -5,7 +5,7 @@
  * whose entries follow the rows, a foreign key.  Whatever it reads it compares with
  * the oracle at once.
  */
-#include "work.h"
+#include "work_int.h"
 
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -19,34 +19,32 @@
 
 Setting		setting;
 bool		work_stops;
-bool		work_founded;
-bool		work_verified;
 uint64		work_transactions;
 uint64		work_outcomes[4];
 int64		work_longest_us;
 
-static uint64 roots[TREES];
+uint64		work_roots[FIXED_TREES];
 
 /* ---- rows as bytes ---- */
 
-static MosqlBytes
-key_bytes(int tree, int key)
+MosqlBytes
+work_key(int tree, int key)
 {
 	return tree == TREE_CHILD ?
 		mosql_bytes(psprintf("%03d/%d", key / CHILDREN, key % CHILDREN), 5) :
 		mosql_bytes(psprintf("%03d", key), 3);
 }
 
-static int
-key_number(int tree, MosqlBytes key)
+int
+work_key_number(int tree, MosqlBytes key)
 {
 	int			number = (key.data[0] - '0') * 100 + (key.data[1] - '0') * 10 + key.data[2] - '0';
 
 	return tree == TREE_CHILD ? number * CHILDREN + key.data[4] - '0' : number;
 }
 
-static int
-nkeys(int tree)
+int
+work_keys(int tree)
 {
 	return tree == TREE_CHILD ? setting.nkeys * CHILDREN : setting.nkeys;
 }
@@ -62,8 +60,8 @@ row_bytes(Row row)
 	return mosql_bytes_of(&out);
 }
 
-static Row
-row_of(const MosqlRow *stored)
+Row
+work_row(const MosqlRow *stored)
 {
 	MosqlBytes	rest = stored->columns;
 	MosqlColumn column;
@@ -79,23 +77,13 @@ row_of(const MosqlRow *stored)
 	return row;
 }
 
-static MosqlBytes
-entry_bytes(uint32 token, int key)
+MosqlBytes
+work_entry(uint32 token, int key)
 {
 	return mosql_bytes(psprintf("%010u/%03d", token, key), 14);
 }
 
 /* ---- one client's transaction ---- */
-
-typedef struct Client
-{
-	Work	   *work;
-	SimTx	   *tx;
-	MosqlTxn   *txn;
-	MosqlSession *session;
-	CommandId	cid;
-	uint64		statement;
-} Client;
 
 static void
 tell(const Client *client, const char *does, int tree, int key, Row row)
@@ -110,11 +98,12 @@ tell(const Client *client, const char *does, int tree, int key, Row row)
 static MosqlTree *
 tree_of(Client *client, int tree)
 {
-	return mosql_session_tree(client->session, roots[tree]);
+	return mosql_session_tree(client->session,
+							  tree == TREE_TABLE ? schema_open(client)->root : work_roots[tree]);
 }
 
-static MosqlView *
-open_view(Client *client, bool single_read)
+MosqlView *
+work_view(Client *client, bool single_read)
 {
 	return mosql_view_open(client->txn, (void *) (uintptr_t) ++client->statement, client->cid,
 						   single_read);
@@ -152,11 +141,26 @@ bind_write(Client *client, int tree, int key, Row shown)
 	w->seen.n -= w->delta;
 }
 
-static void
-compare_row(Client *client, int tree, int key, MosqlTimestamp S, Row found)
+/* The row at S as the transaction must see it. */
+static Row
+wanted_row(const Client *client, int tree, int key, MosqlTimestamp S)
 {
 	const Write *own = oracle_own(client->tx, tree, key);
-	Row			wanted = oracle_row(client->tx, tree, key, S);
+	Row			row;
+
+	if (tree != TREE_TABLE || (own != NULL && !own->add))
+		return oracle_row(client->tx, tree, key, S);
+	row = schema_stored(client, key, S);
+	if (own != NULL)
+		row.n += own->delta;
+	return row;
+}
+
+void
+work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found)
+{
+	const Write *own = oracle_own(client->tx, tree, key);
+	Row			wanted = wanted_row(client, tree, key, S);
 
 	if (own != NULL && own->add)
 		return;					/* the state shown is that of the first look, or newer */
@@ -171,22 +175,24 @@ static Row
 read_row(Client *client, int tree, int key, MosqlRow *stored)
 {
 	bool		latest = client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(700);
-	MosqlView  *view = open_view(client, latest);
+	MosqlView  *view = work_view(client, latest);
 	MosqlTimestamp since = oracle_moment();
-	MosqlBytes	bytes = key_bytes(tree, key);
+	MosqlBytes	bytes = work_key(tree, key);
 	const Write *own;
 	Row			row;
 
 	mosql_view_get(view, tree_of(client, tree), &bytes, 1, stored);
-	row = row_of(stored);
+	row = work_row(stored);
 	own = oracle_own(client->tx, tree, key);
 	if (!latest)
 	{
 		MosqlTimestamp S = mosql_view_snapshot(view);
 
-		compare_row(client, tree, key, S, row);
+		work_compare(client, tree, key, S, row);
 		note_read(client, tree, key, key + 1, S);
 	}
+	else if (tree == TREE_TABLE)
+		;						/* it may have been truncated meanwhile */
 	else if (own == NULL ? !oracle_was(tree, key, since, row) : !own->add && !row_equal(own->row, row))
 		sim_fail("tx %d reads tree %d key %d: %d n=" INT64_FORMAT " token=%u, which it was not since " UINT64_FORMAT,
 				 client->tx->number, tree, key, row.live, row.n, row.token, since);
@@ -218,20 +224,20 @@ has_room(const Client *client)
 	return client->tx->nwrites + CHILDREN + 1 < WRITES_MAX;
 }
 
+/* The entries of a row follow it. */
 static void
-index_insert(Client *client, int tree, int key, Row row)
+change_entries(Client *client, int tree, int key, Row old, Row new)
 {
-	if (tree == TREE_MAIN)
-		(void) mosql_txn_insert(client->txn, tree_of(client, TREE_INDEX), entry_bytes(row.token, key),
-								mosql_bytes("", 0), client->cid, false);
-}
-
-static void
-index_delete(Client *client, int tree, int key, Row row)
-{
-	if (tree == TREE_MAIN)
-		(void) mosql_txn_delete(client->txn, tree_of(client, TREE_INDEX), entry_bytes(row.token, key),
+	if (tree == TREE_TABLE)
+		schema_change(client, key, old, new);
+	if (tree != TREE_MAIN)
+		return;
+	if (old.live)
+		(void) mosql_txn_delete(client->txn, tree_of(client, TREE_INDEX), work_entry(old.token, key),
 								MOSQL_VERSION_ANY, client->cid);
+	if (new.live)
+		(void) mosql_txn_insert(client->txn, tree_of(client, TREE_INDEX), work_entry(new.token, key),
+								mosql_bytes("", 0), client->cid, MOSQL_KEY_NEW);
 }
 
 /* Insert a row that was not there when it was looked for. */
@@ -243,17 +249,17 @@ insert_row(Client *client, int tree, int key)
 	MosqlBytes	duplicate;
 	Write	   *w;
 
-	if (mosql_txn_insert(client->txn, tree_of(client, tree), key_bytes(tree, key), row_bytes(row),
+	if (mosql_txn_insert(client->txn, tree_of(client, tree), work_key(tree, key), row_bytes(row),
 						 client->cid, true) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a row that it does not have is its own", client->tx->number);
 	if (!mosql_txn_check_inserts(client->txn, tree_of(client, tree), &duplicate))
 	{
-		if (!oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
+		if (tree != TREE_TABLE && !oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
 			sim_fail("tx %d: tree %d key %d is called a duplicate and is not there",
 					 client->tx->number, tree, key);
 		ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("duplicate key")));
 	}
-	index_insert(client, tree, key, row);
+	change_entries(client, tree, key, (Row) {false}, row);
 	w = own_write(client, tree, key, ON_NOTHING, (Row) {false});
 	w->row = row;
 	tell(client, "inserts", tree, key, row);
@@ -268,8 +274,7 @@ update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 	if (mosql_txn_update(client->txn, tree_of(client, tree), stored->key, stored->version,
 						 row_bytes(row), client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: an update is taken for one that was made already", client->tx->number);
-	index_delete(client, tree, key, seen);
-	index_insert(client, tree, key, row);
+	change_entries(client, tree, key, seen, row);
 	w = own_write(client, tree, key, ON_ROW, seen);
 	w->row = row;
 	tell(client, "updates", tree, key, row);
@@ -287,17 +292,17 @@ delete_children(Client *client, int parent)
 	MosqlBytes	high = mosql_bytes(psprintf("%03d0", parent), 4);
 
 	client->cid++;
-	view = open_view(client, false);
+	view = work_view(client, false);
 	mosql_view_certify(view);
 	S = mosql_view_snapshot(view);
 	scan = mosql_view_scan_begin(view, tree_of(client, TREE_CHILD), low, high, false, 0);
 	while (mosql_view_scan_next(scan, &stored))
 	{
-		int			key = key_number(TREE_CHILD, stored.key);
-		Row			row = row_of(&stored);
+		int			key = work_key_number(TREE_CHILD, stored.key);
+		Row			row = work_row(&stored);
 		Write	   *w;
 
-		compare_row(client, TREE_CHILD, key, S, row);
+		work_compare(client, TREE_CHILD, key, S, row);
 		(void) mosql_txn_delete(client->txn, tree_of(client, TREE_CHILD),
 								mosql_bytes_copy(CurrentMemoryContext, stored.key), stored.version,
 								client->cid);
@@ -317,7 +322,7 @@ delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 	if (mosql_txn_delete(client->txn, tree_of(client, tree), stored->key, stored->version,
 						 client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a deletion is taken for one that was made already", client->tx->number);
-	index_delete(client, tree, key, seen);
+	change_entries(client, tree, key, seen, (Row) {false});
 	w = own_write(client, tree, key, ON_ROW, seen);
 	w->row = (Row) {false};
 	tell(client, "deletes", tree, key, seen);
@@ -351,10 +356,15 @@ is_locked(const SimTx *tx, int tree, int key)
 static void
 do_change(Client *client)
 {
-	int			tree = (int) sim_below(2);
-	int			key = (int) sim_below(nkeys(tree));
+	static const int trees[] = {TREE_MAIN, TREE_PLAIN, TREE_TABLE};
+	int			tree = trees[sim_below(3)];
+	int			key = (int) sim_below(work_keys(tree));
 	MosqlRow	stored = {0};
-	Row			row = read_row(client, tree, key, &stored);
+	Row			row;
+
+	if (tree == TREE_TABLE)
+		schema_wait(client);
+	row = read_row(client, tree, key, &stored);
 
 	if (!row.live)
 		insert_row(client, tree, key);
@@ -373,14 +383,14 @@ do_change(Client *client)
 static void
 do_increment(Client *client)
 {
-	int			tree = sim_chance(800) ? TREE_PLAIN : TREE_MAIN;
-	int			key = (int) sim_below(Min(nkeys(tree), 4));
+	int			tree = sim_chance(700) ? TREE_PLAIN : sim_chance(500) ? TREE_TABLE : TREE_MAIN;
+	int			key = (int) sim_below(Min(work_keys(tree), 4));
 	MosqlIncrement increment = {COLUMN_N, 8, sim_between(1, 9)};
-	MosqlView  *view = open_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
+	MosqlView  *view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
 	MosqlRow	stored = {0};
 	Write	   *w;
 
-	mosql_view_peek(view, tree_of(client, tree), key_bytes(tree, key), &stored);
+	mosql_view_peek(view, tree_of(client, tree), work_key(tree, key), &stored);
 	mosql_view_close(view);
 	note_snapshot(client);
 	if (!stored.found)
@@ -390,7 +400,7 @@ do_increment(Client *client)
 	w = own_write(client, tree, key, ON_LIVE, (Row) {false});
 	w->add |= w->base == ON_LIVE && w->delta == 0;
 	w->delta += increment.delta;
-	tell(client, "adds to", tree, key, row_of(&stored));
+	tell(client, "adds to", tree, key, work_row(&stored));
 	w->row.n += increment.delta;
 	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_locked(client->tx, tree, key))
 	{
@@ -399,51 +409,59 @@ do_increment(Client *client)
 	}
 }
 
+static int
+any_table(void)
+{
+	static const int tables[] = {TREE_MAIN, TREE_PLAIN, TREE_CHILD, TREE_TABLE};
+
+	return tables[sim_below(lengthof(tables))];
+}
+
 static void
 do_read(Client *client)
 {
-	int			tree = (int) sim_below(3);
+	int			tree = any_table();
 	MosqlRow	stored = {0};
 
-	(void) read_row(client, tree, (int) sim_below(nkeys(tree)), &stored);
+	(void) read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
 }
 
 /* Rows between two keys, each and in order. */
 static void
 do_scan(Client *client)
 {
-	int			tree = (int) sim_below(3);
-	int			low = (int) sim_below(nkeys(tree));
-	int			high = low + 1 + (int) sim_below(sim_chance(200) ? nkeys(tree) : 12);
+	int			tree = any_table();
+	int			low = (int) sim_below(work_keys(tree));
+	int			high = low + 1 + (int) sim_below(sim_chance(200) ? work_keys(tree) : 12);
 	bool		backward = sim_chance(400);
 	int			limit = sim_chance(300) ? 1 + (int) sim_below(5) : 0;
-	MosqlView  *view = open_view(client, false);
+	MosqlView  *view = work_view(client, false);
 	MosqlTimestamp S = mosql_view_snapshot(view);
 	MosqlRowScan *scan;
 	MosqlRow	stored;
 	int			at;
 	int			n = 0;
 
-	high = Min(high, nkeys(tree));
+	high = Min(high, work_keys(tree));
 	at = backward ? high - 1 : low;
-	scan = mosql_view_scan_begin(view, tree_of(client, tree), key_bytes(tree, low),
-								 high < nkeys(tree) ? key_bytes(tree, high) : MOSQL_ABSENT, backward, limit);
+	scan = mosql_view_scan_begin(view, tree_of(client, tree), work_key(tree, low),
+								 high < work_keys(tree) ? work_key(tree, high) : MOSQL_ABSENT, backward, limit);
 	while ((limit == 0 || n < limit) && mosql_view_scan_next(scan, &stored))
 	{
-		int			key = key_number(tree, stored.key);
+		int			key = work_key_number(tree, stored.key);
 
 		if (backward ? key > at : key < at)
 			sim_fail("tx %d scans tree %d: key %d is out of order", client->tx->number, tree, key);
 		for (; at != key; at += backward ? -1 : 1)
-			compare_row(client, tree, at, S, (Row) {false});
-		compare_row(client, tree, key, S, row_of(&stored));
-		bind_write(client, tree, key, row_of(&stored));
+			work_compare(client, tree, at, S, (Row) {false});
+		work_compare(client, tree, key, S, work_row(&stored));
+		bind_write(client, tree, key, work_row(&stored));
 		at += backward ? -1 : 1;
 		n++;
 	}
 	if (limit == 0 || n < limit)
 		for (; backward ? at >= low : at < high; at += backward ? -1 : 1)
-			compare_row(client, tree, at, S, (Row) {false});
+			work_compare(client, tree, at, S, (Row) {false});
 	mosql_view_scan_end(scan);
 	if (backward)
 		note_read(client, tree, at + 1, high, S);
@@ -458,10 +476,10 @@ do_scan(Client *client)
  * faster; then this one cannot commit.)
  */
 static int
-tokens_of(const SimTx *tx, int key, MosqlTimestamp S, uint32 *tokens)
+tokens_of(const Client *client, int tree, int key, MosqlTimestamp S, uint32 *tokens)
 {
-	const Write *own = oracle_own(tx, TREE_MAIN, key);
-	Row			stored = oracle_stored(TREE_MAIN, key, S);
+	const Write *own = oracle_own(client->tx, tree, key);
+	Row			stored = tree == TREE_TABLE ? schema_stored(client, key, S) : oracle_stored(tree, key, S);
 	int			n = 0;
 
 	if (own != NULL && own->base == ON_ROW && own->row.live && own->row.token == own->seen.token)
@@ -475,35 +493,55 @@ tokens_of(const SimTx *tx, int key, MosqlTimestamp S, uint32 *tokens)
 	return n;
 }
 
-/* All entries of the index: one for each row, and no other. */
+/* All entries of an index: one for each row, and no other. */
 static void
-do_index_scan(Client *client)
+scan_index(Client *client, int tree, MosqlTree *index, MosqlView *view)
 {
-	MosqlView  *view = open_view(client, false);
 	MosqlTimestamp S = mosql_view_snapshot(view);
-	MosqlRowScan *scan = mosql_view_scan_begin(view, tree_of(client, TREE_INDEX), mosql_bytes("", 0),
-											   MOSQL_ABSENT, sim_chance(500), 0);
+	MosqlRowScan *scan = mosql_view_scan_begin(view, index, mosql_bytes("", 0), MOSQL_ABSENT,
+											   sim_chance(500), 0);
 	MosqlRow	entry;
 	uint32		tokens[2] = {0};
 	int			n = 0;
 
 	while (mosql_view_scan_next(scan, &entry))
 	{
-		int			key = key_number(TREE_MAIN, mosql_bytes(entry.key.data + 11, 3));
+		int			key = work_key_number(TREE_MAIN, mosql_bytes(entry.key.data + 11, 3));
 		uint32		token = (uint32) strtoul(entry.key.data, NULL, 10);
-		int			m = tokens_of(client->tx, key, S, tokens);
+		int			m = tokens_of(client, tree, key, S, tokens);
 
 		if ((m < 1 || tokens[0] != token) && (m < 2 || tokens[1] != token))
-			sim_fail("tx %d finds an entry of no row: token %u, key %d, at " UINT64_FORMAT ", where it has %d: %u",
-					 client->tx->number, token, key, S, m, tokens[0]);
+			sim_fail("tx %d finds an entry of no row: tree %d token %u, key %d, at " UINT64_FORMAT ", where it has %d: %u",
+					 client->tx->number, tree, token, key, S, m, tokens[0]);
 		n++;
 	}
 	mosql_view_scan_end(scan);
-	for (int key = 0; key < nkeys(TREE_MAIN); key++)
-		n -= tokens_of(client->tx, key, S, tokens);
+	for (int key = 0; key < work_keys(tree); key++)
+		n -= tokens_of(client, tree, key, S, tokens);
 	if (n != 0)
-		sim_fail("tx %d finds %d entries more than rows at " UINT64_FORMAT, client->tx->number, n, S);
-	note_read(client, TREE_MAIN, 0, 0, S);
+		sim_fail("tx %d finds %d entries more than rows of tree %d at " UINT64_FORMAT,
+				 client->tx->number, n, tree, S);
+	note_read(client, tree, 0, 0, S);
+}
+
+static void
+do_index_scan(Client *client)
+{
+	MosqlView  *view = work_view(client, false);
+
+	scan_index(client, TREE_MAIN, tree_of(client, TREE_INDEX), view);
+	mosql_view_close(view);
+}
+
+/* The index of TREE_TABLE, if it has one, and had it at the snapshot. */
+static void
+do_built_index_scan(Client *client)
+{
+	uint64		index = schema_open(client)->index;
+	MosqlView  *view = work_view(client, false);
+
+	if (index != 0 && !client->table.changed && mosql_view_snapshot(view) >= client->table.version)
+		scan_index(client, TREE_TABLE, mosql_session_tree(client->session, index), view);
 	mosql_view_close(view);
 }
 
@@ -511,8 +549,8 @@ do_index_scan(Client *client)
 static void
 do_refer(Client *client)
 {
-	int			key = (int) sim_below(nkeys(TREE_CHILD));
-	MosqlBytes	parent = key_bytes(TREE_MAIN, key / CHILDREN);
+	int			key = (int) sim_below(work_keys(TREE_CHILD));
+	MosqlBytes	parent = work_key(TREE_MAIN, key / CHILDREN);
 	MosqlRow	stored = {0};
 	Row			row = read_row(client, TREE_CHILD, key, &stored);
 	bool		found;
@@ -528,12 +566,26 @@ do_refer(Client *client)
 }
 
 static void
+do_schema(Client *client)
+{
+	if (client->draws)
+		for (int n = (int) sim_between(5, 40); n > 0; n--)
+			sequence_draw(client);
+	else if (sim_chance(100))
+		schema_truncate(client);
+	else if (sim_chance(50))
+		sequence_set(client);
+	else
+		sequence_draw(client);
+}
+
+static void
 do_statement(Client *client)
 {
 	client->cid++;
 	if (!has_room(client))
 		return;
-	switch (sim_below(10))
+	switch (client->draws ? 10 : sim_below(12))
 	{
 		case 0:
 		case 1:
@@ -553,6 +605,12 @@ do_statement(Client *client)
 			break;
 		case 8:
 			do_index_scan(client);
+			break;
+		case 9:
+			do_built_index_scan(client);
+			break;
+		case 10:
+			do_schema(client);
 			break;
 		default:
 			do_refer(client);
@@ -587,6 +645,10 @@ do_statements(Client *client)
 				tx->nwrites = before->nwrites;
 				memcpy(tx->writes, before->writes, sizeof(tx->writes));
 				tx->nlocks = before->nlocks;
+				tx->truncates = before->truncates;
+				tx->defines = before->defines;
+				tx->definition_root = before->definition_root;
+				schema_rolled_back(client);
 			}
 			before = NULL;
 		}
@@ -621,18 +683,41 @@ count(bool committed)
 		sim_trace("failed: %s %s", pgstub_sqlstate(state), pgstub_error.message);
 }
 
-static void
-one_transaction(SimFrontEnd *self, Client *client)
+void
+work_begin(Client *client, int level)
 {
 	static const int levels[] = {XACT_READ_COMMITTED, XACT_REPEATABLE_READ, XACT_SERIALIZABLE};
-	int			level = (int) sim_below(3);
-	volatile bool ok = true;
-	bool		committed;
 
 	sim_begin(levels[level]);
 	MemoryContextSwitchTo(TopTransactionContext);
 	client->cid = 0;
 	client->tx = client->work->tx = oracle_begin(client->session, (MosqlIsolation) level);
+	schema_begin(client);
+}
+
+/* True if it is committed. */
+bool
+work_end(SimFrontEnd *self, Client *client, bool ok)
+{
+	bool		committed;
+
+	MemoryContextSwitchTo(TopTransactionContext);
+	if (ok)
+		oracle_committing(client->tx);
+	committed = sim_transaction(self, ok) && ok;
+	QueryCancelPending = false; /* it came too late */
+	count(committed);
+	oracle_ended(client->tx, committed, ok && !committed && is_unknown(pgstub_error.sqlstate));
+	client->tx = client->work->tx = NULL;
+	return committed;
+}
+
+static void
+one_transaction(SimFrontEnd *self, Client *client)
+{
+	volatile bool ok = true;
+
+	work_begin(client, (int) sim_below(3));
 	PG_TRY();
 	{
 		client->txn = mosql_txn_current(client->session);
@@ -644,18 +729,11 @@ one_transaction(SimFrontEnd *self, Client *client)
 		ok = false;
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(TopTransactionContext);
-	if (ok)
-		oracle_committing(client->tx);
-	committed = sim_transaction(self, ok) && ok;
-	QueryCancelPending = false; /* it came too late */
-	count(committed);
-	oracle_ended(client->tx, committed, ok && !committed && is_unknown(pgstub_error.sqlstate));
-	client->tx = client->work->tx = NULL;
+	(void) work_end(self, client, ok);
 }
 
-static MosqlSession *
-open_session(void)
+MosqlSession *
+work_session(void)
 {
 	MosqlSessionConfig config = {
 		.redis = {.nodes = "10.0.0.1:7000", .connect_timeout_ms = 2000, .command_timeout_ms = 10000,
@@ -666,161 +744,9 @@ open_session(void)
 	return mosql_session_open(&config);
 }
 
+/* All rows, and indexes, as one transaction sees them. */
 void
-work_client(SimFrontEnd *self)
-{
-	Client		client = {self->work};
-
-	client.session = client.work->session = open_session();
-	while (!work_stops)
-	{
-		client.work->since_us = sim_now_us;
-		one_transaction(self, &client);
-		work_longest_us = Max(work_longest_us, sim_now_us - client.work->since_us);
-		pg_usleep(sim_below(sim_chance(20) ? 300000 : 3000));
-	}
-	mosql_session_close(client.session);
-}
-
-/* ---- the database, its maintenance, the end ---- */
-
-/* Work that is no client's; the error if it fails. */
-typedef void (*Job) (MosqlSession *session);
-
-static bool
-run_job(SimFrontEnd *self, MosqlSession *session, Job job)
-{
-	volatile bool ok = true;
-
-	sim_begin(XACT_READ_COMMITTED);
-	MemoryContextSwitchTo(TopTransactionContext);
-	PG_TRY();
-	{
-		(void) mosql_txn_current(session);
-		job(session);
-	}
-	PG_CATCH();
-	{
-		pgstub_error_take();
-		sim_trace("maintenance: %s %s", pgstub_sqlstate(pgstub_error.sqlstate), pgstub_error.message);
-		ok = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(TopTransactionContext);
-	return sim_transaction(self, ok) && ok;
-}
-
-static void
-make_trees(MosqlSession *session)
-{
-	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
-	for (int i = 0; i < TREES; i++)
-	{
-		roots[i] = mosql_session_new_id(session);
-		if (!mosql_btree_create(mosql_session_store(session), roots[i]))
-			sim_fail("tree %d exists", i);
-	}
-}
-
-void
-work_found(SimFrontEnd *self)
-{
-	MosqlSession *session = open_session();
-
-	if (!run_job(self, session, make_trees))
-		sim_fail("the trees could not be made: %s", pgstub_error.message);
-	mosql_session_close(session);
-	work_founded = true;
-}
-
-static void
-vacuum_trees(MosqlSession *session)
-{
-	MosqlVacuumCounts counts = {0};
-	MosqlOrphanCounts orphans = {0};
-	StringInfoData position;
-
-	mosql_orphans_forget(session, &orphans);
-	mosql_orphans_finish(session, false, &orphans);
-	for (int i = 0; i < TREES; i++)
-	{
-		initStringInfo(&position);
-		while (mosql_vacuum_tree(session, mosql_session_tree(session, roots[i]), &position,
-								 (int) sim_between(1, 16), &counts))
-			;
-	}
-	mosql_orphans_finish(session, true, &orphans);
-	mosql_orphans_forget(session, &orphans);
-}
-
-static void
-sweep_nodes(MosqlSession *session)
-{
-	MosqlVacuumCounts counts = {0};
-	MosqlSweep *sweep = mosql_sweep_begin(session);
-	uint64		all[TREES + 1];
-
-	memcpy(all, roots, sizeof(roots));
-	all[TREES] = MOSQL_CATALOG_ROOT;
-	mosql_sweep_roots(sweep, all, TREES + 1);
-	while (mosql_sweep_next(sweep, &counts))
-		;
-	mosql_sweep_end(sweep);
-}
-
-void
-work_maintain(SimFrontEnd *self)
-{
-	MosqlSession *session = ((Work *) self->work)->session = open_session();
-
-	while (!work_stops)
-	{
-		(void) run_job(self, session, sim_chance(150) ? sweep_nodes : vacuum_trees);
-		pg_usleep(sim_below(200000));
-	}
-	mosql_session_close(session);
-}
-
-static void
-report_finding(void *arg, char severity, uint64 node, const char *what)
-{
-	sim_fail("tree %d, node %016lx: %c %s", *(int *) arg, (unsigned long) node, severity, what);
-}
-
-static void
-check_trees(MosqlSession *session)
-{
-	for (int i = 0; i < TREES; i++)
-		mosql_btree_check(mosql_session_tree(session, roots[i]), report_finding, NULL, &i);
-}
-
-/* All that is left is rows. */
-static void
-check_leftovers(void)
-{
-	for (int s = 0; s < sim_nshards; s++)
-	{
-		uint64		cursor = 0;
-		SimKey	   *key;
-
-		while ((key = sim_next_key(&sim_shards[s], &cursor)) != NULL)
-			for (int i = 0; i < key->n; i++)
-			{
-				MosqlBytes	name = key->fields[i].name;
-				MosqlBytes	value = key->fields[i].value;
-				bool		clock = memmem(key->name.data, key->name.len, ".clock}", 7) != NULL;
-
-				if (!clock && (name.data[0] == 'i' || name.data[0] == 'l'))
-					sim_fail("an intent or mark is left in %.*s", (int) key->name.len, key->name.data);
-				if (clock && key->type == 'h' && value.len > 0 && value.data[0] == 'C')
-					sim_fail("a record is left in %.*s: %.*s", (int) key->name.len, key->name.data,
-							 (int) name.len, name.data);
-			}
-	}
-}
-
-static void
-check_rows(SimFrontEnd *self, MosqlSession *session)
+work_read_all(SimFrontEnd *self, MosqlSession *session)
 {
 	Work		work = {.session = session};
 	Client		client = {&work, .session = session};
@@ -829,33 +755,36 @@ check_rows(SimFrontEnd *self, MosqlSession *session)
 	MemoryContextSwitchTo(TopTransactionContext);
 	client.tx = oracle_begin(session, MOSQL_REPEATABLE_READ);
 	client.txn = mosql_txn_current(session);
-	for (int tree = 0; tree < 3; tree++)
-		for (int key = 0; key < nkeys(tree); key++)
+	for (int tree = 0; tree < TREES; tree++)
+		for (int key = 0; tree != TREE_INDEX && key < work_keys(tree); key++)
 		{
 			MosqlRow	stored = {0};
 
 			(void) read_row(&client, tree, key, &stored);
 		}
 	do_index_scan(&client);
+	do_built_index_scan(&client);
 	(void) sim_transaction(self, true);
 }
 
 void
-work_verify(SimFrontEnd *self)
+work_client(SimFrontEnd *self)
 {
-	MosqlSession *session = open_session();
+	Client		client = {self->work};
 
-	check_rows(self, session);
-	for (int round = 0; round < 3; round++)
+	client.work->client = &client;
+	client.draws = sim_chance(150);
+	schema_start();
+	client.session = client.work->session = work_session();
+	while (!work_stops)
 	{
-		pg_usleep(2 * setting.lease_ms * 1000);
-		if (!run_job(self, session, vacuum_trees) || !run_job(self, session, sweep_nodes))
-			sim_fail("maintenance fails without faults: %s", pgstub_error.message);
+		client.work->since_us = sim_now_us;
+		if (sim_chance(10))
+			build_index(self, &client);
+		else
+			one_transaction(self, &client);
+		work_longest_us = Max(work_longest_us, sim_now_us - client.work->since_us);
+		pg_usleep(sim_below(sim_chance(20) ? 300000 : 3000));
 	}
-	if (!run_job(self, session, check_trees))
-		sim_fail("the check fails: %s", pgstub_error.message);
-	check_rows(self, session);
-	check_leftovers();
-	work_verified = true;
-	mosql_session_close(session);
+	mosql_session_close(client.session);
 }

@@ -24,6 +24,7 @@ typedef struct Work
 {
 	SimTx	   *tx;				/* now; NULL: none */
 	MosqlSession *session;
+	struct Client *client;		/* NULL: a maintainer */
 	uint64		commits;
 	uint64		conflicts;
 	uint64		errors;

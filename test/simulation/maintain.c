@@ -1,0 +1,273 @@
+/*
+ * maintain.c: the database is made, tidied, and looked at in the end.
+ */
+#include "work_int.h"
+
+#include "access/xact.h"
+#include "pgstub.h"
+#include "step/clock.h"
+
+bool		work_founded;
+bool		work_verified;
+
+/* ---- work that is no client's ---- */
+
+/* Work that is no client's; the error if it fails. */
+typedef void (*Job) (MosqlSession *session);
+
+static bool
+run_job(SimFrontEnd *self, MosqlSession *session, Job job)
+{
+	volatile bool ok = true;
+
+	sim_begin(XACT_READ_COMMITTED);
+	MemoryContextSwitchTo(TopTransactionContext);
+	PG_TRY();
+	{
+		(void) mosql_txn_current(session);
+		job(session);
+	}
+	PG_CATCH();
+	{
+		pgstub_error_take();
+		sim_trace("maintenance: %s %s", pgstub_sqlstate(pgstub_error.sqlstate), pgstub_error.message);
+		ok = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(TopTransactionContext);
+	return sim_transaction(self, ok) && ok;
+}
+
+static void
+make_trees(MosqlSession *session)
+{
+	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	for (int i = 0; i < FIXED_TREES; i++)
+	{
+		work_roots[i] = mosql_session_new_id(session);
+		if (!mosql_btree_create(mosql_session_store(session), work_roots[i]))
+			sim_fail("tree %d exists", i);
+	}
+	schema_found(session);
+}
+
+void
+work_found(SimFrontEnd *self)
+{
+	MosqlSession *session = work_session();
+
+	if (!run_job(self, session, make_trees))
+		sim_fail("the trees could not be made: %s", pgstub_error.message);
+	mosql_session_close(session);
+	work_founded = true;
+}
+
+#define ROOTS_MAX	(FIXED_TREES + 1 + SCHEMA_ROOTS_MAX)
+
+/* Of all trees that are somebody's, as of now. */
+static int
+all_roots(MosqlSession *session, uint64 *all)
+{
+	memcpy(all, work_roots, sizeof(work_roots));
+	all[FIXED_TREES] = MOSQL_CATALOG_ROOT;
+	return FIXED_TREES + 1 + schema_roots(session, all + FIXED_TREES + 1);
+}
+
+typedef struct Vacuum
+{
+	MosqlSession *session;
+	uint64		root;
+	MosqlVacuumCounts *counts;
+} Vacuum;
+
+/* A MosqlTreeWork: others may truncate the table meanwhile. */
+static void
+vacuum_tree(void *arg)
+{
+	Vacuum	   *vacuum = arg;
+	StringInfoData position;
+
+	initStringInfo(&position);
+	while (mosql_vacuum_tree(vacuum->session, mosql_session_tree(vacuum->session, vacuum->root),
+							 &position, (int) sim_between(1, 16), vacuum->counts))
+		;
+}
+
+static void
+vacuum_trees(MosqlSession *session)
+{
+	MosqlVacuumCounts counts = {0};
+	MosqlOrphanCounts orphans = {0};
+	uint64		all[ROOTS_MAX];
+	int			n = all_roots(session, all);
+
+	mosql_orphans_forget(session, &orphans);
+	mosql_orphans_finish(session, false, &orphans);
+	for (int i = 0; i < n; i++)
+	{
+		Vacuum		vacuum = {session, all[i], &counts};
+
+		if (!mosql_session_try_tree(vacuum_tree, &vacuum) && i < FIXED_TREES)
+			sim_fail("tree %d is gone", i);
+	}
+	mosql_orphans_finish(session, true, &orphans);
+	mosql_orphans_forget(session, &orphans);
+}
+
+static void
+sweep_nodes(MosqlSession *session)
+{
+	MosqlVacuumCounts counts = {0};
+	MosqlSweep *sweep = mosql_sweep_begin(session);
+	uint64		all[ROOTS_MAX];
+
+	mosql_sweep_roots(sweep, all, all_roots(session, all));
+	while (mosql_sweep_next(sweep, &counts))
+		;
+	mosql_sweep_end(sweep);
+}
+
+void
+work_maintain(SimFrontEnd *self)
+{
+	MosqlSession *session = ((Work *) self->work)->session = work_session();
+
+	while (!work_stops)
+	{
+		(void) run_job(self, session, sim_chance(150) ? sweep_nodes : vacuum_trees);
+		build_drop_dead(self, session);
+		pg_usleep(sim_below(200000));
+	}
+	mosql_session_close(session);
+}
+
+static void
+report_finding(void *arg, char severity, uint64 node, const char *what)
+{
+	sim_fail("tree %d, node %016lx: %c %s", *(int *) arg, (unsigned long) node, severity, what);
+}
+
+static void
+check_trees(MosqlSession *session)
+{
+	uint64		all[ROOTS_MAX];
+	int			n = all_roots(session, all);
+
+	for (int i = 0; i < n; i++)
+		mosql_btree_check(mosql_session_tree(session, all[i]), report_finding, NULL, &i);
+}
+
+/* ---- the end ---- */
+
+static bool
+is_one_of(uint64 root, const uint64 *all, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (all[i] == root)
+			return true;
+	return false;
+}
+
+/*
+ * All that is left of a node is rows, and it is part of a tree that somebody has.
+ * at_last: what has to be kept for a time has been.
+ */
+static void
+check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *all, int n,
+		   bool at_last)
+{
+	MosqlBytes	m = sim_get(key, mosql_bytes("m", 1));
+	MosqlNodeMeta meta;
+
+	if (m.data == NULL || !mosql_meta_decode(m, &meta))
+		sim_fail("node %016lx has no meta", (unsigned long) node);
+	if (!at_last && (!is_one_of(meta.tree, all, n) || meta.state != MOSQL_NODE_NORMAL))
+		return;
+	if (!is_one_of(meta.tree, all, n))
+		sim_fail("node %016lx of tree %016lx is nobody's", (unsigned long) node, (unsigned long) meta.tree);
+	for (int i = 0; i < key->n; i++)
+		if (key->fields[i].name.data[0] == 'i' || key->fields[i].name.data[0] == 'l')
+			sim_fail("an intent or mark is left in node %016lx of tree %016lx: %.*s",
+					 (unsigned long) node, (unsigned long) meta.tree,
+					 (int) key->fields[i].name.len, key->fields[i].name.data);
+	if (meta.state != MOSQL_NODE_NORMAL)
+		sim_fail("node %016lx of tree %016lx is left in state %d", (unsigned long) node,
+				 (unsigned long) meta.tree, meta.state);
+	if (node != meta.tree &&
+		mosql_btree_examine(mosql_session_tree(session, meta.tree), node, &meta) != MOSQL_NODE_USED)
+		sim_fail("node %016lx is no part of tree %016lx", (unsigned long) node, (unsigned long) meta.tree);
+}
+
+static void
+check_clock(const SimKey *key)
+{
+	for (int i = 0; i < key->n; i++)
+		if (key->type == 'h' && key->fields[i].value.len > 0 && key->fields[i].value.data[0] == 'C')
+			sim_fail("a record is left in %.*s: %.*s", (int) key->name.len, key->name.data,
+					 (int) key->fields[i].name.len, key->fields[i].name.data);
+}
+
+static void
+check_leftovers(MosqlSession *session, bool at_last)
+{
+	uint64		all[ROOTS_MAX];
+	int			n = all_roots(session, all);
+
+	for (int s = 0; s < sim_nshards; s++)
+	{
+		uint64		cursor = 0;
+		uint64		node;
+		SimKey	   *key;
+
+		while ((key = sim_next_key(&sim_shards[s], &cursor)) != NULL)
+			if (key->n == 0)
+				;
+			else if (mosql_node_key_parse(key->name, "sim", &node))
+				check_node(session, key, node, all, n, at_last);
+			else
+				check_clock(key);
+	}
+}
+
+static void
+check_once(MosqlSession *session)
+{
+	check_leftovers(session, false);
+}
+
+static void
+check_at_last(MosqlSession *session)
+{
+	check_leftovers(session, true);
+}
+
+static void
+do_or_fail(SimFrontEnd *self, MosqlSession *session, Job job, const char *what)
+{
+	if (!run_job(self, session, job))
+		sim_fail("%s fails without faults: %s", what, pgstub_error.message);
+}
+
+/* Leases have run out; then one round tidies all but what is kept for a time. */
+#define ROUNDS	5
+
+void
+work_verify(SimFrontEnd *self)
+{
+	MosqlSession *session = work_session();
+
+	work_read_all(self, session);
+	for (int round = 0; round < ROUNDS; round++)
+	{
+		pg_usleep((2 * setting.lease_ms + 1000) * 1000);
+		build_drop_dead(self, session);
+		do_or_fail(self, session, vacuum_trees, "vacuum");
+		do_or_fail(self, session, sweep_nodes, "the sweep");
+		do_or_fail(self, session, check_once, "the look at what is left");
+	}
+	do_or_fail(self, session, check_trees, "the check");
+	do_or_fail(self, session, check_at_last, "the look at what is left");
+	work_read_all(self, session);
+	work_verified = true;
+	mosql_session_close(session);
+}

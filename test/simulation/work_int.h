@@ -1,0 +1,99 @@
+/*
+ * work_int.h: what the workloads share.
+ */
+#ifndef WORK_INT_H
+#define WORK_INT_H
+
+#include "work.h"
+
+#include "table/table_int.h"
+
+/* What the catalog says of TREE_TABLE, in place of src/table/definition.c; 0: no such. */
+typedef struct Definition
+{
+	uint64		root;
+	uint64		counter;		/* of its sequence */
+	uint64		index;			/* of its tokens */
+	uint64		building;		/* an index that is being built, */
+	uint64		log;			/* what writers log for it, */
+	uint64		builder;		/* the session that builds it, */
+	uint64		closing;		/* and 1: nobody may write */
+} Definition;
+
+/* A client's knowledge of it (src/table/open.c). */
+typedef struct Known
+{
+	bool		valid;
+	uint64		schema;			/* version that it was read at */
+	Definition	now;
+	MosqlTimestamp version;		/* of the row in the catalog; 0: this transaction's */
+	bool		noted;			/* the transaction relies on `used`, */
+	bool		changed;		/* which it has written itself */
+	Definition	used;
+} Known;
+
+typedef struct Client
+{
+	Work	   *work;
+	SimTx	   *tx;
+	MosqlTxn   *txn;
+	MosqlSession *session;
+	CommandId	cid;
+	uint64		statement;
+	Known		table;
+	bool		draws;			/* from the sequence, most of the time */
+	uint64		drawn_from;		/* counter, and where it was after the last draw */
+	MosqlSequenceSeen seen;
+} Client;
+
+/* ---- work.c ---- */
+
+extern MosqlBytes work_key(int tree, int key);
+extern int	work_key_number(int tree, MosqlBytes key);
+extern int	work_keys(int tree);
+extern Row	work_row(const MosqlRow *stored);
+extern MosqlBytes work_entry(uint32 token, int key);
+extern MosqlView *work_view(Client *client, bool single_read);
+extern void work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found);
+extern void work_begin(Client *client, int level);
+extern bool work_end(SimFrontEnd *self, Client *client, bool ok);
+
+extern uint64 work_roots[FIXED_TREES];
+extern MosqlSession *work_session(void);
+extern void work_read_all(SimFrontEnd *self, MosqlSession *session);
+
+/* ---- schema.c: a table whose trees come and go ---- */
+
+extern void schema_start(void);		/* set the hooks, in each front-end */
+extern void schema_found(MosqlSession *session);
+extern void schema_begin(Client *client);	/* of a transaction */
+extern void schema_rolled_back(Client *client);
+extern const Definition *schema_open(Client *client);
+extern void schema_wait(Client *client);	/* before writing */
+extern void schema_truncate(Client *client);
+extern void schema_change(Client *client, int key, Row old, Row new);
+
+/* Of its trees, by a snapshot of their own. */
+extern int	schema_roots(MosqlSession *session, uint64 *roots);
+extern bool schema_read(MosqlSession *session, CommandId cid, Definition *definition, MosqlTimestamp *version);
+
+/* Part of the transaction. */
+extern void schema_write(Client *client, Definition definition);
+
+#define SCHEMA_ROOTS_MAX	5
+
+/* What is stored at S, as whoever opened the table so sees it. */
+extern Row	schema_stored(const Client *client, int key, MosqlTimestamp S);
+
+/* ---- build.c: an index of it ---- */
+
+extern void build_index(SimFrontEnd *self, Client *client);
+extern void build_drop_dead(SimFrontEnd *self, MosqlSession *session);
+
+/* ---- sequence.c ---- */
+
+extern void sequence_draw(Client *client);
+extern void sequence_set(Client *client);
+extern uint64 sequence_counter(MosqlSession *session, uint64 old);
+
+#endif							/* WORK_INT_H */
