@@ -9,9 +9,11 @@
  *                         'I': 1 byte length, increments; then perhaps the
  *                         next 'I' of another transaction, with its id
  *
+ * In front of them may stand claims: locks and waits (claim.h), which are skipped here.
  * The transaction id comes first, so that a step can compare it alone.
  */
 #include "code/node.h"
+#include "code/claim.h"
 #include "code/code_int.h"
 
 void
@@ -38,7 +40,10 @@ int
 mosql_intent_next(MosqlBytes *in, MosqlIntent *intent)
 {
 	const char *p;
+	MosqlClaim	claim;
 
+	while (mosql_claim_next(in, &claim))
+		;
 	if (in->len == 0)
 		return 0;
 	if (!take(in, MOSQL_TXID_BYTES + 1, &p) || in->len > MOSQL_ROW_MAX_BYTES)

@@ -5,6 +5,7 @@
  * runs random steps through both and through Redis.
  */
 #include "step/step_int.h"
+#include "code/claim.h"
 #include "code/node.h"
 
 /* At most len bytes from offset on; empty past the end, never absent. */
@@ -50,14 +51,22 @@ range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
 }
 
 /*
- * Where the intent of a transaction stands in an intents field (node.h): its
- * start and end.  Bytes that do not decode end the search.
+ * Is an intent of a transaction in an intents field (node.h), or a claim of an owner?
+ * Bytes that do not decode end the search.
  */
 static bool
-intent_find(MosqlBytes field, MosqlBytes tx, size_t *start, size_t *end)
+is_listed(MosqlBytes field, MosqlBytes tx)
 {
+	MosqlBytes	rest = field;
+	MosqlClaim	claim;
 	size_t		at = 0;
 
+	while (mosql_claim_next(&rest, &claim))
+	{
+		if (mosql_bytes_equal(mosql_bytes(field.data + at, MOSQL_TXID_BYTES), tx))
+			return true;
+		at += MOSQL_CLAIM_BYTES;
+	}
 	while (at + MOSQL_TXID_BYTES + 1 <= field.len)
 	{
 		size_t		next = field.len;
@@ -72,11 +81,7 @@ intent_find(MosqlBytes field, MosqlBytes tx, size_t *start, size_t *end)
 				return false;
 		}
 		if (mosql_bytes_equal(mosql_bytes(field.data + at, MOSQL_TXID_BYTES), tx))
-		{
-			*start = at;
-			*end = next;
 			return true;
-		}
 		at = next;
 	}
 	return false;
@@ -111,14 +116,13 @@ mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeI
 				(value.len > (size_t) compare->offset && compare->bytes.len > 0 &&
 				 memchr(compare->bytes.data, value.data[compare->offset], compare->bytes.len) != NULL);
 		case MOSQL_COMPARE_LISTED:
-			{
-				size_t		start,
-							end;
-
-				return intent_find(value, compare->bytes, &start, &end);
-			}
+			return is_listed(value, compare->bytes);
 		case MOSQL_COMPARE_WHOLE:
 			return value.data != NULL && mosql_bytes_equal(value, compare->bytes);
+		case MOSQL_COMPARE_ADMITS:
+			return value.data == NULL || mosql_claims_admit(value, compare->bytes);
+		case MOSQL_COMPARE_HOLDS:
+			return value.data != NULL && mosql_claims_hold(value, compare->bytes);
 	}
 	elog(ERROR, "unknown kind of compare: %d", (int) compare->kind);
 	return false;
@@ -239,8 +243,6 @@ MosqlBytes
 mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 {
 	ssize_t		at;
-	size_t		start,
-				end;
 
 	switch (write->kind)
 	{
@@ -262,9 +264,9 @@ mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 		case MOSQL_WRITE_CONCAT:
 			return list_append(old, write->value);
 		case MOSQL_WRITE_UNLIST:
-			if (!intent_find(old, write->value, &start, &end))
-				return old;
-			return list_remove(old, start, end);
+			return mosql_claims_take(old, write->value);
+		case MOSQL_WRITE_CLAIM:
+			return mosql_claims_request(old, write->value);
 		case MOSQL_WRITE_ADD:
 			return row_add(old, write->value);
 	}

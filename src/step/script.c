@@ -214,7 +214,9 @@ StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
 				 MOSQL_WRITE_REMOVE == 4 && MOSQL_WRITE_CONCAT == 5 &&
 				 MOSQL_WRITE_UNLIST == 6 && MOSQL_WRITE_ADD == 7 &&
 				 MOSQL_COMPARE_OPEN == 6 && MOSQL_COMPARE_LISTED == 7 &&
-				 MOSQL_COMPARE_WHOLE == 8, "step_lua.h knows these numbers");
+				 MOSQL_COMPARE_WHOLE == 8 && MOSQL_COMPARE_ADMITS == 9 &&
+				 MOSQL_COMPARE_HOLDS == 10 && MOSQL_WRITE_CLAIM == 8 &&
+				 MOSQL_WAKE_KEEP_MS == 60000, "step_lua.h knows these numbers");
 
 /*
  * The fields of a small step are sent once each, however often it names them:

@@ -36,6 +36,19 @@ mosql_step_key(const MosqlStepper *stepper, uint64 node)
 	return mosql_bytes(repalloc(key.data, key.len + 1), key.len);
 }
 
+MosqlBytes
+mosql_step_wake_key(MosqlBytes node_key, MosqlBytes owner)
+{
+	StringInfoData key;
+
+	initStringInfo(&key);
+	appendBinaryStringInfo(&key, node_key.data, (int) node_key.len);
+	appendStringInfoString(&key, MOSQL_WAKE_INFIX);
+	for (size_t i = 0; i < owner.len; i++)
+		appendStringInfo(&key, "%02x", (uint8) owner.data[i]);
+	return mosql_bytes_of(&key);
+}
+
 /* What a detached step of the engine `watch` may take. */
 #define DETACHED_TIMEOUT_MS	1000
 

@@ -34,8 +34,11 @@ typedef enum MosqlCompareKind
 								 * without prefix. */
 	MOSQL_COMPARE_OPEN,			/* absent, or its byte at `offset` is one of `bytes` */
 	MOSQL_COMPARE_LISTED,		/* an intents field in which transaction `bytes`
-								 * (16-byte id) has an intent */
-	MOSQL_COMPARE_WHOLE			/* it exists and is `bytes` as a whole */
+								 * (16-byte id) has an intent, or a claim */
+	MOSQL_COMPARE_WHOLE,		/* it exists and is `bytes` as a whole */
+	MOSQL_COMPARE_ADMITS,		/* an intents field in which nobody is in the way of
+								 * `bytes`: owner, strength (claim.h) */
+	MOSQL_COMPARE_HOLDS			/* ... in which this owner has a lock as strong */
 } MosqlCompareKind;
 
 typedef struct MosqlCompare
@@ -56,9 +59,11 @@ typedef enum MosqlWriteKind
 	MOSQL_WRITE_APPEND,			/* add a 16-byte entry to a list, unless it is in it */
 	MOSQL_WRITE_REMOVE,			/* take a 16-byte entry out; an empty list is deleted */
 	MOSQL_WRITE_CONCAT,			/* put the value behind what is there */
-	MOSQL_WRITE_UNLIST,			/* take the intent of a transaction (16-byte id) out of
-								 * an intents field; an empty one is deleted */
-	MOSQL_WRITE_ADD				/* increments on a plain row, see mosql_step_add() */
+	MOSQL_WRITE_UNLIST,			/* take intents and claims of transactions (16-byte ids)
+								 * out of an intents field, and let in who waited for
+								 * them; an empty field is deleted */
+	MOSQL_WRITE_ADD,			/* increments on a plain row, see mosql_step_add() */
+	MOSQL_WRITE_CLAIM			/* a request for a lock in an intents field (claim.h) */
 } MosqlWriteKind;
 
 typedef struct MosqlWrite
@@ -74,6 +79,15 @@ typedef enum MosqlStepStatus
 	MOSQL_STEP_FAILED,			/* `failed` tells which compare; nothing written */
 	MOSQL_STEP_LOST				/* nobody knows (connection broke in between) */
 } MosqlStepStatus;
+
+/*
+ * Whoever a step lets in (UNLIST, CLAIM: its wait has become a lock) is told by a message
+ * in the same step: an element of a list in the node's slot, which lives for a minute,
+ *
+ *     <key of the node>:w:<owner, 32 hex digits>
+ */
+#define MOSQL_WAKE_INFIX	":w:"
+#define MOSQL_WAKE_KEEP_MS	60000
 
 /*
  * Deletes run before sets, whatever their order here, so that a leaf never

@@ -172,6 +172,9 @@ extern void mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n
 /* The Redis key of a node, palloc'ed. */
 extern MosqlBytes mosql_step_key(const MosqlStepper *stepper, uint64 node);
 
+/* Where the owner of a wait on a node is told that it has its lock (step.h). */
+extern MosqlBytes mosql_step_wake_key(MosqlBytes node_key, MosqlBytes owner);
+
 /*
  * Throw if reply is an error; WRONGTYPE as XX001 naming the key.  Also throws
  * (XX000) when it is not of the expected kind.

@@ -40,6 +40,7 @@
  */
 #include "step/step_int.h"
 #include "base/stats.h"
+#include "code/claim.h"
 #include "code/node.h"
 
 /* --- groups of commands --- */
@@ -171,6 +172,13 @@ needs_old(const MosqlWrite *write)
 	return write->kind != MOSQL_WRITE_SET && write->kind != MOSQL_WRITE_DELETE;
 }
 
+/* May a wait become a lock by it? */
+static bool
+lets_in(const MosqlWrite *write)
+{
+	return write->kind == MOSQL_WRITE_UNLIST || write->kind == MOSQL_WRITE_CLAIM;
+}
+
 /* Fields to read: of compares, of reads, of writes that depend on the old value. */
 static int
 fields_to_read(const MosqlStep *step)
@@ -294,6 +302,22 @@ values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *ima
 	return values;
 }
 
+/* The messages for those whom a write has let in (step.h). */
+static void
+add_messages(WatchStep *watch, MosqlBytes before, MosqlBytes after)
+{
+	MosqlBytes	owner;
+
+	for (int n = 0; mosql_claims_woken(before, after, n, &owner); n++)
+	{
+		MosqlBytes	list = mosql_step_wake_key(watch->key, owner);
+
+		mosql_commands_put(&watch->commands, LITERAL("RPUSH"), list, LITERAL("1"));
+		mosql_commands_put(&watch->commands, LITERAL("PEXPIRE"), list,
+						   mosql_clock_number(MOSQL_WAKE_KEEP_MS));
+	}
+}
+
 /*
  * The write group: deletes before sets, so that the hash never outgrows its
  * final size.  old: values of the fields whose writes depend on them.  False if
@@ -305,14 +329,20 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 	const MosqlStep *step = watch->step;
 	MosqlBytes *dels = palloc((2 + step->nwrites) * sizeof(MosqlBytes));
 	MosqlBytes *sets = palloc((2 + 2 * step->nwrites) * sizeof(MosqlBytes));
+	MosqlBytes *afters = palloc((1 + step->nwrites) * sizeof(MosqlBytes));
+	const MosqlBytes *befores = old;
 	int			ndels = 2,
-				nsets = 2;
+				nsets = 2,
+				nafters = 0;
 
 	for (int i = 0; i < step->nwrites; i++)
 	{
 		const MosqlWrite *write = &step->writes[i];
 		MosqlBytes	before = needs_old(write) ? *old++ : MOSQL_ABSENT;
 		MosqlBytes	after = mosql_step_written(write, before);
+
+		if (needs_old(write))
+			afters[nafters++] = lets_in(write) ? after : MOSQL_ABSENT;
 
 		if (needs_old(write) && after.data == before.data)
 			continue;
@@ -335,6 +365,9 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 		mosql_commands_copy(&watch->commands, ndels, dels);
 	if (nsets > 2)
 		mosql_commands_copy(&watch->commands, nsets, sets);
+	for (int i = 0; i < nafters; i++)
+		if (afters[i].data != NULL)
+			add_messages(watch, befores[i], afters[i]);
 	mosql_commands_put(&watch->commands, LITERAL("HLEN"), watch->key);
 	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
 	return true;

@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "code/key.h"
+#include "code/claim.h"
 #include "code/node.h"
 #include "code/row.h"
 
@@ -217,6 +218,9 @@ test_nodes(void)
 	EXAMPLE("intent-put", mosql_intent_encode(&b, &put));
 	EXAMPLE("intent-delete", mosql_intent_encode(&b, &delete));
 	EXAMPLE("intent-increment", mosql_intent_encode(&b, &increment));
+	EXAMPLE("claims",
+			mosql_claim_encode(&b, &(MosqlClaim) {{258, 9}, MOSQL_CLAIM_LOCK, MOSQL_NO_KEY_UPDATE, 0});
+			mosql_claim_encode(&b, &(MosqlClaim) {{263, 1}, MOSQL_CLAIM_WAIT, MOSQL_UPDATE, 2}));
 }
 
 /* No example there that is not compared here. */

@@ -3,6 +3,7 @@
  */
 #include "bytes.h"
 
+#include "code/claim.h"
 #include "code/node.h"
 
 static void
@@ -268,18 +269,24 @@ test_children(void)
 
 /* ---- intents ---- */
 
-/* A whole field decodes, and encodes to the same bytes again. */
+/* A whole field, with claims or without, decodes, and encodes to the same bytes again. */
 static bool
 decode_intents(MosqlBytes in)
 {
 	MosqlIntent intent;
+	MosqlClaim	claim;
 	StringInfoData again;
 	MosqlBytes	rest = in;
 	int			got;
 
 	initStringInfo(&again);
-	while ((got = mosql_intent_next(&rest, &intent)) == 1)
-		mosql_intent_encode(&again, &intent);
+	do
+	{
+		while (mosql_claim_next(&rest, &claim))
+			mosql_claim_encode(&again, &claim);
+		if ((got = mosql_intent_next(&rest, &intent)) == 1)
+			mosql_intent_encode(&again, &intent);
+	} while (got == 1);
 	if (got < 0)
 		return false;
 	CHECK(mosql_bytes_equal(mosql_bytes_of(&again), in));

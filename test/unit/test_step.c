@@ -6,6 +6,7 @@
 #include "server.h"
 
 #include "base/stats.h"
+#include "code/claim.h"
 #include "code/node.h"
 #include "step/step.h"
 #include "step/step_int.h"
@@ -704,6 +705,44 @@ random_add(void)
 	return mosql_step_add((MosqlTimestamp) random_below(1 << 30) << 24, deltas, n);
 }
 
+/* Rarely bytes that make no sense. */
+static MosqlBytes
+random_request(void)
+{
+	StringInfoData buf;
+	MosqlBytes	owner = random_entry();
+	MosqlClaim	claim = {{0, 0}, "LWWS"[random_below(4)],
+	random_below(30) == 0 ? random_below(256) : 1 + random_below(4), random_below(3)};
+
+	initStringInfo(&buf);
+	mosql_claim_encode(&buf, &claim);
+	memcpy(buf.data, owner.data, MOSQL_TXID_BYTES);
+	if (random_below(50) == 0)
+		buf.len--;
+	return mosql_bytes_of(&buf);
+}
+
+static MosqlBytes
+random_asked(void)
+{
+	MosqlBytes	owner = random_entry();
+	char	   *out = palloc(MOSQL_TXID_BYTES + 1);
+
+	memcpy(out, owner.data, MOSQL_TXID_BYTES);
+	out[MOSQL_TXID_BYTES] = 1 + random_below(5);
+	return mosql_bytes(out, MOSQL_TXID_BYTES + 1);
+}
+
+static MosqlBytes
+random_entries(void)
+{
+	char	   *out = palloc(2 * MOSQL_TXID_BYTES);
+
+	memcpy(out, random_entry().data, MOSQL_TXID_BYTES);
+	memcpy(out + MOSQL_TXID_BYTES, random_entry().data, MOSQL_TXID_BYTES);
+	return mosql_bytes(out, 2 * MOSQL_TXID_BYTES);
+}
+
 static MosqlStep *
 random_step(void)
 {
@@ -727,7 +766,7 @@ random_step(void)
 	{
 		MosqlBytes	field = model[random_field()].field;
 		MosqlBytes	value = model_get(NULL, field);
-		MosqlCompareKind kind = random_below(9);
+		MosqlCompareKind kind = random_below(11);
 		bool		whole;
 
 		/* mostly what holds, so that long steps get through */
@@ -736,6 +775,8 @@ random_step(void)
 		whole = kind == MOSQL_COMPARE_ONLY || kind == MOSQL_COMPARE_WHOLE;
 		if (kind == MOSQL_COMPARE_LISTED)
 			compare(step, kind, field, 0, random_entry());
+		else if (kind >= MOSQL_COMPARE_ADMITS)
+			compare(step, kind, field, 0, random_asked());
 		else if (kind == MOSQL_COMPARE_RANGE)
 			compare_range(step, random_value(2), random_below(2) ? random_value(2) : MOSQL_ABSENT,
 						  random_below(2) ? random_value(1) : B(""),
@@ -756,7 +797,10 @@ random_step(void)
 	for (int i = 0; i < nwrites; i++)
 	{
 		int			f = random_field();
-		MosqlWriteKind kind = random_below(8);
+		MosqlWriteKind kind = random_below(10);
+
+		if (kind > MOSQL_WRITE_CLAIM)
+			kind = MOSQL_WRITE_CLAIM;
 
 		if (used[f])
 			continue;
@@ -764,6 +808,8 @@ random_step(void)
 		writing(step, kind, model[f].field,
 				kind == MOSQL_WRITE_CONCAT ? random_intent() :
 				kind == MOSQL_WRITE_ADD ? random_add() :
+				kind == MOSQL_WRITE_CLAIM ? random_request() :
+				kind == MOSQL_WRITE_UNLIST && random_below(3) == 0 ? random_entries() :
 				kind >= MOSQL_WRITE_APPEND ? random_entry() :
 				random_below(4) == 0 ? random_entry() : random_value(9));
 	}
@@ -860,6 +906,82 @@ test_random_steps(void)
 		}
 	}
 	CHECK(done > 1000 && done < 3500);
+}
+
+/* --- locks --- */
+
+static void
+claim(char owner, MosqlClaimKind kind, int strength)
+{
+	StringInfoData buf;
+	MosqlStep  *step = new_step(1);
+
+	initStringInfo(&buf);
+	mosql_claim_encode(&buf, &(MosqlClaim) {{1, owner}, kind, strength, 0});
+	writing(step, MOSQL_WRITE_CLAIM, B("ik"), mosql_bytes_of(&buf));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+static void
+unlist(char owner)
+{
+	StringInfoData buf;
+	MosqlStep  *step = new_step(1);
+
+	initStringInfo(&buf);
+	mosql_txid_put(&buf, (MosqlTxid) {1, owner});
+	writing(step, MOSQL_WRITE_UNLIST, B("ik"), mosql_bytes_of(&buf));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+static MosqlBytes
+asked(char owner, int strength)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	mosql_txid_put(&buf, (MosqlTxid) {1, owner});
+	appendStringInfoChar(&buf, (char) strength);
+	return mosql_bytes_of(&buf);
+}
+
+/* How many messages are there for it, of which none stays for ever? */
+static int
+messages(char owner)
+{
+	const char *list = psprintf("test:{0000000000000001}:w:0000000000000001%016x", owner);
+	int			n = (int) server_command(stepper.redis, "LLEN", list)->integer;
+	int64		left = server_command(stepper.redis, "PTTL", list)->integer;
+
+	CHECK(n == 0 ? left == -2 : left > 0 && left <= MOSQL_WAKE_KEEP_MS);
+	return n;
+}
+
+/* A wait that became a lock is told in the step that made it so, and nobody else is. */
+static void
+test_messages(void)
+{
+	begin();
+	set(1, B("m"), B("x"));
+	claim(1, MOSQL_CLAIM_WAIT, MOSQL_UPDATE);
+	claim(2, MOSQL_CLAIM_WAIT, MOSQL_SHARE);
+	claim(3, MOSQL_CLAIM_WAIT, MOSQL_SHARE);
+	claim(4, MOSQL_CLAIM_WAIT, MOSQL_UPDATE);
+	claim(5, MOSQL_CLAIM_LOCK, MOSQL_SHARE);
+	unlist(5);
+	CHECK_INT(messages(1) + messages(2) + messages(3) + messages(4) + messages(5), 0);
+	unlist(1);
+	CHECK(messages(1) == 0 && messages(2) == 1 && messages(3) == 1 && messages(4) == 0);
+	unlist(2);
+	CHECK_INT(messages(4), 0);
+	unlist(3);
+	CHECK(messages(2) == 1 && messages(3) == 1 && messages(4) == 1);
+	CHECK(holds(MOSQL_COMPARE_HOLDS, "ik", 0, asked(4, MOSQL_UPDATE)));
+	CHECK(!holds(MOSQL_COMPARE_ADMITS, "ik", 0, asked(5, MOSQL_KEY_SHARE)));
+	CHECK(holds(MOSQL_COMPARE_ADMITS, "absent", 0, asked(5, MOSQL_KEY_SHARE)));
+	CHECK(!holds(MOSQL_COMPARE_HOLDS, "absent", 0, asked(5, MOSQL_KEY_SHARE)));
+	unlist(4);
+	CHECK(get(1, B("ik")).data == NULL);
 }
 
 /* --- many at once --- */
@@ -1182,6 +1304,7 @@ main(void)
 		RUN(test_script_flush);
 		RUN(test_hash_is_known);
 		RUN(test_random_steps);
+		RUN(test_messages);
 		RUN(test_concurrent);
 		RUN(test_concurrent_chains);
 		RUN(test_moving_slot);
