@@ -139,7 +139,8 @@ class Crash:
             if not wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted")):
                 return False
             self.proxy.arm(how)
-            query(holder, "SELECT mosql_fdw_debug_unlock('after-prepare')")
+            # the victim may be dead, and all backends with it, before this one answers
+            attempt(holder, "SELECT mosql_fdw_debug_unlock('after-prepare')")
             t.join(20)
         finally:
             holder.close()

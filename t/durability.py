@@ -232,6 +232,46 @@ def no_copies(cluster, servers, db):
         tap.ok(len(rows) == 2 and all(k.startswith(b"r") for k in rows), f"{engine}: and applies it", rows)
 
 
+def forbidden(cluster, servers, db):
+    """WAIT is forbidden between prepare and decide, and so fails where the decision does not."""
+    for engine, server in zip(ENGINES, servers):
+        user, name = "app_" + engine, f"{db}_forbidden_{engine}"
+
+        def allow(*rules):
+            for port in cluster.ports:
+                cluster.ask(port, "ACL", "SETUSER", user, *rules)
+
+        allow("on", ">secret", "~*", "&*", "+@all")
+        make_database(server, name, cluster.nodes, {"durability": "replicated", "replicas": "1", "atomic": engine},
+                      "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis; "
+                      "INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g",
+                      mapping={"username": user, "password": "secret"})
+        c, holder = server.connect(name), server.connect(name)
+        query(holder, "SELECT mosql_fdw_debug_lock('before-decide')")
+        query(c, "SET mosql_fdw.debug_points = on")
+        result = []
+        t = threading.Thread(target=lambda: result.append(error_of(c, "UPDATE t SET n = 1 WHERE id < 10")))
+        t.start()
+        wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+        allow("-wait")
+        query(holder, "SELECT mosql_fdw_debug_unlock('before-decide')")
+        t.join(60)
+        allow("+wait")
+        code, text = result[0]
+        tap.equal(code, "08007", f"{engine}, WAIT is forbidden before decide: COMMIT does not know")
+        asked = re.search(r"'([0-9]+\.[0-9]+)'", str(text))
+        fate = asked and wait_until(lambda: attempt(
+            holder, "SELECT mosql_fdw_transaction_status('redis', %s)", (asked[1],))[0], 20)
+        fate = fate and fate[0][0]
+        tap.ok(fate in ("committed", "aborted"), f"{engine}, WAIT is forbidden before decide: asked later, it is known", (text, fate))
+        tap.ok(wait_until(lambda: attempt(holder, "UPDATE t SET n = n + 0")[1] is None, 20),
+               f"{engine}, WAIT is allowed again: the rows can be changed")
+        tap.equal(value(holder, "SELECT sum(n) FROM t"), 9 if fate == "committed" else 0,
+                  f"{engine}, WAIT is forbidden before decide: as it says, all or nothing")
+        c.close()
+        holder.close()
+
+
 def find_definitions(cluster, ns, table):
     """The key of the leaf that has a table's definition."""
     for port in sorted(set(owners(cluster).values())):
@@ -410,6 +450,8 @@ def body():
     work.verify("after the failovers")
     with section("a backend dies, then primaries are taken over"):
         half_done(cluster, servers, db)
+    with section("WAIT is forbidden"):
+        forbidden(cluster, servers, db)
     with section("a decision without copies"):
         no_copies(cluster, servers, db)
     with section("values of a sequence and their copies"):

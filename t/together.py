@@ -189,6 +189,10 @@ def hang_up(probe, conn):
     time.sleep(0.4)             # client_connection_check_interval
 
 
+def outlast(probe, conn):
+    time.sleep(1)               # transaction_timeout
+
+
 def free_at_once(conn, name, tables=("t",)):
     """Nobody's intents are in the way, although they would not time out."""
     query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'; SET mosql_fdw.commit_timeout = '5s'")
@@ -204,11 +208,13 @@ def ended(server):
     probe = server.connect("shared")
     for tables in (("t",), ("t", "b.t")):
         for point in ("prepare-some", "after-prepare", "before-decide"):
-            for how in (terminate, hang_up):
+            for how in (terminate, hang_up) + (outlast,) * (probe.server_version >= 170000):
                 name = f"{how.__name__} at {point}, {len(tables)} namespaces"
                 conn = server.connect("shared")
                 backend = conn.info.backend_pid
                 query(conn, "SET mosql_fdw.debug_points = on; SET client_connection_check_interval = '100ms'")
+                if how == outlast:
+                    query(conn, "SET transaction_timeout = '800ms'")
                 begin(conn, "UPDATE mine SET v = 'new'", *(f"UPDATE {t} SET v = 'new' WHERE id = 1" for t in tables))
                 with held(server, "shared", point) as go:
                     t, result = in_background(conn, "COMMIT")
@@ -216,7 +222,7 @@ def ended(server):
                     how(probe, conn)
                     go()
                 t.join(20)
-                tap.ok(result and result[0][0] in ("57P01", "gone"), f"{name}: the session ends", result)
+                tap.ok(result and result[0][0] in ("57P01", "25P04", "gone"), f"{name}: the session ends", result)
                 wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0)
                 free_at_once(probe, name, tables)
                 tap.equal(state(probe), ("old", "old"), f"{name}: nothing is committed")
@@ -353,6 +359,31 @@ def bounded(server):
     tap.ok(took < 6, "endless DDL: not much later than mosql_fdw.commit_timeout", f"{took:.1f} s")
     query(probe, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE b.t SET v = 'old' WHERE id = 1")
     for c in (probe, other, conn):
+        c.close()
+
+
+def crossing(server):
+    """Two transactions use the namespaces in opposite orders: who waits holds nothing that comes later."""
+    probe, one, two = (server.connect("shared") for _ in range(3))
+    for conn, tables in ((one, ("b.t", "t")), (two, ("t", "b.t"))):
+        query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'")
+        begin(conn, *(f"UPDATE {t} SET v = v WHERE id = 1" for t in tables))
+    query(one, "SET mosql_fdw.debug_points = on")
+    with held(server, "shared", "after-prepare") as go:
+        t, first = in_background(one, "COMMIT")
+        waits(probe, one.info.backend_pid)      # it is prepared in "second", and nowhere else
+        u, second = in_background(two, "COMMIT")
+        time.sleep(0.5)
+        tap.equal(findings(probe, "t")[1], [], "crossing: the second has placed nothing in what the first needs")
+        tap.ok(not second, "crossing: it waits", second)
+        started = time.monotonic()
+        go()
+    t.join(20)
+    u.join(20)
+    took = time.monotonic() - started
+    tap.ok((first[0][0], second[0][0]) == (None, CONFLICT) and took < 3, "crossing: the first gets through at once",
+           (first, second, took))
+    for c in (probe, one, two):
         c.close()
 
 
@@ -546,6 +577,7 @@ def body():
         part("notify", notify, cluster, server)
         part("ended", ended, server)
         part("renames", renames, server)
+        part("crossing", crossing, server)
         part("bounded", bounded, server)
         part("procedures", procedures, server_wide)
         query(server_wide, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE mine SET v = 'old'")
