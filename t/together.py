@@ -246,6 +246,30 @@ def ended(server):
         x.close()
 
 
+def exits(cluster, server):
+    """Redis is silent when a backend is terminated that has made a table: its exit waits for nothing."""
+    probe, conn = server.connect("shared"), server.connect("shared")
+    begin(conn, "CREATE FOREIGN TABLE made (id int OPTIONS (key 'true') NOT NULL) SERVER redis",
+          "INSERT INTO made SELECT generate_series(1, 100)")
+    backend, before = conn.info.backend_pid, len(re.findall("FATAL", server.log()))
+    for p in cluster.primaries:
+        cluster.pid(p)
+        cluster.signal(p, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        terminate(probe, conn)
+        gone = wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0, 30)
+        took = time.monotonic() - started
+    finally:
+        for p in cluster.primaries:
+            cluster.signal(p, signal.SIGCONT)
+    tap.ok(gone and took < 1.5, "exit while Redis is silent: at once", f"{took:.1f} s")
+    tap.equal(len(re.findall("FATAL", server.log())) - before, 1, "exit while Redis is silent: no other error on the way")
+    wait_until(lambda: attempt(probe, "SELECT 1 FROM t WHERE id = 1")[1] is None, 20)
+    for c in (probe, conn):
+        c.close()
+
+
 # ---- renames ----
 
 def renames(server):
@@ -576,6 +600,7 @@ def body():
         part("on_commit", on_commit, server_wide)
         part("notify", notify, cluster, server)
         part("ended", ended, server)
+        part("exits", exits, cluster, server)
         part("renames", renames, server)
         part("crossing", crossing, server)
         part("bounded", bounded, server)

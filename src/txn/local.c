@@ -169,7 +169,7 @@ end_with_error(void)
 static void
 serve(void)
 {
-	if (!InterruptPending || InterruptHoldoffCount > holds_before + 1 || CritSectionCount > 0)
+	if (!InterruptPending || InterruptHoldoffCount > 1 || CritSectionCount > 0)
 		return;
 	end_with_error();
 	RESUME_INTERRUPTS();

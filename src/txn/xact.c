@@ -231,6 +231,10 @@ mosql_txn_chain(MosqlSession *session)
 	return session->txn;
 }
 
+/*
+ * While the process exits an ERROR is FATAL, which would leave PostgreSQL's own rollback
+ * unfinished: so nothing waits for Redis then.
+ */
 void
 mosql_txn_cancel(MosqlSession *session)
 {
@@ -239,7 +243,7 @@ mosql_txn_cancel(MosqlSession *session)
 	mosql_txn_settle_trees(session->txn, false);
 	session->ask_schema = true; /* perhaps it failed for a table that changed */
 	forget(session);
-	if (!mosql_redis_is_busy(session->redis))
+	if (!mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
 		mosql_session_collect_garbage(session);
 	mosql_session_forget_trees(session);
 }
@@ -324,7 +328,7 @@ xact_callback(XactEvent event, void *arg)
 				break;
 		}
 	}
-	if (event == XACT_EVENT_ABORT && mosql_txn_abort_hook != NULL)
+	if (event == XACT_EVENT_ABORT && mosql_txn_abort_hook != NULL && !proc_exit_inprogress)
 		mosql_txn_abort_hook();
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
 		return;

@@ -14,6 +14,15 @@
  * models: a refusal is a refusal, whatever for.  Foreseeing a refusal (together.c) only
  * makes what is told as "in part" rarer.
  *
+ * Ages (rule 25) are not here.  Who meets somebody tries again with the same attempt, or
+ * with the next one, as it likes: whatever ages say, that is among it, and so the claims do
+ * not depend on them.  What they are for is that two who each hold a part of what the other
+ * wants do not wait for each other within one namespace, which is `priority`; here a
+ * namespace is one row and one step.  Over several it is the order (rule 26): with PATIENT
+ * there is no waiter, nobody ends before the others make way, and all come to an end.  (By
+ * induction from the last namespace: who waits there waits, by `priority`, for somebody who
+ * waits for nobody; who waits in an earlier one, for somebody who is there or further on.)
+ *
  * Claims: who is told "40001" has nothing committed anywhere, who is told "committed" has
  * all of it; "in part" is told only if what was read or written had changed, or attempts
  * ran out; T and U do not both commit on what they have read, unless one had to be
@@ -21,9 +30,11 @@
  * gone already; the tree goes only after PostgreSQL has committed.
  *
  * run: ci
+ * run: ci -DPATIENT
  * mutation: MUT_ONE_BY_ONE rule 26: the first decides before the second is prepared
  * mutation: MUT_READS_FREE rule 26: what was read where nothing is written is not certified
  * mutation: MUT_NO_RETRY rule 26: refused after the first decision, it is not prepared again
+ * mutation: MUT_OWN_ORDER -DPATIENT rule 26: each prepares in an order of its own
  * mutation: MUT_CHECK_LATE rule 27: PostgreSQL checks after the decision
  * mutation: MUT_CANCEL rule 27: interrupts are not held after the decision
  * mutation: MUT_DESTROY_EARLY rule 27: the tree is destroyed with the decision
@@ -51,6 +62,7 @@ bool local_committed, destroyed;
 bool local_doomed;				/* PostgreSQL's own check will fail */
 bool again;						/* prepared again after its first decision */
 bool changed[2];				/* by who: what it was based on changed */
+byte ended;
 
 inline release(ns, i)
 {
@@ -106,7 +118,17 @@ inline prepare_one(who, ns, n)
 	do
 	:: res == 1 && n < ATTEMPTS ->
 		prepare(who, ns, id(who, ns, n));
-		if :: res == 1 -> release(ns, id(who, ns, n)); n++ :: else fi
+		if
+		:: res == 1 ->
+			if
+			:: release(ns, id(who, ns, n)); n++
+			:: skip
+			fi;
+#ifdef PATIENT
+			(intent[ns] == 0 && mark[ns] == 0)
+#endif
+		:: else
+		fi
 	:: res == 1 && n == ATTEMPTS -> res = 2
 	:: res != 1 -> break
 	od
@@ -117,8 +139,19 @@ proctype Transaction(byte who)
 	byte res = 0, first = 0, second = 0;	/* attempts in namespaces 0 and 1 */
 	bool out = false;				/* the second has no attempt left */
 
+#ifdef MUT_OWN_ORDER
+	if
+	:: who == U ->
+		prepare_one(who, 1, second);
+		if :: res == 2 -> goto fail :: else fi
+	:: else
+	fi;
+#endif
 	prepare_one(who, 0, first);
 	if :: res == 2 -> goto fail :: else fi;
+#ifdef MUT_OWN_ORDER
+	if :: who == U -> goto check :: else fi;
+#endif
 #ifndef MUT_ONE_BY_ONE
 	prepare_one(who, 1, second);
 	if :: res == 2 -> goto fail :: else fi;
@@ -196,7 +229,7 @@ fail:
 	if :: first < ATTEMPTS -> release(0, id(who, 0, first)) :: else fi;
 	if :: second < ATTEMPTS -> release(1, id(who, 1, second)) :: else fi;
 done:
-	skip
+	ended++
 }
 
 /* Whoever meets what others left. */
@@ -230,5 +263,13 @@ proctype Neighbour()
 }
 
 init {
-	atomic { run Transaction(T); run Transaction(U); run Waiter(); run Neighbour() }
+	atomic {
+		run Transaction(T); run Transaction(U);
+#ifndef PATIENT
+		run Waiter(); run Neighbour()
+#endif
+	}
+#ifdef PATIENT
+	timeout -> assert(ended == 2)
+#endif
 }
