@@ -6,7 +6,7 @@
  * on a server are its own.  Only expressions that mean the same everywhere go there:
  * made of built-in functions, operators and types; of CHECK constraints, those that all
  * rows keep: NOT VALID ones once they are validated, NOT ENFORCED ones never.  As with
- * the rest of a definition (table/alter.c), only what the running command changed is brought there.
+ * the rest of a definition (table/alter_detail.c), only what the running command changed is brought there.
  */
 #include "postgres.h"
 

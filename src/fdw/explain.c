@@ -113,7 +113,7 @@ describe_conds(const MosqlTable *table, const MosqlCond *conds, int nconds, List
 	return out.data;
 }
 
-/* All key columns by = or IN: see plan.c. */
+/* All key columns by = or IN: see estimate.c. */
 static bool
 reads_points(const MosqlTable *table, const MosqlCond *conds, int nconds)
 {

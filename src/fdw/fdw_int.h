@@ -3,7 +3,7 @@
  *
  * Layer: fdw.  option.c and connection.c (options, sessions), qual.c (which
  * conditions bound the key), range.c (from conditions and parameters to key
- * ranges, at execution), plan.c, explain.c, analyze.c; scan.c, modify.c,
+ * ranges, at execution), estimate.c, path.c, plan.c, explain.c, analyze.c; scan.c, modify.c,
  * direct.c (executor).
  */
 #ifndef MOSQL_FDW_INT_H
@@ -16,6 +16,8 @@
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
+#include "table/definition.h"
+#include "table/sequence.h"
 #include "table/table.h"
 
 /* ---- option.c, connection.c ---- */
@@ -235,7 +237,7 @@ extern bool mosql_fdw_is_key(const MosqlTable *table, const IndexOptInfo *index)
 /* Hooks; once, from _PG_init. */
 extern void mosql_fdw_init_proofs(void);
 
-/* ---- plan.c: planner callbacks ---- */
+/* ---- estimate.c, path.c, plan.c: planner callbacks ---- */
 extern void mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid);
 extern void mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid);
 extern ForeignScan *mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid,

@@ -2,7 +2,7 @@
  * union.c: a scan for an OR: what any of its arms finds.
  *
  * Layer: fdw, executor side.  Each arm bounds some key: the table's own or an index's
- * (plan.c).  If it is the same one for all arms, their ranges together are the ranges
+ * (path.c).  If it is the same one for all arms, their ranges together are the ranges
  * of the scan.  Else the entries that the indexes' arms find are read first, at the
  * node's snapshot; the keys of their rows are points of the table's own key, and are
  * united with the ranges of arms on that.  So a row comes once, in the order of the

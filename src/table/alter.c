@@ -1,9 +1,8 @@
 /*
- * alter.c: creating, changing, dropping and emptying tables.
+ * alter.c: changing tables.
  *
  * Layer: table.  All of it is part of the current transaction: definitions are
- * rows, and trees that a transaction made or dropped go when its outcome is
- * known.  Rows carry stable column ids, and a definition says what rows are that
+ * rows.  Rows carry stable column ids, and a definition says what rows are that
  * lack a column, hence adding (also with a default), dropping and renaming
  * columns touches no row.  Other keys and types copy the rows (rewrite.c).
  */
@@ -11,16 +10,10 @@
 
 #include "access/htup_details.h"
 #include "access/sysattr.h"
-#include "access/table.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_foreign_table.h"
-#include "commands/defrem.h"
-#include "foreign/foreign.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "rewrite/rewriteHandler.h"
@@ -31,206 +24,8 @@
 
 #include "table/table_int.h"
 
-#define KEY_TYPES_HINT \
-	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time and timestamp (both with or without time zone), interval, and enums."
-
 /* Names that a renamed column is still found by. */
 #define FORMER_NAMES_MAX 16
-
-/* Dropped CHECK constraints that other servers still learn of. */
-#define DROPPED_CHECKS_MAX 32
-
-/* ---- CREATE ---- */
-
-static void
-check_key_column(Form_pg_attribute att)
-{
-	MosqlTableColumn column = {0};
-	const char *refusal = NULL;
-
-	column.typmod = att->atttypmod;
-	column.type = getBaseTypeAndTypmod(att->atttypid, &column.typmod);
-	column.collation = att->attcollation;
-#if PG_VERSION_NUM >= 180000
-	if (att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" cannot be part of a key", NameStr(att->attname)),
-				 errdetail("Virtual generated columns are not stored."),
-				 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
-#endif
-	refusal = mosql_key_refusal(&column);
-	if (refusal != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" cannot be part of a key", NameStr(att->attname)),
-				 errdetail_internal("%s", refusal),
-				 errhint(KEY_TYPES_HINT)));
-}
-
-static void
-check_key(Relation rel)
-{
-	AttrNumber	key[INDEX_MAX_KEYS];
-	int			nkeys = mosql_table_key_columns(rel, key);
-
-	if (nkeys > MOSQL_KEY_MAX_COLUMNS)
-		ereport(ERROR,
-				(errcode(ERRCODE_TOO_MANY_COLUMNS),
-				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
-	for (int i = 0; i < nkeys; i++)
-		check_key_column(TupleDescAttr(RelationGetDescr(rel), key[i] - 1));
-}
-
-/*
- * A new empty tree, which goes again if the transaction fails.  If it breaks
- * off before it is noted, it is an orphan that mosql_fdw_check() does not see,
- * of a few hundred bytes.
- */
-uint64
-mosql_table_create_tree(MosqlSession *session)
-{
-	MosqlTxn   *txn = mosql_txn_current(session);	/* settles the session's id */
-	uint64		root = mosql_session_new_id(session);
-
-	if (!mosql_btree_create(mosql_session_store(session), root))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("node id " UINT64_FORMAT " exists already in Redis", root),
-				 errdetail("Ids are unique unless the clock's counters were lost or set back.")));
-	mosql_txn_created_tree(txn, root);
-	return root;
-}
-
-static void
-create_definition(MosqlSession *session, MosqlDefinition *definition)
-{
-	definition->id = mosql_session_new_id(session);
-	for (int i = 0; i < definition->ncolumns; i++)
-		definition->columns[i].id = i + 1;
-	definition->next_column = definition->ncolumns + 1;
-	definition->root = mosql_table_create_tree(session);
-	mosql_definition_insert(session, definition);
-}
-
-static List *
-missing_options(List *options, List *given, const char *name, const char *value)
-{
-	ListCell   *cell;
-
-	foreach(cell, given)
-		if (strcmp(((DefElem *) lfirst(cell))->defname, name) == 0)
-			return options;
-	return lappend(options, makeDefElemExtended(NULL, pstrdup(name),
-												(Node *) makeString(pstrdup(value)),
-												DEFELEM_ADD, -1));
-}
-
-/*
- * Write the name in Redis into the table's options where it is not given, so
- * that ALTER ... RENAME and SET SCHEMA do not lose the data, nor find another's.
- */
-void
-mosql_table_pin_name(Relation rel)
-{
-	Oid			relid = RelationGetRelid(rel);
-	List	   *given = GetForeignTable(relid)->options;
-	List	   *options = NIL;
-	const char *schema;
-	const char *name;
-	Relation	catalog;
-	HeapTuple	tuple;
-	Datum		datum;
-	bool		isnull;
-	Datum		values[Natts_pg_foreign_table] = {0};
-	bool		nulls[Natts_pg_foreign_table] = {0};
-	bool		replaces[Natts_pg_foreign_table] = {0};
-
-	mosql_table_remote_name(rel, &schema, &name);
-	options = missing_options(options, given, "schema_name", schema);
-	options = missing_options(options, given, "table_name", name);
-	if (options == NIL)
-		return;
-
-	catalog = table_open(ForeignTableRelationId, RowExclusiveLock);
-	tuple = SearchSysCacheCopy1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for foreign table %u", relid);
-	datum = SysCacheGetAttr(FOREIGNTABLEREL, tuple, Anum_pg_foreign_table_ftoptions, &isnull);
-	datum = transformGenericOptions(ForeignTableRelationId,
-									isnull ? PointerGetDatum(NULL) : datum, options, InvalidOid);
-	values[Anum_pg_foreign_table_ftoptions - 1] = datum;
-	replaces[Anum_pg_foreign_table_ftoptions - 1] = true;
-	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replaces);
-	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
-	table_close(catalog, RowExclusiveLock);
-	CacheInvalidateRelcache(rel);
-	CommandCounterIncrement();
-}
-
-/*
- * Would they be the same if these columns here were key columns, too?  So it is
- * while a dump is restored: it makes the table first, and says one by one which
- * columns are its key.
- */
-static bool
-lacks_only_keys(const MosqlDefinition *here, const MosqlDefinition *there)
-{
-	MosqlDefinition keyed = *here;
-	size_t		size = here->ncolumns * sizeof(MosqlDefinitionColumn);
-
-	keyed.columns = palloc(size + 1);
-	memcpy(keyed.columns, here->columns, size);
-	for (int i = 0; i < keyed.ncolumns; i++)
-	{
-		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, keyed.columns[i].name);
-
-		if (theirs != NULL && theirs->key_position >= 0)
-			keyed.columns[i].key_position = theirs->key_position;
-	}
-	return mosql_definition_difference(&keyed, there) == NULL;
-}
-
-/* There is a table of that name: 42P16 unless it is this one. */
-static void
-attach(Relation rel, MosqlSession *session, const MosqlDefinition *here, MosqlDefinition *there)
-{
-	char	   *difference = mosql_definition_difference(here, there);
-
-	if (difference != NULL && here->hidden_row_id && lacks_only_keys(here, there))
-		ereport(NOTICE,
-				(errmsg("foreign table \"%s\" cannot be used before it has the key columns of the table in Redis",
-						RelationGetRelationName(rel)),
-				 errdetail_internal("%s", difference),
-				 errhint("Use ALTER FOREIGN TABLE ... ALTER COLUMN ... OPTIONS (ADD key 'true').")));
-	else if (difference != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" exists in Redis with another definition",
-						here->schema, here->name),
-				 errdetail_internal("%s", difference),
-				 errhint("Use IMPORT FOREIGN SCHEMA, or name another table in the options schema_name and table_name.")));
-	if (mosql_definition_add_labels(there, here))
-		mosql_table_write_definition(rel, session, there);
-}
-
-bool
-mosql_table_create(Relation rel, MosqlSession *session)
-{
-	MosqlDefinition *here = mosql_definition_describe(rel);
-	MosqlDefinition *there;
-
-	check_key(rel);
-	there = mosql_table_definition(session, here->schema, here->name);
-	if (there == NULL)
-		create_definition(session, here);
-	else
-		attach(rel, session, here, there);
-	mosql_table_pin_name(rel);
-	return there == NULL;
-}
-
-/* ---- ALTER ---- */
 
 void
 mosql_table_write_definition(Relation rel, MosqlSession *session, MosqlDefinition *definition)
@@ -239,10 +34,8 @@ mosql_table_write_definition(Relation rel, MosqlSession *session, MosqlDefinitio
 	CacheInvalidateRelcache(rel);
 }
 
-static void refuse(const char *what, const char *column, const char *hint) pg_attribute_noreturn();
-
-static void
-refuse(const char *what, const char *column, const char *hint)
+void
+mosql_table_refuse_alter(const char *what, const char *column, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -438,7 +231,7 @@ add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 		fill_new_column(alter, added);
 	else
 	{
-		check_key_column(attribute(alter, column->name));
+		mosql_definition_check_key(attribute(alter, column->name));
 		alter->rewrites = true;
 	}
 }
@@ -454,8 +247,8 @@ is_computed_by(const MosqlDefinitionIndex *index, uint32 column)
 	return index->predicate != NULL && mosql_expression_has_column(index->predicate, column);
 }
 
-static bool
-has_column(const MosqlDefinitionIndex *index, uint32 column)
+bool
+mosql_definition_index_has(const MosqlDefinitionIndex *index, uint32 column)
 {
 	if (is_computed_by(index, column))
 		return true;
@@ -560,7 +353,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	uint32		from;
 
 	if (mine->key_position >= 0 || is_index_key(alter->there, theirs->id))
-		check_key_column(att);
+		mosql_definition_check_key(att);
 	alter->changed = true;
 	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
 		!computes_indexes(alter->there, theirs->id) &&
@@ -601,7 +394,7 @@ is_key_to_come(const Alteration *alter, const char *name)
 	return !bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, key) &&
 		(alter->rel->rd_createSubid != InvalidSubTransactionId ||
 		 !is_altered_here(alter->rel, name)) &&
-		lacks_only_keys(alter->here, &alter->before);
+		mosql_definition_lacks_only_keys(alter->here, &alter->before);
 }
 
 static void
@@ -668,8 +461,8 @@ mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there)
 }
 
 /* New empty trees, for the rows and for each index. */
-static void
-replace_trees(MosqlSession *session, MosqlDefinition *there)
+void
+mosql_definition_replace_trees(MosqlSession *session, MosqlDefinition *there)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
 
@@ -684,23 +477,13 @@ replace_trees(MosqlSession *session, MosqlDefinition *there)
 }
 
 static void
-remove_index(MosqlSession *session, MosqlDefinition *there, MosqlDefinitionIndex *index)
-{
-	int			at = index - there->indexes;
-
-	mosql_txn_drops_tree(mosql_txn_current(session), index->root);
-	memmove(index, index + 1, (there->nindexes - at - 1) * sizeof(MosqlDefinitionIndex));
-	there->nindexes--;
-}
-
-static void
 finish_alteration(Alteration *alter)
 {
 	if (alter->rewrites)
 	{
 		renumber_key(alter->here, alter->there);
 		retype_expressions(alter);
-		replace_trees(alter->session, alter->there);
+		mosql_definition_replace_trees(alter->session, alter->there);
 		for (int i = 0; i < alter->there->ncolumns; i++)
 			alter->there->columns[i].missing = MOSQL_ABSENT;
 	}
@@ -793,7 +576,7 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	if (column == NULL)
 		return;
 	if (mosql_definition_column(there, to) != NULL)
-		refuse("column \"%s\" exists already in the table in Redis", to,
+		mosql_table_refuse_alter("column \"%s\" exists already in the table in Redis", to,
 			   "Another server added it: import the table again.");
 	column->former = list_delete_string(column->former, to);
 	column->former = lappend(list_delete_string(column->former, column->name),
@@ -805,8 +588,8 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 }
 
 /* The counter of a column that goes. */
-static void
-drop_sequence(MosqlSession *session, MosqlDefinitionColumn *column)
+void
+mosql_definition_drop_sequence(MosqlSession *session, MosqlDefinitionColumn *column)
 {
 	if (column->sequence.counter != 0)
 		mosql_txn_drops_tree(mosql_txn_current(session), column->sequence.counter);
@@ -831,363 +614,19 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	if (column->key_position >= 0)
 	{
 		if (!stays_empty(&alter))
-			refuse("cannot drop key column \"%s\" of a table that has rows", name,
+			mosql_table_refuse_alter("cannot drop key column \"%s\" of a table that has rows", name,
 				   "Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).");
 		column->dropped = true;
 		renumber_key(alter.here, alter.there);
-		replace_trees(session, alter.there);
+		mosql_definition_replace_trees(session, alter.there);
 	}
 	column->dropped = true;
-	drop_sequence(session, column);
+	mosql_definition_drop_sequence(session, column);
 	for (int i = alter.there->nindexes - 1; i >= 0; i--)
-		if (has_column(&alter.there->indexes[i], column->id))
-			remove_index(session, alter.there, &alter.there->indexes[i]);
+		if (mosql_definition_index_has(&alter.there->indexes[i], column->id))
+			mosql_definition_remove_index(session, alter.there, &alter.there->indexes[i]);
 	for (int i = 0; i < alter.there->nbuilds; i++)
-		if (has_column(&alter.there->builds[i].index, column->id))
+		if (mosql_definition_index_has(&alter.there->builds[i].index, column->id))
 			mosql_definition_remove_builds(session, alter.there);
 	mosql_table_write_definition(rel, session, alter.there);
-}
-
-/* ---- indexes ---- */
-
-/* Texts that may not be there. */
-static bool
-same_text(const char *a, const char *b)
-{
-	return (a == NULL) == (b == NULL) && (a == NULL || strcmp(a, b) == 0);
-}
-
-bool
-mosql_definition_same_index(const MosqlDefinitionIndex *a, const MosqlDefinitionIndex *b)
-{
-	if (a->unique != b->unique || a->nulls_not_distinct != b->nulls_not_distinct ||
-		a->nkeys != b->nkeys || a->nincluded != b->nincluded ||
-		!same_text(a->predicate, b->predicate) || !same_text(a->locale, b->locale))
-		return false;
-	for (int i = 0; i < a->nkeys; i++)
-		if (a->keys[i].column != b->keys[i].column ||
-			!same_text(a->keys[i].expression, b->keys[i].expression) ||
-			a->keys[i].descending != b->keys[i].descending ||
-			a->keys[i].nulls_first != b->keys[i].nulls_first)
-			return false;
-	for (int i = 0; i < a->nincluded; i++)
-		if (a->included[i] != b->included[i])
-			return false;
-	return true;
-}
-
-/* What cannot be a key; 0A000. */
-static void
-check_expression(const MosqlDefinitionIndexColumn *there, Node *node)
-{
-	MosqlTableColumn column = {.typmod = -1};
-	const char *refusal;
-
-	column.type = getBaseType(exprType(node));
-	column.collation = mosql_collation_oid(there->collation);
-	refusal = mosql_key_refusal(&column);
-	if (refusal != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("an expression of type %s cannot be part of a key", there->type),
-				 errdetail_internal("%s", refusal),
-				 errhint(KEY_TYPES_HINT)));
-}
-
-void
-mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node *node,
-								const char *collation, const MosqlAttributes *attributes)
-{
-	MosqlDefinitionIndexColumn *column = &index->keys[position];
-
-	column->column = 0;
-	column->type = mosql_type_name(exprType(node), -1);
-	column->collation = collation;
-	check_expression(column, node);
-	column->expression = mosql_expression_encode(node, attributes, false);
-	if (index->locale == NULL)
-		index->locale = mosql_expression_locale(node);
-}
-
-void
-mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
-							   const MosqlAttributes *attributes)
-{
-	index->predicate = mosql_expression_encode(node, attributes, true);
-	if (index->locale == NULL)
-		index->locale = mosql_expression_locale(node);
-}
-
-/* The name of an index that is being built is taken. */
-static void
-check_not_built(const MosqlDefinition *there, const char *name)
-{
-	for (int i = 0; i < there->nbuilds; i++)
-		if (strcmp(there->builds[i].index.name, name) == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_IN_USE),
-					 errmsg("index \"%s\" is being built by another server", name),
-					 errhint("The view mosql_fdw_progress shows how far it is. If its server has died, mosql_fdw_maintain() takes what is left away.")));
-}
-
-void
-mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
-								 const MosqlDefinitionIndex *index)
-{
-	if (mosql_definition_index(there, index->name) != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("index \"%s\" exists in Redis with another definition", index->name),
-				 errhint("Give it another name, or drop the one that is there.")));
-	check_not_built(there, index->name);
-	for (int i = 0; i < there->ncolumns; i++)
-		if (there->columns[i].dropped && has_column(index, there->columns[i].id))
-			ereport(ERROR,		/* since the caller looked */
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("could not create index \"%s\" due to a concurrent change of the table",
-							index->name)));
-	for (int i = 0; i < index->nkeys; i++)
-		for (int j = 0; j < there->ncolumns; j++)
-			if (there->columns[j].id == index->keys[i].column)
-				check_key_column(TupleDescAttr(RelationGetDescr(rel),
-											   get_attnum(RelationGetRelid(rel),
-														  there->columns[j].name) - 1));
-}
-
-MosqlDefinitionIndex *
-mosql_definition_add_index(MosqlDefinition *there, const MosqlDefinitionIndex *index)
-{
-	uint32		id = there->nindexes > 0 ? there->indexes[there->nindexes - 1].id + 1 : 1;
-
-	if (there->indexes == NULL)
-		there->indexes = palloc(sizeof(MosqlDefinitionIndex));
-	else
-		there->indexes = repalloc(there->indexes, (there->nindexes + 1) *
-								  sizeof(MosqlDefinitionIndex));
-	there->indexes[there->nindexes] = *index;
-	there->indexes[there->nindexes].id = id;
-	return &there->indexes[there->nindexes++];
-}
-
-void
-mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionIndex *index)
-{
-	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
-	const MosqlDefinitionIndex *same = mosql_definition_index(there, index->name);
-	MosqlDefinitionIndex *added;
-
-	if (same != NULL && mosql_definition_same_index(same, index))
-		return;
-	mosql_definition_check_new_index(rel, there, index);
-	added = mosql_definition_add_index(there, index);
-	added->root = mosql_table_create_tree(session);
-	mosql_table_write_definition(rel, session, there);
-	mosql_table_build_index(rel, session, added->id);
-}
-
-bool
-mosql_table_rebuild_index(Relation rel, MosqlSession *session, const char *name)
-{
-	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
-	MosqlDefinitionIndex *index = mosql_definition_index(there, name);
-
-	if (index == NULL)
-		return false;
-	mosql_txn_drops_tree(mosql_txn_current(session), index->root);
-	index->root = mosql_table_create_tree(session);
-	mosql_table_write_definition(rel, session, there);
-	CommandCounterIncrement();	/* or the table, open already, would keep the old tree */
-	mosql_table_build_index(rel, session, index->id);
-	return true;
-}
-
-void
-mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
-{
-	MosqlDefinition *there = mosql_definition_of(rel, session);
-	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, name) : NULL;
-
-	if (index == NULL)
-		return;
-	mosql_table_check_unneeded(there, index);
-	remove_index(session, there, index);
-	mosql_table_write_definition(rel, session, there);
-}
-
-void
-mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
-{
-	MosqlDefinition *there = mosql_definition_of(rel, session);
-	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, from) : NULL;
-
-	if (index == NULL)
-		return;
-	if (mosql_definition_index(there, to) != NULL)
-		refuse("index \"%s\" exists already in the table in Redis", to,
-			   "Another server added it: import the table again.");
-	check_not_built(there, to);
-	index->name = pstrdup(to);
-	mosql_table_write_definition(rel, session, there);
-}
-
-/* ---- what only IMPORT FOREIGN SCHEMA reads ---- */
-
-/* Returns whether that changed it.  What never was there leaves no mark when dropped. */
-static bool
-set_text(const char **there, const char *text)
-{
-	if (*there == NULL && text != NULL && text[0] == '\0')
-		return false;
-	if ((*there == NULL) == (text == NULL) && (text == NULL || strcmp(*there, text) == 0))
-		return false;
-	*there = text;
-	return true;
-}
-
-/* False if a column that it is about is not in the definition. */
-static bool
-fill_check(const MosqlDefinition *there, const MosqlDetail *detail, MosqlDefinitionCheck *check)
-{
-	ListCell   *cell;
-
-	*check = (MosqlDefinitionCheck)
-	{
-		.name = detail->name,.expression = detail->text,
-			.columns = palloc(Max(list_length(detail->columns), 1) * sizeof(uint32))
-	};
-	foreach(cell, detail->columns)
-	{
-		const MosqlDefinitionColumn *column = mosql_definition_column(there, lfirst(cell));
-
-		if (column == NULL)
-			return false;
-		check->columns[check->ncolumns++] = column->id;
-	}
-	return true;
-}
-
-/* The oldest mark of a dropped constraint goes, where there are many. */
-static void
-forget_dropped_check(MosqlDefinition *there)
-{
-	int			n = 0;
-
-	for (int i = 0; i < there->nchecks; i++)
-		n += there->checks[i].expression[0] == '\0';
-	for (int i = 0; n > DROPPED_CHECKS_MAX; i++)
-		if (there->checks[i].expression[0] == '\0')
-		{
-			memmove(&there->checks[i], &there->checks[i + 1],
-					(there->nchecks - i - 1) * sizeof(MosqlDefinitionCheck));
-			there->nchecks--;
-			return;
-		}
-}
-
-static bool
-set_check(MosqlDefinition *there, const MosqlDetail *detail)
-{
-	MosqlDefinitionCheck check;
-	bool		dropped = detail->text != NULL && detail->text[0] == '\0';
-	bool		wanted = detail->text != NULL && fill_check(there, detail, &check);
-
-	for (int i = 0; i < there->nchecks; i++)
-	{
-		if (strcmp(there->checks[i].name, detail->name) != 0)
-			continue;
-		if (wanted && strcmp(there->checks[i].expression, detail->text) == 0 &&
-			mosql_definition_check_holds(there, &there->checks[i]))
-			return false;
-		if (wanted)
-			there->checks[i] = check;
-		else
-			there->checks[i] = there->checks[--there->nchecks];
-		if (dropped)
-			forget_dropped_check(there);
-		return true;
-	}
-	if (!wanted || dropped)
-		return false;
-	if (there->checks == NULL)
-		there->checks = palloc(sizeof(MosqlDefinitionCheck));
-	else
-		there->checks = repalloc(there->checks,
-								 (there->nchecks + 1) * sizeof(MosqlDefinitionCheck));
-	there->checks[there->nchecks++] = check;
-	return true;
-}
-
-static bool
-set_detail(MosqlDefinition *there, const MosqlDetail *detail)
-{
-	MosqlDefinitionColumn *column;
-	bool		changed;
-
-	if (detail->kind == MOSQL_DETAIL_CHECK)
-		return set_check(there, detail);
-	if (detail->name == NULL)
-		return set_text(&there->comment, detail->text);
-	column = mosql_definition_column(there, detail->name);
-	if (column == NULL)
-		return false;
-	if (detail->kind == MOSQL_DETAIL_COMMENT)
-		return set_text(&column->comment, detail->text);
-	changed = column->generated != detail->generated;
-	column->generated = detail->generated;
-	return set_text(&column->expression, detail->text) || changed;
-}
-
-void
-mosql_table_follow_details(Relation rel, MosqlSession *session, const MosqlDetail *details, int n)
-{
-	MosqlDefinition *there = n > 0 ? mosql_definition_of(rel, session) : NULL;
-	bool		changed = false;
-
-	for (int i = 0; there != NULL && i < n; i++)
-		changed |= set_detail(there, &details[i]);
-	if (changed)
-		mosql_table_write_definition(rel, session, there);
-}
-
-/* ---- DROP and TRUNCATE ---- */
-
-void
-mosql_table_drop(Relation rel, MosqlSession *session)
-{
-	MosqlDefinition *there = mosql_definition_of(rel, session);
-	char	   *difference;
-
-	if (there == NULL)
-		return;					/* another server was faster */
-	difference = mosql_definition_difference(mosql_definition_describe(rel), there);
-	if (difference != NULL)
-	{
-		/* perhaps not even the table that this one was made for */
-		ereport(WARNING,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" is kept in Redis, because foreign table \"%s\" differs from it",
-						there->schema, there->name, RelationGetRelationName(rel)),
-				 errdetail_internal("%s", difference),
-				 errhint("To drop it too, use IMPORT FOREIGN SCHEMA, and drop the foreign table that you get.")));
-		return;
-	}
-	mosql_table_forget_references(session, there);
-	mosql_definition_delete(session, there);
-	for (int i = 0; i < there->ncolumns; i++)
-		drop_sequence(session, &there->columns[i]);
-	mosql_txn_drops_tree(mosql_txn_current(session), there->root);
-	for (int i = 0; i < there->nindexes; i++)
-		mosql_txn_drops_tree(mosql_txn_current(session), there->indexes[i].root);
-	mosql_definition_remove_builds(session, there);
-}
-
-void
-mosql_table_truncate(Relation rel, MosqlSession *session, bool restart)
-{
-	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
-
-	replace_trees(session, there);
-	if (restart)
-		mosql_definition_restart_sequences(session, there);
-	mosql_table_write_definition(rel, session, there);
 }

@@ -3,13 +3,15 @@
  *
  * Layer: table.  codec.c (values as bytes), key.c (values as keys), open.c (the
  * cache of tables), definition.c and catalog.c (definitions, as bytes and in
- * Redis), expression.c (expressions in them), alter.c (changing them).
+ * Redis), expression.c (expressions in them), create.c and alter*.c (changing them).
  */
 #ifndef MOSQL_TABLE_INT_H
 #define MOSQL_TABLE_INT_H
 
 #include "base/limits.h"
 #include "code/key.h"
+#include "table/definition.h"
+#include "table/sequence.h"
 #include "table/table.h"
 
 /* The tree of definitions has the first node id of every namespace. */
@@ -209,7 +211,44 @@ typedef struct MosqlLoggedChange
 /* XX001 if it is damaged; points into the bytes. */
 extern MosqlLoggedChange mosql_build_log_decode(MosqlBytes columns);
 
+/* ---- create.c ---- */
+
+#define MOSQL_KEY_TYPES_HINT \
+	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time and timestamp (both with or without time zone), interval, and enums."
+
+/* 0A000 unless values of this column can be keys. */
+extern void mosql_definition_check_key(Form_pg_attribute att);
+
+/* Would they be the same if some columns here were key columns, too? */
+extern bool mosql_definition_lacks_only_keys(const MosqlDefinition *here,
+											 const MosqlDefinition *there);
+
+/* A new empty tree, which goes again if the transaction fails. */
+extern uint64 mosql_table_create_tree(MosqlSession *session);
+
 /* ---- alter.c ---- */
+
+/* 0A000: what cannot be changed. */
+extern void mosql_table_refuse_alter(const char *what, const char *column, const char *hint)
+			pg_attribute_noreturn();
+
+/* Has the index the column, as key, included, or in an expression? */
+extern bool mosql_definition_index_has(const MosqlDefinitionIndex *index, uint32 column);
+
+/* New empty trees, for the rows and for each index. */
+extern void mosql_definition_replace_trees(MosqlSession *session, MosqlDefinition *there);
+
+/* The counter of a column that goes. */
+extern void mosql_definition_drop_sequence(MosqlSession *session, MosqlDefinitionColumn *column);
+
+/* Indexes being built would not fit the table any more: their builders fail. */
+extern void mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there);
+
+/* Put the definition into Redis, and have this server's backends read it again. */
+extern void mosql_table_write_definition(Relation rel, MosqlSession *session,
+										 MosqlDefinition *definition);
+
+/* ---- alter_index.c ---- */
 
 /* 42P16 if it is there already, or being built, 0A000 if it cannot be. */
 extern void mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
@@ -219,15 +258,9 @@ extern void mosql_definition_check_new_index(Relation rel, const MosqlDefinition
 extern MosqlDefinitionIndex *mosql_definition_add_index(MosqlDefinition *there,
 														const MosqlDefinitionIndex *index);
 
-/* A new empty tree, which goes again if the transaction fails. */
-extern uint64 mosql_table_create_tree(MosqlSession *session);
-
-/* Indexes being built would not fit the table any more: their builders fail. */
-extern void mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there);
-
-/* Put the definition into Redis, and have this server's backends read it again. */
-extern void mosql_table_write_definition(Relation rel, MosqlSession *session,
-										 MosqlDefinition *definition);
+/* It goes, with its tree. */
+extern void mosql_definition_remove_index(MosqlSession *session, MosqlDefinition *there,
+										  MosqlDefinitionIndex *index);
 
 /* ---- reference.c ---- */
 
