@@ -62,7 +62,9 @@
 #define MOSQL_PIPELINE_MAX_BYTES	(1024 * 1024)
 
 /* Trees whose inner nodes a session remembers: each may fill a cache of its own. */
+#ifndef MOSQL_SESSION_MAX_TREES
 #define MOSQL_SESSION_MAX_TREES		256
+#endif
 
 /* A session's lease at the clock; renewed by every contact in its last half. */
 #define MOSQL_LEASE_MS				60000
@@ -104,6 +106,8 @@
 #define MOSQL_SESSION_ID_BITS		44
 
 /* Keys a transaction record names one by one before it names a range. */
+#ifndef MOSQL_RECORD_MAX_KEYS
 #define MOSQL_RECORD_MAX_KEYS		64
+#endif
 
 #endif							/* MOSQL_LIMITS_H */

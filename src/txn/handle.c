@@ -212,7 +212,7 @@ find_numbered(MosqlTxn *txn, MosqlNumbers *numbers, MosqlBytes key, uint64 *numb
 		i = numbers->rows[i - 1].next;
 	if (i == 0)
 	{
-		Numbered	row = {.next = 0};
+		Numbered	row = {.reading = PG_UINT64_MAX};	/* by no statement yet */
 
 		grow_numbers(txn->session, numbers);
 		account_numbers(txn->session, key.len + KEY_OVERHEAD);

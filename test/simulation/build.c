@@ -311,11 +311,10 @@ run_part(SimFrontEnd *self, Build *build, Part part)
 	}
 	PG_CATCH();
 	{
-		/* of a link of the chain that was to commit */
+		/* a link of the chain was to commit: perhaps it did, and the next one failed */
 		if (client->tx->state != TX_OPEN)
 		{
-			oracle_ended(client->tx, false,
-						 geterrcode() == ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN);
+			oracle_ended(client->tx, false, true);
 			client->tx = client->work->tx = oracle_begin(client->session, MOSQL_READ_COMMITTED);
 		}
 		pgstub_error_take();

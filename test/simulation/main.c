@@ -133,7 +133,7 @@ main(int argc, char **argv)
 	if (fault_someone_is_busy())
 		sim_fail("a client does not come to an end");
 	(void) sim_front_end(work_verify, calloc(1, sizeof(Work)));
-	sim_run(sim_now_us + 120 * 1000000);
+	sim_run(sim_now_us + 240 * 1000000);
 	if (!work_verified)
 		sim_fail("the verification does not come to an end");
 	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "

@@ -134,27 +134,46 @@ work_maintain(SimFrontEnd *self)
 
 	while (!work_stops)
 	{
-		(void) run_job(self, session, sim_chance(150) ? sweep_nodes : vacuum_trees);
+		(void) run_job(self, session, sim_chance(150) ? sweep_nodes :
+					   sim_chance(50) ? look_around : vacuum_trees);
 		build_drop_dead(self, session);
+		if (sim_chance(100))
+			(void) run_job(self, session, look_around);
 		pg_usleep(sim_below(200000));
 	}
 	mosql_session_close(session);
 }
 
+typedef struct Checked
+{
+	MosqlSession *session;
+	int			tree;
+} Checked;
+
 static void
 report_finding(void *arg, char severity, uint64 node, const char *what)
 {
-	sim_fail("tree %d, node %016lx: %c %s", *(int *) arg, (unsigned long) node, severity, what);
+	sim_fail("tree %d, node %016lx: %c %s", ((Checked *) arg)->tree, (unsigned long) node, severity, what);
+}
+
+static void
+check_leaf(void *arg, const MosqlLeaf *leaf)
+{
+	mosql_txn_check_leaf(((Checked *) arg)->session, leaf, report_finding, arg);
 }
 
 static void
 check_trees(MosqlSession *session)
 {
+	Checked		checked;
 	uint64		all[ROOTS_MAX];
 	int			n = all_roots(session, all);
 
 	for (int i = 0; i < n; i++)
-		mosql_btree_check(mosql_session_tree(session, all[i]), report_finding, NULL, &i);
+	{
+		checked = (Checked) {session, i};
+		mosql_btree_check(mosql_session_tree(session, all[i]), report_finding, check_leaf, &checked);
+	}
 }
 
 /* ---- the end ---- */
@@ -167,6 +186,8 @@ is_one_of(uint64 root, const uint64 *all, int n)
 			return true;
 	return false;
 }
+
+static bool is_tidy;			/* nothing is there that is kept for a time */
 
 /*
  * All that is left of a node is rows, and it is part of a tree that somebody has.
@@ -182,7 +203,10 @@ check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *
 	if (m.data == NULL || !mosql_meta_decode(m, &meta))
 		sim_fail("node %016lx has no meta", (unsigned long) node);
 	if (!at_last && (!is_one_of(meta.tree, all, n) || meta.state != MOSQL_NODE_NORMAL))
+	{
+		is_tidy = false;
 		return;
+	}
 	if (!is_one_of(meta.tree, all, n))
 		sim_fail("node %016lx of tree %016lx is nobody's", (unsigned long) node, (unsigned long) meta.tree);
 	for (int i = 0; i < key->n; i++)
@@ -198,9 +222,14 @@ check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *
 		sim_fail("node %016lx is no part of tree %016lx", (unsigned long) node, (unsigned long) meta.tree);
 }
 
+/* Our own record, if there is one, goes with our next transaction. */
 static void
-check_clock(const SimKey *key)
+check_clock(MosqlSession *session, const SimKey *key)
 {
+	const char *own = psprintf(":s:" UINT64_FORMAT, mosql_session_id(session));
+
+	if (memmem(key->name.data, key->name.len, own, strlen(own)) != NULL)
+		return;
 	for (int i = 0; i < key->n; i++)
 		if (key->type == 'h' && key->fields[i].value.len > 0 && key->fields[i].value.data[0] == 'C')
 			sim_fail("a record is left in %.*s: %.*s", (int) key->name.len, key->name.data,
@@ -225,7 +254,7 @@ check_leftovers(MosqlSession *session, bool at_last)
 			else if (mosql_node_key_parse(key->name, "sim", &node))
 				check_node(session, key, node, all, n, at_last);
 			else
-				check_clock(key);
+				check_clock(session, key);
 	}
 }
 
@@ -248,23 +277,26 @@ do_or_fail(SimFrontEnd *self, MosqlSession *session, Job job, const char *what)
 		sim_fail("%s fails without faults: %s", what, pgstub_error.message);
 }
 
-/* Leases have run out; then one round tidies all but what is kept for a time. */
-#define ROUNDS	5
+/* A tree that has become empty goes level by level. */
+#define ROUNDS_MAX	14
 
+/* Leases have run out: then one round tidies all but what is kept for a time. */
 void
 work_verify(SimFrontEnd *self)
 {
 	MosqlSession *session = work_session();
+	int			rounds = 0;
 
 	work_read_all(self, session);
-	for (int round = 0; round < ROUNDS; round++)
+	do
 	{
 		pg_usleep((2 * setting.lease_ms + 1000) * 1000);
 		build_drop_dead(self, session);
 		do_or_fail(self, session, vacuum_trees, "vacuum");
 		do_or_fail(self, session, sweep_nodes, "the sweep");
+		is_tidy = true;
 		do_or_fail(self, session, check_once, "the look at what is left");
-	}
+	} while (!is_tidy && ++rounds < ROUNDS_MAX);
 	do_or_fail(self, session, check_trees, "the check");
 	do_or_fail(self, session, check_at_last, "the look at what is left");
 	work_read_all(self, session);

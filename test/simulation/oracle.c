@@ -21,6 +21,9 @@ static int	maxrunning;
 static SimTx **committed;		/* ascending by ts */
 static int	ncommitted;
 static int	maxcommitted;
+static SimTx **unknowns;
+static int	nunknown;
+static int	maxunknown;
 static int	last_number;
 static uint32 last_token;
 
@@ -215,12 +218,35 @@ has_effect(const SimTx *tx)
 	return false;
 }
 
+SimTx *
+oracle_unknown(void)
+{
+	return nunknown > 0 ? unknowns[sim_below(nunknown)] : NULL;
+}
+
+void
+oracle_told(SimTx *tx, bool committed)
+{
+	bool		is = tx->state == TX_COMMITTED;
+
+	if (has_effect(tx) && committed != is)
+		sim_fail("tx %d (" UINT64_FORMAT "." UINT64_FORMAT ") is said to be %s and is not", tx->number,
+				 tx->sid, tx->n, committed ? "committed" : "aborted");
+	if (tx->told != 0 && (tx->told == 'C') != committed)
+		sim_fail("tx %d is said to be %s, and was not before", tx->number,
+				 committed ? "committed" : "aborted");
+	tx->told = committed ? 'C' : 'A';
+}
+
 void
 oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 {
 	if (unknown)
 	{
 		freeze(tx);
+		if (nunknown == maxunknown)
+			unknowns = realloc(unknowns, (maxunknown = Max(64, 2 * maxunknown)) * sizeof(SimTx *));
+		unknowns[nunknown++] = tx;
 		return;
 	}
 	if (told_committed && has_effect(tx) && tx->state != TX_COMMITTED)
@@ -350,6 +376,8 @@ commit(SimTx *tx)
 	if (ncommitted > 0 && committed[ncommitted - 1]->ts >= tx->ts)
 		sim_fail("tx %d committed at " UINT64_FORMAT ", not after tx %d at " UINT64_FORMAT,
 				 tx->number, tx->ts, committed[ncommitted - 1]->number, committed[ncommitted - 1]->ts);
+	if (tx->told == 'A')
+		sim_fail("tx %d was said to be aborted and is committed", tx->number);
 	judge_reads(tx);
 	if (tx->truncates)
 		truncate_table(tx);
@@ -414,7 +442,7 @@ sim_record_forgotten(uint64 sid, uint64 n)
 
 		if (tx->sid != sid || tx->n != n)
 			continue;
-		if (tx->acknowledged)
+		if (tx->acknowledged || tx->told == 'C')
 			sim_fail("tx %d was acknowledged and is lost", tx->number);
 		sim_trace("tx %d is no longer committed", tx->number);
 		for (int t = 0; t < TREES; t++)

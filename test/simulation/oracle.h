@@ -90,6 +90,7 @@ typedef struct SimTx
 	uint64		n;
 	MosqlTimestamp ts;
 	bool		acknowledged;
+	char		told;			/* when somebody asked later: 'C' committed, 'A' aborted */
 	bool		drawn;			/* REPEATABLE READ and above */
 	MosqlTimestamp S;
 	int			nwrites;
@@ -107,6 +108,10 @@ extern SimTx *oracle_begin(MosqlSession *session, MosqlIsolation isolation);
 extern void oracle_committing(SimTx *tx);
 extern void oracle_ended(SimTx *tx, bool told_committed, bool unknown);
 extern void oracle_died(SimTx *tx);
+
+/* One whose client was told that nobody knows; NULL: there is none.  And what is known now. */
+extern SimTx *oracle_unknown(void);
+extern void oracle_told(SimTx *tx, bool committed);
 
 /* The row at S, as the transaction itself sees it. */
 extern Row	oracle_row(const SimTx *tx, int tree, int key, MosqlTimestamp S);

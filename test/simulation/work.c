@@ -257,6 +257,7 @@ insert_row(Client *client, int tree, int key)
 		if (tree != TREE_TABLE && !oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
 			sim_fail("tx %d: tree %d key %d is called a duplicate and is not there",
 					 client->tx->number, tree, key);
+		mosql_txn_blame(client->txn, client->cid, tree_of(client, tree), duplicate);
 		ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("duplicate key")));
 	}
 	change_entries(client, tree, key, (Row) {false}, row);
@@ -456,6 +457,8 @@ do_scan(Client *client)
 			work_compare(client, tree, at, S, (Row) {false});
 		work_compare(client, tree, key, S, work_row(&stored));
 		bind_write(client, tree, key, work_row(&stored));
+		if (sim_chance(100))
+			look_handle(client, tree_of(client, tree), &stored);
 		at += backward ? -1 : 1;
 		n++;
 	}
@@ -563,6 +566,11 @@ do_refer(Client *client)
 	mosql_txn_refer(client->txn, tree_of(client, TREE_MAIN), &parent, 1, &found);
 	if (found)
 		insert_row(client, TREE_CHILD, key);
+	else if (sim_chance(500))
+	{
+		mosql_txn_blame(client->txn, client->cid, tree_of(client, TREE_MAIN), parent);
+		ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION), errmsg("no parent")));
+	}
 }
 
 static void
@@ -575,6 +583,8 @@ do_schema(Client *client)
 		schema_truncate(client);
 	else if (sim_chance(50))
 		sequence_set(client);
+	else if (sim_chance(50))
+		look_fate(client);
 	else
 		sequence_draw(client);
 }
@@ -784,6 +794,8 @@ work_client(SimFrontEnd *self)
 		else
 			one_transaction(self, &client);
 		work_longest_us = Max(work_longest_us, sim_now_us - client.work->since_us);
+		if (sim_chance(10))
+			mosql_session_rest(client.session, sim_chance(500));
 		pg_usleep(sim_below(sim_chance(20) ? 300000 : 3000));
 	}
 	mosql_session_close(client.session);

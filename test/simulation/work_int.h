@@ -96,4 +96,10 @@ extern void sequence_draw(Client *client);
 extern void sequence_set(Client *client);
 extern uint64 sequence_counter(MosqlSession *session, uint64 old);
 
+/* ---- look.c ---- */
+
+extern void look_fate(Client *client);
+extern void look_handle(Client *client, MosqlTree *tree, const MosqlRow *row);
+extern void look_around(MosqlSession *session);
+
 #endif							/* WORK_INT_H */
