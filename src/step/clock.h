@@ -12,6 +12,7 @@
  *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
  *     <ns>:{<ns>.clock}:d          set: ids of dead sessions that left committed records
  *     <ns>:{<ns>.clock}:o, :j, :z, :u  housekeeping: clock_keep.h
+ *     <ns>:{<ns>.clock}:w          who waits for whom: clock_wait.h
  *     <ns>:{<ns>.clock}:s:<sid>    hash of one session: "lease" -> its end (us);
  *                                  "span" -> how long it is at most (us);
  *                                  "who" -> what its owner says of itself;

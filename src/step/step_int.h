@@ -224,6 +224,7 @@ typedef struct MosqlClockKeys
 	MosqlBytes	jobs;			/* ...:j */
 	MosqlBytes	sizes;			/* ...:z */
 	MosqlBytes	unnamed;		/* ...:u */
+	MosqlBytes	waits;			/* ...:w */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;
 

@@ -2,12 +2,13 @@
  * test_clock.c: the clock, the same tests for both engines, against a real
  * server.
  */
-#include "unit.h"
+#include "bytes.h"
 #include "server.h"
 
 #include "base/stats.h"
 #include "step/clock.h"
 #include "step/clock_keep.h"
+#include "step/clock_wait.h"
 #include "step/step_int.h"
 
 #define LEASE_MS 60000
@@ -1109,6 +1110,140 @@ want_job(int worker)
 	return 0;
 }
 
+/* ---- who waits for whom ---- */
+
+#define WAITERS 6
+
+static MosqlWait
+wait_of(uint64 owner, uint32 number, const MosqlTxid *ahead, int n)
+{
+	return (MosqlWait) {{1, owner}, number, 77, B("key"), n, ahead};
+}
+
+static bool
+same_wait(const MosqlWait *a, const MosqlWait *b)
+{
+	return mosql_txid_equal(a->owner, b->owner) && a->number == b->number && a->root == b->root &&
+		mosql_bytes_equal(a->key, b->key) && a->nahead == b->nahead &&
+		(a->nahead == 0 || memcmp(a->ahead, b->ahead, a->nahead * sizeof(MosqlTxid)) == 0);
+}
+
+static void
+test_waits(void)
+{
+	MosqlTxid	ids[] = {{1, 1}, {1, 2}, {1, 3}};
+	MosqlWait	a = wait_of(1, 1, &ids[1], 2);
+	MosqlWait	b = wait_of(2, 1, &ids[2], 1);
+	MosqlWait	c = wait_of(3, 5, &ids[0], 1);
+	MosqlWait	again = wait_of(2, 2, NULL, 0);
+	MosqlWaitEdge edge = {{1, 1}, {1, 3}};
+	MosqlWait  *waits;
+	int			cycle[3];
+
+	begin();
+	CHECK_INT(mosql_clock_waits(&ck, &waits), 0);
+	CHECK_INT(mosql_clock_wait(&ck, &a, &waits), 1);
+	CHECK(same_wait(&waits[0], &a));
+	CHECK_INT(mosql_clock_wait(&ck, &b, &waits), 2);
+	CHECK_INT(mosql_waits_cycle(waits, 2, b.owner, NULL, 0, cycle), 0);
+	CHECK_INT(mosql_clock_wait(&ck, &c, &waits), 3);
+	CHECK(same_wait(&waits[0], &a) && same_wait(&waits[1], &b) && same_wait(&waits[2], &c));
+	CHECK_INT(mosql_waits_cycle(waits, 3, c.owner, NULL, 0, cycle), 2);
+	CHECK(cycle[0] == 2 && cycle[1] == 0);
+	CHECK_INT(mosql_waits_cycle(waits, 3, c.owner, &edge, 1, cycle), 3);
+	CHECK(cycle[0] == 2 && cycle[1] == 0 && cycle[2] == 1);
+	CHECK_INT(mosql_waits_cycle(waits, 3, (MosqlTxid) {9, 9}, NULL, 0, cycle), 0);
+
+	/* one reports it; another one who has read the same does not */
+	CHECK(mosql_clock_deadlock(&ck, waits, cycle, 3));
+	CHECK(!mosql_clock_deadlock(&ck, waits, cycle, 3));
+	CHECK_INT(mosql_clock_waits(&ck, &waits), 2);
+
+	/* another wait of the same owner: the newest counts, and the end of the old one leaves it */
+	CHECK_INT(mosql_clock_wait(&ck, &again, &waits), 2);
+	CHECK(same_wait(&waits[1], &again));
+	mosql_clock_wait_over(&ck, &b);
+	CHECK_INT(mosql_clock_waits(&ck, &waits), 2);
+	CHECK(same_wait(&waits[1], &again));
+	mosql_clock_wait_over(&ck, &again);
+	mosql_clock_wait_over(&ck, &a);
+	CHECK_INT(mosql_clock_waits(&ck, &waits), 0);
+	CHECK_INT(number(server_command(ck.redis, "EXISTS", "test:{test.clock}:w")), 0);
+
+	/* it is told anew with others ahead: the cycle as it was read is no more */
+	mosql_clock_wait(&ck, &a, &waits);
+	mosql_clock_wait(&ck, &c, &waits);
+	CHECK_INT(mosql_waits_cycle(waits, 2, c.owner, NULL, 0, cycle), 2);
+	a.nahead = 1;
+	mosql_clock_wait(&ck, &a, &waits);
+	CHECK(!mosql_clock_deadlock(&ck, (MosqlWait[]) {wait_of(1, 1, &ids[1], 2), c}, (int[]) {1, 0}, 2));
+
+	server_command(ck.redis, "HSET", "test:{test.clock}:w", "short", "x");
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_clock_waits(&ck, &waits));
+}
+
+/* What may be reached from where, without the edges left out. */
+static void
+reach(const MosqlWait *waits, int n, const MosqlWaitEdge *without, int nwithout,
+	  bool reached[WAITERS][WAITERS])
+{
+	memset(reached, 0, WAITERS * sizeof(reached[0]));
+	for (int i = 0; i < n; i++)
+		for (int a = 0; a < waits[i].nahead; a++)
+			for (int j = 0; j < n; j++)
+			{
+				bool		out = false;
+
+				for (int k = 0; k < nwithout; k++)
+					out |= mosql_txid_equal(without[k].waiter, waits[i].owner) &&
+						mosql_txid_equal(without[k].ahead, waits[j].owner);
+				reached[i][j] |= !out && mosql_txid_equal(waits[i].ahead[a], waits[j].owner);
+			}
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < n; i++)
+			for (int j = 0; j < n; j++)
+				reached[i][j] |= reached[i][k] && reached[k][j];
+}
+
+/* Each cycle that is found is one, and one is found if there is any. */
+static void
+test_cycles(void)
+{
+	int			wrong = 0;
+	int			found = 0;
+
+	for (int round = 0; round < 20000; round++)
+	{
+		MosqlTxid	ahead[WAITERS][WAITERS];
+		MosqlWait	waits[WAITERS];
+		MosqlWaitEdge without[2];
+		bool		reached[WAITERS][WAITERS];
+		int			n = 1 + random_below(WAITERS);
+		int			nwithout = random_below(3);
+		int			cycle[WAITERS];
+		int			start = random_below(n);
+		int			length;
+
+		for (int i = 0; i < n; i++)
+		{
+			waits[i] = wait_of(10 + i, 1, ahead[i], random_below(3));
+			for (int a = 0; a < waits[i].nahead; a++)
+				ahead[i][a] = (MosqlTxid) {1, 10 + random_below(WAITERS)};
+		}
+		for (int i = 0; i < nwithout; i++)
+			without[i] = (MosqlWaitEdge) {{1, 10 + random_below(n)}, {1, 10 + random_below(n)}};
+		reach(waits, n, without, nwithout, reached);
+		length = mosql_waits_cycle(waits, n, waits[start].owner, without, nwithout, cycle);
+		wrong += (length > 0) != reached[start][start];
+		wrong += length > 0 && cycle[0] != start;
+		found += length > 1;
+		for (int i = 0; i < length; i++)
+			wrong += !reached[cycle[i]][cycle[(i + 1) % length]];
+	}
+	CHECK_INT(wrong, 0);
+	CHECK(found > 1000);
+}
+
 static void
 test_concurrent_jobs(void)
 {
@@ -1313,6 +1448,7 @@ int
 main(void)
 {
 	server_start(false);
+	RUN(test_cycles);
 	for (engine = MOSQL_ENGINE_SCRIPT; engine <= MOSQL_ENGINE_WATCH; engine++)
 	{
 		printf("# engine %s\n", engine == MOSQL_ENGINE_SCRIPT ? "script" : "watch");
@@ -1350,6 +1486,7 @@ main(void)
 		RUN(test_forget_outcomes);
 		RUN(test_jobs);
 		RUN(test_concurrent_jobs);
+		RUN(test_waits);
 		RUN(test_sizes);
 		RUN(test_decided);
 		RUN(test_concurrent);
