@@ -148,29 +148,45 @@ def seem_dead(world):
     holder.close()
 
 
+def crowd(world, conn, first, n):
+    """Insert rows over conn; the leaves made for them are merged before they come: then all lie on one."""
+    with contextlib.closing(world.one.connect(world.db)) as holder:
+        query(conn, "SELECT sum(id) FROM t")
+        query(holder, "SELECT mosql_fdw_debug_lock('before-prepare')")
+        result = []
+        sql = f"INSERT INTO t SELECT g, 'new' FROM generate_series({first}, {first + n - 1}) g"
+        t = threading.Thread(target=lambda: result.append(attempt(conn, sql)))
+        t.start()
+        held = wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 30)
+        tap.ok(held, f"{world.engine}: {n} rows are held before their intents are placed")
+        world.maintain(3)
+        query(holder, "SELECT mosql_fdw_debug_unlock('before-prepare')")
+        t.join(120)
+        return result[0] if result else None
+
+
 def crowded(world):
-    """Leaves made for a transaction's rows are merged before it puts them there: then all
-    its intents lie on one, beside a large row."""
-    at = f"{world.engine}, 22,000 intents of the dead on one leaf"
+    """A leaf with many rows or intents, more than a step can be about, or beside a large row."""
+    query(world.conn, "DELETE FROM t WHERE id > 300")
+    world.maintain(2)
+    with contextlib.closing(world.one.connect(world.db, **{"mosql_fdw.debug_points": "on"})) as conn:
+        done = crowd(world, conn, 300001, 70000)
+        tap.ok(done and done[1] is None, f"{world.engine}: 70,000 rows are committed into one leaf", done)
+        query(conn, "SELECT 1 FROM t LIMIT 1")
+    world.maintain(3)
+    world.check(f"{world.engine}, 70,000 rows in a leaf", world.rows + 70000)
     query(world.conn, "DELETE FROM t WHERE id > 300")
     query(world.conn, "UPDATE t SET v = (SELECT string_agg(md5(g::text), '') FROM generate_series(1, 4000) g) WHERE id = 300")
     world.maintain(2)
-    holder = world.one.connect(world.db)
+
+    at = f"{world.engine}, 70,000 intents of the dead on one leaf"
     conn = world.one.connect(world.db, **{"mosql_fdw.debug_points": "on",
                                           "mosql_fdw.debug_crash_at": "after-prepare"})
     query(conn, "SELECT sum(id) FROM t")
     sid = world.newest()
-    query(holder, "SELECT mosql_fdw_debug_lock('before-prepare')")
-    sql = "INSERT INTO t SELECT g, 'new' FROM generate_series(500001, 522000) g"
-    t = threading.Thread(target=lambda: attempt(conn, sql))
-    t.start()
-    tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20), f"{at}: it is held")
-    world.maintain(3)
-    query(holder, "SELECT mosql_fdw_debug_unlock('before-prepare')")
-    t.join(60)
+    crowd(world, conn, 500001, 70000)
     tap.ok(conn.closed, f"{at}: it dies")
     world.one.wait_up()
-    holder.close()
     world.end_lease(sid)
     before = world.sent()
     query(world.conn, "SET statement_timeout = '30s'")

@@ -404,6 +404,8 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(batch);
 	}
+	/* a pass goes through all trees there are: no cache of one outlives its turn */
+	mosql_btree_forget(mosql_session_tree(pass->session, tree->root));
 	if (!pass->lost)
 		mosql_clock_put_size(pass->clock, tree->root, pass->done);
 	pfree(position.data);

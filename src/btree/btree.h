@@ -105,6 +105,9 @@ extern void mosql_btree_finish_split(MosqlTree *tree, uint64 leaf);
  */
 extern void mosql_btree_observe(MosqlTree *tree, uint64 leaf, MosqlBytes meta, int nfields);
 
+/* Empty the caches: for who has read much of a tree and will not come back soon. */
+extern void mosql_btree_forget(MosqlTree *tree);
+
 /*
  * Before n new ascending keys are prepared: split leaves, at once into as many
  * pieces as needed, so that the rows fit (rows of row_bytes on average).  Runs

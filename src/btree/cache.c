@@ -269,6 +269,14 @@ mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, in
 
 /* See btree.h. */
 void
+mosql_btree_forget(MosqlTree *tree)
+{
+	tree->distrusted = true;
+	mosql_btree_enter(tree);
+}
+
+/* See btree.h. */
+void
 mosql_btree_observe(MosqlTree *tree, uint64 leaf, MosqlBytes m, int nfields)
 {
 	MosqlNodeMeta meta;

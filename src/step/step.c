@@ -30,10 +30,13 @@ MosqlBytes
 mosql_step_key(const MosqlStepper *stepper, uint64 node)
 {
 	StringInfoData key;
+	MosqlBytes	exact;
 
 	initStringInfo(&key);
 	mosql_node_key(&key, stepper->ns, node);
-	return mosql_bytes(repalloc(key.data, key.len + 1), key.len);
+	exact = mosql_bytes_copy(CurrentMemoryContext, mosql_bytes(key.data, key.len));
+	pfree(key.data);			/* a kilobyte, and there may be a million keys */
+	return exact;
 }
 
 MosqlBytes

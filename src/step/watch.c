@@ -538,6 +538,7 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 		}
 		add_read_group(&watches[i], batch);
 	}
+	pfree(taken);				/* as often as there are steps for a server */
 }
 
 /*

@@ -146,7 +146,7 @@ mosql_pending_any(MosqlSession *session)
 	return !dlist_is_empty(&session->pending);
 }
 
-/* What is to be done about one key or one mark of a transaction. */
+/* What is to be done about a transaction's keys or marks. */
 typedef struct PendingWork
 {
 	MosqlSession *session;
@@ -159,16 +159,21 @@ typedef struct PendingWork
 	MosqlBytes	cleared_to;
 } PendingWork;
 
-/* These three are MosqlTreeWork. */
+/* These three are MosqlTreeWork.  Each moves work->i to the last that it has done. */
 static void
-apply_key(void *arg)
+apply_keys(void *arg)
 {
-	const PendingWork *work = arg;
-	const MosqlPending *pending = work->pending;
+	PendingWork *work = arg;
+	MosqlPending *pending = work->pending;
+	uint64		root = pending->roots[work->i];
+	int			n = 1;
 
-	mosql_recover_apply(work->session,
-						mosql_session_tree(work->session, pending->roots[work->i]),
-						pending->keys[work->i], pending->tx, pending->ts, work->list);
+	while (n < ROUND_MAX_ITEMS && work->i + n < pending->nkeys && pending->roots[work->i + n] == root)
+		n++;
+	work->i += mosql_recover_apply_keys(work->session, mosql_session_tree(work->session, root),
+										pending->keys + work->i, n, pending->tx, pending->ts,
+										work->list) - 1;
+	pending->nredone = work->i + 1;
 }
 
 static void
@@ -204,16 +209,16 @@ remove_mark(void *arg)
  * nothing to do, but the others have their turn.
  */
 static void
-work_through(PendingWork work, const uint64 *roots, int n, MosqlTreeWork step)
+work_through(PendingWork work, int first, const uint64 *roots, int n, MosqlTreeWork step)
 {
 	uint64		gone = 0;
 
-	for (work.i = 0; work.i < n; work.i++)
+	for (work.i = first; work.i < n; work.i++)
 		if (roots[work.i] != gone && !mosql_session_try_tree(step, &work))
 			gone = roots[work.i];
 }
 
-/* Redo a transaction's applies as a helper; may throw. */
+/* Redo a transaction's applies as a helper; may throw, and goes on there the next time. */
 static void
 redo(MosqlSession *session, MosqlPending *pending)
 {
@@ -222,8 +227,8 @@ redo(MosqlSession *session, MosqlPending *pending)
 	uint64		schema;
 
 	mosql_clock_snapshots(&session->stepper, &list, &schema);
-	work_through(work, pending->roots, pending->nkeys, apply_key);
-	work_through(work, pending->mark_roots, pending->nmarks, remove_mark);
+	work_through(work, pending->nredone, pending->roots, pending->nkeys, apply_keys);
+	work_through(work, 0, pending->mark_roots, pending->nmarks, remove_mark);
 	pending->failed = false;
 }
 
@@ -248,15 +253,23 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	}
 	else if (record.state == MOSQL_RECORD_ABORTED)
 	{
-		work_through(work, pending->roots, pending->nkeys, remove_key);
-		work_through(work, pending->mark_roots, pending->nmarks, remove_mark);
+		work_through(work, 0, pending->roots, pending->nkeys, remove_key);
+		work_through(work, 0, pending->mark_roots, pending->nmarks, remove_mark);
 	}
 }
 
-/* A failure now is no failure of what the caller is doing: try again later. */
+/* A redo that failed waits for so many times its duration, at most for REDO_PAUSE_MAX_US. */
+#define REDO_PAUSE_FACTOR	10
+#define REDO_PAUSE_MAX_US	30000000
+
+/*
+ * A failure now is no failure of what the caller is doing: try again later, and not at once,
+ * for each try may wait for a server that does not answer.
+ */
 static bool
 try_redo(MosqlSession *session, MosqlPending *pending)
 {
+	int64		start_us = mosql_now_us();
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(caller, "mosql redo", ALLOCSET_DEFAULT_SIZES);
 	uint32		held = InterruptHoldoffCount;
@@ -282,6 +295,12 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 	}
 	PG_END_TRY();
 	MemoryContextDelete(cxt);
+	if (!ok)
+	{
+		int64		now = mosql_now_us();
+
+		pending->not_before_us = now + Min(REDO_PAUSE_FACTOR * (now - start_us), REDO_PAUSE_MAX_US);
+	}
 	return ok;
 }
 
@@ -308,7 +327,8 @@ mosql_pending_finish(MosqlSession *session)
 
 		if (pending->outstanding > 0)
 			continue;
-		if (pending->failed && (proc_exit_inprogress || !try_redo(session, pending)))
+		if (pending->failed &&
+			(proc_exit_inprogress || mosql_now_us() < pending->not_before_us || !try_redo(session, pending)))
 			continue;
 		/* of an unknown one the record stays with the session: somebody may ask */
 		if (!pending->unknown)
@@ -391,14 +411,14 @@ build_increment(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlByte
 }
 
 static void
-build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items)
+build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items,
+			int n)
 {
 	MosqlStep  *step = &apply->step;
 	MosqlBytes	txid = mosql_txid_bytes(commit->tx);
-	int			n = group->n;
 
 	memset(apply, 0, sizeof(*apply));
-	apply->items = items + group->first;
+	apply->items = items;
 	apply->nitems = n;
 	step->node = group->leaf;
 	apply->generation = group->generation;
@@ -431,58 +451,94 @@ goes_into_history(const MosqlCommit *commit, const MosqlItem *item)
 	return item->change->kind == MOSQL_CHANGE_INCREMENT && !is_added_in_place(commit, item);
 }
 
-/*
- * Increments that must find their place in a history: one at a time, the way
- * any helper does it.
- */
+/* As any helper does it, leaf by leaf: keys of one tree, ascending. */
+static void
+apply_as_helper(MosqlCommit *commit, MosqlTree *tree, const MosqlBytes *keys, int n)
+{
+	for (int i = 0; i < n;)
+		i += mosql_recover_apply_keys(commit->session, tree, keys + i, n - i, commit->tx,
+									  commit->ts, &commit->list);
+}
+
+/* Increments that must find their place in a history. */
 static void
 apply_into_histories(MosqlCommit *commit)
 {
 	for (int p = 0; p < commit->nparts; p++)
-		for (int i = 0; i < commit->parts[p].n; i++)
+	{
+		MosqlParticipant *part = &commit->parts[p];
+		MosqlBytes *keys = NULL;
+		int			n = 0;
+
+		for (int i = 0; i < part->n; i++)
 		{
-			MosqlItem  *item = &commit->parts[p].items[i];
+			MosqlItem  *item = &part->items[i];
 
 			if (item->kind != MOSQL_ITEM_WRITE || item->done || !goes_into_history(commit, item))
 				continue;
+			if (keys == NULL)
+				keys = MemoryContextAllocHuge(commit->cxt, (part->n - i) * sizeof(MosqlBytes));
 			item->done = true;
-			mosql_recover_apply(commit->session, commit->parts[p].tree, item->key, commit->tx,
-								commit->ts, &commit->list);
+			keys[n++] = item->key;
 		}
+		apply_as_helper(commit, part->tree, keys, n);
+	}
 }
 
-/* Steps for up to a round of items not done yet. */
+/* Steps for some items of a tree, ascending; false if there is not room for all. */
+static bool
+add_items(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBytes *keys, int n,
+		  ApplyStep **steps, int *nsteps)
+{
+	MosqlLeafGroup *groups;
+	int			ngroups = mosql_btree_group(tree, keys, n, &groups);
+
+	for (int g = 0; g < ngroups; g++)
+		for (int done = 0; done < groups[g].n; done += MOSQL_STEP_MAX_ITEMS)
+		{
+			ApplyStep  *apply;
+
+			if (*nsteps == ROUND_MAX_STEPS)
+				return false;
+			apply = steps[(*nsteps)++] = palloc(sizeof(ApplyStep));
+			build_apply(commit, apply, &groups[g], items + groups[g].first + done,
+						Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS));
+			apply->tree = tree;
+		}
+	return true;
+}
+
+/* Steps for up to a round of items not done yet.  *all: that is all of them. */
 static int
-build_round(MosqlCommit *commit, ApplyStep **steps)
+build_round(MosqlCommit *commit, ApplyStep **steps, bool *all)
 {
 	int			nsteps = 0;
 
-	for (int p = 0; p < commit->nparts && nsteps < ROUND_MAX_STEPS; p++)
+	*all = true;
+	for (int p = 0; p < commit->nparts && *all; p++)
 	{
 		MosqlParticipant *part = &commit->parts[p];
 		int			max = Min(part->n, ROUND_MAX_ITEMS);
 		MosqlBytes *keys = palloc(max * sizeof(MosqlBytes) + 1);
 		MosqlItem **items = palloc(max * sizeof(MosqlItem *) + 1);
-		MosqlLeafGroup *groups;
-		int			n = 0,
-					ngroups;
+		int			n = 0;
 
-		for (int i = 0; i < part->n && n < max; i++)
-			if (part->items[i].kind == MOSQL_ITEM_WRITE && !part->items[i].done &&
-				!goes_into_history(commit, &part->items[i]))
-			{
-				items[n] = &part->items[i];
-				keys[n++] = part->items[i].key;
-			}
-		if (n == 0)
-			continue;
-		ngroups = mosql_btree_group(part->tree, keys, n, &groups);
-		for (int g = 0; g < ngroups && nsteps < ROUND_MAX_STEPS; g++)
+		for (int i = 0; i < part->n; i++)
 		{
-			steps[nsteps] = palloc(sizeof(ApplyStep));
-			build_apply(commit, steps[nsteps], &groups[g], items);
-			steps[nsteps++]->tree = part->tree;
+			MosqlItem  *item = &part->items[i];
+
+			if (item->kind != MOSQL_ITEM_WRITE || item->done || goes_into_history(commit, item))
+				continue;
+			if (n == max)
+			{
+				*all = false;
+				break;
+			}
+			items[n] = item;
+			keys[n++] = item->key;
 		}
+		if (n > 0 && !add_items(commit, part->tree, items, keys, n, steps, &nsteps))
+			*all = false;
 	}
 	return nsteps;
 }
@@ -528,6 +584,19 @@ remove_marks(MosqlCommit *commit)
 		unmark(commit, &commit->marks[m]);
 }
 
+/* A step failed for one of its keys: somebody has applied it already, and perhaps others. */
+static void
+apply_rest(MosqlCommit *commit, ApplyStep *apply)
+{
+	MosqlBytes *keys = palloc(apply->nitems * sizeof(MosqlBytes));
+
+	for (int i = 0; i < apply->nitems; i++)
+		keys[i] = apply->items[i]->key;
+	apply_as_helper(commit, apply->tree, keys, apply->nitems);
+	for (int i = 0; i < apply->nitems; i++)
+		apply->items[i]->done = true;
+}
+
 /* Large commits: rounds, each waited for. */
 static void
 apply_in_rounds(MosqlCommit *commit)
@@ -540,7 +609,8 @@ apply_in_rounds(MosqlCommit *commit)
 	while (failures < APPLY_MAX_ROUNDS)
 	{
 		ApplyStep **applies = palloc(ROUND_MAX_STEPS * sizeof(ApplyStep *));
-		int			n = build_round(commit, applies);
+		bool		all;
+		int			n = build_round(commit, applies, &all);
 		MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
 		bool		failed = false;
 
@@ -566,10 +636,7 @@ apply_in_rounds(MosqlCommit *commit)
 			if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
 				mosql_btree_observe(apply->tree, steps[i]->node, steps[i]->values[0], -1);
 			else
-				for (int j = 0; j < apply->nitems; j++)
-					mosql_recover_apply(commit->session, apply->tree, apply->items[j]->key,
-										commit->tx, commit->ts, &commit->list),
-						apply->items[j]->done = true;
+				apply_rest(commit, apply);
 		}
 		failures += failed;
 		MemoryContextReset(cxt);
@@ -601,9 +668,10 @@ static bool
 apply_detached(MosqlCommit *commit, MosqlPending *pending)
 {
 	ApplyStep **applies = palloc(ROUND_MAX_STEPS * sizeof(ApplyStep *));
-	int			n = build_round(commit, applies);
+	bool		all;
+	int			n = build_round(commit, applies, &all);
 
-	if (n > DETACHED_MAX_LEAVES || commit->session->stepper.engine == MOSQL_ENGINE_WATCH)
+	if (!all || n > DETACHED_MAX_LEAVES || commit->session->stepper.engine == MOSQL_ENGINE_WATCH)
 		return false;
 	mosql_redis_cork(commit->session->redis);	/* one write per server */
 	for (int i = 0; i < n; i++)
@@ -669,24 +737,25 @@ nobody_waits(void *arg, MosqlStepStatus status, int nfields)
 	(void) nfields;
 }
 
-/* One step per key: an intent that is not there must not stop the others
- * (rule 3). */
+/*
+ * Takes this transaction's intents off some keys of a leaf.  One that is not there does not
+ * stop the others (rule 3): taking it off writes nothing.
+ */
 static MosqlStep *
-release_step(const MosqlLeafGroup *group, MosqlBytes key, MosqlBytes txid)
+release_step(const MosqlLeafGroup *group, const MosqlBytes *keys, int n, MosqlBytes txid)
 {
 	MosqlStep  *step = palloc0(sizeof(MosqlStep));
 
 	step->node = group->leaf;
 	step->repeatable = true;
-	step->compares = palloc0(2 * sizeof(MosqlCompare));
+	step->compares = palloc0(sizeof(MosqlCompare));
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 					  mosql_generation_bytes(group->generation));
-	mosql_step_expect(step, MOSQL_COMPARE_LISTED, mosql_field_name(MOSQL_FIELD_INTENT, key), 0,
-					  txid);
-	step->writes = palloc(sizeof(MosqlWrite));
-	step->writes[step->nwrites++] = (MosqlWrite)
+	step->writes = palloc(n * sizeof(MosqlWrite));
+	for (int i = 0; i < n; i++)
+		step->writes[step->nwrites++] = (MosqlWrite)
 	{
-		MOSQL_WRITE_UNLIST, step->compares[1].field, txid
+		MOSQL_WRITE_UNLIST, mosql_field_name(MOSQL_FIELD_INTENT, keys[i]), txid
 	};
 	step->reads = palloc(sizeof(MosqlBytes));
 	step->reads[step->nreads++] = MOSQL_META_FIELD;
@@ -719,59 +788,97 @@ typedef struct ReleaseWork
 	MosqlBudget *budget;		/* NULL: detached */
 } ReleaseWork;
 
-/* Steps for these keys, one each, in their order. */
-static MosqlStep **
-release_steps(ReleaseWork *work, const MosqlBytes *keys, int n)
+/* A leaf's step, and the keys that it is about. */
+typedef struct Release
+{
+	MosqlBytes *keys;
+	int			n;
+} Release;
+
+/* Steps for these keys, by leaf; returns their number. */
+static int
+release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Release **releases)
 {
 	MosqlBytes	txid = mosql_txid_bytes(work->commit->tx);
-	MosqlStep **steps = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(MosqlStep *));
 	MosqlLeafGroup *groups;
 	int			ngroups = mosql_btree_group(work->part->tree, keys, n, &groups);
+	int			max = ngroups + n / MOSQL_STEP_MAX_ITEMS;
+	int			nsteps = 0;
 
+	*steps = palloc(max * sizeof(MosqlStep *));
+	*releases = palloc(max * sizeof(Release));
 	for (int g = 0; g < ngroups; g++)
-		for (int i = groups[g].first; i < groups[g].first + groups[g].n; i++)
-			steps[i] = release_step(&groups[g], keys[i], txid);
-	return steps;
+		for (int done = 0; done < groups[g].n; done += MOSQL_STEP_MAX_ITEMS)
+		{
+			Release    *of = &(*releases)[nsteps];
+
+			*of = (Release) {keys + groups[g].first + done, Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS)};
+			(*steps)[nsteps++] = release_step(&groups[g], of->keys, of->n, txid);
+		}
+	return nsteps;
 }
 
 /*
- * A MosqlTreeWork.  A leaf may have been split since the intents were placed: who waits
+ * A round of keys.  A leaf may have been split since the intents were placed: who waits
  * looks again, for an intent that stays would keep everybody until intent_timeout.
+ * False when the time is over.
  */
+static bool
+release_keys(ReleaseWork *work, MosqlBytes *keys, int n)
+{
+	while (n > 0)
+	{
+		MosqlStep **steps;
+		Release    *releases;
+		int			nsteps = release_steps(work, keys, n, &steps, &releases);
+		int			left = 0;
+
+		if (work->budget == NULL)
+		{
+			send_all(work->commit->session, steps, nsteps);
+			return true;
+		}
+		mosql_step_run(&work->commit->session->stepper, steps, nsteps, work->budget);
+		for (int i = 0; i < nsteps; i++)
+		{
+			if (steps[i]->status != MOSQL_STEP_FAILED)
+				continue;
+			mosql_btree_observe(work->part->tree, steps[i]->node, steps[i]->values[0], -1);
+			memmove(keys + left, releases[i].keys, releases[i].n * sizeof(MosqlBytes));
+			left += releases[i].n;
+		}
+		n = left;
+		if (n > 0 && !mosql_budget_pause(work->budget))
+			return false;
+	}
+	return true;
+}
+
+/* A MosqlTreeWork.  Only what was sent can be there. */
 static void
 release_part(void *arg)
 {
 	ReleaseWork *work = arg;
 	MosqlParticipant *part = work->part;
-	MosqlStepper *stepper = &work->commit->session->stepper;
-	MosqlBytes *keys = MemoryContextAllocHuge(CurrentMemoryContext, part->n * sizeof(MosqlBytes) + 1);
-	int			n = 0;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql release",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		in_time = true;
+	int			i = 0;
 
-	for (int i = 0; i < part->n; i++)
-		if (part->items[i].kind == MOSQL_ITEM_WRITE)
-			keys[n++] = part->items[i].key;
-	while (n > 0)
+	while (i < part->n && in_time)
 	{
-		MosqlStep **steps = release_steps(work, keys, n);
-		int			left = 0;
+		MosqlBytes *keys = palloc(Min(part->n - i, ROUND_MAX_ITEMS) * sizeof(MosqlBytes));
+		int			n = 0;
 
-		if (work->budget == NULL)
-		{
-			send_all(work->commit->session, steps, n);
-			return;
-		}
-		mosql_step_run(stepper, steps, n, work->budget);
-		for (int i = 0; i < n; i++)
-		{
-			if (steps[i]->status != MOSQL_STEP_FAILED || steps[i]->failed != 0)
-				continue;
-			mosql_btree_observe(part->tree, steps[i]->node, steps[i]->values[0], -1);
-			keys[left++] = keys[i];
-		}
-		n = left;
-		if (n > 0 && !mosql_budget_pause(work->budget))
-			return;
+		for (; i < part->n && n < ROUND_MAX_ITEMS; i++)
+			if (part->items[i].sent)
+				keys[n++] = part->items[i].key;
+		in_time = release_keys(work, keys, n);
+		MemoryContextReset(cxt);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 typedef struct UnmarkWork

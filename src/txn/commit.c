@@ -334,7 +334,7 @@ start_attempt(MosqlCommit *commit)
 		MosqlParticipant *part = &commit->parts[p];
 
 		for (int i = 0; i < part->n; i++)
-			part->items[i].done = false;
+			part->items[i].done = part->items[i].sent = false;
 		for (int i = 0; i < part->nranges; i++)
 			part->ranges[i].done = false;
 	}

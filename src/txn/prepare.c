@@ -345,6 +345,27 @@ any_reads(MosqlItem *const *items, const MosqlLeafGroup *group)
 	return false;
 }
 
+/* A step for some items of a leaf. */
+static void
+add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *group,
+		  MosqlItem **items, int n, MosqlBytes txid)
+{
+	LeafStep   *leaf = palloc(sizeof(LeafStep));
+
+	start_leaf_step(leaf, part->tree, group->leaf, group->generation, n);
+	for (int i = 0; i < n; i++)
+	{
+		items[i]->sent = items[i]->kind == MOSQL_ITEM_WRITE;
+		leaf->items[leaf->nitems++] = items[i];
+	}
+	if (is_bulk(leaf, group->nfields))
+		build_bulk_step(round->commit, leaf, txid);
+	else
+		build_leaf_step(round->commit, leaf, txid);
+	round->leaves[round->nsteps++] = leaf;
+	round->nitems += n;
+}
+
 static void
 collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 {
@@ -371,8 +392,6 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
 	for (int g = 0; g < ngroups && round->nsteps < ROUND_MAX_STEPS; g++)
 	{
-		LeafStep   *leaf;
-
 		if (groups[g].frozen_from.data != NULL && any_reads(items, &groups[g]))
 		{
 			/* what the groups point to is gone after this: all of them again */
@@ -380,16 +399,10 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 			round->again = true;
 			return;
 		}
-		leaf = palloc(sizeof(LeafStep));
-		start_leaf_step(leaf, part->tree, groups[g].leaf, groups[g].generation, groups[g].n);
-		for (int i = 0; i < groups[g].n; i++)
-			leaf->items[leaf->nitems++] = items[groups[g].first + i];
-		if (is_bulk(leaf, groups[g].nfields))
-			build_bulk_step(round->commit, leaf, txid);
-		else
-			build_leaf_step(round->commit, leaf, txid);
-		round->leaves[round->nsteps++] = leaf;
-		round->nitems += groups[g].n;
+		for (int done = 0; done < groups[g].n && round->nsteps < ROUND_MAX_STEPS;
+			 done += MOSQL_STEP_MAX_ITEMS)
+			add_items(round, part, &groups[g], items + groups[g].first + done,
+					  Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS), txid);
 	}
 }
 

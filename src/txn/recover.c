@@ -225,14 +225,16 @@ typedef enum LeafOutcome
 } LeafOutcome;
 
 /*
- * The step that ends all intents of a transaction on a leaf as it was read; false if
- * there are none.  Those that a split has frozen move with it, and are met again.
+ * The step that ends all intents of a transaction between two keys, on a leaf as it was
+ * read; false if there are none.  *end (absent: none) comes down if they are too many.
  */
 static bool
 build_leaf_step(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGroup *group,
-				const Ended *ended, MosqlStep *step)
+				MosqlBytes from, MosqlBytes *end, const Ended *ended, MosqlStep *step)
 {
-	begin_step(step, group, 2 * leaf->n, 3 * leaf->n);
+	int			n = 0;
+
+	begin_step(step, group, 2 * Min(leaf->n, MOSQL_STEP_MAX_ITEMS), 3 * Min(leaf->n, MOSQL_STEP_MAX_ITEMS));
 	for (int i = 0; i < leaf->n; i++)
 	{
 		const MosqlEntry *entry = &leaf->entries[i];
@@ -240,17 +242,24 @@ build_leaf_step(MosqlSession *session, const MosqlLeaf *leaf, const MosqlLeafGro
 		.intent = entry->intent};
 		MosqlIntent intent;
 
-		if (mosql_intents_find(entry->intent, ended->tx, &intent) &&
-			(group->frozen_from.data == NULL ||
-			 mosql_bytes_compare(entry->key, group->frozen_from) < 0))
-			add_intent(session, step, entry->key, &point, &intent, ended);
+		if (end->data != NULL && mosql_bytes_compare(entry->key, *end) >= 0)
+			break;
+		if (mosql_bytes_compare(entry->key, from) < 0 ||
+			!mosql_intents_find(entry->intent, ended->tx, &intent))
+			continue;
+		if (n++ == MOSQL_STEP_MAX_ITEMS)
+		{
+			*end = entry->key;
+			break;
+		}
+		add_intent(session, step, entry->key, &point, &intent, ended);
 	}
 	return step->nwrites > 0;
 }
 
 /*
- * One attempt at the leaf that covers key.  Applies are durable when this returns.
- * *end: up to where nothing of the transaction is left, unless it is to be tried again.
+ * One attempt at the leaf that covers key, from the key on.  Applies are durable when this
+ * returns.  *end: up to where nothing of the transaction is left, unless LEAF_AGAIN.
  */
 static LeafOutcome
 end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *ended,
@@ -263,9 +272,10 @@ end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *en
 	(void) mosql_btree_group(tree, &key, 1, &group);
 	if (group->leaf != leaf->node)
 		return LEAF_AGAIN;
+	/* what a split has frozen moves with it, and is met again */
 	*end = mosql_bytes_copy(CurrentMemoryContext,
 							group->frozen_from.data != NULL ? group->frozen_from : leaf->meta.high);
-	if (!build_leaf_step(session, leaf, group, ended, &step))
+	if (!build_leaf_step(session, leaf, group, key, end, ended, &step))
 		return LEAF_FREE;
 	step.durable = step.touch = ended->ts != 0;
 	MOSQL_DEBUG_POINT("help-step");
@@ -275,19 +285,132 @@ end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *en
 /* Attempts that were in vain, before only the row that is in the way is applied. */
 #define LEAF_ATTEMPTS	3
 
-void
+/* The least key above this one. */
+static MosqlBytes
+key_after(MosqlBytes key)
+{
+	char	   *data = palloc(key.len + 1);
+
+	memcpy(data, key.data, key.len);
+	data[key.len] = '\0';
+	return mosql_bytes(data, key.len + 1);
+}
+
+MosqlBytes
 mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx,
 						 MosqlTimestamp ts, const MosqlSnapshotList *list)
 {
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(caller, "mosql apply leaf", ALLOCSET_DEFAULT_SIZES);
 	const Ended ended = {tx, ts, list};
 	LeafOutcome outcome = LEAF_AGAIN;
 	MosqlBytes	end;
 
 	Assert(ts != 0);
+	MemoryContextSwitchTo(cxt);
 	for (int attempt = 0; attempt < LEAF_ATTEMPTS && outcome == LEAF_AGAIN; attempt++)
+	{
+		MemoryContextReset(cxt);
 		outcome = end_leaf(session, tree, key, &ended, &end);
+	}
 	if (outcome != LEAF_ENDED)
+	{
 		mosql_recover_apply(session, tree, key, tx, ts, list);
+		end = key_after(key);
+	}
+	MemoryContextSwitchTo(caller);
+	end = mosql_bytes_copy(caller, end);
+	MemoryContextDelete(cxt);
+	return end;
+}
+
+/* ---- keys that a transaction has written ---- */
+
+/* What the leaf holds of a key.  *at: where the last one was found. */
+static MosqlPoint
+point_of(const MosqlLeaf *leaf, MosqlBytes key, int *at)
+{
+	MosqlPoint	point = {.leaf = leaf->node, .purged = leaf->purged};
+
+	while (*at < leaf->n && mosql_bytes_compare(leaf->entries[*at].key, key) < 0)
+		(*at)++;
+	if (*at < leaf->n && mosql_bytes_equal(leaf->entries[*at].key, key))
+	{
+		point.row = leaf->entries[*at].row;
+		point.intent = leaf->entries[*at].intent;
+	}
+	return point;
+}
+
+/*
+ * One attempt at those of the keys that are on the first one's leaf: how many, or 0 if
+ * they are to be tried again.  Where copies are waited for, the keys without an intent are
+ * compared as well: that they were applied must be so on the server that is waited for.
+ */
+static int
+end_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n,
+		 const Ended *ended)
+{
+	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, keys[0]);
+	MosqlLeafGroup *group;
+	MosqlPoint *applied;
+	MosqlStep	step;
+	int			napplied = 0;
+	int			at = 0;
+
+	(void) mosql_btree_group(tree, keys, Min(n, MOSQL_STEP_MAX_ITEMS), &group);
+	if (group->leaf != leaf->node || group->generation != leaf->meta.generation)
+		return 0;
+	n = group->n;
+	applied = palloc(n * sizeof(MosqlPoint));
+	begin_step(&step, group, 2 * n, 3 * n);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlPoint	point = point_of(leaf, keys[i], &at);
+		MosqlIntent intent;
+
+		if (mosql_intents_find(point.intent, ended->tx, &intent))
+		{
+			add_intent(session, &step, keys[i], &point, &intent, ended);
+			continue;
+		}
+		if (session->stepper.durable)
+			mosql_step_expect_same(&step, mosql_field_name(MOSQL_FIELD_INTENT, keys[i]), point.intent);
+		applied[napplied++] = point;
+	}
+	step.durable = step.touch = true;
+	MOSQL_DEBUG_POINT("help-step");
+	if ((step.nwrites > 0 || session->stepper.durable) && !run_step(session, tree, &step))
+		return 0;
+	for (int i = 0; i < napplied; i++)
+		check_applied(session, &applied[i], ended->tx, ended->ts);
+	return n;
+}
+
+int
+mosql_recover_apply_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n,
+						 MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql apply keys",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	const Ended ended = {tx, ts, list};
+	int			done = 0;
+
+	Assert(n > 0 && ts != 0);
+	for (int attempt = 0; attempt < LEAF_ATTEMPTS && done == 0; attempt++)
+	{
+		MemoryContextReset(cxt);
+		done = end_keys(session, tree, keys, n, &ended);
+	}
+	if (done == 0)
+	{
+		mosql_recover_apply(session, tree, keys[0], tx, ts, list);
+		done = 1;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return done;
 }
 
 /* A leaf may be large, and may have to be read often: what was read is freed. */

@@ -56,6 +56,8 @@ typedef struct MosqlPending
 	bool		failed;			/* some step was not DONE: redo */
 	bool		unknown;		/* the client was told 08007: settle it first, and
 								 * leave the record for those who ask */
+	int64		not_before_us;	/* a redo that failed is not tried again at once */
+	int			nredone;		/* of the keys */
 	int			nkeys;			/* for the redo: written keys, then marked ranges */
 	uint64	   *roots;
 	MosqlBytes *keys;
@@ -446,10 +448,14 @@ typedef struct MosqlItem
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
 	bool		done;
+	bool		sent;			/* WRITE: this attempt may have placed its intent */
 	bool		no_bulk;		/* its leaf turned out not to be empty */
 	MosqlBytes	old_row;		/* the row's field as prepare found it */
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
 } MosqlItem;
+
+/* So many items of a leaf are in one step: its counts have 16 bits. */
+#define MOSQL_STEP_MAX_ITEMS	16384
 
 /* A read mark that was placed: on a leaf, with the fences it had. */
 typedef struct MosqlMark
@@ -579,19 +585,24 @@ extern bool mosql_pending_any(MosqlSession *session);
 
 /*
  * Turn the intent of a committed transaction on a key into a row, wherever the key
- * is now; harmless if somebody did it already.  apply_leaf takes those of the whole
- * leaf along, as far as it can.
+ * is now; harmless if somebody did it already.
+ *
+ * apply_keys: those of the keys (ascending) that lie on the first one's leaf, in one step;
+ * returns how many, at least one.
+ *
+ * apply_leaf: the key, and all that is found from there to the end of its leaf.  Returns up
+ * to where, from the key on, none is left; absent if there is no end.
  */
 extern void mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
 								MosqlTxid tx, MosqlTimestamp ts, const MosqlSnapshotList *list);
-extern void mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
-									 MosqlTxid tx, MosqlTimestamp ts,
+extern int	mosql_recover_apply_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
+									 int n, MosqlTxid tx, MosqlTimestamp ts,
 									 const MosqlSnapshotList *list);
+extern MosqlBytes mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
+										   MosqlTxid tx, MosqlTimestamp ts,
+										   const MosqlSnapshotList *list);
 
-/*
- * Take an aborted transaction's intents off a key and the rest of its leaf.  Returns up
- * to where, from the key on, none is left; absent if there is no end.
- */
+/* Take an aborted transaction's intents off a key and the rest of its leaf; the same. */
 extern MosqlBytes mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
 									   MosqlTxid tx);
 

@@ -86,7 +86,7 @@ compare_txids(const void *a, const void *b)
 	return (x->n > y->n) - (x->n < y->n);
 }
 
-/* Up to where an aborted transaction's intents are off the leaves. */
+/* Up to where a transaction's intents are off the leaves. */
 typedef struct Cleared
 {
 	bool		any;
@@ -218,40 +218,34 @@ unmark(Vacuum *vacuum, MosqlBytes low, MosqlTxid tx)
 }
 
 /*
- * An aborted transaction's intents go a leaf at a time, and with them those of the keys
- * to come: a leaf is read once for each transaction, not once for each key.  "Aborted"
- * is final only if the intent is there still (rule 4), which is what removing it
+ * One intent; true if the leaf is no longer as it was read.  A transaction's intents go a
+ * leaf at a time, those of the keys to come with the first: a leaf is read once for each
+ * transaction, not once for each key.
+ *
+ * "Aborted" is final only if the intent is there still (rule 4), which is what removing it
  * compares: an applied one never comes back.
  */
-static void
-remove_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, Cleared *cleared)
-{
-	if (!cleared->any || (cleared->end.data != NULL &&
-						  mosql_bytes_compare(key, cleared->end) >= 0))
-		cleared->end = mosql_recover_remove(vacuum->session, vacuum->tree, key, tx);
-	cleared->any = true;
-	vacuum->counts->intents_removed++;
-}
-
-/* One intent; true if the leaf is no longer as it was read. */
 static bool
 settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const Verdicts *verdicts)
 {
 	int			i = find_verdict(verdicts, tx);
 	const MosqlRecord *record = &verdicts->records[i];
+	Cleared    *cleared = &verdicts->cleared[i];
+	bool		committed = record->state == MOSQL_RECORD_COMMITTED;
 
-	switch (record->state)
-	{
-		case MOSQL_RECORD_COMMITTED:
-			mosql_recover_apply(vacuum->session, vacuum->tree, key, tx, record->ts, &vacuum->list);
-			vacuum->counts->intents_applied++;
-			return true;
-		case MOSQL_RECORD_ABORTED:
-			remove_intent(vacuum, key, tx, &verdicts->cleared[i]);
-			return true;
-		default:
-			return false;
-	}
+	if (!committed && record->state != MOSQL_RECORD_ABORTED)
+		return false;
+	if (!cleared->any || (cleared->end.data != NULL &&
+						  mosql_bytes_compare(key, cleared->end) >= 0))
+		cleared->end = committed ?
+			mosql_recover_apply_leaf(vacuum->session, vacuum->tree, key, tx, record->ts, &vacuum->list) :
+			mosql_recover_remove(vacuum->session, vacuum->tree, key, tx);
+	cleared->any = true;
+	if (committed)
+		vacuum->counts->intents_applied++;
+	else
+		vacuum->counts->intents_removed++;
+	return true;
 }
 
 /* Settle all of a leaf that can be; read it again if that changed it. */
