@@ -411,6 +411,35 @@ def crossing(server):
         c.close()
 
 
+def lapsed(server):
+    """Both leases end between the decisions, and maintenance takes the session for dead: the rest is
+    prepared again under another id, and decides; unless somebody has changed it meanwhile."""
+    probe, conn = server.connect("shared"), server.connect("shared")
+    query(conn, "SET mosql_fdw.debug_lease = '500ms'; SET mosql_fdw.debug_points = on")
+    for row, code in ((100, None), (1, "08007")):
+        tag = f"lapsed {row}"
+        joint(conn, tag)
+        with held(server, "shared", "decided-some") as go:
+            t, result = in_background(conn, "COMMIT")
+            waits(probe, conn.info.backend_pid)
+            time.sleep(1.2)
+            for name in ("redis", "other"):
+                query(probe, f"SELECT mosql_fdw_maintain('{name}')")
+            for table in ("t", "b.t"):
+                query(probe, f"UPDATE {table} SET v = 'other' WHERE id = {row}")
+            go()
+        t.join(20)
+        tap.equal(result[0][0], code, f"a lease ends between two decisions, row {row} is changed: {code}")
+        attempt(conn, "ROLLBACK")
+        # joint() writes the rows 1, 51, 101 ...
+        counts = [tagged(probe, table, tag) for table in ("t", "b.t")]
+        tap.equal(counts, [20, 20] if code is None else [19, 0], "... as it says")
+    query(probe, "UPDATE t SET v = 'old'; UPDATE b.t SET v = 'old'; UPDATE mine SET v = 'old'")
+    tap.equal([f for table in ("t", "b.t") for f in findings(probe, table)[0]], [], "... and nothing is broken")
+    for c in (probe, conn):
+        c.close()
+
+
 # What a backend leaves that is killed there: in the namespace that decides first, in the other.
 KILLED = {
     "before-prepare": (0, 0), "prepare-some": (0, 0), "after-prepare": (0, 0), "before-decide": (0, 0),
@@ -603,6 +632,7 @@ def body():
         part("exits", exits, cluster, server)
         part("renames", renames, server)
         part("crossing", crossing, server)
+        part("lapsed", lapsed, server)
         part("bounded", bounded, server)
         part("procedures", procedures, server_wide)
         query(server_wide, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE mine SET v = 'old'")

@@ -29,6 +29,7 @@
 #include "commands/tablecmds.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "storage/proc.h"
@@ -165,11 +166,16 @@ end_with_error(void)
 #endif
 }
 
-/* In our waits.  Whoever holds interrupts besides the commit has his reason. */
+/*
+ * In our waits.  Whoever holds interrupts besides the commit has his reason.
+ *
+ * Race -- a signal arrives between our look and PostgreSQL's: the process ends on the spot,
+ * and what it has placed is in the way until mosql_fdw.intent_timeout, as if it had crashed.
+ */
 static void
 serve(void)
 {
-	if (!InterruptPending || InterruptHoldoffCount > 1 || CritSectionCount > 0)
+	if (!InterruptPending || InterruptHoldoffCount > 1 || CritSectionCount > 0 || proc_exit_inprogress)
 		return;
 	end_with_error();
 	RESUME_INTERRUPTS();
