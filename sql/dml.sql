@@ -113,3 +113,20 @@ BEGIN READ ONLY; INSERT INTO t VALUES (999); ROLLBACK;
 BEGIN; INSERT INTO t VALUES (999, 'x'); PREPARE TRANSACTION 'x';
 SELECT c.* FROM (VALUES ('t'), ('c'), ('h'), ('p1'), ('p2')) v(t), mosql_fdw_check(t::regclass) c;
 DROP TABLE p; DROP FOREIGN TABLE t, c, h; DROP FUNCTION stamp, note;
+
+-- a row that a command inside of the command has changed: said, and nothing done
+CREATE FOREIGN TABLE inside (id int OPTIONS (key 'true') NOT NULL, v int) SERVER redis;
+INSERT INTO inside VALUES (1, 10), (2, 20);
+CREATE FUNCTION change_inside(which int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN UPDATE inside SET v = v + 1 WHERE id = which; RETURN 0; END';
+CREATE FUNCTION change_other() RETURNS trigger LANGUAGE plpgsql AS
+	'BEGIN PERFORM change_inside(2); RETURN coalesce(NEW, OLD); END';
+UPDATE inside SET v = v + change_inside(id);
+CREATE TRIGGER other BEFORE UPDATE OR DELETE ON inside FOR EACH ROW WHEN (OLD.id = 1)
+	EXECUTE FUNCTION change_other();
+UPDATE inside SET v = v + 10;
+DELETE FROM inside;
+UPDATE inside SET v = v + 10 WHERE id = 1;
+SELECT * FROM inside ORDER BY id;
+DROP FOREIGN TABLE inside;
+DROP FUNCTION change_inside, change_other;

@@ -350,16 +350,32 @@ mosql_txn_own_write(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId ci
 	return entry->top->kind == MOSQL_CHANGE_DELETE ? MOSQL_OWN_DELETE : MOSQL_OWN_PUT;
 }
 
-/* The entry to change, or NULL if this command did so already. */
+/* PostgreSQL's own words. */
+static void
+report_modified_inside(MosqlChangeKind kind)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+			 errmsg("tuple to be %s was already modified by an operation triggered by the current command",
+					kind == MOSQL_CHANGE_DELETE ? "deleted" : "updated"),
+			 errhint("Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.")));
+}
+
+/*
+ * The entry to change, or NULL if this command did so already.  If a command inside of this
+ * one did, a trigger's or a function's, neither change may go unsaid.
+ */
 static MosqlEntryW *
-entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, CommandId cid)
+entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlChangeKind kind, CommandId cid)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
 
 	if (entry == NULL)
 		return mosql_buffer_add(txn, buffer, key);
-	if (entry->top != NULL && entry->top->cid >= cid)
+	if (entry->top != NULL && entry->top->cid > cid)
+		report_modified_inside(kind);
+	if (entry->top != NULL && entry->top->cid == cid)
 		return NULL;
 	return entry;
 }
@@ -369,7 +385,7 @@ static MosqlWriteResult
 replace_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
 			MosqlChangeKind kind, MosqlBytes columns, CommandId cid)
 {
-	MosqlEntryW *entry = entry_to_change(txn, tree, key, cid);
+	MosqlEntryW *entry = entry_to_change(txn, tree, key, kind, cid);
 	MosqlChange *change;
 
 	if (entry == NULL)
@@ -429,7 +445,7 @@ MosqlWriteResult
 mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 					const MosqlIncrement *inc, int ninc, CommandId cid)
 {
-	MosqlEntryW *entry = entry_to_change(txn, tree, row->key, cid);
+	MosqlEntryW *entry = entry_to_change(txn, tree, row->key, MOSQL_CHANGE_INCREMENT, cid);
 	MosqlChange *top,
 			   *change;
 	MosqlBytes	base_columns;

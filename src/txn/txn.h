@@ -232,8 +232,9 @@ typedef enum MosqlWriteResult
 {
 	MOSQL_WRITTEN,
 	MOSQL_DUPLICATE,			/* insert: this transaction has the row already */
-	MOSQL_SELF_MODIFIED			/* update, delete: this same command (or a later one)
-								 * changed the row already: skip it, as PostgreSQL does */
+	MOSQL_SELF_MODIFIED			/* update, delete: this same command changed the row
+								 * already: skip it, as PostgreSQL does (27000 if a command
+								 * inside of it did) */
 } MosqlWriteResult;
 
 /* What is known of the key of a new row.  Commit compares that it is absent, in any case. */

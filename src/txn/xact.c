@@ -129,6 +129,25 @@ check_leader(void)
 				 errhint("Mark the function that reads them PARALLEL RESTRICTED.")));
 }
 
+static void xact_callback(XactEvent event, void *arg);
+
+/* PostgreSQL is calling us: its list of callbacks is not to be touched. */
+static bool in_callback = false;
+
+/*
+ * Be the first to be called when the transaction ends: whoever is registered last is.  Others
+ * commit elsewhere in their pre-commit callbacks (postgres_fdw does): what they commit must
+ * not stay when ours is refused, which is no rare thing.
+ */
+static void
+be_called_first(void)
+{
+	if (in_callback)
+		return;
+	UnregisterXactCallback(xact_callback, NULL);
+	RegisterXactCallback(xact_callback, NULL);
+}
+
 MosqlTxn *
 mosql_txn_current(MosqlSession *session)
 {
@@ -142,6 +161,7 @@ mosql_txn_current(MosqlSession *session)
 		before_shmem_exit(close_sessions, (Datum) 0);
 		exit_registered = true;
 	}
+	be_called_first();
 	check_leader();
 	mosql_txn_check_alone(session);
 	mosql_session_ready(session);
@@ -292,11 +312,10 @@ finish(MosqlSession *session)
 }
 
 static void
-xact_callback(XactEvent event, void *arg)
+end_transaction(XactEvent event)
 {
 	dlist_iter	iter;
 
-	(void) arg;
 	if (event == XACT_EVENT_PRE_COMMIT)
 		pre_commit();
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
@@ -335,6 +354,15 @@ xact_callback(XactEvent event, void *arg)
 	if (mosql_txn_end_hook != NULL)
 		mosql_txn_end_hook();
 	mosql_local_end(event == XACT_EVENT_COMMIT);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	in_callback = true;			/* also after an error, until the end that follows it */
+	end_transaction(event);
+	in_callback = false;
 }
 
 /* ---- savepoints ---- */
