@@ -22,6 +22,12 @@ extern void mosql_admin_init_ddl(void);
  * primary key. */
 extern void mosql_admin_follow_key(Oid relid, bool created);
 
+/*
+ * CREATE (register.c): the table's name in Redis, and what mosql_table_create() says and
+ * throws.  A NOTICE if another table of this database has the name that it would get.
+ */
+extern bool mosql_admin_register_table(Relation rel);
+
 /* ---- indexes as PostgreSQL knows them (index.c) ---- */
 
 typedef struct MosqlLocalIndex

@@ -260,7 +260,7 @@ static bool
 register_table(Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
-	bool		made = mosql_table_create(rel, mosql_fdw_session_for(relid, InvalidOid));
+	bool		made = mosql_admin_register_table(rel);
 
 	relation_close(rel, NoLock);
 	return made;

@@ -541,7 +541,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	rel = relation_open(relid, AccessShareLock);
 	session = mosql_fdw_session_for(relid, InvalidOid);
 	if (created)
-		made = mosql_table_create(rel, session);
+		made = mosql_admin_register_table(rel);
 	else if (rename != NULL)
 		mosql_table_rename_column(rel, session, rename->subname, rename->newname);
 	else

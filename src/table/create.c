@@ -107,18 +107,12 @@ missing_options(List *options, List *given, const char *name, const char *value)
 												DEFELEM_ADD, -1));
 }
 
-/*
- * Write the name in Redis into the table's options where it is not given, so
- * that ALTER ... RENAME and SET SCHEMA do not lose the data, nor find another's.
- */
 void
-mosql_table_pin_name(Relation rel)
+mosql_table_set_name(Relation rel, const char *schema, const char *name)
 {
 	Oid			relid = RelationGetRelid(rel);
 	List	   *given = GetForeignTable(relid)->options;
 	List	   *options = NIL;
-	const char *schema;
-	const char *name;
 	Relation	catalog;
 	HeapTuple	tuple;
 	Datum		datum;
@@ -127,7 +121,6 @@ mosql_table_pin_name(Relation rel)
 	bool		nulls[Natts_pg_foreign_table] = {0};
 	bool		replaces[Natts_pg_foreign_table] = {0};
 
-	mosql_table_remote_name(rel, &schema, &name);
 	options = missing_options(options, given, "schema_name", schema);
 	options = missing_options(options, given, "table_name", name);
 	if (options == NIL)
@@ -147,6 +140,16 @@ mosql_table_pin_name(Relation rel)
 	table_close(catalog, RowExclusiveLock);
 	CacheInvalidateRelcache(rel);
 	CommandCounterIncrement();
+}
+
+void
+mosql_table_pin_name(Relation rel)
+{
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
+	mosql_table_set_name(rel, schema, name);
 }
 
 /*

@@ -25,8 +25,13 @@ extern bool mosql_table_create(Relation rel, MosqlSession *session);
  */
 extern void mosql_table_alter(Relation rel, MosqlSession *session);
 
-/* The table's name in Redis stands in its options, so that its local name may change. */
+/*
+ * Write the name in Redis into the table's options where they do not give it, so that
+ * ALTER ... RENAME and SET SCHEMA do not lose the data, nor find another's: the one that
+ * it has without options, or this one.
+ */
 extern void mosql_table_pin_name(Relation rel);
+extern void mosql_table_set_name(Relation rel, const char *schema, const char *name);
 
 /*
  * The expression of a stored generated column is another: all rows go to a new tree,

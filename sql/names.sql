@@ -1,0 +1,99 @@
+-- names in Redis, and who gets them: tables, sequences and labels that were renamed
+\getenv nodes MOSQL_NODES
+SELECT current_database() AS here, current_database() || '_names' AS there,
+	substring(array_to_string(srvoptions, ';') FROM 'namespace=([^;]*)') AS ns
+	FROM pg_foreign_server WHERE srvname = 'redis' \gset
+-- another database of the same namespace, as another server
+SET client_min_messages = error;
+DROP DATABASE IF EXISTS :"there";
+CREATE DATABASE :"there";
+\c :there
+SET client_min_messages = warning;
+CREATE EXTENSION mosql_fdw;
+CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns');
+\c :here
+\set VERBOSITY default
+LOAD 'mosql_fdw';
+SET mosql_fdw.default_server = 'redis';
+
+-- ---- a table that was renamed, and a new one under the name of before ----
+CREATE TABLE acct (id int PRIMARY KEY, v text);
+INSERT INTO acct VALUES (1, 'one'), (2, 'two');
+CREATE TABLE acct_new (LIKE acct INCLUDING ALL);
+INSERT INTO acct_new SELECT * FROM acct;
+DROP TABLE acct;
+ALTER TABLE acct_new RENAME TO acct;
+-- the next migration does the same
+CREATE TABLE acct_new (LIKE acct INCLUDING ALL);
+SELECT count(*) FROM acct_new;
+INSERT INTO acct_new VALUES (3, 'three');
+SELECT * FROM acct ORDER BY id;
+SELECT ftoptions FROM pg_foreign_table WHERE ftrelid = 'acct_new'::regclass;
+DROP TABLE acct_new;
+SELECT * FROM acct ORDER BY id;
+-- to its end, and once more: the first name is free again
+CREATE TABLE acct_new AS SELECT id, v || '!' AS v FROM acct;
+SELECT * FROM acct_new ORDER BY id;
+DROP TABLE acct;
+ALTER TABLE acct_new RENAME TO acct;
+CREATE TABLE acct_new (LIKE acct INCLUDING ALL);
+SELECT ftoptions FROM pg_foreign_table WHERE ftrelid = 'acct_new'::regclass;
+DROP TABLE acct_new, acct;
+-- names at their longest
+SELECT rpad('a', 63, 'a') AS long \gset
+CREATE TABLE :"long" (i int);
+ALTER TABLE :"long" RENAME TO short;
+CREATE TABLE :"long" (i int);
+SELECT ftoptions FROM pg_foreign_table WHERE ftrelid = :'long'::regclass;
+DROP TABLE short, :"long";
+
+-- ---- schemas ----
+CREATE SCHEMA live;
+CREATE TABLE live.t (id int PRIMARY KEY);
+INSERT INTO live.t VALUES (1);
+ALTER SCHEMA live RENAME TO live_old;
+CREATE SCHEMA live;
+CREATE TABLE live.t (id int PRIMARY KEY);
+SELECT count(*) FROM live.t;
+INSERT INTO live.t VALUES (2);
+CREATE SCHEMA attic;
+ALTER TABLE live.t SET SCHEMA attic;
+CREATE FOREIGN TABLE live.t (id int OPTIONS (key 'true')) SERVER redis;
+SELECT (SELECT array_agg(id) FROM live_old.t) AS old, (SELECT array_agg(id) FROM attic.t) AS attic,
+	(SELECT array_agg(id) FROM live.t) AS live;
+-- who says the name in Redis gets that table
+CREATE FOREIGN TABLE live.same (id int OPTIONS (key 'true') NOT NULL) SERVER redis OPTIONS (table_name 't');
+SELECT * FROM live.same;
+SET mosql_fdw.drop_data = off;
+DROP TABLE live.same;
+RESET mosql_fdw.drop_data;
+
+-- ---- another server: what it is told, and what it imports ----
+CREATE TABLE job (id int PRIMARY KEY);
+INSERT INTO job VALUES (1);
+ALTER TABLE job RENAME TO job_old;
+CREATE TABLE job (id int PRIMARY KEY);
+INSERT INTO job VALUES (2);
+\c :there
+\set VERBOSITY default
+LOAD 'mosql_fdw';
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE job (id int PRIMARY KEY);
+SELECT * FROM job;
+ALTER TABLE job RENAME TO job_old;
+CREATE TABLE job (id int PRIMARY KEY);
+SELECT * FROM job;
+INSERT INTO job VALUES (3);
+-- imported, into a schema of another name
+CREATE SCHEMA imported;
+IMPORT FOREIGN SCHEMA public LIMIT TO (job, "job#2") FROM SERVER redis INTO imported;
+SELECT * FROM imported.job;
+SELECT * FROM imported."job#2" ORDER BY id;
+\c :here
+SELECT * FROM job ORDER BY id;
+SELECT * FROM job_old;
+DROP SCHEMA live, live_old, attic CASCADE;
+DROP TABLE job, job_old;
+
+-- ---- the end ----
+DROP DATABASE :"there";
