@@ -592,8 +592,9 @@ mosql_admin_sequence_renamed(Oid seqid, const char *schema, const char *name,
 
 /* ---- defaults ---- */
 
+/* context: Oid, the sequence. */
 static bool
-find_drawn(Node *node, Oid *seqid)
+find_drawn(Node *node, void *context)
 {
 	const FuncExpr *call = (const FuncExpr *) node;
 
@@ -601,8 +602,8 @@ find_drawn(Node *node, Oid *seqid)
 		return false;
 	if (IsA(node, FuncExpr) && call->funcid == mosql_fdw_nextval_function() &&
 		IsA(linitial(call->args), Const) && !((Const *) linitial(call->args))->constisnull)
-		*seqid = DatumGetObjectId(((Const *) linitial(call->args))->constvalue);
-	return expression_tree_walker(node, find_drawn, (void *) seqid);
+		*(Oid *) context = DatumGetObjectId(((Const *) linitial(call->args))->constvalue);
+	return expression_tree_walker(node, find_drawn, context);
 }
 
 Oid

@@ -33,9 +33,8 @@
 
 /* ---- which codec ---- */
 
-/* Types whose value is an OID of a local object: kept by name. */
-static bool
-is_object_reference(Oid type)
+bool
+mosql_type_is_object_reference(Oid type)
 {
 	switch (type)
 	{
@@ -98,7 +97,7 @@ has_portable_send(Oid type)
 		OidIsValid(((Form_pg_type) GETSTRUCT(tuple))->typreceive);
 	ReleaseSysCache(tuple);
 
-	if (!binary || is_object_reference(base))
+	if (!binary || mosql_type_is_object_reference(base))
 		return false;
 	if (OidIsValid(element = get_element_type(base)))
 		return is_portable_member(element);

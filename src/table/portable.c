@@ -52,23 +52,9 @@ mosql_type_is_portable(Oid type)
 	type = getBaseType(type);
 	if (type >= FirstGenbkiObjectId)
 		return is_enum(type);
-	switch (type)
-	{
-		case REGCLASSOID:
-		case REGPROCOID:
-		case REGPROCEDUREOID:
-		case REGOPEROID:
-		case REGOPERATOROID:
-		case REGTYPEOID:
-		case REGROLEOID:
-		case REGNAMESPACEOID:
-		case REGCOLLATIONOID:
-		case CSTRINGOID:
-		case INTERNALOID:
-			return false;
-		default:
-			return true;
-	}
+	if (type == REGCONFIGOID || type == REGDICTIONARYOID)
+		return true;			/* those that all have: is_local_object() */
+	return type != CSTRINGOID && type != INTERNALOID && !mosql_type_is_object_reference(type);
 }
 
 /* A text search configuration or dictionary that somebody made here. */

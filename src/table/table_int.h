@@ -19,6 +19,9 @@
 
 /* ---- codec.c ---- */
 
+/* Is a value of this type an OID of some object here?  Then it is kept by name. */
+extern bool mosql_type_is_object_reference(Oid type);
+
 /* Fill the codec of a column whose type, typmod and collation are set. */
 extern void mosql_codec_setup(MosqlTableColumn *column);
 
