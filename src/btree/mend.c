@@ -34,16 +34,22 @@
  * against it: links are made in the round trip after the cut, or by whoever comes by
  * first, before he writes; so what is unlinked has no row that is newer than the split,
  * and it lasts for moments, but strays for up to an hour.  It is left out, and the report
- * names it: what may be lost by that are rows of the one leaf that was being cut.  If the
- * inner node above is lost too, nobody can tell, and one node in nine of a tree that lost
- * a third of itself would be in doubt: it counts, unless it overlaps one that does for a
- * better reason.  An old stray comes in by that only if both the leaf and the inner node
- * that took its place are lost before the sweep comes by.
+ * names it: what may be lost by that are rows of the one leaf that was being cut.
+ *
+ * If the inner node above is lost too, nobody can tell, and one node in nine of a tree that
+ * lost a third of itself would be in doubt: it counts, and the report says so, unless it, or
+ * one that it leads to, contradicts what there is evidence for: overlaps it, or leads to
+ * another one where that begins.  An old stray comes in by that only if both the leaf and
+ * the inner node that took its place are lost before the sweep comes by.
  *
  * A dying node counts where the left neighbour leads to it, which has not absorbed it
  * then.  If that is lost it does not: it holds nothing that is needed (a leaf is empty, and
  * of an inner node only the children count), and whoever meets it finds that nobody leads
  * to it, and buries it.
+ *
+ * Beside the chain two things are mended.  Signposts that parents still lead to: searches
+ * meet them first.  And splits under way that lost a new leaf: whoever finished such a one
+ * would lead to what is not there, while the old leaf still has all the rows.
  *
  * Race -- others are at work.  Nobody can use a node that does not decode, or do anything
  * to one that is missing; the step compares that it is as it was read.  Sound nodes may
@@ -623,17 +629,16 @@ read_ahead(Mend *mend, uint64 node, const MosqlChild *listed, int nlisted)
 
 /* ---- nodes beside the chain ---- */
 
-/* Does a node that was read not decode, though it is there?  Another tree's is not ours. */
-static bool
-is_ruined(const Mend *mend, const MosqlNodeImage *image, const char **fault)
+/* What is wrong with a node that was read; NULL: nothing, or it is not there, or not ours. */
+static const char *
+ruin_of(const Mend *mend, const MosqlNodeImage *image)
 {
 	MosqlBytes	m = mosql_btree_image_field(image, MOSQL_FIELD_META);
 	MosqlNodeMeta meta;
 
-	if (!image->found || (m.data != NULL && mosql_meta_decode(m, &meta)))
-		return false;
-	*fault = mosql_btree_meta_fault(mend->tree, image->node, m, &meta);
-	return true;
+	if (!image->found || (m.data != NULL && mosql_meta_decode(m, &meta) && meta.tree != mend->tree->root))
+		return NULL;
+	return mosql_btree_meta_fault(mend->tree, image->node, m, &meta);
 }
 
 /*
@@ -646,9 +651,9 @@ mend_signpost(Mend *mend, const Place *over, const MosqlChild *listed, int nlist
 	const MosqlNodeImage *image = read_ahead(mend, listed->node, listed, nlisted);
 	MosqlNodeMeta meta = {.state = MOSQL_NODE_DEAD,.tree = mend->tree->root,.level = over->level};
 	MosqlStep  *step;
-	const char *fault = "it is missing";
+	const char *fault = image->found ? ruin_of(mend, image) : "it is missing";
 
-	if (image->found && !is_ruined(mend, image, &fault))
+	if (fault == NULL)
 		return;
 	mend->how->report(mend->how->arg, MOSQL_MEND_SIGNPOST, listed->node, listed->separator, over->high, fault);
 	mend->done++;
@@ -691,7 +696,7 @@ is_split_whole(Mend *mend, const MosqlNodeMeta *leaf, uint64 *ruined)
 			*ruined = read.values[0].data != NULL ? read.node : 0;
 			return false;
 		}
-		if (!mosql_bytes_equal(meta.low, low) || meta.high.data == NULL ||
+		if (meta.state == MOSQL_NODE_DEAD || !mosql_bytes_equal(meta.low, low) || meta.high.data == NULL ||
 			(leaf->high.data != NULL && mosql_bytes_compare(meta.high, leaf->high) >= 0))
 			return true;
 		low = meta.high;
@@ -829,6 +834,20 @@ mend_level(Mend *mend, int level, const MosqlChild *listed, int nlisted, MosqlCh
 	}
 }
 
+/* Can this be the meta of a sound node?  Else it is as good as lost (mosql_btree_meta_fault). */
+static bool
+is_plausible(const MosqlTree *tree, const MosqlKnownNode *known)
+{
+	const MosqlNodeMeta *meta = &known->meta;
+
+	if (meta->state == MOSQL_NODE_DEAD)
+		return known->node != tree->root;
+	if (known->node == tree->root)
+		return meta->level > 0 && meta->low.len == 0 && meta->high.data == NULL;
+	return (meta->high.data == NULL) == (meta->right == 0) && meta->right != known->node &&
+		(meta->high.data == NULL || mosql_bytes_compare(meta->low, meta->high) < 0);
+}
+
 /* See btree.h. */
 int
 mosql_btree_mend(MosqlTree *tree, MosqlKnownNode *known, int n, const MosqlMending *how)
@@ -838,9 +857,14 @@ mosql_btree_mend(MosqlTree *tree, MosqlKnownNode *known, int n, const MosqlMendi
 	MemoryContext old;
 	MosqlChild *listed;
 	int			nlisted;
+	int			nfound = n;
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
+	n = 0;
+	for (int i = 0; i < nfound; i++)
+		if (is_plausible(tree, &known[i]))
+			known[n++] = known[i];
 	mend = palloc0(sizeof(Mend));
 	*mend = (Mend) {.tree = tree,.how = how,.nknown = n,.known = known};
 	mend->ahead = AllocSetContextCreate(tree->scratch, "mosql mend ahead", ALLOCSET_DEFAULT_SIZES);

@@ -136,6 +136,7 @@ write_keys(World *w, int first, int n, bool delete)
 	{
 		MosqlLeafGroup *groups;
 		MosqlStep  *step;
+		MosqlStep	made;
 		MosqlBytes	last;
 		int			done;
 
@@ -144,10 +145,11 @@ write_keys(World *w, int first, int n, bool delete)
 		last = w->keys[first + done - 1];
 		step = write_step(w, &groups[0], first, delete);
 		w->store->run_steps(w->store, &step, 1);
-		mosql_btree_observe(w->tree, step->node, step->values[0], step->nfields);
-		if (step->status != MOSQL_STEP_DONE)
+		made = *step;			/* the next call on the tree frees it */
+		mosql_btree_observe(w->tree, made.node, made.values[0], made.nfields);
+		if (made.status != MOSQL_STEP_DONE)
 			continue;
-		if (mosql_btree_is_crowded(step->nfields, 30))
+		if (mosql_btree_is_crowded(made.nfields, 30))
 			mosql_btree_split(w->tree, last, false);
 		first += done;
 		n -= done;
@@ -419,9 +421,15 @@ sweep(World *w)
 	int			n = known_nodes(w, &known);
 
 	for (int i = 0; i < n; i++)
-		if (known[i].node != ROOT &&
-			mosql_btree_examine(w->tree, known[i].node, &known[i].meta) != MOSQL_NODE_USED)
+	{
+		const MosqlNodeMeta *meta = &known[i].meta;
+
+		/* what is damaged and no part of the tree stays, as in txn/sweep.c */
+		if (known[i].node != ROOT && (meta->state == MOSQL_NODE_DEAD || meta->high.data == NULL ||
+									  mosql_bytes_compare(meta->low, meta->high) < 0) &&
+			mosql_btree_examine(w->tree, known[i].node, meta) != MOSQL_NODE_USED)
 			lose(w, known[i].node);
+	}
 }
 
 /* ---- cases ---- */
@@ -708,6 +716,16 @@ test_nothing_lost(void)
 	}
 }
 
+static MosqlBytes
+meta_bytes(const MosqlNodeMeta *meta)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	mosql_meta_encode(&out, meta);
+	return mosql_bytes_of(&out);
+}
+
 /*
  * Whatever is lost: afterwards the tree is sound, what is gone was named, and no row is
  * what it was long ago.  leaves: only those are lost; else old rows may come back where
@@ -746,10 +764,15 @@ lose_some(World *w, bool leaves)
 		if (rnd(w, of) == 0 && (!leaves || known[i].meta.level == 0))
 		{
 			nlost++;
-			if (rnd(w, 3) > 0)
-				lose(w, known[i].node);
-			else
+			if (rnd(w, 4) == 0 && known[i].meta.low.len > 0)
+			{
+				known[i].meta.high = known[i].meta.low;
+				memstore_set(w->mem, known[i].node, mosql_bytes("m", 1), meta_bytes(&known[i].meta));
+			}
+			else if (rnd(w, 3) == 0)
 				memstore_set(w->mem, known[i].node, mosql_bytes("m", 1), mosql_bytes("x", 1));
+			else
+				lose(w, known[i].node);
 		}
 	if (getenv("MEND_TEST_VERBOSE"))
 		show(known, n);
