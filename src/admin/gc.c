@@ -278,10 +278,12 @@ check_table(Gc *gc, Oid relid)
 
 /* ---- trees that no definition names ---- */
 
-/* What is in a tree whose root is there. */
+/* What is in a tree. */
 typedef struct TreeSize
 {
+	MosqlNodeStore *store;
 	MosqlTree  *tree;
+	bool		exists;
 	double		rows;
 	double		row_bytes;
 	double		leaves;
@@ -294,29 +296,44 @@ measure(void *arg)
 {
 	TreeSize   *size = arg;
 
-	mosql_btree_estimate(size->tree, &size->rows, &size->row_bytes, &size->leaves, &size->levels);
+	size->exists = mosql_btree_exists(size->store, mosql_btree_root(size->tree));
+	if (size->exists)
+		mosql_btree_estimate(size->tree, &size->rows, &size->row_bytes, &size->leaves, &size->levels);
 }
 
+/* With what is known of it, whatever is damaged. */
 static char *
 describe_tree(MosqlSession *session, const MosqlUnnamedTree *tree)
 {
-	TreeSize	size = {.tree = mosql_session_tree(session, tree->root)};
-	const char *since = timestamptz_to_str(mosql_admin_time(tree->since));
+	TreeSize	size = {
+		.store = mosql_session_store(session),.tree = mosql_session_tree(session, tree->root)
+	};
+	char	   *since = pstrdup(timestamptz_to_str(mosql_admin_time(tree->since)));
 	char	   *nodes = psprintf(UINT64_FORMAT " nodes", tree->nodes);
 	const char *damage;
 	MosqlTableLabel label;
 	char	   *was = NULL;
 
-	since = pstrdup(since);
-	if (!mosql_btree_exists(mosql_session_store(session), tree->root))
+	switch (mosql_session_try_tree_damage(measure, &size, &damage))
+	{
+		case MOSQL_TREE_SOUND:
+			if (size.exists)
+				damage = psprintf("about %.0f rows of %.0f bytes", size.rows, size.row_bytes);
+			break;
+		case MOSQL_TREE_GONE:
+			size.exists = false;
+			break;
+		case MOSQL_TREE_DAMAGED:
+			size.exists = true;
+			damage = psprintf("damaged: %s", damage);
+			break;
+	}
+	if (!size.exists)
 		return psprintf("its root is missing, %s are left, since %s", nodes, since);
 	if (mosql_table_read_label(session, tree->root, &label))
 		was = mosql_table_label_text(&label);
-	if (mosql_session_try_tree_damage(measure, &size, &damage) != MOSQL_TREE_SOUND)
-		return psprintf("it was %s, no definition names it since %s; %s, damaged: %s",
-						was ? was : "nobody knows what", since, nodes, damage);
-	return psprintf("it was %s, no definition names it since %s; %s, about %.0f rows of %.0f bytes",
-					was ? was : "nobody knows what", since, nodes, size.rows, size.row_bytes);
+	return psprintf("it was %s, no definition names it since %s; %s, %s",
+					was ? was : "nobody knows what", since, nodes, damage);
 }
 
 static void

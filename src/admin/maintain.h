@@ -14,8 +14,9 @@ extern int	mosql_maintain_rate;	/* leaves per second, 0: as fast as it goes */
 extern bool mosql_maintain_on;	/* the worker works */
 extern int	mosql_maintain_naptime_s;	/* between two passes of the worker */
 
-/* The name of a pass in the list of jobs (step/clock_keep.h). */
+/* The names of a pass, and of its sweep, in the list of jobs (step/clock_keep.h). */
 #define MOSQL_JOB_MAINTAIN	"maintenance"
+#define MOSQL_JOB_SWEEP		"sweep"
 
 /* How a pass went. */
 typedef enum MosqlPassOutcome
@@ -48,6 +49,9 @@ extern const char *mosql_pass_outcome_name(MosqlPassOutcome outcome);
  * Does a definition name this tree, or may one do so that cannot be read?  Some round trips.
  */
 extern bool mosql_maintain_names_tree(MosqlSession *session, uint64 root);
+
+/* Give up the sweep that a session has taken, so that others may; raises nothing. */
+extern void mosql_maintain_forget_sweep(MosqlStepper *clock, uint64 sid);
 
 extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result);
 

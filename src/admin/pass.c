@@ -39,8 +39,6 @@
 #include "base/retry.h"
 #include "step/clock_keep.h"
 
-#define JOB_SWEEP			"sweep"
-
 /* A full pass, and a sweep, at least so often. */
 #define FULL_INTERVAL_US	(INT64CONST(3600) * 1000000)
 
@@ -461,8 +459,30 @@ swept_recently(Pass *pass)
 {
 	MosqlJob	job;
 
-	return find_job(pass, JOB_SWEEP, &job) && !job.running &&
+	return find_job(pass, MOSQL_JOB_SWEEP, &job) && !job.running &&
 		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
+}
+
+/* See maintain.h. */
+void
+mosql_maintain_forget_sweep(MosqlStepper *clock, uint64 sid)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		mosql_clock_job_forget(clock, MOSQL_JOB_SWEEP, sid);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
 }
 
 /*
@@ -470,26 +490,18 @@ swept_recently(Pass *pass)
  * be read, nobody knows which trees it names: then no sweep.
  */
 static void
-sweep(Pass *pass)
+sweep_nodes(Pass *pass)
 {
-	MosqlSweep *sweep;
-	MosqlJob	other;
+	MosqlSweep *sweep = mosql_sweep_begin(pass->session);
 	PassTree   *trees;
 	uint64	   *roots;
 	int			damaged;
-	int			n;
-	bool		more = true;
+	int			n = list_trees(pass->session, &trees, &damaged);
+	bool		more = damaged == 0;
 
-	enter_phase(pass, "sweep", NULL, -1);
-	if (!mosql_clock_job_start(pass->clock, JOB_SWEEP, pass->sid, mosql_txn_lease_ms,
-							   describe(pass, NULL), &other))
-		return;
-	sweep = mosql_sweep_begin(pass->session);
-	n = list_trees(pass->session, &trees, &damaged);
 	pass->result->vacuum.damaged += damaged;
 	if (damaged == 0)
 		mosql_table_refresh_labels(pass->session);
-	more = damaged == 0;
 	roots = palloc(n * sizeof(uint64));
 	for (int i = 0; i < n; i++)
 		roots[i] = trees[i].root;
@@ -502,8 +514,32 @@ sweep(Pass *pass)
 		pace(pass, BATCH_LEAVES);
 	}
 	mosql_sweep_end(sweep);
-	if (!pass->lost)
-		mosql_clock_job_end(pass->clock, JOB_SWEEP, pass->sid, mosql_txn_lease_ms, 0,
+}
+
+/* Sweep, unless somebody else does.  What was not finished does not count as done. */
+static void
+sweep(Pass *pass)
+{
+	MosqlJob	other;
+
+	enter_phase(pass, "sweep", NULL, -1);
+	if (!mosql_clock_job_start(pass->clock, MOSQL_JOB_SWEEP, pass->sid, mosql_txn_lease_ms,
+							   describe(pass, NULL), &other))
+		return;
+	PG_TRY();
+	{
+		sweep_nodes(pass);
+	}
+	PG_CATCH();
+	{
+		mosql_maintain_forget_sweep(pass->clock, pass->sid);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (pass->lost)
+		mosql_maintain_forget_sweep(pass->clock, pass->sid);
+	else
+		mosql_clock_job_end(pass->clock, MOSQL_JOB_SWEEP, pass->sid, mosql_txn_lease_ms, 0,
 							describe(pass, mosql_pass_outcome_name(MOSQL_PASS_DONE)));
 }
 

@@ -25,8 +25,6 @@
 
 PG_FUNCTION_INFO_V1(mosql_fdw_repair);
 
-#define JOB_SWEEP			"sweep"
-
 void
 mosql_repair_put(Repair *repair, const char *object, const char *finding, const char *action)
 {
@@ -118,33 +116,31 @@ mosql_admin_reindex(Relation rel, MosqlSession *session, const char *index)
 
 /* ---- trees without a definition ---- */
 
-/* Keep the sweep away, now and for as long as the retention. */
+/* Keep the sweep away, so that it does not take for an orphan what gets a name. */
 static void
-hold_sweep(Repair *repair, uint64 root)
+hold_sweep(Repair *repair, uint64 sid)
+{
+	MosqlJob	other;
+
+	if (!mosql_clock_job_start(repair->stepper, MOSQL_JOB_SWEEP, sid, mosql_txn_lease_ms, "{}", &other))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("maintenance is looking for unreachable nodes just now"),
+				 errhint("Try again in a moment; mosql_fdw_progress shows how far it is.")));
+}
+
+/* From now on a tree is kept for as long as the retention: the sweep may go on. */
+static void
+keep_unnamed(Repair *repair, uint64 root)
 {
 	MosqlUnnamedTree tree = {.root = root};
 	MosqlUnnamedTree *all;
-	MosqlJob	other;
 	int			n = mosql_clock_unnamed(repair->stepper, &all, &tree.since);
 
 	for (int i = 0; i < n; i++)
 		if (all[i].root == root)
 			tree.nodes = all[i].nodes;
-	(void) mosql_txn_current(repair->session);
-	if (!mosql_clock_job_start(repair->stepper, JOB_SWEEP, mosql_session_id(repair->session),
-							   mosql_txn_lease_ms, "{}", &other))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("maintenance is looking for unreachable nodes just now"),
-				 errhint("Try again in a moment; mosql_fdw_progress shows how far it is.")));
 	mosql_clock_put_unnamed(repair->stepper, &tree, 1);
-}
-
-static void
-release_sweep(Repair *repair)
-{
-	mosql_clock_job_end(repair->stepper, JOB_SWEEP, mosql_session_id(repair->session),
-						mosql_txn_lease_ms, 0, "{}");
 }
 
 /*
@@ -174,6 +170,33 @@ check_unnamed(Repair *repair, uint64 root)
 }
 
 static void
+attach(Repair *repair, uint64 root, const MosqlTableLabel *label, List **notes)
+{
+	uint64		sid;
+
+	(void) mosql_txn_current(repair->session);	/* a live session id, until the end */
+	sid = mosql_session_id(repair->session);
+	hold_sweep(repair, sid);
+	PG_TRY();
+	{
+		keep_unnamed(repair, root);
+		mosql_table_attach(repair->session, root, label, false, notes);
+	}
+	PG_FINALLY();
+	{
+		mosql_maintain_forget_sweep(repair->stepper, sid);
+	}
+	PG_END_TRY();
+}
+
+/* What the tree says it was; NULL: nothing that can be made out. */
+static char *
+read_label(Repair *repair, uint64 root, MosqlTableLabel *label)
+{
+	return mosql_table_read_label(repair->session, root, label) ? mosql_table_label_text(label) : NULL;
+}
+
+static void
 repair_attach(Repair *repair)
 {
 	uint64		root = mosql_repair_tree_target(repair);
@@ -181,19 +204,20 @@ repair_attach(Repair *repair)
 	MosqlTableLabel label;
 	List	   *notes = NIL;
 	ListCell   *cell;
+	char	   *was;
 
 	check_unnamed(repair, root);
-	if (!mosql_table_read_label(repair->session, root, &label))
+	was = read_label(repair, root, &label);
+	if (was == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("tree %s does not say what it was", repair->target),
 				 errdetail("Its root is lost, or has no label that decodes.")));
-	if (!repair->dry_run)
-		hold_sweep(repair, root);
-	mosql_table_attach(repair->session, &label, repair->dry_run, &notes);
-	if (!repair->dry_run)
-		release_sweep(repair);
-	mosql_repair_put(repair, object, psprintf("it was %s", mosql_table_label_text(&label)),
+	if (repair->dry_run)
+		mosql_table_attach(repair->session, root, &label, true, &notes);
+	else
+		attach(repair, root, &label, &notes);
+	mosql_repair_put(repair, object, psprintf("it was %s", was),
 					 repair->dry_run ? "would be attached under that name" :
 					 "attached under that name, when the transaction commits");
 	foreach(cell, notes)
@@ -212,13 +236,15 @@ repair_discard(Repair *repair)
 {
 	uint64		root = mosql_repair_tree_target(repair);
 	MosqlTableLabel label;
-	char	   *was = NULL;
+	char	   *was;
 
 	check_unnamed(repair, root);
-	if (mosql_table_read_label(repair->session, root, &label))
-		was = mosql_table_label_text(&label);
+	was = read_label(repair, root, &label);
 	if (!repair->dry_run)
-		mosql_btree_destroy(mosql_session_tree(repair->session, root));
+	{
+		mosql_repair_discard(repair, root);
+		mosql_clock_drop_unnamed(repair->stepper, &root, 1);
+	}
 	mosql_repair_put(repair, psprintf("tree %s", repair->target),
 					 was ? psprintf("it was %s", was) : "nobody knows what it was",
 					 repair->dry_run ? "would be destroyed" : "destroyed");

@@ -29,6 +29,9 @@ extern void mosql_repair_table(Repair *repair);
 extern void mosql_repair_definitions(Repair *repair);
 extern void mosql_repair_tree(Repair *repair);
 
+/* Delete all nodes of a tree that no definition names, whatever of it is damaged. */
+extern void mosql_repair_discard(Repair *repair, uint64 root);
+
 /* The relation that the target names. */
 extern Oid	mosql_repair_relation_target(const Repair *repair, const char *what);
 

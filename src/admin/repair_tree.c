@@ -304,6 +304,10 @@ values_fault(const MosqlTable *table, MosqlBytes key, MosqlBytes columns)
 	error = mosql_admin_attempt(check_values, &check);
 	if (error == NULL)
 		return NULL;
+	/* text that this encoding does not have; a label that this enum lacks */
+	if (error->sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER ||
+		error->sqlerrcode == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE)
+		return NULL;
 	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
 		ReThrowError(error);
 	if (is_of_this_server(mosql_codec_refused))
@@ -331,18 +335,37 @@ row_fault(void *arg, MosqlBytes key, MosqlBytes row)
 	return fault != NULL ? fault : values_fault(work->table, key, history.versions[0].columns);
 }
 
-/* A key for people: by its columns if they decode, else its bytes. */
+typedef struct KeyText
+{
+	const MosqlTable *table;
+	MosqlBytes	key;
+	char	   *text;
+} KeyText;
+
+/* A MosqlTreeWork. */
+static void
+describe_key(void *arg)
+{
+	KeyText    *work = arg;
+
+	work->text = mosql_table_describe_key(work->table, work->key);
+}
+
+/* A key for people: by its columns if they decode, which not all fences do, and its bytes. */
 static char *
 key_text(const TreeRepair *work, MosqlBytes key)
 {
+	KeyText		columns = {.table = work->table,.key = key};
 	StringInfoData out;
+	const char *damage;
 
 	initStringInfo(&out);
 	appendStringInfoString(&out, "\\x");
 	for (size_t i = 0; i < key.len; i++)
 		appendStringInfo(&out, "%02x", (unsigned char) key.data[i]);
-	if (work->table != NULL && key.len > 0)
-		appendStringInfo(&out, " %s", mosql_table_describe_key(work->table, key));
+	if (work->table != NULL && key.len > 0 &&
+		mosql_session_try_tree_damage(describe_key, &columns, &damage) == MOSQL_TREE_SOUND)
+		appendStringInfo(&out, " %s", columns.text);
 	return out.data;
 }
 
@@ -452,4 +475,82 @@ void
 mosql_repair_tree(Repair *repair)
 {
 	(void) mend(repair, mosql_repair_tree_target(repair), NULL, false);
+}
+
+/* ---- discarding ---- */
+
+/* A MosqlTreeWork. */
+static void
+destroy_tree(void *arg)
+{
+	mosql_btree_destroy(arg);
+}
+
+/* Do the bytes of a node that a tree leads to belong to no other tree? */
+static bool
+is_nobodys(MosqlBytes m, uint64 root)
+{
+	MosqlNodeMeta meta;
+
+	return !mosql_meta_decode(m, &meta) || meta.tree == root;
+}
+
+/* Delete nodes that say nothing else; absent ones do not matter. */
+static void
+discard_nodes(Repair *repair, uint64 root, const uint64 *nodes, int n)
+{
+	MosqlFieldRead reads[REPAIR_BATCH];
+	MosqlBytes	field = mosql_bytes("m", 1);
+
+	for (int done = 0; done < n; done += REPAIR_BATCH)
+	{
+		int			batch = Min(n - done, REPAIR_BATCH);
+		uint64		deletes[REPAIR_BATCH];
+		int			ndeletes = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < batch; i++)
+			reads[i] = (MosqlFieldRead) {.node = nodes[done + i],.nfields = 1,.fields = &field};
+		mosql_step_read_fields(repair->stepper, reads, batch, NULL);
+		for (int i = 0; i < batch; i++)
+			if (is_nobodys(reads[i].values[0], root))
+				deletes[ndeletes++] = reads[i].node;
+		if (ndeletes > 0)
+			mosql_step_delete_nodes(repair->stepper, deletes, ndeletes, NULL);
+	}
+}
+
+/*
+ * As DROP does, as far as it gets; that marks the root dead, so that nobody attaches it.
+ * Then, by their names, what that did not find, and what these lead to: a node whose meta
+ * does not decode says nothing of its tree.  The root goes last: who is interrupted begins
+ * again.
+ */
+void
+mosql_repair_discard(Repair *repair, uint64 root)
+{
+	TreeRepair	work = {
+		.repair = repair,.tree = mosql_session_tree(repair->session, root),.cxt = CurrentMemoryContext
+	};
+	const char *damage;
+
+	(void) mosql_session_try_tree_damage(destroy_tree, work.tree, &damage);
+	visit_nodes(repair, note_nodes, &work);
+	for (int i = 0; i < work.n; i++)
+	{
+		const MosqlKnownNode *known = &work.known[i];
+		int			nchildren = Max(known->nchildren, 0);
+		uint64	   *nodes = palloc_extended((nchildren + 2) * sizeof(uint64), MCXT_ALLOC_HUGE);
+		int			n = 0;
+
+		for (int c = 0; c < nchildren; c++)
+			nodes[n++] = known->children[c].node;
+		if (known->meta.right != 0)
+			nodes[n++] = known->meta.right;
+		if (known->node != root)
+			nodes[n++] = known->node;
+		discard_nodes(repair, root, nodes, n);
+		pfree(nodes);
+	}
+	discard_nodes(repair, root, &root, 1);
 }

@@ -305,18 +305,18 @@ typedef struct MosqlTableLabel
 /* False if it has none, or a damaged one.  One round trip. */
 extern bool mosql_table_read_label(MosqlSession *session, uint64 root, MosqlTableLabel *label);
 
-/* "table public.t (id integer)", "index or sequence of public.t"; NULL, or XX001, if it is
- * damaged. */
+/* "table public.t (id integer)", "index or sequence of public.t"; NULL if it is damaged. */
 extern char *mosql_table_label_text(const MosqlTableLabel *label);
 
 /*
  * Put the definition back that a table's or sequence's label has a copy of, as part of the
- * current transaction; dry_run: only look.  What it names and Redis has lost is left out:
- * notes gets a sentence (char *) about each.  42P07 if there is one of that name; 55000 if
- * the label has no copy.
+ * current transaction; dry_run: only look.  What it names and Redis has lost, or whose root
+ * is damaged, is left out: notes gets a sentence (char *) about each.  42P07 if there is one
+ * of that name; 55000 if the label has no copy; XX001 if it is that of another tree than
+ * this one.
  */
-extern void mosql_table_attach(MosqlSession *session, const MosqlTableLabel *label, bool dry_run,
-							   List **notes);
+extern void mosql_table_attach(MosqlSession *session, uint64 root, const MosqlTableLabel *label,
+							   bool dry_run, List **notes);
 
 /* What is wrong with a row of the definitions' tree; NULL: nothing. */
 extern const char *mosql_table_definition_fault(MosqlBytes key, MosqlBytes columns);

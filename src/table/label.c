@@ -241,9 +241,15 @@ name_of_key(MosqlBytes key)
 	return quote_qualified_identifier(names[0], names[1]);
 }
 
-/* See table.h. */
-char *
-mosql_table_label_text(const MosqlTableLabel *label)
+/* What a label says, as text. */
+typedef struct LabelWork
+{
+	const MosqlTableLabel *label;
+	char	   *text;			/* NULL: its key does not decode */
+} LabelWork;
+
+static char *
+text_of_label(const MosqlTableLabel *label)
 {
 	char	   *name = name_of_key(label->key);
 	const MosqlDefinition *table;
@@ -253,7 +259,10 @@ mosql_table_label_text(const MosqlTableLabel *label)
 	if (name == NULL)
 		return NULL;
 	if (mosql_catalog_is_sequence(label->key))
+	{
+		(void) mosql_named_sequence_decode(label->row, 0);
 		return psprintf("sequence %s", name);
+	}
 	if (label->row.len == 0)
 		return psprintf("index or sequence of %s", name);
 	table = mosql_definition_decode(label->row, 0);
@@ -271,18 +280,63 @@ mosql_table_label_text(const MosqlTableLabel *label)
 	return out.data;
 }
 
+/* A MosqlTreeWork. */
+static void
+describe_label(void *arg)
+{
+	LabelWork  *work = arg;
+
+	work->text = text_of_label(work->label);
+}
+
+/* See table.h. */
+char *
+mosql_table_label_text(const MosqlTableLabel *label)
+{
+	LabelWork	work = {.label = label};
+	const char *damage;
+
+	return mosql_session_try_tree_damage(describe_label, &work, &damage) == MOSQL_TREE_SOUND
+		? work.text : NULL;
+}
+
 /* ---- back into the catalog ---- */
+
+typedef struct ExistsWork
+{
+	MosqlNodeStore *store;
+	uint64		root;
+	bool		exists;
+} ExistsWork;
+
+/* A MosqlTreeWork. */
+static void
+look_at_root(void *arg)
+{
+	ExistsWork *work = arg;
+
+	work->exists = mosql_btree_exists(work->store, work->root);
+}
+
+/* Is the root of a tree there, and does it decode? */
+static bool
+is_there(MosqlSession *session, uint64 root)
+{
+	ExistsWork	work = {.store = mosql_session_store(session),.root = root};
+	const char *damage;
+
+	return mosql_session_try_tree_damage(look_at_root, &work, &damage) == MOSQL_TREE_SOUND && work.exists;
+}
 
 /* Leave out what the definition names and Redis has lost. */
 static void
 leave_out_lost(MosqlSession *session, MosqlDefinition *table, List **notes)
 {
-	MosqlNodeStore *store = mosql_session_store(session);
 	int			n = 0;
 
 	for (int i = 0; i < table->nindexes; i++)
 	{
-		if (mosql_btree_exists(store, table->indexes[i].root))
+		if (is_there(session, table->indexes[i].root))
 			table->indexes[n++] = table->indexes[i];
 		else
 			*notes = lappend(*notes, psprintf("index \"%s\" is lost: create it again",
@@ -293,7 +347,7 @@ leave_out_lost(MosqlSession *session, MosqlDefinition *table, List **notes)
 	{
 		MosqlDefinitionColumn *column = &table->columns[i];
 
-		if (column->sequence.counter == 0 || mosql_btree_exists(store, column->sequence.counter))
+		if (column->sequence.counter == 0 || is_there(session, column->sequence.counter))
 			continue;
 		column->sequence.counter = 0;
 		*notes = lappend(*notes, psprintf("the sequence of column \"%s\" is lost", column->name));
@@ -301,11 +355,32 @@ leave_out_lost(MosqlSession *session, MosqlDefinition *table, List **notes)
 	table->nbuilds = 0;			/* nobody goes on with them */
 }
 
-void
-mosql_table_attach(MosqlSession *session, const MosqlTableLabel *label, bool dry_run, List **notes)
+/* The row of a table, without what is lost; of a sequence as it is.  *root: the tree it is of. */
+static MosqlBytes
+row_to_attach(MosqlSession *session, const MosqlTableLabel *label, uint64 *root, List **notes)
 {
-	MosqlBytes	bytes = label->row;
+	MosqlDefinition *table;
+
+	if (mosql_catalog_is_sequence(label->key))
+	{
+		*root = mosql_named_sequence_decode(label->row, 0)->sequence.counter;
+		return label->row;
+	}
+	table = mosql_definition_decode(label->row, 0);
+	*root = table->root;
+	leave_out_lost(session, table, notes);
+	mosql_definition_encode(table);
+	return table->bytes;
+}
+
+/* See table.h. */
+void
+mosql_table_attach(MosqlSession *session, uint64 root, const MosqlTableLabel *label, bool dry_run,
+				   List **notes)
+{
+	MosqlBytes	bytes;
 	MosqlRow	row = {0};
+	uint64		named;
 
 	if (label->row.len == 0)
 		ereport(ERROR,
@@ -318,14 +393,11 @@ mosql_table_attach(MosqlSession *session, const MosqlTableLabel *label, bool dry
 				 errmsg("there is a definition of that name in Redis: %s",
 						mosql_table_label_text(label)),
 				 errhint("Drop or rename what has the name now.")));
-	if (!mosql_catalog_is_sequence(label->key))
-	{
-		MosqlDefinition *table = mosql_definition_decode(label->row, 0);
-
-		leave_out_lost(session, table, notes);
-		mosql_definition_encode(table);
-		bytes = table->bytes;
-	}
+	bytes = row_to_attach(session, label, &named, notes);
+	if (named != root)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("what the tree says it was is another one")));
 	if (!dry_run)
 		mosql_catalog_insert(session, label->key, bytes);
 }

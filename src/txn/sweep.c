@@ -83,7 +83,6 @@ typedef struct Unnamed
 	MosqlUnnamedTree tree;		/* the root is the key; nodes: found by this sweep */
 	bool		is_new;
 	bool		labelled;
-	bool		destroyed;			/* by this sweep, which may have read its nodes before */
 } Unnamed;
 
 /* What became of the root of a tree. */
@@ -360,14 +359,30 @@ is_kept(MosqlSweep *sweep, uint64 root, RootState state)
 	entry = hash_search(sweep->unnamed, &root, HASH_ENTER, &found);
 	if (!found)
 		*entry = (Unnamed) {.tree = {.root = root,.since = sweep->now},.is_new = true};
-	if (entry->destroyed)
-		return false;
 	entry->labelled = state == ROOT_LABELLED || state == ROOT_ALIVE;
-	if (state != ROOT_DAMAGED &&
-		sweep->now >= entry->tree.since + (uint64) mosql_txn_orphan_retention_s * 1000000)
+	if (sweep->now >= entry->tree.since + (uint64) mosql_txn_orphan_retention_s * 1000000)
 		return false;
 	entry->tree.nodes++;
 	return true;
+}
+
+/* A MosqlTreeWork. */
+static void
+destroy_tree(void *arg)
+{
+	mosql_btree_destroy(arg);
+}
+
+/*
+ * A tree is destroyed from its root, which is damaged, or something that it leads to: then
+ * the root alone goes, and its nodes as those of trees whose root is missing.
+ */
+static void
+delete_ruined(Page *page, Unnamed *entry)
+{
+	page->deletes[page->ndeletes++] = entry->tree.root;
+	page->root = ROOT_MISSING;
+	entry->tree.nodes++;		/* listed for as long as there are any */
 }
 
 /* A node of such a tree that is not left alone. */
@@ -375,17 +390,30 @@ static void
 judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCounts *counts)
 {
 	Unnamed    *entry;
+	const char *damage;
+	bool		known;
 
 	if (found->meta.tree != found->node)
 	{
+		if (page->root == ROOT_DAMAGED)
+			delete_ruined(page, hash_search(sweep->unnamed, &found->meta.tree, HASH_FIND, NULL));
 		if (page->root == ROOT_MISSING && is_abandoned(sweep, found->node))
 			page->deletes[page->ndeletes++] = found->node;
 		return;					/* else it goes with the root */
 	}
-	mosql_btree_destroy(page->tree);
+	entry = hash_search(sweep->unnamed, &found->node, HASH_ENTER, &known);
+	if (!known)
+		*entry = (Unnamed) {.tree = {.root = found->node}};
+	if (mosql_session_try_tree_damage(destroy_tree, page->tree, &damage) == MOSQL_TREE_DAMAGED)
+	{
+		if (!known)
+			entry->tree.since = sweep->now;
+		delete_ruined(page, entry);
+		return;
+	}
 	page->root = ROOT_MISSING;
-	entry = hash_search(sweep->unnamed, &found->node, HASH_ENTER, NULL);
-	*entry = (Unnamed) {.tree = {.root = found->node},.destroyed = true};
+	/* since 0: what this sweep has read of it before is not kept */
+	*entry = (Unnamed) {.tree = {.root = found->node}};
 	counts->trees_destroyed++;
 }
 
@@ -505,7 +533,7 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 	int			n = mosql_session_scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
 	read_page(sweep, &page, nodes, n);
-	page.deletes = palloc(page.n * sizeof(uint64) + 1);
+	page.deletes = palloc(2 * page.n * sizeof(uint64) + 1);	/* each, and the root of each */
 	page.marks = palloc(page.n * sizeof(Found *) + 1);
 	for (int i = 0; i < page.n; i++)
 	{
