@@ -391,6 +391,24 @@ def clock(world):
         world.maintain()
     rows = query(world.conn, "SELECT * FROM mosql_fdw_repair('redis', 'clock')")
     tap.ok(all(x[2] is None for x in rows), f"{world.engine}: a sound clock needs no repair", rows)
+    # damage is no time, and no id
+    at = f"{world.engine}, the clock is gone, and rows are damaged"
+    before = seen()
+    leaf = leaves_of(world)[1]
+    r1, r2 = sorted(f for f in world.r("HKEYS", leaf) if f[:1] == b"r" and len(f) > 1)[2:4]
+    world.conn.close()
+    old = world.r("HGET", leaf, r1)
+    world.r("HSET", leaf, r1, b"\x7f" * 7 + old[7:])
+    world.r("HSET", leaf, b"i" + r2[1:], b"\xff" * 8 + b"\0" * 8 + b"D")
+    for k in [k for k in world.r("KEYS", world.db + ":*") if b".clock}" in k]:
+        world.r("DEL", k)
+    rows = repair(world, "clock")
+    after = seen()
+    tap.ok(any("2 times and ids are impossible" in x[1] for x in rows), f"{at}: it says so", rows)
+    tap.ok(all(before[k] < after[k] < before[k] + 2 ** 48 for k in counters), f"{at}: it does not follow them", (before, after))
+    world.r("HSET", leaf, r1, old)
+    world.r("HDEL", leaf, b"i" + r2[1:])
+    world.conn = world.connect()
 
 
 def attach(world):
