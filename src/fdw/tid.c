@@ -115,21 +115,22 @@ system_of(AttrNumber attnum)
 	}
 }
 
+/* context: int, the bits. */
 static bool
-collect_named(Node *node, int *named)
+collect_named(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
 	{
-		*named |= system_of(((Var *) node)->varattno);
+		*(int *) context |= system_of(((Var *) node)->varattno);
 		return false;
 	}
 	if (IsA(node, TargetEntry) && is_row_identity((TargetEntry *) node))
 		return false;
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, collect_named, named, 0);
-	return expression_tree_walker(node, collect_named, named);
+		return query_tree_walker((Query *) node, collect_named, context, 0);
+	return expression_tree_walker(node, collect_named, context);
 }
 
 int
