@@ -63,9 +63,63 @@ def generated(w):
     tap.equal(query(w.a, "SELECT * FROM own"), [(1, 4, 8)], "... rightly")
 
 
+def settled(conn, sql):
+    """The one value, after one retry at most."""
+    rows, state = attempt(conn, sql)
+    if state == "40001":
+        rows, state = attempt(conn, sql)
+    return rows[0][0] if state is None else state
+
+
+def excluded(w):
+    """What constraint exclusion must not conclude."""
+    w.share("""CREATE FOREIGN TABLE pt (id int OPTIONS (key 'true') NOT NULL, v int NOT NULL CHECK (v < 100)) SERVER redis;
+        INSERT INTO pt VALUES (1, 1)""", "pt")
+    query(w.b, """CREATE TABLE parent (id int NOT NULL, v int); ALTER FOREIGN TABLE pt INHERIT parent;
+        SET plan_cache_mode = force_generic_plan; PREPARE q AS SELECT count(*) FROM parent WHERE v > 150;
+        PREPARE n AS SELECT count(*) FROM parent WHERE v IS NULL""")
+    for sql in "EXECUTE q", "EXECUTE n":
+        tap.equal(value(w.b, sql), 0, f"{sql}: before")
+    query(w.a, """ALTER FOREIGN TABLE pt DROP CONSTRAINT pt_v_check, ALTER v DROP NOT NULL;
+        INSERT INTO pt VALUES (2, 200), (3, NULL)""")
+    for sql in "EXECUTE q", "EXECUTE n":
+        tap.equal(settled(w.b, sql), 1, f"{sql}, planned before a CHECK and NOT NULL were dropped")
+    for setting in "partition", "on", "off":
+        query(w.b, f"SET constraint_exclusion = {setting}")
+        for sql in ("SELECT count(*) FROM parent WHERE v > 150", "SELECT count(*) FROM pt WHERE v > 150",
+                    "SELECT count(*) FROM parent WHERE v IS NULL", "SELECT count(*) FROM pt WHERE v IS NULL",
+                    "SELECT (SELECT count(*) FROM parent WHERE v > 150) FROM pt WHERE id = 1"):
+            tap.equal(settled(w.b, sql), 1, f"{sql}, with {setting}")
+        tap.equal(value(w.b, "SHOW constraint_exclusion"), setting, "... and the setting stays")
+    query(w.b, "RESET constraint_exclusion")
+
+    # one that only this server has: the others' rows need not keep it
+    query(w.b, "CREATE FUNCTION big() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 300; END'")
+    query(w.b, "ALTER FOREIGN TABLE pt DROP CONSTRAINT IF EXISTS pt_v_check")
+    query(w.b, "ALTER FOREIGN TABLE pt ADD CONSTRAINT own CHECK (v < big())")
+    query(w.a, "INSERT INTO pt VALUES (4, 400)")
+    tap.equal(settled(w.b, "SELECT count(*) FROM parent WHERE v > 350"), 1, "a CHECK of this server alone excludes nothing")
+
+    # local tables are excluded as ever
+    query(w.b, "CREATE TABLE near (i int); CREATE TABLE nearer (CHECK (i < 10)) INHERITS (near)")
+    plan = "\n".join(r[0] for r in query(w.b, "EXPLAIN SELECT * FROM near WHERE i > 20"))
+    tap.ok("nearer" not in plan, "the next statement excludes a local child", plan)
+
+    # the planner of a new session loads the library
+    with contextlib.closing(w.server.connect("b")) as c:
+        tap.equal(value(c, "SELECT count(*) FROM parent WHERE v > 350"), 1, "the first statement of a session")
+        tap.equal(value(c, "SHOW constraint_exclusion"), "partition", "... leaves the setting as it was")
+
+    # a plan that fails leaves the setting as it was
+    query(w.b, "CREATE FOREIGN TABLE missing (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+    query(w.a, "IMPORT FOREIGN SCHEMA public LIMIT TO (missing) FROM SERVER redis INTO public; DROP FOREIGN TABLE missing")
+    tap.equal(error_of(w.b, "SELECT * FROM parent, missing WHERE v > 1")[0], "42P01", "a plan that fails")
+    tap.equal(value(w.b, "SHOW constraint_exclusion"), "partition", "... leaves the setting as it was")
+
+
 def body():
     w = World()
-    for part in (generated,):
+    for part in (generated, excluded):
         with section(part.__name__):
             part(w)
     tap.equal(w.server.crashes(), [], "no backend crashed")

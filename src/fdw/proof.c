@@ -1,5 +1,5 @@
 /*
- * proof.c: what the planner may conclude from a table's indexes.
+ * proof.c: what the planner may conclude from a table's indexes and constraints.
  *
  * Layer: fdw, planner side.  PostgreSQL proves from unique indexes that a join can be
  * left out, that one match is enough, that rows are distinct already.  It looks at
@@ -7,6 +7,12 @@
  * index.  So the planner is shown those that are in Redis as they are here, before it
  * proves anything; and a statement that begins with a cached plan looks once more at all
  * tables that it names, also those of which no scan is left.
+ *
+ * From CHECK and NOT NULL it proves that a table has no rows for a query.  Then that is not
+ * read at all, and perhaps nothing is, so no snapshot would tell that another server has
+ * dropped the constraint: they exclude nothing.  (The key's NOT NULL may, since no server can
+ * drop that and leave the table one that can be opened here; and the bounds of a partition,
+ * which are this server's own.)
  *
  * (Definitions are in the backend's cache: src/table/open.c, which also says what
  * happens to a plan when they change.)
@@ -18,9 +24,12 @@
 #include "catalog/pg_index.h"
 #include "executor/executor.h"
 #include "nodes/plannodes.h"
+#include "optimizer/cost.h"
 #include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 #include "parser/parse_relation.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -29,6 +38,9 @@
 
 static get_relation_info_hook_type next_relation_info = NULL;
 static ExecutorStart_hook_type next_executor_start = NULL;
+static planner_hook_type next_planner = NULL;
+
+static int	plannings = 0;		/* that are under way, one within the other */
 
 /* ---- one index ---- */
 
@@ -116,16 +128,76 @@ is_ours(const FdwRoutine *routine)
 	return routine != NULL && routine->GetForeignRelSize == mosqlGetForeignRelSize;
 }
 
+/* Would another server have to change the key to drop it? */
+static bool
+is_of_key(const MosqlTable *table, int i)
+{
+	return table->columns[i].attnum != 0 && table->columns[i].key_position >= 0;
+}
+
 #if PG_VERSION_NUM >= 170000
-/* Columns of which another server has dropped NOT NULL. */
+/* By which IS NULL would be false without a look at the table. */
 static void
 forget_not_null(RelOptInfo *rel, const MosqlTable *table)
 {
 	for (int i = 0; i < table->natts; i++)
-		if (table->columns[i].attnum != 0 && !table->columns[i].not_null)
+		if (!is_of_key(table, i))
 			rel->notnullattnums = bms_del_member(rel->notnullattnums, i + 1);
 }
 #endif
+
+/* Has it CHECK constraints, or NOT NULL beside the key's? */
+static bool
+is_constrained(Relation relation, const MosqlTable *table)
+{
+	const TupleDesc desc = RelationGetDescr(relation);
+
+	if (desc->constr == NULL)
+		return false;
+	for (int i = 0; i < table->natts; i++)
+		if (TupleDescAttr(desc, i)->attnotnull && !is_of_key(table, i))
+			return true;
+	return desc->constr->num_check > 0;
+}
+
+/*
+ * The planner asks after this, and can be told for all tables alone: what is being planned
+ * excludes none.  The statement that loads this library is planned without our hook: then
+ * it is to the end of the transaction.
+ */
+static void
+exclude_nothing(const RelOptInfo *rel)
+{
+	if (constraint_exclusion == CONSTRAINT_EXCLUSION_OFF ||
+		(constraint_exclusion == CONSTRAINT_EXCLUSION_PARTITION &&
+		 rel->reloptkind != RELOPT_OTHER_MEMBER_REL))
+		return;
+	if (plannings > 0)
+		constraint_exclusion = CONSTRAINT_EXCLUSION_OFF;
+	else
+		(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_LOCAL, true, 0, false);
+}
+
+static PlannedStmt *
+plan_statement(Query *query, const char *text, int options, ParamListInfo params)
+{
+	int			exclusion = constraint_exclusion;
+	PlannedStmt *plan;
+
+	plannings++;
+	PG_TRY();
+	{
+		plan = (next_planner != NULL ? next_planner : standard_planner) (query, text, options, params);
+	}
+	PG_FINALLY();
+	{
+		plannings--;
+		constraint_exclusion = exclusion;
+	}
+	PG_END_TRY();
+	return plan;
+}
 
 /*
  * Take out of what the planner knows of a table what does not hold in Redis.  (Where
@@ -155,6 +227,8 @@ check_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *re
 #if PG_VERSION_NUM >= 170000
 	forget_not_null(rel, table);
 #endif
+	if (is_constrained(relation, table))
+		exclude_nothing(rel);
 	table_close(relation, NoLock);
 }
 
@@ -228,4 +302,6 @@ mosql_fdw_init_proofs(void)
 	get_relation_info_hook = check_relation_info;
 	next_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start;
+	next_planner = planner_hook;
+	planner_hook = plan_statement;
 }
