@@ -55,7 +55,8 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
     WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
                  'ALTER TABLE', 'ALTER INDEX', 'CREATE SEQUENCE', 'ALTER SEQUENCE', 'COMMENT',
                  'IMPORT FOREIGN SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION',
-                 'ALTER SCHEMA', 'ALTER EXTENSION', 'ALTER VIEW', 'ALTER MATERIALIZED VIEW')
+                 'ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE VIEW', 'ALTER VIEW',
+                 'ALTER MATERIALIZED VIEW')
     EXECUTE FUNCTION mosql_fdw_ddl_end();
 
 -- also for sessions with session_replication_role = replica

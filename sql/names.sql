@@ -90,10 +90,29 @@ IMPORT FOREIGN SCHEMA public LIMIT TO (job, "job#2") FROM SERVER redis INTO impo
 SELECT * FROM imported.job;
 SELECT * FROM imported."job#2" ORDER BY id;
 \c :here
+LOAD 'mosql_fdw';
 SELECT * FROM job ORDER BY id;
 SELECT * FROM job_old;
 DROP SCHEMA live, live_old, attic CASCADE;
 DROP TABLE job, job_old;
+
+-- ---- columns whose values are names ----
+SET mosql_fdw.default_server = 'redis';
+CREATE TYPE place AS (t regclass[], n int);
+CREATE DOMAIN kind AS regtype;
+SELECT outcome(format('CREATE TABLE named (id int, v %s)', type)) FROM unnest('{regclass,regproc,regprocedure,regoper,
+	regoperator,regtype,regrole,regnamespace,regconfig,regdictionary,regcollation,aclitem[],place,kind,kind[]}'::text[]) type;
+SELECT outcome('CREATE TABLE named AS SELECT 1 AS id, pg_typeof(1) AS type');
+CREATE TABLE named (id int PRIMARY KEY, o oid, x xid, s pg_snapshot);
+SELECT outcome('ALTER TABLE named ADD COLUMN t regclass');
+SELECT outcome('ALTER TABLE named ALTER COLUMN o TYPE regclass');
+ALTER TYPE place RENAME ATTRIBUTE n TO m;
+INSERT INTO named VALUES (1, 'named'::regclass);
+ALTER TABLE named RENAME TO renamed;
+SELECT id, o::regclass FROM renamed;
+DROP TABLE renamed;
+DROP TYPE place;
+DROP DOMAIN kind;
 
 -- ---- the end ----
 DROP DATABASE :"there";

@@ -9,7 +9,7 @@
  * VALUE of enums, RENAME ATTRIBUTE.
  *
  * What rows do not survive is refused: other attributes of a composite type, or of a
- * relation's row type.  PostgreSQL's own tables allow some of it, since each of their
+ * relation's row type: by ALTER, CREATE OR REPLACE VIEW, or mosql_fdw_refresh().  PostgreSQL's own tables allow some of it, since each of their
  * composite values says how many attributes it has; it refuses the rest itself, but does
  * not look at foreign tables.
  *
@@ -258,6 +258,16 @@ visit_named(Walk *walk, ObjectType kind, const RangeVar *relation, Node *object)
 	}
 }
 
+/* The relation that gets other columns by ALTER, or by CREATE OR REPLACE VIEW; NULL:
+ * another command. */
+static const RangeVar *
+altered_relation(const Node *command)
+{
+	if (IsA(command, AlterTableStmt))
+		return ((const AlterTableStmt *) command)->relation;
+	return IsA(command, ViewStmt) ? ((const ViewStmt *) command)->view : NULL;
+}
+
 /* Our tables of which names may change, or values. */
 static List *
 concerned_tables(const Node *command)
@@ -283,7 +293,8 @@ concerned_tables(const Node *command)
 			visit_type(&walk, ((const AlterEnumStmt *) command)->typeName);
 			break;
 		case T_AlterTableStmt:
-			visit_row_types(&walk, ((const AlterTableStmt *) command)->relation);
+		case T_ViewStmt:
+			visit_row_types(&walk, altered_relation(command));
 			break;
 		default:
 			break;
@@ -354,8 +365,8 @@ mosql_admin_note_types(const Node *command)
 
 	if (noted_cxt != NULL)
 		MemoryContextDelete(noted_cxt);
-	if (mosql_admin_refreshing)
-		return;
+	if (mosql_admin_refreshing && altered_relation(command) == NULL)
+		return;					/* what others did changes no name there */
 	tables = concerned_tables(command);
 	if (tables == NIL)
 		return;
@@ -397,7 +408,7 @@ refuse_attributes(Oid relid, Oid user, const char *column)
 	char		kind = get_rel_relkind(relid);
 
 	refuse(kind == RELKIND_COMPOSITE_TYPE ? "type" : kind == RELKIND_FOREIGN_TABLE ? "foreign table"
-		   : "table", get_rel_name(relid), user, column,
+		   : kind == RELKIND_VIEW ? "view" : "table", get_rel_name(relid), user, column,
 		   kind == RELKIND_COMPOSITE_TYPE ? "it" : "its row type",
 		   "Add a column of a new type, UPDATE the rows, and drop the old column.");
 }
@@ -415,7 +426,7 @@ check_layout(const Noted *table, const MosqlWording *after, const Node *command)
 {
 	const MosqlDefinition *before = table->before.columns;
 
-	if (!IsA(command, AlterTableStmt))
+	if (altered_relation(command) == NULL)
 		return;
 	for (int i = 0; i < before->ncolumns; i++)
 	{
@@ -424,8 +435,8 @@ check_layout(const Noted *table, const MosqlWording *after, const Node *command)
 
 		if (old->layout != NULL && new != NULL &&
 			(new->layout == NULL || strcmp(old->layout, new->layout) != 0))
-			refuse_attributes(RangeVarGetRelid(((const AlterTableStmt *) command)->relation, NoLock,
-											   false), table->relid, old->name);
+			refuse_attributes(RangeVarGetRelid(altered_relation(command), NoLock, false),
+							  table->relid, old->name);
 	}
 }
 
@@ -562,6 +573,11 @@ follow_table(Noted *table, const Node *command)
 		return;
 	after = describe(rel);
 	check_layout(table, &after, command);
+	if (mosql_admin_refreshing)
+	{
+		relation_close(rel, AccessShareLock);
+		return;
+	}
 	session = mosql_fdw_session_for(table->relid, InvalidOid);
 	if (labels != NULL && labels->oldVal != NULL)
 		check_labels(rel, &after, LookupTypeNameOid(NULL, makeTypeNameFromNameList(labels->typeName),

@@ -226,6 +226,7 @@ add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 {
 	MosqlDefinitionColumn *added = append_column(alter->there, column);
 
+	mosql_type_check_names(attribute(alter, column->name));
 	alter->changed = true;
 	if (column->key_position < 0)
 		fill_new_column(alter, added);
@@ -354,6 +355,8 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 
 	if (mine->key_position >= 0 || is_index_key(alter->there, theirs->id))
 		mosql_definition_check_key(att);
+	if (strcmp(mine->type, theirs->type) != 0)
+		mosql_type_check_names(att);
 	alter->changed = true;
 	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
 		!computes_indexes(alter->there, theirs->id) &&

@@ -63,6 +63,18 @@ check_key(Relation rel)
 		mosql_definition_check_key(TupleDescAttr(RelationGetDescr(rel), key[i] - 1));
 }
 
+/* The columns of a new table; one that is there already may have such. */
+static void
+check_types(Relation rel, const MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+	{
+		AttrNumber	attnum = get_attnum(RelationGetRelid(rel), definition->columns[i].name);
+
+		mosql_type_check_names(TupleDescAttr(RelationGetDescr(rel), attnum - 1));
+	}
+}
+
 /*
  * A new empty tree, which goes again if the transaction fails.  If it breaks
  * off before it is noted, it is an orphan that mosql_fdw_check() does not see,
@@ -207,7 +219,10 @@ mosql_table_create(Relation rel, MosqlSession *session)
 	check_key(rel);
 	there = mosql_table_definition(session, here->schema, here->name);
 	if (there == NULL)
+	{
+		check_types(rel, here);
 		create_definition(session, here);
+	}
 	else
 		attach(rel, session, here, there);
 	mosql_table_pin_name(rel);

@@ -275,6 +275,13 @@ extern const char *mosql_type_shape(Oid type, bool layout);
 /* Is a value of this type, or part of one, of that type?  ANYENUMOID: of any enum. */
 extern bool mosql_type_contains(Oid type, Oid part);
 
+/*
+ * 0A000 if values of regclass, its like or aclitem, or parts of them, would be in a new
+ * column: in Redis they are names, which mean something else, or nothing, when the objects
+ * are renamed.
+ */
+extern void mosql_type_check_names(Form_pg_attribute att);
+
 /* Is it this domain, or a domain over it? */
 extern bool mosql_type_is_domain_of(Oid type, Oid domain);
 

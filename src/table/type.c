@@ -108,25 +108,58 @@ mosql_type_shape(Oid type, bool layout)
 	return out.data;
 }
 
-bool
-mosql_type_contains(Oid type, Oid part)
+/* Is a value of this type, or part of one, of a type that is sought? */
+static bool
+any_part(Oid type, bool (*is_sought) (Oid type, Oid sought), Oid sought)
 {
 	Oid			wrapped = wrapped_type(type);
 	bool		found = false;
 	TupleDesc	desc;
 
 	check_stack_depth();
-	if (type == part || (part == ANYENUMOID && get_typtype(type) == TYPTYPE_ENUM))
+	if (is_sought(type, sought))
 		return true;
 	if (OidIsValid(wrapped))
-		return mosql_type_contains(wrapped, part);
+		return any_part(wrapped, is_sought, sought);
 	desc = attributes_of(type);
 	for (int i = 0; desc != NULL && i < desc->natts && !found; i++)
 		found = !TupleDescAttr(desc, i)->attisdropped &&
-			mosql_type_contains(TupleDescAttr(desc, i)->atttypid, part);
+			any_part(TupleDescAttr(desc, i)->atttypid, is_sought, sought);
 	if (desc != NULL)
 		ReleaseTupleDesc(desc);
 	return found;
+}
+
+static bool
+is_part(Oid type, Oid part)
+{
+	return type == part || (part == ANYENUMOID && get_typtype(type) == TYPTYPE_ENUM);
+}
+
+bool
+mosql_type_contains(Oid type, Oid part)
+{
+	return any_part(type, is_part, part);
+}
+
+/* ---- names of objects ---- */
+
+static bool
+is_name(Oid type, Oid unused)
+{
+	return mosql_type_is_object_reference(type) || type == ACLITEMOID;
+}
+
+void
+mosql_type_check_names(Form_pg_attribute att)
+{
+	if (any_part(att->atttypid, is_name, InvalidOid))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" cannot be of type %s", NameStr(att->attname),
+						format_type_be(att->atttypid)),
+				 errdetail("Its values are objects of one server, which is free to rename and drop them."),
+				 errhint("Use text for their names, or oid.")));
 }
 
 /* ---- enums ---- */
