@@ -817,7 +817,9 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 		}
 	}
 	mosql_btree_search_end(&s);
-	return tidy_groups(*groups, ngroups);
+	ngroups = tidy_groups(*groups, ngroups);
+	Assert(ngroups > 0 && (*groups)[ngroups - 1].first + (*groups)[ngroups - 1].n == n);
+	return ngroups;
 }
 
 /* See btree.h. */

@@ -51,6 +51,8 @@ create_step(MosqlTree *tree, const Split *split, int piece)
 	MosqlStep  *step = mosql_btree_step_new(tree, split->nodes[piece], 3 + 3 * (end - first));
 	MosqlNodeMeta meta = leaf->meta;
 
+	/* nothing of the leaf is lost between two pieces */
+	Assert(first <= end && (!last || end == leaf->n));
 	meta.generation = mosql_btree_next_generation(0);
 	meta.state = MOSQL_NODE_NORMAL;
 	meta.other = 0;
@@ -442,6 +444,24 @@ give_up_lapsed(MosqlTree *tree, Split *splits, int n)
 		splits[i].given_up |= splits[i].incarnation != incarnation;
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* Pieces that are apart, each with some room of its own, all within the leaf. */
+static bool
+is_plan_sound(const Split *split)
+{
+	const MosqlNodeMeta *meta = &split->leaf->meta;
+
+	if (split->n < 1 || mosql_bytes_compare(meta->low, split->bounds[0]) >= 0)
+		return false;
+	for (int i = 0; i < split->n; i++)
+		if (split->nodes[i] == 0 || split->nodes[i] == split->leaf->node ||
+			(i > 0 && mosql_bytes_compare(split->bounds[i - 1], split->bounds[i]) >= 0))
+			return false;
+	return meta->high.data == NULL ||
+		mosql_bytes_compare(split->bounds[split->n - 1], meta->high) < 0;
+}
+#endif
+
 /*
  * Split leaves in the scratch context, all in parallel.  Each is as read
  * (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
@@ -456,6 +476,10 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	MosqlChild *links;
 	int			nlinks = 0;
 
+#ifdef USE_ASSERT_CHECKING
+	for (int i = 0; i < n; i++)
+		Assert(splits[i].frozen || is_plan_sound(&splits[i]));
+#endif
 	if (n == 0)
 	{
 		MemoryContextSwitchTo(old);

@@ -125,6 +125,7 @@ step_answered(void *arg, MosqlStepStatus status, int nfields)
 	MosqlPending *pending = arg;
 
 	(void) nfields;
+	Assert(pending->outstanding > 0);
 	pending->outstanding--;
 	if (status != MOSQL_STEP_DONE)
 		pending->failed = true;
@@ -330,6 +331,8 @@ mosql_pending_finish(MosqlSession *session)
 		if (pending->failed &&
 			(proc_exit_inprogress || mosql_now_us() < pending->not_before_us || !try_redo(session, pending)))
 			continue;
+		/* rule 5: no intent of it is left */
+		Assert(pending->outstanding == 0 && (pending->unknown || !pending->failed));
 		/* of an unknown one the record stays with the session: somebody may ask */
 		if (!pending->unknown)
 			drop_record(session, pending->tx);
@@ -701,6 +704,10 @@ mosql_txn_apply(MosqlCommit *commit)
 	uint32		held = InterruptHoldoffCount;
 	MosqlPending *pending = commit->pending;
 
+	/* what decide has found */
+	Assert(commit->state == MOSQL_COMMIT_DECIDED && commit->ts != 0);
+	Assert(mosql_commit_is_prepared(commit));
+	Assert(pending->outstanding == 0 && mosql_txid_equal(pending->tx, commit->tx));
 	pending->ts = commit->ts;
 	dlist_push_tail(&commit->session->pending, &pending->node);
 	for (int p = 0; p < commit->nparts; p++)

@@ -178,6 +178,8 @@ push_change(MosqlTxn *txn, MosqlEntryW *entry, MosqlChangeKind kind, MosqlBytes 
 		change->version = entry->top->version;
 	}
 	entry->top = change;
+	/* so that the end of a subtransaction finds its changes in front */
+	Assert(txn->journal == NULL || txn->journal->level <= change->level);
 	change->earlier = txn->journal;
 	txn->journal = change;
 	return change;
@@ -634,6 +636,7 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 			change->entry->unchecked = false;	/* the insert is no more */
 		txn->journal = change->earlier;
 	}
+	Assert(txn->journal == NULL || txn->journal->level < level);
 }
 
 void

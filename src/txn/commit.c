@@ -274,6 +274,69 @@ collect(MosqlCommit *commit, bool elsewhere)
 	return any;
 }
 
+/* ---- what the phases promise each other ---- */
+
+#ifdef USE_ASSERT_CHECKING
+static bool
+is_part_sound(const MosqlParticipant *part)
+{
+	for (int i = 0; i < part->n; i++)
+	{
+		const MosqlItem *item = &part->items[i];
+
+		if (item->kind == MOSQL_ITEM_RANGE || (item->kind == MOSQL_ITEM_WRITE) != (item->change != NULL))
+			return false;
+		if (i > 0 && mosql_bytes_compare(item[-1].key, item->key) >= 0)
+			return false;
+	}
+	for (int i = 0; i < part->nranges; i++)
+		if (part->ranges[i].kind != MOSQL_ITEM_RANGE ||
+			(i > 0 && (part->ranges[i - 1].high.data == NULL ||
+					   mosql_bytes_compare(part->ranges[i - 1].high, part->ranges[i].key) >= 0)))
+			return false;
+	return true;
+}
+
+bool
+mosql_commit_is_sound(const MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+	{
+		for (int other = 0; other < p; other++)
+			if (commit->parts[other].tree == commit->parts[p].tree)
+				return false;
+		if (!is_part_sound(&commit->parts[p]))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_item_prepared(const MosqlItem *item)
+{
+	if (!item->done || item->kind != MOSQL_ITEM_WRITE)
+		return item->done;
+	if (item->base != MOSQL_BASE_ABSENT && item->old_row.data == NULL)
+		return false;
+	return item->change->kind == MOSQL_CHANGE_DELETE || item->columns.data != NULL;
+}
+
+bool
+mosql_commit_is_prepared(const MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+	{
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (!is_item_prepared(&commit->parts[p].items[i]))
+				return false;
+		for (int i = 0; i < commit->parts[p].nranges; i++)
+			if (!commit->parts[p].ranges[i].done)
+				return false;
+	}
+	return true;
+}
+#endif
+
 /* ---- room for new rows ---- */
 
 static void
@@ -712,6 +775,7 @@ mosql_commit_begin(MosqlTxn *txn, bool elsewhere)
 		MemoryContextDelete(cxt);
 		return NULL;
 	}
+	Assert(mosql_commit_is_sound(commit));
 	save_ranges(commit, &commit->saved_ranges);
 	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
 		trees++;

@@ -159,6 +159,10 @@ mosql_txn_decide(MosqlCommit *commit)
 	ErrorData  *volatile doubt = NULL;
 	volatile MosqlDecision decision = MOSQL_DECISION_LOST;
 
+	Assert(commit->state == MOSQL_COMMIT_PREPARED && mosql_commit_is_prepared(commit));
+	Assert(commit->pending != NULL && commit->pending->outstanding == 0 &&
+		   mosql_txid_equal(commit->pending->tx, commit->tx));
+
 	/*
 	 * Interrupts stay held if this throws: the error's own handling resets the
 	 * count.

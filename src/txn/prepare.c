@@ -392,6 +392,8 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
 	for (int g = 0; g < ngroups && round->nsteps < ROUND_MAX_STEPS; g++)
 	{
+		Assert(groups[g].n > 0 &&
+			   groups[g].first == (g == 0 ? 0 : groups[g - 1].first + groups[g - 1].n));
 		if (groups[g].frozen_from.data != NULL && any_reads(items, &groups[g]))
 		{
 			/* what the groups point to is gone after this: all of them again */
@@ -991,6 +993,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 	bool		references = false;
 	int			waits = 0;
 
+	Assert(mosql_commit_is_sound(commit) && !commit->placed);
 	for (;;)
 	{
 		Round		round = {.commit = commit,.references = references};
@@ -1027,6 +1030,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 		}
 		MemoryContextReset(round_cxt);
 	}
+	Assert(outcome != MOSQL_PREPARED || mosql_commit_is_prepared(commit));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(round_cxt);
 	return outcome;

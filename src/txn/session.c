@@ -636,6 +636,7 @@ mosql_session_ready(MosqlSession *session)
 MosqlTxid
 mosql_session_next_txid(MosqlSession *session, uint64 age)
 {
+	Assert(session->sid != 0);
 	session->last_tx = Max(session->last_tx + 1, age);
 	return (MosqlTxid) {session->sid, session->last_tx};
 }
@@ -670,12 +671,14 @@ mosql_session_new_id(MosqlSession *session)
 void
 mosql_session_add_drop(MosqlSession *session, uint64 n)
 {
+	Assert(n != 0 && n <= session->last_tx);
 	push_number(session, &session->drops, &session->ndrops, &session->maxdrops, n);
 }
 
 void
 mosql_session_add_garbage(MosqlSession *session, uint64 root)
 {
+	Assert(root >> MOSQL_ID_COUNTER_BITS != 0);	/* some session made it */
 	push_number(session, &session->garbage, &session->ngarbage, &session->maxgarbage, root);
 }
 

@@ -534,6 +534,15 @@ typedef enum MosqlOutcome
 
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
+#ifdef USE_ASSERT_CHECKING
+/*
+ * What the phases promise each other: that the items of each tree ascend, and its ranges
+ * are apart, when prepare begins; that all is in place, with what apply needs, when it ends.
+ */
+extern bool mosql_commit_is_sound(const MosqlCommit *commit);
+extern bool mosql_commit_is_prepared(const MosqlCommit *commit);
+#endif
+
 /*
  * Take back this attempt's intents and marks; never throws.  Detached: after an error,
  * when Redis perhaps does not answer; does nothing if all was taken back before.

@@ -155,6 +155,7 @@ mosql_view_close(MosqlView *view)
 {
 	MosqlTxn   *txn = view->txn;
 
+	Assert(txn->nviews > 0 && view->statement->nviews > 0);
 	txn->nviews--;
 	if (--view->statement->nviews == 0)
 		unlink_statement(txn, view->statement);
