@@ -67,6 +67,12 @@ RegisterXactCallback(XactCallback callback, void *arg)
 }
 
 void
+UnregisterXactCallback(XactCallback callback, void *arg)
+{
+	end_callback = NULL;
+}
+
+void
 RegisterSubXactCallback(SubXactCallback callback, void *arg)
 {
 	sub_callback = callback;
