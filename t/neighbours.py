@@ -2,7 +2,7 @@
 """Extensions that commit elsewhere, in the same transaction: postgres_fdw.
 
 It commits on its remote servers in its pre-commit callback.  What it commits must not stay
-when our part is refused.
+when our part is refused; and where its remote server does not answer, it can be cancelled.
 """
 import contextlib
 import os
@@ -13,7 +13,11 @@ from mosqltest import *
 
 DDL = """CREATE FOREIGN TABLE ours (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis;
          INSERT INTO ours VALUES (1, 0);
-         CREATE TABLE theirs (id int PRIMARY KEY)"""
+         CREATE TABLE theirs (id int PRIMARY KEY);
+         CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN IF new.id > 100 THEN PERFORM pg_sleep(60); END IF; RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER hang AFTER INSERT ON theirs DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION hang()"""
 NEIGHBOUR = """CREATE EXTENSION postgres_fdw;
                CREATE SERVER self FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '{host}', port '{port}', dbname '{dbname}');
                CREATE USER MAPPING FOR CURRENT_USER SERVER self OPTIONS (user '{user}');
@@ -44,6 +48,22 @@ def body():
                     query(conn, use[table])
                 tap.equal(attempt(conn, "COMMIT")[1], None, f"{at}: both commit")
                 tap.equal(value(other, f"SELECT count(*) FROM theirs WHERE id = {i}"), 1, f"{at}: and are there")
+
+            for function in ("pg_cancel_backend", "pg_terminate_backend"):
+                at = f"{engine}, its remote COMMIT hangs, {function}"
+                query(conn, "BEGIN; UPDATE ours SET n = -1 WHERE id = 1; INSERT INTO remote VALUES (101)")
+                result = []
+                t = threading.Thread(target=lambda: result.append(error_of(conn, "COMMIT")))
+                t.start()
+                wait_until(lambda: value(other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+                query(other, f"SELECT {function}(%s)", (conn.info.backend_pid,))
+                t.join(5)
+                tap.ok(result and result[0][0] in ("08007", "gone"), f"{at}: it can be ended, and says what is committed", result)
+                query(other, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+                t.join(20)
+                tap.equal((value(other, "SELECT n FROM ours"), value(other, "SELECT count(*) FROM theirs WHERE id = 101")),
+                          (-1, 0), f"{at}: as it says")
+                query(other, "UPDATE ours SET n = 0")
 
 
 main(body)

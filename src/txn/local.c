@@ -274,6 +274,20 @@ mosql_local_decided(void)
 	context_pushed = true;
 }
 
+/*
+ * Others may have their turn before PostgreSQL's commit record, postgres_fdw for one, and
+ * wait for as long as their servers like: who is cancelled there gets the error that says
+ * what is committed.  But what has arrived so far is not meant for them, and waits for the
+ * end; and PostgreSQL itself serves nothing between here and there, but in ON COMMIT actions.
+ */
+void
+mosql_local_others(void)
+{
+	Assert(under_way && mosql_serve_interrupts == NULL);
+	if (!InterruptPending && !(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE))
+		mosql_local_leave();
+}
+
 /* Whoever caught an error has reset the stack of contexts. */
 void
 mosql_local_ends(void)

@@ -48,6 +48,9 @@ extern void mosql_local_resume(void);
  */
 extern void mosql_local_decided(void);
 
+/* Ours is done, and other extensions may come: they may be interrupted. */
+extern void mosql_local_others(void);
+
 /* The callbacks of PostgreSQL's commit and abort: errors mean what they say again. */
 extern void mosql_local_ends(void);
 

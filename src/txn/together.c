@@ -259,4 +259,5 @@ mosql_txn_commit_all(void)
 	mosql_local_decided();
 	MOSQL_DEBUG_POINT("after-decide");
 	apply_all(&all);
+	mosql_local_others();
 }

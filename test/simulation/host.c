@@ -184,6 +184,11 @@ mosql_local_decided(void)
 }
 
 void
+mosql_local_others(void)
+{
+}
+
+void
 mosql_local_ends(void)
 {
 }
