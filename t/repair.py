@@ -706,10 +706,14 @@ def kept(world):
     other = world.db + "_other"
     for kind, check, encoding in (("a domain does not take here", " CHECK (value < 10)", None), ("this encoding does not have", "", "LATIN1"),
                                   ("this enum lacks", "", None)):
-        make_database(world.server, other, world.redis.nodes, {"atomic": world.engine, "namespace": world.db}, ddl % (check, ""), encoding=encoding)
+        make_database(world.server, other, world.redis.nodes, {"atomic": world.engine, "namespace": world.db},
+                      ddl % (check, "" if "enum" in kind else ", 'other'"), encoding=encoding)
         with contextlib.closing(world.server.connect(other)) as c:
             tap.equal(error_of(c, "SELECT * FROM mosql_fdw_repair('redis', 'table', 'd', false)"), (None, []),
                       f"{at}: what {kind} is no damage")
+            state, found = error_of(c, "SELECT severity FROM mosql_fdw_check('d')")
+            tap.equal((state, {f[0] for f in found}), (None, {"broken" if check else "unfinished"}),
+                      f"{at}: mosql_fdw_check() goes on, and lists what {kind}")
     tap.equal(value(world.conn, "SELECT count(*) FROM d"), 20, f"{at}: it stays")
     # the index is built into a tree of its own, also where the table was in use before
     before = {int.from_bytes(world.r("HGET", k, "m")[12:20], "big") for k in world.nodes()}

@@ -107,6 +107,14 @@ check_values_on(ValueCheck *at)
 	}
 }
 
+/* Is a value sound, and only this server, or its encoding, has nothing for it? */
+static bool
+is_of_this_server(int sqlstate)
+{
+	return sqlstate == ERRCODE_UNTRANSLATABLE_CHARACTER ||
+		sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;	/* a label of an enum */
+}
+
 /*
  * The values of a leaf's rows.  Types' own functions may throw anywhere, so they
  * run in a subtransaction, one per leaf and one more per finding.  Errors that
@@ -143,10 +151,12 @@ check_values(Check *check, const MosqlLeaf *leaf)
 		CurrentResourceOwner = owner;
 		if (error != NULL)
 		{
-			if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
+			bool		here = is_of_this_server(error->sqlerrcode);
+
+			if (!here && error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
 				ReThrowError(error);
 			/* a type's own error has its column in the context */
-			put_finding(check, 'E', leaf->node,
+			put_finding(check, here ? 'W' : 'E', leaf->node,
 						psprintf("%s%s%s",
 								 error->context != NULL ? error->context : error->message,
 								 error->context != NULL || error->detail != NULL ? ": " : "",
