@@ -117,9 +117,49 @@ def excluded(w):
     tap.equal(value(w.b, "SHOW constraint_exclusion"), "partition", "... leaves the setting as it was")
 
 
+ENCODED = """CREATE FOREIGN TABLE md (id int OPTIONS (key 'true') NOT NULL, t text COLLATE "C") SERVER redis"""
+
+
+def encodings(w):
+    make_database(w.server, "latin", w.nodes, {"namespace": "shared"}, encoding="LATIN1")
+    with contextlib.closing(w.server.connect("latin")) as c:
+        c.set_client_encoding("UTF8")
+        for what in ("md5(t)", "octet_length(t)", "ascii(t)", "(t::bytea)"):
+            query(w.a, f"{ENCODED}; CREATE INDEX md_x ON md (({what}))")
+            query(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (md) FROM SERVER redis INTO public")
+            state, said = error_of(c, "INSERT INTO md VALUES (1, 'é')")
+            tap.ok(state == "55000" and "encoding" in said, f"an index of {what}: not written from another encoding",
+                   f"{state} {said}")
+            query(c, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE md; RESET mosql_fdw.drop_data")
+            query(w.a, "DROP FOREIGN TABLE md")
+        query(w.a, f"{ENCODED}; CREATE INDEX md_x ON md ((t || '!')) WHERE t <> 'x' AND length(t) > 0")
+        query(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (md) FROM SERVER redis INTO public")
+        tap.equal(error_of(c, "INSERT INTO md VALUES (1, 'é')")[0], None, "an index of characters: written")
+        tap.equal(findings(w.a, "md"), ([], []), "... rightly")
+        query(c, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE md; RESET mosql_fdw.drop_data")
+        query(w.a, "DROP FOREIGN TABLE md")
+
+        query(w.a, """CREATE FOREIGN TABLE md (id int OPTIONS (key 'true') NOT NULL, t text COLLATE "C",
+            g text GENERATED ALWAYS AS (md5(t)) STORED) SERVER redis""")
+        query(c, "IMPORT FOREIGN SCHEMA public LIMIT TO (md) FROM SERVER redis INTO public")
+        state, said = error_of(c, "INSERT INTO md VALUES (1, 'é')")
+        tap.ok(state == "55000" and "encoding" in said, "a generated column: not written from another encoding",
+               f"{state} {said}")
+        query(c, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE md; RESET mosql_fdw.drop_data")
+        query(w.a, "DROP FOREIGN TABLE md")
+
+        query(c, """CREATE FOREIGN TABLE here (id int OPTIONS (key 'true') NOT NULL, t text COLLATE "C", at timestamp,
+            j jsonb, c text GENERATED ALWAYS AS (left(t, 2) || (j ->> 'n')) STORED,
+            d timestamp GENERATED ALWAYS AS (date_trunc('day', at)) STORED) SERVER redis""")
+        tap.equal(error_of(c, "INSERT INTO here VALUES (1, 'éa', '2020-01-01 10:00', '{\"n\": \"ü\"}')")[0], None,
+                  "generated columns of characters: written")
+        tap.equal(value(c, "SELECT c FROM here"), "éaü", "... rightly")
+        tap.equal(error_of(c, "CREATE INDEX ON here (md5(t))")[0], "0A000", "such an index is not made there")
+
+
 def body():
     w = World()
-    for part in (generated, excluded):
+    for part in (generated, excluded, encodings):
         with section(part.__name__):
             part(w)
     tap.equal(w.server.crashes(), [], "no backend crashed")

@@ -66,6 +66,7 @@ mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node 
 	column->collation = collation;
 	check_expression(column, node);
 	column->expression = mosql_expression_encode(node, attributes, false);
+	mosql_expression_check_encoding(node);
 	if (index->locale == NULL)
 		index->locale = mosql_expression_locale(node);
 }
@@ -75,6 +76,7 @@ mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
 							   const MosqlAttributes *attributes)
 {
 	index->predicate = mosql_expression_encode(node, attributes, true);
+	mosql_expression_check_encoding(node);
 	if (index->locale == NULL)
 		index->locale = mosql_expression_locale(node);
 }

@@ -524,4 +524,13 @@ extern char *mosql_expression_renumber(const char *text, uint32 from, uint32 to)
  * name; NULL: it does not. */
 extern const char *mosql_expression_locale(Node *node);
 
+/*
+ * Is its value here what it is in a database whose encoding is UTF-8?  Functions of
+ * characters are not that look at the bytes, whatever the collation.
+ */
+extern bool mosql_expression_fits_encoding(Node *node);
+
+/* 0A000 if not, unless it goes with the name of the locale, which includes the encoding. */
+extern void mosql_expression_check_encoding(Node *node);
+
 #endif							/* MOSQL_DEFINITION_H */

@@ -11,7 +11,8 @@
  *   - columns that an index is computed by are named by their ids, as parameters:
  *     lower($3).  So RENAME changes no text, and a server that has not heard of it
  *     reads the right column;
- *   - what depends on the locale of the database goes with the name of that locale.
+ *   - what depends on the locale of the database goes with the name of that locale;
+ *   - what depends on its encoding alone is what it is in UTF-8.
  */
 #include "postgres.h"
 
@@ -20,6 +21,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
+#include "common/string.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -623,4 +625,126 @@ const char *
 mosql_expression_locale(Node *node)
 {
 	return needs_locale(node, NULL) ? database_locale() : NULL;
+}
+
+/* ---- what depends on the encoding ---- */
+
+/*
+ * All functions of characters, but for those that neither look at their bytes nor count
+ * them.  (Where the encoding is SQL_ASCII each byte is one.)
+ */
+static bool
+uses_encoding(Oid function, void *context)
+{
+	switch (function)
+	{
+		case F_TEXTEQ:
+		case F_TEXTNE:
+		case F_BPCHAREQ:
+		case F_BPCHARNE:
+		case F_NAMEEQ:
+		case F_NAMENE:
+		case F_TEXTCAT:
+		case F_LOWER_TEXT:
+		case F_UPPER_TEXT:
+		case F_REPLACE:
+		case F_SPLIT_PART:
+		case F_STARTS_WITH:
+		case F_BTRIM_TEXT:
+		case F_LTRIM_TEXT:
+		case F_RTRIM_TEXT:
+		case F_TEXT_BPCHAR:
+		case F_JSON_OBJECT_FIELD:
+		case F_JSON_OBJECT_FIELD_TEXT:
+		case F_JSON_ARRAY_ELEMENT:
+		case F_JSON_ARRAY_ELEMENT_TEXT:
+		case F_JSON_EXTRACT_PATH:
+		case F_JSON_EXTRACT_PATH_TEXT:
+		case F_JSONB_OBJECT_FIELD:
+		case F_JSONB_OBJECT_FIELD_TEXT:
+		case F_JSONB_ARRAY_ELEMENT:
+		case F_JSONB_ARRAY_ELEMENT_TEXT:
+		case F_JSONB_EXTRACT_PATH:
+		case F_JSONB_EXTRACT_PATH_TEXT:
+			return false;
+		case F_TEXTLIKE:
+		case F_TEXTNLIKE:
+		case F_LENGTH_TEXT:
+		case F_LENGTH_BPCHAR:
+		case F_CHAR_LENGTH_TEXT:
+		case F_CHARACTER_LENGTH_TEXT:
+		case F_LEFT:
+		case F_RIGHT:
+		case F_SUBSTR_TEXT_INT4:
+		case F_SUBSTR_TEXT_INT4_INT4:
+		case F_SUBSTRING_TEXT_INT4:
+		case F_SUBSTRING_TEXT_INT4_INT4:
+		case F_STRPOS:
+		case F_VARCHAR_VARCHAR_INT4_BOOL:
+		case F_BPCHAR_BPCHAR_INT4_BOOL:
+			return GetDatabaseEncoding() == PG_SQL_ASCII;
+		default:
+			return true;
+	}
+}
+
+static bool
+is_chr(Oid function, void *context)
+{
+	return function == F_CHR;
+}
+
+static bool
+is_ascii(const Const *value)
+{
+	return value->constisnull ||
+		(value->consttype == TEXTOID && pg_is_ascii(TextDatumGetCString(value->constvalue)));
+}
+
+/* Has the node such a value, or the list one? */
+static bool
+has_characters(Node *node, void *context)
+{
+	Oid			type;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, List))
+		return expression_tree_walker(node, has_characters, context);
+	if (IsA(node, Const) && is_ascii((Const *) node))
+		return false;
+	type = getBaseType(exprType(node));
+	return OidIsValid(get_typcollation(type)) || type_is_rowtype(type) || type == JSONOID ||
+		type == JSONBOID || type == XMLOID || type == TSVECTOROID || type == TSQUERYOID;
+}
+
+static bool
+needs_encoding(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (!IsA(node, List) && expression_tree_walker(node, has_characters, NULL) &&
+		(IsA(node, CoerceViaIO) || IsA(node, MinMaxExpr) || IsA(node, RowCompareExpr) ||
+		 check_functions_in_node(node, uses_encoding, NULL)))
+		return true;
+	if (!IsA(node, List) && check_functions_in_node(node, is_chr, NULL))
+		return true;
+	return expression_tree_walker(node, needs_encoding, context);
+}
+
+bool
+mosql_expression_fits_encoding(Node *node)
+{
+	return GetDatabaseEncoding() == PG_UTF8 || !needs_encoding(node, NULL);
+}
+
+void
+mosql_expression_check_encoding(Node *node)
+{
+	if (!needs_locale(node, NULL) && !mosql_expression_fits_encoding(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("it depends on the encoding of the database, which is \"%s\" here and has to be \"UTF8\"",
+						GetDatabaseEncodingName()),
+				 errhint("Use a database of that encoding, or an expression that takes characters for characters.")));
 }

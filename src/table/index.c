@@ -172,6 +172,7 @@ check_locale(const MosqlDefinitionIndex *definition, Node *node)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("it depends on the locale of the database, which is \"%s\" here and \"%s\" where it was made",
 						here, definition->locale)));
+	mosql_expression_check_encoding(node);
 }
 
 static Node *

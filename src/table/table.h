@@ -209,7 +209,7 @@ extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *sessio
 /*
  * Before rows are written: does the relation say all that rows must satisfy by the
  * definition in Redis?  55000 for a CHECK that is not known here, and for a column that is
- * generated otherwise, or here alone.  NOT NULL is the caller's to see to.
+ * generated otherwise, or here alone, or would be by the encoding of this database.  NOT NULL is the caller's to see to.
  */
 extern void mosql_table_check_rules(Relation rel, MosqlTable *table);
 
