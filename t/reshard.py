@@ -4,6 +4,7 @@
 Every slot that holds keys of ours is moved once or more, among them the clock's,
 whose several keys are for a while on two nodes.  Clients see no errors but the
 conflicts that they have without it, and all books agree."""
+import contextlib
 import os
 import sys
 
@@ -13,6 +14,53 @@ from mosqltest import *
 from mover import Mover
 
 SECONDS = float(os.environ.get("MOSQL_TEST_SECONDS", 8))
+
+
+def in_parts(cluster, servers):
+    """The clock's slot arrives, all but the key of a session that died after its decision; then
+    somebody opens a session, which forgets those whose lease is over."""
+    one, two = servers
+    for engine in ENGINES:
+        db = "parts_" + engine
+        at = f"{engine}, the clock's slot in parts"
+        for s in servers:
+            make_database(s, db, cluster.nodes, {"atomic": engine}, "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+        key = ("%s:{%s.clock}:%%s" % (db, db)).__mod__
+        settings = {"mosql_fdw.intent_timeout": "100ms"}
+        source = cluster.clock_port(db)
+        a = Redis(source)
+        victim = one.connect(db, **{"mosql_fdw.debug_crash_at": "after-decide"})
+        query(victim, "SELECT count(*) FROM t")
+        sid = int(a("HGET", key("c"), "sid"))
+        attempt(victim, "INSERT INTO t VALUES (1)")
+        wait_until(lambda: victim.closed, 10)
+        one.wait_up()
+        holder = two.connect(db)                # so that there are snapshots
+        query(holder, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        query(holder, "SELECT count(*) FROM t")
+        a("SADD", key("d"), 1)                  # and some of the dead
+        a("HSET", key(f"s:{sid}"), "lease", 1)
+        a("ZADD", key("e"), "XX", 1, sid)
+        slot = a("CLUSTER", "KEYSLOT", key("c"))
+        target = next(p for p in cluster.primaries if p != source)
+        b = Redis(target)
+        ids = {p: r("CLUSTER", "MYID").decode() for p, r in ((source, a), (target, b))}
+        b("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+        a("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+        a("MIGRATE", HOSTS.get(target, "127.0.0.1"), target, "", 0, 5000, "KEYS", *map(key, "cepd"))
+        opener = two.connect(db, **settings)
+        tap.equal(attempt(opener, "SELECT count(*) FROM t")[1], None, f"{at}: somebody opens a session")
+        rest = a("CLUSTER", "GETKEYSINSLOT", slot, 100)
+        tap.ok(key(f"s:{sid}").encode() in rest, f"{at}: the dead one's key is not there yet", rest)
+        a("MIGRATE", HOSTS.get(target, "127.0.0.1"), target, "", 0, 5000, "KEYS", *rest)
+        for p in cluster.primaries:
+            Redis(p)("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+        query(holder, "COMMIT")
+        with contextlib.closing(two.connect(db, **settings)) as conn:
+            for _ in range(3):
+                query(conn, "SELECT outcome FROM mosql_fdw_maintain('redis')")
+            tap.equal(b("HGETALL", key(f"s:{sid}")), [], f"{at}: nothing is left of the dead one")
+            tap.equal(value(conn, "SELECT count(*) FROM t"), 1, f"{at}: what it committed is there")
 
 
 def body():
@@ -53,7 +101,9 @@ def body():
             bad = work.crowd.unexpected(CONFLICT)
             tap.ok(not bad, f"{engine}: no error but conflicts", bad)
             work.verify(engine)
-    tap.equal([c for s in servers for c in s.crashes()], [], "no backend died")
+    with section("in parts"):
+        in_parts(cluster, servers)
+    tap.equal([c for c in servers[1].crashes()], [], "no backend died")
 
 
 main(body)

@@ -70,7 +70,9 @@
 
 /*
  * forget(): a session's lease, "aborted" records, snapshots (names: all field
- * names of the snapshot hash) and index entry; committed records stay.
+ * names of the snapshot hash) and index entry; committed records stay, and the session
+ * is among the dead then.  So it is if there is nothing of it: a slot that is on its way
+ * here may bring it later.
  */
 #define LUA_FORGET \
 "local function remove(key, fields)\n" \
@@ -79,7 +81,8 @@
 "  end\n" \
 "end\n" \
 "local function forget(sid, session, ends, snapshots, deads, names)\n" \
-"  local fields, gone, mine, keep = call('HGETALL', session), {}, {}, false\n" \
+"  local fields, gone, mine = call('HGETALL', session), {}, {}\n" \
+"  local keep = #fields == 0\n" \
 "  for x = 1, #fields, 2 do\n" \
 "    if sub(fields[x + 1], 1, 1) == 'C' then keep = true else gone[#gone + 1] = fields[x] end\n" \
 "  end\n" \
@@ -100,7 +103,7 @@
  * while) is cut to its length: who lives extends it, and who is dead ends (rule 24).
  *
  * The keys of sessions are made up here, not declared: Redis Cluster allows
- * that as long as they are in the slot of the declared ones.
+ * that as long as they are in the slot of the declared ones.  LUA_AT_REST comes first.
  */
 #define LUA_SWEEP \
 "local function sweep(limit)\n" \
@@ -128,13 +131,23 @@
 "end\n"
 
 /*
+ * While a slot is given away, its node refuses a script the keys that it does not have (any
+ * more, or yet), in the middle: so such a key is asked for before anything is written, and
+ * the client tries again later, as with declared keys.  argv[1]: prefix of session keys.
+ */
+#define LUA_AT_REST \
+"if type(redis.pcall('HLEN', argv[1])) == 'table' then\n" \
+"  return {err = 'TRYAGAIN The slot of the clock is being moved'}\n" \
+"end\n"
+
+/*
  * KEYS: c, e, p, d.  ARGV: prefix of session keys, lease length, format,
  * sessions to sweep, 1 if the database may be founded, who it is.  Replies {0, sid, schema},
  * {1, format found} or {2}: there is no database yet.  Nothing is drawn beyond the
  * last id there may be: then sid is what it would have been.
  */
 static const char open_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
+LUA_HEAD LUA_AT_REST LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'format', 'sid')\n"
 "if c[4] and c[4] ~= argv[3] then return {1, c[4]} end\n"
 "if not c[4] and argv[5] ~= '1' then return {2} end\n"
@@ -154,7 +167,7 @@ LUA_TAKE_OVER
 
 /* KEYS: c, e, p, d.  ARGV: prefix of session keys, sessions to sweep. */
 static const char expire_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
+LUA_HEAD LUA_AT_REST LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
 "return sweep(argv[2])\n";
 
 /* KEYS: s, e, p, d.  ARGV: sid. */

@@ -140,6 +140,7 @@ typedef struct Life
 	MosqlBytes	lease;
 	uint64		span;			/* how long it is at most */
 	bool		committed;		/* there are records that stay */
+	bool		empty;			/* there is nothing at all */
 	int			n;
 	MosqlBytes *fields;
 } Life;
@@ -147,7 +148,7 @@ typedef struct Life
 static Life
 read_life(const MosqlReply *fields)
 {
-	Life		life = {.lease = MOSQL_ABSENT,.span = MOSQL_CLOCK_LEASE};
+	Life		life = {.lease = MOSQL_ABSENT,.span = MOSQL_CLOCK_LEASE,.empty = fields->n == 0};
 
 	life.fields = palloc(Max(fields->n, 1) * sizeof(MosqlBytes));
 	for (int i = 0; i + 1 < fields->n; i += 2)
@@ -181,7 +182,10 @@ add_removal(Watch *watch, MosqlBytes key, int n, const MosqlBytes *fields)
 	memcpy(argv + 2, fields, n * sizeof(MosqlBytes));
 }
 
-/* In the write group: everything of a dead session but its commits. */
+/*
+ * In the write group: everything of a dead session but its commits, with which it is among
+ * the dead; so it is if there is nothing of it, which a slot may bring that is on its way.
+ */
 static void
 add_forget(Watch *watch, uint64 sid, const Life *life, const MosqlReply *snapshots)
 {
@@ -196,7 +200,7 @@ add_forget(Watch *watch, uint64 sid, const Life *life, const MosqlReply *snapsho
 	mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
 	add_removal(watch, mosql_clock_session_key(&watch->keys, sid), life->n, life->fields);
 	add_removal(watch, watch->keys.snapshots, n, mine);
-	if (life->committed)
+	if (life->committed || life->empty)
 		mosql_commands_put(&watch->commands, LITERAL("SADD"), watch->keys.dead, name);
 }
 
@@ -213,6 +217,8 @@ sweep(Watch *watch, uint64 sid)
 	read_begin(watch, session, MOSQL_ABSENT);
 	mosql_commands_put(&watch->commands, LITERAL("HGETALL"), session);
 	mosql_commands_put(&watch->commands, LITERAL("HKEYS"), watch->keys.snapshots);
+	/* nothing is seen of a slot that is on its way, unless both have arrived */
+	mosql_commands_put(&watch->commands, LITERAL("EXISTS"), session, watch->keys.snapshots);
 	read_run(watch);
 	life = read_life(read_reply(watch, 0));
 

@@ -12,7 +12,11 @@ SimServer	sim_servers[SIM_SERVERS_MAX];
 int			sim_nshards;
 SimShard	sim_shards[SIM_SHARDS_MAX];
 bool		sim_is_cluster;
+bool		sim_dumps;
+int64		sim_forgot_us;
+bool		sim_is_torn;
 int16		sim_slots[16384];
+SimShard   *sim_moving[16384];
 
 /* Raised when a shard loses something: what was on its way to replicas is void. */
 static uint64 timeline[SIM_SHARDS_MAX];
@@ -67,7 +71,7 @@ sim_cluster_start(int nshards, int nreplicas, bool cluster)
 static uint64
 oldest_position(const SimShard *shard)
 {
-	uint64		oldest = shard->position;
+	uint64		oldest = sim_dumps ? shard->saved : shard->position;
 
 	for (int i = 0; i < shard->nreplicas; i++)
 		oldest = Min(oldest, shard->replicas[i]->applied);
@@ -99,7 +103,14 @@ sim_replicate(SimShard *shard)
 		sim_at(sim_now_us + sim_between(50, sim_chance(20) ? 200000 : 2000), applies,
 			   shard->replicas[i], tag);
 	if (shard->nreplicas == 0)
-		sim_trim(shard, shard->position);
+		sim_trim(shard, oldest_position(shard));
+}
+
+/* A dump is written: a restart finds this, or newer. */
+void
+sim_saved(SimShard *shard)
+{
+	shard->saved = shard->position;
 }
 
 int
@@ -159,29 +170,79 @@ sim_restart(SimServer *server, uint64 position)
 	server->up = true;
 }
 
-/* All keys of a slot go to another shard, at once. */
+void
+sim_empty(SimServer *server)
+{
+	sim_server_stops(server);
+	sim_clear(server->shard);
+	timeline[server->shard->number]++;
+	server->nscripts = 0;
+	server->starts++;
+}
+
+/* ---- slots that move ---- */
+
+/* Who moves a slot waits for the copies of each key: a failover loses none. */
+static void
+copy_now(SimShard *shard)
+{
+	for (int i = 0; i < shard->nreplicas; i++)
+		if (shard->replicas[i]->up)
+			shard->replicas[i]->applied = shard->position;
+	sim_saved(shard);
+	sim_check_waits(shard);
+}
+
+static void
+move_key(SimShard *from, SimShard *to, SimKey *key)
+{
+	SimKey	   *copy = sim_key(to, key->name, true);
+
+	sim_trace("key %.*s moves to shard %d", (int) key->name.len, key->name.data, to->number);
+	for (int i = 0; i < key->n; i++)
+		sim_put(to, copy, key->type, key->fields[i].name, key->fields[i].value);
+	while (key->n > 0)
+		sim_put(from, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
+	sim_replicate(from);
+	sim_replicate(to);
+	copy_now(to);
+	copy_now(from);
+}
+
+/* The next key of a slot, or the end. */
+static void
+move_some(void *arg, uint64 slot)
+{
+	SimShard   *from = &sim_shards[sim_slots[slot]];
+	SimShard   *to = sim_moving[slot];
+	uint64		cursor = 0;
+	SimKey	   *key;
+
+	if (from->primary->up && to->primary->up)
+	{
+		while ((key = sim_next_key(from, &cursor)) != NULL && key->slot != (int) slot)
+			;
+		if (key == NULL)
+		{
+			sim_trace("slot %d is moved", (int) slot);
+			sim_slots[slot] = (int16) to->number;
+			sim_moving[slot] = NULL;
+			return;
+		}
+		move_key(from, to, key);
+	}
+	sim_at(sim_now_us + sim_between(100, sim_chance(100) ? 200000 : 5000), move_some, NULL, slot);
+}
+
+/* SETSLOT IMPORTING, MIGRATING; then MIGRATE key by key; then SETSLOT NODE. */
 void
 sim_move_slot(int slot, SimShard *to)
 {
 	SimShard   *from = &sim_shards[sim_slots[slot]];
-	uint64		cursor = 0;
-	SimKey	   *key;
 
-	if (from == to)
+	if (from == to || sim_moving[slot] != NULL)
 		return;
 	sim_trace("slot %d moves from shard %d to shard %d", slot, from->number, to->number);
-	while ((key = sim_next_key(from, &cursor)) != NULL)
-		if (key->slot == slot)
-		{
-			SimKey	   *copy = sim_key(to, key->name, true);
-
-			for (int i = 0; i < key->n; i++)
-				sim_put(to, copy, key->type, key->fields[i].name, key->fields[i].value);
-			while (key->n > 0)
-				sim_put(from, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
-			cursor = 0;
-		}
-	sim_slots[slot] = (int16) to->number;
-	sim_replicate(from);
-	sim_replicate(to);
+	sim_moving[slot] = to;
+	sim_at(sim_now_us + sim_between(100, 5000), move_some, NULL, (uint64) slot);
 }

@@ -402,6 +402,20 @@ unlink_keys(Call *call)
 	say_number(call, n);
 }
 
+static void
+count_keys(Call *call)
+{
+	int			n = 0;
+
+	for (int i = 1; i < call->argc; i++)
+	{
+		const SimKey *key = sim_key(call->shard, call->argv[i], false);
+
+		n += key != NULL && key->n > 0;
+	}
+	say_number(call, n);
+}
+
 /* SCAN cursor MATCH pattern COUNT n: our patterns are "prefix*" or "prefix{*}". */
 static void
 scan_keys(Call *call)
@@ -516,7 +530,7 @@ static const Command commands[] = {
 	{"ZREVRANGE", 4, true}, {"ZREVRANGEBYSCORE", 4, true}, {"INFO", 1}, {"SADD", 3, true, true, true},
 	{"SREM", 3, true, true}, {"SRANDMEMBER", 2, true}, {"UNLINK", 2, true, true},
 	{"DEL", 2, true, true}, {"WATCH", 2, true}, {"SCAN", 2}, {"TIME", 1}, {"CLUSTER", 2},
-	{"ECHO", 2}, {"PING", 1}, {"CONFIG", 2}, {"MULTI", 1}, {"EXEC", 1}, {"UNWATCH", 1},
+	{"ECHO", 2}, {"EXISTS", 2, true}, {"PING", 1}, {"CONFIG", 2}, {"MULTI", 1}, {"EXEC", 1}, {"UNWATCH", 1},
 	{"ASKING", 1}, {"QUIT", 1}, {"WAIT", 3}, {"EVAL", 3}, {"EVALSHA", 3},
 	{NULL}
 };
@@ -592,6 +606,8 @@ run(Call *call, const char *name)
 		case 'E':
 			if (strcmp(name, "ECHO") == 0)
 				say_bulk(call, call->argv[1]);
+			else if (strcmp(name, "EXISTS") == 0)
+				count_keys(call);
 			else
 				sim_script(call->client, call->argc, call->argv, call->to);
 			break;
@@ -607,6 +623,26 @@ find_command(MosqlBytes name)
 		if (name.len == strlen(c->name) && pg_strncasecmp(name.data, c->name, name.len) == 0)
 			return c;
 	return NULL;
+}
+
+/*
+ * A script comes by a key that it did not declare, of a slot that is given away: if it is not
+ * here, Redis says so.  (Who takes the slot knows nothing of it, and shows nothing.)
+ */
+static bool
+is_elsewhere(const SimClient *client, const Command *command, const MosqlBytes *argv)
+{
+	const SimShard *shard = client->server->shard;
+	const SimKey *key;
+	int			slot;
+
+	if (!client->in_script || !command->has_key)
+		return false;
+	slot = mosql_redis_slot(argv[1]);
+	if (sim_moving[slot] == NULL || shard != &sim_shards[sim_slots[slot]])
+		return false;
+	key = sim_key(client->server->shard, argv[1], false);
+	return key == NULL || key->n == 0;
 }
 
 /*
@@ -626,6 +662,8 @@ sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 	else if (command->grows && client->server->full && !client->multi &&
 			 !(client->in_script && client->script_wrote))
 		to->error(to, "OOM command not allowed when used memory > 'maxmemory'.");
+	else if (is_elsewhere(client, command, argv))
+		to->error(to, "ERR Script attempted to access a non local key in a cluster node");
 	else
 		run(&call, command->name);
 }
@@ -718,41 +756,118 @@ watch(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 	to->status(to, "OK");
 }
 
-/* The key that says where a command belongs; NULL: anywhere. */
-static const MosqlBytes *
-route_key(const Command *command, int argc, const MosqlBytes *argv)
+/* The keys of a command, which are of one slot: how many. */
+static int
+keys_of(const Command *command, int argc, const MosqlBytes *argv, const MosqlBytes **keys)
 {
-	if (command->has_key)
-		return &argv[1];
-	if (command->name[0] == 'E' && command->name[1] == 'V' && argc > 3 && argv[2].data[0] != '0')
-		return &argv[3];
-	return NULL;
+	if (command->name[0] == 'E' && command->name[1] == 'V')
+	{
+		*keys = &argv[3];
+		return Min(atoi(argv[2].data), argc - 3);
+	}
+	*keys = &argv[1];
+	if (!command->has_key)
+		return 0;
+	return IS(0, "UNLINK") || IS(0, "DEL") || IS(0, "WATCH") || IS(0, "EXISTS") ? argc - 1 : 1;
 }
 
-/* Is this server the one for it?  Else the error is said. */
-static bool
-is_ours(SimClient *client, const Command *command, int argc, const MosqlBytes *argv, SimAnswer *to)
+/* Where the keys of some commands lie. */
+typedef struct Whereabouts
 {
-	const MosqlBytes *key = route_key(command, argc, argv);
-	SimShard   *shard = client->server->shard;
+	int			slot;			/* -1: nowhere */
+	int			there;
+	int			missing;
+} Whereabouts;
+
+static void
+look_for_keys(const SimClient *client, int argc, const MosqlBytes *argv, Whereabouts *found)
+{
+	const Command *command = find_command(argv[0]);
+	const MosqlBytes *keys;
+	int			n = keys_of(command, argc, argv, &keys);
+
+	for (int i = 0; i < n; i++)
+	{
+		const SimKey *key = sim_key(client->server->shard, keys[i], false);
+
+		found->slot = mosql_redis_slot(keys[i]);
+		if (key != NULL && key->n > 0)
+			found->there++;
+		else
+			found->missing++;
+	}
+}
+
+/*
+ * Is this server the one for these keys?  Else the error is said.  As getNodeByQuery() of
+ * Redis has it: who gives a slot away serves the keys that it has still; who takes it
+ * serves those that were sent on to it.
+ */
+static bool
+is_ours(const SimClient *client, const Whereabouts *keys, bool writes, SimAnswer *to)
+{
+	const SimServer *server = client->server;
+	const SimShard *shard = server->shard;
+	const char *word = "MOVED";
+	const SimShard *there;
 	char		text[64];
-	int			slot;
 
 	if (!sim_is_cluster)
 	{
-		if (client->server == shard->primary || !command->writes)
+		if (server == shard->primary || !writes)
 			return true;
 		to->error(to, "READONLY You can't write against a read only replica.");
 		return false;
 	}
-	if (key == NULL)
+	if (keys->slot < 0)
 		return true;
-	slot = mosql_redis_slot(*key);
-	if (sim_slots[slot] == shard->number && client->server == shard->primary)
+	there = &sim_shards[sim_slots[keys->slot]];
+	if (server == shard->primary && sim_moving[keys->slot] != NULL && keys->missing > 0 &&
+		(shard == there || (shard == sim_moving[keys->slot] && client->asking)))
+	{
+		if (shard == there && keys->there == 0)
+		{
+			word = "ASK";
+			there = sim_moving[keys->slot];
+		}
+		else if (shard == there || keys->there + keys->missing > 1)
+		{
+			to->error(to, "TRYAGAIN Multiple keys request during rehashing of slot");
+			return false;
+		}
+		else
+			return true;
+	}
+	else if (server == shard->primary &&
+			 (shard == there || (shard == sim_moving[keys->slot] && client->asking)))
 		return true;
-	snprintf(text, sizeof(text), "MOVED %d 10.0.0.1:%d", slot,
-			 7000 + sim_shards[sim_slots[slot]].primary->number);
+	snprintf(text, sizeof(text), "%s %d 10.0.0.1:%d", word, keys->slot, 7000 + there->primary->number);
 	to->error(to, text);
+	return false;
+}
+
+static bool
+command_is_ours(const SimClient *client, const Command *command, int argc, const MosqlBytes *argv,
+				SimAnswer *to)
+{
+	Whereabouts keys = {-1};
+
+	look_for_keys(client, argc, argv, &keys);
+	return is_ours(client, &keys, command->writes, to);
+}
+
+/* What was queued, as a whole; else it is dropped. */
+static bool
+queue_is_ours(SimClient *client, SimAnswer *to)
+{
+	Whereabouts keys = {-1};
+
+	for (int i = 0; i < client->nqueued; i++)
+		look_for_keys(client, client->queued[i].argc, client->queued[i].argv, &keys);
+	if (client->broken_multi || is_ours(client, &keys, true, to))
+		return true;
+	client->nwatched = 0;
+	forget_queue(client);
 	return false;
 }
 
@@ -768,9 +883,12 @@ sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 		to->status(to, "OK");
 	}
 	else if (command != NULL && strcmp(command->name, "EXEC") == 0)
-		execute_queue(client, to);
+	{
+		if (queue_is_ours(client, to))
+			execute_queue(client, to);
+	}
 	else if (command == NULL || argc < command->min_args ||
-			 !is_ours(client, command, argc, argv, to))
+			 !command_is_ours(client, command, argc, argv, to))
 	{
 		if (command == NULL || argc < command->min_args)
 			to->error(to, "ERR unknown command or wrong number of arguments");
@@ -791,7 +909,11 @@ sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 		to->status(to, "OK");
 	}
 	else if (strcmp(command->name, "ASKING") == 0)
+	{
+		client->asking = true;
 		to->status(to, "OK");
+		return;
+	}
 	else if (strcmp(command->name, "WAIT") == 0)
 	{
 		client->waits = true;	/* network.c answers */
@@ -800,4 +922,5 @@ sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 	}
 	else
 		sim_execute(client, argc, argv, to);
+	client->asking &= client->multi;	/* it holds for one command, or transaction */
 }

@@ -3,11 +3,21 @@
  */
 #include "fault.h"
 
+#include <limits.h>
+#include <stdlib.h>
+
 #define FRONT_ENDS_MAX	64
+
+/* src/step/clock_lua.h */
+#define LEAP_US			2000000
+
+FaultOptions fault_options = {.first = INT_MAX};
 
 static SimFrontEnd *clients[FRONT_ENDS_MAX];
 static int	nclients;
 static int64 faults_until_us;
+static int	last_fault;			/* their numbers: 1, 2, .. */
+static int64 most_ahead_us;		/* of a server's clock, ever */
 
 static SimFrontEnd *
 start(SimMain main)
@@ -30,7 +40,7 @@ kill_front_end(void)
 	int			i = (int) sim_below(nclients);
 	Work	   *work = clients[i]->work;
 
-	if (!clients[i]->alive)
+	if (!clients[i]->alive || clients[i]->terminated)
 		return;
 	if (work->tx != NULL)
 		oracle_died(work->tx);
@@ -53,6 +63,41 @@ cancel_front_end(void)
 
 	if (fe->alive && !fe->sleeping && work->tx != NULL)
 		sim_cancel(fe);
+}
+
+/* Who was told to end has ended, as soon as it may; then somebody else comes. */
+static void
+replace_ended(void *arg, uint64 tag)
+{
+	Work	   *work = clients[tag]->work;
+
+	if (clients[tag]->alive)
+	{
+		sim_at(sim_now_us + 10000, replace_ended, NULL, tag);
+		return;
+	}
+	if (work->tx != NULL)
+		oracle_died(work->tx);
+	replace(NULL, tag);
+}
+
+/* pg_terminate_backend() */
+static void
+terminate_front_end(void)
+{
+	int			i = (int) sim_below(nclients);
+
+	if (!clients[i]->alive || clients[i]->sleeping || clients[i]->terminated)
+		return;
+	sim_terminate(clients[i]);
+	sim_at(sim_now_us + 10000, replace_ended, NULL, i);
+}
+
+/* PostgreSQL's own commit fails, after ours was decided. */
+static void
+fail_local_commit(void)
+{
+	clients[sim_below(nclients)]->local_fails = true;
 }
 
 /* ---- the network ---- */
@@ -127,8 +172,71 @@ move_slot(void)
 	SimKey	   *key = sim_next_key(from, &cursor);
 	SimShard   *to = &sim_shards[sim_below(sim_nshards)];
 
-	if (setting.cluster && key != NULL && from->primary->up && to->primary->up && setting.nreplicas == 0)
+	if (setting.cluster && key != NULL)
 		sim_move_slot(key->slot, to);
+}
+
+/* The clock that most depends on. */
+static void
+move_the_clocks_slot(void)
+{
+	if (setting.cluster)
+		sim_move_slot(mosql_redis_slot(mosql_bytes("{sim.clock}", 11)), &sim_shards[sim_below(sim_nshards)]);
+}
+
+/*
+ * By a second, minutes, an hour.  Not back where a server may forget: docs/durability.md
+ * promises nothing of both together.
+ */
+static void
+jump_clock(void)
+{
+	static const int64 most_us[] = {1000000, 1000000, 20000000, 300000000, INT64CONST(3600000000)};
+	SimServer  *server = &sim_servers[sim_below(sim_nservers)];
+	int64		by_us = sim_below(2 * most_us[sim_below(lengthof(most_us))]);
+
+	by_us = sim_dumps || sim_chance(500) ? by_us : -by_us;
+	sim_trace("the clock of server %d jumps by %.6f", server->number, (double) by_us / 1e6);
+	server->ahead_us += by_us;
+	most_ahead_us = Max(most_ahead_us, server->ahead_us);
+}
+
+/* ---- servers that forget: durability "none" ---- */
+
+static void
+write_dump(void)
+{
+	SimShard   *shard = &sim_shards[sim_below(sim_nshards)];
+
+	sim_trace("server %d writes a dump", shard->primary->number);
+	sim_saved(shard);
+}
+
+/* One that is alone is whole, as it was then; of several, trees have holes. */
+static void
+restart_from_dump(void)
+{
+	SimServer  *server = sim_shards[sim_below(sim_nshards)].primary;
+
+	if (!sim_dumps || !server->up)
+		return;
+	sim_trace("server %d restarts from its dump", server->number);
+	sim_is_torn |= sim_nshards > 1;
+	sim_forgot_us = sim_now_us;
+	sim_restart(server, server->shard->saved);
+}
+
+static void
+restart_empty(void)
+{
+	SimServer  *server = sim_shards[sim_below(sim_nshards)].primary;
+
+	if (!sim_dumps || !server->up || !sim_chance(100))
+		return;
+	sim_trace("server %d restarts empty", server->number);
+	sim_is_torn = true;
+	sim_forgot_us = sim_now_us;
+	sim_empty(server);
 }
 
 static void
@@ -149,21 +257,72 @@ fill_server(void)
 
 /* ---- one after the other ---- */
 
-typedef void (*Fault) (void);
+typedef struct Fault
+{
+	const char *name;
+	int			weight;
+	void		(*happens) (void);
+} Fault;
 
 static const Fault faults[] = {
-	kill_front_end, kill_front_end, stop_front_end, stop_front_end, cancel_front_end,
-	cancel_front_end, cancel_front_end, cut_connections, bad_weather, kill_primary,
-	restart_server, flush_scripts, move_slot, fill_server
+	{"kill", 2, kill_front_end}, {"stop", 2, stop_front_end}, {"cancel", 3, cancel_front_end},
+	{"terminate", 1, terminate_front_end}, {"local", 2, fail_local_commit},
+	{"cut", 1, cut_connections}, {"weather", 1, bad_weather}, {"primary", 1, kill_primary},
+	{"restart", 1, restart_server}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
+	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server}, {"time", 1, jump_clock},
+	{"dump", 2, write_dump}, {"forget", 1, restart_from_dump},
+	{"empty", 1, restart_empty}
 };
 
+static const Fault *
+choose_fault(void)
+{
+	int			sum = 0;
+	int			at;
+
+	for (int i = 0; i < lengthof(faults); i++)
+		sum += faults[i].weight;
+	at = (int) sim_below(sum);
+	for (int i = 0;; i++)
+		if ((at -= faults[i].weight) < 0)
+			return &faults[i];
+}
+
+static bool
+is_left_out(const Fault *fault, int number)
+{
+	if (number > fault_options.first)
+		return true;
+	for (int i = 0; i < fault_options.nwithout; i++)
+		if (fault_options.without[i] == number)
+			return true;
+	return fault_options.only != NULL && strstr(fault_options.only, fault->name) == NULL;
+}
+
+/*
+ * Each has a chance of its own, so that one that is left out changes nothing about what
+ * the others are.
+ */
 static void
 next_fault(void *arg, uint64 tag)
 {
+	const Fault *fault;
+	int64		pause_us;
+	uint64		chance;
+
 	if (sim_now_us >= faults_until_us)
 		return;
-	faults[sim_below(lengthof(faults))] ();
-	sim_at(sim_now_us + sim_below(400000), next_fault, NULL, 0);
+	chance = sim_other_chance(sim_seed ^ (uint64) ++last_fault << 40);
+	fault = choose_fault();
+	pause_us = sim_below(400000);
+	if (!is_left_out(fault, last_fault))
+	{
+		sim_trace("fault %d: %s", last_fault, fault->name);
+		fault->happens();
+		fault_options.happened++;
+	}
+	(void) sim_other_chance(chance);
+	sim_at(sim_now_us + pause_us, next_fault, NULL, 0);
 }
 
 void
@@ -171,6 +330,8 @@ fault_start(bool is_wanted, int64 until_us)
 {
 	for (int i = 0; i <= setting.nclients; i++)
 		clients[nclients++] = start(i == 0 ? work_maintain : work_client);
+	for (int i = 0; i < sim_nshards; i++)
+		sim_saved(&sim_shards[i]);	/* with the database in it */
 	faults_until_us = until_us;
 	if (is_wanted)
 		sim_at(sim_now_us + 100000, next_fault, NULL, 0);
@@ -180,6 +341,12 @@ void
 fault_stop(void)
 {
 	faults_until_us = 0;
+	/*
+	 * What was dated in the future, leases among it, is not any more: by a clock that was
+	 * ahead, or by the database's own, which leaps whenever another process issues its time.
+	 */
+	for (int i = 0; i < sim_nservers && fault_options.happened > 0; i++)
+		sim_servers[i].ahead_us = most_ahead_us + fault_options.happened * LEAP_US;
 }
 
 bool

@@ -6,6 +6,17 @@
 
 #include "work.h"
 
+/* Which of the seed's faults happen. */
+typedef struct FaultOptions
+{
+	int			first;			/* only so many */
+	int			nwithout;		/* not these numbers */
+	int			without[1000];
+	const char *only;			/* names; NULL: all */
+	int			happened;		/* so many did */
+} FaultOptions;
+extern FaultOptions fault_options;
+
 /* Start the clients and, if `faults`, let things happen to them until then. */
 extern void fault_start(bool faults, int64 until_us);
 extern void fault_stop(void);

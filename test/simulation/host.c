@@ -91,9 +91,59 @@ GetCurrentTransactionNestLevel(void)
 	return sim_self->nest_level;
 }
 
+static pg_on_exit_callback exit_callback;
+static Datum exit_arg;
+
 void
 before_shmem_exit(pg_on_exit_callback function, Datum arg)
 {
+	exit_callback = function;
+	exit_arg = arg;
+}
+
+/*
+ * FATAL: no PG_CATCH runs, the transaction is rolled back on the way out, and nobody comes
+ * back from here.
+ */
+static void
+exit_process(void)
+{
+	SimFrontEnd *fe = sim_self;
+
+	sim_trace("ends, as it was told");
+	InterruptPending = ProcDiePending = QueryCancelPending = false;
+	InterruptHoldoffCount = 1;
+	proc_exit_inprogress = true;
+	PG_exception_stack = NULL;
+	if (fe->nest_level > 0)
+	{
+		MemoryContextSwitchTo(TopTransactionContext);
+		end_callback(XACT_EVENT_ABORT, end_arg);
+	}
+	fe->nest_level = 0;
+	MemoryContextSwitchTo(TopMemoryContext);
+	if (exit_callback != NULL)
+		exit_callback(1, exit_arg);
+	fe->finished = true;
+	(void) sim_wait(PG_INT64_MAX);
+}
+
+/* In place of that of pgstub.c, which knows cancels alone. */
+void
+ProcessInterrupts(void)
+{
+	if (InterruptHoldoffCount != 0 || CritSectionCount != 0)
+		return;
+	if (ProcDiePending)
+		exit_process();
+	InterruptPending = false;
+	if (QueryCancelPending)
+	{
+		QueryCancelPending = false;
+		ereport(ERROR,
+				(errcode(ERRCODE_QUERY_CANCELED),
+				 errmsg("canceling statement due to user request")));
+	}
 }
 
 void
@@ -111,7 +161,10 @@ sim_host_start(void)
 void
 sim_begin(int isolation)
 {
+	CHECK_FOR_INTERRUPTS();		/* a termination that came too late for the last one */
 	XactIsoLevel = isolation;
+	sim_self->sent = 0;
+	sim_self->began_us = sim_now_us;
 	started = GetCurrentTimestamp();
 	sim_self->nest_level = 1;
 }
@@ -198,6 +251,19 @@ mosql_local_end(bool committed)
 {
 }
 
+/* Of PostgreSQL's own commit a disk, or memory, may be in want: then nobody knows. */
+static void
+fail_locally(SimFrontEnd *fe)
+{
+	if (!fe->local_fails)
+		return;
+	fe->local_fails = false;
+	sim_trace("PostgreSQL's own commit fails");
+	ereport(ERROR,
+			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			 errmsg("could not write to the log")));
+}
+
 /* As CommitTransaction() and AbortTransaction(): callbacks after the commit throw nothing. */
 bool
 sim_transaction(SimFrontEnd *fe, bool commit)
@@ -211,6 +277,7 @@ sim_transaction(SimFrontEnd *fe, bool commit)
 		PG_TRY();
 		{
 			end_callback(XACT_EVENT_PRE_COMMIT, end_arg);
+			fail_locally(fe);
 		}
 		PG_CATCH();
 		{

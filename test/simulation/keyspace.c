@@ -201,6 +201,22 @@ sim_forget(SimShard *shard, uint64 position)
 }
 
 void
+sim_clear(SimShard *shard)
+{
+	uint64		cursor = 0;
+	SimKey	   *key;
+
+	while ((key = sim_next_key(shard, &cursor)) != NULL)
+	{
+		while (key->n > 0)
+			free((char *) change(key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT).data);
+		cursor = 0;
+	}
+	sim_trim(shard, shard->position + 8192);
+	shard->saved = shard->position;
+}
+
+void
 sim_trim(SimShard *shard, uint64 position)
 {
 	int			n;

@@ -3,7 +3,8 @@
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain] [--clients N] [--keys N] [--no-faults]
- *                [--sites] [--off SITE]
+ *                [--sites] [--off SITE] [--dumps | --no-dumps]
+ *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
  */
 #include <stdlib.h>
 #include <sys/personality.h>
@@ -15,7 +16,7 @@
 #include "fault.h"
 #include "sites.h"
 
-static int	seconds = 20;
+static double seconds = 20;
 static bool faults = true;
 static bool lists_sites = false;
 
@@ -35,6 +36,15 @@ choose_setting(void)
 	setting.nclients = (int) sim_between(2, 10);
 	setting.nkeys = (int) sim_between(6, KEYS_MAX / CHILDREN);
 	setting.lease_ms = sim_chance(500) ? 1000 : 5000;
+	sim_dumps = setting.nreplicas == 0 && sim_chance(400);
+}
+
+/* "3,17,18" */
+static void
+read_without(const char *list)
+{
+	for (char *end; *list != '\0'; list = *end == ',' ? end + 1 : end)
+		fault_options.without[fault_options.nwithout++] = (int) strtol(list, &end, 10);
 }
 
 static void
@@ -50,6 +60,13 @@ read_options(int argc, char **argv)
 			faults = false;
 		else if (strcmp(argv[i], "--sites") == 0)
 			lists_sites = true;
+		else if (strcmp(argv[i], "--dumps") == 0)
+		{
+			sim_dumps = true;
+			setting.nreplicas = 0;
+		}
+		else if (strcmp(argv[i], "--no-dumps") == 0)
+			sim_dumps = false;
 		else if (strcmp(argv[i], "--plain") == 0)
 		{
 			setting.cluster = false;
@@ -61,7 +78,7 @@ read_options(int argc, char **argv)
 			if (strcmp(argv[i - 1], "--seed") == 0)
 				continue;
 			else if (strcmp(argv[i - 1], "--seconds") == 0)
-				seconds = atoi(value);
+				seconds = atof(value);
 			else if (strcmp(argv[i - 1], "--engine") == 0)
 				setting.watch = strcmp(value, "watch") == 0;
 			else if (strcmp(argv[i - 1], "--replicas") == 0)
@@ -70,6 +87,12 @@ read_options(int argc, char **argv)
 				setting.nshards = atoi(value);
 			else if (strcmp(argv[i - 1], "--clients") == 0)
 				setting.nclients = atoi(value);
+			else if (strcmp(argv[i - 1], "--faults") == 0)
+				fault_options.first = atoi(value);
+			else if (strcmp(argv[i - 1], "--without") == 0)
+				read_without(value);
+			else if (strcmp(argv[i - 1], "--only") == 0)
+				fault_options.only = value;
 			else if (strcmp(argv[i - 1], "--off") == 0)
 				sim_switch_off(value);
 			else if (strcmp(argv[i - 1], "--keys") == 0)
@@ -102,6 +125,15 @@ fix_addresses(char **argv)
 		execv("/proc/self/exe", argv);
 }
 
+static void
+verify(void)
+{
+	(void) sim_front_end(work_verify, calloc(1, sizeof(Work)));
+	sim_run(sim_now_us + 240 * 1000000);
+	if (!work_verified)
+		sim_fail("the verification does not come to an end");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -113,9 +145,10 @@ main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	choose_setting();
 	read_options(argc, argv);
-	printf("seed " UINT64_FORMAT ": engine %s, %s of %d, %d replicas, %d clients, %d keys, lease %d ms\n",
+	printf("seed " UINT64_FORMAT ": engine %s, %s of %d, %d replicas, %d clients, %d keys, lease %d ms%s\n",
 		   sim_seed, setting.watch ? "watch" : "script", setting.cluster ? "cluster" : "plain",
-		   setting.nshards, setting.nreplicas, setting.nclients, setting.nkeys, setting.lease_ms);
+		   setting.nshards, setting.nreplicas, setting.nclients, setting.nkeys, setting.lease_ms,
+		   sim_dumps ? ", dumps" : "");
 	fflush(stdout);
 	sim_script_init();
 	sim_cluster_start(setting.nshards, setting.nreplicas, setting.cluster);
@@ -125,21 +158,19 @@ main(int argc, char **argv)
 	sim_run(sim_now_us + 1000000);
 	if (!work_founded)
 		sim_fail("the database was not founded");
-	fault_start(faults, sim_now_us + (int64) seconds * 1000000);
-	sim_run(sim_now_us + (int64) seconds * 1000000);
+	fault_start(faults, sim_now_us + (int64) (seconds * 1000000));
+	sim_run(sim_now_us + (int64) (seconds * 1000000));
 	fault_stop();
 	work_stops = true;
 	sim_run(sim_now_us + 60 * 1000000);
 	if (fault_someone_is_busy())
 		sim_fail("a client does not come to an end");
-	(void) sim_front_end(work_verify, calloc(1, sizeof(Work)));
-	sim_run(sim_now_us + 240 * 1000000);
-	if (!work_verified)
-		sim_fail("the verification does not come to an end");
+	if (!sim_is_torn)
+		verify();
 	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "
-		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors; " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
+		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors; %d faults, " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
 		   work_transactions, work_outcomes[0], work_outcomes[1], work_outcomes[2], work_outcomes[3],
-		   sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
+		   fault_options.happened, sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
 		   work_transactions / (cpu_seconds() - started));
 	if (lists_sites)
 		sim_list_sites();

@@ -18,6 +18,12 @@
 
 #define FD_BASE		10000
 
+/*
+ * Messages of one transaction, or one round of maintenance: of a tenth nobody has need, be
+ * the network as bad as it may.  Who sends more goes in a circle.
+ */
+#define SENT_MAX	30000
+
 typedef enum SocketState
 {
 	SOCKET_NEW, SOCKET_CONNECTING, SOCKET_OPEN, SOCKET_REFUSED, SOCKET_BROKEN, SOCKET_CLOSED
@@ -291,6 +297,26 @@ parse_command(const Bytes *in, int *argc, MosqlBytes **argv)
 	return p - start;
 }
 
+/* A command as words: its name, its key, and the beginning of what follows, byte by byte. */
+static void
+trace_command(const SimSocket *s, int argc, const MosqlBytes *argv)
+{
+	char		text[256];
+	int			n = 0;
+	bool		script = argc > 3 && argv[0].len >= 4 && pg_strncasecmp(argv[0].data, "EVAL", 4) == 0;
+
+	for (int i = script ? 3 : 1; i < argc && n < 160; i++)
+	{
+		text[n++] = ' ';
+		for (size_t at = 0; at < argv[i].len && at < 48 && n < 200; at++)
+			n += sprintf(text + n, argv[i].data[at] > ' ' && argv[i].data[at] < 127 ? "%c" : "\\%02x",
+						 (uint8) argv[i].data[at]);
+	}
+	text[n] = '\0';
+	sim_trace("server %d, of fe%d: %.*s%s", s->client.server->number, s->fe->number,
+			  (int) Min(argv[0].len, 7), argv[0].data, text);
+}
+
 static void wait_ends(void *arg, uint64 tag);
 
 static void
@@ -315,6 +341,8 @@ serve(SimSocket *s)
 	}
 	while (!client->waits && (len = parse_command(&s->server_in, &argc, &argv)) > 0)
 	{
+		if (sim_tracing)
+			trace_command(s, argc, argv);
 		sim_command(client, argc, argv, &to.answer);
 		s->server_in.at += len;
 		if (client->waits && sim_copies(shard, client->wrote) >= client->wants)
@@ -521,6 +549,8 @@ send_message(SimSocket *s, const void *data, size_t len)
 	message->len = len;
 	memcpy(message->data, data, len);
 	sim_messages++;
+	if (++s->fe->sent > SENT_MAX && s->fe->nest_level > 0)
+		sim_fail("it has sent %d messages in one transaction, and goes on", SENT_MAX);
 	s->last_up_us = arrival_us(s->last_up_us);
 	sim_at(s->last_up_us, request_arrives, message, 0);
 	if (sim_network.cut_per_million > 0 && sim_below(1000000) < sim_network.cut_per_million)

@@ -34,6 +34,9 @@ extern int64 sim_below(int64 n);		/* 0 .. n - 1 */
 extern int64 sim_between(int64 low, int64 high);
 extern bool sim_chance(int per_mille);
 
+/* Go on with another sequence; what leads back to the present one. */
+extern uint64 sim_other_chance(uint64 state);
+
 /* ---- time and events ---- */
 
 extern int64 sim_now_us;			/* of the world; no node's clock need agree */
@@ -43,7 +46,12 @@ extern void sim_at(int64 time_us, SimEvent event, void *arg, uint64 tag);
 /* Run until nothing is left to do, or that time has come. */
 extern void sim_run(int64 until_us);
 
-/* ---- what is wrong, and what is going on ---- */
+/*
+ * ---- what is wrong, and what is going on ----
+ *
+ * A transaction that began before a server forgot may see anything (docs/durability.md): in
+ * that one, sim_fail() raises an error instead.  So it does in each where the database is torn.
+ */
 
 extern bool sim_tracing;
 extern void sim_trace(const char *format,...) pg_attribute_printf(1, 2);
@@ -64,6 +72,10 @@ struct SimFrontEnd
 	void	   *work;			/* of work.c */
 	uint64		wake;			/* what it waits for: a number per wait */
 	int			nest_level;		/* of PostgreSQL's transaction */
+	bool		local_fails;	/* PostgreSQL's next commit does, after ours */
+	bool		terminated;		/* it was told to end */
+	int64		began_us;		/* its transaction */
+	uint64		sent;			/* messages since then */
 
 	/* --- world.c --- */
 	void	   *context;		/* its registers and stack */
@@ -83,6 +95,7 @@ extern void sim_stop(SimFrontEnd *fe, int64 until_us);
 
 /* Set a pending interrupt in a front-end that does not run now. */
 extern void sim_cancel(SimFrontEnd *fe);
+extern void sim_terminate(SimFrontEnd *fe);
 
 /* ---- host.c ---- */
 
@@ -162,6 +175,7 @@ extern SimKey *sim_key(SimShard *shard, MosqlBytes name, bool create);
 extern MosqlBytes sim_get(const SimKey *key, MosqlBytes field);
 extern void sim_put(SimShard *shard, SimKey *key, char type, MosqlBytes field, MosqlBytes value);
 extern void sim_forget(SimShard *shard, uint64 position);	/* all from there on */
+extern void sim_clear(SimShard *shard);	/* nothing is left, nor to be taken back */
 extern void sim_trim(SimShard *shard, uint64 position);	/* nobody will forget before it */
 extern SimKey *sim_next_key(SimShard *shard, uint64 *cursor);
 
@@ -221,15 +235,27 @@ extern SimServer sim_servers[SIM_SERVERS_MAX];
 extern int	sim_nshards;
 extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
+extern bool sim_dumps;			/* servers restart from dumps, with loss */
+extern int64 sim_forgot_us;		/* when one did so last */
+extern bool sim_is_torn;		/* some of several did: nothing is whole any more */
+extern SimServer sim_servers[SIM_SERVERS_MAX];
+extern int	sim_nshards;
+extern SimShard sim_shards[SIM_SHARDS_MAX];
+extern bool sim_is_cluster;
+extern bool sim_may_lose;		/* what was acknowledged may be gone, as a whole */
+extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern int16 sim_slots[16384];	/* which shard */
+extern SimShard *sim_moving[16384];	/* on its way to that one, key by key; or NULL */
 
 extern void sim_cluster_start(int nshards, int nreplicas, bool cluster);
 extern const char *sim_node_id(const SimServer *server);
 extern void sim_replicate(SimShard *shard);		/* something was written */
 extern int	sim_copies(const SimShard *shard, uint64 position);
 extern void sim_fail_over(SimShard *shard, bool old_comes_back);
+extern void sim_saved(SimShard *shard);
 extern void sim_restart(SimServer *server, uint64 position);
-extern void sim_move_slot(int slot, SimShard *to);
+extern void sim_empty(SimServer *server);	/* a process without data takes its place */
+extern void sim_move_slot(int slot, SimShard *to);	/* begins, and goes on by itself */
 extern int64 sim_server_time(const SimServer *server);
 
 /* ---- network.c ---- */

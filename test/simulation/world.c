@@ -32,6 +32,15 @@ sim_random(void)
 	return z ^ (z >> 31);
 }
 
+uint64
+sim_other_chance(uint64 state)
+{
+	uint64		old = chance_state;
+
+	chance_state = state;
+	return old;
+}
+
 int64
 sim_below(int64 n)
 {
@@ -83,6 +92,9 @@ sim_fail(const char *format,...)
 {
 	va_list		args;
 
+	if (sim_self != NULL && sim_self->nest_level > 0 &&
+		(sim_is_torn || sim_self->began_us <= sim_forgot_us))
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a server has forgotten: %s", format)));
 	va_start(args, format);
 	printf("FAILED  seed " UINT64_FORMAT "\n", sim_seed);
 	say(format, args);
@@ -374,15 +386,30 @@ sim_stop(SimFrontEnd *fe, int64 until_us)
 	fe->wakes_us = until_us;
 }
 
-void
-sim_cancel(SimFrontEnd *fe)
+static void
+interrupt(SimFrontEnd *fe, volatile sig_atomic_t *pending)
 {
 	Assert(sim_self == NULL);
 	if (!fe->alive)
 		return;
-	sim_trace("fe%d is cancelled", fe->number);
 	load(fe);
 	InterruptPending = true;
-	QueryCancelPending = true;
+	*pending = true;
 	sim_wake(fe, fe->wake);
+}
+
+void
+sim_cancel(SimFrontEnd *fe)
+{
+	sim_trace("fe%d is cancelled", fe->number);
+	interrupt(fe, &QueryCancelPending);
+}
+
+/* It ends with its transaction, or in the middle of it. */
+void
+sim_terminate(SimFrontEnd *fe)
+{
+	sim_trace("fe%d is terminated", fe->number);
+	fe->terminated = true;
+	interrupt(fe, &ProcDiePending);
 }
