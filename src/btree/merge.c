@@ -419,19 +419,11 @@ begin(MosqlTree *tree, const MosqlNodeMeta *metas, Dying *nodes, int n)
 			one = step->compares;
 			step->compares = palloc0(3 * sizeof(MosqlCompare));
 			step->compares[0] = *one;
-			step->compares[1] = (MosqlCompare)
-			{
-				.kind = MOSQL_COMPARE_ABSENT, .field = mosql_bytes(&range_marks, 1)
-			};
-
+			mosql_step_expect(step, MOSQL_COMPARE_ABSENT, mosql_bytes(&range_marks, 1), 0, MOSQL_ABSENT);
 			/* no row however old, no intent whoever's */
-			step->compares[2] = (MosqlCompare)
-			{
-				.kind = MOSQL_COMPARE_RANGE, .field = mosql_bytes("", 0),
-				.bytes = mosql_bytes(nobody, sizeof(nobody)),
-				.at_most = mosql_bytes(never, sizeof(never))
-			};
-			step->ncompares = 3;
+			mosql_step_expect(step, MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0,
+							  mosql_bytes(nobody, sizeof(nobody)));
+			step->compares[2].at_most = mosql_bytes(never, sizeof(never));
 		}
 		mosql_btree_steps_add(tree, &list, step);
 	}

@@ -512,13 +512,10 @@ mark_unlinked(MosqlSweep *sweep, Page *page)
 		/* a dead node does not change any more, but it may be deleted by now */
 		step->node = page->marks[i]->node;
 		step->repeatable = true;
-		step->ncompares = 2;
 		step->compares = palloc0(2 * sizeof(MosqlCompare));
-		step->compares[0].kind = MOSQL_COMPARE_EQUAL;
-		step->compares[0].field = MOSQL_META_FIELD;
-		step->compares[0].bytes = mosql_generation_bytes(page->marks[i]->meta.generation);
-		step->compares[1].kind = MOSQL_COMPARE_ABSENT;
-		step->compares[1].field = write.field;
+		mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+						  mosql_generation_bytes(page->marks[i]->meta.generation));
+		mosql_step_expect(step, MOSQL_COMPARE_ABSENT, write.field, 0, MOSQL_ABSENT);
 		step->writes = &write;
 		step->nwrites = 1;
 	}

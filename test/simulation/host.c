@@ -165,6 +165,7 @@ sim_begin(int isolation)
 	XactIsoLevel = isolation;
 	sim_self->sent = 0;
 	sim_self->began_us = sim_now_us;
+	sim_self->local_failed = false;
 	started = GetCurrentTimestamp();
 	sim_self->nest_level = 1;
 }
@@ -258,6 +259,7 @@ fail_locally(SimFrontEnd *fe)
 	if (!fe->local_fails)
 		return;
 	fe->local_fails = false;
+	fe->local_failed = true;
 	sim_trace("PostgreSQL's own commit fails");
 	ereport(ERROR,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),

@@ -244,6 +244,8 @@ oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 	if (unknown)
 	{
 		freeze(tx);
+		if (sim_self->local_failed)
+			return;				/* nobody was given a number to ask with */
 		if (nunknown == maxunknown)
 			unknowns = realloc(unknowns, (maxunknown = Max(64, 2 * maxunknown)) * sizeof(SimTx *));
 		unknowns[nunknown++] = tx;

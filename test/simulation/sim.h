@@ -73,6 +73,9 @@ struct SimFrontEnd
 	uint64		wake;			/* what it waits for: a number per wait */
 	int			nest_level;		/* of PostgreSQL's transaction */
 	bool		local_fails;	/* PostgreSQL's next commit does, after ours */
+	bool		local_failed;	/* that of its last transaction did */
+	bool		hasty_tree;		/* sites.c */
+	bool		hasty_clock;
 	bool		terminated;		/* it was told to end */
 	int64		began_us;		/* its transaction */
 	uint64		sent;			/* messages since then */

@@ -1,5 +1,8 @@
 /*
- * sites.c: the product's compares, each of which can be switched off.
+ * sites.c: the product's compares and waits, each of which can be switched off.
+ *
+ * Its waits for copies are sites as well, of the kind COPIES: by the function that has the steps
+ * run, or, of the clock, by the clock's own function.
  *
  * A site is a function, a kind of compare and a sort of field: what the tables of
  * docs/commit.md have a row for.  `simulation --sites` lists those that a run has come by.
@@ -7,7 +10,9 @@
 #include "sim.h"
 
 #include "sites.h"
-#include "step/step.h"
+#include "step/clock.h"
+#include "step/clock_keep.h"
+#include "work.h"
 
 #define SITES_MAX	200
 
@@ -26,8 +31,13 @@ static int	nsites;
 static char wanted[200];
 
 static const char *const kinds[] = {
-	"ABSENT", "EQUAL", "AT_MOST", "IN", "ONLY", "RANGE", "OPEN", "LISTED", "WHOLE"
+	"ABSENT", "EQUAL", "AT_MOST", "IN", "ONLY", "RANGE", "OPEN", "LISTED", "WHOLE", "COPIES"
 };
+
+#define KIND_COPIES		((int) lengthof(kinds) - 1)
+
+/* What does not wait now: of the tree, until its step is run; of the clock, until the next step. */
+
 
 /* "txn/vacuum.c expect_row WHOLE r" */
 static void
@@ -59,6 +69,37 @@ sim_compare_is_off(const char *file, const char *function, int kind, MosqlBytes 
 	name_site(name, sizeof(name), site);
 	site->off = strcmp(name, wanted) == 0;
 	return site->off;
+}
+
+/* ---- waits ---- */
+
+bool
+sim_copies_are_off(const char *file, const char *function)
+{
+	sim_self->hasty_clock = false;
+	if (strstr(file, "txn/session.c") != NULL)
+		return sim_self->hasty_tree;
+	return sim_compare_is_off(file, function, KIND_COPIES, mosql_bytes("d", 1));
+}
+
+void
+sim_tree_runs(const char *file, const char *function)
+{
+	sim_self->hasty_tree = setting.nreplicas > 0 &&
+		sim_compare_is_off(file, function, KIND_COPIES, mosql_bytes("d", 1));
+}
+
+void
+sim_clock_runs(const char *function)
+{
+	sim_self->hasty_clock = setting.nreplicas > 0 &&
+		sim_compare_is_off("src/step/clock", function, KIND_COPIES, mosql_bytes("d", 1));
+}
+
+bool
+sim_clock_is_hasty(void)
+{
+	return sim_self->hasty_clock;
 }
 
 void

@@ -28,4 +28,40 @@ sim_expect(MosqlStep *step, const char *file, const char *function, MosqlCompare
 	sim_expect(step, __FILE__, __func__, \
 			   (value).data != NULL ? MOSQL_COMPARE_WHOLE : MOSQL_COMPARE_ABSENT, field, 0, value)
 
+/*
+ * Waits for copies: what this function runs or sends does not wait, nor touch.  Of the tree,
+ * which runs its steps by txn/session.c, the function of the tree counts.
+ */
+extern bool sim_copies_are_off(const char *file, const char *function);
+
+static inline MosqlStep *
+sim_hasty(MosqlStep *step, bool off)
+{
+	step->durable &= !off;
+	step->touch &= !off;
+	return step;
+}
+
+static inline void
+sim_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget,
+			 const char *file, const char *function)
+{
+	bool		any = false;
+
+	for (int i = 0; i < n; i++)
+		any |= stepper->durable && steps[i]->durable;
+	if (any && sim_copies_are_off(file, function))
+		for (int i = 0; i < n; i++)
+			(void) sim_hasty(steps[i], true);
+	mosql_step_run(stepper, steps, n, budget);
+}
+
+#ifndef SIM_STEP_C
+#define mosql_step_run(stepper, steps, n, budget) \
+	sim_step_run(stepper, steps, n, budget, __FILE__, __func__)
+#define mosql_step_send(stepper, step, done, arg) \
+	mosql_step_send(stepper, sim_hasty(step, (stepper)->durable && (step)->durable && \
+									   sim_copies_are_off(__FILE__, __func__)), done, arg)
+#endif
+
 #endif							/* SIM_SHADOW_STEP_H */
