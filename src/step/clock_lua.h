@@ -306,6 +306,7 @@ LUA_HEAD LUA_NOW LUA_DEAD
 "for x = 1, #left do\n"
 "  if sub(left[x], 1, 1) == 'C' then return 1 end\n"
 "end\n"
+"call('UNLINK', KEYS[1])\n"	/* what was not there yet when it was forgotten */
 "call('SREM', KEYS[2], argv[1])\n"
 "return 1\n";
 

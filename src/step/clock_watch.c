@@ -744,8 +744,12 @@ watch_reap(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 		if (n > 0 && lease.data != NULL)	/* rule 16 */
 			mosql_commands_put(&watch.commands, LITERAL("HDEL"), session, LITERAL("lease"));
 		if (left == 0)
+		{
+			/* what was not there yet when it was forgotten goes, too */
+			mosql_commands_put(&watch.commands, LITERAL("UNLINK"), session);
 			mosql_commands_put(&watch.commands, LITERAL("SREM"), watch.keys.dead,
 							   mosql_clock_number(sid));
+		}
 		if (write_run(&watch) == MOSQL_EXEC_DONE)
 			return true;
 		start_over(&watch);
