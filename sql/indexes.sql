@@ -22,6 +22,7 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		CONTINUE WHEN line LIKE '%Disabled: true';	-- from PostgreSQL 18 on
 		RETURN NEXT regexp_replace(line, ' \(returns .*\)$', '');	-- until PostgreSQL 16
 	END LOOP;
 END $$;
@@ -158,7 +159,7 @@ SELECT id FROM o WHERE n = 4294967295;
 SELECT * FROM mosql_fdw_check('o');
 DROP FOREIGN TABLE o;
 DROP FOREIGN TABLE t, u;
-DROP FUNCTION plan, mismatches;
+DROP FUNCTION mismatches;
 
 -- another type that cannot be a key
 CREATE FOREIGN TABLE retyped (a int, b text) SERVER redis;
@@ -210,7 +211,7 @@ FROM unnest(ARRAY['b', 'NOT b', 'b = true', 'b <> true', 'b < true']
 	|| ARRAY['b IS NOT TRUE AND n = 2', 'b IS NOT FALSE OR b IS UNKNOWN', 'NOT (b IS TRUE) AND NOT (b IS FALSE)']) test;
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM tri WHERE b IS UNKNOWN;
-EXPLAIN (COSTS OFF) SELECT id FROM tri WHERE b IS NOT FALSE;
+SELECT plan('SELECT id FROM tri WHERE b IS NOT FALSE');
 RESET enable_seqscan;
 DROP FOREIGN TABLE tri;
-DROP FUNCTION counts;
+DROP FUNCTION plan, counts;
