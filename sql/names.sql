@@ -96,6 +96,52 @@ SELECT * FROM job_old;
 DROP SCHEMA live, live_old, attic CASCADE;
 DROP TABLE job, job_old;
 
+-- ---- labels: the same is said on one server, then on the other ----
+CREATE TYPE letter AS ENUM ('x', 'y');
+CREATE FOREIGN TABLE letters (id int OPTIONS (key 'true'), l letter) SERVER redis;
+INSERT INTO letters VALUES (1, 'x'), (2, 'y');
+\c :there
+CREATE TYPE letter AS ENUM ('x', 'y');
+IMPORT FOREIGN SCHEMA public LIMIT TO (letters) FROM SERVER redis INTO public;
+\c :here
+ALTER TYPE letter RENAME VALUE 'x' TO 'tmp';
+ALTER TYPE letter RENAME VALUE 'y' TO 'x';
+ALTER TYPE letter RENAME VALUE 'tmp' TO 'a';
+ALTER TYPE letter RENAME VALUE 'a' TO 'c';
+ALTER TYPE letter RENAME VALUE 'y' TO 'b';
+ALTER TYPE letter RENAME VALUE 'b' TO 'tmp';
+ALTER TYPE letter RENAME VALUE 'b' TO 'a';
+SELECT * FROM letters ORDER BY id;
+\c :there
+ALTER TYPE letter RENAME VALUE 'x' TO 'tmp';
+ALTER TYPE letter RENAME VALUE 'tmp' TO 'a';
+ALTER TYPE letter RENAME VALUE 'a' TO 'c';
+ALTER TYPE letter RENAME VALUE 'y' TO 'b';
+SELECT * FROM letters ORDER BY id;
+-- copied rows, and names of before
+ALTER FOREIGN TABLE letters ALTER COLUMN l OPTIONS (ADD key 'true');
+ALTER TYPE letter RENAME VALUE 'b' TO 'x';
+\c :here
+SELECT mosql_fdw_refresh('letters');
+SELECT * FROM letters ORDER BY id;
+ALTER TYPE letter RENAME VALUE 'b' TO 'y';
+SELECT * FROM letters ORDER BY id;
+
+-- ---- sequences that no column owns ----
+CREATE SEQUENCE odd;
+CREATE SEQUENCE even;
+CREATE FOREIGN TABLE numbers (n int DEFAULT nextval('odd'), m int DEFAULT nextval('even')) SERVER redis;
+ALTER SEQUENCE odd RENAME TO other;
+ALTER SEQUENCE even RENAME TO odd;
+ALTER SEQUENCE other RENAME TO odd;
+ALTER SEQUENCE odd RENAME TO other;
+DROP FOREIGN TABLE numbers;
+DROP SEQUENCE other;
+ALTER SEQUENCE even RENAME TO odd;
+DROP SEQUENCE odd;
+DROP FOREIGN TABLE letters;
+DROP TYPE letter;
+
 -- ---- columns whose values are names ----
 SET mosql_fdw.default_server = 'redis';
 CREATE TYPE place AS (t regclass[], n int);

@@ -336,6 +336,23 @@ retype_expressions(Alteration *alter)
 	}
 }
 
+/* Labels that are copied into a new column keep the names that they had. */
+static void
+keep_former_labels(MosqlDefinitionColumn *added, const MosqlDefinitionColumn *old)
+{
+	for (int i = 0; i < added->nlabels && strcmp(added->type, old->type) == 0; i++)
+		for (int j = 0; j < old->nlabels; j++)
+		{
+			const MosqlLabel *label = &old->labels[j];
+
+			if (strcmp(added->labels[i].name, label->name) != 0)
+				continue;
+			added->labels[i].former = list_copy(label->former);
+			if (strcmp(label->stored, label->name) != 0)
+				added->labels[i].former = lappend(added->labels[i].former, (void *) label->stored);
+		}
+}
+
 /*
  * Another type, collation or place in the key.  Where the stored bytes mean the
  * same under the new type, the definition is all that changes; else it is a new
@@ -348,10 +365,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 {
 	Form_pg_attribute att = attribute(alter, mine->name);
 	MosqlDefinitionColumn *added;
-	MosqlSequence sequence;
-	const char *comment;
-	List	   *former;
-	uint32		from;
+	MosqlDefinitionColumn old;
 
 	if (mine->key_position >= 0 || is_index_key(alter->there, theirs->id))
 		mosql_definition_check_key(att);
@@ -369,17 +383,15 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		return;
 	}
 	mosql_table_check_unreferenced(alter->there, theirs->id);
-	from = theirs->id;
+	old = *theirs;
 	theirs->dropped = true;
-	sequence = theirs->sequence;
 	theirs->sequence.counter = 0;
-	comment = theirs->comment;
-	former = theirs->former;
 	added = append_column(alter->there, mine);
-	added->sequence = sequence;
-	added->comment = comment;
-	added->former = former;
-	move_indexes(alter->there, from, added->id);
+	added->sequence = old.sequence;
+	added->comment = old.comment;
+	added->former = old.former;
+	keep_former_labels(added, &old);
+	move_indexes(alter->there, old.id, added->id);
 	alter->rewrites = true;
 }
 

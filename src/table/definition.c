@@ -30,7 +30,8 @@
 
 #define BUILD_FIRST		(5 << 16)	/* an index being built, with id n, is at BUILD_FIRST + n */
 
-#define CATALOG_FORMAT	2	/* of tables */
+#define CATALOG_FORMAT			2	/* of tables */
+#define CATALOG_FORMAT_LABELS	3	/* of those with former names of labels */
 #define SEQUENCE_FORMAT	1	/* of sequences that no column owns */
 
 #define FLAG_HIDDEN_ROW_ID	1
@@ -102,45 +103,87 @@ get_string(MosqlBytes *in, const char **string)
 	return true;
 }
 
-/* What rows store of a label is said where it is not its name. */
+/* How a label is said: by its name; with what rows store of it, where that is another;
+ * with the names that it had in between, too. */
+typedef enum LabelKind
+{
+	LABEL_PLAIN, LABEL_RENAMED, LABEL_FORMER
+} LabelKind;
+
+static void
+put_label(StringInfo out, const MosqlLabel *label)
+{
+	LabelKind	kind = label->former != NIL ? LABEL_FORMER
+		: strcmp(label->name, label->stored) != 0 ? LABEL_RENAMED : LABEL_PLAIN;
+	ListCell   *cell;
+
+	mosql_varint_put(out, kind);
+	put_string(out, label->name);
+	if (kind != LABEL_PLAIN)
+		put_string(out, label->stored);
+	if (kind == LABEL_FORMER)
+		mosql_varint_put(out, list_length(label->former));
+	foreach(cell, label->former)
+		put_string(out, lfirst(cell));
+}
+
 static void
 put_labels(StringInfo out, const MosqlDefinitionColumn *column)
 {
 	mosql_varint_put(out, column->nlabels);
 	for (int i = 0; i < column->nlabels; i++)
-	{
-		const MosqlLabel *label = &column->labels[i];
-		bool		renamed = strcmp(label->name, label->stored) != 0;
+		put_label(out, &column->labels[i]);
+}
 
-		mosql_varint_put(out, renamed ? 1 : 0);
-		put_string(out, label->name);
-		if (renamed)
-			put_string(out, label->stored);
+static bool
+get_label(MosqlBytes *in, MosqlLabel *label)
+{
+	uint64		kind;
+	uint64		n = 0;
+	const char *name;
+
+	if (!mosql_varint_get(in, &kind) || kind > LABEL_FORMER || !get_string(in, &label->name))
+		return false;
+	label->stored = label->name;
+	if (kind != LABEL_PLAIN && !get_string(in, &label->stored))
+		return false;
+	if (kind == LABEL_RENAMED && strcmp(label->stored, label->name) == 0)
+		return false;
+	if (kind == LABEL_FORMER && (!mosql_varint_get(in, &n) || n == 0))
+		return false;
+	for (; n > 0; n--)
+	{
+		if (!get_string(in, &name))
+			return false;
+		label->former = lappend(label->former, (void *) name);
 	}
+	return true;
 }
 
 static bool
 get_labels(MosqlBytes *in, MosqlDefinitionColumn *column)
 {
 	uint64		n;
-	uint64		renamed;
 
 	if (!mosql_varint_get(in, &n) || n == 0 || n > MAX_LABELS || n > in->len)
 		return false;
 	column->nlabels = (int) n;
 	column->labels = palloc0(n * sizeof(MosqlLabel));
 	for (int i = 0; i < column->nlabels; i++)
-	{
-		MosqlLabel *label = &column->labels[i];
-
-		if (!mosql_varint_get(in, &renamed) || renamed > 1 || !get_string(in, &label->name))
+		if (!get_label(in, &column->labels[i]))
 			return false;
-		label->stored = label->name;
-		if (renamed && (!get_string(in, &label->stored) ||
-						strcmp(label->stored, label->name) == 0))
-			return false;
-	}
 	return true;
+}
+
+/* Is there a label whose former names are said? */
+static bool
+has_former_labels(const MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->ncolumns; i++)
+		for (int j = 0; j < definition->columns[i].nlabels; j++)
+			if (definition->columns[i].labels[j].former != NIL)
+				return true;
+	return false;
 }
 
 static MosqlBytes
@@ -580,7 +623,8 @@ mosql_definition_encode(MosqlDefinition *definition)
 	initStringInfo(&names);
 	put_string(&names, definition->schema);
 	put_string(&names, definition->name);
-	mosql_column_put_int(&out, COLUMN_FORMAT, CATALOG_FORMAT, 2);
+	mosql_column_put_int(&out, COLUMN_FORMAT, has_former_labels(definition)
+						 ? CATALOG_FORMAT_LABELS : CATALOG_FORMAT, 2);
 	mosql_column_put_int(&out, COLUMN_ID, (int64) definition->id, 8);
 	mosql_column_put_int(&out, COLUMN_ROOT, (int64) definition->root, 8);
 	mosql_column_put_int(&out, COLUMN_FLAGS,
@@ -776,7 +820,8 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	switch (stored->column)
 	{
 		case COLUMN_FORMAT:
-			refuse_format(mosql_read_int(value.data, 2), CATALOG_FORMAT);
+			if (mosql_read_int(value.data, 2) != CATALOG_FORMAT)
+				refuse_format(mosql_read_int(value.data, 2), CATALOG_FORMAT_LABELS);
 			return true;
 		case COLUMN_ID:
 			definition->id = (uint64) mosql_read_int(value.data, 8);

@@ -161,6 +161,29 @@ mosql_named_sequence_alter(MosqlSession *session, const char *schema, const char
 	return there != NULL || local->restart;
 }
 
+/*
+ * 0A000 if another sequence had the name: on a server that has not followed yet it is
+ * still that one's, and the same renames, said there, would find this one.
+ */
+static void
+check_former_name(MosqlSession *session, const MosqlNamedSequence *sequence, const char *schema,
+				  const char *name)
+{
+	MosqlNamedSequence *sequences;
+	int			n = mosql_named_sequences(session, &sequences);
+
+	for (int i = 0; i < n; i++)
+		if (sequences[i].sequence.counter != sequence->sequence.counter &&
+			had_name(&sequences[i], schema, name))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("sequence \"%s.%s\" cannot get the name \"%s.%s\", which sequence \"%s.%s\" had",
+							sequence->schema, sequence->name, schema, name,
+							sequences[i].schema, sequences[i].name),
+					 errdetail("Servers that have not followed yet know that one by it."),
+					 errhint("Choose another name, or drop that sequence.")));
+}
+
 void
 mosql_named_sequence_rename(MosqlSession *session, const char *schema, const char *name,
 							const char *to_schema, const char *to_name)
@@ -174,6 +197,7 @@ mosql_named_sequence_rename(MosqlSession *session, const char *schema, const cha
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("sequence \"%s.%s\" exists already in Redis", to_schema, to_name),
 				 errhint("Another server made it: choose another name, or drop that one.")));
+	check_former_name(session, there, to_schema, to_name);
 	delete(session, there);
 	there->former = lappend(lappend(there->former, (void *) schema), (void *) name);
 	while (list_length(there->former) > FORMER_NAMES_MAX)

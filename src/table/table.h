@@ -47,6 +47,7 @@ typedef struct MosqlLabel
 	Oid			oid;			/* here; InvalidOid: this server has no label of that name */
 	const char *name;
 	const char *stored;
+	List	   *former;			/* names that it had between the two, or after: char * */
 } MosqlLabel;
 
 typedef struct MosqlLabels

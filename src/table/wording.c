@@ -21,6 +21,9 @@
 
 #include "table/table_int.h"
 
+/* Names that a label has had, behind the first and besides the one it has. */
+#define FORMER_LABELS_MAX	64
+
 static bool
 same_text(const char *a, const char *b)
 {
@@ -46,6 +49,60 @@ label_of_name(const MosqlDefinitionColumn *column, const char *name)
 		if (strcmp(column->labels[i].name, name) == 0)
 			return &column->labels[i];
 	return NULL;
+}
+
+static bool
+is_former(const MosqlLabel *label, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, label->former)
+		if (strcmp(lfirst(cell), name) == 0)
+			return true;
+	return false;
+}
+
+/* Has the label this name, or had it? */
+static bool
+had_name(const MosqlLabel *label, const char *name)
+{
+	return strcmp(label->name, name) == 0 || strcmp(label->stored, name) == 0 ||
+		is_former(label, name);
+}
+
+static bool
+is_known(const MosqlDefinitionColumn *column, const char *name)
+{
+	for (int i = 0; i < column->nlabels; i++)
+		if (had_name(&column->labels[i], name))
+			return true;
+	return false;
+}
+
+/*
+ * RENAME VALUE.  A name that another label had is refused: on a server that is to say the
+ * same later it is still that one's, and "x to tmp, y to x, tmp to y", said there, would
+ * find x here, take it for its own, and change the two back.
+ */
+static void
+rename_label(MosqlDefinitionColumn *column, MosqlLabel *label, const char *name)
+{
+	for (int i = 0; i < column->nlabels; i++)
+		if (&column->labels[i] != label && had_name(&column->labels[i], name))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("label \"%s\" cannot get the name \"%s\", which label \"%s\" had",
+							label->name, name, column->labels[i].name),
+					 errdetail("Servers that have not followed yet know that one by it."),
+					 errhint("Use a name that no label had, or add the label, UPDATE the rows, and leave the old one unused.")));
+	if (list_length(label->former) >= FORMER_LABELS_MAX && !had_name(label, name))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("label \"%s\" has had %d names", label->name, FORMER_LABELS_MAX),
+				 errhint("Leave its name, or go back to one that it had.")));
+	if (strcmp(label->name, label->stored) != 0 && !is_former(label, label->name))
+		label->former = lappend(label->former, (void *) label->name);
+	label->name = name;
 }
 
 static bool
@@ -100,7 +157,7 @@ reword_labels(MosqlDefinitionColumn *there, const MosqlDefinitionColumn *before,
 			continue;
 		theirs = old != NULL ? label_of_name(there, old->name) : NULL;
 		if (theirs != NULL)
-			theirs->name = new->name;
+			rename_label(there, theirs, new->name);
 		else if (old == NULL)
 			add_label(there, new->name);
 		changed |= theirs != NULL || old == NULL;
@@ -110,7 +167,7 @@ reword_labels(MosqlDefinitionColumn *there, const MosqlDefinitionColumn *before,
 
 /*
  * A server attaches to a table: the labels that it alone has join the others, but not one
- * by whose name rows have another label: here it was not renamed yet.
+ * by a name that another label had: here it was not renamed yet.
  */
 bool
 mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here)
@@ -126,7 +183,7 @@ mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here)
 		{
 			const char *name = mine->labels[j].name;
 
-			if (label_of_name(theirs, name) != NULL || is_stored(theirs, name))
+			if (is_known(theirs, name))
 				continue;
 			add_label(theirs, name);
 			changed = true;

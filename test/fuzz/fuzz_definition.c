@@ -51,8 +51,11 @@ check_same(const MosqlDefinition *a, const MosqlDefinition *b)
 		MUST(strcmp(x->type, y->type) == 0 && strcmp(x->collation, y->collation) == 0);
 		MUST(x->nlabels == y->nlabels && same_text(x->shape, y->shape));
 		for (int j = 0; j < x->nlabels; j++)
+		{
 			MUST(strcmp(x->labels[j].name, y->labels[j].name) == 0 &&
 				 strcmp(x->labels[j].stored, y->labels[j].stored) == 0);
+			MUST(list_length(x->labels[j].former) == list_length(y->labels[j].former));
+		}
 	}
 	MUST(a->nindexes == b->nindexes);
 	for (int i = 0; i < a->nindexes; i++)
