@@ -779,6 +779,12 @@ check_computed(Node *node, const char *what)
 						what),
 				 errdetail("Every server that writes to the table must compute the same."),
 				 errhint("Index a generated column, which is computed by whoever writes the row.")));
+	if (mosql_expression_is_searching(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index %ss cannot name text search configurations or dictionaries", what),
+				 errdetail("What they do is each server's own, also those that are built in: ALTER TEXT SEARCH changes it."),
+				 errhint("Index a generated column, which is computed by whoever writes the row.")));
 }
 
 static void

@@ -448,6 +448,9 @@ extern MosqlAttributes mosql_definition_attributes(const MosqlDefinition *defini
  */
 extern bool mosql_expression_is_portable(Node *node);
 
+/* Does it name a text search configuration or dictionary?  Then no index may have it. */
+extern bool mosql_expression_is_searching(Node *node);
+
 /* nextval('name') or nextval('name'::regclass), unanalysed: the name. */
 extern bool mosql_raw_is_draw(Node *node, const char **name);
 

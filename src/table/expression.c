@@ -268,6 +268,8 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 	/* it comes from Redis: nothing runs here that CREATE INDEX would have refused */
 	if (!mosql_expression_is_portable(node))
 		report_damage(text, "An index is computed by what not every server has");
+	if (mosql_expression_is_searching(node))
+		report_damage(text, "An index is computed by a text search configuration");
 	if (contain_mutable_functions(node))
 		report_damage(text, "An index is computed by a function that is not immutable here");
 	return node;

@@ -248,6 +248,29 @@ mosql_expression_is_portable(Node *node)
 	return !is_local(node, NULL);
 }
 
+static bool
+has_configuration(Node *node, void *context)
+{
+	Oid			type;
+
+	if (node == NULL)
+		return false;
+	type = IsA(node, List) ? InvalidOid : exprType(node);
+	if (type == REGCONFIGOID || type == REGDICTIONARYOID)
+		return true;
+	return expression_tree_walker(node, has_configuration, context);
+}
+
+/*
+ * Also a built-in configuration is each server's own: ALTER TEXT SEARCH changes it, and so do
+ * the files of stop words and PostgreSQL's version.
+ */
+bool
+mosql_expression_is_searching(Node *node)
+{
+	return has_configuration(node, NULL);
+}
+
 /* ---- texts ---- */
 
 /* A name of a function or operator: found in pg_catalog, whatever the search path. */
