@@ -36,7 +36,6 @@ choose_setting(void)
 	setting.nclients = (int) sim_between(2, 10);
 	setting.nkeys = (int) sim_between(6, KEYS_MAX / CHILDREN);
 	setting.lease_ms = sim_chance(500) ? 1000 : 5000;
-	sim_dumps = setting.nreplicas == 0 && sim_chance(400);
 }
 
 /* "3,17,18" */
