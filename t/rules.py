@@ -157,9 +157,34 @@ def encodings(w):
         tap.equal(error_of(c, "CREATE INDEX ON here (md5(t))")[0], "0A000", "such an index is not made there")
 
 
+def imported(w):
+    """A snapshot of PostgreSQL's says nothing of ours."""
+    query(w.a, """CREATE FOREIGN TABLE sn (id int OPTIONS (key 'true') NOT NULL) SERVER redis; CREATE TABLE here (i int)""")
+    query(w.a, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+    name = value(w.a, "SELECT pg_export_snapshot()")
+    tap.equal(error_of(w.a, "SELECT * FROM sn")[0], None, "who exports a snapshot reads")
+    with contextlib.closing(w.server.connect("a", session_preload_libraries="mosql_fdw")) as c:
+        for first in "", "SELECT * FROM here":
+            query(c, f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{name}'; {first}")
+            tap.equal(error_of(c, "SELECT * FROM sn")[0], "0A000", f"who imports it does not ({first or 'at once'})")
+            query(c, "ROLLBACK")
+            tap.equal(error_of(c, "SELECT * FROM sn")[0], None, "... and does so afterwards")
+        query(c, f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{name}'; SELECT * FROM here; COMMIT")
+        tap.equal(error_of(c, "SELECT * FROM sn")[0], None, "... also after COMMIT")
+    query(w.a, "COMMIT")
+
+    query(w.a, "INSERT INTO here SELECT generate_series(1, 1000); ALTER DATABASE a SET session_preload_libraries = mosql_fdw")
+    bindir = run(os.environ.get("PG_CONFIG", "pg_config"), "--bindir").strip()
+    folder = os.path.join(w.server.home, "dump")
+    dump = [f"{bindir}/pg_dump", "-h", w.server.args["host"], "-p", w.server.args["port"], "-U", "postgres",
+            "-Fd", "-j2", "a", "-f"]
+    run(*dump, folder)
+    tap.ok(os.path.exists(f"{folder}/toc.dat"), "pg_dump --jobs works: it reads none of ours")
+
+
 def body():
     w = World()
-    for part in (generated, excluded, encodings):
+    for part in (generated, excluded, encodings, imported):
         with section(part.__name__):
             part(w)
     tap.equal(w.server.crashes(), [], "no backend crashed")

@@ -197,6 +197,16 @@ take(MosqlStatement *statement)
 	return true;
 }
 
+/* SET TRANSACTION SNAPSHOT */
+static bool
+imports_snapshot(const Node *tree)
+{
+	const VariableSetStmt *set = (const VariableSetStmt *) tree;
+
+	return IsA(tree, VariableSetStmt) && set->kind == VAR_SET_MULTI &&
+		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest,
@@ -213,6 +223,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		(pstmt, query, read_only, context, params, environment, dest, completion);
 	if (IsA(statement.tree, ConstraintsSetStmt))
 		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
+	if (imports_snapshot(statement.tree))
+		mosql_txn_note_import();
 }
 
 void

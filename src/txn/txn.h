@@ -126,6 +126,12 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
 
+/*
+ * PostgreSQL's transaction has got the snapshot of another one: until it ends,
+ * mosql_txn_current() throws 0A000, since there is none to go with it in Redis.
+ */
+extern void mosql_txn_note_import(void);
+
 /* The same refusal, before anything is done. */
 extern void mosql_txn_check_alone(const MosqlSession *session);
 

@@ -148,6 +148,27 @@ be_called_first(void)
 	RegisterXactCallback(xact_callback, NULL);
 }
 
+/* This transaction has said SET TRANSACTION SNAPSHOT. */
+static bool snapshot_imported = false;
+
+void
+mosql_txn_note_import(void)
+{
+	snapshot_imported = true;
+}
+
+/* The other transaction's snapshot of Redis is not ours: ours would be of another moment. */
+static void
+check_not_imported(void)
+{
+	if (snapshot_imported)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot use tables of mosql_fdw in a transaction that imported a snapshot"),
+				 errdetail("The snapshot is of PostgreSQL's own tables; what is in Redis would be read as of another moment."),
+				 errhint("Read all in one transaction.")));
+}
+
 MosqlTxn *
 mosql_txn_current(MosqlSession *session)
 {
@@ -163,6 +184,7 @@ mosql_txn_current(MosqlSession *session)
 	}
 	be_called_first();
 	check_leader();
+	check_not_imported();
 	mosql_txn_check_alone(session);
 	mosql_session_ready(session);
 
@@ -318,6 +340,8 @@ end_transaction(XactEvent event)
 
 	if (event == XACT_EVENT_PRE_COMMIT)
 		pre_commit();
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		snapshot_imported = false;
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
 		mosql_local_ends();
 	dlist_foreach(iter, &mosql_sessions)
