@@ -176,6 +176,7 @@ oracle_begin(MosqlSession *session, MosqlIsolation isolation)
 
 	tx->number = ++last_number;
 	tx->session = session;
+	tx->before = session->last_tx;
 	tx->isolation = isolation;
 	return tx;
 }
@@ -244,7 +245,7 @@ oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 	if (unknown)
 	{
 		freeze(tx);
-		if (sim_self->local_failed)
+		if (sim_self->local_failed || tx->n == tx->before)
 			return;				/* nobody was given a number to ask with */
 		if (nunknown == maxunknown)
 			unknowns = realloc(unknowns, (maxunknown = Max(64, 2 * maxunknown)) * sizeof(SimTx *));

@@ -86,6 +86,7 @@ typedef struct SimTx
 	MosqlIsolation isolation;
 	MosqlSession *session;
 	bool		frozen;			/* its attempt is this one, whatever the session does */
+	uint64		before;			/* the session's last attempt before it began */
 	uint64		sid;
 	uint64		n;
 	MosqlTimestamp ts;
