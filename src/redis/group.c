@@ -179,15 +179,24 @@ redirected_to(MosqlRedis *redis, const MosqlGroup *group, const char *message)
 	return mosql_cluster_server(redis, address + 1, host_len, port);
 }
 
-/* The group was refused: follow the redirection, or wait. */
+/*
+ * The group was refused: follow the redirection, or wait.
+ *
+ * Race -- a slot moves key by key.  Where it comes from one command has found its key, and
+ * another, whose key has moved or was never there, is to ask where the slot goes.  There the
+ * first key is not yet, which looks as if it were nowhere: what has one answer here must not
+ * get another one there.  So the group waits until its keys are together, as Redis itself has
+ * commands on several keys wait.
+ */
 static void
 follow(MosqlBatch *batch, MosqlGroup *group)
 {
 	MosqlRedis *redis = batch->redis;
 	MosqlBytes	message = group->refusal->str;
 	MosqlErrorClass class = mosql_error_classify(message);
-	MosqlServer *server = class == MOSQL_ERROR_LATER ? NULL :
-		redirected_to(redis, group, message.data);
+	bool		waits = class == MOSQL_ERROR_LATER ||
+		(class == MOSQL_ERROR_ASK && something_ran(batch, group));
+	MosqlServer *server = waits ? NULL : redirected_to(redis, group, message.data);
 
 	for (int i = 0; i < group->ncommands; i++)
 		batch->commands[group->first + i].reply = NULL;

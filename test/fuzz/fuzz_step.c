@@ -121,6 +121,8 @@ check_written(const MosqlWrite *write, MosqlBytes old)
 		case MOSQL_WRITE_UNLIST:
 			MUST(new.len <= old.len);
 			break;
+		case MOSQL_WRITE_CLAIM:
+			break;
 		case MOSQL_WRITE_ADD:
 			MUST(new.len == old.len && (new.data == NULL) == (old.data == NULL));
 			if (old.len >= 7)
@@ -132,7 +134,7 @@ check_written(const MosqlWrite *write, MosqlBytes old)
 static void
 write_one(MosqlBytes *in)
 {
-	MosqlWrite	write = {.kind = fuzz_byte(in) % 8};
+	MosqlWrite	write = {.kind = fuzz_byte(in) % 9};
 
 	if (write.kind == MOSQL_WRITE_APPEND || write.kind == MOSQL_WRITE_REMOVE ||
 		write.kind == MOSQL_WRITE_UNLIST)

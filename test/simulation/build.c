@@ -314,7 +314,7 @@ run_part(SimFrontEnd *self, Build *build, Part part)
 		/* a link of the chain was to commit: perhaps it did, and the next one failed */
 		if (client->tx->state != TX_OPEN)
 		{
-			oracle_ended(client->tx, false, true);
+			oracle_left(client->tx);
 			client->tx = client->work->tx = oracle_begin(client->session, MOSQL_READ_COMMITTED);
 		}
 		pgstub_error_take();

@@ -240,6 +240,12 @@ oracle_told(SimTx *tx, bool committed)
 }
 
 void
+oracle_left(SimTx *tx)
+{
+	freeze(tx);
+}
+
+void
 oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 {
 	if (unknown)

@@ -110,6 +110,9 @@ extern void oracle_committing(SimTx *tx);
 extern void oracle_ended(SimTx *tx, bool told_committed, bool unknown);
 extern void oracle_died(SimTx *tx);
 
+/* It was to commit, perhaps did, and nobody was told a number to ask with. */
+extern void oracle_left(SimTx *tx);
+
 /* One whose client was told that nobody knows; NULL: there is none.  And what is known now. */
 extern SimTx *oracle_unknown(void);
 extern void oracle_told(SimTx *tx, bool committed);
