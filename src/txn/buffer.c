@@ -336,6 +336,7 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	change->base = MOSQL_BASE_ABSENT;
 	change->version = 0;
 	entry->found_free = known == MOSQL_KEY_FOUND_FREE;
+	entry->hides = false;
 	if (known == MOSQL_KEY_MAY_EXIST)
 		add_unchecked(txn, buffer, entry);
 	return MOSQL_WRITTEN;
@@ -382,6 +383,17 @@ entry_to_change(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlChangeKind 
 	return entry;
 }
 
+void
+mosql_report_hidden(void)
+{
+	mosql_stats.conflicts++;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent insert"),
+			 errdetail("Another transaction committed a row with the key of one that this transaction inserted and deleted."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 /* A row that was read at `version` gets new columns, or is deleted. */
 static MosqlWriteResult
 replace_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
@@ -394,6 +406,8 @@ replace_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp versi
 		return MOSQL_SELF_MODIFIED;
 	if (entry->top != NULL)
 	{
+		if (kind == MOSQL_CHANGE_DELETE && entry->hides && entry->top->base == MOSQL_BASE_ABSENT)
+			mosql_report_hidden();
 		mosql_change_bind(txn, tree, entry);
 		(void) push_change(txn, entry, kind, columns, cid);
 		return MOSQL_WRITTEN;	/* what must be stored is as before */

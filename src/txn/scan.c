@@ -271,21 +271,18 @@ take_own(MosqlRowScan *scan, MosqlRow *row)
 
 /*
  * An own row hides a stored one.  What this transaction has inserted, finding the key free,
- * and deleted again leaves nothing that commit would compare.  If somebody else's row is
- * there by now (READ COMMITTED), it must not stay hidden: a foreign key's look for children
- * would miss it, and the deletion of their parent pass.
+ * and deletes again, before this or later, leaves nothing that commit would compare.  If
+ * somebody else's row is there by now (READ COMMITTED), it must not stay hidden: a foreign
+ * key's look for children would miss it, and the deletion of their parent pass.
  */
 static void
-check_hidden(const MosqlRowScan *scan, const MosqlEntryW *own)
+check_hidden(MosqlEntryW *own)
 {
-	if (own->top->kind != MOSQL_CHANGE_DELETE || own->top->base != MOSQL_BASE_ABSENT)
+	if (own->top->base != MOSQL_BASE_ABSENT)
 		return;
-	mosql_stats.conflicts++;
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("could not serialize access due to concurrent insert"),
-			 errdetail("Another transaction committed a row with the key of one that this transaction inserted and deleted."),
-			 errhint("The transaction might succeed if retried.")));
+	own->hides = true;
+	if (own->top->kind == MOSQL_CHANGE_DELETE)
+		mosql_report_hidden();
 }
 
 bool
@@ -306,7 +303,7 @@ mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 				c = -c;
 			if (c == 0)
 			{
-				check_hidden(scan, scan->own[scan->next_own]);
+				check_hidden(scan->own[scan->next_own]);
 				scan->have = false; /* own row hides it */
 			}
 			if (c <= 0)

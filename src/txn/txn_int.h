@@ -210,10 +210,14 @@ typedef struct MosqlEntryW
 	bool		referenced;		/* it must be live: a foreign key leads here, or an increment
 								 * that was rolled back has shown it */
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
+	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
 } MosqlEntryW;
+
+/* 40001: what an insert that is deleted again has hidden.  Does not return. */
+extern void mosql_report_hidden(void);
 
 /* A row that was locked, before it was changed. */
 typedef struct MosqlLock
