@@ -745,6 +745,7 @@ judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, Mos
 	MosqlVersion v = {0};
 	bool		live = false;
 	bool		bounded = txn->drawn;	/* REPEATABLE READ and above */
+	bool		purged_since;
 
 	if (row.data != NULL)
 	{
@@ -754,12 +755,14 @@ judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, Mos
 	}
 	if (purged.data != NULL && purged.len != MOSQL_TS_BYTES)
 		mosql_report_damage(commit->session->config.ns, node, "its purge mark does not decode");
-	if (bounded && row.data == NULL && purged.data != NULL &&
-		mosql_ts_get(purged.data) > txn->S)
+	/* since S was drawn: somebody purged, which only who has lost S meets */
+	purged_since = bounded && purged.data != NULL && mosql_ts_get(purged.data) > txn->S;
+	if (purged_since && row.data == NULL)
 		return MOSQL_CONFLICT;
 	if (item->kind == MOSQL_ITEM_CHECK)
 	{
-		if (item->exact ? v.ts != item->version : v.ts > txn->S)
+		/* its step compares the purge mark in any case: it would fail for ever */
+		if (item->exact ? v.ts != item->version : v.ts > txn->S || purged_since)
 			return MOSQL_CONFLICT;
 		return MOSQL_PREPARED;
 	}
