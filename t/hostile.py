@@ -38,7 +38,7 @@ CREATE SEQUENCE victim;
 RESET ROLE;
 """
 WIDTH = 150
-TEXTS = {       # placeholders, and what of them stands in the definition
+TEXTS = {       # long texts of the table below, as they stand in the definition
     "default": b"'" + b"d" * WIDTH + b"'::text",
     "check": b"(v <> '" + b"c" * WIDTH + b"'::text)",
     "generated": b"(v || '" + b"g" * WIDTH + b"'::text)",

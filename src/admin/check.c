@@ -211,10 +211,11 @@ add_candidate(Check *check, uint64 node)
 	check->candidates[check->ncandidates++] = node;
 }
 
-/* Do these nodes say they belong to the tree?  One round trip. */
+/* MosqlVisitNodes: do these nodes say they belong to the tree?  One round trip. */
 static void
-select_candidates(Check *check, const uint64 *nodes, int n)
+select_candidates(void *arg, const uint64 *nodes, int n)
 {
+	Check	   *check = arg;
 	uint64		root = mosql_btree_root(check->table->tree);
 	MosqlBytes	field = mosql_bytes("m", 1);
 	MosqlFieldRead *reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
@@ -238,32 +239,6 @@ select_candidates(Check *check, const uint64 *nodes, int n)
 		else if (meta.tree == root && meta.state != MOSQL_NODE_DEAD)
 			add_candidate(check, nodes[i]);
 	}
-}
-
-static void
-sweep_all(Check *check)
-{
-	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql check page",
-											   ALLOCSET_DEFAULT_SIZES);
-	int			nprimaries = mosql_redis_primary_count(mosql_session_redis(check->session));
-	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
-
-	for (int i = 0; i < nprimaries; i++)
-	{
-		strlcpy(cursor, "0", sizeof(cursor));
-		do
-		{
-			MemoryContext old = MemoryContextSwitchTo(page);
-			uint64	   *nodes;
-			int			n = mosql_session_scan_nodes(check->session, i, cursor, &nodes);
-
-			if (n > 0)
-				select_candidates(check, nodes, n);
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(page);
-		} while (strcmp(cursor, "0") != 0);
-	}
-	MemoryContextDelete(page);
 }
 
 /* MosqlDumpNode */
@@ -302,7 +277,7 @@ check_orphans(Check *check)
 	check->maxcandidates = 1024;
 	check->candidates = palloc(check->maxcandidates * sizeof(uint64));
 
-	sweep_all(check);
+	mosql_session_visit_nodes(check->session, select_candidates, check);
 	if (mosql_session_try_tree_damage(reach_all, check, &damage) != MOSQL_TREE_SOUND)
 	{
 		put_finding(check, 'W', mosql_btree_root(check->table->tree),

@@ -35,36 +35,6 @@
 #define ID_EPOCH_US			UINT64CONST(1767225600000000)
 #define ID_US				128
 
-/* For each page of nodes. */
-typedef void (*VisitNodes) (void *arg, const uint64 *nodes, int n);
-
-static void
-visit_nodes(Repair *repair, VisitNodes visit, void *arg)
-{
-	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql repair page",
-											   ALLOCSET_DEFAULT_SIZES);
-	int			nprimaries = mosql_redis_primary_count(mosql_session_redis(repair->session));
-	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
-
-	for (int i = 0; i < nprimaries; i++)
-	{
-		strlcpy(cursor, "0", sizeof(cursor));
-		do
-		{
-			MemoryContext old = MemoryContextSwitchTo(page);
-			uint64	   *nodes;
-			int			n = mosql_session_scan_nodes(repair->session, i, cursor, &nodes);
-
-			CHECK_FOR_INTERRUPTS();
-			if (n > 0)
-				visit(arg, nodes, n);
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(page);
-		} while (strcmp(cursor, "0") != 0);
-	}
-	MemoryContextDelete(page);
-}
-
 /* ---- the clock ---- */
 
 typedef struct Highest
@@ -187,7 +157,7 @@ mosql_repair_clock(Repair *repair)
 
 	mosql_clock_read_state(repair->stepper, &was);
 	highest.limit = was.now + FUTURE_US;
-	visit_nodes(repair, see_nodes, &highest);
+	mosql_session_visit_nodes(repair->session, see_nodes, &highest);
 	behind = !was.there || was.last < highest.ts || was.sid < highest.sid;
 	least = was;
 	if (behind)
@@ -443,7 +413,7 @@ mend(Repair *repair, uint64 root, const MosqlTable *table, bool definitions)
 		.dry_run = repair->dry_run,.arg = &work,.row_fault = row_fault,.report = report_mended
 	};
 
-	visit_nodes(repair, note_nodes, &work);
+	mosql_session_visit_nodes(repair->session, note_nodes, &work);
 	return mosql_btree_mend(work.tree, work.known, work.n, &how);
 }
 
@@ -535,7 +505,7 @@ mosql_repair_discard(Repair *repair, uint64 root)
 	const char *damage;
 
 	(void) mosql_session_try_tree_damage(destroy_tree, work.tree, &damage);
-	visit_nodes(repair, note_nodes, &work);
+	mosql_session_visit_nodes(repair->session, note_nodes, &work);
 	for (int i = 0; i < work.n; i++)
 	{
 		const MosqlKnownNode *known = &work.known[i];

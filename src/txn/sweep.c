@@ -53,8 +53,9 @@
 int			mosql_txn_signpost_retention_ms = MOSQL_SIGNPOST_RETENTION_MS;
 int			mosql_txn_orphan_retention_s = MOSQL_ORPHAN_RETENTION_S;
 
-/* Keys that one SCAN looks at. */
+/* Keys that one SCAN looks at, and room for its cursor. */
 #define SCAN_PAGE			"500"
+#define SCAN_CURSOR_BYTES	32
 
 /* Session prefixes begin here; smaller ids are those of fixed roots. */
 #define FIRST_DRAWN_ID		(UINT64CONST(1) << MOSQL_ID_COUNTER_BITS)
@@ -74,7 +75,7 @@ struct MosqlSweep
 	HTAB	   *unnamed;		/* Unnamed, by root: noted before, or found now */
 	MosqlTimestamp now;			/* by the clock, when we began */
 	int			primary;
-	char		cursor[MOSQL_SCAN_CURSOR_BYTES];
+	char		cursor[SCAN_CURSOR_BYTES];
 };
 
 /* A tree that no definition names, and that is kept for a time. */
@@ -224,9 +225,12 @@ is_forgotten(const MosqlSweep *sweep, MosqlBytes unlinked)
 
 /* ---- one page ---- */
 
-/* See txn.h. */
-int
-mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor, uint64 **nodes)
+/*
+ * The names of the next nodes of a Redis primary.  cursor is "0" at first, and again after
+ * the last page.  One round trip.
+ */
+static int
+scan_nodes(MosqlSession *session, int primary, char *cursor, uint64 **nodes)
 {
 	StringInfoData pattern;
 	MosqlBytes	argv[6];
@@ -251,7 +255,7 @@ mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor, uint6
 	mosql_reply_check(reply, "SCAN");
 	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n != 2 ||
 		reply->elem[0]->kind != MOSQL_REPLY_STRING ||
-		reply->elem[0]->str.len >= MOSQL_SCAN_CURSOR_BYTES ||
+		reply->elem[0]->str.len >= SCAN_CURSOR_BYTES ||
 		reply->elem[1]->kind != MOSQL_REPLY_ARRAY)
 		elog(ERROR, "SCAN was answered by something else than a cursor and keys");
 
@@ -262,8 +266,36 @@ mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor, uint6
 			mosql_node_key_parse(keys->elem[i]->str, session->config.ns, *nodes + n))
 			n++;
 	strlcpy(cursor, pnstrdup(reply->elem[0]->str.data, reply->elem[0]->str.len),
-			MOSQL_SCAN_CURSOR_BYTES);
+			SCAN_CURSOR_BYTES);
 	return n;
+}
+
+/* See txn.h. */
+void
+mosql_session_visit_nodes(MosqlSession *session, MosqlVisitNodes visit, void *arg)
+{
+	MemoryContext page = AllocSetContextCreate(CurrentMemoryContext, "mosql nodes",
+											   ALLOCSET_DEFAULT_SIZES);
+	int			nprimaries = mosql_redis_primary_count(session->redis);
+	char		cursor[SCAN_CURSOR_BYTES];
+
+	for (int i = 0; i < nprimaries; i++)
+	{
+		strlcpy(cursor, "0", sizeof(cursor));
+		do
+		{
+			MemoryContext old = MemoryContextSwitchTo(page);
+			uint64	   *nodes;
+			int			n = scan_nodes(session, i, cursor, &nodes);
+
+			CHECK_FOR_INTERRUPTS();
+			if (n > 0)
+				visit(arg, nodes, n);
+			MemoryContextSwitchTo(old);
+			MemoryContextReset(page);
+		} while (strcmp(cursor, "0") != 0);
+	}
+	MemoryContextDelete(page);
 }
 
 static int
@@ -527,7 +559,7 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
 	Page		page = {0};
 	uint64	   *nodes;
-	int			n = mosql_session_scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
+	int			n = scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
 	read_page(sweep, &page, nodes, n);
 	page.deletes = palloc(2 * page.n * sizeof(uint64) + 1);	/* each, and the root of each */

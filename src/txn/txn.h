@@ -461,13 +461,11 @@ extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo
 extern bool mosql_vacuum_skip(MosqlTree *tree, StringInfo position);
 
 /*
- * The names of the next nodes of a Redis primary, some hundreds, by SCAN: a node that is
- * there all the while is returned once at least.  cursor is "0" at first, and again after
- * the last page.  One round trip.
+ * Calls visit with the nodes of the namespace, by SCAN, some hundreds at a time: a node that
+ * is there all the while comes once at least.  In a context that is reset after each call.
  */
-#define MOSQL_SCAN_CURSOR_BYTES 32
-extern int	mosql_session_scan_nodes(MosqlSession *session, int primary, char *cursor,
-									 uint64 **nodes);
+typedef void (*MosqlVisitNodes) (void *arg, const uint64 *nodes, int n);
+extern void mosql_session_visit_nodes(MosqlSession *session, MosqlVisitNodes visit, void *arg);
 
 /*
  * Deletes nodes of the namespace that nobody can reach: signposts of merges that
