@@ -26,287 +26,12 @@
 
 #include "common/int.h"
 
-#include "txn/txn_int.h"
+#include "txn/leaf_step.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
 #define ROUND_MAX_ITEMS		65536
 #define ROUND_MAX_STEPS		1024
 #define ROUND_MAX_RANGE_LEAVES 64
-
-/* One leaf's step and what its parts stand for. */
-typedef struct LeafStep
-{
-	MosqlStep	step;
-	MosqlTree  *tree;
-	int			nitems;
-	MosqlItem **items;
-	MosqlItem  *range;			/* a range mark's step, else NULL */
-	MosqlBytes	range_low;		/* where the range begins on this leaf */
-	MosqlBytes	range_high;		/* fence of the leaf it marks */
-	bool		marks;			/* places a read mark */
-	bool		writes;			/* places intents */
-	bool		bulk;			/* compares the leaf as a whole */
-	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
-	int		   *old_at;			/* per item: index into reads, -1 */
-} LeafStep;
-
-/* ---- small byte makers, in the current context ---- */
-
-MosqlBytes
-mosql_field_name(char prefix, MosqlBytes key)
-{
-	char	   *p = palloc(key.len + 1);
-
-	p[0] = prefix;
-	memcpy(p + 1, key.data, key.len);
-	return mosql_bytes(p, key.len + 1);
-}
-
-MosqlBytes
-mosql_txid_bytes(MosqlTxid tx)
-{
-	StringInfoData buf;
-
-	mosql_string_init(&buf, MOSQL_TXID_BYTES);
-	mosql_txid_put(&buf, tx);
-	return mosql_bytes_of(&buf);
-}
-
-MosqlBytes
-mosql_generation_bytes(uint64 generation)
-{
-	uint8	   *p = palloc(MOSQL_GENERATION_BYTES);
-
-	for (int i = 0; i < 8; i++)
-		p[i] = (uint8) (generation >> (56 - 8 * i));
-	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
-}
-
-MosqlBytes
-mosql_ts_bytes(MosqlTimestamp ts)
-{
-	uint8	   *p = palloc(MOSQL_TS_BYTES);
-
-	for (int i = 0; i < MOSQL_TS_BYTES; i++)
-		p[i] = (uint8) (ts >> (8 * (MOSQL_TS_BYTES - 1 - i)));
-	return mosql_bytes(p, MOSQL_TS_BYTES);
-}
-
-/* ---- building a leaf's step ---- */
-
-static void
-add_compare(LeafStep *leaf, MosqlItem *item, MosqlCompareKind kind, MosqlBytes field,
-			int offset, MosqlBytes bytes)
-{
-	leaf->blame[leaf->step.ncompares] = item;
-	mosql_step_expect(&leaf->step, kind, field, offset, bytes);
-}
-
-static void
-add_write(LeafStep *leaf, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
-{
-	leaf->step.writes[leaf->step.nwrites++] = (MosqlWrite) {kind, field, value};
-}
-
-static MosqlBytes
-intent_bytes(MosqlTxid tx, const MosqlChange *change)
-{
-	StringInfoData buf;
-	MosqlIntent intent = {.tx = tx};
-
-	mosql_string_init(&buf, MOSQL_TXID_BYTES + change->columns.len + 16);
-	switch (change->kind)
-	{
-		case MOSQL_CHANGE_PUT:
-			intent.kind = MOSQL_INTENT_PUT;
-			intent.payload = change->columns;
-			break;
-		case MOSQL_CHANGE_DELETE:
-			intent.kind = MOSQL_INTENT_DELETE;
-			intent.payload = mosql_bytes("", 0);
-			break;
-		case MOSQL_CHANGE_INCREMENT:
-			{
-				StringInfoData inc;
-
-				initStringInfo(&inc);
-				mosql_increments_encode(&inc, change->inc, change->ninc);
-				intent.kind = MOSQL_INTENT_INCREMENT;
-				intent.payload = mosql_bytes_of(&inc);
-				break;
-			}
-	}
-	mosql_intent_encode(&buf, &intent);
-	return mosql_bytes_of(&buf);
-}
-
-static bool
-is_increment(const MosqlItem *item)
-{
-	return item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_INCREMENT;
-}
-
-/* Room for n items: per item at most 3 compares, 2 reads, 1 write. */
-static void
-start_leaf_step(LeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
-{
-	memset(leaf, 0, sizeof(*leaf));
-	leaf->tree = tree;
-	leaf->step.node = node;
-	leaf->step.durable = true;
-	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
-	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
-	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
-	leaf->step.writes = palloc((n + 1) * sizeof(MosqlWrite));
-	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
-	leaf->old_at = palloc((n + 1) * sizeof(int));
-	leaf->step.reads[leaf->step.nreads++] = MOSQL_META_FIELD;
-	add_compare(leaf, NULL, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
-				mosql_generation_bytes(generation));
-}
-
-/* The row must be as expected; kinds as the head of this file says. */
-static void
-add_row_compare(MosqlCommit *commit, LeafStep *leaf, MosqlItem *item, MosqlBytes field)
-{
-	MosqlTxn   *txn = commit->txn;
-
-	if (item->kind == MOSQL_ITEM_CHECK && !item->exact)
-	{
-		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
-		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
-					mosql_ts_bytes(txn->S));
-	}
-	else if (item->base == MOSQL_BASE_LIVE)
-		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
-					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
-	else if (item->version != 0)
-		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
-	else
-	{
-		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, field, 0, MOSQL_ABSENT);
-		if (txn->drawn)
-			add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
-						mosql_ts_bytes(txn->S));
-	}
-}
-
-/* From so many inserts on a leaf that is nearly empty is looked at as a whole. */
-#define BULK_MIN_ITEMS		16
-#define BULK_MAX_FIELDS		4
-
-static bool
-is_bulk(const LeafStep *leaf, int nfields)
-{
-	if (leaf->nitems < BULK_MIN_ITEMS || nfields < 0 || nfields > BULK_MAX_FIELDS)
-		return false;
-	for (int i = 0; i < leaf->nitems; i++)
-		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE || leaf->items[i]->no_bulk ||
-			leaf->items[i]->base != MOSQL_BASE_ABSENT || leaf->items[i]->version != 0)
-			return false;
-	return true;
-}
-
-/*
- * A load fills leaves that were made for it: one compare that there is nothing
- * at all between the first and the last key, instead of two per key.  Where it
- * fails, its items take the other way, which finds out what is there.
- */
-static void
-build_bulk_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
-{
-	MosqlItem  *last = leaf->items[leaf->nitems - 1];
-	MosqlCompare *compare;
-	StringInfoData upper;
-
-	mosql_string_init(&upper, last->key.len + 1);
-	appendBinaryStringInfo(&upper, last->key.data, last->key.len);
-	appendStringInfoChar(&upper, '\0');
-	leaf->writes = true;
-	leaf->bulk = true;
-	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
-	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, leaf->items[0]->key, 0, txid);
-	compare = &leaf->step.compares[leaf->step.ncompares - 1];
-	compare->upper = mosql_bytes_of(&upper);
-	compare->at_most = mosql_ts_bytes(0);
-	if (commit->txn->drawn)
-		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
-					mosql_ts_bytes(commit->txn->S));
-	for (int i = 0; i < leaf->nitems; i++)
-	{
-		MosqlItem  *item = leaf->items[i];
-
-		leaf->old_at[i] = -1;
-		add_write(leaf, MOSQL_WRITE_SET, mosql_field_name(MOSQL_FIELD_INTENT, item->key),
-				  intent_bytes(commit->tx, item->change));
-	}
-}
-
-static void
-build_leaf_step(MosqlCommit *commit, LeafStep *leaf, MosqlBytes txid)
-{
-	for (int i = 0; i < leaf->nitems; i++)
-	{
-		MosqlItem  *item = leaf->items[i];
-
-		if (item->kind == MOSQL_ITEM_WRITE)
-			leaf->writes = true;
-		else if (item->kind == MOSQL_ITEM_CHECK)
-			leaf->marks = true;
-	}
-	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
-	if (leaf->writes)
-		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
-	for (int i = 0; i < leaf->nitems; i++)
-	{
-		MosqlItem  *item = leaf->items[i];
-		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
-		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
-
-		bool		shared = is_increment(item);
-
-		/* increments let other increments in, references all that leaves the row there,
-		 * everything else is alone */
-		if (item->kind == MOSQL_ITEM_REFERENCE)
-			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
-						mosql_bytes(MOSQL_INTENT_LIVE_KINDS, 2));
-		else if (shared)
-			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
-						mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
-		else
-			add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
-		add_row_compare(commit, leaf, item, row);
-		leaf->old_at[i] = -1;
-		if (item->kind != MOSQL_ITEM_WRITE)
-			continue;
-		add_write(leaf, shared ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
-				  intent_bytes(commit->tx, item->change));
-		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
-		{
-			leaf->old_at[i] = leaf->step.nreads;
-			leaf->step.reads[leaf->step.nreads++] = row;
-			if (shared)
-				leaf->step.reads[leaf->step.nreads++] = intent;
-		}
-	}
-	if (leaf->marks)
-		add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
-}
-
-static void
-build_range_step(MosqlCommit *commit, LeafStep *leaf, MosqlItem *range, MosqlBytes txid)
-{
-	MosqlCompare *compare;
-
-	leaf->range = range;
-	leaf->marks = true;
-	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, 0, txid);
-	compare = &leaf->step.compares[leaf->step.ncompares - 1];
-	compare->upper = range->high;
-	compare->at_most = mosql_ts_bytes(range->version);
-	add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
-	add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
-}
 
 /* ---- one round ---- */
 
@@ -318,7 +43,7 @@ typedef struct Round
 	bool		again;			/* a split was in the way of something */
 	bool		references;		/* the rest is done: their turn */
 	bool		progress;		/* a leaf was prepared: time well spent */
-	LeafStep  **leaves;
+	MosqlLeafStep **leaves;
 } Round;
 
 /*
@@ -350,18 +75,18 @@ static void
 add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *group,
 		  MosqlItem **items, int n, MosqlBytes txid)
 {
-	LeafStep   *leaf = palloc(sizeof(LeafStep));
+	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
 
-	start_leaf_step(leaf, part->tree, group->leaf, group->generation, n);
+	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, n);
 	for (int i = 0; i < n; i++)
 	{
 		items[i]->sent = items[i]->kind == MOSQL_ITEM_WRITE;
 		leaf->items[leaf->nitems++] = items[i];
 	}
-	if (is_bulk(leaf, group->nfields))
-		build_bulk_step(round->commit, leaf, txid);
+	if (mosql_leaf_step_is_bulk(leaf, group->nfields))
+		mosql_leaf_step_add_bulk(round->commit, leaf, txid);
 	else
-		build_leaf_step(round->commit, leaf, txid);
+		mosql_leaf_step_add_items(round->commit, leaf, txid);
 	round->leaves[round->nsteps++] = leaf;
 	round->nitems += n;
 }
@@ -425,7 +150,7 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < ROUND_MAX_STEPS; n++)
 	{
 		MosqlLeafGroup *group;
-		LeafStep   *leaf;
+		MosqlLeafStep *leaf;
 
 		(void) mosql_btree_group(part->tree, &at, 1, &group);
 		if (finish_split(part->tree, group))
@@ -433,11 +158,11 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 			round->again = true;
 			return;
 		}
-		leaf = palloc(sizeof(LeafStep));
-		start_leaf_step(leaf, part->tree, group->leaf, group->generation, 1);
+		leaf = palloc(sizeof(MosqlLeafStep));
+		mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, 1);
 		leaf->range_low = at;
 		leaf->range_high = mosql_bytes_copy(CurrentMemoryContext, group->high);
-		build_range_step(round->commit, leaf, range, txid);
+		mosql_leaf_step_add_range(round->commit, leaf, range, txid);
 		round->leaves[round->nsteps++] = leaf;
 		if (ends_range(range, leaf->range_high))
 			return;
@@ -455,7 +180,7 @@ collect_ranges(Round *round, MosqlParticipant *part, MosqlBytes txid)
 
 /* The mark is on this leaf, and on every leaf that is split off it from now on. */
 static void
-remember_mark(MosqlCommit *commit, LeafStep *leaf)
+remember_mark(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	MosqlMark  *mark;
 	MosqlNodeMeta meta;
@@ -482,7 +207,7 @@ remember_mark(MosqlCommit *commit, LeafStep *leaf)
 }
 
 static void
-set_blocker(MosqlBlocker *blocker, LeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
+set_blocker(MosqlBlocker *blocker, MosqlLeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
 			MemoryContext cxt)
 {
 	blocker->tree = leaf->tree;
@@ -626,7 +351,7 @@ meet_marks(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlBytes marks)
 
 /* A write is in place: keep what apply needs. */
 static MosqlOutcome
-write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
+write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
 {
 	MosqlItem  *item = leaf->items[i];
 	int			at = leaf->old_at[i];
@@ -636,7 +361,7 @@ write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
 	item->columns = item->change->columns;
 	item->old_row = at < 0 ? MOSQL_ABSENT
 		: mosql_bytes_copy(commit->attempt_cxt, leaf->step.values[at]);
-	if (!is_increment(item) ||
+	if (!mosql_item_is_increment(item) ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;
 	/* the sum is to be checked anew in any case: the next attempt does */
@@ -648,7 +373,7 @@ write_prepared(MosqlCommit *commit, LeafStep *leaf, int i)
 
 /* All compares of a leaf's step held. */
 static MosqlOutcome
-leaf_prepared(MosqlCommit *commit, LeafStep *leaf)
+leaf_prepared(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	MosqlOutcome outcome = MOSQL_PREPARED;
 
@@ -782,7 +507,7 @@ judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, Mos
 }
 
 static MosqlOutcome
-judge_range(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+judge_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *range = leaf->range;
 	MosqlLeaf  *now = mosql_btree_read_leaf(leaf->tree, leaf->range_low);
@@ -832,11 +557,11 @@ lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
 	if (item->kind == MOSQL_ITEM_REFERENCE)
 		return strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL && row.data != NULL &&
 			mosql_row_newest(row, &newest) && newest.live;
-	return is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
+	return mosql_item_is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
 
 static MosqlOutcome
-judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
+judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 {
 	MosqlItem  *item = leaf->blame[leaf->step.failed];
 	MosqlBytes *fields;
@@ -910,7 +635,7 @@ judge(MosqlCommit *commit, LeafStep *leaf, MosqlBlocker *blocker)
  * are waited for with what is held, and an older one is given way to (rule 25).
  */
 static MosqlOutcome
-judge_and_clear(MosqlCommit *commit, LeafStep *leaf)
+judge_and_clear(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	MosqlBlocker found;
 	MosqlOutcome outcome = judge(commit, leaf, &found);
@@ -1002,7 +727,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 		Round		round = {.commit = commit,.references = references};
 		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
 
-		round.leaves = palloc(ROUND_MAX_STEPS * sizeof(LeafStep *));
+		round.leaves = palloc(ROUND_MAX_STEPS * sizeof(MosqlLeafStep *));
 		for (int i = 0; i < commit->nparts; i++)
 		{
 			collect_items(&round, &commit->parts[i], txid);

@@ -1,0 +1,268 @@
+/*
+ * leaf_step.c: the mini-transaction that prepares one leaf, from what a commit expects.
+ *
+ * Layer: txn.  What it compares, and why, stands at the head of prepare.c, which sends it
+ * and judges what fails.
+ */
+#include "postgres.h"
+
+#include "txn/leaf_step.h"
+
+/* ---- small byte makers, in the current context ---- */
+
+MosqlBytes
+mosql_field_name(char prefix, MosqlBytes key)
+{
+	char	   *p = palloc(key.len + 1);
+
+	p[0] = prefix;
+	memcpy(p + 1, key.data, key.len);
+	return mosql_bytes(p, key.len + 1);
+}
+
+MosqlBytes
+mosql_txid_bytes(MosqlTxid tx)
+{
+	StringInfoData buf;
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES);
+	mosql_txid_put(&buf, tx);
+	return mosql_bytes_of(&buf);
+}
+
+MosqlBytes
+mosql_generation_bytes(uint64 generation)
+{
+	uint8	   *p = palloc(MOSQL_GENERATION_BYTES);
+
+	for (int i = 0; i < 8; i++)
+		p[i] = (uint8) (generation >> (56 - 8 * i));
+	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
+}
+
+MosqlBytes
+mosql_ts_bytes(MosqlTimestamp ts)
+{
+	uint8	   *p = palloc(MOSQL_TS_BYTES);
+
+	for (int i = 0; i < MOSQL_TS_BYTES; i++)
+		p[i] = (uint8) (ts >> (8 * (MOSQL_TS_BYTES - 1 - i)));
+	return mosql_bytes(p, MOSQL_TS_BYTES);
+}
+
+/* ---- building a leaf's step ---- */
+
+static void
+add_compare(MosqlLeafStep *leaf, MosqlItem *item, MosqlCompareKind kind, MosqlBytes field,
+			int offset, MosqlBytes bytes)
+{
+	leaf->blame[leaf->step.ncompares] = item;
+	mosql_step_expect(&leaf->step, kind, field, offset, bytes);
+}
+
+static void
+add_write(MosqlLeafStep *leaf, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
+{
+	leaf->step.writes[leaf->step.nwrites++] = (MosqlWrite) {kind, field, value};
+}
+
+static MosqlBytes
+intent_bytes(MosqlTxid tx, const MosqlChange *change)
+{
+	StringInfoData buf;
+	MosqlIntent intent = {.tx = tx};
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES + change->columns.len + 16);
+	switch (change->kind)
+	{
+		case MOSQL_CHANGE_PUT:
+			intent.kind = MOSQL_INTENT_PUT;
+			intent.payload = change->columns;
+			break;
+		case MOSQL_CHANGE_DELETE:
+			intent.kind = MOSQL_INTENT_DELETE;
+			intent.payload = mosql_bytes("", 0);
+			break;
+		case MOSQL_CHANGE_INCREMENT:
+			{
+				StringInfoData inc;
+
+				initStringInfo(&inc);
+				mosql_increments_encode(&inc, change->inc, change->ninc);
+				intent.kind = MOSQL_INTENT_INCREMENT;
+				intent.payload = mosql_bytes_of(&inc);
+				break;
+			}
+	}
+	mosql_intent_encode(&buf, &intent);
+	return mosql_bytes_of(&buf);
+}
+
+bool
+mosql_item_is_increment(const MosqlItem *item)
+{
+	return item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_INCREMENT;
+}
+
+/* Room for n items: per item at most 3 compares, 2 reads, 1 write. */
+void
+mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
+{
+	memset(leaf, 0, sizeof(*leaf));
+	leaf->tree = tree;
+	leaf->step.node = node;
+	leaf->step.durable = true;
+	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
+	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
+	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
+	leaf->step.writes = palloc((n + 1) * sizeof(MosqlWrite));
+	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
+	leaf->old_at = palloc((n + 1) * sizeof(int));
+	leaf->step.reads[leaf->step.nreads++] = MOSQL_META_FIELD;
+	add_compare(leaf, NULL, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+				mosql_generation_bytes(generation));
+}
+
+/* The row must be as expected; kinds as the head of this file says. */
+static void
+add_row_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes field)
+{
+	MosqlTxn   *txn = commit->txn;
+
+	if (item->kind == MOSQL_ITEM_CHECK && !item->exact)
+	{
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(txn->S));
+	}
+	else if (item->base == MOSQL_BASE_LIVE)
+		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
+					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
+	else if (item->version != 0)
+		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
+	else
+	{
+		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, field, 0, MOSQL_ABSENT);
+		if (txn->drawn)
+			add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+						mosql_ts_bytes(txn->S));
+	}
+}
+
+/* From so many inserts on a leaf that is nearly empty is looked at as a whole. */
+#define BULK_MIN_ITEMS		16
+#define BULK_MAX_FIELDS		4
+
+bool
+mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields)
+{
+	if (leaf->nitems < BULK_MIN_ITEMS || nfields < 0 || nfields > BULK_MAX_FIELDS)
+		return false;
+	for (int i = 0; i < leaf->nitems; i++)
+		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE || leaf->items[i]->no_bulk ||
+			leaf->items[i]->base != MOSQL_BASE_ABSENT || leaf->items[i]->version != 0)
+			return false;
+	return true;
+}
+
+/*
+ * A load fills leaves that were made for it: one compare that there is nothing
+ * at all between the first and the last key, instead of two per key.  Where it
+ * fails, its items take the other way, which finds out what is there.
+ */
+void
+mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid)
+{
+	MosqlItem  *last = leaf->items[leaf->nitems - 1];
+	MosqlCompare *compare;
+	StringInfoData upper;
+
+	mosql_string_init(&upper, last->key.len + 1);
+	appendBinaryStringInfo(&upper, last->key.data, last->key.len);
+	appendStringInfoChar(&upper, '\0');
+	leaf->writes = true;
+	leaf->bulk = true;
+	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
+	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, leaf->items[0]->key, 0, txid);
+	compare = &leaf->step.compares[leaf->step.ncompares - 1];
+	compare->upper = mosql_bytes_of(&upper);
+	compare->at_most = mosql_ts_bytes(0);
+	if (commit->txn->drawn)
+		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(commit->txn->S));
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+
+		leaf->old_at[i] = -1;
+		add_write(leaf, MOSQL_WRITE_SET, mosql_field_name(MOSQL_FIELD_INTENT, item->key),
+				  intent_bytes(commit->tx, item->change));
+	}
+}
+
+void
+mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid)
+{
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+
+		if (item->kind == MOSQL_ITEM_WRITE)
+			leaf->writes = true;
+		else if (item->kind == MOSQL_ITEM_CHECK)
+			leaf->marks = true;
+	}
+	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
+	if (leaf->writes)
+		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+
+		bool		shared = mosql_item_is_increment(item);
+
+		/* increments let other increments in, references all that leaves the row there,
+		 * everything else is alone */
+		if (item->kind == MOSQL_ITEM_REFERENCE)
+			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+						mosql_bytes(MOSQL_INTENT_LIVE_KINDS, 2));
+		else if (shared)
+			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+						mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
+		else
+			add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
+		add_row_compare(commit, leaf, item, row);
+		leaf->old_at[i] = -1;
+		if (item->kind != MOSQL_ITEM_WRITE)
+			continue;
+		add_write(leaf, shared ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
+				  intent_bytes(commit->tx, item->change));
+		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
+		{
+			leaf->old_at[i] = leaf->step.nreads;
+			leaf->step.reads[leaf->step.nreads++] = row;
+			if (shared)
+				leaf->step.reads[leaf->step.nreads++] = intent;
+		}
+	}
+	if (leaf->marks)
+		add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
+}
+
+void
+mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *range,
+						  MosqlBytes txid)
+{
+	MosqlCompare *compare;
+
+	leaf->range = range;
+	leaf->marks = true;
+	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, 0, txid);
+	compare = &leaf->step.compares[leaf->step.ncompares - 1];
+	compare->upper = range->high;
+	compare->at_most = mosql_ts_bytes(range->version);
+	add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
+	add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
+}

@@ -1,0 +1,43 @@
+/*
+ * leaf_step.h: the mini-transaction that prepares one leaf.
+ *
+ * Layer: txn, for prepare.c alone.
+ */
+#ifndef MOSQL_LEAF_STEP_H
+#define MOSQL_LEAF_STEP_H
+
+#include "txn/txn_int.h"
+
+/* One leaf's step and what its parts stand for. */
+typedef struct MosqlLeafStep
+{
+	MosqlStep	step;
+	MosqlTree  *tree;
+	int			nitems;
+	MosqlItem **items;
+	MosqlItem  *range;			/* a range mark's step, else NULL */
+	MosqlBytes	range_low;		/* where the range begins on this leaf */
+	MosqlBytes	range_high;		/* fence of the leaf it marks */
+	bool		marks;			/* places a read mark */
+	bool		writes;			/* places intents */
+	bool		bulk;			/* compares the leaf as a whole */
+	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
+	int		   *old_at;			/* per item: index into reads, -1 */
+} MosqlLeafStep;
+
+extern bool mosql_item_is_increment(const MosqlItem *item);
+
+/* A step with room for n items; its first compare is the leaf's generation. */
+extern void mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node,
+								  uint64 generation, int n);
+
+/* Can its items, inserts all, be compared at once?  nfields: of the leaf, -1 if not known. */
+extern bool mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields);
+
+/* What the step compares and writes: its items at once, or each for itself, or a range. */
+extern void mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
+extern void mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
+extern void mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *range,
+									  MosqlBytes txid);
+
+#endif							/* MOSQL_LEAF_STEP_H */
