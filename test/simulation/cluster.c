@@ -100,7 +100,7 @@ sim_replicate(SimShard *shard)
 	uint64		tag = timeline[shard->number] << TIMELINE_SHIFT | shard->position;
 
 	for (int i = 0; i < shard->nreplicas; i++)
-		sim_at(sim_now_us + sim_between(50, sim_chance(20) ? 200000 : 2000), applies,
+		sim_at(Max(sim_now_us, shard->behind_until_us) + sim_between(50, sim_chance(20) ? 200000 : 2000), applies,
 			   shard->replicas[i], tag);
 	if (shard->nreplicas == 0)
 		sim_trim(shard, oldest_position(shard));

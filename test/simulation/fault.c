@@ -134,16 +134,44 @@ take_over(void *arg, uint64 tag)
 }
 
 static void
-kill_primary(void)
+kill_primary_of(SimShard *shard)
 {
-	SimShard   *shard = &sim_shards[sim_below(sim_nshards)];
-
 	if (!setting.cluster || shard->nreplicas == 0 || !shard->primary->up)
 		return;
 	sim_trace("server %d dies", shard->primary->number);
 	shard->primary->up = false;
 	sim_server_stops(shard->primary);
-	sim_at(sim_now_us + sim_between(100000, 3000000), take_over, NULL, shard->number);
+	sim_at(sim_now_us + sim_between(100000, sim_chance(500) ? 300000 : 3000000), take_over, NULL, shard->number);
+}
+
+static void
+kill_primary(void)
+{
+	kill_primary_of(&sim_shards[sim_below(sim_nshards)]);
+}
+
+static void
+dies_behind(void *arg, uint64 tag)
+{
+	kill_primary_of(&sim_shards[tag]);
+}
+
+/*
+ * Replicas fall behind, by less than anybody waits for them; often their primary dies then, and all
+ * that nobody has waited for is gone.
+ */
+static void
+fall_behind(void)
+{
+	SimShard   *shard = &sim_shards[sim_below(sim_nshards)];
+	int64		for_us = sim_between(1000, sim_chance(500) ? 30000 : 900000);
+
+	if (shard->nreplicas == 0)
+		return;
+	sim_trace("the replicas of server %d fall behind for %.6f", shard->primary->number, (double) for_us / 1e6);
+	shard->behind_until_us = sim_now_us + for_us;
+	if (sim_chance(700))
+		sim_at(shard->behind_until_us - 1, dies_behind, NULL, shard->number);
 }
 
 /* A restart from a log that has everything. */
@@ -267,13 +295,24 @@ typedef struct Fault
 static const Fault faults[] = {
 	{"kill", 2, kill_front_end}, {"stop", 2, stop_front_end}, {"cancel", 3, cancel_front_end},
 	{"terminate", 1, terminate_front_end}, {"local", 2, fail_local_commit},
-	{"cut", 1, cut_connections}, {"weather", 1, bad_weather}, {"primary", 1, kill_primary},
+	{"cut", 1, cut_connections}, {"weather", 1, bad_weather}, {"primary", 1, kill_primary}, {"behind", 2, fall_behind},
 	{"restart", 1, restart_server}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
 	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server}, {"time", 1, jump_clock},
 	{"dump", 2, write_dump}, {"forget", 1, restart_from_dump},
 	{"empty", 1, restart_empty}
 };
 
+/* With --only the others give way to those that it names. */
+static int
+weight_of(const Fault *fault)
+{
+	return fault_options.only == NULL || strstr(fault_options.only, fault->name) != NULL ? fault->weight : 0;
+}
+
+/* Of so few as --only may name there are some in a second, not all the time. */
+#define WEIGHT_MIN	6
+
+/* NULL: none. */
 static const Fault *
 choose_fault(void)
 {
@@ -281,22 +320,23 @@ choose_fault(void)
 	int			at;
 
 	for (int i = 0; i < lengthof(faults); i++)
-		sum += faults[i].weight;
-	at = (int) sim_below(sum);
-	for (int i = 0;; i++)
-		if ((at -= faults[i].weight) < 0)
+		sum += weight_of(&faults[i]);
+	at = (int) sim_below(Max(sum, WEIGHT_MIN));
+	for (int i = 0; i < lengthof(faults); i++)
+		if ((at -= weight_of(&faults[i])) < 0)
 			return &faults[i];
+	return NULL;
 }
 
 static bool
-is_left_out(const Fault *fault, int number)
+is_left_out(int number)
 {
 	if (number > fault_options.first)
 		return true;
 	for (int i = 0; i < fault_options.nwithout; i++)
 		if (fault_options.without[i] == number)
 			return true;
-	return fault_options.only != NULL && strstr(fault_options.only, fault->name) == NULL;
+	return false;
 }
 
 /*
@@ -315,7 +355,7 @@ next_fault(void *arg, uint64 tag)
 	chance = sim_other_chance(sim_seed ^ (uint64) ++last_fault << 40);
 	fault = choose_fault();
 	pause_us = sim_below(400000);
-	if (!is_left_out(fault, last_fault))
+	if (fault != NULL && !is_left_out(last_fault))
 	{
 		sim_trace("fault %d: %s", last_fault, fault->name);
 		fault->happens();

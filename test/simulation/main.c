@@ -2,7 +2,7 @@
  * main.c: one run.
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
- *                [--shards N] [--plain] [--clients N] [--keys N] [--no-faults]
+ *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
  *                [--sites] [--off SITE] [--dumps | --no-dumps]
  *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
  */
@@ -66,6 +66,13 @@ read_options(int argc, char **argv)
 		}
 		else if (strcmp(argv[i], "--no-dumps") == 0)
 			sim_dumps = false;
+		else if (strcmp(argv[i], "--cluster") == 0)
+			setting.cluster = true;
+		else if (strcmp(argv[i], "--busy") == 0)
+		{
+			setting.nclients = 10;	/* many, on few rows */
+			setting.nkeys = Min(setting.nkeys, 12);
+		}
 		else if (strcmp(argv[i], "--plain") == 0)
 		{
 			setting.cluster = false;

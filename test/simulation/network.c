@@ -4,7 +4,7 @@
  * The product's client runs as it is: the linker leads its calls of the socket
  * functions here (--wrap).  Bytes of one connection arrive in order, each message after
  * a time of its own; a connection may break at any message, and what was under way then
- * arrives or does not.
+ * arrives or does not, or arrives when its sender has long gone on.
  */
 #include "sim.h"
 
@@ -540,9 +540,29 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 	}
 }
 
+/*
+ * The connection breaks with what is sent now: that is lost, or arrives and the answer is lost, or
+ * arrives after its sender has learnt of the break, and has sent it again perhaps.
+ */
+static void
+break_with_message(SimSocket *s)
+{
+	static const char *const fates[] = {"does not arrive", "arrives", "arrives late"};
+	int			fate = (int) sim_below(3);
+
+	sim_trace("the connection to server %d breaks, what was sent %s", s->client.server->number, fates[fate]);
+	if (fate == 2)
+	{
+		sim_at(sim_now_us + sim_below(1000), breaks, s, 0);
+		s->last_up_us += sim_below(sim_chance(800) ? 50000 : 8000000);
+	}
+	cut(s, s->last_up_us + (fate > 0));
+}
+
 static void
 send_message(SimSocket *s, const void *data, size_t len)
 {
+	bool		breaks_now = sim_network.cut_per_million > 0 && sim_below(1000000) < sim_network.cut_per_million;
 	Message    *message = malloc(offsetof(Message, data) + len);
 
 	message->socket = s;
@@ -552,15 +572,9 @@ send_message(SimSocket *s, const void *data, size_t len)
 	if (++s->fe->sent > SENT_MAX && s->fe->nest_level > 0)
 		sim_fail("it has sent %d messages in one transaction, and goes on", SENT_MAX);
 	s->last_up_us = arrival_us(s->last_up_us);
+	if (breaks_now)
+		break_with_message(s);
 	sim_at(s->last_up_us, request_arrives, message, 0);
-	if (sim_network.cut_per_million > 0 && sim_below(1000000) < sim_network.cut_per_million)
-	{
-		bool		arrives = sim_chance(500);
-
-		sim_trace("the connection to server %d breaks, what was sent %s", s->client.server->number,
-				  arrives ? "arrives" : "does not arrive");
-		cut(s, s->last_up_us + arrives);
-	}
 }
 
 ssize_t

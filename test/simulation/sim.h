@@ -75,7 +75,7 @@ struct SimFrontEnd
 	bool		local_fails;	/* PostgreSQL's next commit does, after ours */
 	bool		local_failed;	/* that of its last transaction did */
 	bool		hasty_tree;		/* sites.c */
-	bool		hasty_clock;
+	const char *clock_function;
 	bool		terminated;		/* it was told to end */
 	int64		began_us;		/* its transaction */
 	uint64		sent;			/* messages since then */
@@ -159,6 +159,7 @@ typedef struct SimShard
 	int			maxundo;
 	SimUndo    *undo;
 	uint64		saved;			/* what a dump has */
+	int64		behind_until_us;	/* replicas get nothing before */
 } SimShard;
 
 struct SimServer

@@ -36,8 +36,10 @@ static const char *const kinds[] = {
 
 #define KIND_COPIES		((int) lengthof(kinds) - 1)
 
-/* What does not wait now: of the tree, until its step is run; of the clock, until the next step. */
-
+/*
+ * Of the tree a wait is that of the function that has steps run, until they are; of the clock that of
+ * its own function, until the next step, if it comes to a wait at all.
+ */
 
 /* "txn/vacuum.c expect_row WHOLE r" */
 static void
@@ -76,7 +78,7 @@ sim_compare_is_off(const char *file, const char *function, int kind, MosqlBytes 
 bool
 sim_copies_are_off(const char *file, const char *function)
 {
-	sim_self->hasty_clock = false;
+	sim_self->clock_function = NULL;
 	if (strstr(file, "txn/session.c") != NULL)
 		return sim_self->hasty_tree;
 	return sim_compare_is_off(file, function, KIND_COPIES, mosql_bytes("d", 1));
@@ -92,14 +94,14 @@ sim_tree_runs(const char *file, const char *function)
 void
 sim_clock_runs(const char *function)
 {
-	sim_self->hasty_clock = setting.nreplicas > 0 &&
-		sim_compare_is_off("src/step/clock", function, KIND_COPIES, mosql_bytes("d", 1));
+	sim_self->clock_function = function;
 }
 
 bool
 sim_clock_is_hasty(void)
 {
-	return sim_self->hasty_clock;
+	return sim_self->clock_function != NULL &&
+		sim_compare_is_off("src/step/clock", sim_self->clock_function, KIND_COPIES, mosql_bytes("d", 1));
 }
 
 void

@@ -45,6 +45,13 @@ def of_readme():
     return set(re.findall(r"`((?:txn|btree)/\w+\.c \w+)`", section.group(1))) if section else set()
 
 
+def superfluous():
+    """Sites of the README's table of those that nothing misses."""
+    with open(os.path.join(HERE, "README.md")) as f:
+        section = re.search(r"^### Superfluous\n(.*?)(?=^##|\Z)", f.read(), re.M | re.S)
+    return set(re.findall(r"^\| `([^`]+)` \|", section.group(1), re.M)) if section else set()
+
+
 def complaints(seeds):
     met = {" ".join(site.split()[:2]) for site in of_runs(seeds)}
     source, excused = of_source(), of_readme()
