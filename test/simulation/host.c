@@ -167,6 +167,7 @@ sim_begin(int isolation)
 	sim_self->began_us = sim_now_us;
 	sim_self->local_failed = false;
 	started = GetCurrentTimestamp();
+	sim_core_begin(true);
 	sim_self->nest_level = 1;
 }
 
@@ -183,76 +184,9 @@ sim_end_savepoint(bool commit)
 	sim_self->nest_level--;
 }
 
-/* Nothing is PostgreSQL's own here: in place of local.c. */
 int			ParallelWorkerNumber = -1;
 
-TransactionId
-GetTopTransactionIdIfAny(void)
-{
-	return InvalidTransactionId;
-}
-
-void
-mosql_local_act(void)
-{
-}
-
-void
-mosql_local_lock(void)
-{
-}
-
-void
-mosql_local_begin(void)
-{
-}
-
-void
-mosql_local_leave(void)
-{
-}
-
-void
-mosql_local_catch(void)
-{
-}
-
-void
-mosql_local_check(void)
-{
-}
-
-void
-mosql_local_hold(void)
-{
-}
-
-void
-mosql_local_resume(void)
-{
-}
-
-void
-mosql_local_decided(void)
-{
-}
-
-void
-mosql_local_others(void)
-{
-}
-
-void
-mosql_local_ends(void)
-{
-}
-
-void
-mosql_local_end(bool committed)
-{
-}
-
-/* Of PostgreSQL's own commit a disk, or memory, may be in want: then nobody knows. */
+/* Of PostgreSQL's own commit a disk, or memory, may be in want: txn/local.c says what that means. */
 static void
 fail_locally(SimFrontEnd *fe)
 {
@@ -262,7 +196,7 @@ fail_locally(SimFrontEnd *fe)
 	fe->local_failed = true;
 	sim_trace("PostgreSQL's own commit fails");
 	ereport(ERROR,
-			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
+			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("could not write to the log")));
 }
 

@@ -4,6 +4,7 @@
  *
  *     world.c      time, chance, events; front-ends as coroutines
  *     host.c       what the operating system and PostgreSQL are to a front-end; hash.c: its tables
+ *     core.c       what commits of PostgreSQL's own are
  *     memory.c     its memory contexts
  *     network.c    sockets between front-ends and Redis servers
  *     keyspace.c   what a Redis server stores; how it forgets
@@ -107,6 +108,10 @@ extern bool sim_transaction(SimFrontEnd *fe, bool commit);	/* end it; false: it 
 extern void sim_begin(int isolation);
 extern void sim_savepoint(void);
 extern void sim_end_savepoint(bool commit);
+
+/* ---- core.c ---- */
+
+extern void sim_core_begin(bool alone);
 
 /* ---- Redis ---- */
 

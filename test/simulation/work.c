@@ -699,6 +699,7 @@ work_begin(Client *client, int level)
 	static const int levels[] = {XACT_READ_COMMITTED, XACT_REPEATABLE_READ, XACT_SERIALIZABLE};
 
 	sim_begin(levels[level]);
+	sim_core_begin(false);
 	MemoryContextSwitchTo(TopTransactionContext);
 	client->cid = 0;
 	client->tx = client->work->tx = oracle_begin(client->session, (MosqlIsolation) level);
