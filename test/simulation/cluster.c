@@ -14,6 +14,7 @@ SimShard	sim_shards[SIM_SHARDS_MAX];
 bool		sim_is_cluster;
 bool		sim_dumps;
 int64		sim_forgot_us;
+int64		sim_jumped_us;
 bool		sim_is_torn;
 int16		sim_slots[16384];
 SimShard   *sim_moving[16384];

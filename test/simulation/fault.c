@@ -19,6 +19,18 @@ static int64 faults_until_us;
 static int	last_fault;			/* their numbers: 1, 2, .. */
 static int64 most_ahead_us;		/* of a server's clock, ever */
 
+/*
+ * Who suffers.  Half of the faults wait for a message, and hit who sends it, while it is under way: most
+ * front-ends do nothing most of the time.
+ */
+static int	sender = -1;
+
+static int
+victim(void)
+{
+	return sender >= 0 ? sender : (int) sim_below(nclients);
+}
+
 static SimFrontEnd *
 start(SimMain main)
 {
@@ -37,7 +49,7 @@ replace(void *arg, uint64 tag)
 static void
 kill_front_end(void)
 {
-	int			i = (int) sim_below(nclients);
+	int			i = victim();
 	Work	   *work = clients[i]->work;
 
 	if (!clients[i]->alive || clients[i]->terminated)
@@ -51,14 +63,14 @@ kill_front_end(void)
 static void
 stop_front_end(void)
 {
-	sim_stop(clients[sim_below(nclients)],
+	sim_stop(clients[victim()],
 			 sim_now_us + (sim_chance(700) ? sim_below(2 * setting.lease_ms * 1000) : sim_below(30000000)));
 }
 
 static void
 cancel_front_end(void)
 {
-	SimFrontEnd *fe = clients[sim_below(nclients)];
+	SimFrontEnd *fe = clients[victim()];
 	Work	   *work = fe->work;
 
 	if (fe->alive && !fe->sleeping && work->tx != NULL)
@@ -69,23 +81,17 @@ cancel_front_end(void)
 static void
 replace_ended(void *arg, uint64 tag)
 {
-	Work	   *work = clients[tag]->work;
-
 	if (clients[tag]->alive)
-	{
 		sim_at(sim_now_us + 10000, replace_ended, NULL, tag);
-		return;
-	}
-	if (work->tx != NULL)
-		oracle_died(work->tx);
-	replace(NULL, tag);
+	else
+		replace(NULL, tag);
 }
 
 /* pg_terminate_backend() */
 static void
 terminate_front_end(void)
 {
-	int			i = (int) sim_below(nclients);
+	int			i = victim();
 
 	if (!clients[i]->alive || clients[i]->sleeping || clients[i]->terminated)
 		return;
@@ -97,7 +103,7 @@ terminate_front_end(void)
 static void
 fail_local_commit(void)
 {
-	clients[sim_below(nclients)]->local_fails = true;
+	clients[victim()]->local_fails = true;
 }
 
 /* ---- the network ---- */
@@ -105,7 +111,7 @@ fail_local_commit(void)
 static void
 cut_connections(void)
 {
-	sim_cut(sim_chance(500) ? clients[sim_below(nclients)] : NULL,
+	sim_cut(sim_chance(500) ? clients[victim()] : NULL,
 			sim_chance(500) ? &sim_servers[sim_below(sim_nservers)] : NULL);
 }
 
@@ -226,6 +232,7 @@ jump_clock(void)
 	by_us = sim_dumps || sim_chance(500) ? by_us : -by_us;
 	sim_trace("the clock of server %d jumps by %.6f", server->number, (double) by_us / 1e6);
 	server->ahead_us += by_us;
+	sim_jumped_us = sim_now_us;
 	most_ahead_us = Max(most_ahead_us, server->ahead_us);
 }
 
@@ -339,6 +346,49 @@ is_left_out(int number)
 	return false;
 }
 
+/* One that waits for a message. */
+static struct
+{
+	const Fault *fault;
+	int			number;
+	uint64		message;
+	int64		delay_us;
+	uint64		chance;
+}			waiting;
+
+/* Its chance is its own again. */
+static void
+happen(const Fault *fault, int number, int by)
+{
+	sender = by;
+	sim_trace("fault %d: %s", number, fault->name);
+	fault->happens();
+	fault_options.happened++;
+	sender = -1;
+}
+
+static void
+strike(void *arg, uint64 tag)
+{
+	uint64		chance = sim_other_chance(waiting.chance);
+
+	for (int i = 0; i < nclients; i++)
+		if (clients[i] == arg && clients[i]->alive)
+			happen(waiting.fault, waiting.number, i);
+	(void) sim_other_chance(chance);
+	waiting.fault = NULL;
+}
+
+/* Called with each message. */
+void
+fault_sent(SimFrontEnd *fe)
+{
+	if (waiting.fault == NULL || sim_messages < waiting.message || sim_now_us >= faults_until_us)
+		return;
+	waiting.message = PG_UINT64_MAX;
+	sim_at(sim_now_us + waiting.delay_us, strike, fe, 0);
+}
+
 /*
  * Each has a chance of its own, so that one that is left out changes nothing about what
  * the others are.
@@ -349,17 +399,26 @@ next_fault(void *arg, uint64 tag)
 	const Fault *fault;
 	int64		pause_us;
 	uint64		chance;
+	bool		waits;
 
 	if (sim_now_us >= faults_until_us)
 		return;
 	chance = sim_other_chance(sim_seed ^ (uint64) ++last_fault << 40);
 	fault = choose_fault();
 	pause_us = sim_below(400000);
+	waits = sim_chance(500);
 	if (fault != NULL && !is_left_out(last_fault))
 	{
-		sim_trace("fault %d: %s", last_fault, fault->name);
-		fault->happens();
-		fault_options.happened++;
+		if (!waits || waiting.fault != NULL)
+			happen(fault, last_fault, -1);
+		else
+		{
+			waiting.fault = fault;
+			waiting.number = last_fault;
+			waiting.message = sim_messages + (uint64) sim_below(50);
+			waiting.delay_us = sim_below(400);
+			waiting.chance = sim_random();
+		}
 	}
 	(void) sim_other_chance(chance);
 	sim_at(sim_now_us + pause_us, next_fault, NULL, 0);

@@ -20,6 +20,7 @@ extern FaultOptions fault_options;
 /* Start the clients and, if `faults`, let things happen to them until then. */
 extern void fault_start(bool faults, int64 until_us);
 extern void fault_stop(void);
+extern void fault_sent(SimFrontEnd *fe);
 extern bool fault_someone_is_busy(void);
 
 #endif							/* FAULT_H */

@@ -109,8 +109,12 @@ static void
 exit_process(void)
 {
 	SimFrontEnd *fe = sim_self;
+	Work	   *work = fe->work;
 
 	sim_trace("ends, as it was told");
+	if (work->tx != NULL)
+		oracle_died(work->tx);	/* as long as its session is there */
+	work->tx = NULL;
 	InterruptPending = ProcDiePending = QueryCancelPending = false;
 	InterruptHoldoffCount = 1;
 	proc_exit_inprogress = true;

@@ -126,16 +126,17 @@ static void
 tell_oracle(const SimKey *key, MosqlBytes field, MosqlBytes old, MosqlBytes new, bool forgotten)
 {
 	const char *sid = memmem(key->name.data, key->name.len, "clock}:s:", 9);
+	bool		far = memcmp(key->name.data, "far:", 4) == 0;
 	bool		was = old.len > 0 && old.data[0] == 'C';
 	bool		is = new.len > 0 && new.data[0] == 'C';
 
 	if (sid == NULL || was == is)
 		return;
 	if (is && !forgotten)
-		sim_record_written(strtoull(sid + 9, NULL, 10), strtoull(field.data, NULL, 10),
+		sim_record_written(far, strtoull(sid + 9, NULL, 10), strtoull(field.data, NULL, 10),
 						   strtoull(new.data + 1, NULL, 10));
 	else if (was && forgotten)
-		sim_record_forgotten(strtoull(sid + 9, NULL, 10), strtoull(field.data, NULL, 10));
+		sim_record_forgotten(far, strtoull(sid + 9, NULL, 10), strtoull(field.data, NULL, 10));
 }
 
 /* Make a change; the old value is the caller's now. */

@@ -103,7 +103,7 @@ look_around(MosqlSession *session)
 	(void) mosql_clock_list_sessions(clock, &sessions, &now);
 	for (int i = mosql_clock_sizes(clock, &sizes) - 1; i >= 0; i--)
 		mosql_clock_drop_sizes(clock, &sizes[i].root, 1);
-	moment = oracle_moment();
+	moment = oracle_moment(TREE_MAIN);
 	mosql_clock_read_state(clock, &state);
 	if (!state.there || state.last < moment)
 		sim_fail("the clock stands at " UINT64_FORMAT ", before the last commit", state.last);

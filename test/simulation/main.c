@@ -161,7 +161,7 @@ main(int argc, char **argv)
 
 	started = cpu_seconds();
 	(void) sim_front_end(work_found, calloc(1, sizeof(Work)));
-	sim_run(sim_now_us + 1000000);
+	sim_run(sim_now_us + 3000000);
 	if (!work_founded)
 		sim_fail("the database was not founded");
 	fault_start(faults, sim_now_us + (int64) (seconds * 1000000));

@@ -39,6 +39,14 @@ run_job(SimFrontEnd *self, MosqlSession *session, Job job)
 }
 
 static void
+make_far_trees(MosqlSession *session)
+{
+	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	far_root = mosql_session_new_id(session);
+	mosql_btree_create(mosql_session_store(session), far_root);
+}
+
+static void
 make_trees(MosqlSession *session)
 {
 	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
@@ -54,11 +62,13 @@ make_trees(MosqlSession *session)
 void
 work_found(SimFrontEnd *self)
 {
-	MosqlSession *session = work_session();
+	MosqlSession *session = work_session("sim");
+	MosqlSession *far = work_session(FAR_NAMESPACE);
 
-	if (!run_job(self, session, make_trees))
+	if (!run_job(self, session, make_trees) || !run_job(self, far, make_far_trees))
 		sim_fail("the trees could not be made: %s", pgstub_error.message);
 	mosql_session_close(session);
+	mosql_session_close(far);
 	work_founded = true;
 }
 
@@ -68,6 +78,12 @@ work_found(SimFrontEnd *self)
 static int
 all_roots(MosqlSession *session, uint64 *all)
 {
+	if (far_is(session))
+	{
+		all[0] = far_root;
+		all[1] = MOSQL_CATALOG_ROOT;
+		return 2;
+	}
 	memcpy(all, work_roots, sizeof(work_roots));
 	all[FIXED_TREES] = MOSQL_CATALOG_ROOT;
 	return FIXED_TREES + 1 + schema_roots(session, all + FIXED_TREES + 1);
@@ -130,10 +146,13 @@ sweep_nodes(MosqlSession *session)
 void
 work_maintain(SimFrontEnd *self)
 {
-	MosqlSession *session = ((Work *) self->work)->session = work_session();
+	MosqlSession *session = ((Work *) self->work)->session = work_session("sim");
+	MosqlSession *far = work_session(FAR_NAMESPACE);
 
 	while (!work_stops)
 	{
+		if (sim_chance(200))
+			(void) run_job(self, far, sim_chance(150) ? sweep_nodes : vacuum_trees);
 		(void) run_job(self, session, sim_chance(150) ? sweep_nodes :
 					   sim_chance(50) ? look_around : vacuum_trees);
 		build_drop_dead(self, session);
@@ -142,6 +161,7 @@ work_maintain(SimFrontEnd *self)
 		pg_usleep(sim_below(200000));
 	}
 	mosql_session_close(session);
+	mosql_session_close(far);
 }
 
 typedef struct Checked
@@ -239,8 +259,9 @@ static void
 check_clock(MosqlSession *session, const SimKey *key)
 {
 	const char *own = psprintf(":s:" UINT64_FORMAT, mosql_session_id(session));
+	const char *ns = session->config.ns;
 
-	if (memmem(key->name.data, key->name.len, own, strlen(own)) != NULL)
+	if (memcmp(key->name.data, ns, strlen(ns)) != 0 || memmem(key->name.data, key->name.len, own, strlen(own)) != NULL)
 		return;
 	for (int i = 0; i < key->n; i++)
 		if (key->type == 'h' && key->fields[i].value.len > 0 && key->fields[i].value.data[0] == 'C')
@@ -263,7 +284,7 @@ check_leftovers(MosqlSession *session, bool at_last)
 		while ((key = sim_next_key(&sim_shards[s], &cursor)) != NULL)
 			if (key->n == 0)
 				;
-			else if (mosql_node_key_parse(key->name, "sim", &node))
+			else if (mosql_node_key_parse(key->name, session->config.ns, &node))
 				check_node(session, key, node, all, n, at_last);
 			else
 				check_clock(session, key);
@@ -293,17 +314,16 @@ do_or_fail(SimFrontEnd *self, MosqlSession *session, Job job, const char *what)
 #define ROUNDS_MAX	14
 
 /* Leases have run out: then one round tidies all but what is kept for a time. */
-void
-work_verify(SimFrontEnd *self)
+static void
+tidy(SimFrontEnd *self, MosqlSession *session)
 {
-	MosqlSession *session = work_session();
 	int			rounds = 0;
 
-	work_read_all(self, session);
 	do
 	{
 		pg_usleep((2 * setting.lease_ms + 1000) * 1000);
-		build_drop_dead(self, session);
+		if (!far_is(session))
+			build_drop_dead(self, session);
 		do_or_fail(self, session, vacuum_trees, "vacuum");
 		do_or_fail(self, session, sweep_nodes, "the sweep");
 		is_tidy = true;
@@ -311,7 +331,21 @@ work_verify(SimFrontEnd *self)
 	} while (!is_tidy && ++rounds < ROUNDS_MAX);
 	do_or_fail(self, session, check_trees, "the check");
 	do_or_fail(self, session, check_at_last, "the look at what is left");
+}
+
+void
+work_verify(SimFrontEnd *self)
+{
+	MosqlSession *session = work_session("sim");
+	MosqlSession *far = work_session(FAR_NAMESPACE);
+
 	work_read_all(self, session);
+	far_read_all(self, far);
+	tidy(self, session);
+	tidy(self, far);
+	work_read_all(self, session);
+	far_read_all(self, far);
 	work_verified = true;
 	mosql_session_close(session);
+	mosql_session_close(far);
 }

@@ -6,7 +6,7 @@
  * a time of its own; a connection may break at any message, and what was under way then
  * arrives or does not, or arrives when its sender has long gone on.
  */
-#include "sim.h"
+#include "fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -572,6 +572,7 @@ send_message(SimSocket *s, const void *data, size_t len)
 	if (++s->fe->sent > SENT_MAX && s->fe->nest_level > 0)
 		sim_fail("it has sent %d messages in one transaction, and goes on", SENT_MAX);
 	s->last_up_us = arrival_us(s->last_up_us);
+	fault_sent(s->fe);
 	if (breaks_now)
 		break_with_message(s);
 	sim_at(s->last_up_us, request_arrives, message, 0);

@@ -7,6 +7,9 @@
 
 #define LATEST	MOSQL_TS_MAX
 
+/* Less than intent_timeout, and than half a lease, to which a lease is extended. */
+#define SOON_US	400000
+
 typedef struct History
 {
 	int			n;
@@ -18,9 +21,16 @@ static History histories[TREES][KEYS_MAX];
 static SimTx **running;			/* and those whose end nobody knows */
 static int	nrunning;
 static int	maxrunning;
-static SimTx **committed;		/* ascending by ts */
-static int	ncommitted;
-static int	maxcommitted;
+
+/* Of each namespace: what is committed, ascending by ts. */
+typedef struct Log
+{
+	SimTx	  **committed;
+	int			n;
+	int			max;
+} Log;
+
+static Log	logs[2];
 static SimTx **unknowns;
 static int	nunknown;
 static int	maxunknown;
@@ -30,9 +40,11 @@ static uint32 last_token;
 uint64		oracle_commits;
 
 MosqlTimestamp
-oracle_moment(void)
+oracle_moment(int tree)
 {
-	return ncommitted > 0 ? committed[ncommitted - 1]->ts : 0;
+	const Log  *log = &logs[tree == TREE_FAR];
+
+	return log->n > 0 ? log->committed[log->n - 1]->ts : 0;
 }
 
 uint32
@@ -176,6 +188,7 @@ oracle_begin(MosqlSession *session, MosqlIsolation isolation)
 
 	tx->number = ++last_number;
 	tx->session = session;
+	tx->far = strcmp(session->config.ns, "far") == 0;
 	tx->before = session->last_tx;
 	tx->isolation = isolation;
 	return tx;
@@ -185,9 +198,12 @@ void
 oracle_committing(SimTx *tx)
 {
 	tx->state = TX_COMMITTING;
+	tx->committing_us = sim_now_us;
 	if (nrunning == maxrunning)
 		running = realloc(running, (maxrunning = Max(64, 2 * maxrunning)) * sizeof(SimTx *));
 	running[nrunning++] = tx;
+	if (tx->with != NULL)
+		oracle_committing(tx->with);
 }
 
 static void
@@ -245,19 +261,9 @@ oracle_left(SimTx *tx)
 	freeze(tx);
 }
 
-void
-oracle_ended(SimTx *tx, bool told_committed, bool unknown)
+static void
+end_half(SimTx *tx, bool told_committed)
 {
-	if (unknown)
-	{
-		freeze(tx);
-		if (sim_self->local_failed || tx->n == tx->before)
-			return;				/* nobody was given a number to ask with */
-		if (nunknown == maxunknown)
-			unknowns = realloc(unknowns, (maxunknown = Max(64, 2 * maxunknown)) * sizeof(SimTx *));
-		unknowns[nunknown++] = tx;
-		return;
-	}
 	if (told_committed && has_effect(tx) && tx->state != TX_COMMITTED && sim_forgot_us == 0)
 		sim_fail("tx %d was told to be committed and is not", tx->number);
 	if (!told_committed && tx->state == TX_COMMITTED && !sim_is_torn)
@@ -269,11 +275,56 @@ oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 		free(tx);
 }
 
+/* Somebody may ask for it later. */
+static void
+note_unknown(SimTx *tx)
+{
+	freeze(tx);
+	if (nunknown == maxunknown)
+		unknowns = realloc(unknowns, (maxunknown = Max(64, 2 * maxunknown)) * sizeof(SimTx *));
+	unknowns[nunknown++] = tx;
+}
+
+/* 08007: what was said of this half. */
+static void
+ended_in_part(SimTx *tx)
+{
+	switch (far_told(tx))
+	{
+		case 'C':
+			end_half(tx, true);
+			break;
+		case 'A':
+			end_half(tx, false);
+			break;
+		case '?':
+			note_unknown(tx);
+			break;
+		default:
+			freeze(tx);
+	}
+}
+
+void
+oracle_ended(SimTx *tx, bool told_committed, bool unknown)
+{
+	SimTx	   *with = tx->with;
+
+	if (unknown)
+		ended_in_part(tx);
+	else
+		end_half(tx, told_committed);
+	if (with != NULL)
+		oracle_ended(with, told_committed, unknown);
+}
+
 void
 oracle_died(SimTx *tx)
 {
 	if (tx->state == TX_COMMITTING)
 		freeze(tx);
+	if (tx->with != NULL)
+		oracle_died(tx->with);
 }
 
 /* ---- judging ---- */
@@ -379,12 +430,32 @@ truncate_table(SimTx *tx)
 			push(tx, TREE_TABLE, key, (Row) {false});
 }
 
+/*
+ * Of two halves the first is decided: then the other one was prepared, and what it rests on is as it was.
+ * Unless somebody could take it for dead: nobody does so soon, by a clock that does not jump.
+ */
+static void
+judge_other_half(const SimTx *tx)
+{
+	const SimTx *other = tx->near != NULL ? tx->near : tx->with;
+
+	if (other == NULL || other->state != TX_COMMITTING || sim_forgot_us > 0 ||
+		sim_jumped_us >= tx->committing_us || sim_now_us - tx->committing_us > SOON_US)
+		return;
+	if (has_effect(tx) || has_effect(other))
+		judge_reads(other);
+	for (int i = 0; i < other->nwrites; i++)
+		judge_write(other, &other->writes[i]);
+}
+
 static void
 commit(SimTx *tx)
 {
-	if (ncommitted > 0 && committed[ncommitted - 1]->ts >= tx->ts)
+	Log		   *log = &logs[tx->far];
+
+	if (log->n > 0 && log->committed[log->n - 1]->ts >= tx->ts)
 		sim_fail("tx %d committed at " UINT64_FORMAT ", not after tx %d at " UINT64_FORMAT,
-				 tx->number, tx->ts, committed[ncommitted - 1]->number, committed[ncommitted - 1]->ts);
+				 tx->number, tx->ts, log->committed[log->n - 1]->number, log->committed[log->n - 1]->ts);
 	if (tx->told == 'A')
 		sim_fail("tx %d was said to be aborted and is committed", tx->number);
 	judge_reads(tx);
@@ -407,30 +478,35 @@ commit(SimTx *tx)
 		push(tx, w->tree, w->key, row);
 	}
 	judge_references(tx);
+	judge_other_half(tx);
 	tx->state = TX_COMMITTED;
 	oracle_commits++;
-	if (ncommitted == maxcommitted)
-		committed = realloc(committed, (maxcommitted = Max(1024, 2 * maxcommitted)) * sizeof(SimTx *));
-	committed[ncommitted++] = tx;
+	if (log->n == log->max)
+		log->committed = realloc(log->committed, (log->max = Max(1024, 2 * log->max)) * sizeof(SimTx *));
+	log->committed[log->n++] = tx;
 }
 
 static bool
-is_attempt(const SimTx *tx, uint64 sid, uint64 n)
+is_attempt(const SimTx *tx, bool far, uint64 sid, uint64 n)
 {
+	if (tx->far != far)
+		return false;
 	return tx->frozen ? tx->sid == sid && tx->n == n :
 		tx->session->sid == sid && tx->session->last_tx == n;
 }
 
 void
-sim_record_written(uint64 sid, uint64 n, MosqlTimestamp ts)
+sim_record_written(bool far, uint64 sid, uint64 n, MosqlTimestamp ts)
 {
+	const Log  *log = &logs[far];
+
 	if (sim_is_torn)
 		return;
-	for (int i = ncommitted - 1; i >= 0; i--)	/* a slot moved */
-		if (committed[i]->sid == sid && committed[i]->n == n)
+	for (int i = log->n - 1; i >= 0; i--)	/* a slot moved */
+		if (log->committed[i]->sid == sid && log->committed[i]->n == n)
 			return;
 	for (int i = 0; i < nrunning; i++)
-		if (running[i]->state == TX_COMMITTING && is_attempt(running[i], sid, n))
+		if (running[i]->state == TX_COMMITTING && is_attempt(running[i], far, sid, n))
 		{
 			running[i]->sid = sid;
 			running[i]->n = n;
@@ -445,13 +521,15 @@ sim_record_written(uint64 sid, uint64 n, MosqlTimestamp ts)
 
 /* A failover lost a decision. */
 void
-sim_record_forgotten(uint64 sid, uint64 n)
+sim_record_forgotten(bool far, uint64 sid, uint64 n)
 {
+	Log		   *log = &logs[far];
+
 	if (sim_is_torn)
 		return;
-	for (int i = ncommitted - 1; i >= 0; i--)
+	for (int i = log->n - 1; i >= 0; i--)
 	{
-		SimTx	   *tx = committed[i];
+		SimTx	   *tx = log->committed[i];
 
 		if (tx->sid != sid || tx->n != n)
 			continue;
@@ -472,8 +550,8 @@ sim_record_forgotten(uint64 sid, uint64 n)
 		for (int e = 0; e < nepochs; e++)
 			if (epochs[e].tx == tx)
 				memmove(&epochs[e], &epochs[e + 1], (--nepochs - e) * sizeof(Epoch));
-		memmove(&committed[i], &committed[i + 1], (ncommitted - i - 1) * sizeof(SimTx *));
-		ncommitted--;
+		memmove(&log->committed[i], &log->committed[i + 1], (log->n - i - 1) * sizeof(SimTx *));
+		log->n--;
 		oracle_commits--;
 		tx->state = TX_COMMITTING;
 		return;

@@ -12,12 +12,13 @@
 
 #include "txn/txn_int.h"
 
-#define TREES			5
+#define TREES			6
 #define TREE_MAIN		0		/* rows, with an index of their tokens */
 #define TREE_PLAIN		1		/* rows */
 #define TREE_CHILD		2		/* rows that lead to rows of TREE_MAIN */
 #define TREE_INDEX		3		/* entries: token, key of TREE_MAIN */
 #define TREE_TABLE		4		/* rows of a table that is truncated, and indexed (schema.c) */
+#define TREE_FAR		5		/* rows, in another namespace (far.c) */
 #define FIXED_TREES		4		/* the others always have the same root */
 
 #define KEYS_MAX		256		/* of a tree; keys are numbers here */
@@ -90,6 +91,10 @@ typedef struct SimTx
 	uint64		sid;
 	uint64		n;
 	MosqlTimestamp ts;
+	bool		far;			/* of the other namespace; */
+	struct SimTx *with;			/* its other half, of that one; */
+	struct SimTx *near;			/* and back */
+	int64		committing_us;	/* since when */
 	bool		acknowledged;
 	char		told;			/* when somebody asked later: 'C' committed, 'A' aborted */
 	bool		drawn;			/* REPEATABLE READ and above */
@@ -113,6 +118,9 @@ extern void oracle_died(SimTx *tx);
 /* It was to commit, perhaps did, and nobody was told a number to ask with. */
 extern void oracle_left(SimTx *tx);
 
+/* What the client was told of this half: 'C', 'A', '?' or 0 (far.c). */
+extern char far_told(const SimTx *tx);
+
 /* One whose client was told that nobody knows; NULL: there is none.  And what is known now. */
 extern SimTx *oracle_unknown(void);
 extern void oracle_told(SimTx *tx, bool committed);
@@ -124,7 +132,7 @@ extern Row	oracle_stored(int tree, int key, MosqlTimestamp S);
 /* Was it ever like that since a moment, which is the last decision then? */
 extern bool oracle_was(int tree, int key, MosqlTimestamp since, Row row);
 extern bool oracle_was_live(int tree, int key, MosqlTimestamp since);
-extern MosqlTimestamp oracle_moment(void);
+extern MosqlTimestamp oracle_moment(int tree);
 extern const Write *oracle_own(const SimTx *tx, int tree, int key);
 extern uint32 oracle_token(void);
 extern bool row_equal(Row a, Row b);

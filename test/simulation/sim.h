@@ -13,6 +13,7 @@
  *     cluster.c    servers, slots, replicas
  *     oracle.c     what was committed, in order: what every read must give
  *     work.c       transactions at random
+ *     far.c        in two namespaces
  *     fault.c      what goes wrong
  *     main.c       one run
  *
@@ -246,6 +247,7 @@ extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
 extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern int64 sim_forgot_us;		/* when one did so last */
+extern int64 sim_jumped_us;		/* when a server's clock did */
 extern bool sim_is_torn;		/* some of several did: nothing is whole any more */
 extern SimServer sim_servers[SIM_SERVERS_MAX];
 extern int	sim_nshards;
@@ -287,8 +289,9 @@ extern void sim_check_waits(SimShard *shard);
 
 /* ---- oracle.c ---- */
 
-extern void sim_record_written(uint64 sid, uint64 n, MosqlTimestamp ts);
-extern void sim_record_forgotten(uint64 sid, uint64 n);
+/* far: of the other namespace. */
+extern void sim_record_written(bool far, uint64 sid, uint64 n, MosqlTimestamp ts);
+extern void sim_record_forgotten(bool far, uint64 sid, uint64 n);
 extern void sim_session_drawn(uint64 sid);
 
 #endif							/* SIM_H */

@@ -46,7 +46,7 @@ work_key_number(int tree, MosqlBytes key)
 int
 work_keys(int tree)
 {
-	return tree == TREE_CHILD ? setting.nkeys * CHILDREN : setting.nkeys;
+	return tree == TREE_CHILD ? setting.nkeys * CHILDREN : tree == TREE_FAR ? Min(setting.nkeys, FAR_KEYS) : setting.nkeys;
 }
 
 static MosqlBytes
@@ -99,6 +99,7 @@ static MosqlTree *
 tree_of(Client *client, int tree)
 {
 	return mosql_session_tree(client->session,
+							  tree == TREE_FAR ? far_root :
 							  tree == TREE_TABLE ? schema_open(client)->root : work_roots[tree]);
 }
 
@@ -176,7 +177,7 @@ read_row(Client *client, int tree, int key, MosqlRow *stored)
 {
 	bool		latest = client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(700);
 	MosqlView  *view = work_view(client, latest);
-	MosqlTimestamp since = oracle_moment();
+	MosqlTimestamp since = oracle_moment(tree);
 	MosqlBytes	bytes = work_key(tree, key);
 	const Write *own;
 	Row			row;
@@ -245,7 +246,7 @@ static void
 insert_row(Client *client, int tree, int key)
 {
 	Row			row = {true, sim_below(100), oracle_token()};
-	MosqlTimestamp since = oracle_moment();
+	MosqlTimestamp since = oracle_moment(tree);
 	MosqlBytes	duplicate;
 	Write	   *w;
 
@@ -358,7 +359,7 @@ static void
 do_change(Client *client)
 {
 	static const int trees[] = {TREE_MAIN, TREE_PLAIN, TREE_TABLE};
-	int			tree = trees[sim_below(3)];
+	int			tree = client->is_far ? TREE_FAR : trees[sim_below(3)];
 	int			key = (int) sim_below(work_keys(tree));
 	MosqlRow	stored = {0};
 	Row			row;
@@ -384,7 +385,7 @@ do_change(Client *client)
 static void
 do_increment(Client *client)
 {
-	int			tree = sim_chance(700) ? TREE_PLAIN : sim_chance(500) ? TREE_TABLE : TREE_MAIN;
+	int			tree = client->is_far ? TREE_FAR : sim_chance(700) ? TREE_PLAIN : sim_chance(500) ? TREE_TABLE : TREE_MAIN;
 	int			key = (int) sim_below(Min(work_keys(tree), 4));
 	MosqlIncrement increment = {COLUMN_N, 8, sim_between(1, 9)};
 	MosqlView  *view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
@@ -411,17 +412,17 @@ do_increment(Client *client)
 }
 
 static int
-any_table(void)
+any_table(const Client *client)
 {
 	static const int tables[] = {TREE_MAIN, TREE_PLAIN, TREE_CHILD, TREE_TABLE};
 
-	return tables[sim_below(lengthof(tables))];
+	return client->is_far ? TREE_FAR : tables[sim_below(lengthof(tables))];
 }
 
 static void
 do_read(Client *client)
 {
-	int			tree = any_table();
+	int			tree = any_table(client);
 	MosqlRow	stored = {0};
 
 	(void) read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
@@ -431,7 +432,7 @@ do_read(Client *client)
 static void
 do_scan(Client *client)
 {
-	int			tree = any_table();
+	int			tree = any_table(client);
 	int			low = (int) sim_below(work_keys(tree));
 	int			high = low + 1 + (int) sim_below(sim_chance(200) ? work_keys(tree) : 12);
 	bool		backward = sim_chance(400);
@@ -589,12 +590,26 @@ do_schema(Client *client)
 		sequence_draw(client);
 }
 
+/* In the other namespace. */
+static void
+do_far(Client *client)
+{
+	static void (*const statements[]) (Client *client) = {do_change, do_change, do_increment, do_read, do_scan};
+
+	far_statement(client, statements[sim_below(lengthof(statements))]);
+}
+
 static void
 do_statement(Client *client)
 {
 	client->cid++;
 	if (!has_room(client))
 		return;
+	if (client->travels && sim_chance(300))
+	{
+		do_far(client);
+		return;
+	}
 	switch (client->draws ? 10 : sim_below(12))
 	{
 		case 0:
@@ -633,6 +648,7 @@ do_statements(Client *client)
 {
 	SimTx	   *tx = client->tx;
 	SimTx	   *before = NULL;
+	SimTx	   *far_before = palloc0(sizeof(SimTx));
 
 	for (int n = (int) sim_between(1, 5); n > 0; n--)
 	{
@@ -640,6 +656,7 @@ do_statements(Client *client)
 		{
 			before = palloc(sizeof(SimTx));
 			*before = *tx;
+			far_keep(tx, far_before);
 			sim_savepoint();
 			sim_trace("tx %d makes a savepoint", tx->number);
 		}
@@ -658,6 +675,7 @@ do_statements(Client *client)
 				tx->truncates = before->truncates;
 				tx->defines = before->defines;
 				tx->definition_root = before->definition_root;
+				far_roll_back(tx, far_before);
 				schema_rolled_back(client);
 			}
 			before = NULL;
@@ -737,6 +755,7 @@ one_transaction(SimFrontEnd *self, Client *client)
 	PG_CATCH();
 	{
 		pgstub_error_take();
+		far_leave(client);
 		ok = false;
 	}
 	PG_END_TRY();
@@ -744,12 +763,12 @@ one_transaction(SimFrontEnd *self, Client *client)
 }
 
 MosqlSession *
-work_session(void)
+work_session(const char *ns)
 {
 	MosqlSessionConfig config = {
 		.redis = {.nodes = "10.0.0.1:7000", .connect_timeout_ms = 2000, .command_timeout_ms = 10000,
 		.replicas = setting.nreplicas, .replica_timeout_ms = 1000},
-		.ns = "sim", .engine = setting.watch ? MOSQL_ENGINE_WATCH : MOSQL_ENGINE_SCRIPT
+		.ns = ns, .engine = setting.watch ? MOSQL_ENGINE_WATCH : MOSQL_ENGINE_SCRIPT
 	};
 
 	return mosql_session_open(&config);
@@ -767,7 +786,7 @@ work_read_all(SimFrontEnd *self, MosqlSession *session)
 	client.tx = oracle_begin(session, MOSQL_REPEATABLE_READ);
 	client.txn = mosql_txn_current(session);
 	for (int tree = 0; tree < TREES; tree++)
-		for (int key = 0; tree != TREE_INDEX && key < work_keys(tree); key++)
+		for (int key = 0; tree != TREE_INDEX && tree != TREE_FAR && key < work_keys(tree); key++)
 		{
 			MosqlRow	stored = {0};
 
@@ -785,8 +804,9 @@ work_client(SimFrontEnd *self)
 
 	client.work->client = &client;
 	client.draws = sim_chance(150);
+	client.travels = !client.draws && sim_chance(300);
 	schema_start();
-	client.session = client.work->session = work_session();
+	client.session = client.work->session = work_session("sim");
 	while (!work_stops)
 	{
 		client.work->since_us = sim_now_us;
@@ -796,8 +816,10 @@ work_client(SimFrontEnd *self)
 			one_transaction(self, &client);
 		work_longest_us = Max(work_longest_us, sim_now_us - client.work->since_us);
 		if (sim_chance(10))
-			mosql_session_rest(client.session, sim_chance(500));
+			mosql_session_rest(client.far != NULL && sim_chance(300) ? client.far : client.session, sim_chance(500));
 		pg_usleep(sim_below(sim_chance(20) ? 300000 : 3000));
 	}
 	mosql_session_close(client.session);
+	if (client.far != NULL)
+		mosql_session_close(client.far);
 }

@@ -38,10 +38,14 @@ typedef struct Client
 	SimTx	   *tx;
 	MosqlTxn   *txn;
 	MosqlSession *session;
+	MosqlSession *far;			/* NULL: not used yet */
+	bool		is_far;			/* tx, txn and session are of that one now, */
+	MosqlTxn   *near_txn;		/* and this is the other one's */
 	CommandId	cid;
 	uint64		statement;
 	Known		table;
 	bool		draws;			/* from the sequence, most of the time */
+	bool		travels;		/* to the other namespace, now and then */
 	uint64		drawn_from;		/* counter, and where it was after the last draw */
 	MosqlSequenceSeen seen;
 } Client;
@@ -59,7 +63,7 @@ extern void work_begin(Client *client, int level);
 extern bool work_end(SimFrontEnd *self, Client *client, bool ok);
 
 extern uint64 work_roots[FIXED_TREES];
-extern MosqlSession *work_session(void);
+extern MosqlSession *work_session(const char *ns);
 extern void work_read_all(SimFrontEnd *self, MosqlSession *session);
 
 /* ---- schema.c: a table whose trees come and go ---- */
@@ -95,6 +99,19 @@ extern void build_drop_dead(SimFrontEnd *self, MosqlSession *session);
 extern void sequence_draw(Client *client);
 extern void sequence_set(Client *client);
 extern uint64 sequence_counter(MosqlSession *session, uint64 old);
+
+/* ---- far.c: another namespace ---- */
+
+#define FAR_NAMESPACE	"far"
+#define FAR_KEYS		10
+
+extern uint64 far_root;
+extern bool far_is(const MosqlSession *session);
+extern void far_statement(Client *client, void (*statement) (Client *client));
+extern void far_leave(Client *client);
+extern void far_keep(const SimTx *tx, SimTx *kept);
+extern void far_roll_back(SimTx *tx, const SimTx *kept);
+extern void far_read_all(SimFrontEnd *self, MosqlSession *session);
 
 /* ---- look.c ---- */
 
