@@ -27,6 +27,12 @@ PG_FUNCTION_INFO_V1(mosql_fdw_handler);
 
 extern PGDLLEXPORT void _PG_init(void);
 
+static const struct config_enum_entry locking_options[] = {
+	{"optimistic", MOSQL_OPTIMISTIC, false},
+	{"pessimistic", MOSQL_PESSIMISTIC, false},
+	{NULL, 0, false}
+};
+
 static void
 define_settings(void)
 {
@@ -40,6 +46,10 @@ define_settings(void)
 							"Writes stay in the backend until commit; a larger transaction is refused.",
 							&mosql_txn_max_mb, 1024, 1, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("mosql_fdw.locking",
+							 "Whether FOR UPDATE and the like lock rows, or are checked at commit.",
+							 NULL, &mosql_txn_locking, MOSQL_OPTIMISTIC, locking_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.commit_timeout",
 							"Time in which a commit may wait and retry before it is given up.",
 							"What was written is taken back; SQLSTATE 40001.",

@@ -168,7 +168,7 @@ is_blocked(const Claims *c, int upto, const char *owner, int wanted)
 {
 	MosqlBytes	rest = c->intents;
 
-	for (int i = 0; i < c->n && !(i >= upto && waits(c->claims[i])); i++)
+	for (int i = 0; wanted != MOSQL_READING && i < c->n && !(i >= upto && waits(c->claims[i])); i++)
 		if (!is_owner(c->claims[i], owner) &&
 			mosql_strength_excludes(wanted, strength(c->claims[i])))
 			return true;
@@ -292,8 +292,12 @@ mosql_claims_request(MosqlBytes field, MosqlBytes request)
 	mine = find_claim(&c, request.data, MOSQL_CLAIM_LOCK);
 	if (request.data[KIND_AT] == MOSQL_CLAIM_LOWER)
 	{
+		int			wait = find_claim(&c, request.data, MOSQL_CLAIM_WAIT);
+
 		if (mine >= 0 && strength(c.claims[mine]) > strength(request.data))
 			c.claims[mine][STRENGTH_AT] = request.data[STRENGTH_AT];
+		if (wait >= 0)
+			remove_claim(&c, wait);
 	}
 	else if ((mine < 0 || strength(c.claims[mine]) < strength(request.data)) &&
 			 find_claim(&c, request.data, MOSQL_CLAIM_WAIT) < 0)
@@ -351,6 +355,7 @@ bool
 mosql_claims_woken(MosqlBytes before, MosqlBytes after, int n, MosqlBytes *owner)
 {
 	Claims		now;
+	int			lock;
 
 	if (!starts_with_claim(before) || !starts_with_claim(after))
 		return false;
@@ -358,7 +363,8 @@ mosql_claims_woken(MosqlBytes before, MosqlBytes after, int n, MosqlBytes *owner
 	for (; starts_with_claim(before); before = mosql_bytes(before.data + MOSQL_CLAIM_BYTES,
 														   before.len - MOSQL_CLAIM_BYTES))
 		if (waits(before.data) && find_claim(&now, before.data, MOSQL_CLAIM_WAIT) < 0 &&
-			find_claim(&now, before.data, MOSQL_CLAIM_LOCK) >= 0 && n-- == 0)
+			(lock = find_claim(&now, before.data, MOSQL_CLAIM_LOCK)) >= 0 &&
+			strength(now.claims[lock]) >= strength(before.data) && n-- == 0)
 		{
 			*owner = mosql_bytes(before.data, MOSQL_TXID_BYTES);
 			return true;

@@ -28,14 +28,16 @@ typedef enum MosqlStrength
 	MOSQL_SHARE = 2,
 	MOSQL_NO_KEY_UPDATE = 3,
 	MOSQL_UPDATE = 4,
-	MOSQL_INCREMENTING = 5		/* an increment in commit: never locked, only asked for */
+	MOSQL_INCREMENTING = 5,		/* an increment in commit: never locked, only asked for */
+	MOSQL_READING = 6			/* a read in commit, likewise: all intents are in its way, no claims */
 } MosqlStrength;
 
 typedef enum MosqlClaimKind
 {
 	MOSQL_CLAIM_LOCK = 'L',		/* in a request: if it can be had at once */
 	MOSQL_CLAIM_WAIT = 'W',		/* in a request: else wait for it */
-	MOSQL_CLAIM_LOWER = 'S'		/* only in a request: a lock, if stronger, is this from now on */
+	MOSQL_CLAIM_LOWER = 'S'		/* only in a request: a lock, if stronger, is this from now on,
+								 * and a wait is given up */
 } MosqlClaimKind;
 
 typedef struct MosqlClaim

@@ -1,19 +1,22 @@
 /*
  * lock.c: FOR UPDATE and FOR SHARE.
  *
- * Layer: fdw.  Nothing is locked in Redis: nobody waits for anybody before
- * commit.  Locking a row puts it into what commit validates: the transaction
- * fails with 40001 unless the row still has the version that was read.  All
- * strengths are one; NOWAIT and SKIP LOCKED have nothing to wait for.
+ * Layer: fdw.  Locking a row puts it into what commit validates: the transaction
+ * fails with 40001 unless the row still has the version that was read.  If
+ * mosql_fdw.locking is pessimistic, it is locked in Redis before (txn/lock.c), and others
+ * wait; else nobody waits for anybody before commit, all strengths are one, and NOWAIT and
+ * SKIP LOCKED have nothing to wait for.
  *
  * The executor names the row by its ctid, in which the scan put it (tid.c).
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "parser/parse_relation.h"
 #include "parser/parsetree.h"
 #include "utils/rel.h"
 
+#include "code/claim.h"
 #include "fdw/exec_int.h"
 
 /*
@@ -120,6 +123,65 @@ refill_slot(EState *estate, MosqlRowMark *mark, MosqlBytes key, TupleTableSlot *
 	MemoryContextSwitchTo(old);
 }
 
+static MosqlStrength
+strength_of(RowMarkType type)
+{
+	switch (type)
+	{
+		case ROW_MARK_KEYSHARE:
+			return MOSQL_KEY_SHARE;
+		case ROW_MARK_SHARE:
+			return MOSQL_SHARE;
+		case ROW_MARK_NOKEYEXCLUSIVE:
+			return MOSQL_NO_KEY_UPDATE;
+		default:
+			return MOSQL_UPDATE;
+	}
+}
+
+/*
+ * A locked read.  An empty slot: the row is gone, or skipped.  A newer version than the
+ * scan's is evaluated again by the executor.
+ */
+static void
+lock_row(EState *estate, ExecRowMark *erm, MosqlRowMark *mark, const MosqlRow *scanned,
+		 TupleTableSlot *slot, bool *updated)
+{
+	MemoryContext old;
+	MosqlRow	row;
+	bool		locked;
+
+	*updated = false;
+	ExecClearTuple(slot);
+	MemoryContextReset(mark->cxt);
+	old = MemoryContextSwitchTo(mark->cxt);
+	mosql_txn_claim(mark->txn, mark->table->tree, &scanned->key, 1, strength_of(erm->markType),
+					erm->waitPolicy, &row, &locked);
+	if (locked)
+	{
+		if (row.own)
+		{
+			ExecStoreAllNullTuple(slot);
+			slot->tts_tableOid = RelationGetRelid(erm->relation);
+			MemoryContextSwitchTo(old);
+			return;
+		}
+		*updated = row.version != scanned->version;
+		if (*updated && IsolationUsesXactSnapshot())
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not serialize access due to concurrent update")));
+		if (row.found)
+		{
+			mosql_txn_lock_row(mark->txn, mark->table->tree, scanned->key, row.version);
+			mosql_exec_store_row(mark->table, &row, NULL, slot);
+			ExecMaterializeSlot(slot);
+			slot->tts_tableOid = RelationGetRelid(erm->relation);
+		}
+	}
+	MemoryContextSwitchTo(old);
+}
+
 void
 mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot,
 					   bool *updated)
@@ -130,6 +192,11 @@ mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTable
 	if (mark == NULL)
 		erm->ermExtra = mark = open_mark(estate, erm);
 	mosql_exec_row_of_tid(mark->txn, mark->table->tree, rowid, &row);
+	if (mosql_txn_locking == MOSQL_PESSIMISTIC)
+	{
+		lock_row(estate, erm, mark, &row, slot, updated);
+		return;
+	}
 	mosql_txn_lock_row(mark->txn, mark->table->tree, row.key, row.version);
 
 	*updated = false;

@@ -17,6 +17,19 @@ slice(MosqlBytes value, size_t offset, size_t len)
 	return mosql_bytes(value.data + offset, Min(len, value.len - offset));
 }
 
+/* Are all intents of a field those of one transaction, and, if they count, no claims there? */
+static bool
+is_alone(MosqlBytes field, const MosqlCompare *compare)
+{
+	MosqlBytes	rest = field;
+	MosqlClaim	claim;
+
+	while (compare->offset == MOSQL_RANGE_SKIPS_CLAIMS && mosql_claim_next(&rest, &claim))
+		;
+	return (rest.len == 0 && field.len > 0) ||
+		mosql_bytes_equal(slice(rest, 0, compare->bytes.len), compare->bytes);
+}
+
 /*
  * No foreign intent and no row newer than at_most between two keys.  Rows are
  * looked at whatever their kind, so that a tombstone counts as a change.
@@ -40,7 +53,7 @@ range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
 			continue;
 		if (field.data[0] == MOSQL_FIELD_INTENT)
 		{
-			if (!mosql_bytes_equal(slice(value, 0, compare->bytes.len), compare->bytes))
+			if (!is_alone(value, compare))
 				return false;
 		}
 		else if (compare->at_most.len > 0 &&

@@ -283,7 +283,7 @@ step_plan(const MosqlStepper *stepper, const MosqlStep *step, const StepCounts *
 
 		*p++ = (char) (compare->kind | (has_bytes(step, i) ? 0 : 128));
 		p = put_u16(p, compare->kind == MOSQL_COMPARE_RANGE ?
-					(compare->upper.data != NULL) << 8 : compare->offset);
+					(compare->upper.data != NULL) << 8 | compare->offset : compare->offset);
 	}
 	for (int i = 0; i < step->nwrites; i++)
 		if (is_conditional(step->writes[i].kind))

@@ -52,6 +52,12 @@ mosql_step_wake_key(MosqlBytes node_key, MosqlBytes owner)
 	return mosql_bytes_of(&key);
 }
 
+MosqlBytes
+mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner)
+{
+	return mosql_step_wake_key(mosql_step_key(stepper, node), owner);
+}
+
 /* What a detached step of the engine `watch` may take. */
 #define DETACHED_TIMEOUT_MS	1000
 

@@ -31,7 +31,8 @@ typedef enum MosqlCompareKind
 								 * intent but those starting with `bytes` (16
 								 * byte txid), and every row's first 7 bytes <=
 								 * `at_most`.  field and upper are keys here,
-								 * without prefix. */
+								 * without prefix.  Claims count as intents,
+								 * unless `offset` says otherwise. */
 	MOSQL_COMPARE_OPEN,			/* absent, or its byte at `offset` is one of `bytes` */
 	MOSQL_COMPARE_LISTED,		/* an intents field in which transaction `bytes`
 								 * (16-byte id) has an intent, or a claim */
@@ -40,6 +41,9 @@ typedef enum MosqlCompareKind
 								 * `bytes`: owner, strength (claim.h) */
 	MOSQL_COMPARE_HOLDS			/* ... in which this owner has a lock as strong */
 } MosqlCompareKind;
+
+/* As the offset of a RANGE: claims before the intents do not count. */
+#define MOSQL_RANGE_SKIPS_CLAIMS	1
 
 typedef struct MosqlCompare
 {
@@ -220,6 +224,9 @@ extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, in
 /* Single fields, in parallel, one round trip. */
 extern void mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n,
 								   MosqlBudget *budget);
+
+/* The list in which the owner (16 bytes) of a wait on a node is told. */
+extern MosqlBytes mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner);
 
 /* Remove nodes (UNLINK); only for nodes that nobody can reach any more. */
 extern void mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,

@@ -10,8 +10,8 @@
  *                sets S; 1 byte: 1 = read the whole hash, + 2 = do not count its
  *                fields; 1 byte: number N of distinct fields to read, 255 =
  *                all C + R + W stand there one by one; per compare 3 bytes: kind, + 128 if it has no bytes of its own (ABSENT, or the same
- *                as those before), and offset (2; for RANGE 1 = there is an
- *                upper bound); per conditional write 1 byte: kind; unless N is
+ *                as those before), and offset (2; for RANGE the first: 1 = there is
+ *                an upper bound, the second: 1 = claims do not count); per conditional write 1 byte: kind; unless N is
  *                255, C + R + W bytes: which of the N fields each one is
  *     then       N or C + R + W   fields to read
  *                B           bytes of the compares
@@ -125,7 +125,7 @@ static const char step_lua[] =
 "    return byte(excluded[wanted] or '', there) ~= 48\n"
 "  end\n"
 "  local function blocked(list, rest, upto, owner, wanted)\n"
-"    for x = 1, #list do\n"
+"    for x = 1, wanted == 6 and 0 or #list do\n"
 "      if x >= upto and byte(list[x], 17) == 87 then break end\n"
 "      if sub(list[x], 1, 16) ~= owner and excludes(wanted, byte(list[x], 18)) then return true end\n"
 "    end\n"
@@ -198,6 +198,8 @@ static const char step_lua[] =
 "      if held > wanted then\n"
 "        list[mine] = sub(list[mine], 1, 17) .. sub(new, 18, 18) .. sub(list[mine], 19)\n"
 "      end\n"
+"      local wait = claim(list, owner, 87)\n"
+"      if wait then table.remove(list, wait) end\n"
 "    elseif held < wanted and not claim(list, owner, 87) then\n"
 "      local at = #list + 1\n"
 "      for x = 1, mine and #list or 0 do\n"
@@ -228,7 +230,11 @@ static const char step_lua[] =
 "    end\n"
 "    return let_in(list, left .. sub(rest, x))\n"
 "  end\n"
-"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take}\n"
+"  local function alone(field, tx)\n"
+"    local list, rest = claims(field)\n"
+"    return #list > 0 and rest == '' or sub(rest, 1, #tx) == tx\n"
+"  end\n"
+"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take, alone = alone}\n"
 "  return kit\n"
 "end\n"
  /* a row after increments: see mosql_step_add() */
@@ -312,7 +318,12 @@ static const char step_lua[] =
 "        local k = sub(field, 2)\n"
 "        if not less(k, low) and (hi == 0 or less(k, upper)) then\n"
 "          if prefix == 105 then\n"
-"            ok = sub(stored, 1, #want) == want\n"
+"            local claim = lo == 1 and byte(stored, 17)\n"
+"            if claim == 76 or claim == 87 then\n"	/* 'L', 'W' */
+"              ok = locks().alone(stored, want)\n"
+"            else\n"
+"              ok = sub(stored, 1, #want) == want\n"
+"            end\n"
 "          else\n"
 "            ok = not less(most, sub(stored, 1, #most))\n"	/* '' <= '' */
 "          end\n"

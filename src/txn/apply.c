@@ -357,13 +357,28 @@ typedef struct ApplyStep
 	MosqlItem **items;
 } ApplyStep;
 
+/* What applies take off: the attempt, and the owner of its locks. */
+static MosqlBytes
+ended_ids(const MosqlCommit *commit, MosqlBytes txid)
+{
+	StringInfoData both;
+
+	if (commit->txn->owner.session == 0)
+		return txid;
+	mosql_string_init(&both, 2 * MOSQL_TXID_BYTES);
+	appendBinaryStringInfo(&both, txid.data, MOSQL_TXID_BYTES);
+	mosql_txid_put(&both, commit->txn->owner);
+	return mosql_bytes_of(&both);
+}
+
 static void
 build_write(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlBytes txid)
 {
 	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
-	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, intent, 0, txid);
-	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT};
+	/* claims may stand in front of it; its own go along, and who waits is let in */
+	mosql_step_expect(step, MOSQL_COMPARE_LISTED, intent, 0, txid);
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, intent, ended_ids(commit, txid)};
 	step->nwrites += mosql_apply_writes(commit->session, step->node,
 										mosql_field_name(MOSQL_FIELD_ROW, item->key),
 										item->old_row,
@@ -406,7 +421,7 @@ build_increment(MosqlCommit *commit, MosqlStep *step, MosqlItem *item, MosqlByte
 	mosql_step_expect(step, MOSQL_COMPARE_LISTED, intent, 0, txid);
 	mosql_step_expect(step, MOSQL_COMPARE_IN, row, MOSQL_ROW_KIND_OFFSET,
 					  mosql_bytes(MOSQL_ROW_PLAIN_KIND, 1));
-	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, intent, txid};
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, intent, ended_ids(commit, txid)};
 	step->writes[step->nwrites++] = (MosqlWrite)
 	{
 		MOSQL_WRITE_ADD, row, mosql_step_add(commit->ts, deltas, n)

@@ -45,9 +45,8 @@ participant(MosqlCommit *commit, MosqlTree *tree)
 	return &commit->parts[commit->nparts++];
 }
 
-/* An insert that this transaction took back itself leaves nothing to do. */
-static bool
-is_void(const MosqlEntryW *entry)
+bool
+mosql_entry_is_void(const MosqlEntryW *entry)
 {
 	return entry->top == NULL ||
 		(entry->top->kind == MOSQL_CHANGE_DELETE && entry->top->base == MOSQL_BASE_ABSENT);
@@ -74,7 +73,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	int			n = 0;
 
 	for (MosqlEntryW *e = buffer->head[0]; e != NULL; e = e->next[0])
-		n += !is_void(e) || e->locked || e->referenced;
+		n += !mosql_entry_is_void(e) || e->locked || e->referenced;
 	if (n == 0)
 		return false;
 	part = participant(commit, buffer->tree);
@@ -84,22 +83,24 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	{
 		MosqlItem  *item;
 
-		if (is_void(e) && !e->locked && !e->referenced)
+		if (mosql_entry_is_void(e) && !e->locked && !e->referenced)
 			continue;
 		item = &part->items[part->n++];
 		item->key = e->key;
-		if (is_void(e) && !e->locked)
+		item->claims = e->strength > 0;
+		if (mosql_entry_is_void(e) && !e->locked)
 		{
 			item->kind = MOSQL_ITEM_REFERENCE;
 			item->base = MOSQL_BASE_LIVE;
 			continue;
 		}
 		any = true;
-		if (is_void(e))
+		if (mosql_entry_is_void(e))
 		{
 			item->kind = MOSQL_ITEM_CHECK;
 			item->exact = true;
 			item->version = e->lock_version;
+			item->strength = e->strength;
 			continue;
 		}
 		item->kind = MOSQL_ITEM_WRITE;
@@ -376,8 +377,8 @@ reserve(MosqlCommit *commit)
  * Since when PostgreSQL's transaction runs, in units of 1/256 us: room for as many
  * attempts.  All sessions of it have the same age (rule 25).
  */
-static uint64
-age(void)
+uint64
+mosql_txn_age(void)
 {
 	return (uint64) Max(GetCurrentTransactionStartTimestamp(), 0) << 8;
 }
@@ -386,9 +387,10 @@ static void
 start_attempt(MosqlCommit *commit)
 {
 	MemoryContextReset(commit->attempt_cxt);
-	commit->tx = mosql_session_next_txid(commit->session, age());
+	commit->tx = mosql_session_next_txid(commit->session, mosql_txn_age());
 	commit->placed = commit->released = false;
 	commit->blocker.tree = NULL;
+	commit->blocker.strength = 0;
 	commit->breaks = mosql_redis_breaks(commit->session->redis);
 	commit->nmarks = commit->maxmarks = 0;
 	commit->marks = NULL;
@@ -441,7 +443,9 @@ wait_for_others(MosqlCommit *commit, int waits)
 
 	mosql_stats.waits++;
 	pause.attempts = Min(waits, 5);
-	if (commit->placed && commit->blocker.tree != NULL)
+	if (commit->blocker.strength > 0)
+		waited = mosql_lock_wait(commit);
+	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);
 	else
 		waited = mosql_budget_pause(&pause);

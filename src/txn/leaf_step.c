@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "code/claim.h"
 #include "txn/leaf_step.h"
 
 /* ---- small byte makers, in the current context ---- */
@@ -104,6 +105,48 @@ mosql_item_is_increment(const MosqlItem *item)
 	return item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_INCREMENT;
 }
 
+/*
+ * What an item asks of those who are at its row: an update, say, that there be no lock that
+ * excludes it.  Owner and strength, as ADMITS and HOLDS compare them.
+ */
+MosqlBytes
+mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
+{
+	MosqlTxid	owner = commit->txn->owner.session != 0 ? commit->txn->owner : commit->tx;
+	bool		update = item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_PUT &&
+		item->version != 0;
+
+	if (item->kind == MOSQL_ITEM_CHECK)
+		return mosql_lock_asked(owner, item->strength > 0 ? item->strength : MOSQL_READING);
+	if (item->kind == MOSQL_ITEM_REFERENCE)
+		return mosql_lock_asked(owner, MOSQL_KEY_SHARE);
+	if (mosql_item_is_increment(item))
+		return mosql_lock_asked(owner, MOSQL_INCREMENTING);
+	return mosql_lock_asked(owner, update ? MOSQL_NO_KEY_UPDATE : MOSQL_UPDATE);
+}
+
+/*
+ * Nobody is at the row who is in the way.  Where claims have been seen they are asked; else
+ * the field's first bytes, or that there is none, say as much and cost less.  Increments
+ * let other increments in, references all that leaves the row there.
+ */
+static void
+add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes intent)
+{
+	if (item->kind == MOSQL_ITEM_CHECK && item->strength > 0)
+		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_asked(commit, item));
+	else if (item->claims)
+		add_compare(leaf, item, MOSQL_COMPARE_ADMITS, intent, 0, mosql_item_asked(commit, item));
+	else if (item->kind == MOSQL_ITEM_REFERENCE)
+		add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+					mosql_bytes(MOSQL_INTENT_LIVE_KINDS, 2));
+	else if (mosql_item_is_increment(item))
+		add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
+					mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
+	else
+		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
+}
+
 /* Room for n items: per item at most 3 compares, 2 reads, 1 write. */
 void
 mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
@@ -159,7 +202,7 @@ mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields)
 	if (leaf->nitems < BULK_MIN_ITEMS || nfields < 0 || nfields > BULK_MAX_FIELDS)
 		return false;
 	for (int i = 0; i < leaf->nitems; i++)
-		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE || leaf->items[i]->no_bulk ||
+		if (leaf->items[i]->kind != MOSQL_ITEM_WRITE || leaf->items[i]->no_bulk || leaf->items[i]->claims ||
 			leaf->items[i]->base != MOSQL_BASE_ABSENT || leaf->items[i]->version != 0)
 			return false;
 	return true;
@@ -209,8 +252,8 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 
 		if (item->kind == MOSQL_ITEM_WRITE)
 			leaf->writes = true;
-		else if (item->kind == MOSQL_ITEM_CHECK)
-			leaf->marks = true;
+		else if (item->kind == MOSQL_ITEM_CHECK && item->strength == 0)
+			leaf->marks = true;	/* a lock keeps others away by itself */
 	}
 	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
 	if (leaf->writes)
@@ -220,24 +263,14 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 		MosqlItem  *item = leaf->items[i];
 		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
-
 		bool		shared = mosql_item_is_increment(item);
 
-		/* increments let other increments in, references all that leaves the row there,
-		 * everything else is alone */
-		if (item->kind == MOSQL_ITEM_REFERENCE)
-			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
-						mosql_bytes(MOSQL_INTENT_LIVE_KINDS, 2));
-		else if (shared)
-			add_compare(leaf, item, MOSQL_COMPARE_OPEN, intent, MOSQL_INTENT_KIND_OFFSET,
-						mosql_bytes(MOSQL_INTENT_SHARED_KINDS, 1));
-		else
-			add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
+		add_intent_compare(commit, leaf, item, intent);
 		add_row_compare(commit, leaf, item, row);
 		leaf->old_at[i] = -1;
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
-		add_write(leaf, shared ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
+		add_write(leaf, shared || item->claims ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
 				  intent_bytes(commit->tx, item->change));
 		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
 		{
@@ -259,7 +292,7 @@ mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *r
 
 	leaf->range = range;
 	leaf->marks = true;
-	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, 0, txid);
+	add_compare(leaf, range, MOSQL_COMPARE_RANGE, leaf->range_low, MOSQL_RANGE_SKIPS_CLAIMS, txid);
 	compare = &leaf->step.compares[leaf->step.ncompares - 1];
 	compare->upper = range->high;
 	compare->at_most = mosql_ts_bytes(range->version);

@@ -26,6 +26,7 @@ typedef struct MosqlLeafStep
 } MosqlLeafStep;
 
 extern bool mosql_item_is_increment(const MosqlItem *item);
+extern MosqlBytes mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item);
 
 /* A step with room for n items; its first compare is the leaf's generation. */
 extern void mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node,

@@ -26,6 +26,7 @@
 
 #include "common/int.h"
 
+#include "code/claim.h"
 #include "txn/leaf_step.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
@@ -214,6 +215,7 @@ set_blocker(MosqlBlocker *blocker, MosqlLeafStep *leaf, MosqlBytes key, MosqlTxi
 	blocker->key = mosql_bytes_copy(cxt, key);
 	blocker->tx = tx;
 	blocker->mark = mark;
+	blocker->strength = 0;
 }
 
 /* What increments that others have in flight may add to a column, at most. */
@@ -303,6 +305,8 @@ is_older(MosqlTxid a, MosqlTxid b)
 static void
 note_blocker(MosqlCommit *commit, const MosqlBlocker *found)
 {
+	if (commit->blocker.strength > 0)
+		return;					/* a lock is waited for in any case, holding nothing */
 	if (commit->blocker.tree == NULL || is_older(found->tx, commit->blocker.tx))
 		commit->blocker = *found;
 }
@@ -560,6 +564,51 @@ lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
 	return mosql_item_is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
 
+static bool
+starts_with_claims(MosqlBytes field)
+{
+	MosqlClaim	claim;
+
+	return mosql_claim_next(&field, &claim);
+}
+
+/* What an item waits with in the queue of its row: an increment holds no lock but there. */
+static int
+waiting_strength(MosqlBytes asked)
+{
+	int			strength = asked.data[asked.len - 1];
+
+	return strength == MOSQL_INCREMENTING ? MOSQL_NO_KEY_UPDATE : strength;
+}
+
+/*
+ * There are claims at the item's row.  BUSY: one is in its way.  PREPARED: none is, and the
+ * step asks them from now on; but perhaps an intent is.
+ */
+static MosqlOutcome
+judge_claims(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes field,
+			 MosqlBlocker *blocker)
+{
+	MosqlBytes	asked = mosql_item_asked(commit, item);
+	MosqlBytes	rest = field;
+	MosqlClaim	claim;
+
+	item->claims = true;
+	if (item->kind == MOSQL_ITEM_CHECK)
+	{
+		if (item->strength > 0 && !mosql_claims_hold(field, asked))
+			item->strength = 0;
+		return MOSQL_PREPARED;
+	}
+	while (mosql_claim_next(&rest, &claim))
+		;
+	if (mosql_claims_admit(mosql_bytes(field.data, field.len - rest.len), asked))
+		return MOSQL_PREPARED;
+	set_blocker(blocker, leaf, item->key, (MosqlTxid) {0, 0}, false, commit->attempt_cxt);
+	blocker->strength = waiting_strength(asked);
+	return MOSQL_BUSY;
+}
+
 static MosqlOutcome
 judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 {
@@ -567,8 +616,11 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 	MosqlBytes *fields;
 	MosqlFieldRead read = {.node = leaf->step.node};
 	MosqlBytes *values;
+	MosqlBytes	rest;
+	MosqlIntent intent;
 	MosqlIntent own;
 	MosqlTxid	tx;
+	MosqlOutcome outcome;
 
 	if (leaf->range != NULL)
 		return judge_range(commit, leaf, blocker);
@@ -600,12 +652,21 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 	}
 
 	check_intents(commit, leaf->step.node, values[1]);
-	if (values[1].len > MOSQL_TXID_BYTES)
+	rest = values[1];
+	if (starts_with_claims(values[1]))
+	{
+		outcome = judge_claims(commit, leaf, item, values[1], blocker);
+		if (outcome != MOSQL_PREPARED)
+			return outcome;
+	}
+	else if (item->kind == MOSQL_ITEM_CHECK)
+		item->strength = 0;		/* a lock that Redis has forgotten: its version is compared */
+	if (mosql_intent_next(&rest, &intent) == 1)
 	{
 		if (mosql_intents_find(values[1], commit->tx, &own))
 			return MOSQL_AGAIN; /* a step that was done and not noticed */
 		if (foreign_intent(values[1], commit->tx, &tx) &&
-			!lets_in(item, values[1].data[MOSQL_INTENT_KIND_OFFSET], values[0]))
+			!lets_in(item, intent.kind, values[0]))
 		{
 			set_blocker(blocker, leaf, item->key, tx, false, commit->attempt_cxt);
 			for (int i = 0; i < leaf->nitems; i++)
@@ -642,6 +703,11 @@ judge_and_clear(MosqlCommit *commit, MosqlLeafStep *leaf)
 
 	if (outcome != MOSQL_BUSY)
 		return outcome;
+	if (found.strength > 0)
+	{
+		commit->blocker = found;	/* and hold nothing meanwhile (rule 33) */
+		return MOSQL_BUSY;
+	}
 	if (clear_known(commit, &found))
 		return MOSQL_PREPARED;
 	if (is_older(commit->tx, found.tx))

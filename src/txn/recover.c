@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 
 int			mosql_txn_intent_timeout_ms = 500;
@@ -93,6 +94,25 @@ intent_writes(MosqlSession *session, const MosqlPoint *point, MosqlBytes field_r
 }
 
 /*
+ * What goes with an intent: after a commit the locks of that transaction, too, whose owner
+ * has an earlier number of the same session (rule 32).  Of a later one there are none but
+ * with higher numbers.
+ */
+static MosqlBytes
+ids_to_end(MosqlBytes field, const Ended *ended)
+{
+	StringInfoData ids;
+	MosqlClaim	claim;
+
+	mosql_string_init(&ids, 2 * MOSQL_TXID_BYTES);
+	mosql_txid_put(&ids, ended->tx);
+	while (ended->ts != 0 && mosql_claim_next(&field, &claim))
+		if (claim.owner.session == ended->tx.session && claim.owner.n < ended->tx.n)
+			mosql_txid_put(&ids, claim.owner);
+	return mosql_bytes_of(&ids);
+}
+
+/*
  * Add what ends one intent, at most 2 compares and 3 writes: it is still there
  * (rule 3), and goes; if its transaction committed, the row is as it was read, as a
  * whole, since other increments may be applied to it at the same time, and gets the
@@ -107,7 +127,8 @@ add_intent(MosqlSession *session, MosqlStep *step, MosqlBytes key, const MosqlPo
 	MosqlBytes	field_row;
 
 	mosql_step_expect(step, MOSQL_COMPARE_LISTED, field, 0, txid);
-	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field, txid};
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_UNLIST, field,
+	ids_to_end(point->intent, ended)};
 	if (ended->ts == 0)
 		return;
 	field_row = mosql_field_name(MOSQL_FIELD_ROW, key);

@@ -41,8 +41,11 @@ ignore_harmless_intent(MosqlPoint *point)
 {
 	MosqlVersion newest;
 
-	if (point->intent.len > MOSQL_INTENT_KIND_OFFSET && point->row.data != NULL &&
-		strchr(MOSQL_INTENT_LIVE_KINDS, point->intent.data[MOSQL_INTENT_KIND_OFFSET]) != NULL &&
+	MosqlBytes	intents = point->intent;
+	MosqlIntent intent;
+
+	if (point->row.data != NULL && mosql_intent_next(&intents, &intent) == 1 &&
+		strchr(MOSQL_INTENT_LIVE_KINDS, intent.kind) != NULL &&
 		mosql_row_newest(point->row, &newest) && newest.live)
 		point->intent = MOSQL_ABSENT;
 }

@@ -202,7 +202,16 @@ mosql_session_close(MosqlSession *session)
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_redis_disconnect(session->redis);
 	mosql_redis_close(session->redis);
+	if (session->waiting != NULL)
+		mosql_redis_close(session->waiting);
 	MemoryContextDelete(session->cxt);
+}
+
+void
+mosql_session_abandon(MosqlSession *session)
+{
+	if (session->sid != 0 && mosql_redis_is_connected(session->redis))
+		(void) give_up_id(session);
 }
 
 void
@@ -501,7 +510,7 @@ draw_id(MosqlSession *session)
 
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
-	session->overdue = false;
+	session->overdue = session->leaves_id = false;
 	session->contact_us = session->drawn_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
@@ -618,6 +627,8 @@ mosql_session_ready(MosqlSession *session)
 		draw_id(session);
 	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
 		replace_id(session, mosql_session_renew);
+	else if (session->leaves_id)
+		replace_id(session, take_turns);
 	else if (!session->keeps_id &&
 			 mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
 		replace_id(session, take_turns);
@@ -667,6 +678,12 @@ mosql_session_new_id(MosqlSession *session)
 }
 
 /* ---- leftovers ---- */
+
+void
+mosql_session_leave_locks(MosqlSession *session)
+{
+	session->leaves_id = true;
+}
 
 void
 mosql_session_add_drop(MosqlSession *session, uint64 n)

@@ -13,6 +13,8 @@
 #ifndef MOSQL_TXN_H
 #define MOSQL_TXN_H
 
+#include "nodes/lockoptions.h"
+
 #include "base/base.h"
 #include "btree/btree.h"
 #include "code/row.h"
@@ -27,6 +29,11 @@ typedef struct MosqlTxn MosqlTxn;	/* the current transaction there */
 typedef struct MosqlView MosqlView; /* what one statement sees */
 
 /* ---- settings (GUCs; defined in mosql_fdw.c) ---- */
+typedef enum MosqlLocking
+{
+	MOSQL_OPTIMISTIC, MOSQL_PESSIMISTIC
+} MosqlLocking;
+extern int	mosql_txn_locking;	/* MosqlLocking */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
 extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
@@ -302,6 +309,16 @@ extern MosqlWriteResult mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBy
  */
 extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 											const MosqlIncrement *inc, int ninc, CommandId cid);
+
+/*
+ * Lock n rows of a tree (keys ascending, distinct) with a MosqlStrength (claim.h) until the
+ * transaction, or the savepoint, ends, and read their newest versions (row->found: it is
+ * there; own: this transaction has changed it, and the view knows better; bytes in the
+ * current context).  One round trip if nobody is in the way.  Who is, is waited for: 40P01,
+ * 55P03 by lock_timeout, 57014; or not, as the policy says: then 55P03, or !locked.
+ */
+extern void mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
+							int strength, LockWaitPolicy policy, MosqlRow *rows, bool *locked);
 
 /* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
 extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,

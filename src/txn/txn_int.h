@@ -83,6 +83,7 @@ struct MosqlSession
 	MemoryContext cxt;
 	MosqlSessionConfig config;
 	MosqlRedis *redis;
+	MosqlRedis *waiting;		/* for BLPOP; NULL: never waited */
 	MosqlStepper stepper;
 	MosqlSessionStore store;
 
@@ -108,6 +109,7 @@ struct MosqlSession
 	int64		gone_last_us;
 	bool		ask_schema;		/* an abort: ask the clock before the next use */
 	bool		keeps_id;		/* whatever its age */
+	bool		leaves_id;		/* as soon as it can: locks are left under it */
 	bool		overdue;		/* its lease may be over: no other id could be drawn */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
@@ -147,6 +149,16 @@ extern void mosql_session_renew(MosqlSession *session);
 /* Trust nothing that was read of trees before now. */
 extern void mosql_session_forget_paths(MosqlSession *session);
 extern MosqlTxid mosql_session_next_txid(MosqlSession *session, uint64 age);
+
+/* Locks that could not be taken back are left to those who wait: the next transaction has
+ * another id. */
+extern void mosql_session_leave_locks(MosqlSession *session);
+
+/*
+ * The process exits in the middle of a transaction that holds locks: the session ends now,
+ * so that they are those of a dead one.  Bounded; says nothing.
+ */
+extern void mosql_session_abandon(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
 extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
@@ -212,9 +224,14 @@ typedef struct MosqlEntryW
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
+	int			strength;		/* of its lock in Redis; 0: none */
+	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
 } MosqlEntryW;
+
+/* An insert that this transaction took back itself leaves nothing to do. */
+extern bool mosql_entry_is_void(const MosqlEntryW *entry);
 
 /* 40001: what an insert that is deleted again has hidden.  Does not return. */
 extern void mosql_report_hidden(void);
@@ -322,6 +339,9 @@ struct MosqlTxn
 	MosqlBuffer *buffers;
 	MosqlChange *journal;		/* newest first */
 	MosqlLock  *locks;			/* newest first */
+	MosqlTxid	owner;			/* of claims; session 0: none yet */
+	struct MosqlHeld *held;		/* newest first */
+	uint32		nwaits;
 	size_t		bytes;
 	uint64		random;
 	bool		refers;			/* some entry is `referenced` */
@@ -359,6 +379,21 @@ extern MosqlBytes mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
 
 extern void mosql_buffer_subabort(MosqlTxn *txn, int level);
 extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
+
+/* ---------- locks ---------- */
+
+typedef struct MosqlHeld MosqlHeld;
+
+/* The bytes that ADMITS and HOLDS compare. */
+extern MosqlBytes mosql_lock_asked(MosqlTxid owner, int strength);
+
+/* Locks since a savepoint are let go, or become those of the one around it. */
+extern void mosql_locks_subabort(MosqlTxn *txn, int level);
+extern void mosql_locks_subcommit(MosqlTxn *txn, int level);
+
+/* All are let go, but those that the applies of a commit take off.  Throws nothing. */
+extern void mosql_locks_end(MosqlTxn *txn, bool committed);
+extern uint64 mosql_txn_age(void);
 
 /* Remember a key that was read, if the transaction is SERIALIZABLE. */
 extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
@@ -412,8 +447,10 @@ extern void mosql_points_settle(MosqlSession *session, MosqlTree *tree, const Mo
 static inline bool
 mosql_point_has_increments(const MosqlPoint *point)
 {
-	return point->intent.len > MOSQL_INTENT_KIND_OFFSET &&
-		point->intent.data[MOSQL_INTENT_KIND_OFFSET] == MOSQL_INTENT_INCREMENT;
+	MosqlBytes	intents = point->intent;
+	MosqlIntent intent;
+
+	return mosql_intent_next(&intents, &intent) == 1 && intent.kind == MOSQL_INTENT_INCREMENT;
 }
 
 /*
@@ -451,6 +488,8 @@ typedef struct MosqlItem
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
+	int			strength;		/* CHECK: of its lock, which must still be there; 0: none */
+	bool		claims;			/* there are some at its row */
 	bool		done;
 	bool		sent;			/* WRITE: this attempt may have placed its intent */
 	bool		no_bulk;		/* its leaf turned out not to be empty */
@@ -488,6 +527,7 @@ typedef struct MosqlBlocker
 	MosqlBytes	key;
 	MosqlTxid	tx;
 	bool		mark;			/* a read mark, not an intent */
+	int			strength;		/* > 0: a lock, for which one waits in its queue with this */
 } MosqlBlocker;
 
 /* Between the steps of a commit, which together.c takes. */
@@ -537,6 +577,12 @@ typedef enum MosqlOutcome
 } MosqlOutcome;
 
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
+
+/*
+ * A lock was in the way of an attempt that is taken back: wait for it in its queue, and hold
+ * it.  As mosql_txn_claim(); true.
+ */
+extern bool mosql_lock_wait(MosqlCommit *commit);
 
 #ifdef USE_ASSERT_CHECKING
 /*

@@ -56,8 +56,12 @@ close_sessions(int code, Datum arg)
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
 
 		/* a FATAL error in the middle of an exchange leaves the client unusable */
-		if (session->txn == NULL && !mosql_redis_is_busy(session->redis))
+		if (mosql_redis_is_busy(session->redis))
+			continue;
+		if (session->txn == NULL)
 			mosql_session_close(session);
+		else if (session->txn->held != NULL)
+			mosql_session_abandon(session); /* its transaction is rolled back after this */
 	}
 }
 
@@ -282,6 +286,10 @@ mosql_txn_cancel(MosqlSession *session)
 {
 	if (session->txn == NULL)
 		return;
+	if (!mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
+		mosql_locks_end(session->txn, false);
+	else if (session->txn->held != NULL)
+		mosql_session_leave_locks(session);
 	mosql_txn_settle_trees(session->txn, false);
 	session->ask_schema = true; /* perhaps it failed for a table that changed */
 	forget(session);
@@ -327,6 +335,7 @@ pre_commit(void)
 static void
 finish(MosqlSession *session)
 {
+	mosql_locks_end(session->txn, true);
 	mosql_txn_settle_trees(session->txn, true);
 	forget(session);
 	mosql_session_collect_garbage(session);
@@ -396,6 +405,7 @@ sub_abort(MosqlTxn *txn, int level)
 {
 	MosqlTreeNote **at = &txn->trees;
 
+	mosql_locks_subabort(txn, level);
 	mosql_buffer_subabort(txn, level);
 	mosql_view_subabort(txn, level);
 	while (*at != NULL)
@@ -437,6 +447,7 @@ subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId par
 		else
 		{
 			mosql_buffer_subcommit(txn, level);
+			mosql_locks_subcommit(txn, level);
 			for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
 				note->level = Min(note->level, level - 1);
 			for (MosqlStatement *s = txn->statements; s != NULL; s = s->next)

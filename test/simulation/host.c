@@ -50,6 +50,7 @@ pg_usleep(long microsec)
 /* ---- transactions ---- */
 
 int			XactIsoLevel = XACT_READ_COMMITTED;
+int			LockTimeout = 0;
 bool		XactReadOnly = false;
 bool		proc_exit_inprogress = false;
 

@@ -132,6 +132,40 @@ test_strengths(void)
 	CHECK(mosql_strength_excludes(6, 1) && mosql_strength_excludes(1, 255));
 }
 
+/* Who gives a stronger lock up again waits for it no more, and is not told. */
+static void
+test_lower_waiting(void)
+{
+	MosqlBytes	before;
+	MosqlBytes	owner;
+
+	field = MOSQL_ABSENT;
+	lock('a', MOSQL_KEY_SHARE);
+	lock('b', MOSQL_KEY_SHARE);
+	lock('a', MOSQL_UPDATE);
+	CHECK_STR(shown(), "a1 b1 a?4 |");
+	before = field;
+	lower('a', MOSQL_KEY_SHARE);
+	CHECK_STR(shown(), "a1 b1 |");
+	CHECK(!mosql_claims_woken(before, field, 0, &owner));
+}
+
+/* A read that is certified has intents in its way, and no claims. */
+static void
+test_reading(void)
+{
+	field = MOSQL_ABSENT;
+	lock('a', MOSQL_UPDATE);
+	lock('b', MOSQL_SHARE);
+	CHECK(admits('c', MOSQL_READING) && !admits('c', MOSQL_KEY_SHARE));
+	intend('a', MOSQL_INTENT_PUT);
+	CHECK(!admits('c', MOSQL_READING));
+	field = MOSQL_ABSENT;
+	lock('a', MOSQL_KEY_SHARE);
+	intend('b', MOSQL_INTENT_INCREMENT);
+	CHECK(!admits('c', MOSQL_READING) && admits('c', MOSQL_KEY_SHARE));
+}
+
 static void
 test_queue(void)
 {
@@ -366,6 +400,8 @@ int
 main(void)
 {
 	RUN(test_strengths);
+	RUN(test_lower_waiting);
+	RUN(test_reading);
 	RUN(test_queue);
 	RUN(test_upgrade);
 	RUN(test_intents);

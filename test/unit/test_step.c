@@ -729,7 +729,7 @@ random_asked(void)
 	char	   *out = palloc(MOSQL_TXID_BYTES + 1);
 
 	memcpy(out, owner.data, MOSQL_TXID_BYTES);
-	out[MOSQL_TXID_BYTES] = 1 + random_below(5);
+	out[MOSQL_TXID_BYTES] = 1 + random_below(6);
 	return mosql_bytes(out, MOSQL_TXID_BYTES + 1);
 }
 
@@ -778,9 +778,12 @@ random_step(void)
 		else if (kind >= MOSQL_COMPARE_ADMITS)
 			compare(step, kind, field, 0, random_asked());
 		else if (kind == MOSQL_COMPARE_RANGE)
+		{
 			compare_range(step, random_value(2), random_below(2) ? random_value(2) : MOSQL_ABSENT,
 						  random_below(2) ? random_value(1) : B(""),
 						  random_below(2) ? B("\xff\xff\xff\xff\xff\xff\xff") : random_value(7));
+			step->compares[step->ncompares - 1].offset = random_below(2) ? MOSQL_RANGE_SKIPS_CLAIMS : 0;
+		}
 		else if (value.data != NULL && random_below(4) > 0)
 		{
 			int			offset = whole ? 0 : random_below((int) value.len + 1);

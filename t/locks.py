@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+"""Row locks (mosql_fdw.locking = pessimistic), between two front-ends and both engines.
+
+  hot     many clients lock one row, compute, and write it: none fails, no update is lost
+  queue   workers take jobs with SKIP LOCKED: each job is done once
+  waits   NOWAIT, lock_timeout, statement_timeout, cancel; ROLLBACK, ROLLBACK TO SAVEPOINT,
+          an error, and the end of a backend let go at once
+  circle  a deadlock between two servers is found when it comes about: one victim
+  mixed   optimistic transactions, increments among them, meet locks: they wait
+  quiet   who waits does not hammer Redis
+
+    t/locks.py [PART]..."""
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+DDL = """CREATE FOREIGN TABLE hot (id int OPTIONS (key 'true') NOT NULL, n int, s text) SERVER redis;
+    CREATE FOREIGN TABLE jobs (id int OPTIONS (key 'true') NOT NULL, state text, started int) SERVER redis"""
+CLIENTS = 8
+JOBS = 120
+
+
+class World:
+    def __init__(self, cluster, one, two, engine):
+        self.servers, self.db, self.cluster, self.engine = (one, two), f"locks_{engine}", cluster, engine
+        for server in self.servers:
+            make_database(server, self.db, cluster.nodes, {"atomic": engine}, DDL)
+        self.conn = self.connect()
+        query(self.conn, "INSERT INTO hot SELECT g, 0, '' FROM generate_series(1, 20) g")
+
+    def connect(self, which=0, locking="pessimistic", **settings):
+        return self.servers[which].connect(self.db, **{"mosql_fdw.locking": locking, **settings})
+
+
+def together(*functions):
+    """Each in a thread; what they return, or the error's SQLSTATE."""
+    results = [None] * len(functions)
+
+    def run(i):
+        try:
+            results[i] = functions[i]()
+        except Exception as e:
+            results[i] = getattr(e, "pgcode", None) or repr(e)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
+    for t in threads:
+        t.start()
+    return threads, results
+
+
+def finish(threads, seconds=30):
+    for t in threads:
+        t.join(seconds)
+    return not any(t.is_alive() for t in threads)
+
+
+def begin(conn, *statements):
+    query(conn, "BEGIN")
+    return [attempt(conn, sql) for sql in statements][-1]
+
+
+def hot(world):
+    rounds = 15
+    conns = [world.connect(i % 2) for i in range(CLIENTS)]
+
+    def work(conn):
+        def loop():
+            for _ in range(rounds):
+                query(conn, "BEGIN")
+                n = value(conn, "SELECT n FROM hot WHERE id = 1 FOR UPDATE")
+                query(conn, "UPDATE hot SET n = %s, s = md5(s) WHERE id = 1", (n + 1,))
+                query(conn, "COMMIT")
+            return "done"
+        return loop
+
+    start = time.monotonic()
+    threads, results = together(*[work(c) for c in conns])
+    tap.ok(finish(threads, 120), "all come to an end")
+    seconds = time.monotonic() - start
+    tap.equal(results, ["done"] * CLIENTS, "nobody fails")
+    tap.equal(value(world.conn, "SELECT n FROM hot WHERE id = 1"), rounds * CLIENTS, "no update is lost")
+    tap.note(f"{rounds * CLIENTS / seconds:.0f} transactions per second on one row")
+    for c in conns:
+        c.close()
+
+
+def queue(world):
+    query(world.conn, f"INSERT INTO jobs SELECT g, 'new', 0 FROM generate_series(1, {JOBS}) g")
+    conns = [world.connect(i % 2) for i in range(CLIENTS)]
+
+    def work(conn):
+        def loop():
+            mine = []
+            while True:
+                query(conn, "BEGIN")
+                job = query(conn, "SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED")
+                if not job:
+                    query(conn, "ROLLBACK")
+                    return mine
+                query(conn, "UPDATE jobs SET state = 'done', started = started + 1 WHERE id = %s", job[0])
+                query(conn, "COMMIT")
+                mine.append(job[0][0])
+        return loop
+
+    threads, results = together(*[work(c) for c in conns])
+    tap.ok(finish(threads, 120), "all come to an end")
+    tap.ok(all(isinstance(r, list) for r in results), "no worker fails", results)
+    done = sorted(id for r in results if isinstance(r, list) for id in r)
+    left = value(world.conn, "SELECT count(*) FROM jobs WHERE state = 'new'")
+    tap.equal(len(done), len(set(done)), "no job is done twice")
+    tap.equal((len(done), left), (JOBS, 0), "and all are done")
+    tap.equal(query(world.conn, "SELECT DISTINCT started FROM jobs WHERE state = 'done'"), [(1,)], "and says so")
+    query(world.conn, "DELETE FROM jobs")
+    for c in conns:
+        c.close()
+
+
+def waits(world):
+    holder, other = world.connect(0), world.connect(1)
+    lock = "SELECT n FROM hot WHERE id = 2 FOR UPDATE"
+    begin(holder, lock)
+    tap.equal(attempt(other, lock + " NOWAIT")[1], "55P03", "NOWAIT")
+    tap.equal(query(other, lock + " SKIP LOCKED"), [], "SKIP LOCKED")
+    tap.equal(attempt(other, "SELECT n FROM hot WHERE id = 2 FOR KEY SHARE NOWAIT")[1], "55P03", "the weakest, too")
+    for setting, state in ("lock_timeout", "55P03"), ("statement_timeout", "57014"):
+        query(other, f"SET {setting} = '300ms'")
+        start = time.monotonic()
+        tap.equal(attempt(other, lock)[1], state, setting)
+        tap.ok(time.monotonic() - start < 2, f"{setting}: at once")
+        query(other, f"RESET {setting}")
+    threads, results = together(lambda: query(other, lock))
+    time.sleep(.3)
+    query(world.conn, "SELECT 1")
+    query(world.servers[1].connect(world.db), "SELECT pg_cancel_backend(%s)", (other.info.backend_pid,))
+    tap.ok(finish(threads, 3) and results == ["57014"], "cancelled", results)
+    query(holder, "ROLLBACK")
+    tap.equal(attempt(other, lock + " NOWAIT")[1], None, "who gave up left nothing behind, nor did ROLLBACK")
+
+    def released(how, *release, settle=0.5):
+        threads, results = together(lambda: query(other, lock))
+        time.sleep(.3)
+        start = time.monotonic()
+        for r in release:
+            r()
+        tap.ok(finish(threads, 5) and results == [[(0,)]], f"{how}: the other has it", results)
+        took = time.monotonic() - start
+        tap.ok(took < settle, f"{how}: at once", f"{took:.2f} s")
+
+    begin(holder, lock)
+    released("ROLLBACK", lambda: query(holder, "ROLLBACK"))
+    begin(holder, lock)
+    released("COMMIT", lambda: query(holder, "COMMIT"))
+    begin(holder, lock, "UPDATE hot SET s = 'x' WHERE id = 2")
+    released("COMMIT of a write", lambda: query(holder, "COMMIT"))
+    begin(holder, "SAVEPOINT a", lock)
+    released("ROLLBACK TO", lambda: query(holder, "ROLLBACK TO a"))
+    query(holder, "ROLLBACK")
+    begin(holder, "SELECT n FROM hot WHERE id = 2 FOR KEY SHARE", "SAVEPOINT a", lock)
+    threads, results = together(lambda: query(other, "SELECT n FROM hot WHERE id = 2 FOR SHARE"))
+    time.sleep(.3)
+    query(holder, "ROLLBACK TO a")
+    tap.ok(finish(threads, 5) and results == [[(0,)]], "ROLLBACK TO: a lock is the weaker one again", results)
+    tap.equal(attempt(other, lock + " NOWAIT")[1], "55P03", "which is still there")
+    query(holder, "ROLLBACK")
+    begin(holder, lock)
+    released("an error", lambda: (attempt(holder, "SELECT 1 / 0"), query(holder, "ROLLBACK")))
+    begin(holder, lock)
+    released("the end of a backend", holder.close, settle=3)
+    other.close()
+
+
+def circle(world):
+    one, two = world.connect(0), world.connect(1)
+    for conn, row in (one, 3), (two, 4):
+        begin(conn, f"SELECT n FROM hot WHERE id = {row} FOR UPDATE")
+    threads, results = together(lambda: query(one, "SELECT n FROM hot WHERE id = 4 FOR UPDATE"))
+    time.sleep(.5)
+    start = time.monotonic()
+    try:
+        query(two, "SELECT n FROM hot WHERE id = 3 FOR UPDATE")
+        state, error = None, None
+    except Exception as e:
+        state, error = e.pgcode, e
+    tap.equal(state, "40P01", "who closes the circle is the victim")
+    tap.ok(time.monotonic() - start < 1, "at once")
+    tap.ok(error is not None and "waits for" in (error.diag.message_detail or ""), "with a detail",
+           error and error.diag.message_detail)
+    query(two, "ROLLBACK")
+    tap.ok(finish(threads, 5) and results == [[(0,)]], "the other goes on", results)
+    query(one, "ROLLBACK")
+    for c in one, two:
+        c.close()
+
+
+def mixed(world):
+    holder, other = world.connect(0), world.connect(1, "optimistic")
+    for what, sql, expected in (("an increment", "UPDATE hot SET n = n + 1 WHERE id = 5", None),
+                                ("an update", "UPDATE hot SET s = md5(s) WHERE id = 5", None),
+                                ("a deletion", "DELETE FROM hot WHERE id = 6", None)):
+        row = sql.split()[-1]
+        begin(holder, f"SELECT n FROM hot WHERE id = {row} FOR UPDATE")
+        threads, results = together(lambda: query(other, sql))
+        time.sleep(.4)
+        tap.ok(threads[0].is_alive(), f"{what} waits for a lock")
+        query(holder, "COMMIT")
+        tap.ok(finish(threads, 5) and results == [expected], f"{what}: done when it is let go", results)
+    begin(holder, "SELECT n FROM hot WHERE id = 5 FOR UPDATE", "UPDATE hot SET n = 100 WHERE id = 5")
+    query(other, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+    query(other, "SELECT sum(n) FROM hot")
+    query(other, "UPDATE hot SET n = 7 WHERE id = 7")
+    tap.equal(attempt(other, "COMMIT")[1], None, "who has only read what is locked need not wait")
+    query(holder, "COMMIT")
+    tap.equal(query(world.conn, "SELECT n FROM hot WHERE id IN (5, 7) ORDER BY id"), [(100,), (7,)], "both are there")
+    begin(holder, "SELECT n FROM hot WHERE id = 8 FOR KEY SHARE")
+    tap.equal(attempt(other, "UPDATE hot SET s = 'beside' WHERE id = 8")[1], None, "beside KEY SHARE an update goes on")
+    query(holder, "ROLLBACK")
+    for c in holder, other:
+        c.close()
+    tap.equal(findings(world.conn, "hot"), ([], []), "nothing is left in the tree")
+
+
+def commands(cluster):
+    return sum(int(line.split(":")[1]) for info in cluster.everywhere("INFO", "stats")
+               for line in info.decode().splitlines() if line.startswith("total_commands_processed:"))
+
+
+def quiet(world):
+    holder, others = world.connect(0), [world.connect(i % 2) for i in range(4)]
+    begin(holder, "SELECT n FROM hot WHERE id = 9 FOR UPDATE")
+    threads, results = together(*[lambda c=c: query(c, "SELECT n FROM hot WHERE id = 9 FOR UPDATE") for c in others])
+    time.sleep(1)
+    before, start = commands(world.cluster), time.monotonic()
+    time.sleep(4)
+    rate = (commands(world.cluster) - before) / (time.monotonic() - start) / len(others)
+    query(holder, "COMMIT")
+    tap.ok(finish(threads, 10) and results == [[(0,)]] * 4, "all get it", results)
+    tap.ok(rate <= 10, "at most ten commands a second and waiter", f"{rate:.1f}")
+    tap.note(f"{rate:.1f} commands per second and waiter")
+    for c in [holder, *others]:
+        c.close()
+
+
+def body():
+    parts = sys.argv[1:]
+    cluster = Cluster("locks")
+    one, two = Server("locks1"), Server("locks2")
+    for engine in ENGINES:
+        world = World(cluster, one, two, engine)
+        for part in (hot, queue, waits, circle, mixed, quiet):
+            if not parts or part.__name__ in parts:
+                with section(f"{engine}, {part.__name__}"):
+                    part(world)
+        world.conn.close()
+    for server in one, two:
+        tap.equal(server.crashes(), [], "no backend died")
+
+
+main(body)
