@@ -527,7 +527,7 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 
 	mosql_txn_account(txn, sizeof(MosqlLock));
 	lock = MemoryContextAlloc(txn->cxt, sizeof(MosqlLock));
-	*lock = (MosqlLock) {.earlier = txn->locks,.tree = tree,.entry = entry};
+	*lock = (MosqlLock) {txn->locks, GetCurrentTransactionNestLevel(), tree, entry};
 	txn->locks = lock;
 }
 
@@ -651,6 +651,8 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 		txn->journal = change->earlier;
 	}
 	Assert(txn->journal == NULL || txn->journal->level < level);
+	for (; txn->locks != NULL && txn->locks->level >= level; txn->locks = txn->locks->earlier)
+		txn->locks->entry->locked = false;
 }
 
 void
@@ -658,6 +660,8 @@ mosql_buffer_subcommit(MosqlTxn *txn, int level)
 {
 	for (MosqlChange *c = txn->journal; c != NULL && c->level >= level; c = c->earlier)
 		c->level = level - 1;
+	for (MosqlLock *lock = txn->locks; lock != NULL && lock->level >= level; lock = lock->earlier)
+		lock->level = level - 1;
 }
 
 /* ---- reads that commit certifies ---- */

@@ -240,6 +240,7 @@ extern void mosql_report_hidden(void);
 typedef struct MosqlLock
 {
 	struct MosqlLock *earlier;
+	int			level;			/* of the savepoint */
 	MosqlTree  *tree;
 	MosqlEntryW *entry;
 } MosqlLock;
