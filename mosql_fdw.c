@@ -110,6 +110,7 @@ _PG_init(void)
 	mosql_admin_init_utility();
 	mosql_admin_init_present();
 	mosql_worker_init();
+	mosql_keeper_init();
 	mosql_fdw_init_sequences();
 	mosql_admin_init_sequences();
 }

@@ -7,7 +7,10 @@
 #ifndef MOSQL_MAINTAIN_H
 #define MOSQL_MAINTAIN_H
 
+#include "utils/jsonb.h"
+
 #include "admin/admin.h"
+#include "step/clock_keep.h"
 
 /* ---- settings ---- */
 extern int	mosql_maintain_rate;	/* leaves per second, 0: as fast as it goes */
@@ -71,5 +74,21 @@ extern List *mosql_maintain_servers(void);
 /* Settings, and the launcher if we are preloaded; once, from _PG_init. */
 extern void mosql_maintain_init(void);
 extern void mosql_worker_init(void);
+
+/*
+ * For background workers, outside of a transaction, in the current context.  The OIDs of all
+ * databases that one may connect to; all our servers of this database: ForeignServers.
+ */
+extern List *mosql_worker_databases(void);
+extern List *mosql_worker_servers(void);
+
+/* The keeper, if we are preloaded; once, from _PG_init. */
+extern void mosql_keeper_init(void);
+
+/* A string or number of what a session says of itself, as text; NULL if it is not there. */
+extern char *mosql_session_said(Jsonb *who, const char *name);
+
+/* The same, of all of it; NULL if it says nothing that one can read. */
+extern Jsonb *mosql_session_who(const MosqlSessionState *session);
 
 #endif							/* MOSQL_MAINTAIN_H */

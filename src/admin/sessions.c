@@ -29,14 +29,13 @@ state_of(const MosqlSessionState *session, MosqlTimestamp now)
 	return "alive";
 }
 
-/* A string or number of what a session said of itself, as text; NULL if it is not there. */
-static char *
-said(Jsonb *who, const char *name)
+char *
+mosql_session_said(Jsonb *who, const char *name)
 {
 	JsonbValue	buffer;
 	JsonbValue *value;
 
-	if (!JB_ROOT_IS_OBJECT(who))
+	if (who == NULL || !JB_ROOT_IS_OBJECT(who))
 		return NULL;
 	value = getKeyJsonValueFromContainer(&who->root, name, strlen(name), &buffer);
 	if (value != NULL && value->type == jbvString)
@@ -46,17 +45,25 @@ said(Jsonb *who, const char *name)
 	return NULL;
 }
 
-static void
-put_who(const MosqlSessionState *session, Datum *values, bool *nulls)
+Jsonb *
+mosql_session_who(const MosqlSessionState *session)
 {
-	static const char *const names[] = {"server", "pid", "database", "application"};
 	Datum		json = (Datum) 0;
 
 	if (session->who.data != NULL && session->who.len <= WHO_MAX)
 		json = mosql_admin_json(session->who);
+	return json != (Datum) 0 ? DatumGetJsonbP(json) : NULL;
+}
+
+static void
+put_who(const MosqlSessionState *session, Datum *values, bool *nulls)
+{
+	static const char *const names[] = {"server", "pid", "database", "application"};
+	Jsonb	   *who = mosql_session_who(session);
+
 	for (int i = 0; i < lengthof(names); i++)
 	{
-		char	   *text = json != (Datum) 0 ? said(DatumGetJsonbP(json), names[i]) : NULL;
+		char	   *text = mosql_session_said(who, names[i]);
 
 		nulls[i] = text == NULL;
 		if (text != NULL)

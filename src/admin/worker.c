@@ -158,17 +158,14 @@ find_database(Oid id)
 	return database;
 }
 
-/* Which databases are there? */
-static void
-look_for_databases(void)
+List *
+mosql_worker_databases(void)
 {
+	MemoryContext caller = CurrentMemoryContext;
+	List	   *found = NIL;
 	Relation	catalog;
 	TableScanDesc scan;
 	HeapTuple	tuple;
-	ListCell   *lc;
-
-	foreach(lc, databases)
-		((Database *) lfirst(lc))->there = false;
 
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
@@ -177,14 +174,32 @@ look_for_databases(void)
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		MemoryContext old = MemoryContextSwitchTo(caller);
 
 		/* a limit of -2 marks one whose DROP was interrupted */
 		if (form->datallowconn && !form->datistemplate && form->datconnlimit != -2)
-			find_database(form->oid)->there = true;
+			found = lappend_oid(found, form->oid);
+		MemoryContextSwitchTo(old);
 	}
 	table_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	CommitTransactionCommand();
+	MemoryContextSwitchTo(caller);
+	return found;
+}
+
+/* Which databases are there? */
+static void
+look_for_databases(void)
+{
+	List	   *found = mosql_worker_databases();
+	ListCell   *lc;
+
+	foreach(lc, databases)
+		((Database *) lfirst(lc))->there = false;
+	foreach(lc, found)
+		find_database(lfirst_oid(lc))->there = true;
+	list_free(found);
 
 	foreach(lc, databases)
 	{
@@ -351,9 +366,8 @@ say_which_server(void *arg)
 	errcontext("maintenance of server \"%s\"", (const char *) arg);
 }
 
-/* Servers with their owners and names, in the current context. */
-static List *
-list_servers(void)
+List *
+mosql_worker_servers(void)
 {
 	MemoryContext caller = CurrentMemoryContext;
 	List	   *servers = NIL;
@@ -449,7 +463,7 @@ mosql_worker_database(Datum arg)
 
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mosql worker",
 												ALLOCSET_DEFAULT_SIZES));
-	servers = list_servers();
+	servers = mosql_worker_servers();
 	foreach(lc, servers)
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -79,6 +79,12 @@
 #define MOSQL_PREFIX_LEASE_MS		(24 * 60 * 60 * 1000)
 
 /*
+ * Sessions of one backend that the keeper keeps alive at a time: one transaction uses that
+ * many namespaces.  Those beyond live as long as their lease.
+ */
+#define MOSQL_KEPT_SESSIONS			4
+
+/*
  * A session takes a new id that often, between transactions: nodes merged away go
  * only when the sessions that may know them have ended.
  */

@@ -56,6 +56,7 @@
 #include "utils/timeout.h"
 
 #include "fdw/fdw_int.h"
+#include "fdw/keep.h"
 
 /* An open session, and what its options say besides. */
 typedef struct SessionEntry
@@ -65,12 +66,14 @@ typedef struct SessionEntry
 	int			names;			/* that lead here */
 	Oid			serverid;		/* of the one that was used last */
 	Oid			userid;			/* the same: of the mapping; InvalidOid: PUBLIC or none */
+	Oid			user;			/* the same: who used it */
 	bool		keep;			/* option keep_connections */
 	int			idle_timeout_ms;
 	int			max_connections;	/* 0: no permit needed */
 	int			connect_timeout_ms;
 	uint64		permit_key;
 	int			permit;			/* -1: none */
+	int			kept;			/* its place in keep.c, -1: none */
 	bool		used;			/* by the running transaction */
 	int64		idle_since_us;
 } SessionEntry;
@@ -365,12 +368,41 @@ transaction_ended(void)
 		set_timer(nearest_us);
 }
 
+/* A MosqlWho. */
+static const char *
+describe_backend(void)
+{
+	return mosql_progress_backend(mosql_keep_home());
+}
+
+/* A MosqlKeep. */
+static void
+keep_session(MosqlSession *session, bool keep)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &entries)
+	{
+		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
+
+		if (entry->session != session)
+			continue;
+		if (entry->kept >= 0)
+			mosql_keep_end(entry->kept);
+		entry->kept = keep ? mosql_keep_begin(mosql_session_id(session), entry->serverid,
+											  entry->user, mosql_txn_lease_ms) : -1;
+		return;
+	}
+}
+
 void
 mosql_fdw_init(void)
 {
 	mosql_txn_end_hook = transaction_ended;
-	mosql_txn_who_hook = mosql_progress_backend;
+	mosql_txn_keep_hook = keep_session;
+	mosql_txn_who_hook = describe_backend;
 	mosql_permit_init();
+	mosql_keep_init();
 }
 
 /*
@@ -438,7 +470,8 @@ find_entry(const MosqlFdwOptions *options)
 	entry->connect_timeout_ms = options->session.redis.connect_timeout_ms;
 	entry->idle_timeout_ms = options->idle_timeout_ms;
 	entry->keep = keep;
-	entry->permit = -1;
+	entry->permit = entry->kept = -1;
+	mosql_keep_enter();
 	entry->session = mosql_session_open(&options->session);
 	dlist_push_tail(&entries, &entry->node);
 	return entry;
@@ -525,6 +558,7 @@ mosql_fdw_session(Oid serverid, Oid userid)
 	entry = name->entry;
 	entry->serverid = serverid;
 	entry->userid = owner;
+	entry->user = userid;
 	mosql_txn_check_alone(entry->session);
 	if (!entry->used)
 		begin_use(entry);
@@ -532,6 +566,16 @@ mosql_fdw_session(Oid serverid, Oid userid)
 	if (!entry->keep)
 		close_at_end();
 	return entry->session;
+}
+
+MosqlSession *
+mosql_fdw_open_session(Oid serverid, Oid userid)
+{
+	MosqlFdwOptions *options = mosql_fdw_options(InvalidOid, serverid, userid);
+	Oid			owner;
+
+	check_password(options, find_mapping(serverid, userid, &owner), userid);
+	return mosql_session_open(&options->session);
 }
 
 MosqlSession *

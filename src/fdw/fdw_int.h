@@ -58,6 +58,14 @@ extern bool mosql_fdw_is_our_server(Oid serverid);
  * of it. */
 extern LocalTransactionId mosql_fdw_this_transaction(void);
 
+/*
+ * A session that nobody shares, for who has to speak to the clock of a backend's server in
+ * its place: as that user would be connected, but without a permit, for those who have one
+ * may be waiting for this.  To be closed by mosql_session_close().  Throws as
+ * mosql_fdw_session() does; no round trip.
+ */
+extern MosqlSession *mosql_fdw_open_session(Oid serverid, Oid userid);
+
 /* The index behind the primary key of one of our tables; InvalidOid: none. */
 extern Oid	mosql_fdw_primary_key(Relation rel);
 

@@ -665,6 +665,48 @@ mosql_clock_end_session(MosqlStepper *clock, uint64 sid)
 	}
 }
 
+/*
+ * The session's hash is watched: nobody declares it dead between the look at its lease and
+ * the new one.
+ */
+bool
+mosql_clock_extend(MosqlStepper *clock, uint64 sid, int lease_ms)
+{
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
+
+	for (;;)
+	{
+		uint64		length = (uint64) lease_ms * 1000;
+		const MosqlReply *life;
+		MosqlBytes	lease;
+		uint64		span;
+		uint64		left;
+
+		read_begin(&watch, session, MOSQL_ABSENT);
+		mosql_commands_put(&watch.commands, LITERAL("HMGET"), session, LITERAL("lease"), LITERAL("span"));
+		read_run(&watch);
+		life = read_reply(&watch, 0);
+		lease = mosql_reply_bytes(mosql_step_elem(life, 0));
+		if (is_dead(&watch, lease))
+			return false;
+		span = mosql_reply_u64(mosql_step_elem(life, 1));
+		if (span > 0)
+			length = Min(length, span);
+		left = strtoull(copy_text(lease), NULL, 10) - watch.now;
+		if (left > length / 4 * 3 && left <= length)
+			return true;
+		lease = mosql_clock_number(watch.now + length);
+		write_begin(&watch);
+		mosql_commands_put(&watch.commands, LITERAL("HSET"), session, LITERAL("lease"), lease);
+		mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.ends, lease,
+						   mosql_clock_number(sid));
+		if (write_run_as(&watch, false) == MOSQL_EXEC_DONE)
+			return true;
+		start_over(&watch);
+	}
+}
+
 /* ---- who is there? ---- */
 
 static int

@@ -146,6 +146,13 @@ extern void mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *leas
  */
 extern MosqlTimestamp mosql_clock_end_session(MosqlStepper *clock, uint64 sid);
 
+/*
+ * Extend somebody else's lease, to lease_ms from now, or less if that is longer than it was
+ * ever to be.  False if it has run out: it is never revived (rule 7).  Two round trips, or
+ * one if it has more than three quarters left.
+ */
+extern bool mosql_clock_extend(MosqlStepper *clock, uint64 sid, int lease_ms);
+
 /* ---- who is there? ---- */
 
 /* A session that is not forgotten yet, and what the clock knows of it. */

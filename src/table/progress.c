@@ -76,13 +76,14 @@ database_name(void)
 }
 
 const char *
-mosql_progress_backend(void)
+mosql_progress_backend(const char *home)
 {
 	StringInfoData text;
 	MosqlBytes	utf8;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "{\"pid\": %d, ", MyProcPid);
+	appendStringInfo(&text, "{\"pid\": %d, \"started\": " INT64_FORMAT ", \"home\": \"%s\", ",
+					 MyProcPid, MyStartTimestamp, home);
 	put_string(&text, "server", psprintf("%s:%d", host_name(), PostPortNumber));
 	appendStringInfoString(&text, ", ");
 	put_string(&text, "database", database_name());

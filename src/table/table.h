@@ -374,8 +374,11 @@ extern void mosql_table_visit(Relation rel, MosqlSession *session, const bool *n
 extern void mosql_progress_describe(StringInfo out, const char *phase, const char *table,
 									uint64 done, int64 total);
 
-/* This backend: {"pid", "server", "database", "application"}, for mosql_txn_who_hook. */
-extern const char *mosql_progress_backend(void);
+/*
+ * This backend, for mosql_txn_who_hook: {"pid", "started", "home", "server", "database",
+ * "application"}; home: of which PostgreSQL server it is.
+ */
+extern const char *mosql_progress_backend(const char *home);
 
 /* ---- whose functions run as whom (identity.c) ---- */
 

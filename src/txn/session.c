@@ -14,6 +14,7 @@
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 int			mosql_txn_lease_ms = MOSQL_LEASE_MS;
 MosqlWho	mosql_txn_who_hook = NULL;
+MosqlKeep	mosql_txn_keep_hook = NULL;
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
@@ -638,6 +639,15 @@ mosql_session_ready(MosqlSession *session)
 	mosql_session_forget_drawing(session);
 	mosql_pending_finish(session);
 	mosql_session_collect_garbage(session);
+}
+
+void
+mosql_txn_keep(MosqlTxn *txn)
+{
+	if (mosql_txn_keep_hook == NULL || txn->kept_sid == txn->session->sid)
+		return;
+	mosql_txn_keep_hook(txn->session, true);
+	txn->kept_sid = txn->session->sid;
 }
 
 /*

@@ -517,6 +517,14 @@ typedef const char *(*MosqlWho) (void);
 extern MosqlWho mosql_txn_who_hook;
 
 /*
+ * Set by the fdw layer: from now on (keep), until it is called again, the session's id has
+ * to live although nothing may be heard of it: its transaction may idle, and holds
+ * something.  Must not throw when keep is false.
+ */
+typedef void (*MosqlKeep) (MosqlSession *session, bool keep);
+extern MosqlKeep mosql_txn_keep_hook;
+
+/*
  * Set by the fdw layer.  before_commit: before the first session commits, may read
  * and throw.  subtransaction: one of that nesting level ends; must not throw.
  */

@@ -349,12 +349,19 @@ struct MosqlTxn
 	bool		changes_schema;
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
+	uint64		kept_sid;		/* the id that is kept alive for it; 0: none */
 
 	/* --- reads --- */
 	int			nreads;
 	int			maxreads;
 	MosqlRead  *reads;
 };
+
+/*
+ * The transaction holds what goes with the session's id, locks or a snapshot, and may idle:
+ * until it ends somebody extends the lease on its behalf.  No round trip.
+ */
+extern void mosql_txn_keep(MosqlTxn *txn);
 
 /* So much more memory is taken until the end: 54000 beyond the limit. */
 extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);

@@ -91,6 +91,7 @@ view_snapshot(MosqlView *view, bool range)
 		{
 			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
 			txn->drawn = true;
+			mosql_txn_keep(txn);
 			check_schema(view, schema);
 		}
 		return txn->S;

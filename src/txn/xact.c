@@ -236,6 +236,8 @@ forget(MosqlSession *session)
 	bool		large = txn->bytes > LARGE_BYTES;
 
 	session->txn = NULL;
+	if (txn->kept_sid != 0)
+		mosql_txn_keep_hook(session, false);
 	mosql_numbers_end(session);
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_view_end(txn);

@@ -359,6 +359,45 @@ test_sessions(void)
 	CHECK(sessions.n == 2 && mosql_clock_is_dead(&sessions, c));
 }
 
+/* Somebody else extends a lease, but revives none, and makes none longer than it may be. */
+static void
+test_extend(void)
+{
+	uint64		a,
+				b,
+				lease,
+				before;
+
+	begin();
+	a = open_session(LEASE_MS);
+	b = open_session(SHORT_MS);
+	lease = number(server_command(ck.redis, "HGET", session_key(a), "lease"));
+	CHECK(mosql_clock_extend(&ck, a, LEASE_MS));
+	CHECK_INT(number(server_command(ck.redis, "HGET", session_key(a), "lease")), lease);
+
+	lease = server_now() + LEASE_MS * 500;
+	server_command(ck.redis, "HSET", session_key(a), "lease", text_of(lease));
+	before = server_now();
+	CHECK(mosql_clock_extend(&ck, a, LEASE_MS));
+	lease = number(server_command(ck.redis, "HGET", session_key(a), "lease"));
+	CHECK(lease >= before + LEASE_MS * 1000 && lease <= server_now() + LEASE_MS * 1000);
+	CHECK_INT(number(server_command(ck.redis, "ZSCORE", "test:{test.clock}:e", text_of(a))), lease);
+
+	/* too far away, or asked for more than it may be */
+	server_command(ck.redis, "HSET", session_key(a), "lease", text_of(lease + 100000000));
+	CHECK(mosql_clock_extend(&ck, a, LEASE_MS * 10));
+	lease = number(server_command(ck.redis, "HGET", session_key(a), "lease"));
+	CHECK(lease <= server_now() + LEASE_MS * 1000);
+
+	usleep(SHORT_MS * 1500);
+	lease = number(server_command(ck.redis, "HGET", session_key(b), "lease"));
+	CHECK(!mosql_clock_extend(&ck, b, SHORT_MS));
+	CHECK_INT(number(server_command(ck.redis, "HGET", session_key(b), "lease")), lease);
+	(void) mosql_clock_end_session(&ck, a);
+	CHECK(!mosql_clock_extend(&ck, a, LEASE_MS));
+	CHECK(server_command(ck.redis, "HGET", session_key(a), "lease")->kind == MOSQL_REPLY_NIL);
+}
+
 /* What the clock knows of each, whatever is damaged. */
 static void
 test_list_sessions(void)
@@ -1461,6 +1500,7 @@ main(void)
 		RUN(test_lease_is_extended);
 		RUN(test_close);
 		RUN(test_sessions);
+		RUN(test_extend);
 		RUN(test_list_sessions);
 		RUN(test_snapshots);
 		RUN(test_time_behind);

@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+"""The keeper (src/admin/keeper.c): who waits for his client keeps his session, who is gone
+loses it at once, and where nobody holds anything nothing is asked.
+
+  idle     a transaction with a snapshot waits for its client for longer than its lease; others
+           change what it reads all the while; it goes on as if nothing had been
+  gone     backends are killed (the server restarts) or terminated in the middle of
+           transactions: their sessions are gone within two seconds, those of others stay
+  restart  the server is stopped at once and started again: the same
+  stopped  a whole server sleeps (SIGSTOP) for longer than the lease: it has lost its session,
+           and waking up does not bring it back
+  quiet    nobody holds anything: not one command
+
+Each with the keeper that PostgreSQL starts, and with one that the first transaction asks for.
+    t/keeper.py [PART]...
+"""
+import glob
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+LEASE = 3                       # seconds, of those that are to outlive it
+WITHIN = 2.0                    # seconds until a dead session is gone
+TABLE = "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, v int) SERVER redis"
+
+
+class World:
+    def __init__(self, cluster, server, other, engine, name):
+        self.server, self.other = server, other
+        self.db = f"keeper_{name}_{engine}"
+        for s in (server, other):
+            make_database(s, self.db, cluster.nodes, {"atomic": engine}, TABLE)
+        self.far = other.connect(self.db)       # of the other server: it sees all sessions
+        query(self.far, "INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g")
+
+    def holder(self, lease=None):
+        """A connection in a transaction with a snapshot, and its session's id."""
+        conn = self.server.connect(self.db, **({"mosql_fdw.debug_lease": lease * 1000} if lease else {}))
+        query(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        query(conn, "SELECT sum(v) FROM t")
+        return conn, value(conn, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own")
+
+    def state(self, sid):
+        rows = query(self.far, "SELECT state FROM mosql_fdw_sessions('redis') WHERE session_id = %s", (sid,))
+        return rows[0][0] if rows else None
+
+    def gone(self, sid, seconds=WITHIN):
+        """Within how many seconds it went; None: it did not."""
+        started = time.monotonic()
+        return time.monotonic() - started if wait_until(lambda: self.state(sid) is None, seconds) else None
+
+    def close(self):
+        self.far.close()
+
+
+def gone_soon(world, sid, name):
+    took = world.gone(sid)
+    tap.ok(took is not None, f"{name}: its session is gone", f"it is {world.state(sid)}")
+    if took is not None:
+        tap.note(f"{name}: after {took:.2f} s")
+
+
+def children(pid):
+    pids = [pid]
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            with open(path) as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            if int(fields[1]) == pid:
+                pids.append(int(path.split("/")[2]))
+    return pids
+
+
+def idle(world, name):
+    conn, sid = world.holder(LEASE)
+    reader = world.server.connect(world.db, **{"mosql_fdw.debug_lease": LEASE * 1000})
+    query(reader, "BEGIN; SELECT sum(v) FROM t")
+    without = value(reader, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own")
+    seen = set()
+    end = time.monotonic() + 3 * LEASE
+    while time.monotonic() < end:
+        query(world.far, "UPDATE t SET v = v + 1 WHERE id <= 5")
+        seen.add(world.state(sid))
+        time.sleep(0.2)
+    tap.equal(seen, {"alive"}, f"{name}: its session lives for three leases")
+    tap.ok(world.state(without) != "alive", f"{name}: that of a transaction that holds nothing does not")
+    tap.equal(error_of(conn, "SELECT sum(v) FROM t"), (None, [(0,)]), f"{name}: it reads on, at its snapshot")
+    query(conn, "COMMIT")
+    conn.close()
+    reader.close()
+
+
+def gone(world, name):
+    stays = world.other.connect(world.db)
+    query(stays, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT sum(v) FROM t")
+    theirs = value(stays, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own")
+
+    conn, sid = world.holder()
+    mine, here = world.holder()
+    query(world.far, "SELECT pg_sleep(1.5)")     # as long as the keeper may need to be there
+    query(mine, "SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
+    gone_soon(world, sid, f"{name}, terminated")
+    tap.equal(world.state(here), "alive", f"{name}, terminated: that of another backend stays")
+
+    os.kill(mine.info.backend_pid, signal.SIGKILL)
+    tap.ok(world.server.wait_up(), f"{name}, killed: the server is back")
+    gone_soon(world, here, f"{name}, killed")
+    tap.equal(world.state(theirs), "alive", f"{name}: that of another server stays")
+    for c in (conn, mine, stays):
+        c.close()
+
+
+def restart(world, name):
+    conn, sid = world.holder()
+    world.server.restart("immediate")
+    world.server.wait_up()
+    if "asked for" in name:     # by the first transaction, then
+        world.holder()[0].close()
+    gone_soon(world, sid, name)
+    conn.close()
+
+
+def stopped(world, name):
+    conn, sid = world.holder(LEASE)
+    query(world.far, "SELECT pg_sleep(%s)", (LEASE,))
+    tap.equal(world.state(sid), "alive", f"{name}: it lives")
+    pids = children(world.server.postmaster())
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(LEASE + 1)
+        tap.ok(world.state(sid) != "alive", f"{name}: the session is dead", world.state(sid))
+        query(world.far, "SELECT mosql_fdw_maintain('redis')")     # which forgets the dead
+        query(world.far, "UPDATE t SET v = v + 1")
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+    time.sleep(LEASE)           # it does not come back
+    tap.ok(world.state(sid) != "alive", f"{name}: and stays dead", world.state(sid))
+    tap.ok(error_of(conn, "SELECT sum(v) FROM t")[0] is not None, f"{name}: its snapshot is gone")
+    conn.close()
+
+
+def quiet(world, name):
+    conn, _ = world.holder()
+    query(conn, "COMMIT")
+    port = int(value(world.far, "SELECT split_part(unnest(srvoptions), ':', 2) FROM pg_foreign_server "
+                                "WHERE srvname = 'redis' LIMIT 1"))
+    time.sleep(2)               # those that were there may be ending
+    redis = Redis(port)
+    count = lambda: int(re.search(r"total_commands_processed:(\d+)", redis("INFO", "stats").decode())[1])
+    before = count()
+    time.sleep(4)
+    tap.equal(count() - before, 1, f"{name}: no commands but the one that asks")
+    redis.close()
+    conn.close()
+
+
+def body():
+    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "quiet"]
+    cluster, plain = Cluster("keeper"), Cluster("keeper1", plain=True)
+    other = Server("leases3")
+    for kind, settings in (("started", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off"]),
+                           ("asked for", [])):
+        server = Server(f"leases{1 + (kind != 'started')}", settings)
+        for engine in ENGINES if kind == "started" else ENGINES[:1]:
+            for part in (idle, gone, restart, stopped, quiet):
+                if part.__name__ not in parts:
+                    continue
+                with section(f"{kind}, {engine}, {part.__name__}"):
+                    world = World(plain if part == quiet else cluster, server, other, engine,
+                                  f"{part.__name__}_{kind.split()[0]}")
+                    part(world, f"{kind}, {engine}, {part.__name__}")
+                    world.close()
+        server.stop()
+    tap.equal(other.crashes(), [], "no backend of the other server died")
+
+
+main(body)
