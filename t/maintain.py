@@ -11,6 +11,7 @@ Two PostgreSQL servers on one cluster, both engines.
   killed     maintenance itself is killed at each of its points; the next is clean
   election   one at a time
   load       it does not disturb clients
+  locks      those of sessions that are gone leave the rows; who waits for them gets them
   worker     the background worker does all that by itself, survives Redis being
              away, kill -9 and a restart of PostgreSQL, and can be switched off
 
@@ -19,6 +20,7 @@ Two PostgreSQL servers on one cluster, both engines.
 import json
 import os
 import re
+import struct
 import sys
 import threading
 import time
@@ -406,6 +408,48 @@ def load(world):
     conn.close()
 
 
+# ---- locks of the dead ----
+
+def claim(owner, kind, number=0):
+    """src/code/claim.h; FOR UPDATE."""
+    return struct.pack(">QQcBI", *owner, kind, 4, number)
+
+
+def locks(world):
+    """Put where nobody waits for them, or somebody who lives: as they would be left behind."""
+    name = f"{world.engine}, locks"
+    live, dead = world.one.connect(world.db), world.two.connect(world.db)
+    ids = []
+    for conn in (live, dead):
+        query(conn, "SELECT count(*) FROM acct")
+        ids.append(value(conn, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own"))
+    dead.close()
+    mine, theirs = ((sid, 7) for sid in ids)
+    tap.ok(wait_until(lambda: ids[1] not in world.clock.sessions()), f"{name}: a session has ended")
+    rows, key, port = max((len([f for f in r("HKEYS", k) if f[:1] == b"r"]), k, port)
+                          for port in world.cluster.primaries
+                          for r in [world.cluster.redis(port)]
+                          for k in r("KEYS", world.db + ":*") if r("TYPE", k) == b"hash")
+    r = world.cluster.redis(port)
+    fields = [b"i" + f[1:] for f in sorted(r("HKEYS", key)) if f[:1] == b"r"][:3]
+    tap.ok(rows >= 20, f"{name}: a leaf is found", rows)
+    before = [claim(theirs, b"L"), claim(theirs, b"L") + claim(mine, b"W", 1) + claim(theirs, b"W", 2),
+              claim(mine, b"L")]
+    for field, stored in zip(fields, before):
+        r("HSET", key, field, stored)
+    tap.ok(world.maintain(live)["intents_removed"] >= 3, f"{name}: maintenance takes those of the dead away")
+    after = [r("HGET", key, field) for field in fields]
+    tap.equal(after[0], None, f"{name}: where nobody waits nothing is left")
+    tap.equal(after[1] and after[1][16:17], b"L", f"{name}: who waits has the lock")
+    tap.equal(after[1] and len(after[1]), 22, f"{name}: alone")
+    tap.equal(r("LLEN", key + b":w:" + b"%016x%016x" % mine), 1, f"{name}: and is told")
+    tap.equal(after[2], before[2], f"{name}: that of a session that lives stays")
+    for field in fields:
+        r("HDEL", key, field)
+    tap.equal([f for t in TABLES for f in findings(live, t)[0]], [], f"{name}: all is in order")
+    live.close()
+
+
 # ---- the worker ----
 
 def worker(cluster, one):
@@ -447,7 +491,7 @@ def worker(cluster, one):
     tap.ok(wait_until(lambda: attempt(conn, "SELECT 1")[1] is not None, 15, 0.2), f"{name}: it is killed")
     tap.ok(server.wait_up(), f"{name}: PostgreSQL is back")
     for _ in range(20):                 # the next worker may be quicker than we are
-        with contextlib.closing(server.connect()) as c:
+        with contextlib.suppress(psycopg2.OperationalError), contextlib.closing(server.connect()) as c:
             if attempt(c, f"ALTER DATABASE {world.db} RESET mosql_fdw.debug_crash_at")[1] is None:
                 break
         time.sleep(0.2)
@@ -493,10 +537,11 @@ def worker(cluster, one):
 
 
 def body():
-    parts = sys.argv[1:] or ["orphans", "unknown", "killed", "election", "load", "worker"]
+    parts = sys.argv[1:] or ["orphans", "unknown", "killed", "election", "load", "locks", "worker"]
     cluster = Cluster("maintain")
     plain = Cluster("maintain-plain", plain=True)
-    one, two = Server("maintain1"), Server("maintain2")
+    # without a keeper (t/keeper.py), which ends sessions before their leases do
+    one, two = (Server(f"maintain{i}", ["max_worker_processes=0"]) for i in (1, 2))
     for engine in ENGINES:
         world = World(cluster, one, two, engine, f"maintain_{engine}")
         if "orphans" in parts:
@@ -514,6 +559,9 @@ def body():
         if "load" in parts:
             with section(f"{engine}, load"):
                 load(world)
+        if "locks" in parts:
+            with section(f"{engine}, locks"):
+                locks(world)
     if "worker" in parts:
         with section("worker"):
             worker(cluster, one)

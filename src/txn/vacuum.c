@@ -6,7 +6,8 @@
  *   1. finish splits, so that no part of a leaf is frozen;
  *   2. settle intents and read marks: of decided transactions, the way any helper
  *      does (recover.c); undecided ones are left alone while their session lives,
- *      however long they take, and aborted once it is dead;
+ *      however long they take, and aborted once it is dead; locks, and waits for them,
+ *      of sessions that are dead (who waits for such a lock does not wait for us);
  *   3. remove old versions and tombstones that no snapshot needs: one step per
  *      leaf that has any;
  *   4. merge leaves away that are empty now (btree/merge.c).
@@ -25,6 +26,7 @@
  */
 #include "postgres.h"
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 
 /* Transactions asked about in one step of the clock. */
@@ -39,6 +41,8 @@ typedef struct Vacuum
 	MosqlTree  *tree;
 	MosqlVacuumCounts *counts;
 	MosqlSnapshotList list;
+	bool		asked;			/* who lives, in this batch: */
+	MosqlSessions sessions;
 	int			n;
 	MosqlLeaf  *leaves;			/* as read; replaced where something was settled */
 } Vacuum;
@@ -162,6 +166,19 @@ ask_clock(Vacuum *vacuum, Verdicts *verdicts)
 						   Min(out - done, STATUS_BATCH), verdicts->records + done, &vacuum->list);
 }
 
+/* Dead for good, that is forgotten; asked once in a batch. */
+static bool
+is_dead(Vacuum *vacuum, uint64 sid)
+{
+	if (!vacuum->asked)
+	{
+		(void) mosql_clock_expire(&vacuum->session->stepper, EXPIRE_BATCH);
+		mosql_clock_sessions(&vacuum->session->stepper, &vacuum->sessions);
+		vacuum->asked = true;
+	}
+	return mosql_clock_is_dead(&vacuum->sessions, sid);
+}
+
 /*
  * Undecided transactions of dead sessions are aborted.  While a session lives nobody but
  * a writer in need takes its transaction for dead: a commit may take its time, and
@@ -173,24 +190,11 @@ ask_clock(Vacuum *vacuum, Verdicts *verdicts)
 static void
 abort_dead(Vacuum *vacuum, Verdicts *verdicts)
 {
-	MosqlStepper *clock = &vacuum->session->stepper;
-	MosqlSessions sessions;
-	bool		asked = false;
-
 	for (int i = 0; i < verdicts->n; i++)
-	{
-		if (verdicts->records[i].state != MOSQL_RECORD_NONE)
-			continue;
-		if (!asked)
-		{
-			/* a session is dead for good when it is forgotten */
-			(void) mosql_clock_expire(clock, EXPIRE_BATCH);
-			mosql_clock_sessions(clock, &sessions);
-			asked = true;
-		}
-		if (mosql_clock_is_dead(&sessions, verdicts->txs[i].session))
-			mosql_clock_abort(clock, verdicts->txs[i], &verdicts->records[i], &vacuum->list);
-	}
+		if (verdicts->records[i].state == MOSQL_RECORD_NONE &&
+			is_dead(vacuum, verdicts->txs[i].session))
+			mosql_clock_abort(&vacuum->session->stepper, verdicts->txs[i], &verdicts->records[i],
+							  &vacuum->list);
 }
 
 /* Where in the verdicts it is. */
@@ -248,11 +252,64 @@ settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const Verdicts *verd
 	return true;
 }
 
+/* The owners of a field's claims who are dead: 16 bytes each. */
+static MosqlBytes
+dead_owners(Vacuum *vacuum, MosqlBytes field)
+{
+	StringInfoData owners;
+	MosqlClaim	claim;
+
+	initStringInfo(&owners);
+	while (mosql_claim_next(&field, &claim))
+		if (is_dead(vacuum, claim.owner.session))
+			mosql_txid_put(&owners, claim.owner);
+	return mosql_bytes_of(&owners);
+}
+
+/*
+ * Take what the dead have locked, or wait for, off a leaf, in one step, which lets in whoever
+ * waits for it (rule 30).  Nothing of the rows is compared: a claim is its owner's, by an id
+ * that nobody else ever has, and the dead do not come back (7).  What is not there any more
+ * somebody else has taken out.  False if there was nothing, or the leaf has changed.
+ */
+static bool
+remove_claims(Vacuum *vacuum, const MosqlLeaf *leaf)
+{
+	MosqlStep	step = {.node = leaf->node, .repeatable = true, .no_count = true};
+	MosqlStep  *steps[1] = {&step};
+	MosqlCompare compare;
+	int			removed = 0;
+
+	step.compares = &compare;
+	mosql_step_expect(&step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(leaf->meta.generation));
+	step.writes = palloc(leaf->n * sizeof(MosqlWrite) + 1);
+	for (int e = 0; e < leaf->n; e++)
+	{
+		MosqlBytes	owners = dead_owners(vacuum, leaf->entries[e].intent);
+
+		if (owners.len == 0)
+			continue;
+		removed += (int) (owners.len / MOSQL_TXID_BYTES);
+		step.writes[step.nwrites++] = (MosqlWrite)
+		{
+			MOSQL_WRITE_UNLIST, mosql_field_name(MOSQL_FIELD_INTENT, leaf->entries[e].key), owners
+		};
+	}
+	if (removed == 0)
+		return false;
+	mosql_step_run(&vacuum->session->stepper, steps, 1, NULL);
+	if (step.status != MOSQL_STEP_DONE)
+		return false;
+	vacuum->counts->intents_removed += removed;
+	return true;
+}
+
 /* Settle all of a leaf that can be; read it again if that changed it. */
 static void
 settle_leaf(Vacuum *vacuum, MosqlLeaf *leaf, const Verdicts *verdicts)
 {
-	bool		changed = false;
+	bool		changed = remove_claims(vacuum, leaf);
 
 	for (int e = 0; e < leaf->n; e++)
 	{
