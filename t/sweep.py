@@ -253,7 +253,8 @@ def lost(cluster, server):
 
 def body():
     cluster = Cluster("sweep")
-    one, two = Server("sweep1"), Server("sweep2")
+    # without a keeper, which ends the sessions of those who are killed
+    one, two = (Server(f"sweep{i}", ["max_worker_processes=0"]) for i in (1, 2))
     for engine in ("script", "watch"):
         world = World(cluster, one, two, engine)
         with section(f"{engine}, killed"):
