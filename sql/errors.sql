@@ -18,6 +18,8 @@ SELECT server_with('key ''true''');
 SELECT server_with('password ''secret''');
 -- what a commit waits for
 SELECT server_with('durability ''perhaps''');
+SELECT server_with('locking ''perhaps''');
+SELECT server_with('locking ''pessimistic''');
 SELECT server_with('durability ''replicated'', replicas ''0''');
 SELECT server_with('replicas ''1''');
 SELECT server_with('durability ''fsync'', replicas ''101''');

@@ -10,9 +10,12 @@
  * Both see the latest committed row, as in PostgreSQL, not the statement's
  * snapshot.  The write is certified at commit like any other: somebody who
  * inserts or changes the row in between makes this transaction fail with 40001.
+ * Where the table's locking is pessimistic, nobody can: DO UPDATE locks the row that it
+ * finds, and both lock a key that they find free, which waits for whoever inserts it.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
@@ -121,6 +124,39 @@ has_entry(MosqlModifyState *modify, const MosqlIndex *index, const MosqlRow *row
 	return kind == MOSQL_ENTRY_ALONE && mosql_bytes_equal(mosql_bytes_of(&key), entry);
 }
 
+/* Lock keys (ascending, distinct) as they were read; a row is as it is then. */
+static void
+lock_read(const MosqlLocker *locker, MosqlRow *rows, int n)
+{
+	MosqlRow   *newest = palloc0(n * sizeof(MosqlRow));
+	MosqlLocked *locked = palloc(n * sizeof(MosqlLocked));
+
+	mosql_lock_rows(locker, rows, n, newest, locked);
+	for (int i = 0; i < n; i++)
+		if (locked[i] == MOSQL_LOCKED_NEWER)
+			rows[i] = newest[i];
+		else if (locked[i] == MOSQL_NOT_LOCKED)
+			rows[i].found = false;
+}
+
+/* The row, or the entry of an index, of this key, locked: DO NOTHING locks none that is there. */
+static void
+look_at(MosqlModifyState *modify, const MosqlTable *keys, MosqlView *view, MosqlBytes key,
+		MosqlRow *row)
+{
+	MosqlLocker locker = modify->locker;
+
+	locker.table = unconstify(MosqlTable *, keys);
+	if (modify->locks && modify->do_update && !IsolationUsesXactSnapshot())
+	{
+		mosql_lock_get(&locker, view, &key, 1, row);
+		return;
+	}
+	mosql_view_get(view, keys->tree, &key, 1, row);
+	if (modify->locks && (modify->do_update || !row->found))
+		lock_read(&locker, row, 1);
+}
+
 /*
  * The row that one arbiter finds.  What this command has written counts, as in
  * PostgreSQL: a value that it has taken away from a row meets nothing any more.
@@ -132,7 +168,7 @@ static Conflict
 look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableSlot *slot,
 				  MosqlBytes key, EState *estate, MosqlRow *row)
 {
-	MosqlTree  *tree = index ? index->entries->tree : modify->table->tree;
+	const MosqlTable *keys = index ? index->entries : modify->table;
 	MosqlView  *view = latest_view(modify, estate);
 	StringInfoData entry;
 	StringInfoData columns;
@@ -145,7 +181,7 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 			return NO_CONFLICT; /* nulls are distinct; not in a partial index */
 		key = mosql_bytes_of(&entry);
 	}
-	switch (mosql_txn_own_write(modify->txn, tree, key, modify->cid))
+	switch (mosql_txn_own_write(modify->txn, keys->tree, key, modify->cid))
 	{
 		case MOSQL_OWN_PUT:
 			return OWN_CONFLICT;
@@ -160,13 +196,13 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 
 		CHECK_FOR_INTERRUPTS();
 		memset(row, 0, sizeof(*row));
-		mosql_view_get(view, tree, &key, 1, row);
+		look_at(modify, keys, view, key, row);
 		if (!row->found)
 			return NO_CONFLICT;
 		if (index == NULL)
 			return CONFLICT;
 		row_key = mosql_index_row_key(index, row);
-		mosql_view_get(view, modify->table->tree, &row_key, 1, row);
+		look_at(modify, modify->table, view, row_key, row);
 		if (row->found && has_entry(modify, index, row, key, estate))
 			return CONFLICT;
 	}
@@ -252,6 +288,38 @@ insert_one_by_one(MosqlModifyState *modify, TupleTableSlot **slots, int n, EStat
 	return nkept;
 }
 
+static int
+compare_rows(const void *a, const void *b)
+{
+	return mosql_bytes_compare((*(MosqlRow *const *) a)->key, (*(MosqlRow *const *) b)->key);
+}
+
+/* Lock the keys that are free, each once; one that somebody has inserted meanwhile is not. */
+static void
+lock_free(MosqlModifyState *modify, MosqlRow *rows, int n)
+{
+	MosqlRow  **order = palloc(n * sizeof(MosqlRow *));
+	MosqlRow   *wanted = palloc(n * sizeof(MosqlRow));
+	int			nfree = 0;
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!rows[i].found)
+			order[nfree++] = &rows[i];
+	if (nfree == 0)
+		return;
+	qsort(order, nfree, sizeof(MosqlRow *), compare_rows);
+	for (int i = 0; i < nfree; i++)
+		if (m == 0 || !mosql_bytes_equal(wanted[m - 1].key, order[i]->key))
+			wanted[m++] = *order[i];
+	lock_read(&modify->locker, wanted, m);
+	for (int i = 0, j = 0; i < nfree; i++)
+	{
+		j += !mosql_bytes_equal(wanted[j].key, order[i]->key);
+		*order[i] = wanted[j];
+	}
+}
+
 /*
  * The view sees what earlier commands wrote, the buffer tells what this one wrote.
  * One read for all rows.  No look-up of the key is needed afterwards: one that
@@ -268,6 +336,8 @@ insert_together(MosqlModifyState *modify, TupleTableSlot **slots, int n, EState 
 	for (int i = 0; i < n; i++)
 		keys[i] = key_of(modify, slots[i]);
 	mosql_view_get(latest_view(modify, estate), modify->table->tree, keys, n, rows);
+	if (modify->locks)
+		lock_free(modify, rows, n);
 	for (int i = 0; i < n; i++)
 		if (!rows[i].found && insert_new(modify, slots[i], keys[i]))
 			kept[nkept++] = slots[i];
@@ -348,7 +418,8 @@ mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate, Resu
 	TransitionCaptureState *capture = mtstate->mt_transition_capture;
 
 	modify->do_update = true;
-	modify->mtstate = mtstate;
+	modify->locker.strength = mosql_lock_update_strength(modify->table,
+														 ExecGetUpdatedCols(rri, mtstate->ps.state));
 	modify->triggers = rri->ri_TrigDesc;
 	modify->captures_inserts = capture != NULL && capture->tcs_insert_new_table;
 	if (rri->ri_TrigDesc != NULL)

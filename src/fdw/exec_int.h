@@ -11,6 +11,7 @@
 #include "executor/executor.h"
 #include "storage/itemptr.h"
 
+#include "code/claim.h"
 #include "fdw/fdw_int.h"
 
 /* Keys of an IN list that are read in one batch. */
@@ -26,6 +27,54 @@ extern void mosql_tid_of_handle(uint64 handle, ItemPointer tid);
 
 /* Key and version of the row of `tree` that a scan put into a ctid; throws if unknown. */
 extern void mosql_exec_row_of_tid(MosqlTxn *txn, MosqlTree *tree, Datum ctid, MosqlRow *row);
+
+/* ---- locks (lock.c) ---- */
+
+/* How rows of one table are locked. */
+typedef struct MosqlLocker
+{
+	Relation	rel;
+	MosqlTable *table;
+	MosqlTxn   *txn;
+	MosqlStrength strength;
+	LockWaitPolicy policy;
+	bool		changes;		/* for UPDATE or DELETE: what is locked will be written */
+} MosqlLocker;
+
+typedef enum MosqlLocked
+{
+	MOSQL_LOCKED,				/* as it was read */
+	MOSQL_LOCKED_NEWER,			/* it has another version since */
+	MOSQL_NOT_LOCKED			/* it is gone, or SKIP LOCKED */
+} MosqlLocked;
+
+/* Is the table's locking pessimistic? */
+extern bool mosql_lock_is_wanted(Oid relid);
+
+/*
+ * Lock n rows that were read, or keys that were found free, ascending and distinct; `newest` are the rows that were
+ * LOCKED_NEWER, in the current context.  A round trip if nobody is in the way, none for rows
+ * that are locked.  55P03, 40P01; 40001 above READ COMMITTED for a row that has changed.
+ */
+extern void mosql_lock_rows(const MosqlLocker *locker, const MosqlRow *read, int n,
+							MosqlRow *newest, MosqlLocked *locked);
+
+/*
+ * Read rows by key, as mosql_view_get() does, and lock them in the same step; only under
+ * READ COMMITTED, where the newest version is what is wanted.  Those that SKIP LOCKED leaves
+ * out are not found.
+ */
+extern void mosql_lock_get(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *keys,
+						   int n, MosqlRow *rows);
+
+/* The newest version of a row into a slot of the executor's, which evaluates it again. */
+extern void mosql_lock_store(const MosqlLocker *locker, const MosqlRow *row, TupleTableSlot *slot);
+
+/* What an UPDATE of these attributes (offset as pull_varattnos() does) takes; what FOR
+ * UPDATE and kin do. */
+extern MosqlStrength mosql_lock_update_strength(const MosqlTable *table,
+												const Bitmapset *attributes);
+extern MosqlStrength mosql_lock_mark_strength(RowMarkType type);
 
 /* What a plan says of system columns, MOSQL_SCAN_SYSTEM: bits. */
 #define MOSQL_SYSTEM_HANDLE		1	/* ctid is asked for by UPDATE, DELETE, FOR UPDATE alone */
@@ -95,6 +144,12 @@ typedef struct MosqlScanState
 	int			narms;			/* 0, or a union: nconds is 0 then */
 	MosqlScanArm *arms;
 
+	/* --- what is locked --- */
+	bool		locks;
+	bool		locks_at_once;	/* points in the step that reads them */
+	MosqlLocker locker;
+	struct MosqlLockBatch *batch;	/* lock_scan.c; NULL: none yet */
+
 	/* --- what is read --- */
 	MosqlView  *view;			/* from the first row to the end of the node */
 	MemoryContext range_cxt;	/* ranges; reset when parameters change */
@@ -138,6 +193,22 @@ extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, R
 extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
 
 extern void mosql_exec_scan_close(MosqlScanState *scan);
+
+/* ---- scan.c, for lock_scan.c ---- */
+
+/* The next row into the node's slot, without a ctid; false at the end. */
+extern bool mosql_exec_scan_fetch(ForeignScanState *node, MosqlRow *row);
+extern void mosql_exec_scan_store(ForeignScanState *node, MosqlRow *row);
+extern void mosql_exec_scan_put_tid(ForeignScanState *node, const MosqlRow *row);
+
+/* What the executor is going to ask about the row in the slot. */
+extern bool mosql_exec_scan_passes(ForeignScanState *node);
+
+/* ---- lock_scan.c ---- */
+
+/* mosqlIterateForeignScan() of a scan that locks; start again; end. */
+extern TupleTableSlot *mosql_lock_scan_next(ForeignScanState *node);
+extern void mosql_lock_scan_reset(MosqlScanState *scan);
 
 /* ---- union.c ---- */
 
@@ -190,6 +261,8 @@ typedef struct MosqlModifyState
 	MosqlCopyDefault *defaults;
 
 	int			system;			/* bits: which system columns RETURNING, or ON CONFLICT, names */
+	bool		locks;			/* the table's locking is pessimistic */
+	MosqlLocker locker;			/* of rows to be changed */
 
 	/* --- row identity, UPDATE and DELETE --- */
 	AttrNumber	ctid_attno;
@@ -224,6 +297,22 @@ typedef struct MosqlModifyState
 	StringInfoData key;			/* reused from row to row */
 	StringInfoData columns;
 } MosqlModifyState;
+
+/* ---- lock_target.c ---- */
+
+/*
+ * Lock the row to change, unless the scan did.  False: it is not to be changed any more.  If
+ * it has a newer version, *row has that one, and *plan_slot what the plan makes of it.
+ */
+extern bool mosql_lock_target(MosqlModifyState *modify, ResultRelInfo *rri, CmdType operation,
+							  TupleTableSlot **plan_slot, MosqlRow *row);
+
+/* The new row once more, from that. */
+extern TupleTableSlot *mosql_lock_project(MosqlModifyState *modify, ResultRelInfo *rri,
+										  TupleTableSlot *plan_slot, EState *estate);
+
+/* The row gets another key, perhaps by a trigger, so that the query does not say so. */
+extern void mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row);
 
 /* The row in the slot, which has this key, gets its ctid, if somebody asks for it. */
 extern void mosql_exec_set_tid(MosqlModifyState *modify, MosqlBytes key, TupleTableSlot *slot);

@@ -37,6 +37,7 @@ typedef struct MosqlFdwOptions
 	int			idle_timeout_ms;	/* connections idle for so long are closed; 0 never */
 	int			max_connections;	/* of this PostgreSQL server to a Redis node; 0 any */
 	bool		use_remote_estimate;	/* count rows in Redis even after ANALYZE */
+	MosqlLocking locking;		/* where nothing is said, the setting's */
 } MosqlFdwOptions;
 
 /* Options for a table (relid) or only a server (relid invalid) and a user. */
@@ -158,6 +159,8 @@ enum MosqlScanPrivate
 								 * are in fdw_exprs, arm after arm */
 	MOSQL_SCAN_TIDS,			/* Integer: 1, rows are those that the first of fdw_exprs, a
 								 * tid, names; 2, an array of tids; 0, by the key */
+	MOSQL_SCAN_LOCK,			/* IntList: how the scan may lock what it returns, NIL: not
+								 * at all (lock_plan.c) */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */

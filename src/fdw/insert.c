@@ -50,7 +50,7 @@ look_up(MosqlModifyState *modify, const MosqlIndex *index)
 	MosqlTree  *tree = index ? index->entries->tree : modify->table->tree;
 	MosqlBytes	duplicate;
 
-	if (!mosql_txn_check_inserts(modify->txn, tree, &duplicate))
+	if (!mosql_txn_check_inserts(modify->txn, tree, modify->locks, &duplicate))
 		mosql_exec_report_duplicate(modify, index, duplicate);
 }
 

@@ -150,6 +150,12 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 		modify->system = mosql_system_named((Node *) plan->returningLists) |
 			mosql_system_named((Node *) plan->onConflictSet) |
 			mosql_system_named(plan->onConflictWhere);
+	modify->locks = mosql_lock_is_wanted(RelationGetRelid(rel));
+	modify->locker = (MosqlLocker)
+	{
+		rel, modify->table, modify->txn, MOSQL_UPDATE, LockWaitBlock, true
+	};
+	modify->mtstate = mtstate;
 	modify->constrained = rel->rd_att->constr != NULL;
 	modify->not_null = missing_not_null(modify);
 	if (plan == NULL || plan->operation != CMD_DELETE)
@@ -209,6 +215,9 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (!AttributeNumberIsValid(modify->ctid_attno))
 		elog(ERROR, "could not find junk ctid column");
 	modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "wholerow");
+	if (mtstate->operation == CMD_UPDATE)
+		modify->locker.strength =
+			mosql_lock_update_strength(modify->table, ExecGetUpdatedCols(rri, mtstate->ps.state));
 }
 
 void
@@ -317,6 +326,7 @@ move_row(MosqlModifyState *modify, const MosqlRow *old_row)
 	MosqlBytes	key = mosql_bytes_of(&modify->key);
 	MosqlTree  *tree = modify->table->tree;
 
+	mosql_lock_moved(modify, old_row);
 	if (mosql_txn_delete(modify->txn, tree, old_row->key, old_row->version,
 						 modify->cid) == MOSQL_SELF_MODIFIED)
 		return MOSQL_SELF_MODIFIED;
@@ -418,9 +428,14 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MosqlWriteResult result;
 	MosqlRow	old_row;
 	TupleTableSlot *old_slot;
+	TupleTableSlot *read_slot = plan_slot;
 
-	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
 	row_identity(modify, plan_slot, &old_row);
+	if (modify->locks && !mosql_lock_target(modify, rri, CMD_UPDATE, &plan_slot, &old_row))
+		return NULL;
+	if (plan_slot != read_slot)
+		slot = mosql_lock_project(modify, rri, plan_slot, estate);
+	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
 
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
@@ -490,6 +505,8 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MosqlRow	row;
 
 	row_identity(modify, plan_slot, &row);
+	if (modify->locks && !mosql_lock_target(modify, rri, CMD_DELETE, &plan_slot, &row))
+		return NULL;
 	if (modify->system & MOSQL_SYSTEM_VERSION)
 		xmin = deleted_token(modify, &row, estate);
 	if (mosql_txn_delete(modify->txn, modify->table->tree, row.key, row.version,

@@ -46,7 +46,8 @@ typedef enum OptionKind
 	OPTION_NODES,
 	OPTION_NAMESPACE,
 	OPTION_ENGINE,
-	OPTION_DURABILITY
+	OPTION_DURABILITY,
+	OPTION_LOCKING
 } OptionKind;
 
 typedef struct Option
@@ -78,6 +79,7 @@ static const Option options_known[] = {
 	{"fdw_startup_cost", ON_SERVER | ON_TABLE, OPTION_COST, 0, 0, "the planner's cost of one round trip"},
 	{"fdw_tuple_cost", ON_SERVER | ON_TABLE, OPTION_COST, 0, 0, "the planner's cost of one row read"},
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether rows are counted in Redis even after ANALYZE"},
+	{"locking", ON_SERVER | ON_TABLE, OPTION_LOCKING, 0, 0, "whether transactions wait for each other's rows, or are checked at commit"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
 	{"key", ON_COLUMN, OPTION_KEY, 1, MOSQL_KEY_MAX_COLUMNS, "whether the column belongs to the primary key, or its place there"},
@@ -293,6 +295,10 @@ check_value(const Option *option, DefElem *def)
 				strcmp(value, "fsync") != 0)
 				report_value(option, value, "\"none\", \"replicated\" or \"fsync\"");
 			break;
+		case OPTION_LOCKING:
+			if (strcmp(value, "optimistic") != 0 && strcmp(value, "pessimistic") != 0)
+				report_value(option, value, "\"optimistic\" or \"pessimistic\"");
+			break;
 	}
 }
 
@@ -443,6 +449,9 @@ apply_options(MosqlFdwOptions *out, List *options)
 			out->tuple_cost = strtod(defGetString(def), NULL);
 		else if (strcmp(name, "use_remote_estimate") == 0)
 			out->use_remote_estimate = defGetBoolean(def);
+		else if (strcmp(name, "locking") == 0)
+			out->locking = strcmp(defGetString(def), "pessimistic") == 0 ?
+				MOSQL_PESSIMISTIC : MOSQL_OPTIMISTIC;
 	}
 }
 
@@ -495,6 +504,7 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	out->tuple_cost = TUPLE_COST;
 	out->keep_connections = true;
 	out->idle_timeout_ms = IDLE_TIMEOUT_MS;
+	out->locking = (MosqlLocking) mosql_txn_locking;
 
 	if (OidIsValid(relid))
 	{

@@ -257,6 +257,9 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 											 entries_suffice(plan->table, index, needed, system)));
 	private = lappend(private, arms);
 	private = lappend(private, makeInteger(tids));
+	private = lappend(private, mosql_plan_lock(root, rel, local,
+											   index == NULL && arms == NIL && tids == 0,
+											   quals->whole_key));
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
 							NIL, exact, outer_plan);

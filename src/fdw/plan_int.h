@@ -59,6 +59,16 @@ extern MosqlKeyQuals *mosql_plan_arm_quals(PlannerInfo *root, RelOptInfo *rel,
 										   const MosqlTable *keys, const RestrictInfo *or, int arm,
 										   List *clauses);
 
+/* ---- lock_plan.c ---- */
+
+/*
+ * MOSQL_SCAN_LOCK: strength, LockWaitPolicy, 1 if points may be locked in the step that reads
+ * them, 1 if for UPDATE or DELETE.  NIL: the scan locks nothing.  local: the filter; by_key:
+ * the scan is of the table's own key; one_key: it returns one row at most.
+ */
+extern List *mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key,
+							 bool one_key);
+
 /* ---- plan.c ---- */
 
 /* Do the entries have all that the query may ask of the relation? */

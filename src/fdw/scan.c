@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "access/xact.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -113,6 +114,31 @@ mosql_exec_index_of(const MosqlTable *table, const List *index)
 							(uint32) lfourth_int(index));
 }
 
+/* EvalPlanQual evaluates a row again in a state of its own, and yet is the same statement. */
+static const EState *
+statement_of(const EState *estate)
+{
+	while (estate->es_epq_active != NULL)
+		estate = estate->es_epq_active->parentestate;
+	return estate;
+}
+
+/* As the plan says it may (MOSQL_SCAN_LOCK). */
+static void
+init_locks(MosqlScanState *scan, List *lock, const EState *estate)
+{
+	if (lock == NIL || estate->es_epq_active != NULL ||
+		!mosql_lock_is_wanted(RelationGetRelid(scan->rel)))
+		return;
+	scan->locks = true;
+	scan->locks_at_once = lthird_int(lock) != 0 && !IsolationUsesXactSnapshot();
+	scan->locker = (MosqlLocker)
+	{
+		scan->rel, scan->table, scan->txn, linitial_int(lock), lsecond_int(lock),
+			lfourth_int(lock) != 0
+	};
+}
+
 void
 mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel, Oid userid)
 {
@@ -157,11 +183,13 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 											ALLOCSET_DEFAULT_SIZES);
 	scan->scan_cxt = CurrentMemoryContext;
 
+	init_locks(scan, list_nth(private, MOSQL_SCAN_LOCK), node->ss.ps.state);
+
 	/*
 	 * Now, and not at the first row: a cursor's view belongs to the savepoint
 	 * level that the cursor was opened at.  (No snapshot is drawn yet.)
 	 */
-	scan->view = mosql_view_open(scan->txn, node->ss.ps.state,
+	scan->view = mosql_view_open(scan->txn, statement_of(node->ss.ps.state),
 								 node->ss.ps.state->es_snapshot->curcid, scan->single);
 }
 
@@ -261,7 +289,10 @@ read_points(MosqlScanState *scan)
 	}
 	for (int i = 0; i < n; i++)
 		keys[i] = range_at(scan, first + i)->low;
-	mosql_view_get(scan->view, scan->keys->tree, keys, n, scan->rows);
+	if (scan->locks_at_once)
+		mosql_lock_get(&scan->locker, scan->view, keys, n, scan->rows);
+	else
+		mosql_view_get(scan->view, scan->keys->tree, keys, n, scan->rows);
 	MemoryContextSwitchTo(old);
 
 	scan->next_range += n;
@@ -410,16 +441,13 @@ mosql_exec_store_row(const MosqlTable *table, const MosqlRow *row, const bool *n
 	ExecStoreVirtualTuple(slot);
 }
 
-/* The next row into the node's slot, without a handle; false at the end. */
-static bool
-fetch(ForeignScanState *node, MosqlRow *row)
+void
+mosql_exec_scan_store(ForeignScanState *node, MosqlRow *row)
 {
 	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
-	if (!(scan->costed ? next_row_costed(scan, row) : next_row(scan, row)))
-		return false;
 	if (scan->needs_none)
 	{
 		memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
@@ -437,12 +465,22 @@ fetch(ForeignScanState *node, MosqlRow *row)
 	if (scan->system & MOSQL_SYSTEM_VERSION)
 		mosql_system_put(slot, RelationGetRelid(scan->rel),
 						 mosql_view_token(scan->view, scan->table->tree, row));
+}
+
+bool
+mosql_exec_scan_fetch(ForeignScanState *node, MosqlRow *row)
+{
+	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
+
+	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	if (!(scan->costed ? next_row_costed(scan, row) : next_row(scan, row)))
+		return false;
+	mosql_exec_scan_store(node, row);
 	return true;
 }
 
-/* What the executor is going to ask about the row in the slot. */
-static bool
-passes_filter(ForeignScanState *node)
+bool
+mosql_exec_scan_passes(ForeignScanState *node)
 {
 	ExprContext *econtext = node->ss.ps.ps_ExprContext;
 
@@ -450,9 +488,11 @@ passes_filter(ForeignScanState *node)
 	return ExecQual(node->ss.ps.qual, econtext);
 }
 
-static void
-put_tid(MosqlScanState *scan, const MosqlRow *row, TupleTableSlot *slot)
+void
+mosql_exec_scan_put_tid(ForeignScanState *node, const MosqlRow *row)
 {
+	const MosqlScanState *scan = (const MosqlScanState *) node->fdw_state;
+	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	MosqlTree  *tree = scan->table->tree;
 
 	if (scan->system & MOSQL_SYSTEM_CTID)
@@ -476,17 +516,19 @@ mosqlIterateForeignScan(ForeignScanState *node)
 	if (scan->ranges == NULL)
 		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 
-	if (!fetch(node, &row))
+	if (scan->locks)
+		return mosql_lock_scan_next(node);
+	if (!mosql_exec_scan_fetch(node, &row))
 		return slot;
-	while (scan->filters && !passes_filter(node))
+	while (scan->filters && !mosql_exec_scan_passes(node))
 	{
 		InstrCountFiltered1(node, 1);
 		ResetExprContext(node->ss.ps.ps_ExprContext);
 		CHECK_FOR_INTERRUPTS();
-		if (!fetch(node, &row))
+		if (!mosql_exec_scan_fetch(node, &row))
 			return slot;
 	}
-	put_tid(scan, &row, slot);
+	mosql_exec_scan_put_tid(node, &row);
 	return slot;
 }
 
@@ -504,6 +546,7 @@ mosqlReScanForeignScan(ForeignScanState *node)
 	if (scan->ranges == NULL)
 		return;
 	end_range(scan);
+	mosql_lock_scan_reset(scan);
 	scan->nfetched = scan->fetched = scan->fetch_size = 0;
 	if (scan->all_in_batch &&
 		(scan->single || scan->nvalues == 0 || node->ss.ps.chgParam == NULL))

@@ -526,6 +526,17 @@ mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum)
 	return false;
 }
 
+bool
+mosql_table_is_unique_column(const MosqlTable *table, AttrNumber attnum)
+{
+	if (table->columns[attnum - 1].key_position >= 0)
+		return true;
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].unique && has_attribute(&table->indexes[i], attnum))
+			return true;
+	return false;
+}
+
 /* ---- reading ---- */
 
 MosqlBytes

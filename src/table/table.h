@@ -309,6 +309,9 @@ extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, Mo
 /* Is a column's value in some index, or is one computed by it? */
 extern bool mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum);
 
+/* Is it a column of the primary key, or of a unique index? */
+extern bool mosql_table_is_unique_column(const MosqlTable *table, AttrNumber attnum);
+
 /* The key of the row that an entry belongs to; points into the entry.  XX001. */
 extern MosqlBytes mosql_index_row_key(const MosqlIndex *index, const MosqlRow *entry);
 

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "common/int.h"
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 
 int			mosql_txn_max_mb = 1024;
@@ -562,23 +563,55 @@ settle_insert(MosqlTxn *txn, MosqlEntryW *entry, bool found, MosqlTimestamp vers
 	return true;
 }
 
+/* Those that wait to be looked up, each once, in the order of their keys. */
+static int
+sort_unchecked(MosqlBuffer *buffer)
+{
+	int			n = 0;
+	int			m = 0;
+
+	for (int i = 0; i < buffer->nunchecked; i++)
+		if (buffer->unchecked[i]->unchecked && buffer->unchecked[i]->top != NULL)
+			buffer->unchecked[n++] = buffer->unchecked[i];
+	qsort(buffer->unchecked, n, sizeof(MosqlEntryW *), compare_entries);
+	for (int i = 0; i < n; i++)
+		if (m == 0 || buffer->unchecked[m - 1] != buffer->unchecked[i])
+			buffer->unchecked[m++] = buffer->unchecked[i];
+	return m;
+}
+
+/* What is stored now under n keys, of which a row needs no more than found and version. */
+static void
+read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint) + 1);
+	MosqlStatusCache cache = {0};
+	ErrorContextCallback context;
+
+	mosql_txn_begin_read(txn->session, &context);
+	mosql_btree_get(tree, keys, n, points);
+	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
+	mosql_txn_end_read(&context);
+	for (int i = 0; i < n; i++)
+		rows[i].found = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
+											&cache, &rows[i].columns, &rows[i].version);
+}
+
 /*
  * All keys in one batch of reads of their rows and intents as they are now
  * (not as of a snapshot: a row that somebody committed since would conflict at
  * commit anyway).
  */
 bool
-mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
+mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks, MosqlBytes *duplicate)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MemoryContext result_cxt = CurrentMemoryContext;
 	MemoryContext cxt,
 				old;
 	MosqlBytes *keys;
-	MosqlPoint *points;
-	MosqlStatusCache cache = {0};
-	ErrorContextCallback context;
-	int			n = 0;
+	MosqlRow   *rows;
+	int			n;
 	bool		ok = true;
 
 	if (buffer == NULL || buffer->nunchecked == 0)
@@ -586,34 +619,23 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate)
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql insert check",
 								ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-
-	for (int i = 0; i < buffer->nunchecked; i++)
-		if (buffer->unchecked[i]->unchecked && buffer->unchecked[i]->top != NULL)
-			buffer->unchecked[n++] = buffer->unchecked[i];
-	qsort(buffer->unchecked, n, sizeof(MosqlEntryW *), compare_entries);
-
+	buffer->nunchecked = n = sort_unchecked(buffer);
 	keys = palloc(n * sizeof(MosqlBytes) + 1);
-	points = palloc0(n * sizeof(MosqlPoint) + 1);
+	rows = palloc0(n * sizeof(MosqlRow) + 1);
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
 	MOSQL_DEBUG_POINT("inserts-due");
-	mosql_txn_begin_read(txn->session, &context);
-	mosql_btree_get(tree, keys, n, points);
-	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
-	mosql_txn_end_read(&context);
+	if (locks && n > 0)
+		mosql_txn_claim(txn, tree, keys, n, MOSQL_UPDATE, LockWaitBlock, rows,
+						palloc(n * sizeof(bool)));
+	else
+		read_stored(txn, tree, keys, n, rows);
 	for (int i = 0; i < n && ok; i++)
-	{
-		MosqlBytes	columns;
-		MosqlTimestamp version;
-		bool		found = mosql_point_visible(txn->session, &points[i], points[i].leaf,
-												MOSQL_TS_MAX, &cache, &columns, &version);
-
-		if (!settle_insert(txn, buffer->unchecked[i], found, version))
+		if (!settle_insert(txn, buffer->unchecked[i], rows[i].found, rows[i].version))
 		{
 			*duplicate = mosql_bytes_copy(result_cxt, keys[i]);
 			ok = false;
 		}
-	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	/* after a failure the others still wait: a trigger may catch the error */

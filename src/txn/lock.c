@@ -32,6 +32,7 @@ struct MosqlHeld
 	MosqlEntryW *entry;
 	int			level;			/* of the savepoint */
 	int			before;			/* strength */
+	bool		checked;		/* commit compared its version already */
 };
 
 /* ---- asking ---- */
@@ -510,7 +511,7 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 		return;
 	mosql_txn_account(txn, sizeof(MosqlHeld));
 	held = MemoryContextAlloc(txn->cxt, sizeof(MosqlHeld));
-	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength};
+	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->locked};
 	txn->held = entry->held = held;
 }
 
@@ -613,6 +614,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		MosqlHeld  *held = txn->held;
 
 		held->entry->strength = held->before;
+		held->entry->locked = held->checked;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
 			!(committed && !mosql_entry_is_void(held->entry)))
@@ -755,6 +757,7 @@ read_locked(Request *requests, int n, MosqlRow *rows)
 		rows[i] = (MosqlRow) {.key = keys[i],.own = entry->top != NULL};
 		rows[i].found = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
 											&cache, &rows[i].columns, &rows[i].version);
+		entry->claimed = rows[i].version;
 	}
 }
 
@@ -801,6 +804,24 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 	for (int i = n - 1; i >= 0; i--)
 		rows[i] = locked[i] ? found[--m] : (MosqlRow) {.key = requests[i].key};
 	mosql_txn_end_read(&context);
+}
+
+/*
+ * A row that this transaction has inserted is seen by nobody.  One that it has changed is
+ * what it was when it was changed, or the commit fails.
+ */
+bool
+mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version,
+					  int strength)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+
+	if (entry == NULL)
+		return false;
+	if (entry->top != NULL && entry->top->base == MOSQL_BASE_ABSENT)
+		return true;
+	return entry->strength >= strength && (entry->top != NULL || entry->claimed == version);
 }
 
 /* ---- locks that a commit meets ---- */

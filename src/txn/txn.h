@@ -277,9 +277,11 @@ extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
 
 /*
  * Look up unchecked inserts.  Returns false with *duplicate set (current
- * context) for the first that exists; the caller reports 23505.
+ * context) for the first that exists; the caller reports 23505.  locks: whoever is
+ * inserting, or deleting, one of them is waited for, and from here on others wait.
  */
-extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *duplicate);
+extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks,
+									MosqlBytes *duplicate);
 
 /*
  * To be called before an error that blames a row is reported: a duplicate, a parent that
@@ -319,6 +321,11 @@ extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, cons
  */
 extern void mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
 							int strength, LockWaitPolicy policy, MosqlRow *rows, bool *locked);
+
+/* Is there nothing to lock: is it so already, in this version, or nobody else's row?  No
+ * round trip. */
+extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
+								  MosqlTimestamp version, int strength);
 
 /* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
 extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,

@@ -225,6 +225,7 @@ typedef struct MosqlEntryW
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
 	int			strength;		/* of its lock in Redis; 0: none */
+	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];

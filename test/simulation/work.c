@@ -253,7 +253,7 @@ insert_row(Client *client, int tree, int key)
 	if (mosql_txn_insert(client->txn, tree_of(client, tree), work_key(tree, key), row_bytes(row),
 						 client->cid, true) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a row that it does not have is its own", client->tx->number);
-	if (!mosql_txn_check_inserts(client->txn, tree_of(client, tree), &duplicate))
+	if (!mosql_txn_check_inserts(client->txn, tree_of(client, tree), false, &duplicate))
 	{
 		if (tree != TREE_TABLE && !oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
 			sim_fail("tx %d: tree %d key %d is called a duplicate and is not there",

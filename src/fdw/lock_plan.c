@@ -1,0 +1,135 @@
+/*
+ * lock_plan.c: which scans may lock the rows that they return.
+ *
+ * Layer: fdw, planner side.  A pessimistic transaction locks rows in batches, in the scan,
+ * where each row that the scan returns is to be locked: it is the target of an UPDATE or
+ * DELETE, or the only table of a SELECT ... FOR UPDATE that nobody reads in part.
+ * Elsewhere rows are locked one by one, when a join or LIMIT has let them through.  Whether
+ * the table's locking is pessimistic is asked when the plan is executed.
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/table.h"
+#include "optimizer/appendinfo.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "utils/rel.h"
+
+#include "code/claim.h"
+#include "fdw/plan_int.h"
+
+MosqlStrength
+mosql_lock_update_strength(const MosqlTable *table, const Bitmapset *attributes)
+{
+	int			i = -1;
+
+	while ((i = bms_next_member(attributes, i)) >= 0)
+	{
+		int			attnum = i + FirstLowInvalidHeapAttributeNumber;
+
+		if (attnum > 0 && attnum <= table->natts && mosql_table_is_unique_column(table, attnum))
+			return MOSQL_UPDATE;
+	}
+	return MOSQL_NO_KEY_UPDATE;
+}
+
+/* Does something look at the old row before ExecForeignUpdate or Delete, or beside it? */
+static bool
+has_row_triggers(PlannerInfo *root, const RelOptInfo *rel)
+{
+	Relation	relation = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
+	const TriggerDesc *triggers = relation->trigdesc;
+	bool		result = triggers != NULL &&
+		(root->parse->commandType == CMD_DELETE
+		 ? triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
+		 triggers->trig_delete_old_table
+		 : triggers->trig_update_before_row || triggers->trig_update_after_row ||
+		 triggers->trig_update_old_table);
+
+	table_close(relation, NoLock);
+	return result;
+}
+
+static bool
+is_target(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	return (root->parse->commandType == CMD_UPDATE || root->parse->commandType == CMD_DELETE) &&
+		bms_is_member((int) rel->relid, root->all_result_relids);
+}
+
+static MosqlStrength
+target_strength(PlannerInfo *root, const RelOptInfo *rel)
+{
+	const MosqlRelPlan *plan = rel->fdw_private;
+	Bitmapset  *attributes = NULL;
+	List	   *tlist;
+	List	   *attnos;
+	ListCell   *lc;
+
+	if (root->parse->commandType == CMD_DELETE)
+		return MOSQL_UPDATE;
+	get_translated_update_targetlist(root, rel->relid, &tlist, &attnos);
+	foreach(lc, attnos)
+		attributes = bms_add_member(attributes,
+									lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+	return mosql_lock_update_strength(plan->table, attributes);
+}
+
+/* The mark of FOR UPDATE and kin; NULL: none. */
+static const PlanRowMark *
+row_mark(const PlannerInfo *root, const RelOptInfo *rel)
+{
+	const ListCell *lc;
+
+	foreach(lc, root->rowMarks)
+	{
+		const PlanRowMark *mark = lfirst_node(PlanRowMark, lc);
+
+		if (mark->rti == rel->relid && !mark->isParent && RowMarkRequiresRowShareLock(mark->markType))
+			return mark;
+	}
+	return NULL;
+}
+
+/* Does whoever reads the scan read all of it?  (A cursor may not.) */
+static bool
+is_read_whole(const PlannerInfo *root)
+{
+	const Query *parse = root->parse;
+
+	return parse->commandType == CMD_SELECT && root->parent_root == NULL &&
+		parse->limitCount == NULL && parse->limitOffset == NULL && root->tuple_fraction <= 0;
+}
+
+/* May the filter be evaluated before the executor does, and where ctid is not known? */
+static bool
+is_filter_plain(const RelOptInfo *rel, List *local)
+{
+	Bitmapset  *columns = NULL;
+
+	if (contain_volatile_functions((Node *) local))
+		return false;
+	pull_varattnos((Node *) local, rel->relid, &columns);
+	return !bms_is_member(SelfItemPointerAttributeNumber - FirstLowInvalidHeapAttributeNumber,
+						  columns);
+}
+
+List *
+mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key, bool one_key)
+{
+	bool		alone = bms_membership(root->all_baserels) == BMS_SINGLETON;
+	bool		at_once = by_key && local == NIL;
+	const PlanRowMark *mark;
+
+	if (!is_filter_plain(rel, local))
+		return NIL;
+	if (is_target(root, rel))
+		return alone || has_row_triggers(root, rel)
+			? list_make4_int(target_strength(root, rel), LockWaitBlock, at_once, true) : NIL;
+	mark = row_mark(root, rel);
+	if (mark == NULL || !alone || !(is_read_whole(root) || (at_once && one_key)))
+		return NIL;
+	return list_make4_int(mosql_lock_mark_strength(mark->markType), mark->waitPolicy, at_once,
+						  false);
+}

@@ -1,0 +1,101 @@
+/*
+ * lock_target.c: rows that UPDATE and DELETE lock when they change them.
+ *
+ * Layer: fdw.  Those of a join, whose scan does not know which rows will be changed
+ * (lock_plan.c).  A row that is newer than it was read is evaluated again, as ExecUpdate()
+ * does for heaps: by EvalPlanQual, with the rows of other tables as they were.
+ */
+#include "postgres.h"
+
+#include "executor/nodeModifyTable.h"
+#include "utils/rel.h"
+
+#include "fdw/exec_int.h"
+
+/*
+ * The row to change has a newer version: evaluate the query for it again, with the rows of other
+ * tables as they were.  Returns what the plan makes of it; NULL: it does not fit any more.
+ * (EvalPlanQual empties the slot; UPDATE's new row is made of a copy.)
+ */
+static TupleTableSlot *
+evaluate_again(MosqlModifyState *modify, ResultRelInfo *rri, CmdType operation,
+			   const MosqlRow *newest, ItemPointer tid)
+{
+	EPQState   *epq = &modify->mtstate->mt_epqstate;
+	TupleTableSlot *input = EvalPlanQualSlot(epq, modify->rel, rri->ri_RangeTableIndex);
+	TupleTableSlot *found;
+
+	mosql_lock_store(&modify->locker, newest, input);
+	input->tts_tid = *tid;
+	input->tts_tableOid = RelationGetRelid(modify->rel);
+	if (operation == CMD_UPDATE)
+		ExecCopySlot(rri->ri_oldTupleSlot, input);
+	found = EvalPlanQual(epq, modify->rel, rri->ri_RangeTableIndex, input);
+	return TupIsNull(found) ? NULL : found;
+}
+
+/* The trigger has seen, and perhaps made its row of, an old version (lock_plan.c). */
+static void
+check_no_trigger(const ResultRelInfo *rri, CmdType operation)
+{
+	const TriggerDesc *triggers = rri->ri_TrigDesc;
+
+	if (triggers != NULL && (operation == CMD_DELETE ? triggers->trig_delete_before_row
+							 : triggers->trig_update_before_row))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("The row was changed by another transaction while its triggers ran."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+bool
+mosql_lock_target(MosqlModifyState *modify, ResultRelInfo *rri, CmdType operation,
+			TupleTableSlot **plan_slot, MosqlRow *row)
+{
+	MosqlStats	before = mosql_stats;
+	MemoryContext old;
+	MosqlRow	newest = {0};
+	MosqlLocked locked;
+	ItemPointerData tid;
+	bool		isnull;
+
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	mosql_lock_rows(&modify->locker, row, 1, &newest, &locked);
+	MemoryContextSwitchTo(old);
+	mosql_cost_add(&modify->cost, &before);
+	if (locked != MOSQL_LOCKED_NEWER)
+		return locked == MOSQL_LOCKED;
+	check_no_trigger(rri, operation);
+	tid = *(ItemPointer) DatumGetPointer(ExecGetJunkAttribute(*plan_slot, modify->ctid_attno,
+															  &isnull));
+	*plan_slot = evaluate_again(modify, rri, operation, &newest, &tid);
+	row->version = newest.version;
+	return *plan_slot != NULL;
+}
+
+TupleTableSlot *
+mosql_lock_project(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *plan_slot,
+			  EState *estate)
+{
+	TupleTableSlot *slot;
+
+	slot = ExecGetUpdateNewTuple(rri, plan_slot, rri->ri_oldTupleSlot);
+	slot->tts_tableOid = RelationGetRelid(modify->rel);
+	if (modify->rel->rd_att->constr && modify->rel->rd_att->constr->has_generated_stored)
+		ExecComputeStoredGenerated(rri, estate, slot, CMD_UPDATE);
+	return slot;
+}
+
+void
+mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row)
+{
+	MosqlLocker locker = modify->locker;
+	MosqlRow	newest;
+	MosqlLocked locked;
+
+	locker.strength = MOSQL_UPDATE;
+	if (modify->locks && modify->locker.strength < MOSQL_UPDATE)
+		mosql_lock_rows(&locker, row, 1, &newest, &locked);
+}
