@@ -43,7 +43,7 @@ static void
 replace(void *arg, uint64 tag)
 {
 	if (!work_stops)
-		clients[tag] = start(tag == 0 ? work_maintain : work_client);
+		clients[tag] = start(tag < (uint64) setting.nmaintainers ? work_maintain : work_client);
 }
 
 static void
@@ -127,7 +127,7 @@ bad_weather(void)
 	sim_network.max_us = (int) sim_between(300, 20000);
 	sim_network.late_per_million = (int) sim_between(0, 20000);
 	sim_network.late_max_us = (int) sim_between(10000, 8000000);
-	sim_network.cut_per_million = (int) sim_between(0, 20000);
+	sim_network.cut_per_million = (int) sim_between(0, sim_chance(300) ? 150000 : 20000);
 	sim_at(sim_now_us + sim_below(2000000), calm, NULL, 0);
 }
 
@@ -427,8 +427,8 @@ next_fault(void *arg, uint64 tag)
 void
 fault_start(bool is_wanted, int64 until_us)
 {
-	for (int i = 0; i <= setting.nclients; i++)
-		clients[nclients++] = start(i == 0 ? work_maintain : work_client);
+	for (int i = 0; i < setting.nmaintainers + setting.nclients; i++)
+		clients[nclients++] = start(i < setting.nmaintainers ? work_maintain : work_client);
 	for (int i = 0; i < sim_nshards; i++)
 		sim_saved(&sim_shards[i]);	/* with the database in it */
 	faults_until_us = until_us;

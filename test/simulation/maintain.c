@@ -158,7 +158,7 @@ work_maintain(SimFrontEnd *self)
 		build_drop_dead(self, session);
 		if (sim_chance(100))
 			(void) run_job(self, session, look_around);
-		pg_usleep(sim_below(200000));
+		pg_usleep(sim_below(setting.maintenance_ms * 1000));
 	}
 	mosql_session_close(session);
 	mosql_session_close(far);

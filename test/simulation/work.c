@@ -605,6 +605,11 @@ do_statement(Client *client)
 	client->cid++;
 	if (!has_room(client))
 		return;
+	if (client->truncates && sim_chance(300))
+	{
+		schema_truncate(client);
+		return;
+	}
 	if (client->travels && sim_chance(300))
 	{
 		do_far(client);
@@ -746,7 +751,7 @@ one_transaction(SimFrontEnd *self, Client *client)
 {
 	volatile bool ok = true;
 
-	work_begin(client, (int) sim_below(3));
+	work_begin(client, client->level < 3 ? client->level : (int) sim_below(3));
 	PG_TRY();
 	{
 		client->txn = mosql_txn_current(client->session);
@@ -805,6 +810,8 @@ work_client(SimFrontEnd *self)
 	client.work->client = &client;
 	client.draws = sim_chance(150);
 	client.travels = !client.draws && sim_chance(300);
+	client.truncates = !client.draws && sim_chance(70);
+	client.level = sim_chance(400) ? (int) sim_below(3) : 3;
 	schema_start();
 	client.session = client.work->session = work_session("sim");
 	while (!work_stops)

@@ -14,6 +14,8 @@ typedef struct Setting
 	int			nreplicas;		/* > 0: durable */
 	bool		cluster;
 	int			nclients;
+	int			nmaintainers;
+	int			maintenance_ms; /* how long they rest, at most */
 	int			nkeys;			/* of TREE_MAIN and TREE_PLAIN; <= KEYS_MAX / CHILDREN */
 	int			lease_ms;
 } Setting;

@@ -46,6 +46,8 @@ typedef struct Client
 	Known		table;
 	bool		draws;			/* from the sequence, most of the time */
 	bool		travels;		/* to the other namespace, now and then */
+	bool		truncates;		/* often */
+	int			level;			/* of isolation; 3: any */
 	uint64		drawn_from;		/* counter, and where it was after the last draw */
 	MosqlSequenceSeen seen;
 } Client;
