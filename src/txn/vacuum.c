@@ -481,6 +481,24 @@ prune_leaves(Vacuum *vacuum, MosqlLeaf **empty)
 
 /* ---- one call ---- */
 
+/*
+ * Each leaf once, ascending.  Race -- another maintainer merged a leaf away while we settled what it
+ * held: what was read again in its place is its left neighbour, which we have already, as it was.
+ */
+static void
+drop_overtaken(Vacuum *vacuum)
+{
+	int			n = 0;
+
+	for (int i = 0; i < vacuum->n; i++)
+	{
+		while (n > 0 && mosql_bytes_compare(vacuum->leaves[n - 1].meta.low, vacuum->leaves[i].meta.low) >= 0)
+			n--;
+		vacuum->leaves[n++] = vacuum->leaves[i];
+	}
+	vacuum->n = n;
+}
+
 static bool
 vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 {
@@ -500,6 +518,7 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	abort_dead(vacuum, &verdicts);
 	for (int i = 0; i < vacuum->n; i++)
 		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
+	drop_overtaken(vacuum);
 	empty = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
 	nempty = prune_leaves(vacuum, empty);
 	if (nempty > 0)
