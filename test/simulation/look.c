@@ -17,9 +17,9 @@ look_fate(Client *client)
 	SimTx	   *tx = oracle_unknown();
 	MosqlFate	fate;
 
-	if (tx == NULL)
+	if (tx == NULL || (tx->far && client->far == NULL))
 		return;
-	fate = mosql_clock_fate(mosql_session_stepper(client->session), (MosqlTxid) {tx->sid, tx->n});
+	fate = mosql_clock_fate(mosql_session_stepper(tx->far ? client->far : client->session), (MosqlTxid) {tx->sid, tx->n});
 	sim_trace("tx %d has fate %d", tx->number, fate);
 	if (fate == MOSQL_FATE_COMMITTED || fate == MOSQL_FATE_ABORTED)
 		oracle_told(tx, fate == MOSQL_FATE_COMMITTED);

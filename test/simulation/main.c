@@ -36,6 +36,7 @@ choose_setting(void)
 	setting.nclients = (int) sim_between(2, 10);
 	setting.nkeys = (int) sim_between(6, KEYS_MAX / CHILDREN);
 	setting.lease_ms = sim_chance(500) ? 1000 : 5000;
+	setting.damages = sim_chance(300);
 	setting.nmaintainers = sim_chance(300) ? (int) sim_between(2, 3) : 1;
 	setting.maintenance_ms = sim_chance(300) ? 10 : 200;
 }

@@ -345,6 +345,8 @@ work_verify(SimFrontEnd *self)
 	tidy(self, far);
 	work_read_all(self, session);
 	far_read_all(self, far);
+	if (setting.damages)
+		damage_tree(self);
 	work_verified = true;
 	mosql_session_close(session);
 	mosql_session_close(far);

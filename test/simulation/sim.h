@@ -14,6 +14,7 @@
  *     oracle.c     what was committed, in order: what every read must give
  *     work.c       transactions at random
  *     far.c        in two namespaces
+ *     damage.c     nodes that are lost, and made anew
  *     fault.c      what goes wrong
  *     main.c       one run
  *

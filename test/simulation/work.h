@@ -18,6 +18,7 @@ typedef struct Setting
 	int			maintenance_ms; /* how long they rest, at most */
 	int			nkeys;			/* of TREE_MAIN and TREE_PLAIN; <= KEYS_MAX / CHILDREN */
 	int			lease_ms;
+	bool		damages;		/* at the end (damage.c) */
 } Setting;
 extern Setting setting;
 

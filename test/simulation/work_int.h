@@ -115,6 +115,10 @@ extern void far_keep(const SimTx *tx, SimTx *kept);
 extern void far_roll_back(SimTx *tx, const SimTx *kept);
 extern void far_read_all(SimFrontEnd *self, MosqlSession *session);
 
+/* ---- damage.c ---- */
+
+extern void damage_tree(SimFrontEnd *self);
+
 /* ---- look.c ---- */
 
 extern void look_fate(Client *client);

@@ -1,0 +1,304 @@
+/*
+ * damage.c: nodes of a tree are lost, or hold nonsense, and are made anew (btree/mend.c).
+ *
+ * At the end of a run, when all is in order: what is mended then is in order again, and
+ * no row is gone but where the report says so, of nodes that were damaged.
+ */
+#include "work_int.h"
+
+#include "access/xact.h"
+#include "pgstub.h"
+
+#define HURT_MAX	4000
+
+typedef struct Hurt
+{
+	uint64		node;
+	bool		lost;			/* all of it; else some of its fields are nonsense */
+	bool		keeps;			/* a leaf whose rows are sound, */
+	bool		made_anew;		/* and which was found: */
+	MosqlBytes	low;
+	MosqlBytes	high;
+} Hurt;
+
+typedef struct Lost
+{
+	MosqlBytes	low;
+	MosqlBytes	high;			/* data NULL: no end */
+} Lost;
+
+typedef struct Damage
+{
+	MosqlSession *session;
+	int			tree;
+	int			nhurt;
+	Hurt		hurt[HURT_MAX];
+	int			nlost;
+	Lost		lost[HURT_MAX];
+	int			nknown;
+	MosqlKnownNode known[HURT_MAX];
+	bool		dry_run;
+} Damage;
+
+static Damage *damage;			/* outside of the front-end's variables */
+
+/* ---- what goes wrong ---- */
+
+static bool
+is_of_tree(const SimKey *key, uint64 root, uint64 *node, MosqlNodeMeta *meta)
+{
+	MosqlBytes	m = sim_get(key, mosql_bytes("m", 1));
+
+	return mosql_node_key_parse(key->name, "sim", node) && m.data != NULL &&
+		mosql_meta_decode(m, meta) && meta->tree == root;
+}
+
+static void
+lose_all(SimShard *shard, SimKey *key)
+{
+	while (key->n > 0)
+		sim_put(shard, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
+}
+
+/* A field of some kind becomes nonsense, or is gone. */
+static void
+spoil(SimShard *shard, SimKey *key, char kind)
+{
+	for (int i = key->n - 1; i >= 0; i--)
+		if (key->fields[i].name.data[0] == kind && sim_chance(kind == 'r' ? 300 : 1000))
+			sim_put(shard, key, key->type, key->fields[i].name,
+					sim_chance(700) ? mosql_bytes("\1\2nonsense", 10) : kind == 'r' ? mosql_bytes("", 0) : MOSQL_ABSENT);
+}
+
+static void
+hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
+{
+	bool		lost = sim_chance(400);
+	char		kind = meta->level > 0 ? (sim_chance(500) ? 's' : 'm') : sim_chance(500) ? 'r' : 'm';
+
+	if (damage->nhurt == HURT_MAX)
+		return;
+	damage->hurt[damage->nhurt++] = (Hurt) {node, lost, !lost && meta->level == 0 && kind == 'm', false,
+		mosql_bytes_copy(TopTransactionContext, meta->low), mosql_bytes_copy(TopTransactionContext, meta->high)};
+	sim_trace("node %016lx is %s", (unsigned long) node, lost ? "lost" : "spoilt");
+	if (lost)
+		lose_all(shard, key);
+	else
+		spoil(shard, key, kind);
+}
+
+static void
+hurt_tree(int per_mille)
+{
+	for (int s = 0; s < sim_nshards; s++)
+	{
+		uint64		cursor = 0;
+		SimKey	   *key;
+
+		while ((key = sim_next_key(&sim_shards[s], &cursor)) != NULL)
+		{
+			uint64		node;
+			MosqlNodeMeta meta;
+
+			if (key->n > 0 && is_of_tree(key, work_roots[damage->tree], &node, &meta) && sim_chance(per_mille))
+				hurt_node(&sim_shards[s], key, node, &meta);
+		}
+		sim_replicate(&sim_shards[s]);
+	}
+}
+
+/* ---- repair: as admin/repair_tree.c does it ---- */
+
+static void
+note_nodes(void *arg, const uint64 *nodes, int n)
+{
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+	MosqlBytes	fields[2] = {mosql_bytes("m", 1), mosql_bytes("s", 1)};
+	MemoryContext page;
+
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = nodes[i], .nfields = 2, .fields = fields};
+	mosql_step_read_fields(mosql_session_stepper(damage->session), reads, n, NULL);
+	page = MemoryContextSwitchTo(TopTransactionContext);
+	for (int i = 0; i < n && damage->nknown < HURT_MAX; i++)
+	{
+		MosqlKnownNode *known = &damage->known[damage->nknown];
+		MosqlNodeMeta meta;
+
+		if (reads[i].values[0].data == NULL || !mosql_meta_decode(reads[i].values[0], &meta) ||
+			meta.tree != work_roots[damage->tree])
+			continue;
+		*known = (MosqlKnownNode) {.node = nodes[i], .meta = meta, .nchildren = -1};
+		known->meta.low = mosql_bytes_copy(TopTransactionContext, meta.low);
+		known->meta.high = mosql_bytes_copy(TopTransactionContext, meta.high);
+		known->meta.split_key = MOSQL_ABSENT;
+		mosql_btree_known_children(known, mosql_bytes_copy(TopTransactionContext, reads[i].values[1]));
+		damage->nknown++;
+	}
+	MemoryContextSwitchTo(page);
+}
+
+static const char *
+row_fault(void *arg, MosqlBytes key, MosqlBytes row)
+{
+	MosqlHistory history;
+
+	return mosql_history_decode(row, &history) ? NULL : "it does not decode";
+}
+
+/* Nobody knows the name of what the root alone has led to: it gets a new one. */
+static bool
+is_new(uint64 node)
+{
+	return mosql_session_uses_id(damage->session, node >> MOSQL_ID_COUNTER_BITS);
+}
+
+static bool
+is_hurt(uint64 node)
+{
+	if (is_new(node))
+		return true;
+	for (int i = 0; i < damage->nhurt; i++)
+		if (damage->hurt[i].node == node)
+			return true;
+	return false;
+}
+
+static bool
+is_lost(uint64 node)
+{
+	if (is_new(node))
+		return true;
+	for (int i = 0; i < damage->nhurt; i++)
+		if (damage->hurt[i].node == node && damage->hurt[i].lost)
+			return true;
+	return false;
+}
+
+static void
+report(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlBytes high, const char *fault)
+{
+	Lost	   *lost = &damage->lost[damage->nlost];
+
+	sim_trace("mended %d: node %016lx, from %.*s to %.*s: %s", kind, (unsigned long) node, (int) low.len, low.data,
+			  (int) high.len, high.data, fault);
+	if (kind == MOSQL_MEND_NOT)
+		sim_fail("node %016lx is left alone: %s", (unsigned long) node, fault);
+	for (int i = 0; i < damage->nhurt; i++)
+		damage->hurt[i].made_anew |= damage->hurt[i].node == node && kind == MOSQL_MEND_LEAF;
+	if (kind == MOSQL_MEND_LOST && !is_lost(node))
+		sim_fail("node %016lx is said to be lost, and is not", (unsigned long) node);
+	if (kind <= MOSQL_MEND_INNER && !is_hurt(node))
+		sim_fail("node %016lx is mended, and was sound", (unsigned long) node);
+	if (damage->dry_run || damage->nlost == HURT_MAX ||
+		(kind != MOSQL_MEND_FIELD && kind != MOSQL_MEND_LEAF && kind != MOSQL_MEND_LOST && kind != MOSQL_MEND_LEFT))
+		return;
+	lost->low = mosql_bytes_copy(TopMemoryContext, low);
+	if (kind == MOSQL_MEND_FIELD)	/* low is its key */
+		high = mosql_bytes(psprintf("%.*s!", (int) low.len, low.data), low.len + 1);
+	lost->high = mosql_bytes_copy(TopMemoryContext, high);
+	damage->nlost++;
+}
+
+static int
+mend(bool dry_run)
+{
+	MosqlMending how = {.dry_run = dry_run, .row_fault = row_fault, .report = report};
+
+	damage->dry_run = dry_run;
+	damage->nknown = 0;
+	mosql_session_forget_paths(damage->session);
+	mosql_session_visit_nodes(damage->session, note_nodes, NULL);
+	return mosql_btree_mend(mosql_session_tree(damage->session, work_roots[damage->tree]), damage->known,
+							damage->nknown, &how);
+}
+
+#define ROUNDS_MAX	10
+
+static void
+mend_all(void)
+{
+	for (int round = 0;; round++)
+	{
+		int			planned = mend(true);
+		int			done = mend(false);
+
+		if (planned != done)
+			sim_fail("%d nodes would be mended, and %d are", planned, done);
+		if (done == 0)
+			return;
+		if (round == ROUNDS_MAX)
+			sim_fail("mending tree %d does not come to an end", damage->tree);
+	}
+}
+
+/* ---- what is left ---- */
+
+static bool
+is_within(MosqlBytes key, MosqlBytes low, MosqlBytes high)
+{
+	return mosql_bytes_compare(low, key) <= 0 && (high.data == NULL || mosql_bytes_compare(key, high) < 0);
+}
+
+/*
+ * A leaf that is made anew with what is sound of it keeps all its rows; but if nobody knows where it has
+ * ended, it now covers what was lost behind it, too.
+ */
+static bool
+may_be_gone(MosqlBytes key)
+{
+	for (int i = 0; i < damage->nhurt; i++)
+		if (damage->hurt[i].keeps && damage->hurt[i].made_anew && is_within(key, damage->hurt[i].low, damage->hurt[i].high))
+			return false;
+	for (int i = 0; i < damage->nlost; i++)
+		if (is_within(key, damage->lost[i].low, damage->lost[i].high))
+			return true;
+	return false;
+}
+
+static void
+report_finding(void *arg, char severity, uint64 node, const char *what)
+{
+	if (severity == 'E')
+		sim_fail("tree %d is mended, and at node %016lx: %s", damage->tree, (unsigned long) node, what);
+}
+
+static void
+read_rows(void)
+{
+	MosqlTxn   *txn = mosql_txn_current(damage->session);
+	MosqlView  *view = mosql_view_open(txn, damage, 1, false);
+	MosqlTimestamp S = mosql_view_snapshot(view);
+
+	for (int key = 0; key < work_keys(damage->tree); key++)
+	{
+		MosqlBytes	bytes = work_key(damage->tree, key);
+		MosqlRow	stored = {0};
+		Row			row;
+
+		mosql_view_get(view, mosql_session_tree(damage->session, work_roots[damage->tree]), &bytes, 1, &stored);
+		row = work_row(&stored);
+		if (!row_equal(row, oracle_stored(damage->tree, key, S)) && (row.live || !may_be_gone(bytes)))
+			sim_fail("tree %d was mended, and its row %d is not as it was: %d", damage->tree, key, row.live);
+	}
+	mosql_view_close(view);
+}
+
+/* Of one tree.  Everybody has ended, and all is in order. */
+void
+damage_tree(SimFrontEnd *self)
+{
+	damage = calloc(1, sizeof(Damage));
+	damage->tree = (int) sim_below(TREE_INDEX);
+	damage->session = work_session("sim");
+	sim_begin(XACT_REPEATABLE_READ);
+	MemoryContextSwitchTo(TopTransactionContext);
+	(void) mosql_txn_current(damage->session);
+	hurt_tree((int) sim_between(20, 600));
+	mend_all();
+	mosql_btree_check(mosql_session_tree(damage->session, work_roots[damage->tree]), report_finding, NULL, NULL);
+	read_rows();
+	(void) sim_transaction(self, true);
+	mosql_session_close(damage->session);
+	free(damage);
+}
