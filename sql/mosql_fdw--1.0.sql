@@ -241,6 +241,28 @@ CREATE FUNCTION mosql_fdw_sessions(server_name text, OUT session_id bigint, OUT 
 COMMENT ON FUNCTION mosql_fdw_sessions(text) IS
     'The sessions of all front-ends that the clock of a server''s namespace knows. state: alive; ended: its lease is over, and whoever comes next forgets it; ahead: its lease lies further away than it was ever long, because the Redis server''s time was ahead. own: of this backend. Old versions of rows are kept for oldest_snapshot (null: it holds none). Times are the Redis server''s; server, pid, database and application_name as at opened. mosql_fdw_repair(server, ''session'', session_id::text, dry_run := false) ends one. Needs USAGE on the server; 42704 if there is no such server.';
 
+-- ---- advisory locks ----
+
+CREATE FUNCTION mosql_fdw_advisory_xact_lock(server_name text, number bigint) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock(text, bigint) IS
+    'Locks a number for this transaction, on all front-ends that share the server''s namespace, as pg_advisory_xact_lock() does on one: waits for whoever has it; lock_timeout (55P03), 40P01. Let go at the end of the transaction, or by ROLLBACK TO SAVEPOINT. Numbers of different namespaces, and those of PostgreSQL''s own functions, are apart. Needs USAGE on the server; 42704 if there is no such server.';
+
+CREATE FUNCTION mosql_fdw_advisory_xact_lock_shared(server_name text, number bigint) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock_shared(text, bigint) IS
+    'The same, beside others that lock the number shared.';
+
+CREATE FUNCTION mosql_fdw_try_advisory_xact_lock(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock(text, bigint) IS
+    'mosql_fdw_advisory_xact_lock() without waiting: false if somebody has it.';
+
+CREATE FUNCTION mosql_fdw_try_advisory_xact_lock_shared(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock_shared(text, bigint) IS
+    'mosql_fdw_advisory_xact_lock_shared() without waiting: false if somebody has it.';
+
 -- ---- repair ----
 
 CREATE FUNCTION mosql_fdw_repair(server_name text, action text DEFAULT NULL, target text DEFAULT NULL,

@@ -8,6 +8,7 @@
   circle  a deadlock between two servers is found when it comes about: one victim
   mixed   optimistic transactions, increments among them, meet locks: they wait
   quiet   who waits does not hammer Redis
+  numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
 
     t/locks.py [PART]..."""
 import os
@@ -244,13 +245,54 @@ def quiet(world):
         c.close()
 
 
+def numbers(world):
+    one, two = world.connect(0, "optimistic"), world.connect(1, "optimistic")
+
+    def call(conn, name, number=7):
+        return query(conn, f"SELECT mosql_fdw_{name}('redis', {number})")[0][0]
+
+    query(one, "BEGIN")
+    call(one, "advisory_xact_lock")
+    tap.equal(call(two, "try_advisory_xact_lock"), False, "the other server's session does not get it")
+    tap.equal(call(two, "try_advisory_xact_lock_shared"), False, "nor shared")
+    tap.equal(call(two, "try_advisory_xact_lock", 8), True, "another number is another lock")
+    threads, results = together(lambda: call(two, "advisory_xact_lock"))
+    time.sleep(.3)
+    tap.ok(threads[0].is_alive(), "who waits waits")
+    query(one, "COMMIT")
+    tap.ok(finish(threads, 5) and results == [""], "until it is let go", results)
+    for conn in one, two:
+        query(conn, "BEGIN")
+        tap.equal(call(conn, "try_advisory_xact_lock_shared"), True, "several have it shared")
+    query(one, "ROLLBACK")
+    query(two, "SAVEPOINT a")
+    call(two, "advisory_xact_lock", -1)
+    query(two, "ROLLBACK TO a")
+    tap.equal((call(one, "try_advisory_xact_lock", -1), call(one, "try_advisory_xact_lock")), (True, False),
+              "ROLLBACK TO lets go of what came after the savepoint")
+    query(two, "SET lock_timeout = '200ms'")
+    query(one, "BEGIN")
+    call(one, "advisory_xact_lock", 9)
+    tap.equal(attempt(two, "SELECT mosql_fdw_advisory_xact_lock('redis', 9)")[1], "55P03", "lock_timeout")
+    query(one, "ROLLBACK")
+    query(two, "ROLLBACK")
+    tap.equal(attempt(one, "SELECT mosql_fdw_advisory_xact_lock('nowhere', 9)")[1], "42704", "no such server")
+    query(one, "CREATE ROLE stranger_locks")
+    query(one, "SET ROLE stranger_locks")
+    tap.equal(attempt(one, "SELECT mosql_fdw_try_advisory_xact_lock('redis', 9)")[1], "42501", "needs USAGE")
+    query(one, "RESET ROLE")
+    query(one, "DROP ROLE stranger_locks")
+    for c in one, two:
+        c.close()
+
+
 def body():
     parts = sys.argv[1:]
     cluster = Cluster("locks")
     one, two = Server("locks1"), Server("locks2")
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet):
+        for part in (hot, queue, waits, circle, mixed, quiet, numbers):
             if not parts or part.__name__ in parts:
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

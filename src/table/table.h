@@ -403,4 +403,11 @@ extern void mosql_identity_give_back(const MosqlIdentity *before);
  * superusers. */
 extern Oid	mosql_identity_of_reading(Oid type);
 
+/*
+ * Lock a number in the session's namespace until the transaction, or the savepoint, ends, for
+ * all front-ends; makes the tree of definitions if there is none.  False if somebody has it
+ * and it is not waited for.  Else as mosql_txn_claim(): 55P03, 40P01.
+ */
+extern bool mosql_table_lock_number(MosqlSession *session, int64 number, bool shared, bool wait);
+
 #endif							/* MOSQL_TABLE_H */
