@@ -69,6 +69,7 @@ mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent)
 	redis->password = config->password ? pstrdup(config->password) : NULL;
 	redis->connect_timeout_ms = config->connect_timeout_ms;
 	redis->command_timeout_ms = config->command_timeout_ms;
+	redis->blocking_ms = config->blocking_ms;
 	redis->replicas = config->replicas;
 	redis->fsync = config->fsync;
 	redis->replica_timeout_ms = config->replica_timeout_ms;

@@ -312,7 +312,8 @@ mosql_server_is_silent(const MosqlRedis *redis, const MosqlServer *server)
 	const MosqlConnection *conn = server->conn;
 
 	return conn != NULL && conn->state == MOSQL_READY && conn->under_way > 0 &&
-		redis->now_us - Max(conn->used_us, conn->heard_us) > MOSQL_SILENCE_US;
+		redis->now_us - Max(conn->used_us, conn->heard_us) >
+		MOSQL_SILENCE_US + (int64) redis->blocking_ms * 1000;
 }
 
 /*

@@ -41,6 +41,8 @@ typedef struct MosqlRedisConfig
 	const char *password;		/* NULL: none */
 	int			connect_timeout_ms;
 	int			command_timeout_ms; /* default budget of a batch */
+	int			blocking_ms;	/* for so long a command may wait in a server, which is not
+								 * silent then; 0 */
 
 	/* what a durable command waits for; see mosql_batch_make_durable() */
 	int			replicas;		/* that acknowledge it; 0: none need to */

@@ -162,6 +162,7 @@ struct MosqlRedis
 	char	   *password;
 	int			connect_timeout_ms;
 	int			command_timeout_ms;
+	int			blocking_ms;
 	int			replicas;
 	bool		fsync;
 	int			replica_timeout_ms;

@@ -248,8 +248,11 @@ clear_away(Request *request, bool expire)
 static MosqlRedis *
 waiting_client(MosqlSession *session)
 {
+	MosqlRedisConfig config = session->config.redis;
+
+	config.blocking_ms = LISTEN_MS;
 	if (session->waiting == NULL)
-		session->waiting = mosql_redis_open(&session->config.redis, session->cxt);
+		session->waiting = mosql_redis_open(&config, session->cxt);
 	return session->waiting;
 }
 
