@@ -263,6 +263,21 @@ CREATE FUNCTION mosql_fdw_try_advisory_xact_lock_shared(server_name text, number
 COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock_shared(text, bigint) IS
     'mosql_fdw_advisory_xact_lock_shared() without waiting: false if somebody has it.';
 
+CREATE FUNCTION mosql_fdw_locks(server_name text DEFAULT NULL, OUT foreign_server text, OUT table_name text,
+                                OUT index_name text, OUT key text, OUT mode text, OUT granted boolean,
+                                OUT session_id bigint, OUT transaction_start timestamptz,
+                                OUT server text, OUT pid integer, OUT database text,
+                                OUT application_name text, OUT waits_for bigint[])
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_locks(text) IS
+    'What the view mosql_fdw_locks is made of. Needs USAGE on the server; 42704 if there is no such server.';
+
+CREATE VIEW mosql_fdw_locks AS SELECT * FROM mosql_fdw_locks(NULL);
+COMMENT ON VIEW mosql_fdw_locks IS
+    'Locks of rows on the servers that one may use: who holds, and who waits for, rows that somebody waits for, on whichever front-end, and rows that this transaction has locked. Other locks stand in their rows alone and are not shown. key: null where one may not read it, or no table here shows it. waits_for: sessions of mosql_fdw_sessions(). transaction_start: by that server''s time.';
+GRANT SELECT ON mosql_fdw_locks TO PUBLIC;
+
 -- ---- repair ----
 
 CREATE FUNCTION mosql_fdw_repair(server_name text, action text DEFAULT NULL, target text DEFAULT NULL,

@@ -9,6 +9,8 @@ loses it at once, and where nobody holds anything nothing is asked.
   restart  the server is stopped at once and started again: the same
   stopped  a whole server sleeps (SIGSTOP) for longer than the lease: it has lost its session,
            and waking up does not bring it back
+  locks    a row that is locked stays so for longer than a lease, and is free when its backend is
+           killed; the view mosql_fdw_locks
   quiet    nobody holds anything: not one command
 
 Each with the keeper that PostgreSQL starts, and with one that the first transaction asks for.
@@ -17,6 +19,7 @@ Each with the keeper that PostgreSQL starts, and with one that the first transac
 import glob
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
@@ -144,6 +147,69 @@ def stopped(world, name):
     conn.close()
 
 
+def waiter(world, got):
+    """Somebody on the other server who wants row 1."""
+    def run():
+        with contextlib.closing(world.other.connect(world.db, **{"mosql_fdw.locking": "pessimistic"})) as conn:
+            query(conn, "SET lock_timeout = '30s'; BEGIN")
+            got.append(error_of(conn, "SELECT v FROM t WHERE id = 1 FOR UPDATE")[0])
+            got.append(time.monotonic())
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def locks(world, name):
+    """A lock lives as long as its session; who waits for a dead one gets it."""
+    settings = {"mosql_fdw.locking": "pessimistic", "mosql_fdw.debug_lease": LEASE * 1000}
+    holder, got = world.server.connect(world.db, **settings), []
+    query(holder, "BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE")
+    thread = waiter(world, got)
+    time.sleep(3 * LEASE)
+    tap.equal(got, [], f"{name}: a lock is held for three leases")
+    rows = query(world.far, "SELECT l.granted, l.mode, l.key, l.table_name, l.pid, l.waits_for = "
+                            "ARRAY[h.session_id], l.transaction_start < now() FROM mosql_fdw_locks l, "
+                            "mosql_fdw_locks h WHERE h.granted ORDER BY l.granted DESC")
+    tap.equal([(r[0], r[1], r[2], r[3], r[5], r[6]) for r in rows],
+              [(True, "FOR UPDATE", "(id)=(1)", "public.t", None, True),
+               (False, "FOR UPDATE", "(id)=(1)", "public.t", True, True)],
+              f"{name}: mosql_fdw_locks shows who holds it, and who waits for whom")
+    tap.equal(rows[0][4], holder.info.backend_pid, f"{name}: and which process that is")
+    query(holder, "COMMIT")
+    thread.join(5)
+    tap.equal(got[:1], [None], f"{name}: it is given on at COMMIT")
+    holder.close()
+
+    holder, got = world.server.connect(world.db, **{"mosql_fdw.locking": "pessimistic"}), []
+    query(holder, "BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE")
+    thread = waiter(world, got)
+    time.sleep(1.5)
+    os.kill(holder.info.backend_pid, signal.SIGKILL)
+    world.server.wait_up()
+    back = time.monotonic()
+    thread.join(10)
+    tap.ok(got[:1] == [None] and got[1] - back < 3, f"{name}: the lock of a backend that was killed is given on", got)
+    if len(got) == 2:
+        tap.note(f"{name}: {got[1] - back:.2f} s after the server was back")
+    holder.close()
+
+
+def own_locks(world, name):
+    """What this transaction has locked, also without anybody who waits; privileges."""
+    with contextlib.closing(world.server.connect(world.db, **{"mosql_fdw.locking": "pessimistic"})) as conn:
+        query(conn, "BEGIN; SELECT v FROM t WHERE id = 3 FOR SHARE; SELECT v FROM t WHERE id = 2 FOR KEY SHARE")
+        show = "SELECT key, mode, granted, pid = pg_backend_pid(), waits_for FROM mosql_fdw_locks ORDER BY 1"
+        tap.equal(query(conn, show), [("(id)=(2)", "FOR KEY SHARE", True, True, None),
+                                      ("(id)=(3)", "FOR SHARE", True, True, None)], f"{name}: own locks")
+        tap.equal(query(world.far, show), [], f"{name}: which others do not see")
+        query(conn, "CREATE ROLE nobody_special; SET LOCAL ROLE nobody_special")
+        tap.equal(query(conn, show), [], f"{name}: nothing without USAGE on the server")
+        query(conn, "RESET ROLE; GRANT USAGE ON FOREIGN SERVER redis TO nobody_special; SET LOCAL ROLE nobody_special")
+        tap.equal([r[0] for r in query(conn, show)], [None, None], f"{name}: no keys without SELECT on the table")
+        query(conn, "ROLLBACK")
+        tap.equal(query(conn, show), [], f"{name}: nothing is left of them")
+
+
 def quiet(world, name):
     conn, _ = world.holder()
     query(conn, "COMMIT")
@@ -160,14 +226,14 @@ def quiet(world, name):
 
 
 def body():
-    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "quiet"]
+    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "own_locks", "quiet"]
     cluster, plain = Cluster("keeper"), Cluster("keeper1", plain=True)
     other = Server("leases3")
     for kind, settings in (("started", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off"]),
                            ("asked for", [])):
         server = Server(f"leases{1 + (kind != 'started')}", settings)
         for engine in ENGINES if kind == "started" else ENGINES[:1]:
-            for part in (idle, gone, restart, stopped, quiet):
+            for part in (idle, gone, restart, stopped, locks, own_locks, quiet):
                 if part.__name__ not in parts:
                     continue
                 with section(f"{kind}, {engine}, {part.__name__}"):

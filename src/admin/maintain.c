@@ -254,8 +254,9 @@ job_details(MosqlSession *session, const MosqlJob *job)
 }
 
 static void
-put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
+put_jobs(ReturnSetInfo *out, Oid serverid, MosqlSession *session)
 {
+	const char *server = GetForeignServer(serverid)->servername;
 	MosqlJob   *jobs;
 	int			n = mosql_clock_jobs(mosql_session_stepper(session), &jobs);
 
@@ -278,15 +279,15 @@ put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
 	}
 }
 
-/* The same; a server that does not answer is no reason to hide the others. */
+/* A server that does not answer is no reason to hide the others. */
 static void
-try_put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
+try_put(MosqlPutServer put, ReturnSetInfo *out, Oid serverid, MosqlSession *session)
 {
 	MemoryContext caller = CurrentMemoryContext;
 
 	PG_TRY();
 	{
-		put_jobs(out, server, session);
+		put(out, serverid, session);
 	}
 	PG_CATCH();
 	{
@@ -299,21 +300,27 @@ try_put_jobs(ReturnSetInfo *out, const char *server, MosqlSession *session)
 		FlushErrorState();
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
-				 errmsg("server \"%s\" is left out: %s", server, error->message)));
+				 errmsg("server \"%s\" is left out: %s", GetForeignServer(serverid)->servername,
+						error->message)));
 	}
 	PG_END_TRY();
 }
 
-Datum
-mosql_fdw_progress(PG_FUNCTION_ARGS)
+void
+mosql_admin_put_servers(FunctionCallInfo fcinfo, MosqlPutServer put)
 {
 	List	   *servers = servers_argument(fcinfo, 0);
 	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(lc, servers)
-		try_put_jobs((ReturnSetInfo *) fcinfo->resultinfo,
-					 GetForeignServer(lfirst_oid(lc))->servername,
-					 mosql_fdw_session(lfirst_oid(lc), InvalidOid));
+		try_put(put, (ReturnSetInfo *) fcinfo->resultinfo, lfirst_oid(lc),
+				mosql_fdw_session(lfirst_oid(lc), InvalidOid));
+}
+
+Datum
+mosql_fdw_progress(PG_FUNCTION_ARGS)
+{
+	mosql_admin_put_servers(fcinfo, put_jobs);
 	return (Datum) 0;
 }

@@ -68,6 +68,14 @@ extern uint64 mosql_maintain_statistics(Oid serverid, MosqlSession *session);
 /* What a job or a session says of itself, as jsonb; 0 if it is no JSON. */
 extern Datum mosql_admin_json(MosqlBytes stored);
 
+/*
+ * The result of a function whose first argument names a server: put() for that one, or, if it
+ * is null, for all that the current user may use, those left out, with a warning, that do not
+ * answer.  Throws as the privileges say.
+ */
+typedef void (*MosqlPutServer) (ReturnSetInfo *out, Oid serverid, MosqlSession *session);
+extern void mosql_admin_put_servers(FunctionCallInfo fcinfo, MosqlPutServer put);
+
 /* All servers of this extension in the database: OIDs. */
 extern List *mosql_maintain_servers(void);
 
@@ -87,6 +95,9 @@ extern void mosql_keeper_init(void);
 
 /* A string or number of what a session says of itself, as text; NULL if it is not there. */
 extern char *mosql_session_said(Jsonb *who, const char *name);
+
+/* Four columns of it: server, pid, database, application; session NULL: nothing is known. */
+extern void mosql_session_put_who(const MosqlSessionState *session, Datum *values, bool *nulls);
 
 /* The same, of all of it; NULL if it says nothing that one can read. */
 extern Jsonb *mosql_session_who(const MosqlSessionState *session);

@@ -55,11 +55,11 @@ mosql_session_who(const MosqlSessionState *session)
 	return json != (Datum) 0 ? DatumGetJsonbP(json) : NULL;
 }
 
-static void
-put_who(const MosqlSessionState *session, Datum *values, bool *nulls)
+void
+mosql_session_put_who(const MosqlSessionState *session, Datum *values, bool *nulls)
 {
 	static const char *const names[] = {"server", "pid", "database", "application"};
-	Jsonb	   *who = mosql_session_who(session);
+	Jsonb	   *who = session != NULL ? mosql_session_who(session) : NULL;
 
 	for (int i = 0; i < lengthof(names); i++)
 	{
@@ -102,7 +102,7 @@ mosql_fdw_sessions(PG_FUNCTION_ARGS)
 		values[4] = time_or_null(session->lease, 0, &nulls[4]);
 		values[5] = time_or_null(session->oldest, MOSQL_TS_MAX, &nulls[5]);
 		values[6] = Int32GetDatum(session->nsnapshots);
-		put_who(session, values + WHO, nulls + WHO);
+		mosql_session_put_who(session, values + WHO, nulls + WHO);
 		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -380,7 +380,7 @@ reserve(MosqlCommit *commit)
 uint64
 mosql_txn_age(void)
 {
-	return (uint64) Max(GetCurrentTransactionStartTimestamp(), 0) << 8;
+	return (uint64) Max(GetCurrentTransactionStartTimestamp(), 0) << MOSQL_TXN_AGE_SHIFT;
 }
 
 static void

@@ -498,6 +498,7 @@ owner_of(MosqlTxn *txn)
 	if (txn->owner.session == 0)
 	{
 		mosql_session_keep_id(txn->session);
+		mosql_txn_keep(txn);
 		txn->owner = mosql_session_next_txid(txn->session, mosql_txn_age());
 	}
 	return txn->owner;
@@ -525,6 +526,22 @@ entry_of(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
 
 	return entry != NULL ? entry : mosql_buffer_add(txn, buffer, key);
+}
+
+int
+mosql_txn_locked_rows(const MosqlSession *session, int more, MosqlLockedRow **rows)
+{
+	const MosqlHeld *newest = session->txn != NULL ? session->txn->held : NULL;
+	int			n = 0;
+
+	for (const MosqlHeld *held = newest; held != NULL; held = held->earlier)
+		n++;
+	*rows = palloc_extended((n + more + 1) * sizeof(MosqlLockedRow), MCXT_ALLOC_HUGE);
+	n = 0;
+	for (const MosqlHeld *held = newest; held != NULL; held = held->earlier)
+		if (held->entry->held == held)	/* the newest of this row */
+			(*rows)[n++] = (MosqlLockedRow) {mosql_btree_root(held->tree), held->entry->key};
+	return n;
 }
 
 /* ---- letting go ---- */

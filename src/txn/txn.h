@@ -327,6 +327,20 @@ extern void mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *ke
 extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 								  MosqlTimestamp version, int strength);
 
+/*
+ * The rows that the session's transaction may have locked, each once; an array with room for
+ * some more, in the current context.  No round trip.
+ */
+typedef struct MosqlLockedRow
+{
+	uint64		root;
+	MosqlBytes	key;
+} MosqlLockedRow;
+extern int	mosql_txn_locked_rows(const MosqlSession *session, int more, MosqlLockedRow **rows);
+
+/* The number in a transaction's id is when it began (a TimestampTz), shifted, or a bit more. */
+#define MOSQL_TXN_AGE_SHIFT		8
+
 /* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
 extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 							   MosqlTimestamp version);

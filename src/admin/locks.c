@@ -1,0 +1,364 @@
+/*
+ * locks.c: the view mosql_fdw_locks: who has locked rows that somebody waits for.
+ *
+ * Layer: admin.  Locks stand in their rows and nowhere else: a list of all of them would be
+ * a read of all tables.  But who waits tells the clock which row it waits for (clock_wait.h).
+ * So these rows are read, and those that this backend has locked itself; what is shown is
+ * what stands in them, holders and waiters, of all front-ends.  A wait that is told and not
+ * there is over.  It takes one round trip where nobody waits, and some more for names else.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "foreign/foreign.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#include "admin/maintain.h"
+#include "code/claim.h"
+#include "step/clock_wait.h"
+
+PG_FUNCTION_INFO_V1(mosql_fdw_locks);
+
+#define COLUMNS		13
+#define WHO			8			/* server, pid, database and application_name begin here */
+
+/* Rows that are read in one round trip. */
+#define BATCH		1000
+
+typedef struct Report
+{
+	ReturnSetInfo *out;
+	const char *server;
+	Oid			serverid;
+	MosqlSession *session;
+	int			nsessions;
+	MosqlSessionState *sessions;	/* by id, ascending */
+	int			ndefinitions;
+	MosqlDefinition *definitions;
+} Report;
+
+/* A tree, for people. */
+typedef struct TreeName
+{
+	uint64		root;
+	const char *table;			/* as Redis knows it; NULL: it does not */
+	const char *index;			/* NULL: it is the table's own */
+	const MosqlTable *entries;	/* how its keys are read here; NULL: no table here shows it */
+} TreeName;
+
+/* ---- names ---- */
+
+static void
+find_in_definitions(const Report *report, TreeName *tree, const MosqlDefinition **found)
+{
+	for (int i = 0; i < report->ndefinitions; i++)
+	{
+		const MosqlDefinition *definition = &report->definitions[i];
+		bool		here = definition->root == tree->root;
+
+		for (int j = 0; j < definition->nindexes; j++)
+			if (definition->indexes[j].root == tree->root)
+			{
+				tree->index = definition->indexes[j].name;
+				here = true;
+			}
+		if (!here)
+			continue;
+		tree->table = quote_qualified_identifier(definition->schema, definition->name);
+		*found = definition;
+		return;
+	}
+}
+
+/* The foreign table here that shows it, InvalidOid: none. */
+static Oid
+find_local(const Report *report, const MosqlDefinition *definition)
+{
+	ListCell   *lc;
+
+	foreach(lc, mosql_admin_server_tables(report->serverid))
+	{
+		Relation	rel = relation_open(lfirst_oid(lc), AccessShareLock);
+		const char *schema;
+		const char *name;
+		bool		same;
+
+		mosql_table_remote_name(rel, &schema, &name);
+		same = strcmp(schema, definition->schema) == 0 && strcmp(name, definition->name) == 0;
+		relation_close(rel, NoLock);
+		if (same)
+			return lfirst_oid(lc);
+	}
+	return InvalidOid;
+}
+
+/* Throws where the definitions here and in Redis differ. */
+static const MosqlTable *
+open_tree(const Report *report, Oid relid, uint64 root)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	const MosqlTable *table = mosql_table_open(rel, report->session);
+	const MosqlTable *found = table->root == root ? table : NULL;
+
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].entries->root == root && table->indexes[i].broken == NULL)
+			found = table->indexes[i].entries;
+	relation_close(rel, NoLock);
+	return found;
+}
+
+/* The same in a subtransaction; NULL then. */
+static const MosqlTable *
+try_open_tree(const Report *report, Oid relid, uint64 root)
+{
+	MemoryContext outer = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	const MosqlTable *volatile table = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(outer);
+	PG_TRY();
+	{
+		table = open_tree(report, relid, root);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		int			code = geterrcode();
+
+		MemoryContextSwitchTo(outer);
+		if (code != ERRCODE_INVALID_TABLE_DEFINITION && code != ERRCODE_UNDEFINED_TABLE)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(outer);
+	CurrentResourceOwner = owner;
+	return table;
+}
+
+static TreeName
+name_tree(Report *report, uint64 root)
+{
+	TreeName	tree = {.root = root};
+	const MosqlDefinition *definition = NULL;
+	Oid			relid = InvalidOid;
+
+	if (report->definitions == NULL)
+		report->ndefinitions = mosql_table_definitions(report->session, NULL, &report->definitions);
+	find_in_definitions(report, &tree, &definition);
+	if (definition != NULL)
+		relid = find_local(report, definition);
+	if (OidIsValid(relid))
+		tree.entries = try_open_tree(report, relid, root);
+	return tree;
+}
+
+/* ---- one claim ---- */
+
+static const MosqlSessionState *
+find_session(const Report *report, uint64 sid)
+{
+	for (int i = 0; i < report->nsessions; i++)
+		if (report->sessions[i].sid == sid)
+			return &report->sessions[i];
+	return NULL;
+}
+
+static const char *
+mode_of(MosqlStrength strength)
+{
+	switch (strength)
+	{
+		case MOSQL_KEY_SHARE:
+			return "FOR KEY SHARE";
+		case MOSQL_SHARE:
+			return "FOR SHARE";
+		case MOSQL_NO_KEY_UPDATE:
+			return "FOR NO KEY UPDATE";
+		default:
+			return "FOR UPDATE";
+	}
+}
+
+static void
+add_session_id(Datum *sids, int *n, uint64 sid)
+{
+	for (int i = 0; i < *n; i++)
+		if ((uint64) DatumGetInt64(sids[i]) == sid)
+			return;
+	sids[(*n)++] = Int64GetDatum(sid);
+}
+
+/* The sessions that a wait waits for: who is ahead of it and in its way, claims and intents. */
+static Datum
+waits_for(MosqlBytes field, const MosqlClaim *wait)
+{
+	Datum	   *sids = palloc((field.len / MOSQL_TXID_BYTES + 1) * sizeof(Datum));
+	MosqlClaim	claim;
+	MosqlIntent intent;
+	bool		ahead = true;
+	int			n = 0;
+
+	while (mosql_claim_next(&field, &claim))
+	{
+		if (claim.kind == MOSQL_CLAIM_WAIT && mosql_txid_equal(claim.owner, wait->owner))
+			ahead = false;
+		else if (ahead && !mosql_txid_equal(claim.owner, wait->owner) &&
+				 mosql_strength_excludes(wait->strength, claim.strength))
+			add_session_id(sids, &n, claim.owner.session);
+	}
+	while (mosql_intent_next(&field, &intent) == 1)
+		if (intent.tx.session != wait->owner.session)
+			add_session_id(sids, &n, intent.tx.session);
+	return PointerGetDatum(construct_array(sids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* When the transaction of an id began, by its own server's time; see mosql_txn_age(). */
+static Datum
+begin_of(MosqlTxid tx, bool *null)
+{
+	TimestampTz began = (TimestampTz) (tx.n >> MOSQL_TXN_AGE_SHIFT);
+
+	*null = !IS_VALID_TIMESTAMP(began);
+	return TimestampTzGetDatum(began);
+}
+
+static void
+put_claim(const Report *report, const TreeName *tree, const char *key, MosqlBytes field,
+		  const MosqlClaim *claim)
+{
+	const MosqlSessionState *session = find_session(report, claim->owner.session);
+	bool		waits = claim->kind == MOSQL_CLAIM_WAIT;
+	Datum		values[COLUMNS] = {CStringGetTextDatum(report->server)};
+	bool		nulls[COLUMNS] = {false};
+
+	nulls[1] = tree->table == NULL;
+	if (tree->table != NULL)
+		values[1] = CStringGetTextDatum(tree->table);
+	nulls[2] = tree->index == NULL;
+	if (tree->index != NULL)
+		values[2] = CStringGetTextDatum(tree->index);
+	nulls[3] = key == NULL;
+	if (key != NULL)
+		values[3] = CStringGetTextDatum(key);
+	values[4] = CStringGetTextDatum(mode_of(claim->strength));
+	values[5] = BoolGetDatum(!waits);
+	values[6] = Int64GetDatum(claim->owner.session);
+	values[7] = begin_of(claim->owner, &nulls[7]);
+	mosql_session_put_who(session, values + WHO, nulls + WHO);
+	nulls[12] = !waits;
+	if (waits)
+		values[12] = waits_for(field, claim);
+	tuplestore_putvalues(report->out->setResult, report->out->setDesc, values, nulls);
+}
+
+/* ---- rows ---- */
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	const MosqlLockedRow *x = a;
+	const MosqlLockedRow *y = b;
+	int			by_root = mosql_uint64_compare(&x->root, &y->root);
+
+	return by_root != 0 ? by_root : mosql_bytes_compare(x->key, y->key);
+}
+
+/* Rows that somebody waits for, and those that this transaction has locked: each once. */
+static int
+find_rows(const Report *report, MosqlLockedRow **rows)
+{
+	MosqlWait  *waits;
+	int			nwaits = mosql_clock_waits(mosql_session_stepper(report->session), &waits);
+	int			n = mosql_txn_locked_rows(report->session, nwaits, rows);
+	int			kept = 0;
+
+	for (int i = 0; i < nwaits; i++)
+		(*rows)[n++] = (MosqlLockedRow) {waits[i].root, waits[i].key};
+	qsort(*rows, n, sizeof(MosqlLockedRow), compare_rows);
+	for (int i = 0; i < n; i++)
+		if (kept == 0 || compare_rows(&(*rows)[kept - 1], &(*rows)[i]) != 0)
+			(*rows)[kept++] = (*rows)[i];
+	return kept;
+}
+
+typedef struct ReadWork
+{
+	MosqlSession *session;
+	uint64		root;
+	const MosqlBytes *keys;
+	int			n;
+	MosqlPoint *points;
+} ReadWork;
+
+/* A MosqlTreeWork. */
+static void
+read_points(void *arg)
+{
+	ReadWork   *work = arg;
+
+	memset(work->points, 0, work->n * sizeof(MosqlPoint));
+	mosql_btree_get(mosql_session_tree(work->session, work->root), work->keys, work->n, work->points);
+}
+
+/* Some rows of one tree.  A tree that was dropped meanwhile has none. */
+static void
+put_rows(const Report *report, const TreeName *tree, const MosqlLockedRow *rows, int n)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	ReadWork	work = {report->session, tree->root, keys, n, palloc(n * sizeof(MosqlPoint))};
+
+	for (int i = 0; i < n; i++)
+		keys[i] = rows[i].key;
+	if (!mosql_session_try_tree(read_points, &work))
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	rest = work.points[i].intent;
+		char	   *key = NULL;
+		MosqlClaim	claim;
+
+		if (tree->entries != NULL && rest.data != NULL)
+			key = mosql_table_show_key(tree->entries, keys[i]);
+		while (mosql_claim_next(&rest, &claim))
+			put_claim(report, tree, key, work.points[i].intent, &claim);
+	}
+}
+
+static void
+put_locks(ReturnSetInfo *out, Oid serverid, MosqlSession *session)
+{
+	Report		report = {out, GetForeignServer(serverid)->servername, serverid, session};
+	MosqlLockedRow *rows;
+	MosqlTimestamp now;
+	int			n = find_rows(&report, &rows);
+	int			next;
+
+	if (n > 0)
+		report.nsessions = mosql_clock_list_sessions(mosql_session_stepper(session),
+													 &report.sessions, &now);
+	for (int i = 0; i < n; i = next)
+	{
+		TreeName	tree = name_tree(&report, rows[i].root);
+
+		for (next = i; next < n && rows[next].root == tree.root; next++)
+			;
+		for (int at = i; at < next; at += BATCH)
+			put_rows(&report, &tree, &rows[at], Min(next - at, BATCH));
+	}
+}
+
+Datum
+mosql_fdw_locks(PG_FUNCTION_ARGS)
+{
+	mosql_admin_put_servers(fcinfo, put_locks);
+	return (Datum) 0;
+}
