@@ -81,6 +81,36 @@ look_at_fixed_trees(void *arg)
 		look_at_tree(arg, work_roots[i]);
 }
 
+/* By hand, as mosql_fdw_repair() does it: what the session was doing is aborted. */
+static void
+end_someone(MosqlStepper *clock, uint64 own)
+{
+	MosqlSessions sessions;
+	uint64		sid;
+
+	mosql_clock_sessions(clock, &sessions);
+	if (sessions.n == 0)
+		return;
+	sid = sessions.live[sim_below(sessions.n)];
+	if (sid == own)
+		return;
+	sim_trace("session " UINT64_FORMAT " is ended by hand", sid);
+	(void) mosql_clock_end_session(clock, sid);
+	(void) mosql_clock_expire(clock, 1000);
+}
+
+/* The clock knows the last commit that it has made. */
+static void
+look_at_decided(MosqlStepper *clock)
+{
+	MosqlTimestamp before = oracle_moment(TREE_MAIN);
+	bool		held_back;
+	MosqlTimestamp decided = mosql_clock_decided(clock, &held_back);
+
+	if (decided < Min(before, oracle_moment(TREE_MAIN)))
+		sim_fail("the last commit is said to be " UINT64_FORMAT ", and was later", decided);
+}
+
 /* A job that one does at a time. */
 void
 look_around(MosqlSession *session)
@@ -98,6 +128,9 @@ look_around(MosqlSession *session)
 	if (!mosql_clock_job_start(clock, "look", sid, mosql_txn_lease_ms, "begins", &other))
 		return;					/* somebody else is at it, or our lease is over */
 	(void) mosql_session_try_tree(look_at_fixed_trees, session);
+	look_at_decided(clock);
+	if (sim_chance(100) && !work_stops)
+		end_someone(clock, sid);
 	(void) mosql_clock_job_note(clock, "look", sid, mosql_txn_lease_ms, "half way");
 	(void) mosql_clock_jobs(clock, &jobs);
 	(void) mosql_clock_list_sessions(clock, &sessions, &now);

@@ -321,7 +321,9 @@ oracle_ended(SimTx *tx, bool told_committed, bool unknown)
 void
 oracle_died(SimTx *tx)
 {
-	if (tx->state == TX_COMMITTING)
+	if (tx->state == TX_COMMITTING && tx->session->last_tx != tx->before)
+		note_unknown(tx);		/* somebody may have written its number down */
+	else if (tx->state == TX_COMMITTING)
 		freeze(tx);
 	if (tx->with != NULL)
 		oracle_died(tx->with);
