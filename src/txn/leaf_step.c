@@ -193,7 +193,9 @@ add_row_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mosql
 }
 
 /* From so many inserts on a leaf that is nearly empty is looked at as a whole. */
+#ifndef BULK_MIN_ITEMS
 #define BULK_MIN_ITEMS		16
+#endif
 #define BULK_MAX_FIELDS		4
 
 bool

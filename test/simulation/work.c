@@ -574,6 +574,26 @@ do_refer(Client *client)
 	}
 }
 
+/* Neighbours, all of them new: they fill leaves that were made for them. */
+static void
+do_load(Client *client)
+{
+	int			tree = sim_chance(500) ? TREE_TABLE : TREE_PLAIN;
+	int			low = (int) sim_below(work_keys(tree));
+	int			high = low + (int) sim_between(4, 16);
+
+	high = Min(high, work_keys(tree));
+	if (tree == TREE_TABLE)
+		schema_wait(client);
+	for (int key = low; key < high && has_room(client); key++)
+	{
+		MosqlRow	stored = {0};
+
+		if (!read_row(client, tree, key, &stored).live)
+			insert_row(client, tree, key);
+	}
+}
+
 static void
 do_schema(Client *client)
 {
@@ -607,7 +627,10 @@ do_statement(Client *client)
 		return;
 	if (client->truncates && sim_chance(300))
 	{
-		schema_truncate(client);
+		if (sim_chance(500))
+			schema_truncate(client);
+		else
+			do_load(client);
 		return;
 	}
 	if (client->travels && sim_chance(300))
