@@ -232,6 +232,31 @@ mend_all(void)
 	}
 }
 
+/* ---- what a check says of it ---- */
+
+static void
+count_finding(void *arg, char severity, uint64 node, const char *what)
+{
+	sim_trace("found %c: node %016lx: %s", severity, (unsigned long) node, what);
+	++*(int *) arg;
+}
+
+static void
+check_leaf(void *arg, const MosqlLeaf *leaf)
+{
+	mosql_txn_check_leaf(damage->session, leaf, count_finding, arg);
+}
+
+static int
+findings(void)
+{
+	int			n = 0;
+
+	mosql_session_forget_paths(damage->session);
+	mosql_btree_check(mosql_session_tree(damage->session, work_roots[damage->tree]), count_finding, check_leaf, &n);
+	return n;
+}
+
 /* ---- what is left ---- */
 
 static bool
@@ -295,6 +320,8 @@ damage_tree(SimFrontEnd *self)
 	MemoryContextSwitchTo(TopTransactionContext);
 	(void) mosql_txn_current(damage->session);
 	hurt_tree((int) sim_between(20, 600));
+	if (findings() == 0 && mend(true) > 0)
+		sim_fail("tree %d is damaged, and nothing is found", damage->tree);
 	mend_all();
 	mosql_btree_check(mosql_session_tree(damage->session, work_roots[damage->tree]), report_finding, NULL, NULL);
 	read_rows();

@@ -52,6 +52,18 @@ see_node(void *arg, uint64 node, const MosqlNodeMeta *meta, int nentries, int ni
 	++*(int *) arg;
 }
 
+/* While others are at work much is found that passes. */
+static void
+find_nothing(void *arg, char severity, uint64 node, const char *what)
+{
+}
+
+static void
+check_leaf(void *arg, const MosqlLeaf *leaf)
+{
+	mosql_txn_check_leaf(arg, leaf, find_nothing, NULL);
+}
+
 static void
 look_at_tree(MosqlSession *session, uint64 root)
 {
@@ -68,6 +80,7 @@ look_at_tree(MosqlSession *session, uint64 root)
 	mosql_btree_read_leaves(tree, ids, n, &leaves);
 	mosql_btree_estimate(tree, &rows, &row_bytes, &nleaves, &levels);
 	mosql_btree_dump(tree, see_node, &nodes);
+	mosql_btree_check(tree, find_nothing, check_leaf, session);
 	if (n < 1 || nodes < 1 || levels < 1)
 		sim_fail("tree %016lx has %d leaves, %d nodes, %d levels", (unsigned long) root, n, nodes, levels);
 	mosql_clock_put_size(mosql_session_stepper(session), root, (uint64) n);

@@ -124,6 +124,8 @@ note_read(Client *client, int tree, int low, int high, MosqlTimestamp S)
 	SimTx	   *tx = client->tx;
 
 	note_snapshot(client);
+	if (tree == TREE_TABLE && tx->truncates)
+		return;					/* its own tree, which a savepoint's end may take away again */
 	if (tx->isolation == MOSQL_SERIALIZABLE && tx->nreads < READS_MAX)
 		tx->reads[tx->nreads++] = (Read) {tree, low, high, S};
 }
