@@ -463,20 +463,27 @@ say_time(Call *call)
 static void
 say_slots(Call *call)
 {
-	int			runs = 0;
+	static int16 slots[lengthof(sim_slots)];	/* as the runs below are */
+	static int	ends[lengthof(sim_slots)];
+	static int	runs;
 
-	for (int s = 0; s < 16384; s++)
-		runs += s == 0 || sim_slots[s] != sim_slots[s - 1];
-	call->to->array(call->to, runs);
-	for (int s = 0, end; s < 16384; s = end)
+	if (runs == 0 || memcmp(slots, sim_slots, sizeof(slots)) != 0)
 	{
+		memcpy(slots, sim_slots, sizeof(slots));
+		runs = 0;
+		for (int s = 1; s <= lengthof(slots); s++)
+			if (s == lengthof(slots) || slots[s] != slots[s - 1])
+				ends[runs++] = s;
+	}
+	call->to->array(call->to, runs);
+	for (int r = 0; r < runs; r++)
+	{
+		int			s = r > 0 ? ends[r - 1] : 0;
 		const SimServer *primary = sim_shards[sim_slots[s]].primary;
 
-		for (end = s; end < 16384 && sim_slots[end] == sim_slots[s];)
-			end++;
 		call->to->array(call->to, 3);
 		say_number(call, s);
-		say_number(call, end - 1);
+		say_number(call, ends[r] - 1);
 		call->to->array(call->to, 3);
 		say_bulk(call, text_of("10.0.0.1"));
 		say_number(call, 7000 + primary->number);
@@ -620,7 +627,7 @@ static const Command *
 find_command(MosqlBytes name)
 {
 	for (const Command *c = commands; c->name != NULL; c++)
-		if (name.len == strlen(c->name) && pg_strncasecmp(name.data, c->name, name.len) == 0)
+		if ((name.data[0] & 0x5f) == c->name[0] && name.len == strlen(c->name) && pg_strncasecmp(name.data, c->name, name.len) == 0)
 			return c;
 	return NULL;
 }

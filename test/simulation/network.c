@@ -62,6 +62,9 @@ SimNetwork	sim_network = {30, 300, 0, 0, 0};
 uint64		sim_messages;
 
 static SimSocket **sockets;
+static SimSocket **waiting;		/* some of them, by WAIT, or no longer */
+static int	nwaiting;
+static int	maxwaiting;
 static int	nsockets;
 static int	maxsockets;
 
@@ -200,8 +203,18 @@ static void
 wire_head(WireAnswer *to, char type, int64 n)
 {
 	char		text[32];
+	char	   *at = text + sizeof(text);
+	uint64		left = n < 0 ? -(uint64) n : (uint64) n;
 
-	append(&to->out, text, snprintf(text, sizeof(text), "%c" INT64_FORMAT "\r\n", type, n));
+	*--at = '\n';
+	*--at = '\r';
+	do
+		*--at = (char) ('0' + left % 10);
+	while ((left /= 10) > 0);
+	if (n < 0)
+		*--at = '-';
+	*--at = type;
+	append(&to->out, at, text + sizeof(text) - at);
 }
 
 static void
@@ -320,6 +333,17 @@ trace_command(const SimSocket *s, int argc, const MosqlBytes *argv)
 static void wait_ends(void *arg, uint64 tag);
 
 static void
+note_waiting(SimSocket *s)
+{
+	for (int i = 0; i < nwaiting; i++)
+		if (waiting[i] == s)
+			return;
+	if (nwaiting == maxwaiting)
+		waiting = realloc(waiting, (maxwaiting = Max(64, 2 * maxwaiting)) * sizeof(SimSocket *));
+	waiting[nwaiting++] = s;
+}
+
+static void
 serve(SimSocket *s)
 {
 	WireAnswer	to = {{wire_integer, wire_bulk, wire_array, wire_status, wire_error}};
@@ -351,7 +375,10 @@ serve(SimSocket *s)
 			to.answer.integer(&to.answer, sim_copies(shard, client->wrote));
 		}
 		else if (client->waits)
+		{
 			sim_at(client->waits_until_us, wait_ends, s, 0);
+			note_waiting(s);
+		}
 	}
 	if (shard->position != before)
 		sim_replicate(shard);
@@ -378,10 +405,15 @@ wait_ends(void *arg, uint64 tag)
 void
 sim_check_waits(SimShard *shard)
 {
-	for (int i = 0; i < nsockets; i++)
-		if (sockets[i]->client.waits && sockets[i]->client.server == shard->primary &&
-			is_served(sockets[i]))
-			serve(sockets[i]);
+	int			n = 0;
+
+	for (int i = 0; i < nwaiting; i++)
+		if (waiting[i]->client.waits && waiting[i]->client.server == shard->primary && is_served(waiting[i]))
+			serve(waiting[i]);
+	for (int i = 0; i < nwaiting; i++)
+		if (waiting[i]->client.waits && is_served(waiting[i]))
+			waiting[n++] = waiting[i];
+	nwaiting = n;
 }
 
 static void

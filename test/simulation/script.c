@@ -257,6 +257,31 @@ set_list(const char *name, int n, const MosqlBytes *values)
 	lua_setglobal(lua, name);
 }
 
+/* The name of a source.  There are few, and each comes again and again. */
+static const char *
+name_of(MosqlBytes source)
+{
+	static struct
+	{
+		char	   *data;
+		size_t		len;
+		char		sha[41];
+	}			known[64];
+	int			i = 0;
+
+	while (i < lengthof(known) - 1 && known[i].data != NULL &&
+		   (known[i].len != source.len || memcmp(known[i].data, source.data, source.len) != 0))
+		i++;
+	if (known[i].data == NULL || known[i].len != source.len || memcmp(known[i].data, source.data, source.len) != 0)
+	{
+		free(known[i].data);
+		known[i].data = memcpy(malloc(source.len + 1), source.data, source.len);
+		known[i].len = source.len;
+		mosql_sha1_hex(source.data, source.len, known[i].sha);
+	}
+	return known[i].sha;
+}
+
 void
 sim_script(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 {
@@ -265,7 +290,7 @@ sim_script(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 
 	if (argv[0].len == 4)
 	{
-		mosql_sha1_hex(argv[1].data, argv[1].len, sha);
+		strlcpy(sha, name_of(argv[1]), sizeof(sha));
 		learn(client->server, sha);
 	}
 	else
