@@ -406,9 +406,15 @@ SCENARIOS = {
         1: BEGIN
         1: UPDATE g SET v = 's1' WHERE id = 1
         2: UPDATE g SET v = v || ' s2' FROM o WHERE o.id = g.id AND o.a < 3
-        3: DELETE FROM g USING o WHERE o.id = g.id AND o.a = 1
         1: COMMIT
         1: SELECT * FROM g ORDER BY id""",
+    "triggers of a deletion in a join": """
+        1: BEGIN
+        1: UPDATE g SET v = 's1' WHERE id = 1
+        3: DELETE FROM g USING o WHERE o.id = g.id AND o.a = 1
+        1: COMMIT
+        1: SELECT * FROM g ORDER BY id
+        1: SELECT * FROM t ORDER BY id""",
     "partitions": """
         1: BEGIN
         1: UPDATE p SET v = 's1' WHERE id IN (1, 4)
@@ -474,6 +480,61 @@ SCENARIOS = {
         1: UPDATE t SET v = 's1' WHERE id = 1 RETURNING *
         2: UPDATE t SET v = 's2' WHERE id = 1 RETURNING *
         1: COMMIT""",
+    # --- foreign keys ---
+    "a child goes on beside an update of its parent": """
+        1: BEGIN
+        1: UPDATE par SET v = 's1' WHERE id = 1
+        2: INSERT INTO kid VALUES (7, 1)
+        1: COMMIT
+        1: SELECT * FROM kid ORDER BY id""",
+    "an update of the parent goes on beside a child": """
+        1: BEGIN
+        1: INSERT INTO kid VALUES (7, 1)
+        2: UPDATE par SET v = v || ' s2' WHERE id = 1
+        3: INSERT INTO kid VALUES (8, 1)
+        1: INSERT INTO kid VALUES (9, 1)
+        1: COMMIT
+        1: SELECT par.*, kid.id FROM par JOIN kid ON par = par.id ORDER BY 3""",
+    "a child keeps its parent": """
+        1: BEGIN
+        1: INSERT INTO kid VALUES (7, 1)
+        2: DELETE FROM par WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM par ORDER BY id""",
+    "a child that goes back does not": """
+        1: BEGIN
+        1: INSERT INTO kid VALUES (7, 1)
+        2: DELETE FROM par WHERE id = 1
+        1: ROLLBACK
+        1: SELECT * FROM par ORDER BY id""",
+    "a child waits for the deletion": """
+        1: BEGIN
+        1: DELETE FROM par WHERE id = 1
+        2: INSERT INTO kid VALUES (7, 1)
+        1: COMMIT
+        1: SELECT * FROM kid ORDER BY id""",
+    "a child waits for a deletion that goes back": """
+        1: BEGIN
+        1: DELETE FROM par WHERE id = 1
+        2: INSERT INTO kid VALUES (7, 1)
+        1: ROLLBACK
+        1: SELECT * FROM kid ORDER BY id""",
+    "a child waits for a new key": """
+        1: BEGIN
+        1: UPDATE par SET id = 10 WHERE id = 1
+        2: INSERT INTO kid VALUES (7, 1)
+        1: COMMIT
+        1: SELECT * FROM par ORDER BY id""",
+    "parents and children in circles": """
+        1: BEGIN
+        2: BEGIN
+        1: INSERT INTO kid VALUES (7, 1)
+        2: INSERT INTO kid VALUES (8, 1)
+        1: UPDATE par SET v = 's1' WHERE id = 1
+        2: UPDATE par SET v = 's2' WHERE id = 1
+        1: COMMIT
+        2: COMMIT
+        1: SELECT * FROM par ORDER BY id""",
     # --- INSERT ---
     "insert waits, duplicate": """
         1: BEGIN
@@ -616,7 +677,8 @@ def transcript(server, database, steps):
     return "\n".join(lines)
 
 
-ROWS = """TRUNCATE t, o, u, p, g;
+ROWS = """TRUNCATE t, o, u, p, g, kid, par;
+    INSERT INTO par SELECT i, 'old' FROM generate_series(1, 4) i;
     INSERT INTO t SELECT i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO u SELECT i, 10 * i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO p SELECT i, 0, 'old' FROM generate_series(1, 4) i;
@@ -641,10 +703,13 @@ TABLES = """{create} t ({id}, n int, v text) {server};
             RETURN CASE TG_OP WHEN 'UPDATE' THEN NEW ELSE OLD END;
         END $$;
     CREATE TRIGGER b BEFORE UPDATE OR DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell();
-    CREATE TRIGGER a AFTER DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell()"""
-HEAP = dict(create="CREATE TABLE", id="id int PRIMARY KEY", server="")
+    CREATE TRIGGER a AFTER DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell();
+    {plain};
+    CREATE TABLE par (id int PRIMARY KEY, v text);
+    CREATE TABLE kid (id int PRIMARY KEY, par int REFERENCES par)"""
+HEAP = dict(create="CREATE TABLE", id="id int PRIMARY KEY", server="", plain="SELECT")
 FOREIGN = dict(create="CREATE FOREIGN TABLE", id="id int OPTIONS (key 'true') NOT NULL",
-               server="SERVER redis")
+               server="SERVER redis", plain="SELECT mosql_fdw_enable('redis')")
 
 
 def play(server, database, steps):

@@ -423,7 +423,7 @@ look_up(Side *side, MemoryContext cxt)
 	sort_distinct(fresh);
 	found = palloc(fresh->n * sizeof(bool) + 1);
 	mosql_txn_refer(side->reference->txn, side->reference->target->tree, fresh->keys, fresh->n,
-					found);
+					side->reference->locks, found);
 	MemoryContextSwitchTo(cxt);
 	for (int i = 0; i < fresh->n; i++)
 		if (!found[i])
@@ -594,7 +594,8 @@ keep_missing(MosqlReference *reference, Keys *keys)
 	bool	   *found = palloc(keys->n * sizeof(bool) + 1);
 	int			n = 0;
 
-	mosql_txn_refer(reference->txn, reference->target->tree, keys->keys, keys->n, found);
+	mosql_txn_refer(reference->txn, reference->target->tree, keys->keys, keys->n,
+					reference->locks, found);
 	for (int i = 0; i < keys->n; i++)
 		if (!found[i])
 			keys->keys[n++] = keys->keys[i];

@@ -61,6 +61,7 @@ typedef struct MosqlReference
 	MosqlTxn   *txn;
 	const MosqlTable *child;
 	const MosqlTable *parent;
+	bool		locks;			/* the parent's locking is pessimistic */
 
 	/* --- the parent's row --- */
 	const MosqlTable *target;	/* whose key the referenced columns are: the parent, or

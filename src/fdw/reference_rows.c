@@ -223,6 +223,7 @@ mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session)
 				 errdetail("Another server dropped it and added one of the same name."),
 				 errhint("SELECT mosql_fdw_refresh('%s') makes this one the same.",
 						 get_rel_name(key->child))));
+	reference->locks = mosql_lock_is_wanted(key->parent);
 	find_target(reference, primary);
 	reference->alike = true;
 	for (int i = 0; i < key->n; i++)
@@ -556,7 +557,7 @@ check_batch(MosqlReference *reference, const MosqlBytes *keys, int n)
 {
 	bool		found[VALIDATE_BATCH];
 
-	mosql_txn_refer(reference->txn, reference->target->tree, keys, n, found);
+	mosql_txn_refer(reference->txn, reference->target->tree, keys, n, false, found);
 	for (int i = 0; i < n; i++)
 		if (!found[i])
 			mosql_reference_report_child(reference, keys[i], NULL);

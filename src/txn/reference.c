@@ -6,10 +6,12 @@
  * there are welcome, before and after.  So nothing is written there, no mark either:
  * commit looks at it when all its own intents are in place (prepare.c), and whoever
  * deletes such a row certifies the range in which rows that lead to it would be.
- * docs/commit.md argues that this suffices (rule 22).
+ * docs/commit.md argues that this suffices (rule 22).  A pessimistic transaction locks it
+ * besides, KEY SHARE, so that who deletes it waits rather than fails.
  */
 #include "postgres.h"
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 
 /* Known without looking: put or deleted here, or looked up before. */
@@ -62,8 +64,56 @@ note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 	txn->refers = true;
 }
 
+/* Which of these rows are there now: in the latest committed state. */
+static void
+look_at_rows(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool *found)
+{
+	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint));
+	MosqlStatusCache cache = {0};
+	ErrorContextCallback context;
+	MosqlBytes	columns;
+	MosqlTimestamp version;
+
+	mosql_txn_begin_read(txn->session, &context);
+	mosql_btree_get(tree, keys, n, points);
+	for (int i = 0; i < n; i++)
+		ignore_harmless_intent(&points[i]);
+	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
+	mosql_txn_end_read(&context);
+	for (int i = 0; i < n; i++)
+		found[i] = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
+									   &cache, &columns, &version);
+}
+
+static int
+compare_keys(const void *a, const void *b, void *keys)
+{
+	return mosql_bytes_compare(((MosqlBytes *) keys)[*(const int *) a],
+							   ((MosqlBytes *) keys)[*(const int *) b]);
+}
+
+/* The same, and whoever wants to delete one of them waits; who is deleting it is waited for. */
+static void
+lock_rows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *keys, int n, bool *found)
+{
+	int		   *order = palloc(n * sizeof(int));
+	MosqlBytes *sorted = palloc(n * sizeof(MosqlBytes));
+	MosqlRow   *rows = palloc(n * sizeof(MosqlRow));
+	bool	   *locked = palloc(n * sizeof(bool));
+
+	for (int i = 0; i < n; i++)
+		order[i] = i;
+	qsort_arg(order, n, sizeof(int), compare_keys, keys);
+	for (int i = 0; i < n; i++)
+		sorted[i] = keys[order[i]];
+	mosql_txn_claim(txn, tree, sorted, n, MOSQL_KEY_SHARE, LockWaitBlock, rows, locked);
+	for (int i = 0; i < n; i++)
+		found[order[i]] = rows[i].found;
+}
+
 void
-mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool *found)
+mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool locks,
+				bool *found)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql references",
@@ -71,9 +121,7 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MosqlBytes *wanted = palloc(n * sizeof(MosqlBytes) + 1);
 	int		   *where = palloc(n * sizeof(int) + 1);
-	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint) + 1);
-	MosqlStatusCache cache = {0};
-	ErrorContextCallback context;
+	bool	   *there = palloc(n * sizeof(bool) + 1);
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
@@ -82,22 +130,14 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 			where[m] = i;
 			wanted[m++] = keys[i];
 		}
-	mosql_txn_begin_read(txn->session, &context);
-	if (m > 0)
-		mosql_btree_get(tree, wanted, m, points);
-	for (int i = 0; i < m; i++)
-		ignore_harmless_intent(&points[i]);
-	if (m > 0)
-		mosql_points_settle(txn->session, tree, wanted, points, m, true, &cache);
-	mosql_txn_end_read(&context);
+	if (m > 0 && locks)
+		lock_rows(txn, tree, wanted, m, there);
+	else if (m > 0)
+		look_at_rows(txn, tree, wanted, m, there);
 	for (int i = 0; i < m; i++)
 	{
-		MosqlBytes	columns;
-		MosqlTimestamp version;
-
-		found[where[i]] = mosql_point_visible(txn->session, &points[i], points[i].leaf,
-											  MOSQL_TS_MAX, &cache, &columns, &version);
-		if (found[where[i]])
+		found[where[i]] = there[i];
+		if (there[i])
 			note_referenced(txn, tree, wanted[i]);
 	}
 	MemoryContextSwitchTo(old);

@@ -351,9 +351,10 @@ extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
  * Which of these rows are there now: in the latest committed state, or put by this
  * transaction.  Commit certifies that those are there still (docs/commit.md, rule
  * 22); otherwise it fails with 40001.  One round trip, none for rows known already.
+ * locks: they are locked KEY SHARE besides; keys distinct.
  */
 extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
-							bool *found);
+							bool locks, bool *found);
 
 /* Is this row there, as far as the transaction knows by itself?  No round trip. */
 extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);

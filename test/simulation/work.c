@@ -566,7 +566,7 @@ do_refer(Client *client)
 		update_row(client, TREE_CHILD, key, &stored, row);
 		return;
 	}
-	mosql_txn_refer(client->txn, tree_of(client, TREE_MAIN), &parent, 1, &found);
+	mosql_txn_refer(client->txn, tree_of(client, TREE_MAIN), &parent, 1, false, &found);
 	if (found)
 		insert_row(client, TREE_CHILD, key);
 	else if (sim_chance(500))
