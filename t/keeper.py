@@ -10,7 +10,7 @@ loses it at once, and where nobody holds anything nothing is asked.
   stopped  a whole server sleeps (SIGSTOP) for longer than the lease: it has lost its session,
            and waking up does not bring it back
   locks    a row that is locked stays so for longer than a lease, and is free when its backend is
-           killed; the view mosql_fdw_locks
+           killed; the view mosql_fdw_locks; wait events, log_lock_waits, counters
   quiet    nobody holds anything: not one command
 
 Each with the keeper that PostgreSQL starts, and with one that the first transaction asks for.
@@ -194,6 +194,55 @@ def locks(world, name):
     holder.close()
 
 
+def seen(world, name):
+    """Wait event, log_lock_waits, counters, of those who wait and those who do not."""
+    settings = {"mosql_fdw.locking": "pessimistic", "log_lock_waits": "on", "deadlock_timeout": "300ms"}
+    with contextlib.closing(world.server.connect(world.db, **settings)) as holder, \
+            contextlib.closing(world.server.connect(world.db, **settings)) as late:
+        query(holder, "BEGIN; SELECT v FROM t WHERE id <= 2 FOR UPDATE")
+        counters = lambda conn: dict(query(conn, "SELECT * FROM mosql_fdw_stats()"))
+        got = []
+        thread = threading.Thread(target=lambda: got.append(error_of(late, "SELECT v FROM t WHERE id = 1 FOR UPDATE")),
+                                  daemon=True)
+        thread.start()
+        pid = late.info.backend_pid
+        tap.ok(wait_until(lambda: query(holder, "SELECT wait_event_type, wait_event FROM pg_stat_activity "
+                                        "WHERE pid = %s", (pid,)) == [("Lock", "tuple")], 5),
+               f"{name}: the wait event is Lock, tuple")
+        time.sleep(1)
+        tap.equal(world.server.log().count(f"process {pid} still waiting for a lock of a row"), 1,
+                  f"{name}: that it waits is logged once")
+        query(holder, "COMMIT")
+        thread.join(5)
+        tap.equal([g[0] for g in got], [None], f"{name}: it gets the lock")
+        tap.equal(world.server.log().count(f"process {pid} acquired a lock of a row"), 1, f"{name}: which is logged")
+        held, waited = counters(holder), counters(late)
+        tap.equal((held["locks"], held["lock_waits"], held["lock_wait_us"], held["deadlocks"]), (2, 0, 0, 0),
+                  f"{name}: counted by who has locked")
+        tap.equal((waited["locks"], waited["lock_waits"], waited["deadlocks"]), (1, 1, 0), f"{name}: and who has waited")
+        tap.ok(900000 < waited["lock_wait_us"] < 10000000, f"{name}: for how long", waited["lock_wait_us"])
+
+
+def circle(world, name):
+    settings = {"mosql_fdw.locking": "pessimistic"}
+    with contextlib.closing(world.server.connect(world.db, **settings)) as a, \
+            contextlib.closing(world.other.connect(world.db, **settings)) as b:
+        for conn, row in ((a, 1), (b, 2)):
+            query(conn, f"BEGIN; SELECT v FROM t WHERE id = {row} FOR UPDATE")
+        got = []
+        thread = threading.Thread(target=lambda: got.append(error_of(b, "SELECT v FROM t WHERE id = 1 FOR UPDATE")[0]),
+                                  daemon=True)
+        thread.start()
+        time.sleep(0.7)
+        got.append(error_of(a, "SELECT v FROM t WHERE id = 2 FOR UPDATE")[0])
+        query(a, "ROLLBACK")
+        thread.join(5)
+        query(b, "ROLLBACK")
+        tap.equal(sorted(got, key=str), ["40P01", None], f"{name}: one victim")
+        tap.equal(sum(value(c, "SELECT value FROM mosql_fdw_stats() WHERE name = 'deadlocks'") for c in (a, b)), 1,
+                  f"{name}: counted")
+
+
 def own_locks(world, name):
     """What this transaction has locked, also without anybody who waits; privileges."""
     with contextlib.closing(world.server.connect(world.db, **{"mosql_fdw.locking": "pessimistic"})) as conn:
@@ -226,14 +275,14 @@ def quiet(world, name):
 
 
 def body():
-    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "own_locks", "quiet"]
+    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "seen", "circle", "own_locks", "quiet"]
     cluster, plain = Cluster("keeper"), Cluster("keeper1", plain=True)
     other = Server("leases3")
     for kind, settings in (("started", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off"]),
                            ("asked for", [])):
         server = Server(f"leases{1 + (kind != 'started')}", settings)
         for engine in ENGINES if kind == "started" else ENGINES[:1]:
-            for part in (idle, gone, restart, stopped, locks, own_locks, quiet):
+            for part in (idle, gone, restart, stopped, locks, seen, circle, own_locks, quiet):
                 if part.__name__ not in parts:
                     continue
                 with section(f"{kind}, {engine}, {part.__name__}"):

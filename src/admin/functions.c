@@ -182,7 +182,11 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"prepare_retries", &mosql_stats.prepare_retries},
 		{"waits", &mosql_stats.waits},
 		{"lost_writes", &mosql_stats.lost_writes},
-	{"helps", &mosql_stats.helps}
+		{"helps", &mosql_stats.helps},
+		{"locks", &mosql_stats.locks},
+		{"lock_waits", &mosql_stats.lock_waits},
+		{"lock_wait_us", &mosql_stats.lock_wait_us},
+		{"deadlocks", &mosql_stats.deadlocks},
 	};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 

@@ -28,6 +28,10 @@ typedef struct MosqlStats
 	int64		waits;			/* pauses for somebody else's intent */
 	int64		lost_writes;	/* committed rows that a server has lost */
 	int64		helps;			/* work of others finished: applies, removals, splits */
+	int64		locks;			/* rows locked */
+	int64		lock_waits;		/* waits for a lock of a row */
+	int64		lock_wait_us;	/* time in them, microseconds */
+	int64		deadlocks;		/* 40P01 raised */
 } MosqlStats;
 
 extern MosqlStats mosql_stats;

@@ -68,6 +68,7 @@ mosql_redis_open(const MosqlRedisConfig *config, MemoryContext parent)
 	redis->username = config->username ? pstrdup(config->username) : NULL;
 	redis->password = config->password ? pstrdup(config->password) : NULL;
 	redis->connect_timeout_ms = config->connect_timeout_ms;
+	redis->wait_event = config->wait_event != 0 ? config->wait_event : PG_WAIT_EXTENSION;
 	redis->command_timeout_ms = config->command_timeout_ms;
 	redis->blocking_ms = config->blocking_ms;
 	redis->replicas = config->replicas;
@@ -298,7 +299,7 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
 	redis->now_us = mosql_now_us();
 	wait_us = Min(Max(wake_us - redis->now_us, 0), MOSQL_TICK_MS * 1000);
 
-	pgstat_report_wait_start(PG_WAIT_EXTENSION);
+	pgstat_report_wait_start(redis->wait_event);
 	rc = poll(redis->polls, n, (int) ((wait_us + 999) / 1000));
 	pgstat_report_wait_end();
 

@@ -43,6 +43,8 @@ typedef struct MosqlRedisConfig
 	int			command_timeout_ms; /* default budget of a batch */
 	int			blocking_ms;	/* for so long a command may wait in a server, which is not
 								 * silent then; 0 */
+	uint32		wait_event;		/* what waits are shown as in pg_stat_activity; 0: as an
+								 * extension's */
 
 	/* what a durable command waits for; see mosql_batch_make_durable() */
 	int			replicas;		/* that acknowledge it; 0: none need to */

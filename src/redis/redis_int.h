@@ -166,6 +166,7 @@ struct MosqlRedis
 	int			replicas;
 	bool		fsync;
 	int			replica_timeout_ms;
+	uint32		wait_event;		/* what a wait is shown as */
 	uint64		breaks;			/* connections in use that broke */
 	bool		unsynced_lost;	/* one of them was unsynced */
 

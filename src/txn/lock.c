@@ -12,7 +12,10 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
+#include "utils/wait_event.h"
 
 #include "code/claim.h"
 #include "step/clock_wait.h"
@@ -244,13 +247,14 @@ clear_away(Request *request, bool expire)
 	}
 }
 
-/* BLPOP keeps a connection for itself. */
+/* BLPOP keeps a connection for itself, whose waits are shown as those for locks of tuples. */
 static MosqlRedis *
 waiting_client(MosqlSession *session)
 {
 	MosqlRedisConfig config = session->config.redis;
 
 	config.blocking_ms = LISTEN_MS;
+	config.wait_event = PG_WAIT_LOCK | LOCKTAG_TUPLE;
 	if (session->waiting == NULL)
 		session->waiting = mosql_redis_open(&config, session->cxt);
 	return session->waiting;
@@ -270,6 +274,7 @@ listen(Request *request, int64 ms)
 	char		seconds[32];
 	MosqlBytes	argv[] = {mosql_bytes("BLPOP", 5), list, mosql_bytes(seconds, 0)};
 	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
+	int64		since_us = mosql_now_us();
 
 	argv[2].len = snprintf(seconds, sizeof(seconds), "%.3f", (double) ms / 1000);
 	mosql_batch_add(batch, mosql_redis_slot(list), MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
@@ -279,11 +284,13 @@ listen(Request *request, int64 ms)
 	}
 	PG_CATCH();
 	{
+		mosql_stats.lock_wait_us += mosql_now_us() - since_us;
 		mosql_redis_close(session->waiting);
 		session->waiting = NULL;
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	mosql_stats.lock_wait_us += mosql_now_us() - since_us;
 }
 
 /* ---- deadlocks (rule 33) ---- */
@@ -342,6 +349,7 @@ report_deadlock(const MosqlWait *waits, const int *cycle, int n)
 {
 	StringInfoData detail;
 
+	mosql_stats.deadlocks++;
 	initStringInfo(&detail);
 	for (int i = 0; i < n; i++)
 	{
@@ -438,12 +446,53 @@ report_not_available(bool timeout)
 			 errmsg("could not obtain lock on row")));
 }
 
-/* How long one listens at a time: the waiter looks for itself then. */
+/* The sessions that are in its way, as text. */
+static char *
+sessions_ahead(const Request *request)
+{
+	MosqlTxid  *ahead = room_for_ahead(request->point.intent);
+	StringInfoData out;
+	int			n = 0;
+
+	initStringInfo(&out);
+	(void) find_ahead(request->point.intent, request->claim.owner, request->claim.number, ahead, &n);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? ", " : "", ahead[i].session);
+	return out.data;
+}
+
+/* As for locks of PostgreSQL's own, if log_lock_waits is on. */
+static void
+log_wait(const Request *request, int64 waited_us, bool over)
+{
+	MosqlSession *session = request->txn->session;
+	long		ms = (long) (waited_us / 1000);
+	int			us = (int) (waited_us % 1000);
+
+	if (over)
+		ereport(LOG,
+				(errmsg("process %d acquired a lock of a row in namespace \"%s\" after %ld.%03d ms",
+						MyProcPid, session->config.ns, ms, us)));
+	else
+		ereport(LOG,
+				(errmsg("process %d still waiting for a lock of a row in namespace \"%s\" after %ld.%03d ms",
+						MyProcPid, session->config.ns, ms, us),
+				 errdetail_internal("Session " UINT64_FORMAT " waits in tree " UINT64_FORMAT " for sessions: %s.",
+								   session->sid, mosql_btree_root(request->tree), sessions_ahead(request)),
+				 errhint("The view mosql_fdw_locks shows the row, and whose they are.")));
+}
+
+/*
+ * How long one listens at a time: the waiter looks for itself then, and says that it waits
+ * when deadlock_timeout is over.
+ */
 static int64
 listening_ms(const MosqlSession *session, int64 deadline_us)
 {
 	int64		ms = Min(LISTEN_MS, session->config.redis.command_timeout_ms / 2);
 
+	if (log_lock_waits)
+		ms = Min(ms, DeadlockTimeout);
 	if (deadline_us > 0)
 		ms = Min(ms, (deadline_us - mosql_now_us()) / 1000);
 	return Max(ms, 1);
@@ -460,9 +509,11 @@ wait_in_queue(Request *request, int64 deadline_us)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = CurrentMemoryContext;
 	MosqlSession *session = request->txn->session;
+	int64		since_us = mosql_now_us();
+	bool		logged = false;
 	MosqlWait	mine;
 
-	mosql_stats.waits++;
+	mosql_stats.lock_waits++;
 	MOSQL_DEBUG_POINT("lock-queued");
 	check_deadlock(request, &mine);
 	for (int looks = 0;; looks++)
@@ -474,12 +525,19 @@ wait_in_queue(Request *request, int64 deadline_us)
 		look(request);
 		if (request->held)
 			break;
+		if (log_lock_waits && !logged && mosql_now_us() - since_us >= (int64) DeadlockTimeout * 1000)
+		{
+			log_wait(request, mosql_now_us() - since_us, false);
+			logged = true;
+		}
 		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
 			report_not_available(true);
 		MemoryContextSwitchTo(cxt);
 		clear_away(request, looks % 3 == 0);
 		MemoryContextSwitchTo(caller);
 	}
+	if (logged)
+		log_wait(request, mosql_now_us() - since_us, true);
 	mosql_clock_wait_over(&session->stepper, &mine);
 	MemoryContextDelete(cxt);
 }
@@ -694,6 +752,7 @@ note_held(Request *request)
 {
 	MosqlEntryW *entry = entry_of(request->txn, request->tree, request->key);
 
+	mosql_stats.locks += entry->strength == 0;
 	entry->strength = Max(entry->strength, (int) request->claim.strength);
 }
 

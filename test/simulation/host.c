@@ -51,6 +51,8 @@ pg_usleep(long microsec)
 
 int			XactIsoLevel = XACT_READ_COMMITTED;
 int			LockTimeout = 0;
+int			DeadlockTimeout = 1000;
+bool		log_lock_waits = false;
 bool		XactReadOnly = false;
 bool		proc_exit_inprogress = false;
 
