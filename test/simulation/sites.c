@@ -31,7 +31,8 @@ static int	nsites;
 static char wanted[200];
 
 static const char *const kinds[] = {
-	"ABSENT", "EQUAL", "AT_MOST", "IN", "ONLY", "RANGE", "OPEN", "LISTED", "WHOLE", "COPIES"
+	"ABSENT", "EQUAL", "AT_MOST", "IN", "ONLY", "RANGE", "OPEN", "LISTED", "WHOLE",
+	"ADMITS", "HOLDS", "COPIES"
 };
 
 #define KIND_COPIES		((int) lengthof(kinds) - 1)

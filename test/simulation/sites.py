@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The table of sites (README.md, "Superfluous") and the sites that runs come by, against the source.
+"""The tables of sites (README.md, "Teeth") and the sites that runs come by, against the source.
 
 Every function of base to txn that compares something (test/compares --list knows them) is a
 site that a run comes by, or is named in the README as one that few or none do.  As a module: what a program prints with --sites.
@@ -45,11 +45,15 @@ def of_readme():
     return set(re.findall(r"`((?:txn|btree)/\w+\.c \w+)`", section.group(1))) if section else set()
 
 
-def superfluous():
-    """Sites of the README's table of those that nothing misses."""
+def told(*titles):
+    """Sites that the README's tables of these titles name."""
     with open(os.path.join(HERE, "README.md")) as f:
-        section = re.search(r"^### Superfluous\n(.*?)(?=^##|\Z)", f.read(), re.M | re.S)
-    return set(re.findall(r"^\| `([^`]+)` \|", section.group(1), re.M)) if section else set()
+        text = f.read()
+    named = set()
+    for title in titles:
+        section = re.search(rf"^### {title}\n(.*?)(?=^##|\Z)", text, re.M | re.S)
+        named |= set(re.findall(r"^\| `([^`]+)` \|", section.group(1), re.M))
+    return named
 
 
 def complaints(seeds):
@@ -58,7 +62,9 @@ def complaints(seeds):
     if "txn/leaf_step.c add_compare" in met:      # through which all of that file's go
         met |= {f for f in source if f.startswith("txn/leaf_step.c ")}
     return ([f"{f} compares, and {seeds} runs did not come by" for f in sorted(source - met - excused)] +
-            [f"{f} is said not to be met, and compares nothing" for f in sorted(excused - source)])
+            [f"{f} is said not to be met, and compares nothing" for f in sorted(excused - source)] +
+            [f"{s} is in the README's tables, and is no site" for s in sorted(told("Superfluous", "Not found"))
+             if " ".join(s.split()[:2]) not in met | source | excused])
 
 
 if __name__ == "__main__":
