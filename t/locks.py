@@ -9,9 +9,14 @@
   mixed   optimistic transactions, increments among them, meet locks: they wait
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
+  rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
+          many rows beside clients that update single ones (bench/README.md)
 
     t/locks.py [PART]..."""
 import os
+import re
+import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -291,14 +296,76 @@ def numbers(world):
         c.close()
 
 
+TRANSACTIONS = {"UPDATE": "UPDATE hot SET s = md5(s) WHERE id = 1;",
+                "SELECT, UPDATE": "BEGIN;\nSELECT n FROM hot WHERE id = 1;\nUPDATE hot SET s = md5(s) WHERE id = 1;\nEND;",
+                "SELECT FOR UPDATE, UPDATE": "BEGIN;\nSELECT n FROM hot WHERE id = 1 FOR UPDATE;\n"
+                                             "UPDATE hot SET s = md5(s) WHERE id = 1;\nEND;"}
+SYSTEMS = {"ours": "-c mosql_fdw.locking=pessimistic", "optimistic": "-c mosql_fdw.locking=optimistic",
+           "PostgreSQL": "-c search_path=native"}
+BULK = 200000
+
+
+def pgbench(world, script, clients, seconds, options):
+    """(per second, failed in percent)"""
+    path = os.path.join(TOP, "tmp", "locks.sql")
+    with open(path, "w") as f:
+        f.write(script)
+    server = world.servers[0].args
+    out = subprocess.run(["pgbench", "-n", "-c", str(clients), "-j", "1", "-T", str(seconds), "-f", path,
+                          "-h", server["host"], "-p", server["port"], "-U", "postgres", world.db],
+                         env={**os.environ, "PGOPTIONS": options}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True).stdout
+    return float(re.search(r"tps = ([\d.]+)", out)[1]), float(re.search(r"failed transactions: \d+ \(([\d.]+)%", out)[1])
+
+
+def rates(world):
+    query(world.conn, "CREATE SCHEMA native; CREATE TABLE native.hot (LIKE hot, PRIMARY KEY (id))")
+    query(world.conn, "INSERT INTO native.hot SELECT g, 0, '' FROM generate_series(1, 20) g")
+    for clients in 1, 8, 64:
+        for name, script in TRANSACTIONS.items():
+            found = {system: [] for system in SYSTEMS}
+            for _ in range(3):
+                for system, options in SYSTEMS.items():
+                    found[system].append(pgbench(world, script, clients, 3, options))
+            for system, results in found.items():
+                tap.note(f"{clients} clients, {name}, {system}: "
+                         f"{statistics.median(r[0] for r in results):.0f}/s, {max(r[1] for r in results):.1f} % failed")
+                if system == "ours":
+                    tap.equal(max(r[1] for r in results), 0, f"{clients} clients, {name}: none failed")
+    query(world.conn, f"INSERT INTO hot SELECT g, 0, '' FROM generate_series(100, {BULK + 100}) g")
+    alone, beside = [], []
+    for round_ in range(2):
+        for times, clients in (alone, 0), (beside, 4):
+            stop = threading.Event()
+            others = [world.connect(i % 2) for i in range(clients)]
+
+            def work(conn, n):
+                done = 0
+                while not stop.is_set():
+                    query(conn, "UPDATE hot SET n = n - 1, s = md5(s) WHERE id = %s", (100 + (done * 7919 + n) % BULK,))
+                    done += 1
+                return done
+
+            threads, results = together(*[lambda c=c, n=n: work(c, n) for n, c in enumerate(others)])
+            start = time.monotonic()
+            tap.equal(attempt(world.conn, "UPDATE hot SET s = 'bulk' WHERE id >= 100")[1], None,
+                      f"an UPDATE of {BULK} rows beside {clients} clients")
+            times.append(time.monotonic() - start)
+            stop.set()
+            tap.ok(finish(threads) and all(isinstance(r, int) for r in results), "and none of them fails", results)
+            for c in others:
+                c.close()
+    tap.note(f"{BULK} rows alone {min(alone):.1f} s, beside 4 clients {min(beside):.1f} s")
+
+
 def body():
     parts = sys.argv[1:]
     cluster = Cluster("locks")
-    one, two = Server("locks1"), Server("locks2")
+    one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet, numbers):
-            if not parts or part.__name__ in parts:
+        for part in (hot, queue, waits, circle, mixed, quiet, numbers, rates):
+            if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)
         world.conn.close()
