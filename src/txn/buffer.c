@@ -598,6 +598,22 @@ read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, Mosql
 }
 
 /*
+ * The keys that one transaction inserts are locked, so that another one waits that inserts
+ * the same; but a load is not: its locks would fill the leaves that are there, whose splits
+ * make room for its rows only when it commits, and be one more write per row.
+ */
+#define INSERT_LOCKS_MAX	1000
+
+static bool
+locks_inserts(MosqlTxn *txn, int n)
+{
+	if (n == 0 || txn->ninsert_locks + n > INSERT_LOCKS_MAX)
+		return false;
+	txn->ninsert_locks += n;
+	return true;
+}
+
+/*
  * All keys in one batch of reads of their rows and intents as they are now
  * (not as of a snapshot: a row that somebody committed since would conflict at
  * commit anyway).
@@ -625,7 +641,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks, MosqlBytes *
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
 	MOSQL_DEBUG_POINT("inserts-due");
-	if (locks && n > 0)
+	if (locks && locks_inserts(txn, n))
 		mosql_txn_claim(txn, tree, keys, n, MOSQL_UPDATE, LockWaitBlock, rows,
 						palloc(n * sizeof(bool)));
 	else

@@ -344,6 +344,7 @@ struct MosqlTxn
 	MosqlTxid	owner;			/* of claims; session 0: none yet */
 	struct MosqlHeld *held;		/* newest first */
 	uint32		nwaits;
+	int			ninsert_locks;	/* of keys that it inserts */
 	size_t		bytes;
 	uint64		random;
 	bool		refers;			/* some entry is `referenced` */
