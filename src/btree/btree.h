@@ -41,6 +41,12 @@ struct MosqlNodeStore
 	 * before must not be acted on.  Local, no round trip.
 	 */
 	uint64		(*incarnation) (MosqlNodeStore *store);
+
+	/*
+	 * Do something whose steps rest on the ones before.  False: it was given up halfway,
+	 * because a server may have forgotten those.  NULL: none ever does.
+	 */
+	bool		(*unbroken) (MosqlNodeStore *store, void (*work) (void *arg), void *arg);
 };
 
 typedef struct MosqlTree MosqlTree;

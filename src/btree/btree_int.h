@@ -96,6 +96,7 @@ extern void mosql_btree_cache_drop(MosqlTree *tree, uint64 id);
 extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, int nfields);
 
 /* --- node.c: decoding with checks, steps, errors --- */
+extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();
 extern void mosql_btree_missing(const MosqlTree *tree, uint64 node) pg_attribute_noreturn();

@@ -633,6 +633,27 @@ change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool
 	return changed;
 }
 
+typedef struct Insert
+{
+	MosqlTree  *tree;
+	int			level;
+	const MosqlChild *children;
+	int			n;
+	int			inserted;
+} Insert;
+
+/*
+ * If a server forgot the new nodes, the step that makes room for them would lose what is in
+ * them.  Given up halfway: whoever misses the separators inserts them.
+ */
+static void
+insert_level(void *arg)
+{
+	Insert	   *insert = arg;
+
+	insert->inserted = change_level(insert->tree, insert->level, insert->children, insert->n, true);
+}
+
 /*
  * Insert children (sorted here; separators are low fences of nodes on level - 1)
  * into the inner nodes of a level, and what that splits off into the levels above.
@@ -644,13 +665,13 @@ int
 mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	int			inserted = 0;
+	Insert		insert = {tree, level, children};
 
-	n = drop_known(tree, level, children, tidy_children(children, n));
+	n = insert.n = drop_known(tree, level, children, tidy_children(children, n));
 	if (n > 0)
-		inserted = change_level(tree, level, children, n, true);
+		(void) mosql_btree_unbroken(tree, insert_level, &insert);
 	MemoryContextSwitchTo(old);
-	return inserted;
+	return insert.inserted;
 }
 
 /*

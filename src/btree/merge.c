@@ -350,22 +350,20 @@ merge_away(Merge *merge, Dying *node)
 	}
 }
 
-/* Steps 2 to 5 for nodes (ids set, one level) of which some are dying; returns how
- * many we merged away. */
-static int
-finish(MosqlTree *tree, Dying *nodes, int n)
+/* Steps 2 to 5 for nodes (ids set, one level) of which some are dying. */
+static void
+finish(void *arg)
 {
-	Merge		merge = {.tree = tree, .nodes = nodes, .n = n};
+	Merge	   *merge = arg;
 
-	read_dying(tree, nodes, n);
-	for (int i = 0; i < n; i++)
-		merge_away(&merge, &nodes[i]);
-	if (merge.nunlink > 0)
+	read_dying(merge->tree, merge->nodes, merge->n);
+	for (int i = 0; i < merge->n; i++)
+		merge_away(merge, &merge->nodes[i]);
+	if (merge->nunlink > 0)
 	{
-		mosql_btree_inner_remove(tree, merge.level + 1, merge.unlink, merge.nunlink);
+		mosql_btree_inner_remove(merge->tree, merge->level + 1, merge->unlink, merge->nunlink);
 		MOSQL_DEBUG_POINT("merge-unlinked");
 	}
-	return merge.nmerged;
 }
 
 /*
@@ -381,8 +379,10 @@ mosql_btree_merge_help(MosqlTree *tree, const MosqlChild *nodes, int n)
 	for (int i = 0; i < n; i++)
 	{
 		Dying		dying = {.node = nodes[i].node};
+		Merge		merge = {.tree = tree, .nodes = &dying, .n = 1};
 
-		mosql_stats.helps += finish(tree, &dying, 1);
+		(void) mosql_btree_unbroken(tree, finish, &merge);
+		mosql_stats.helps += merge.nmerged;
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -449,6 +449,38 @@ begin(MosqlTree *tree, const MosqlNodeMeta *metas, Dying *nodes, int n)
 	return out;
 }
 
+/* All steps, for nodes in these states. */
+typedef struct Beginning
+{
+	Merge		merge;
+	const MosqlNodeMeta *metas;
+} Beginning;
+
+static void
+begin_and_finish(void *arg)
+{
+	Beginning  *beginning = arg;
+	Merge	   *merge = &beginning->merge;
+
+	merge->n = begin(merge->tree, beginning->metas, merge->nodes, merge->n);
+	if (merge->n > 0)
+		finish(merge);
+}
+
+/*
+ * Returns how many we merged away.  If a server forgot that a node is dying, its left
+ * neighbour would take over its range, and it would still serve; so nothing is gone on with
+ * when a connection broke.  Others finish it.
+ */
+static int
+merge_nodes(MosqlTree *tree, const MosqlNodeMeta *metas, Dying *nodes, int n)
+{
+	Beginning	beginning = {{.tree = tree, .nodes = nodes, .n = n}, metas};
+
+	(void) mosql_btree_unbroken(tree, begin_and_finish, &beginning);
+	return beginning.merge.nmerged;
+}
+
 /*
  * See btree.h.  The first leaf of each parent stays: its separator is the parent's
  * own low fence, and cannot be taken out.
@@ -473,7 +505,9 @@ mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, int n)
 		const MosqlLeaf *leaf = leaves[i];
 		const CachedNode *parent;
 
-		Assert(i == 0 || mosql_bytes_compare(leaves[i - 1]->meta.low, leaf->meta.low) < 0);
+		/* a leaf that has taken others over since it was read was perhaps read again */
+		if (i > 0 && mosql_bytes_compare(leaves[i - 1]->meta.low, leaf->meta.low) >= 0)
+			continue;
 		if (leaf->meta.state != MOSQL_NODE_NORMAL || leaf->meta.low.len == 0)
 			continue;
 		parent = mosql_btree_find_inner(tree, leaf->meta.low, false, 1, epoch);
@@ -483,9 +517,7 @@ mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, int n)
 		nodes[nnodes++].node = leaf->node;
 	}
 	if (nnodes > 0)
-		nnodes = begin(tree, metas, nodes, nnodes);
-	if (nnodes > 0)
-		merged = finish(tree, nodes, nnodes);
+		merged = merge_nodes(tree, metas, nodes, nnodes);
 	MemoryContextSwitchTo(old);
 	return merged;
 }
@@ -534,8 +566,7 @@ mosql_btree_merge_parents(MosqlTree *tree, MosqlBytes end)
 		if (left->meta.right != node->id || !fit_together(left, node))
 			continue;
 		dying.node = node->id;
-		if (begin(tree, &node->meta, &dying, 1) > 0)
-			merged += finish(tree, &dying, 1);
+		merged += merge_nodes(tree, &node->meta, &dying, 1);
 	}
 	MemoryContextSwitchTo(old);
 	return merged;

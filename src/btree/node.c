@@ -366,3 +366,13 @@ mosql_btree_partition(const uint32 *sizes, int n, int max_items, size_t max_byte
 	}
 	return nruns;
 }
+
+/* See MosqlNodeStore: where no server forgets, or nobody tells, it is simply done. */
+bool
+mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg)
+{
+	if (tree->store->unbroken != NULL)
+		return tree->store->unbroken(tree->store, work, arg);
+	work(arg);
+	return true;
+}

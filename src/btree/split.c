@@ -462,29 +462,25 @@ is_plan_sound(const Split *split)
 }
 #endif
 
-/*
- * Split leaves in the scratch context, all in parallel.  Each is as read
- * (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
- * a leaf first: then nothing happens to it and given_up is set.  Seven or eight
- * round trips, however many leaves and pieces.
- */
-void
-mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
+typedef struct Splits
 {
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	StepList	rest = {0};
-	MosqlChild *links;
-	int			nlinks = 0;
+	MosqlTree  *tree;
+	Split	   *splits;
+	int			n;
+} Splits;
 
-#ifdef USE_ASSERT_CHECKING
-	for (int i = 0; i < n; i++)
-		Assert(splits[i].frozen || is_plan_sound(&splits[i]));
-#endif
-	if (n == 0)
-	{
-		MemoryContextSwitchTo(old);
-		return;
-	}
+/*
+ * Steps 1 to 5.  If a server forgot the create, the cut would lose what is in the new leaf:
+ * the frozen leaf may be just as frozen in an old dump.
+ */
+static void
+bring_in(void *arg)
+{
+	MosqlTree  *tree = ((Splits *) arg)->tree;
+	Split	   *splits = ((Splits *) arg)->splits;
+	int			n = ((Splits *) arg)->n;
+	StepList	rest = {0};
+
 	if (tree->store->durable)
 		confirm_frozen(tree, splits, n);
 	freeze(tree, splits, n);
@@ -495,6 +491,40 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	create_first(tree, splits, n);
 	cut(tree, splits, n);
 	remember_rest(tree, splits, n, &rest);
+}
+
+/* A connection broke: what was not heard to be done is tried anew, if it is still wanted. */
+static void
+give_up(MosqlTree *tree, Split *splits, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		splits[i].given_up |= !splits[i].done;
+		splits[i].cut = splits[i].done;
+		mosql_btree_cache_drop(tree, splits[i].leaf->node);
+	}
+}
+
+/*
+ * Split leaves in the scratch context, all in parallel.  Each is as read
+ * (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
+ * a leaf first: then nothing happens to it and given_up is set.  Seven or eight
+ * round trips, however many leaves and pieces.
+ */
+void
+mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	Splits		all = {tree, splits, n};
+	MosqlChild *links;
+	int			nlinks = 0;
+
+#ifdef USE_ASSERT_CHECKING
+	for (int i = 0; i < n; i++)
+		Assert(splits[i].frozen || is_plan_sound(&splits[i]));
+#endif
+	if (n > 0 && !mosql_btree_unbroken(tree, bring_in, &all))
+		give_up(tree, splits, n);
 
 	for (int i = 0; i < n; i++)
 		nlinks += splits[i].n;

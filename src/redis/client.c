@@ -360,7 +360,7 @@ send_detached(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv, 
 	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
 
 	Assert(redis->running == NULL);
-	if (server == NULL || !wait_for_room(redis, server))
+	if (server == NULL || !wait_for_room(redis, server) || mosql_redis_is_fenced_off(redis))
 	{
 		done(arg, &mosql_reply_lost);
 		return;

@@ -160,6 +160,16 @@ extern void mosql_redis_raise_short(const MosqlRedis *redis, const MosqlReply *r
 /* How often a connection broke that was in use: a failover may be behind it. */
 extern uint64 mosql_redis_breaks(const MosqlRedis *redis);
 
+/*
+ * Until it is lifted: a batch that would be sent after a connection broke that was in use,
+ * since `breaks` was read, raises 08006 instead; a detached command is LOST.  So whoever does one thing after the other
+ * knows that the processes which answered the first live on when the next is done.  Returns
+ * what mosql_redis_lift() takes to set things back; of two fences the outer one counts.
+ */
+extern uint64 mosql_redis_fence(MosqlRedis *redis, uint64 breaks);
+extern void mosql_redis_lift(MosqlRedis *redis, uint64 before);
+extern bool mosql_redis_is_fenced_off(const MosqlRedis *redis);
+
 /* To every primary of the cluster (SCAN-like sweeps, CONFIG GET): the number
  * of primaries, and a group addressed to the i-th. */
 extern int	mosql_redis_primary_count(MosqlRedis *redis);

@@ -168,6 +168,7 @@ struct MosqlRedis
 	int			replica_timeout_ms;
 	uint32		wait_event;		/* what a wait is shown as */
 	uint64		breaks;			/* connections in use that broke */
+	uint64		fence;			/* one more than their number may be; 0: none */
 	bool		unsynced_lost;	/* one of them was unsynced */
 
 	MosqlServer **servers;		/* the configured ones first */

@@ -108,6 +108,11 @@ fill(MosqlBatch *batch, MosqlServer *server)
 	}
 	if (conn->state != MOSQL_READY || conn->under_way > MOSQL_PIPELINE_MAX_COMMANDS / 2)
 		return;
+	if (mosql_redis_is_fenced_off(batch->redis))
+	{
+		mosql_group_give_up_all(batch, &server->queue_head);
+		return;
+	}
 	wait.owner = batch->id;
 	while (server->queue_head >= 0 && has_room(conn, &batch->groups[server->queue_head]))
 	{
@@ -348,6 +353,11 @@ raise_failure(const MosqlBatch *batch)
 
 	if (batch->shortfall != NULL)
 		mosql_redis_raise_short(batch->redis, batch->shortfall);
+	if (mosql_redis_is_fenced_off(batch->redis))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("a connection to Redis broke in the middle of something that has several steps"),
+				 errhint("Try again.")));
 	if (group->refusal != NULL)
 		mosql_error_raise_reply(group->refusal->server, group->refusal->str, NULL);
 	if (group->target != NULL)

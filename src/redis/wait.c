@@ -29,6 +29,28 @@ mosql_redis_breaks(const MosqlRedis *redis)
 	return redis->breaks;
 }
 
+uint64
+mosql_redis_fence(MosqlRedis *redis, uint64 breaks)
+{
+	uint64		before = redis->fence;
+
+	if (before == 0)
+		redis->fence = breaks + 1;
+	return before;
+}
+
+void
+mosql_redis_lift(MosqlRedis *redis, uint64 before)
+{
+	redis->fence = before;
+}
+
+bool
+mosql_redis_is_fenced_off(const MosqlRedis *redis)
+{
+	return redis->fence != 0 && redis->breaks + 1 > redis->fence;
+}
+
 bool
 mosql_connection_waits(const MosqlConnection *conn)
 {

@@ -56,6 +56,8 @@ typedef enum MosqlDecision
 	MOSQL_REFUSED_ABORTED,		/* somebody wrote "aborted" */
 	MOSQL_REFUSED_LEASE,		/* the session's lease ran out */
 	MOSQL_REFUSED_SCHEMA,		/* the schema version is stale */
+	MOSQL_REFUSED_FORGOTTEN,	/* and another process took over since it was current; not
+								 * where the clock waits for copies */
 	MOSQL_DECISION_LOST			/* settle it */
 } MosqlDecision;
 

@@ -28,27 +28,48 @@
 "local time = call('TIME')\n" \
 "local now = time[1] * 1000000 + time[2]\n"
 
+/* INFO is the only thing that tells a process from the one before it; who may not call it
+ * is refused the step. */
+#define LUA_ME \
+"local info = redis.pcall('INFO', 'server')\n" \
+"if type(info) ~= 'string' then return info end\n" \
+"local at = string.find(info, 'run_id:', 1, true)\n" \
+"local me = at and string.match(info, '^%w+', at + 7) or '-'\n"
+
 /*
  * The process that issues is another one than before (failover, slot moved, restart):
  * its time may be behind, and what its predecessor issued last it may not know.  So
  * `last` leaps ahead of both, and the schema version with it (rule 16; where there is
  * none yet, nobody knows a definition).  KEYS[1]: c;
- * c[1] to c[3]: last, schema, and the run_id of who issued.  INFO is the only thing that
- * tells a process from the one before it; who may not call it is refused the step.
+ * c[1] to c[3]: last, schema, and the run_id of who issued.
+ *
+ * How far: mosql_clock_leap() in step_int.h says why.
  */
 #define LUA_TAKE_OVER \
-"local info = redis.pcall('INFO', 'server')\n" \
-"if type(info) ~= 'string' then return info end\n" \
-"local at = string.find(info, 'run_id:', 1, true)\n" \
-"local me = at and string.match(info, '^%w+', at + 7) or '-'\n" \
+LUA_ME \
 "local leapt = 0\n" \
 "if c[1] and c[3] ~= me then\n" \
 "  local last, version = c[1] + 0, (c[2] or 0) + 0\n" \
+"  local l = call('HMGET', KEYS[1], 'leapt', 'took')\n" \
+"  local to, took = (l[1] or 0) + 0, (l[2] or 0) + 0\n" \
+"  if now > took and last < 2 * to - took then last = last + math.floor((now - took) / 2) end\n" \
 "  last = (last > now and last or now) + " MOSQL_CLOCK_LEAP_US "\n" \
 "  c[1] = text(last)\n" \
 "  if version > 0 then c[2] = text(version >= last and version + 1 or last) end\n" \
-"  call('HSET', KEYS[1], 'node', me, 'last', c[1], 'schema', c[2] or '0')\n" \
+"  call('HSET', KEYS[1], 'node', me, 'last', c[1], 'schema', c[2] or '0',\n" \
+"       'leapt', c[1], 'took', text(now))\n" \
 "  leapt = 1\n" \
+"end\n"
+
+/*
+ * drop(): records of commits that this process has decided.  Of what was decided before it
+ * the intents may be back, in a dump, when their owner has seen them go: such a record stays
+ * until its session is reaped (rule 5).  leap: where the clock leapt to last.
+ */
+#define LUA_DROP \
+"local function drop(session, n, record, leap)\n" \
+"  local ts = record and string.match(record, '^C(%d+) ')\n" \
+"  if ts and ts + 0 > leap then call('HDEL', session, n) end\n" \
 "end\n"
 
 /* dead: of a lease as stored */
@@ -205,15 +226,13 @@ LUA_TAKE_OVER
  * key can make fail stands before the record: what a script has written stays.
  */
 static const char decide_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7))\n"
-"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
 LUA_TAKE_OVER
 "local lease, record, schema = s[1], s[2], c[2] or '0'\n"
-"for x = 7, #argv do\n"
-"  local old = s[x - 4]\n"
-"  if old and sub(old, 1, 1) == 'C' then call('HDEL', KEYS[2], argv[x]) end\n"
-"end\n"
+"local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
+"for x = 7, #argv do drop(KEYS[2], argv[x], s[x - 4], leap) end\n"
 "if record then\n"
 "  local ts = string.match(record, '^C(%d+) ')\n"
 "  if not ts then return {1, schema} end\n"
@@ -222,7 +241,7 @@ LUA_TAKE_OVER
 "if dead(lease) then return {2, schema} end\n"
 "if schema ~= argv[2] then\n"
 "  extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
-"  return {3, schema}\n"
+"  return {leap > argv[2] + 0 and 4 or 3, schema}\n"
 "end\n"
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"
@@ -277,13 +296,14 @@ LUA_HEAD LUA_NOW LUA_DEAD
 "end\n"
 "return {unknown, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2]), record}\n";
 
-/* KEYS: s.  ARGV: n per record, fewer than 7000. */
+/* KEYS: c, s.  ARGV: n per record, fewer than 7000.  Who has not taken over drops nothing. */
 static const char drop_lua[] =
-LUA_HEAD
-"local records = call('HMGET', KEYS[1], unpack(argv))\n"
-"for x = 1, #argv do\n"
-"  if records[x] and sub(records[x], 1, 1) == 'C' then call('HDEL', KEYS[1], argv[x]) end\n"
-"end\n"
+LUA_HEAD LUA_DROP
+"local c = call('HMGET', KEYS[1], 'node', 'leapt')\n"
+LUA_ME
+"if c[1] ~= me then return 0 end\n"
+"local records = call('HMGET', KEYS[2], unpack(argv))\n"
+"for x = 1, #argv do drop(KEYS[2], argv[x], records[x], (c[2] or 0) + 0) end\n"
 "return 0\n";
 
 /*

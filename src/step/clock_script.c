@@ -146,7 +146,7 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 }
 
 StaticAssertDecl(MOSQL_DECIDED == 0 && MOSQL_REFUSED_ABORTED == 1 &&
-				 MOSQL_REFUSED_LEASE == 2 && MOSQL_REFUSED_SCHEMA == 3,
+				 MOSQL_REFUSED_LEASE == 2 && MOSQL_REFUSED_SCHEMA == 3 && MOSQL_REFUSED_FORGOTTEN == 4,
 				 "decide_lua knows these numbers");
 
 static MosqlDecision
@@ -178,9 +178,11 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	if (reply->kind == MOSQL_REPLY_LOST)
 		return MOSQL_DECISION_LOST;
 	decision = mosql_step_elem(reply, 0)->integer;
-	if (decision < MOSQL_DECIDED || decision > MOSQL_REFUSED_SCHEMA)
+	if (decision < MOSQL_DECIDED || decision > MOSQL_REFUSED_FORGOTTEN)
 		mosql_step_check(reply, MOSQL_REPLY_INTEGER, keys.prefix);
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
+	if (decision == MOSQL_REFUSED_FORGOTTEN && clock->durable)
+		decision = MOSQL_REFUSED_SCHEMA;
 	if (decision == MOSQL_DECIDED)
 	{
 		*ts = mosql_reply_u64(mosql_step_elem(reply, 2));	/* also if it is damaged */
@@ -258,12 +260,13 @@ script_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	for (int from = 0; from < n; from += MOSQL_CLOCK_DROPS)
 	{
 		int			count = Min(n - from, MOSQL_CLOCK_DROPS);
-		MosqlBytes *argv = mosql_script_argv(&drop_script, 1, count);
+		MosqlBytes *argv = mosql_script_argv(&drop_script, 2, count);
 
-		argv[3] = mosql_clock_session_key(&keys, sid);
+		argv[3] = keys.counter;
+		argv[4] = mosql_clock_session_key(&keys, sid);
 		for (int i = 0; i < count; i++)
-			argv[4 + i] = mosql_clock_number(ns[from + i]);
-		mosql_script_send(clock->redis, &drop_script, keys.slot, 4 + count, argv,
+			argv[5 + i] = mosql_clock_number(ns[from + i]);
+		mosql_script_send(clock->redis, &drop_script, keys.slot, 5 + count, argv,
 						  ignore_reply, NULL);
 	}
 }

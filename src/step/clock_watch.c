@@ -23,6 +23,8 @@ typedef struct Issued
 {
 	uint64		last;
 	uint64		schema;
+	uint64		leapt;			/* see mosql_clock_leap() */
+	uint64		took;
 	MosqlBytes	me;				/* run_id of the process that answers */
 	bool		foreign;		/* another one issued last */
 } Issued;
@@ -33,7 +35,8 @@ static void
 add_issued(Watch *watch)
 {
 	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
-					   LITERAL("last"), LITERAL("schema"), LITERAL("node"));
+					   LITERAL("last"), LITERAL("schema"), LITERAL("node"), LITERAL("leapt"),
+					   LITERAL("took"));
 	mosql_commands_put(&watch->commands, LITERAL("INFO"), LITERAL("server"));
 }
 
@@ -59,6 +62,8 @@ read_issued(const Watch *watch, const MosqlReply *c, const MosqlReply *info)
 	mosql_step_check(info, MOSQL_REPLY_STRING, watch->keys.counter);
 	issued.last = mosql_reply_u64(mosql_step_elem(c, 0));
 	issued.schema = mosql_reply_u64(mosql_step_elem(c, 1));
+	issued.leapt = mosql_reply_u64(mosql_step_elem(c, 3));
+	issued.took = mosql_reply_u64(mosql_step_elem(c, 4));
 	issued.me = run_id(info->str);
 	issued.foreign = mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
 		!mosql_bytes_equal(node, issued.me);
@@ -73,7 +78,7 @@ read_issued(const Watch *watch, const MosqlReply *c, const MosqlReply *info)
 static bool
 take_over(Watch *watch, const Issued *issued)
 {
-	uint64		last = Max(issued->last, watch->now) + MOSQL_CLOCK_LEAP;
+	uint64		last = mosql_clock_leap(watch->now, issued->last, issued->leapt, issued->took);
 	uint64		schema = issued->schema == 0 ? 0 : Max(issued->schema + 1, last);
 
 	if (!issued->foreign)
@@ -81,7 +86,9 @@ take_over(Watch *watch, const Issued *issued)
 	write_begin(watch);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 					   LITERAL("node"), issued->me, LITERAL("last"), mosql_clock_number(last),
-					   LITERAL("schema"), mosql_clock_number(schema));
+					   LITERAL("schema"), mosql_clock_number(schema),
+					   LITERAL("leapt"), mosql_clock_number(last),
+					   LITERAL("took"), mosql_clock_number(watch->now));
 	if (write_run(watch) != MOSQL_EXEC_DONE)
 		start_over(watch);
 	return true;
@@ -458,21 +465,55 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 }
 
 /*
- * One command cannot look before it deletes, and need not: the owner drops
- * what it knows to be committed, and if somebody has written "aborted" there
- * since, then because the record was already dropped, so that it says nothing.
+ * In the write group: those records go, of these, that may (see LUA_DROP); s[from] is the
+ * first.  Returns how many.
  */
+static int
+add_drops(Watch *watch, const Issued *issued, MosqlBytes session, const MosqlReply *s, int from,
+		  const uint64 *ns, int n)
+{
+	MosqlBytes *fields = palloc(Max(n, 1) * sizeof(MosqlBytes));
+	int			ngone = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	record = mosql_reply_bytes(mosql_step_elem(s, from + i));
+
+		if (is_committed(record) && strtoull(record.data + 1, NULL, 10) > issued->leapt)
+			fields[ngone++] = mosql_clock_number(ns[i]);
+	}
+	add_removal(watch, session, ngone, fields);
+	return ngone;
+}
+
+/* Who has not taken over drops nothing. */
 static void
 watch_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 {
-	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
-	MosqlBytes *argv = palloc((2 + n) * sizeof(MosqlBytes));
+	Watch		watch = watch_start(clock, NULL);
+	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);
 
-	argv[0] = LITERAL("HDEL");
-	argv[1] = mosql_clock_session_key(&keys, sid);
-	for (int i = 0; i < n; i++)
-		argv[2 + i] = mosql_clock_number(ns[i]);
-	send_detached(clock, &keys, 2 + n, argv);
+	for (;;)
+	{
+		MosqlBytes *argv;
+		Issued		issued;
+
+		read_begin(&watch, session, MOSQL_ABSENT);
+		add_issued(&watch);
+		argv = mosql_commands_add(&watch.commands, 2 + n);
+		argv[0] = LITERAL("HMGET");
+		argv[1] = session;
+		for (int i = 0; i < n; i++)
+			argv[2 + i] = mosql_clock_number(ns[i]);
+		read_run(&watch);
+		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
+		write_begin(&watch);
+		if (issued.foreign ||
+			add_drops(&watch, &issued, session, read_reply(&watch, ISSUED_COMMANDS), 0, ns, n) == 0 ||
+			write_run_as(&watch, false) == MOSQL_EXEC_DONE)
+			return;
+		start_over(&watch);
+	}
 }
 
 /* The read group of decide. */
@@ -495,8 +536,8 @@ decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosql
 
 /* Its write group. */
 static void
-decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n,
-			 const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
+decide_write(Watch *watch, const MosqlDecideArgs *args, const Issued *issued, MosqlBytes session,
+			 MosqlBytes n, const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
 {
 	MosqlBytes	text = mosql_clock_number(ts);
 	StringInfoData record;
@@ -515,10 +556,7 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, Mosq
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("last"), text, LITERAL("decided"), text);
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
-	for (int i = 0; i < args->ndrops; i++)
-		if (is_committed(mosql_reply_bytes(mosql_step_elem(s, 2 + i))))
-			mosql_commands_put(&watch->commands, LITERAL("HDEL"), session,
-							   mosql_clock_number(args->drops[i]));
+	(void) add_drops(watch, issued, session, s, 2, args->drops, args->ndrops);
 	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 0)), args->lease_ms);
 	add_list(watch);
 }
@@ -552,7 +590,8 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0))))
 			refusal = MOSQL_REFUSED_LEASE;
 		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
-			refusal = MOSQL_REFUSED_SCHEMA;
+			refusal = issued.leapt > args->schema && !clock->durable ? MOSQL_REFUSED_FORGOTTEN :
+				MOSQL_REFUSED_SCHEMA;
 
 		/* nothing to decide: only drop what was to be dropped */
 		if (refusal != MOSQL_DECIDED || record.state == MOSQL_RECORD_COMMITTED)
@@ -569,7 +608,7 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 		*ts = mosql_clock_time(&watch.keys, Max(watch.now, issued.last + 1));
 		if (args->schema_change)
 			*schema = Max(*schema + 1, *ts);
-		decide_write(&watch, args, session, n, s, *ts, *schema);
+		decide_write(&watch, args, &issued, session, n, s, *ts, *schema);
 		(void) write_run(&watch);
 		if (watch.outcome == MOSQL_EXEC_LOST)
 			return MOSQL_DECISION_LOST;

@@ -28,6 +28,27 @@
 #define MOSQL_CLOCK_LEAP	2000000
 
 /*
+ * Where the clock leaps to at a time, from what it issued last.  It leapt to `leapt`, when
+ * the time was `took`, the last time that it did so; 0: never.
+ *
+ * A process may find the same as one before it found: restarted from the same dump, once
+ * more.  What that one has issued it does not know, and must not issue again.  By the time
+ * alone it does not, if the time is beyond `last`: then later is further.  But `last` is
+ * ahead of the time for a while after a leap, and a dump may be written then.  So as long
+ * as it may be, half of the time that has passed since then is added: more than was issued
+ * in it, for nobody issues a timestamp every two microseconds.  It is ahead no longer once it
+ * has come as far again as the leap was ahead: with k issued in the time e since, that is
+ * e < (leapt - took) + k and k <= e / 2, so k < leapt - took.
+ */
+static inline uint64
+mosql_clock_leap(uint64 now, uint64 last, uint64 leapt, uint64 took)
+{
+	if (now > took && last < 2 * leapt - took)
+		last += (now - took) / 2;
+	return Max(last, now) + MOSQL_CLOCK_LEAP;
+}
+
+/*
  * The least session id to be given out at a time (us since 1970; the clock's, which is
  * beyond a predecessor's): 128 us since 2026-01-01 each.  So a clock that forgot which
  * ids it gave out gives out none of them again, unless more than 7812 were drawn a second

@@ -219,6 +219,22 @@ work_through(PendingWork work, int first, const uint64 *roots, int n, MosqlTreeW
 			gone = roots[work.i];
 }
 
+/*
+ * Without copies the clock may have forgotten the decision: then it is not made any more, and
+ * others may have aborted what was prepared.
+ */
+static bool
+is_forgotten(MosqlSession *session, const MosqlPending *pending)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	if (session->stepper.durable)
+		return false;
+	mosql_clock_status(&session->stepper, &pending->tx, 1, &record, &list);
+	return record.state != MOSQL_RECORD_COMMITTED;
+}
+
 /* Redo a transaction's applies as a helper; may throw, and goes on there the next time. */
 static void
 redo(MosqlSession *session, MosqlPending *pending)
@@ -227,6 +243,13 @@ redo(MosqlSession *session, MosqlPending *pending)
 	PendingWork work = {session, pending, &list};
 	uint64		schema;
 
+	if (is_forgotten(session, pending))
+	{
+		pending->failed = false;
+		return;
+	}
+	if (!session->stepper.durable)
+		pending->nredone = 0;	/* that may be forgotten as well */
 	mosql_clock_snapshots(&session->stepper, &list, &schema);
 	work_through(work, pending->nredone, pending->roots, pending->nkeys, apply_keys);
 	work_through(work, 0, pending->mark_roots, pending->nmarks, remove_mark);
@@ -259,6 +282,23 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	}
 }
 
+typedef struct Redo
+{
+	MosqlSession *session;
+	MosqlPending *pending;
+} Redo;
+
+static void
+redo_pending(void *arg)
+{
+	const Redo *work = arg;
+
+	if (work->pending->unknown)
+		settle_unknown(work->session, work->pending);
+	else
+		redo(work->session, work->pending);
+}
+
 /* A redo that failed waits for so many times its duration, at most for REDO_PAUSE_MAX_US. */
 #define REDO_PAUSE_FACTOR	10
 #define REDO_PAUSE_MAX_US	30000000
@@ -278,11 +318,10 @@ try_redo(MosqlSession *session, MosqlPending *pending)
 
 	PG_TRY();
 	{
+		Redo		work = {session, pending};
+
 		MemoryContextSwitchTo(cxt);
-		if (pending->unknown)
-			settle_unknown(session, pending);
-		else
-			redo(session, pending);
+		mosql_session_do_unbroken(session, mosql_redis_breaks(session->redis), redo_pending, &work);
 		MemoryContextSwitchTo(caller);
 	}
 	PG_CATCH();
@@ -311,7 +350,7 @@ drop_record(MosqlSession *session, MosqlTxid tx)
 	if (tx.session == session->sid)
 		mosql_session_add_drop(session, tx.n);
 	else
-		mosql_clock_drop(&session->stepper, tx.session, &tx.n, 1);
+		mosql_session_drop_records(session, tx.session, &tx.n, 1);
 }
 
 /*
@@ -340,10 +379,7 @@ mosql_pending_finish(MosqlSession *session)
 		pfree(pending);
 	}
 	if (session->ndrops > 64)
-	{
-		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
-		session->ndrops = 0;
-	}
+		mosql_session_drop(session);
 }
 
 /* ---- the owner's apply ---- */
@@ -712,6 +748,17 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 	return true;
 }
 
+/* If a connection breaks the decision may be forgotten: redo() asks. */
+static void
+apply_all(void *arg)
+{
+	MosqlCommit *commit = arg;
+
+	if (!apply_detached(commit, commit->pending))
+		apply_in_rounds(commit);
+	apply_into_histories(commit);
+}
+
 void
 mosql_txn_apply(MosqlCommit *commit)
 {
@@ -732,9 +779,7 @@ mosql_txn_apply(MosqlCommit *commit)
 	HOLD_INTERRUPTS();			/* bounded by timeouts; the transaction is committed */
 	PG_TRY();
 	{
-		if (!apply_detached(commit, pending))
-			apply_in_rounds(commit);
-		apply_into_histories(commit);
+		mosql_session_do_unbroken(commit->session, commit->breaks, apply_all, commit);
 	}
 	PG_CATCH();
 	{

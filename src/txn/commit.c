@@ -561,6 +561,10 @@ conclude(MosqlCommit *commit, MosqlDecision decision)
 			commit->txn->schema = session->schema;
 			forgive_time(commit);
 			break;
+		case MOSQL_REFUSED_FORGOTTEN:
+			mosql_txn_release(commit);
+			report_conflict(session, "Another Redis process than before tells the time: it may have forgotten what this transaction has seen.");
+			break;
 		case MOSQL_DECISION_LOST:
 			pg_unreachable();
 	}
@@ -729,7 +733,7 @@ mosql_txn_settle_trees(MosqlTxn *txn, bool committed)
 {
 	for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
 		if (committed ? note->drop : !note->drop && !txn->decided)
-			mosql_session_add_garbage(txn->session, note->root);
+			mosql_session_add_garbage(txn->session, note->root, txn->breaks);
 	txn->trees = NULL;
 }
 

@@ -201,6 +201,44 @@ finish_orphan(MosqlSession *session, const MosqlOrphan *orphan)
 	return got == 0 && finished;
 }
 
+/* One orphan, and what became of it. */
+typedef struct Finishing
+{
+	MosqlSession *session;
+	const MosqlOrphan *orphan;
+	bool		finished;
+	bool		reaped;
+} Finishing;
+
+/*
+ * If a server forgot that its intents were applied, nobody would know any more what they
+ * are of: so as long as no connection breaks, else it is tried again.
+ */
+static void
+finish_and_reap(void *arg)
+{
+	Finishing  *work = arg;
+	const MosqlOrphan *orphan = work->orphan;
+	bool		committed = orphan->record.state == MOSQL_RECORD_COMMITTED;
+
+	work->finished = !committed || finish_orphan(work->session, orphan);
+	if (!work->finished)
+		return;
+	MOSQL_DEBUG_POINT("maintain-applied");
+	work->reaped = mosql_clock_reap(&work->session->stepper, orphan->tx.session, &orphan->tx.n,
+									committed ? 1 : 0);
+	MOSQL_DEBUG_POINT("maintain-reaped");
+}
+
+static Finishing
+finish_unbroken(MosqlSession *session, const MosqlOrphan *orphan)
+{
+	Finishing	work = {session, orphan};
+
+	mosql_session_do_unbroken(session, mosql_redis_breaks(session->redis), finish_and_reap, &work);
+	return work;
+}
+
 bool
 mosql_orphans_finish_one(MosqlSession *session, MosqlTxid tx)
 {
@@ -208,10 +246,8 @@ mosql_orphans_finish_one(MosqlSession *session, MosqlTxid tx)
 	MosqlSnapshotList list;
 
 	mosql_clock_status(&session->stepper, &tx, 1, &orphan.record, &list);
-	if (orphan.record.state != MOSQL_RECORD_COMMITTED || !finish_orphan(session, &orphan))
-		return false;
-	(void) mosql_clock_reap(&session->stepper, tx.session, &tx.n, 1);
-	return true;
+	return orphan.record.state == MOSQL_RECORD_COMMITTED &&
+		finish_unbroken(session, &orphan).finished;
 }
 
 /*
@@ -239,19 +275,11 @@ finish_batch(MosqlSession *session, bool ranges, MosqlOrphanCounts *counts)
 			continue;
 		}
 		old = MemoryContextSwitchTo(cxt);
-		if (committed && !finish_orphan(session, &orphans[i]))
-		{
-			MemoryContextSwitchTo(old);
-			continue;
-		}
-		MOSQL_DEBUG_POINT("maintain-applied");
-		if (mosql_clock_reap(&session->stepper, orphans[i].tx.session, &orphans[i].tx.n,
-							 committed ? 1 : 0))
+		if (finish_unbroken(session, &orphans[i]).reaped)
 		{
 			counts->reaped += committed;
 			any = true;
 		}
-		MOSQL_DEBUG_POINT("maintain-reaped");
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(cxt);
 	}

@@ -610,9 +610,21 @@ clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRec
 		mosql_recover_remove(session, blocker->tree, blocker->key, blocker->tx);
 }
 
-bool
-mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 since_us)
+typedef struct Clearing
 {
+	MosqlSession *session;
+	const MosqlBlocker *blocker;
+	int64		since_us;
+	bool		cleared;
+} Clearing;
+
+/* The record that was found may be forgotten when a connection breaks: it is asked for anew. */
+static void
+ask_and_clear(void *arg)
+{
+	Clearing   *work = arg;
+	MosqlSession *session = work->session;
+	const MosqlBlocker *blocker = work->blocker;
 	MosqlRecord record;
 	MosqlSnapshotList list;
 
@@ -622,16 +634,27 @@ mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 
 	{
 		/* an earlier attempt of our own is not waited for: nobody will decide it */
 		if (blocker->tx.session != session->sid &&
-			mosql_now_us() - since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
-			return false;
+			mosql_now_us() - work->since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
+			return;
 		if (!still_blocks(session, blocker))
-			return true;
+		{
+			work->cleared = true;
+			return;
+		}
 		mosql_clock_abort(&session->stepper, blocker->tx, &record, &list);
 		MOSQL_DEBUG_POINT("blocker-aborted");
 	}
 	clear_blocker(session, blocker, &record, &list);
 	mosql_stats.helps++;
-	return true;
+	work->cleared = true;
+}
+
+bool
+mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker, int64 since_us)
+{
+	Clearing	work = {session, blocker, since_us};
+
+	return mosql_session_try_unbroken(session, ask_and_clear, &work) && work.cleared;
 }
 
 /* The longest pause between two looks at a blocker: 100 us, doubled so many times. */

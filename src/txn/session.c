@@ -85,6 +85,68 @@ store_incarnation(MosqlNodeStore *store)
 	return session->sid ^ session->lapses << 48;
 }
 
+/* ---- what rests on what a server may forget ---- */
+
+/*
+ * Without copies a server may come back with what it had a while ago, but not without all
+ * its connections breaking.  So what is done in several steps, each of which rests on the
+ * ones before, is done as long as none breaks that was there when they began.
+ */
+static bool
+do_unbroken(MosqlSession *session, uint64 breaks, void (*work) (void *arg), void *arg, bool throws)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+	uint64		before;
+	volatile bool done = true;
+
+	if (session->stepper.durable)
+	{
+		work(arg);
+		return true;
+	}
+	before = mosql_redis_fence(session->redis, breaks);
+	PG_TRY();
+	{
+		work(arg);
+	}
+	PG_CATCH();
+	{
+		bool		broken = mosql_redis_is_fenced_off(session->redis);
+
+		mosql_redis_lift(session->redis, before);
+		if (throws || !broken || geterrcode() != ERRCODE_CONNECTION_FAILURE)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+		done = false;
+	}
+	PG_END_TRY();
+	mosql_redis_lift(session->redis, before);
+	return done;
+}
+
+static bool
+store_unbroken(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
+{
+	MosqlSession *session = ((MosqlSessionStore *) store)->session;
+
+	return do_unbroken(session, mosql_redis_breaks(session->redis), work, arg, false);
+}
+
+bool
+mosql_session_try_unbroken(MosqlSession *session, void (*work) (void *arg), void *arg)
+{
+	return do_unbroken(session, mosql_redis_breaks(session->redis), work, arg, false);
+}
+
+void
+mosql_session_do_unbroken(MosqlSession *session, uint64 breaks, void (*work) (void *arg), void *arg)
+{
+	(void) do_unbroken(session, breaks, work, arg, true);
+}
+
 /* ---- life ---- */
 
 /* Room for `more` numbers. */
@@ -149,6 +211,8 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.new_id = store_new_id;
 	session->store.store.durable = session->stepper.durable;
 	session->store.store.incarnation = store_incarnation;
+	if (!session->stepper.durable)
+		session->store.store.unbroken = store_unbroken;
 
 	dlist_init(&session->pending);
 	dlist_push_tail(&mosql_sessions, &session->node);
@@ -180,9 +244,7 @@ give_up_id(MosqlSession *session)
 		mosql_session_collect_garbage(session);
 	}
 	mosql_pending_finish(session);
-	if (session->ndrops > 0)
-		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
-	session->ndrops = 0;
+	mosql_session_drop(session);
 	if (mosql_pending_any(session))
 		return false;
 	drop_prefixes(session);
@@ -550,15 +612,30 @@ mosql_session_forget_paths(MosqlSession *session)
 void
 mosql_session_renew(MosqlSession *session)
 {
-	if (session->ndrops > 0)
-		mosql_clock_drop(&session->stepper, session->sid, session->drops, session->ndrops);
-	session->ndrops = 0;
+	mosql_session_drop(session);
 	draw_id(session);
+}
+
+static void
+destroy_garbage(void *arg)
+{
+	MosqlSession *session = arg;
+
+	while (session->ngarbage > 0)
+	{
+		uint64		root = session->garbage[session->ngarbage - 1];
+
+		mosql_btree_destroy(mosql_session_tree(session, root));
+		note_dead(session, root);
+		session->ngarbage--;
+	}
 }
 
 /*
  * Destroy the trees that nobody can reach any more.  A failure is no failure of
- * what the caller is doing: the rest is tried again with the next transaction.
+ * what the caller is doing: the rest is tried again with the next transaction.  If a
+ * connection broke since they became garbage, somebody may be able to reach them again;
+ * then that is left to the sweep.
  */
 void
 mosql_session_collect_garbage(MosqlSession *session)
@@ -571,20 +648,15 @@ mosql_session_collect_garbage(MosqlSession *session)
 	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	PG_TRY();
 	{
-		while (session->ngarbage > 0)
-		{
-			uint64		root = session->garbage[session->ngarbage - 1];
-
-			mosql_btree_destroy(mosql_session_tree(session, root));
-			note_dead(session, root);
-			session->ngarbage--;
-		}
+		mosql_session_do_unbroken(session, session->garbage_breaks, destroy_garbage, session);
 	}
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(caller);
 		FlushErrorState();
 		InterruptHoldoffCount = held + 1;
+		if (!session->stepper.durable && session->garbage_breaks != mosql_redis_breaks(session->redis))
+			session->ngarbage = 0;
 	}
 	PG_END_TRY();
 	RESUME_INTERRUPTS();
@@ -702,9 +774,49 @@ mosql_session_add_drop(MosqlSession *session, uint64 n)
 	push_number(session, &session->drops, &session->ndrops, &session->maxdrops, n);
 }
 
+/*
+ * A record that is not dropped is maintenance's when the session has ended: so an error here
+ * is none of the caller's.  The engine that has to look first does not while the process
+ * exits, for an ERROR would be FATAL then.
+ */
 void
-mosql_session_add_garbage(MosqlSession *session, uint64 root)
+mosql_session_drop_records(MosqlSession *session, uint64 sid, const uint64 *ns, int n)
 {
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	if (n == 0 || (proc_exit_inprogress && session->stepper.engine == MOSQL_ENGINE_WATCH))
+		return;
+	PG_TRY();
+	{
+		mosql_clock_drop(&session->stepper, sid, ns, n);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() == ERRCODE_QUERY_CANCELED || geterrcode() == ERRCODE_ADMIN_SHUTDOWN)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+	}
+	PG_END_TRY();
+}
+
+/* The records of the session's own id that wait for the next decision. */
+void
+mosql_session_drop(MosqlSession *session)
+{
+	int			n = session->ndrops;
+
+	session->ndrops = 0;
+	mosql_session_drop_records(session, session->sid, session->drops, n);
+}
+
+/* breaks: of connections, before anything was done that made it garbage. */
+void
+mosql_session_add_garbage(MosqlSession *session, uint64 root, uint64 breaks)
+{
+	session->garbage_breaks = session->ngarbage == 0 ? breaks : Min(breaks, session->garbage_breaks);
 	Assert(root >> MOSQL_ID_COUNTER_BITS != 0);	/* some session made it */
 	push_number(session, &session->garbage, &session->ngarbage, &session->maxgarbage, root);
 }

@@ -68,6 +68,7 @@ struct MosqlSweep
 	MosqlSession *session;
 	MemoryContext cxt;
 	MemoryContext page;
+	uint64		breaks;			/* of connections, before anything was read */
 	MosqlSessions sessions;		/* who lived when we began */
 	uint64		oldest_other;	/* not counting ourselves, who begin with empty caches */
 	int			nroots;
@@ -107,6 +108,7 @@ typedef struct Found
 /* What a page comes to. */
 typedef struct Page
 {
+	MosqlSession *session;
 	int			n;
 	Found	   *found;
 	int			ndeletes;
@@ -155,6 +157,7 @@ mosql_sweep_begin(MosqlSession *session)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	sweep->session = session;
+	sweep->breaks = mosql_redis_breaks(session->redis);
 	sweep->cxt = cxt;
 	sweep->page = AllocSetContextCreate(cxt, "mosql sweep page", ALLOCSET_DEFAULT_SIZES);
 	strlcpy(sweep->cursor, "0", sizeof(sweep->cursor));
@@ -554,10 +557,22 @@ mark_unlinked(MosqlSweep *sweep, Page *page)
 	mosql_step_run(&sweep->session->stepper, steps, page->nmarks, NULL);
 }
 
+/*
+ * By what was read since the sweep began: definitions, paths.  A server that has forgotten
+ * the latest may name these nodes again: then the sweep fails, and the next one looks anew.
+ */
+static void
+delete_page(void *arg)
+{
+	const Page *page = arg;
+
+	mosql_step_delete_nodes(&page->session->stepper, page->deletes, page->ndeletes, NULL);
+}
+
 static void
 sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
-	Page		page = {0};
+	Page		page = {.session = sweep->session};
 	uint64	   *nodes;
 	int			n = scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
@@ -572,7 +587,7 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 	mark_unlinked(sweep, &page);
 	MOSQL_DEBUG_POINT("sweep-judged");
 	if (page.ndeletes > 0)
-		mosql_step_delete_nodes(&sweep->session->stepper, page.deletes, page.ndeletes, NULL);
+		mosql_session_do_unbroken(sweep->session, sweep->breaks, delete_page, &page);
 	counts->nodes_scanned += n;
 	counts->nodes_deleted += page.ndeletes;
 	if (page.own)

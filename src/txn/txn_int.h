@@ -124,6 +124,7 @@ struct MosqlSession
 	int			ndrops;			/* records to drop, of session drops_sid */
 	int			maxdrops;
 	uint64	   *drops;
+	uint64		garbage_breaks;	/* of connections, before any of it was garbage */
 	int			ngarbage;		/* trees to destroy */
 	int			maxgarbage;
 	uint64	   *garbage;
@@ -160,8 +161,13 @@ extern void mosql_session_leave_locks(MosqlSession *session);
  */
 extern void mosql_session_abandon(MosqlSession *session);
 extern void mosql_session_add_drop(MosqlSession *session, uint64 n);
+extern void mosql_session_drop(MosqlSession *session);
+extern void mosql_session_drop_records(MosqlSession *session, uint64 sid, const uint64 *ns, int n);
 extern void mosql_session_forget_drawing(MosqlSession *session);
-extern void mosql_session_add_garbage(MosqlSession *session, uint64 root);
+extern void mosql_session_add_garbage(MosqlSession *session, uint64 root, uint64 breaks);
+extern bool mosql_session_try_unbroken(MosqlSession *session, void (*work) (void *arg), void *arg);
+extern void mosql_session_do_unbroken(MosqlSession *session, uint64 breaks,
+									  void (*work) (void *arg), void *arg);
 
 /* The next n calls of that need no memory. */
 extern void mosql_session_expect_garbage(MosqlSession *session, int n);
@@ -321,6 +327,7 @@ struct MosqlTxn
 	MemoryContext cxt;
 	MosqlIsolation isolation;
 	uint64		schema;			/* version when it began; decide compares it */
+	uint64		breaks;			/* of connections, before it began */
 
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */
 	bool		drawn;

@@ -199,6 +199,7 @@ mosql_txn_current(MosqlSession *session)
 	txn->session = session;
 	txn->isolation = isolation_level();
 	txn->schema = session->schema;
+	txn->breaks = mosql_redis_breaks(session->redis);
 	txn->random = (uint64) mosql_now_us() | 1;
 	session->txn = txn;
 	return txn;
@@ -420,7 +421,7 @@ sub_abort(MosqlTxn *txn, int level)
 			continue;
 		}
 		if (!note->drop)
-			mosql_session_add_garbage(txn->session, note->root);
+			mosql_session_add_garbage(txn->session, note->root, txn->breaks);
 		*at = note->next;
 	}
 }
