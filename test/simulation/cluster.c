@@ -131,6 +131,7 @@ lose(SimShard *shard, uint64 position)
 {
 	sim_trace("shard %d forgets " UINT64_FORMAT " changes", shard->number, shard->position - position);
 	sim_forget(shard, position);
+	shard->saved = Min(shard->saved, shard->position);
 	timeline[shard->number]++;
 	for (int i = 0; i < shard->nreplicas; i++)
 		shard->replicas[i]->applied = Min(shard->replicas[i]->applied, shard->position);

@@ -133,9 +133,20 @@ bad_weather(void)
 
 /* ---- servers ---- */
 
+/* Something is forgotten: one server that is alone is whole, as it was; of several, trees have holes. */
+static void
+note_loss(void)
+{
+	sim_is_torn |= sim_nshards > 1;
+	sim_forgot_us = sim_now_us;
+}
+
+/* Nobody has waited for the replica, where servers may forget. */
 static void
 take_over(void *arg, uint64 tag)
 {
+	if (sim_dumps)
+		note_loss();
 	sim_fail_over(&sim_shards[tag], true);
 }
 
@@ -247,7 +258,6 @@ write_dump(void)
 	sim_saved(shard);
 }
 
-/* One that is alone is whole, as it was then; of several, trees have holes. */
 static void
 restart_from_dump(void)
 {
@@ -256,8 +266,7 @@ restart_from_dump(void)
 	if (!sim_dumps || !server->up)
 		return;
 	sim_trace("server %d restarts from its dump", server->number);
-	sim_is_torn |= sim_nshards > 1;
-	sim_forgot_us = sim_now_us;
+	note_loss();
 	sim_restart(server, server->shard->saved);
 }
 

@@ -39,6 +39,7 @@ choose_setting(void)
 	setting.damages = sim_chance(300);
 	setting.nmaintainers = sim_chance(300) ? (int) sim_between(2, 3) : 1;
 	setting.maintenance_ms = sim_chance(300) ? 10 : 200;
+	sim_dumps = sim_chance(150);
 }
 
 /* "3,17,18" */
@@ -63,10 +64,7 @@ read_options(int argc, char **argv)
 		else if (strcmp(argv[i], "--sites") == 0)
 			lists_sites = true;
 		else if (strcmp(argv[i], "--dumps") == 0)
-		{
 			sim_dumps = true;
-			setting.nreplicas = 0;
-		}
 		else if (strcmp(argv[i], "--no-dumps") == 0)
 			sim_dumps = false;
 		else if (strcmp(argv[i], "--cluster") == 0)

@@ -538,6 +538,7 @@ sim_record_forgotten(bool far, uint64 sid, uint64 n)
 		if ((tx->acknowledged || tx->told == 'C') && sim_forgot_us == 0)
 			sim_fail("tx %d was acknowledged and is lost", tx->number);
 		sim_trace("tx %d is no longer committed", tx->number);
+		tx->told = 0;
 		for (int t = 0; t < TREES; t++)
 			for (int k = 0; k < KEYS_MAX; k++)
 			{

@@ -134,6 +134,8 @@ void
 schema_begin(Client *client)
 {
 	client->table.noted = client->table.changed = false;
+	if (client->table.wrote)
+		client->table.valid = client->table.wrote = false;	/* it may have failed */
 }
 
 /* To a savepoint: what was written since is not. */
@@ -275,6 +277,7 @@ schema_write(Client *client, Definition definition)
 	known->used = definition;
 	known->noted = known->changed = true;
 	known->valid = false;
+	known->wrote = true;
 	client->tx->defines = true;
 	client->tx->definition_root = definition.root;
 }

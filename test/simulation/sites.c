@@ -88,7 +88,7 @@ sim_copies_are_off(const char *file, const char *function)
 void
 sim_tree_runs(const char *file, const char *function)
 {
-	sim_self->hasty_tree = setting.nreplicas > 0 &&
+	sim_self->hasty_tree = setting.nreplicas > 0 && !sim_dumps &&
 		sim_compare_is_off(file, function, KIND_COPIES, mosql_bytes("d", 1));
 }
 

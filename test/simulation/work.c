@@ -797,7 +797,7 @@ work_session(const char *ns)
 {
 	MosqlSessionConfig config = {
 		.redis = {.nodes = "10.0.0.1:7000", .connect_timeout_ms = 2000, .command_timeout_ms = 10000,
-		.replicas = setting.nreplicas, .replica_timeout_ms = 1000},
+		.replicas = sim_dumps ? 0 : setting.nreplicas, .replica_timeout_ms = 1000},
 		.ns = ns, .engine = setting.watch ? MOSQL_ENGINE_WATCH : MOSQL_ENGINE_SCRIPT
 	};
 

@@ -29,6 +29,7 @@ typedef struct Known
 	MosqlTimestamp version;		/* of the row in the catalog; 0: this transaction's */
 	bool		noted;			/* the transaction relies on `used`, */
 	bool		changed;		/* which it has written itself */
+	bool		wrote;			/* what is valid may be what was rolled back */
 	Definition	used;
 } Known;
 
