@@ -7,6 +7,8 @@
           an error, and the end of a backend let go at once
   circle  a deadlock between two servers is found when it comes about: one victim
   mixed   optimistic transactions, increments among them, meet locks: they wait
+  beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
+  died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
@@ -229,6 +231,58 @@ def mixed(world):
     tap.equal(findings(world.conn, "hot"), ([], []), "nothing is left in the tree")
 
 
+def beside(world):
+    """FOR KEY SHARE leaves the row to those who do not take it away, and pins no version."""
+    holder, other = world.connect(0), world.connect(1, "optimistic")
+    lock = "SELECT s FROM hot WHERE id = 10 FOR KEY SHARE"
+    for what, sql in ("an update", "UPDATE hot SET s = s || 'u' WHERE id = 10"), ("an increment", "UPDATE hot SET n = n + 1 WHERE id = 10"):
+        begin(holder, lock)
+        query(other, sql)
+        tap.equal(attempt(holder, "COMMIT")[1], None, f"{what} beside FOR KEY SHARE: both commit")
+        begin(holder, lock)
+        query(other, sql)
+        query(holder, "SELECT s FROM hot WHERE id = 10 FOR UPDATE")
+        tap.equal(attempt(holder, "COMMIT")[1], None, f"{what} before the lock is made stronger")
+        begin(holder, lock)
+        query(other, sql)
+        query(holder, "UPDATE hot SET s = s || 'h' WHERE id = 10")
+        tap.equal(attempt(holder, "COMMIT")[1], None, f"{what} before an own one")
+    tap.equal(query(world.conn, "SELECT n, s FROM hot WHERE id = 10"), [(3, "uuuhh")], "and nothing is lost")
+    begin(holder, "SELECT s FROM hot WHERE id = 11 FOR UPDATE")
+    query(other, "SET mosql_fdw.locking = pessimistic; SET lock_timeout = '30ms'")
+    for _ in range(5):
+        tap.equal(attempt(other, "SELECT s FROM hot WHERE id = 11 FOR UPDATE")[1], "55P03", "who gives up")
+    waits = f"{world.db}:{{{world.db}.clock}}:w"
+    tap.equal(world.cluster.on(waits, "HLEN", waits), 0, "leaves no wait at the clock")
+    for c in holder, other:
+        c.close()
+
+
+def died(world):
+    """What a backend that died leaves of a commit keeps nobody for longer than others of its kind do."""
+    def dies(point, sql):
+        victim = world.connect(0, "optimistic", **{"mosql_fdw.debug_crash_at": point})
+        attempt(victim, sql)
+        wait_until(lambda: victim.closed, 10)
+        world.servers[0].wait_up()
+
+    other, child = world.connect(1), world.connect(1, "optimistic")
+    dies("after-decide", "UPDATE hot SET s = 'decided' WHERE id = 12")
+    tap.equal(attempt(other, "SELECT s FROM hot WHERE id = 12 FOR UPDATE NOWAIT"), ([("decided",)], None),
+              "NOWAIT: who is committed is in nobody's way")
+    query(child, """ALTER FOREIGN TABLE jobs ADD COLUMN parent int;
+        ALTER FOREIGN TABLE jobs ADD CONSTRAINT j_p FOREIGN KEY (parent) REFERENCES hot""")
+    begin(other, "SELECT s FROM hot WHERE id = 13 FOR KEY SHARE")
+    dies("after-prepare", "UPDATE hot SET s = 'dead' WHERE id = 13")
+    start = time.monotonic()
+    tap.equal(attempt(child, "INSERT INTO jobs VALUES (1000, 'new', 0, 13)")[1], None, "a foreign key leads to a row with a lock and the intent of a dead one")
+    tap.ok(time.monotonic() - start < 4, "it waits for no longer than others", f"{time.monotonic() - start:.1f} s")
+    world.conn.close()
+    world.conn = world.connect()
+    for c in other, child:
+        c.close()
+
+
 def commands(cluster):
     return sum(int(line.split(":")[1]) for info in cluster.everywhere("INFO", "stats")
                for line in info.decode().splitlines() if line.startswith("total_commands_processed:"))
@@ -365,7 +419,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet, numbers, rates):
+        for part in (hot, queue, waits, circle, mixed, quiet, numbers, beside, died, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -402,8 +402,8 @@ static const char step_lua[] =
 "  for x = 1, woken and #woken or 0 do\n"
 "    local list = string.gsub(woken[x], '.', function(c) return string.format('%02x', byte(c)) end)\n"
 "    list = key .. ':w:' .. list\n"
-"    call('RPUSH', list, '1')\n"
-"    call('PEXPIRE', list, 60000)\n"
+"    redis.pcall('RPUSH', list, '1')\n"	/* refused, say, in a slot that is on its way: who waits looks */
+"    redis.pcall('PEXPIRE', list, 60000)\n"
 "  end\n"
 "end\n"
  /* touch: what was seen gets into the replication stream */

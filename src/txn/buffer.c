@@ -521,10 +521,13 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 
 	if (entry == NULL)
 		entry = mosql_buffer_add(txn, buffer, key);
-	if (entry->top != NULL || entry->locked)
+	if (entry->top != NULL || (entry->locked && entry->pinned))
 		return;					/* what is there is checked at commit anyway */
-	entry->locked = true;
 	entry->lock_version = version;
+	entry->pinned = entry->strength != MOSQL_KEY_SHARE;
+	if (entry->locked)
+		return;
+	entry->locked = true;
 
 	mosql_txn_account(txn, sizeof(MosqlLock));
 	lock = MemoryContextAlloc(txn->cxt, sizeof(MosqlLock));
@@ -690,7 +693,7 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 	}
 	Assert(txn->journal == NULL || txn->journal->level < level);
 	for (; txn->locks != NULL && txn->locks->level >= level; txn->locks = txn->locks->earlier)
-		txn->locks->entry->locked = false;
+		txn->locks->entry->locked = txn->locks->entry->pinned = false;
 }
 
 void

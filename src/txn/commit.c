@@ -63,6 +63,16 @@ report_conflict(MosqlSession *session, const char *detail)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+/*
+ * READ COMMITTED: a row that is locked FOR KEY SHARE only, which others may change beside;
+ * that it is there is what the lock says.
+ */
+static bool
+lets_update(const MosqlTxn *txn, const MosqlEntryW *e)
+{
+	return e->locked && !e->pinned && e->strength > 0 && !txn->drawn;
+}
+
 /* Returns whether there is something that must be decided: a write, or a lock. */
 static bool
 add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
@@ -101,13 +111,14 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			item->exact = true;
 			item->version = e->lock_version;
 			item->strength = e->strength;
+			item->base = lets_update(txn, e) ? MOSQL_BASE_LIVE : MOSQL_BASE_VERSION;
 			continue;
 		}
 		item->kind = MOSQL_ITEM_WRITE;
 		item->change = e->top;
 		item->base = e->top->base;
 		item->version = item->base == MOSQL_BASE_LIVE ? 0 : e->top->version;
-		if (e->locked && e->top->version != e->lock_version)
+		if (e->locked && e->top->version != e->lock_version && !lets_update(txn, e))
 			report_conflict(commit->session, "A row was changed by another transaction after this one had locked it.");
 		if (txn->drawn && item->version > txn->S)
 			report_conflict(commit->session, "A row was changed by a transaction that committed after this one's snapshot.");

@@ -26,6 +26,9 @@ int			mosql_txn_locking = MOSQL_OPTIMISTIC;
 /* So long one BLPOP waits; then the waiter looks whether it is still in the queue. */
 #define LISTEN_MS		1000
 
+/* So often it tells its wait anew, for a clock that has forgotten it (a failover). */
+#define TELL_ANEW		10
+
 /* A row that may be locked since a savepoint: before that it was so. */
 struct MosqlHeld
 {
@@ -35,7 +38,8 @@ struct MosqlHeld
 	MosqlEntryW *entry;
 	int			level;			/* of the savepoint */
 	int			before;			/* strength */
-	bool		checked;		/* commit compared its version already */
+	bool		checked;		/* commit compared it already, */
+	bool		pinned;			/* and its version */
 };
 
 /* ---- asking ---- */
@@ -79,7 +83,7 @@ typedef struct ClaimChange
 	MosqlBytes	value;
 	uint64		leaf;			/* results: where it was done, */
 	MosqlBytes	intents;		/* and the fields as they were before */
-	MosqlBytes	row;
+	MosqlBytes	row;			/* CLAIM */
 	bool		done;
 } ClaimChange;
 
@@ -105,7 +109,8 @@ build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
 		MosqlBytes	field = mosql_field_name(MOSQL_FIELD_INTENT, changes[i]->key);
 
 		step->reads[step->nreads++] = field;
-		step->reads[step->nreads++] = mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
+		step->reads[step->nreads++] = changes[i]->kind == MOSQL_WRITE_UNLIST ? field :
+			mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
 		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
 	}
 	return step;
@@ -218,33 +223,67 @@ take_out(Request *request, MosqlTxid owner)
 	change_claims(request->txn, request->tree, &change, 1);
 }
 
+/* Dead is dead: what was known so long ago serves who does not wait. */
+#define SESSIONS_KNOWN_US	(1000 * 1000)
+
+static const MosqlSessions *
+sessions_lately(MosqlSession *session)
+{
+	MemoryContext old;
+
+	if (mosql_now_us() - session->known_us < SESSIONS_KNOWN_US)
+		return &session->known;
+	if (session->known.live != NULL)
+		pfree(session->known.live);
+	session->known = (MosqlSessions) {0};
+	old = MemoryContextSwitchTo(session->cxt);
+	mosql_clock_sessions(&session->stepper, &session->known);
+	MemoryContextSwitchTo(old);
+	session->known_us = mosql_now_us();
+	return &session->known;
+}
+
 /*
- * Intents in the way may be decided, or their owner dead; claims only the latter.  Whose
- * lease is over is dead when somebody says so, now and then.
+ * Intents in the way may be decided, or their owner dead; claims only the latter.  An
+ * intent is asked about when it is met again, or at once.  True if anything has gone.
  */
-static void
-clear_away(Request *request, bool expire)
+static bool
+clear_away(Request *request, const MosqlSessions *sessions, bool at_once)
 {
 	MosqlSession *session = request->txn->session;
 	MosqlBytes	rest = request->point.intent;
-	MosqlSessions sessions = {0};
 	MosqlClaim	claim;
 	MosqlIntent intent;
+	bool		cleared = false;
 
-	if (expire)
-		(void) mosql_clock_expire(&session->stepper, 16);
-	mosql_clock_sessions(&session->stepper, &sessions);
 	while (mosql_claim_next(&rest, &claim))
-		if (mosql_clock_is_dead(&sessions, claim.owner.session))
+		if (mosql_clock_is_dead(sessions, claim.owner.session))
+		{
 			take_out(request, claim.owner);
+			cleared = true;
+		}
 	while (mosql_intent_next(&rest, &intent) == 1)
 	{
 		MosqlBlocker blocker = {.tree = request->tree,.key = request->key,.tx = intent.tx};
 		int64		since_us;
 
-		if (mosql_recover_met(session, intent.tx, &since_us))
-			(void) mosql_recover_blocker(session, &blocker, since_us);
+		if (mosql_recover_met(session, intent.tx, &since_us) || at_once)
+			cleared |= mosql_recover_blocker(session, &blocker, since_us);
 	}
+	return cleared;
+}
+
+/* Whose lease is over is dead when somebody says so, now and then. */
+static void
+clear_queue(Request *request, bool expire)
+{
+	MosqlStepper *clock = &request->txn->session->stepper;
+	MosqlSessions sessions = {0};
+
+	if (expire)
+		(void) mosql_clock_expire(clock, 16);
+	mosql_clock_sessions(clock, &sessions);
+	(void) clear_away(request, &sessions, false);
 }
 
 /* BLPOP keeps a connection for itself, whose waits are shown as those for locks of tuples. */
@@ -280,7 +319,13 @@ listen(Request *request, int64 ms)
 	mosql_batch_add(batch, mosql_redis_slot(list), MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
 	PG_TRY();
 	{
+		const MosqlReply *reply;
+
 		mosql_batch_run(batch, NULL);
+		reply = mosql_batch_reply(batch, 0, 0);
+		/* UNBLOCKED: a failover.  Anything else, a right that is missing, would come at once */
+		if (reply->kind != MOSQL_REPLY_ERROR || strncmp(reply->str.data, "UNBLOCKED", 9) != 0)
+			mosql_reply_check(reply, "waiting for a lock");
 	}
 	PG_CATCH();
 	{
@@ -375,6 +420,23 @@ disproved_edge(MosqlSession *session, const MosqlWait *waits, const int *cycle, 
 	return -1;
 }
 
+/* Waits of the dead are forgotten by whoever reads many, some at a time. */
+#define WAITS_MANY		64
+
+static void
+forget_dead_waits(MosqlSession *session, const MosqlWait *waits, int n)
+{
+	const MosqlSessions *sessions = n > WAITS_MANY ? sessions_lately(session) : NULL;
+	int			forgotten = 0;
+
+	for (int i = 0; i < n && sessions != NULL && forgotten < WAITS_MANY; i++)
+		if (mosql_clock_is_dead(sessions, waits[i].owner.session))
+		{
+			mosql_clock_wait_over(&session->stepper, &waits[i]);
+			forgotten++;
+		}
+}
+
 /* Tell the clock that we wait; 40P01 if that closes a circle. */
 static void
 check_deadlock(Request *request, MosqlWait *mine)
@@ -392,8 +454,10 @@ check_deadlock(Request *request, MosqlWait *mine)
 	mosql_btree_root(request->tree), request->key, 0, ahead};
 	if (!find_ahead(request->point.intent, mine->owner, mine->number, ahead, &mine->nahead))
 		return;
+	request->txn->told = true;
 	n = mosql_clock_wait(&session->stepper, mine, &waits);
 	MOSQL_DEBUG_POINT("lock-told");
+	forget_dead_waits(session, waits, n);
 	cycle = palloc((n + 1) * sizeof(int));
 	while ((length = mosql_waits_cycle(waits, n, mine->owner, without, nwithout, cycle)) > 0)
 	{
@@ -516,12 +580,11 @@ wait_in_queue(Request *request, int64 deadline_us)
 	mosql_stats.lock_waits++;
 	MOSQL_DEBUG_POINT("lock-queued");
 	check_deadlock(request, &mine);
+	MemoryContextSwitchTo(cxt);
 	for (int looks = 0;; looks++)
 	{
-		MemoryContextSwitchTo(cxt);
+		MemoryContextReset(cxt);	/* of the point only its leaf is used until it is read again */
 		listen(request, listening_ms(session, deadline_us));
-		MemoryContextSwitchTo(caller);
-		MemoryContextReset(cxt);
 		look(request);
 		if (request->held)
 			break;
@@ -532,13 +595,17 @@ wait_in_queue(Request *request, int64 deadline_us)
 		}
 		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
 			report_not_available(true);
-		MemoryContextSwitchTo(cxt);
-		clear_away(request, looks % 3 == 0);
-		MemoryContextSwitchTo(caller);
+		if (looks % TELL_ANEW == TELL_ANEW - 1)
+			check_deadlock(request, &mine);
+		clear_queue(request, looks % 3 == 0);
 	}
 	if (logged)
 		log_wait(request, mosql_now_us() - since_us, true);
+	MemoryContextSwitchTo(caller);
+	request->point.row = mosql_bytes_copy(caller, request->point.row);
+	request->point.intent = mosql_bytes_copy(caller, request->point.intent);
 	mosql_clock_wait_over(&session->stepper, &mine);
+	request->txn->told = false;
 	MemoryContextDelete(cxt);
 }
 
@@ -558,6 +625,7 @@ owner_of(MosqlTxn *txn)
 		mosql_session_keep_id(txn->session);
 		mosql_txn_keep(txn);
 		txn->owner = mosql_session_next_txid(txn->session, mosql_txn_age());
+		txn->claim_breaks = mosql_redis_breaks(txn->session->redis);
 	}
 	return txn->owner;
 }
@@ -573,7 +641,8 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 		return;
 	mosql_txn_account(txn, sizeof(MosqlHeld));
 	held = MemoryContextAlloc(txn->cxt, sizeof(MosqlHeld));
-	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->locked};
+	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->locked,
+	entry->pinned};
 	txn->held = entry->held = held;
 }
 
@@ -669,7 +738,7 @@ change_back(MosqlTxid owner, const MosqlHeld *held)
 }
 
 /*
- * Let go of what was locked since a level, tree by tree.  After a commit the rows that were
+ * Let go of what was locked since a level, tree by tree, some thousand rows at a time.  After a commit the rows that were
  * written are left out: their locks have gone with the applies.
  */
 static void
@@ -677,6 +746,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql unlock",
 											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext round = AllocSetContextCreate(cxt, "mosql unlock round", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(cxt);
 	MosqlHeld **rows;
 	LettingGo	work = {txn};
@@ -685,7 +755,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	for (MosqlHeld *held = txn->held; held != NULL && held->level >= level; held = held->earlier)
 		n++;
 	rows = MemoryContextAllocHuge(cxt, n * sizeof(MosqlHeld *) + 1);
-	work.changes = MemoryContextAllocHuge(cxt, n * sizeof(ClaimChange) + 1);
+	work.changes = palloc(Min(n, CHANGES_MAX) * sizeof(ClaimChange));
 	n = 0;
 	for (; txn->held != NULL && txn->held->level >= level; txn->held = txn->held->earlier)
 	{
@@ -693,6 +763,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 
 		held->entry->strength = held->before;
 		held->entry->locked = held->checked;
+		held->entry->pinned = held->pinned;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
 			!(committed && !mosql_entry_is_void(held->entry)))
@@ -702,14 +773,42 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	for (int i = 0; i < n; i++)
 	{
 		work.tree = rows[i]->tree;
+		MemoryContextSwitchTo(round);
 		work.changes[work.n++] = change_back(txn->owner, rows[i]);
-		if (i + 1 < n && rows[i + 1]->tree == work.tree)
+		if (i + 1 < n && rows[i + 1]->tree == work.tree && work.n < CHANGES_MAX)
 			continue;
 		let_go_safely(&work);
+		MemoryContextReset(round);
 		work.n = 0;
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(cxt);
+}
+
+/* A wait that ended in an error is over, too.  Throws nothing: it is only kept by the clock. */
+static void
+end_told(MosqlTxn *txn)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+	MosqlWait	last = {.owner = txn->owner,.number = txn->nwaits};
+
+	if (!txn->told)
+		return;
+	txn->told = false;
+	HOLD_INTERRUPTS();			/* bounded by timeouts */
+	PG_TRY();
+	{
+		mosql_clock_wait_over(&txn->session->stepper, &last);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
 }
 
 void
@@ -717,6 +816,7 @@ mosql_locks_subabort(MosqlTxn *txn, int level)
 {
 	if (txn->held != NULL && txn->held->level >= level)
 		take_back(txn, level, false);
+	end_told(txn);
 }
 
 void
@@ -726,11 +826,18 @@ mosql_locks_subcommit(MosqlTxn *txn, int level)
 		held->level = level - 1;
 }
 
+/*
+ * Race -- a connection broke with a claim under way, which arrives after it was taken back:
+ * then it is to be that of a dead session, soon.
+ */
 void
 mosql_locks_end(MosqlTxn *txn, bool committed)
 {
 	if (txn->held != NULL)
 		take_back(txn, 0, committed);
+	end_told(txn);
+	if (txn->owner.session != 0 && txn->claim_breaks != mosql_redis_breaks(txn->session->redis))
+		mosql_session_leave_locks(txn->session);
 }
 
 /* ---- locked reads ---- */
@@ -840,11 +947,21 @@ read_locked(Request *requests, int n, MosqlRow *rows)
 	}
 }
 
-/* NOWAIT, SKIP LOCKED: what can be had at once.  Those that cannot are asked for no more. */
+/*
+ * NOWAIT, SKIP LOCKED: what can be had at once, from those who are through, or dead, too.
+ * Those that cannot are asked for no more.
+ */
 static void
 lock_at_once(Request *requests, int n, LockWaitPolicy policy)
 {
+	bool		cleared = false;
+
 	ask(requests, n);
+	for (int i = 0; i < n; i++)
+		if (!requests[i].held)
+			cleared |= clear_away(&requests[i], sessions_lately(requests[i].txn->session), true);
+	if (cleared)
+		ask(requests, n);
 	for (int i = 0; i < n; i++)
 		if (requests[i].held)
 			note_held(&requests[i]);

@@ -488,7 +488,7 @@ judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, Mos
 	purged_since = bounded && purged.data != NULL && mosql_ts_get(purged.data) > txn->S;
 	if (purged_since && row.data == NULL)
 		return MOSQL_CONFLICT;
-	if (item->kind == MOSQL_ITEM_CHECK)
+	if (item->kind == MOSQL_ITEM_CHECK && item->base != MOSQL_BASE_LIVE)
 	{
 		/* its step compares the purge mark in any case: it would fail for ever */
 		if (item->exact ? v.ts != item->version : v.ts > txn->S || purged_since)
@@ -551,7 +551,8 @@ judge_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 /*
  * May somebody else's intent of that kind be on the row?  Where a foreign key leads, an
  * update may, of a row that is there.  Without one it is an insert, perhaps decided and
- * not applied yet, for which there was a row to be referenced: wait for it.
+ * not applied yet, for which there was a row to be referenced: wait for it.  Where claims
+ * were seen the step asks as KEY SHARE does, which waits for updates, too.
  */
 static bool
 lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
@@ -559,7 +560,7 @@ lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
 	MosqlVersion newest;
 
 	if (item->kind == MOSQL_ITEM_REFERENCE)
-		return strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL && row.data != NULL &&
+		return !item->claims && strchr(MOSQL_INTENT_LIVE_KINDS, kind) != NULL && row.data != NULL &&
 			mosql_row_newest(row, &newest) && newest.live;
 	return mosql_item_is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
@@ -581,6 +582,14 @@ waiting_strength(MosqlBytes asked)
 	return strength == MOSQL_INCREMENTING ? MOSQL_NO_KEY_UPDATE : strength;
 }
 
+/* A lock that Redis has forgotten: its version is compared. */
+static void
+forget_lock(MosqlItem *item)
+{
+	item->strength = 0;
+	item->base = MOSQL_BASE_VERSION;
+}
+
 /*
  * There are claims at the item's row.  BUSY: one is in its way.  PREPARED: none is, and the
  * step asks them from now on; but perhaps an intent is.
@@ -597,7 +606,7 @@ judge_claims(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlByt
 	if (item->kind == MOSQL_ITEM_CHECK)
 	{
 		if (item->strength > 0 && !mosql_claims_hold(field, asked))
-			item->strength = 0;
+			forget_lock(item);
 		return MOSQL_PREPARED;
 	}
 	while (mosql_claim_next(&rest, &claim))
@@ -660,7 +669,7 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 			return outcome;
 	}
 	else if (item->kind == MOSQL_ITEM_CHECK)
-		item->strength = 0;		/* a lock that Redis has forgotten: its version is compared */
+		forget_lock(item);
 	if (mosql_intent_next(&rest, &intent) == 1)
 	{
 		if (mosql_intents_find(values[1], commit->tx, &own))

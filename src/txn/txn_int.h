@@ -83,6 +83,8 @@ struct MosqlSession
 	MemoryContext cxt;
 	MosqlSessionConfig config;
 	MosqlRedis *redis;
+	MosqlSessions known;		/* who lived, */
+	int64		known_us;		/* then (lock.c) */
 	MosqlRedis *waiting;		/* for BLPOP; NULL: never waited */
 	MosqlStepper stepper;
 	MosqlSessionStore store;
@@ -230,6 +232,7 @@ typedef struct MosqlEntryW
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
+	bool		pinned;			/* locked, and not FOR KEY SHARE alone: that version counts */
 	int			strength;		/* of its lock in Redis; 0: none */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
@@ -349,8 +352,10 @@ struct MosqlTxn
 	MosqlChange *journal;		/* newest first */
 	MosqlLock  *locks;			/* newest first */
 	MosqlTxid	owner;			/* of claims; session 0: none yet */
+	uint64		claim_breaks;	/* of connections, before its first claim */
 	struct MosqlHeld *held;		/* newest first */
 	uint32		nwaits;
+	bool		told;			/* the clock knows of the last of them */
 	int			ninsert_locks;	/* of keys that it inserts */
 	size_t		bytes;
 	uint64		random;

@@ -408,7 +408,8 @@ sub_abort(MosqlTxn *txn, int level)
 {
 	MosqlTreeNote **at = &txn->trees;
 
-	mosql_locks_subabort(txn, level);
+	if (!proc_exit_inprogress)	/* else its session has ended, see mosql_txn_cancel() */
+		mosql_locks_subabort(txn, level);
 	mosql_buffer_subabort(txn, level);
 	mosql_view_subabort(txn, level);
 	while (*at != NULL)
