@@ -18,21 +18,36 @@ MosqlSchemaMoved mosql_txn_schema_moved = NULL;
 
 /* ---- snapshots ---- */
 
+/*
+ * A snapshot, and the schema version at it: what the session then knows.
+ *
+ * Race -- the reply was lost, and the call is sent again: it returns the snapshot that was registered
+ * first, and the version as it is now, which may count changes that the snapshot does not show. A
+ * version that was known before the snapshot was drawn, and is the same now, is the one at it: if it has
+ * moved, another one is drawn.
+ */
 static MosqlTimestamp
 draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 {
 	MosqlSession *session = txn->session;
 	MosqlTimestamp S;
 	uint64		schema = session->schema;
+	uint64		known;
 
-	mosql_session_forget_drawing(session);
-	*snapid = session->drawing = ++session->last_snapid;
-	while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
-								 &S, &schema))
+	do
 	{
-		mosql_session_renew(session);
+		CHECK_FOR_INTERRUPTS();
+		mosql_session_forget_drawing(session);
 		*snapid = session->drawing = ++session->last_snapid;
-	}
+		known = schema;
+		while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
+									 &S, &schema))
+		{
+			mosql_session_renew(session);
+			*snapid = session->drawing = ++session->last_snapid;
+			known = session->schema;
+		}
+	} while (schema != known);
 	session->drawing = 0;
 	*sid = session->sid;
 	session->schema = schema;
