@@ -203,12 +203,20 @@ move_key(SimShard *from, SimShard *to, SimKey *key)
 	sim_trace("key %.*s moves to shard %d", (int) key->name.len, key->name.data, to->number);
 	for (int i = 0; i < key->n; i++)
 		sim_put(to, copy, key->type, key->fields[i].name, key->fields[i].value);
+	copy->expires_us = key->expires_us;
 	while (key->n > 0)
 		sim_put(from, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
 	sim_replicate(from);
 	sim_replicate(to);
 	copy_now(to);
 	copy_now(from);
+	sim_check_lists();
+}
+
+static void
+look_at_blocked(void *arg, uint64 tag)
+{
+	sim_look_at_blocked();
 }
 
 /* The next key of a slot, or the end. */
@@ -229,6 +237,7 @@ move_some(void *arg, uint64 slot)
 			sim_trace("slot %d is moved", (int) slot);
 			sim_slots[slot] = (int16) to->number;
 			sim_moving[slot] = NULL;
+			sim_at(sim_now_us + sim_below(1000000), look_at_blocked, NULL, 0);
 			return;
 		}
 		move_key(from, to, key);

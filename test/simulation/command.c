@@ -382,7 +382,114 @@ set_random(Call *call)
 		say_bulk(call, key->fields[(from + i) % n].name);
 }
 
+/* ---- lists ---- */
+
+/* Names that ascend with what was ever pushed. */
+static void
+list_push(Call *call)
+{
+	SimKey	   *key;
+
+	if (!key_of(call, 'l', true, &key))
+		return;
+	for (int i = 2; i < call->argc; i++)
+	{
+		char		name[32];
+
+		snprintf(name, sizeof(name), "%020lu", (unsigned long) key->version);
+		put(call, key, 'l', text_of(name), call->argv[i]);
+	}
+	say_number(call, key->n);
+}
+
+static bool
+list_pop(SimClient *client, SimKey *key, SimAnswer *to)
+{
+	Call		call = {client, client->server->shard, 0, NULL, to};
+
+	if (key == NULL || key->n == 0)
+		return false;
+	to->array(to, 2);
+	to->bulk(to, key->name);
+	to->bulk(to, key->fields[0].value);
+	put(&call, key, 'l', key->fields[0].name, MOSQL_ABSENT);
+	return true;
+}
+
+bool
+sim_list_pop(SimClient *client, SimAnswer *to)
+{
+	return list_pop(client, sim_key(client->server->shard, client->list, false), to);
+}
+
+/*
+ * BLPOP key seconds.  Who cannot wait, in a script or EXEC, has nothing at once.  One key, as
+ * the product has it.
+ */
+static void
+list_pop_or_wait(Call *call)
+{
+	SimClient  *client = call->client;
+	SimKey	   *key;
+	double		seconds = strtod(call->argv[2].data, NULL);
+
+	if (!key_of(call, 'l', false, &key) || list_pop(client, key, call->to))
+		return;
+	if (client->in_script || client->multi)
+	{
+		call->to->array(call->to, -1);
+		return;
+	}
+	client->blocks = true;
+	client->list = mosql_bytes(memcpy(malloc(call->argv[1].len), call->argv[1].data, call->argv[1].len), call->argv[1].len);
+	client->blocks_until_us = seconds > 0 ? sim_now_us + (int64) (seconds * 1000000) : PG_INT64_MAX;
+}
+
+/* As clusterRedirectBlockedClientIfNeeded(), and replicationUnblock..() of Redis 7. */
+const char *
+sim_list_refused(const SimClient *client)
+{
+	static char moved[64];
+	int			slot = mosql_redis_slot(client->list);
+	const SimShard *shard = client->server->shard;
+
+	if (client->server != shard->primary)
+		return "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+	if (!sim_is_cluster || shard == &sim_shards[sim_slots[slot]] || shard == sim_moving[slot])
+		return NULL;
+	snprintf(moved, sizeof(moved), "MOVED %d 10.0.0.1:%d", slot,
+			 7000 + sim_shards[sim_slots[slot]].primary->number);
+	return moved;
+}
+
 /* ---- keys ---- */
+
+static void
+expire_key(Call *call)
+{
+	SimKey	   *key = sim_key(call->shard, call->argv[1], false);
+
+	if (key == NULL || key->n == 0)
+	{
+		say_number(call, 0);
+		return;
+	}
+	key->expires_us = sim_server_time(call->client->server) + strtoll(call->argv[2].data, NULL, 10) * 1000;
+	say_number(call, 1);
+}
+
+/* What is over is gone when somebody comes by. */
+static void
+drop_expired(Call *call)
+{
+	SimKey	   *key = sim_key(call->shard, call->argv[1], false);
+
+	if (key == NULL || key->n == 0 || key->expires_us == 0 ||
+		key->expires_us > sim_server_time(call->client->server))
+		return;
+	while (key->n > 0)
+		sim_put(call->shard, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
+}
 
 static void
 unlink_keys(Call *call)
@@ -535,7 +642,8 @@ static const Command commands[] = {
 	{"ZADD", 4, true, true, true}, {"ZREM", 3, true, true}, {"ZSCORE", 3, true},
 	{"ZRANGE", 4, true}, {"ZRANGEBYSCORE", 4, true},
 	{"ZREVRANGE", 4, true}, {"ZREVRANGEBYSCORE", 4, true}, {"INFO", 1}, {"SADD", 3, true, true, true},
-	{"SREM", 3, true, true}, {"SRANDMEMBER", 2, true}, {"UNLINK", 2, true, true},
+	{"SREM", 3, true, true}, {"RPUSH", 3, true, true, true}, {"BLPOP", 3, true, true},
+	{"PEXPIRE", 3, true, true}, {"SRANDMEMBER", 2, true}, {"UNLINK", 2, true, true},
 	{"DEL", 2, true, true}, {"WATCH", 2, true}, {"SCAN", 2}, {"TIME", 1}, {"CLUSTER", 2},
 	{"ECHO", 2}, {"EXISTS", 2, true}, {"PING", 1}, {"CONFIG", 2}, {"MULTI", 1}, {"EXEC", 1}, {"UNWATCH", 1},
 	{"ASKING", 1}, {"QUIT", 1}, {"WAIT", 3}, {"EVAL", 3}, {"EVALSHA", 3},
@@ -594,6 +702,12 @@ run(Call *call, const char *name)
 			else
 				scan_keys(call);
 			break;
+		case 'R':
+			list_push(call);
+			break;
+		case 'B':
+			list_pop_or_wait(call);
+			break;
 		case 'U':
 		case 'D':
 			unlink_keys(call);
@@ -619,7 +733,10 @@ run(Call *call, const char *name)
 				sim_script(call->client, call->argc, call->argv, call->to);
 			break;
 		default:
-			call->to->status(call->to, "PONG");
+			if (strcmp(name, "PEXPIRE") == 0)
+				expire_key(call);
+			else
+				call->to->status(call->to, "PONG");
 	}
 }
 
@@ -672,7 +789,11 @@ sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 	else if (is_elsewhere(client, command, argv))
 		to->error(to, "ERR Script attempted to access a non local key in a cluster node");
 	else
+	{
+		if (command->has_key)
+			drop_expired(&call);
 		run(&call, command->name);
+	}
 }
 
 /* ---- connections ---- */

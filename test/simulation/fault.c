@@ -16,6 +16,7 @@ FaultOptions fault_options = {.first = INT_MAX};
 static SimFrontEnd *clients[FRONT_ENDS_MAX];
 static int	nclients;
 static int64 faults_until_us;
+int64		fault_disturbs_until_us;
 static int	last_fault;			/* their numbers: 1, 2, .. */
 static int64 most_ahead_us;		/* of a server's clock, ever */
 
@@ -29,6 +30,12 @@ static int
 victim(void)
 {
 	return sender >= 0 ? sender : (int) sim_below(nclients);
+}
+
+SimFrontEnd *
+fault_client(int i)
+{
+	return i < nclients ? clients[i] : NULL;
 }
 
 static SimFrontEnd *
@@ -306,17 +313,21 @@ typedef struct Fault
 	const char *name;
 	int			weight;
 	void		(*happens) (void);
+	bool		disturbs;		/* others than its victim, or makes it fail with 40001 */
 } Fault;
 
 static const Fault faults[] = {
-	{"kill", 2, kill_front_end}, {"stop", 2, stop_front_end}, {"cancel", 3, cancel_front_end},
+	{"kill", 2, kill_front_end}, {"stop", 2, stop_front_end, true}, {"cancel", 3, cancel_front_end},
 	{"terminate", 1, terminate_front_end}, {"local", 2, fail_local_commit},
-	{"cut", 1, cut_connections}, {"weather", 1, bad_weather}, {"primary", 1, kill_primary}, {"behind", 2, fall_behind},
-	{"restart", 1, restart_server}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
-	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server}, {"time", 1, jump_clock},
-	{"dump", 2, write_dump}, {"forget", 1, restart_from_dump},
-	{"empty", 1, restart_empty}
+	{"cut", 1, cut_connections, true}, {"weather", 1, bad_weather, true}, {"primary", 1, kill_primary, true}, {"behind", 2, fall_behind, true},
+	{"restart", 1, restart_server, true}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
+	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server, true}, {"time", 1, jump_clock, true},
+	{"dump", 2, write_dump, true}, {"forget", 1, restart_from_dump, true},
+	{"empty", 1, restart_empty, true}
 };
+
+/* Somebody may be late for so long. */
+#define DISTURBS_US		INT64CONST(40000000)
 
 /* With --only the others give way to those that it names. */
 static int
@@ -373,6 +384,8 @@ happen(const Fault *fault, int number, int by)
 	sim_trace("fault %d: %s", number, fault->name);
 	fault->happens();
 	fault_options.happened++;
+	if (fault->disturbs)
+		fault_disturbs_until_us = sim_now_us + DISTURBS_US;
 	sender = -1;
 }
 
@@ -438,6 +451,7 @@ fault_start(bool is_wanted, int64 until_us)
 {
 	for (int i = 0; i < setting.nmaintainers + setting.nclients; i++)
 		clients[nclients++] = start(i < setting.nmaintainers ? work_maintain : work_client);
+	(void) start(work_keep);
 	for (int i = 0; i < sim_nshards; i++)
 		sim_saved(&sim_shards[i]);	/* with the database in it */
 	faults_until_us = until_us;

@@ -23,4 +23,10 @@ extern void fault_stop(void);
 extern void fault_sent(SimFrontEnd *fe);
 extern bool fault_someone_is_busy(void);
 
+/* The i-th client or maintainer, alive or not; NULL behind the last. */
+extern SimFrontEnd *fault_client(int i);
+
+/* When something happened last that a transaction may fail for, and for how long it may. */
+extern int64 fault_disturbs_until_us;
+
 #endif							/* FAULT_H */

@@ -18,7 +18,7 @@
 #include "common/pg_prng.h"
 #include "pgstub.h"
 #include "txn/local.h"
-#include "work.h"
+#include "locks.h"
 
 /* ---- time ---- */
 
@@ -225,10 +225,12 @@ sim_transaction(SimFrontEnd *fe, bool commit)
 		PG_CATCH();
 		{
 			pgstub_error_take();
+			locks_failed(((Work *) fe->work)->tx);
 			failed = true;
 		}
 		PG_END_TRY();
 	}
+	locks_let_go(((Work *) fe->work)->tx);
 	MemoryContextSwitchTo(TopTransactionContext);
 	HOLD_INTERRUPTS();
 	end_callback(failed ? XACT_EVENT_ABORT : XACT_EVENT_COMMIT, end_arg);

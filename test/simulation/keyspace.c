@@ -1,8 +1,8 @@
 /*
  * keyspace.c: what a Redis server stores; how it forgets.
  *
- * Hashes, sorted sets and sets are all the same here: names with values (the score of
- * a sorted set, 8 bytes; nothing).  Every change is one field's, and noted with what was
+ * Hashes, sorted sets, sets and lists are all the same here: names with values (the score of
+ * a sorted set, 8 bytes; nothing; an element, of a name that ascends).  Every change is one field's, and noted with what was
  * before, so that "this was lost" is an undo: a failover to a replica that lags, or a
  * restart from an older dump.
  */
@@ -155,7 +155,8 @@ change(SimKey *key, char type, MosqlBytes field, MosqlBytes value)
 			key->max = Max(8, 2 * key->max);
 			key->fields = realloc(key->fields, key->max * sizeof(SimField));
 		}
-		key->type = key->n == 0 ? type : key->type;
+		if (key->n == 0)
+			key->type = type;
 		key->fields[key->n++] = (SimField) {keep(field), keep(value)};
 	}
 	else if (i >= 0)
@@ -179,10 +180,13 @@ sim_put(SimShard *shard, SimKey *key, char type, MosqlBytes field, MosqlBytes va
 		shard->maxundo = Max(4096, 2 * shard->maxundo);
 		shard->undo = realloc(shard->undo, shard->maxundo * sizeof(SimUndo));
 	}
+	if (key->n == 0)
+		key->expires_us = 0;
 	old = change(key, type, name, value);
 	shard->undo[shard->nundo++] = (SimUndo) {key, type, name, old};
 	shard->position++;
 	tell_oracle(key, name, old, value, false);
+	claims_changed(key, name, old, sim_get(key, name), false);
 }
 
 void
@@ -194,6 +198,7 @@ sim_forget(SimShard *shard, uint64 position)
 		MosqlBytes	new = change(undo->key, undo->type, undo->name, undo->old);
 
 		tell_oracle(undo->key, undo->name, new, undo->old, true);
+		claims_changed(undo->key, undo->name, new, sim_get(undo->key, undo->name), true);
 		free((char *) new.data);
 		free((char *) undo->old.data);
 		free((char *) undo->name.data);

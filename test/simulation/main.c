@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "work.h"
+#include "locks.h"
 #include "fault.h"
 #include "sites.h"
 
@@ -165,6 +165,7 @@ main(int argc, char **argv)
 	sim_run(sim_now_us + 3000000);
 	if (!work_founded)
 		sim_fail("the database was not founded");
+	claims_start();
 	fault_start(faults, sim_now_us + (int64) (seconds * 1000000));
 	sim_run(sim_now_us + (int64) (seconds * 1000000));
 	fault_stop();

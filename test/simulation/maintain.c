@@ -2,10 +2,12 @@
  * maintain.c: the database is made, tidied, and looked at in the end.
  */
 #include "work_int.h"
+#include "fault.h"
 
 #include "access/xact.h"
 #include "pgstub.h"
 #include "step/clock.h"
+#include "step/clock_keep.h"
 
 bool		work_founded;
 bool		work_verified;
@@ -164,6 +166,35 @@ work_maintain(SimFrontEnd *self)
 	mosql_session_close(far);
 }
 
+/* As src/admin/keeper.c: who holds locks and lives keeps his session, who is gone loses it. */
+static void
+keep_sessions(MosqlSession *session)
+{
+	SimFrontEnd *fe;
+
+	for (int i = 0; (fe = fault_client(i)) != NULL; i++)
+	{
+		const Work *work = fe->work;
+		const MosqlSession *kept = fe->alive && work->kept && work->tx != NULL ? work->session : NULL;
+
+		if (kept != NULL && kept->txn != NULL && kept->txn->owner.session != 0)
+			(void) mosql_clock_extend(&session->stepper, kept->txn->owner.session, setting.lease_ms);
+	}
+}
+
+void
+work_keep(SimFrontEnd *self)
+{
+	MosqlSession *session = ((Work *) self->work)->session = work_session("sim");
+
+	while (!work_stops)
+	{
+		(void) run_job(self, session, keep_sessions);
+		pg_usleep(setting.lease_ms * 1000 / 5);
+	}
+	mosql_session_close(session);
+}
+
 typedef struct Checked
 {
 	MosqlSession *session;
@@ -261,6 +292,10 @@ check_clock(MosqlSession *session, const SimKey *key)
 	const char *own = psprintf(":s:" UINT64_FORMAT, mosql_session_id(session));
 	const char *ns = session->config.ns;
 
+	if (key->type == 'l' && key->expires_us == 0)
+		sim_fail("a list never ends: %.*s", (int) key->name.len, key->name.data);
+	if (memcmp(key->name.data, ns, strlen(ns)) == 0 && memmem(key->name.data, key->name.len, "clock}:w", 8) != NULL)
+		sim_fail("the clock knows of %d waits", key->n);
 	if (memcmp(key->name.data, ns, strlen(ns)) != 0 || memmem(key->name.data, key->name.len, own, strlen(own)) != NULL)
 		return;
 	for (int i = 0; i < key->n; i++)

@@ -330,7 +330,40 @@ trace_command(const SimSocket *s, int argc, const MosqlBytes *argv)
 			  (int) Min(argv[0].len, 7), argv[0].data, text);
 }
 
+static bool is_served(const SimSocket *s);
 static void wait_ends(void *arg, uint64 tag);
+static void list_wait_ends(void *arg, uint64 tag);
+
+/* ---- who waits for a list ---- */
+
+static SimSocket **blocked;		/* in the order in which they began */
+static int	nblocked;
+static int	maxblocked;
+
+static void
+block(SimSocket *s)
+{
+	if (nblocked == maxblocked)
+		blocked = realloc(blocked, (maxblocked = Max(64, 2 * maxblocked)) * sizeof(SimSocket *));
+	blocked[nblocked++] = s;
+	if (s->client.blocks_until_us < PG_INT64_MAX)
+		sim_at(s->client.blocks_until_us, list_wait_ends, s, 0);
+}
+
+static void
+unblock(SimSocket *s)
+{
+	int			at = 0;
+
+	while (at < nblocked && blocked[at] != s)
+		at++;
+	if (at == nblocked)
+		return;
+	memmove(&blocked[at], &blocked[at + 1], (--nblocked - at) * sizeof(SimSocket *));
+	s->client.blocks = false;
+	free((char *) s->client.list.data);
+	s->client.list = MOSQL_ABSENT;
+}
 
 static void
 note_waiting(SimSocket *s)
@@ -363,7 +396,7 @@ serve(SimSocket *s)
 		client->waits = false;
 		to.answer.integer(&to.answer, copies);
 	}
-	while (!client->waits && (len = parse_command(&s->server_in, &argc, &argv)) > 0)
+	while (!client->waits && !client->blocks && (len = parse_command(&s->server_in, &argc, &argv)) > 0)
 	{
 		if (sim_tracing)
 			trace_command(s, argc, argv);
@@ -379,11 +412,15 @@ serve(SimSocket *s)
 			sim_at(client->waits_until_us, wait_ends, s, 0);
 			note_waiting(s);
 		}
+		if (client->blocks)
+			block(s);
 	}
 	if (shard->position != before)
 		sim_replicate(shard);
 	ship(s, &to.out);
 	free(to.out.data);
+	if (shard->position != before)
+		sim_check_lists();
 }
 
 static bool
@@ -399,6 +436,74 @@ wait_ends(void *arg, uint64 tag)
 
 	if (s->client.waits && is_served(s))
 		serve(s);
+}
+
+/* The wait of a client for a list is over: with an element, or what else there is to say. */
+static void
+unblock_with(SimSocket *s, bool popped, const char *error)
+{
+	WireAnswer	to = {{wire_integer, wire_bulk, wire_array, wire_status, wire_error}};
+
+	if (popped)
+	{
+		(void) sim_list_pop(&s->client, &to.answer);
+		sim_replicate(s->client.server->shard);
+	}
+	else if (error != NULL)
+		to.answer.error(&to.answer, error);
+	else
+		to.answer.array(&to.answer, -1);
+	unblock(s);
+	ship(s, &to.out);
+	free(to.out.data);
+	serve(s);					/* what it has sent meanwhile */
+}
+
+static bool
+list_has_some(const SimClient *client)
+{
+	const SimKey *key = sim_key(client->server->shard, client->list, false);
+
+	return key != NULL && key->n > 0;
+}
+
+/* Something was written: who waits for it has it, in order. */
+void
+sim_check_lists(void)
+{
+	for (int i = 0; i < nblocked;)
+		if (!is_served(blocked[i]))
+			unblock(blocked[i]);
+		else if (list_has_some(&blocked[i]->client) && sim_list_refused(&blocked[i]->client) == NULL)
+		{
+			unblock_with(blocked[i], true, NULL);
+			i = 0;				/* others may have gone meanwhile */
+		}
+		else
+			i++;
+}
+
+static void
+list_wait_ends(void *arg, uint64 tag)
+{
+	SimSocket  *s = arg;
+
+	if (s->client.blocks && s->client.blocks_until_us <= sim_now_us && is_served(s))
+		unblock_with(s, false, NULL);
+}
+
+/* Now and then a server looks whether those who wait are still at the right one. */
+void
+sim_look_at_blocked(void)
+{
+	for (int i = 0; i < nblocked;)
+		if (is_served(blocked[i]) && sim_list_refused(&blocked[i]->client) != NULL)
+		{
+			unblock_with(blocked[i], false, sim_list_refused(&blocked[i]->client));
+			i = 0;
+		}
+		else
+			i++;
 }
 
 /* Replicas have more than before. */
@@ -641,11 +746,20 @@ __wrap_recv(int fd, void *data, size_t len, int flags)
 	return (ssize_t) n;
 }
 
-/* What was sent arrives all the same. */
+static void
+hung_up(void *arg, uint64 tag)
+{
+	unblock(arg);
+}
+
+/* What was sent arrives all the same, and then that it was closed. */
 int
 __wrap_close(int fd)
 {
 	SimSocket  *s = socket_of(fd);
+
+	if (s->state == SOCKET_OPEN)
+		sim_at(arrival_us(s->last_up_us), hung_up, s, 0);
 
 	s->state = SOCKET_CLOSED;
 	free(s->in.data);

@@ -1,7 +1,7 @@
 /*
  * oracle.c: what was committed, in order; see oracle.h.
  */
-#include "oracle.h"
+#include "locks.h"
 
 #include <stdlib.h>
 
@@ -191,6 +191,7 @@ oracle_begin(MosqlSession *session, MosqlIsolation isolation)
 	tx->far = strcmp(session->config.ns, "far") == 0;
 	tx->before = session->last_tx;
 	tx->isolation = isolation;
+	tx->began_us = sim_now_us;
 	return tx;
 }
 
@@ -481,6 +482,7 @@ commit(SimTx *tx)
 	}
 	judge_references(tx);
 	judge_other_half(tx);
+	claims_judge(tx);
 	tx->state = TX_COMMITTED;
 	oracle_commits++;
 	if (log->n == log->max)

@@ -63,6 +63,17 @@ typedef struct Lock
 	Row			seen;
 } Lock;
 
+/* What the client believes to have locked in Redis. */
+typedef struct SimClaim
+{
+	int			tree;
+	int			key;
+	MosqlBytes	key_bytes;		/* in `bytes` */
+	char		bytes[8];
+	int			strength;
+	bool		lost;			/* a fault took it away */
+} SimClaim;
+
 typedef struct Read
 {
 	int			tree;
@@ -73,6 +84,7 @@ typedef struct Read
 
 #define WRITES_MAX		64
 #define LOCKS_MAX		16
+#define CLAIMS_MAX		24
 #define READS_MAX		64
 
 typedef enum TxState
@@ -103,6 +115,11 @@ typedef struct SimTx
 	Write		writes[WRITES_MAX];
 	int			nlocks;
 	Lock		locks[LOCKS_MAX];
+	int			nclaims;
+	SimClaim	claims[CLAIMS_MAX];
+	bool		lets_go;		/* it ends, or has ended */
+	bool		locks_all;		/* that it writes, at READ COMMITTED: nothing fails then */
+	int64		began_us;
 	int			nreads;
 	Read		reads[READS_MAX];
 	bool		defines;		/* changes the definition of TREE_TABLE; its root is then: */

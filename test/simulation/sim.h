@@ -13,6 +13,7 @@
  *     cluster.c    servers, slots, replicas
  *     oracle.c     what was committed, in order: what every read must give
  *     work.c       transactions at random
+ *     locks.c      with row locks; claims.c: who holds them, and waits
  *     far.c        in two namespaces
  *     damage.c     nodes that are lost, and made anew
  *     fault.c      what goes wrong
@@ -130,10 +131,11 @@ typedef struct SimKey
 	MosqlBytes	name;
 	uint32		hash;
 	int			slot;
-	char		type;			/* 'h' hash, 'z' sorted set, 's' set */
+	char		type;			/* 'h' hash, 'z' sorted set, 's' set, 'l' list */
 	int			n;
 	int			max;
 	uint64		version;		/* for WATCH */
+	int64		expires_us;		/* by its server's clock; 0: never */
 	SimField   *fields;
 } SimKey;
 
@@ -229,12 +231,22 @@ typedef struct SimClient
 	bool		waits;
 	int			wants;
 	int64		waits_until_us;
+	/* BLPOP */
+	bool		blocks;
+	int64		blocks_until_us;
+	MosqlBytes	list;			/* its own copy */
 } SimClient;
 
 extern void sim_command(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
 extern void sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
 extern void sim_script(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to);
 extern void sim_script_init(void);
+
+/* A blocked client: if there is something in its list now, it has it. */
+extern bool sim_list_pop(SimClient *client, SimAnswer *to);
+
+/* Why it may block no longer; NULL: it may. */
+extern const char *sim_list_refused(const SimClient *client);
 
 /* ---- cluster.c ---- */
 
@@ -287,6 +299,8 @@ extern uint64 sim_messages;
 extern void sim_cut(SimFrontEnd *fe, SimServer *server);	/* NULL: all */
 extern void sim_server_stops(SimServer *server);
 extern void sim_check_waits(SimShard *shard);
+extern void sim_check_lists(void);
+extern void sim_look_at_blocked(void);
 
 /* ---- oracle.c ---- */
 
@@ -294,5 +308,9 @@ extern void sim_check_waits(SimShard *shard);
 extern void sim_record_written(bool far, uint64 sid, uint64 n, MosqlTimestamp ts);
 extern void sim_record_forgotten(bool far, uint64 sid, uint64 n);
 extern void sim_session_drawn(uint64 sid);
+
+/* ---- claims.c ---- */
+
+extern void claims_changed(const SimKey *key, MosqlBytes field, MosqlBytes old, MosqlBytes new, bool forgotten);
 
 #endif							/* SIM_H */

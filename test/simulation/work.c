@@ -95,8 +95,8 @@ tell(const Client *client, const char *does, int tree, int key, Row row)
 		sim_trace("tx %d %s %d/%d: nothing", client->tx->number, does, tree, key);
 }
 
-static MosqlTree *
-tree_of(Client *client, int tree)
+MosqlTree *
+work_tree(Client *client, int tree)
 {
 	return mosql_session_tree(client->session,
 							  tree == TREE_FAR ? far_root :
@@ -174,8 +174,8 @@ work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found)
 }
 
 /* Read one row by its key, as a statement does that reads nothing else; the row. */
-static Row
-read_row(Client *client, int tree, int key, MosqlRow *stored)
+Row
+work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 {
 	bool		latest = client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(700);
 	MosqlView  *view = work_view(client, latest);
@@ -184,7 +184,7 @@ read_row(Client *client, int tree, int key, MosqlRow *stored)
 	const Write *own;
 	Row			row;
 
-	mosql_view_get(view, tree_of(client, tree), &bytes, 1, stored);
+	mosql_view_get(view, work_tree(client, tree), &bytes, 1, stored);
 	row = work_row(stored);
 	own = oracle_own(client->tx, tree, key);
 	if (!latest)
@@ -236,10 +236,10 @@ change_entries(Client *client, int tree, int key, Row old, Row new)
 	if (tree != TREE_MAIN)
 		return;
 	if (old.live)
-		(void) mosql_txn_delete(client->txn, tree_of(client, TREE_INDEX), work_entry(old.token, key),
+		(void) mosql_txn_delete(client->txn, work_tree(client, TREE_INDEX), work_entry(old.token, key),
 								MOSQL_VERSION_ANY, client->cid);
 	if (new.live)
-		(void) mosql_txn_insert(client->txn, tree_of(client, TREE_INDEX), work_entry(new.token, key),
+		(void) mosql_txn_insert(client->txn, work_tree(client, TREE_INDEX), work_entry(new.token, key),
 								mosql_bytes("", 0), client->cid, MOSQL_KEY_NEW);
 }
 
@@ -252,15 +252,15 @@ insert_row(Client *client, int tree, int key)
 	MosqlBytes	duplicate;
 	Write	   *w;
 
-	if (mosql_txn_insert(client->txn, tree_of(client, tree), work_key(tree, key), row_bytes(row),
+	if (mosql_txn_insert(client->txn, work_tree(client, tree), work_key(tree, key), row_bytes(row),
 						 client->cid, true) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a row that it does not have is its own", client->tx->number);
-	if (!mosql_txn_check_inserts(client->txn, tree_of(client, tree), false, &duplicate))
+	if (!mosql_txn_check_inserts(client->txn, work_tree(client, tree), client->locks, &duplicate))
 	{
 		if (tree != TREE_TABLE && !oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
 			sim_fail("tx %d: tree %d key %d is called a duplicate and is not there",
 					 client->tx->number, tree, key);
-		mosql_txn_blame(client->txn, client->cid, tree_of(client, tree), duplicate);
+		mosql_txn_blame(client->txn, client->cid, work_tree(client, tree), duplicate);
 		ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("duplicate key")));
 	}
 	change_entries(client, tree, key, (Row) {false}, row);
@@ -269,13 +269,13 @@ insert_row(Client *client, int tree, int key)
 	tell(client, "inserts", tree, key, row);
 }
 
-static void
-update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
+void
+work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 {
 	Row			row = {true, seen.n + 1000, oracle_token()};
 	Write	   *w;
 
-	if (mosql_txn_update(client->txn, tree_of(client, tree), stored->key, stored->version,
+	if (mosql_txn_update(client->txn, work_tree(client, tree), stored->key, stored->version,
 						 row_bytes(row), client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: an update is taken for one that was made already", client->tx->number);
 	change_entries(client, tree, key, seen, row);
@@ -299,7 +299,7 @@ delete_children(Client *client, int parent)
 	view = work_view(client, false);
 	mosql_view_certify(view);
 	S = mosql_view_snapshot(view);
-	scan = mosql_view_scan_begin(view, tree_of(client, TREE_CHILD), low, high, false, 0);
+	scan = mosql_view_scan_begin(view, work_tree(client, TREE_CHILD), low, high, false, 0);
 	while (mosql_view_scan_next(scan, &stored))
 	{
 		int			key = work_key_number(TREE_CHILD, stored.key);
@@ -307,7 +307,7 @@ delete_children(Client *client, int parent)
 		Write	   *w;
 
 		work_compare(client, TREE_CHILD, key, S, row);
-		(void) mosql_txn_delete(client->txn, tree_of(client, TREE_CHILD),
+		(void) mosql_txn_delete(client->txn, work_tree(client, TREE_CHILD),
 								mosql_bytes_copy(CurrentMemoryContext, stored.key), stored.version,
 								client->cid);
 		w = own_write(client, TREE_CHILD, key, ON_ROW, row);
@@ -318,12 +318,12 @@ delete_children(Client *client, int parent)
 	mosql_view_close(view);
 }
 
-static void
-delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
+void
+work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 {
 	Write	   *w;
 
-	if (mosql_txn_delete(client->txn, tree_of(client, tree), stored->key, stored->version,
+	if (mosql_txn_delete(client->txn, work_tree(client, tree), stored->key, stored->version,
 						 client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a deletion is taken for one that was made already", client->tx->number);
 	change_entries(client, tree, key, seen, (Row) {false});
@@ -334,14 +334,14 @@ delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 		delete_children(client, key);
 }
 
-static void
-lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
+void
+work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 {
 	SimTx	   *tx = client->tx;
 
 	if (oracle_own(tx, tree, key) != NULL || tx->nlocks == LOCKS_MAX)
 		return;
-	mosql_txn_lock_row(client->txn, tree_of(client, tree), stored->key, stored->version);
+	mosql_txn_lock_row(client->txn, work_tree(client, tree), stored->key, stored->version);
 	tx->locks[tx->nlocks++] = (Lock) {tree, key, seen};
 	tell(client, "locks", tree, key, seen);
 }
@@ -368,16 +368,16 @@ do_change(Client *client)
 
 	if (tree == TREE_TABLE)
 		schema_wait(client);
-	row = read_row(client, tree, key, &stored);
+	row = work_read_row(client, tree, key, &stored);
 
 	if (!row.live)
 		insert_row(client, tree, key);
 	else if (sim_chance(150))
-		lock_row(client, tree, key, &stored, row);
+		work_lock_row(client, tree, key, &stored, row);
 	else if (sim_chance(350))
-		delete_row(client, tree, key, &stored, row);
+		work_delete_row(client, tree, key, &stored, row);
 	else
-		update_row(client, tree, key, &stored, row);
+		work_update_row(client, tree, key, &stored, row);
 }
 
 /*
@@ -394,12 +394,12 @@ do_increment(Client *client)
 	MosqlRow	stored = {0};
 	Write	   *w;
 
-	mosql_view_peek(view, tree_of(client, tree), work_key(tree, key), &stored);
+	mosql_view_peek(view, work_tree(client, tree), work_key(tree, key), &stored);
 	mosql_view_close(view);
 	note_snapshot(client);
 	if (!stored.found)
 		return;
-	if (mosql_txn_increment(client->txn, tree_of(client, tree), &stored, &increment, 1, client->cid) != MOSQL_WRITTEN)
+	if (mosql_txn_increment(client->txn, work_tree(client, tree), &stored, &increment, 1, client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: an increment is taken for one that was made already", client->tx->number);
 	w = own_write(client, tree, key, ON_LIVE, (Row) {false});
 	w->add |= w->base == ON_LIVE && w->delta == 0;
@@ -409,7 +409,7 @@ do_increment(Client *client)
 	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_locked(client->tx, tree, key))
 	{
 		client->cid++;
-		(void) read_row(client, tree, key, &stored);
+		(void) work_read_row(client, tree, key, &stored);
 	}
 }
 
@@ -427,7 +427,7 @@ do_read(Client *client)
 	int			tree = any_table(client);
 	MosqlRow	stored = {0};
 
-	(void) read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
+	(void) work_read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
 }
 
 /* Rows between two keys, each and in order. */
@@ -448,7 +448,7 @@ do_scan(Client *client)
 
 	high = Min(high, work_keys(tree));
 	at = backward ? high - 1 : low;
-	scan = mosql_view_scan_begin(view, tree_of(client, tree), work_key(tree, low),
+	scan = mosql_view_scan_begin(view, work_tree(client, tree), work_key(tree, low),
 								 high < work_keys(tree) ? work_key(tree, high) : MOSQL_ABSENT, backward, limit);
 	while ((limit == 0 || n < limit) && mosql_view_scan_next(scan, &stored))
 	{
@@ -461,7 +461,7 @@ do_scan(Client *client)
 		work_compare(client, tree, key, S, work_row(&stored));
 		bind_write(client, tree, key, work_row(&stored));
 		if (sim_chance(100))
-			look_handle(client, tree_of(client, tree), &stored);
+			look_handle(client, work_tree(client, tree), &stored);
 		at += backward ? -1 : 1;
 		n++;
 	}
@@ -535,7 +535,7 @@ do_index_scan(Client *client)
 {
 	MosqlView  *view = work_view(client, false);
 
-	scan_index(client, TREE_MAIN, tree_of(client, TREE_INDEX), view);
+	scan_index(client, TREE_MAIN, work_tree(client, TREE_INDEX), view);
 	mosql_view_close(view);
 }
 
@@ -558,20 +558,20 @@ do_refer(Client *client)
 	int			key = (int) sim_below(work_keys(TREE_CHILD));
 	MosqlBytes	parent = work_key(TREE_MAIN, key / CHILDREN);
 	MosqlRow	stored = {0};
-	Row			row = read_row(client, TREE_CHILD, key, &stored);
+	Row			row = work_read_row(client, TREE_CHILD, key, &stored);
 	bool		found;
 
 	if (row.live)
 	{
-		update_row(client, TREE_CHILD, key, &stored, row);
+		work_update_row(client, TREE_CHILD, key, &stored, row);
 		return;
 	}
-	mosql_txn_refer(client->txn, tree_of(client, TREE_MAIN), &parent, 1, false, &found);
+	mosql_txn_refer(client->txn, work_tree(client, TREE_MAIN), &parent, 1, client->locks, &found);
 	if (found)
 		insert_row(client, TREE_CHILD, key);
 	else if (sim_chance(500))
 	{
-		mosql_txn_blame(client->txn, client->cid, tree_of(client, TREE_MAIN), parent);
+		mosql_txn_blame(client->txn, client->cid, work_tree(client, TREE_MAIN), parent);
 		ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION), errmsg("no parent")));
 	}
 }
@@ -591,7 +591,7 @@ do_load(Client *client)
 	{
 		MosqlRow	stored = {0};
 
-		if (!read_row(client, tree, key, &stored).live)
+		if (!work_read_row(client, tree, key, &stored).live)
 			insert_row(client, tree, key);
 	}
 }
@@ -627,6 +627,11 @@ do_statement(Client *client)
 	client->cid++;
 	if (!has_room(client))
 		return;
+	if (client->tx->locks_all || (client->locks && sim_chance(600)))
+	{
+		locks_statement(client);
+		return;
+	}
 	if (client->truncates && sim_chance(300))
 	{
 		if (sim_chance(500))
@@ -640,7 +645,7 @@ do_statement(Client *client)
 		do_far(client);
 		return;
 	}
-	switch (client->draws ? 10 : sim_below(12))
+	switch (client->draws ? 10 : sim_below(13))
 	{
 		case 0:
 		case 1:
@@ -666,6 +671,9 @@ do_statement(Client *client)
 			break;
 		case 10:
 			do_schema(client);
+			break;
+		case 11:
+			locks_statement(client);
 			break;
 		default:
 			do_refer(client);
@@ -695,6 +703,8 @@ do_statements(Client *client)
 		{
 			bool		keep = sim_chance(500);
 
+			if (!keep)
+				locks_roll_back(tx, before);
 			sim_end_savepoint(keep);
 			sim_trace("tx %d %s its savepoint", tx->number, keep ? "keeps" : "rolls back to");
 			if (!keep)
@@ -764,6 +774,8 @@ work_end(SimFrontEnd *self, Client *client, bool ok)
 	if (ok)
 		oracle_committing(client->tx);
 	committed = sim_transaction(self, ok) && ok;
+	if (!committed)
+		locks_ended(client->tx);
 	QueryCancelPending = false; /* it came too late */
 	count(committed);
 	oracle_ended(client->tx, committed, ok && !committed && is_unknown(pgstub_error.sqlstate));
@@ -780,12 +792,14 @@ one_transaction(SimFrontEnd *self, Client *client)
 	PG_TRY();
 	{
 		client->txn = mosql_txn_current(client->session);
+		client->tx->locks_all = client->locks && client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(500);
 		do_statements(client);
 	}
 	PG_CATCH();
 	{
 		pgstub_error_take();
 		far_leave(client);
+		locks_failed(client->tx);
 		ok = false;
 	}
 	PG_END_TRY();
@@ -820,7 +834,7 @@ work_read_all(SimFrontEnd *self, MosqlSession *session)
 		{
 			MosqlRow	stored = {0};
 
-			(void) read_row(&client, tree, key, &stored);
+			(void) work_read_row(&client, tree, key, &stored);
 		}
 	do_index_scan(&client);
 	do_built_index_scan(&client);
@@ -833,8 +847,10 @@ work_client(SimFrontEnd *self)
 	Client		client = {self->work};
 
 	client.work->client = &client;
+	client.work->kept = sim_chance(700);
 	client.draws = sim_chance(150);
 	client.travels = !client.draws && sim_chance(300);
+	client.locks = !client.draws && sim_chance(400);
 	client.truncates = !client.draws && sim_chance(70);
 	client.level = sim_chance(400) ? (int) sim_below(3) : 3;
 	schema_start();

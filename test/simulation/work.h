@@ -32,11 +32,13 @@ typedef struct Work
 	uint64		conflicts;
 	uint64		errors;
 	int64		since_us;		/* when its transaction, or the first try, began */
+	bool		kept;			/* a keeper extends its lease while it holds locks */
 } Work;
 
 extern void work_found(SimFrontEnd *self);		/* make the database */
 extern void work_client(SimFrontEnd *self);
 extern void work_maintain(SimFrontEnd *self);
+extern void work_keep(SimFrontEnd *self);
 extern void work_verify(SimFrontEnd *self);		/* at the end: everything is in order */
 extern bool work_stops;			/* clients end */
 extern bool work_founded;

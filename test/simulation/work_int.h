@@ -4,7 +4,7 @@
 #ifndef WORK_INT_H
 #define WORK_INT_H
 
-#include "work.h"
+#include "locks.h"
 
 #include "table/table_int.h"
 
@@ -47,6 +47,7 @@ typedef struct Client
 	Known		table;
 	bool		draws;			/* from the sequence, most of the time */
 	bool		travels;		/* to the other namespace, now and then */
+	bool		locks;			/* rows, in each of its transactions */
 	bool		truncates;		/* often */
 	int			level;			/* of isolation; 3: any */
 	uint64		drawn_from;		/* counter, and where it was after the last draw */
@@ -62,6 +63,11 @@ extern Row	work_row(const MosqlRow *stored);
 extern MosqlBytes work_entry(uint32 token, int key);
 extern MosqlView *work_view(Client *client, bool single_read);
 extern void work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found);
+extern MosqlTree *work_tree(Client *client, int tree);
+extern Row	work_read_row(Client *client, int tree, int key, MosqlRow *stored);
+extern void work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
+extern void work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
+extern void work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
 extern void work_begin(Client *client, int level);
 extern bool work_end(SimFrontEnd *self, Client *client, bool ok);
 

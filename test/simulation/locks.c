@@ -1,0 +1,219 @@
+/*
+ * locks.c: transactions that lock rows: FOR UPDATE and kin, UPDATE and DELETE as
+ * src/fdw/lock.c has them.
+ *
+ * What is locked is read as it is now, and stays so until the transaction ends (claims.c
+ * watches that).  Beside it everything else goes on.
+ */
+#include "locks.h"
+#include "work_int.h"
+
+#include "code/claim.h"
+#include "fault.h"
+#include "pgstub.h"
+#include "storage/proc.h"
+
+#define BATCH_MAX	5
+
+/* Rows that many want. */
+#define HOT_KEYS	6
+
+typedef struct Batch
+{
+	int			tree;
+	int			n;
+	int			numbers[BATCH_MAX];
+	MosqlBytes	keys[BATCH_MAX];
+	int			strength;
+	LockWaitPolicy policy;
+	bool		locked[BATCH_MAX];
+	MosqlRow	rows[BATCH_MAX];
+	bool		read[BATCH_MAX];	/* by the statement's scan, before: */
+	MosqlRow	scanned[BATCH_MAX];
+} Batch;
+
+static void
+choose_rows(Client *client, Batch *batch)
+{
+	static const int trees[] = {TREE_MAIN, TREE_PLAIN, TREE_PLAIN, TREE_CHILD};
+	int			max;
+	int			key;
+
+	batch->tree = trees[sim_below(lengthof(trees))];
+	max = work_keys(batch->tree);
+	if (sim_chance(700))
+		max = Min(max, HOT_KEYS);
+	key = (int) sim_below(max);
+	for (batch->n = 0; batch->n < BATCH_MAX && key < max && (batch->n == 0 || sim_chance(500)); key += 1 + (int) sim_below(3))
+	{
+		batch->numbers[batch->n] = key;
+		batch->keys[batch->n++] = work_key(batch->tree, key);
+	}
+	batch->strength = (int) sim_between(client->tx->locks_all ? MOSQL_NO_KEY_UPDATE : MOSQL_KEY_SHARE, MOSQL_UPDATE);
+	batch->policy = sim_chance(750) ? LockWaitBlock : sim_chance(600) ? LockWaitSkip : LockWaitError;
+}
+
+/* It is the client's until the transaction ends, or the savepoint is rolled back. */
+static void
+note_claim(Client *client, const Batch *batch, int i)
+{
+	SimTx	   *tx = client->tx;
+	SimClaim   *claim = NULL;
+
+	for (int c = 0; c < tx->nclaims; c++)
+		if (tx->claims[c].tree == batch->tree && tx->claims[c].key == batch->numbers[i])
+			claim = &tx->claims[c];
+	if (claim == NULL)
+	{
+		claim = &tx->claims[tx->nclaims++];
+		claim->tree = batch->tree;
+		claim->key = batch->numbers[i];
+		claim->strength = 0;
+		claim->lost = false;
+		memcpy(claim->bytes, batch->keys[i].data, batch->keys[i].len);
+		claim->key_bytes = mosql_bytes(claim->bytes, batch->keys[i].len);
+	}
+	claim->strength = Max(claim->strength, batch->strength);
+}
+
+/* Is what came with the lock what is there? */
+static void
+check_row(Client *client, const Batch *batch, int i, MosqlTimestamp since)
+{
+	Row			row = work_row(&batch->rows[i]);
+	int			key = batch->numbers[i];
+
+	if (batch->rows[i].own || oracle_own(client->tx, batch->tree, key) != NULL)
+		return;
+	if (batch->strength >= MOSQL_SHARE && claims_forgot_us < client->tx->began_us &&
+		!claims_may_be_lost(client->tx) && !row_equal(row, oracle_stored(batch->tree, key, MOSQL_TS_MAX)))
+		sim_fail("tx %d locks row %d/%d: n=" INT64_FORMAT " token=%u, and it is another one",
+				 client->tx->number, batch->tree, key, row.n, row.token);
+	if (!oracle_was(batch->tree, key, since, row))
+		sim_fail("tx %d locks row %d/%d: n=" INT64_FORMAT " token=%u, which it was not since " UINT64_FORMAT,
+				 client->tx->number, batch->tree, key, row.n, row.token, since);
+}
+
+/* As judge() of src/fdw/lock.c: true if the statement may use it. */
+static bool
+judge_row(Client *client, Batch *batch, int i, bool changes)
+{
+	const MosqlRow *now = &batch->rows[i];
+
+	if (!batch->locked[i] || now->own)
+		return false;
+	if (batch->read[i] && client->tx->isolation >= MOSQL_REPEATABLE_READ &&
+		(now->found || batch->scanned[i].found) && now->version != batch->scanned[i].version)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update")));
+	if (now->found && !changes && batch->strength > MOSQL_KEY_SHARE)
+		work_lock_row(client, batch->tree, batch->numbers[i], now, work_row(now));
+	return now->found;
+}
+
+static void
+change_row(Client *client, const Batch *batch, int i)
+{
+	Row			row = work_row(&batch->rows[i]);
+
+	if (batch->strength == MOSQL_UPDATE && sim_chance(250) && !(client->tx->locks_all && batch->tree == TREE_MAIN))
+		work_delete_row(client, batch->tree, batch->numbers[i], &batch->rows[i], row);
+	else
+		work_update_row(client, batch->tree, batch->numbers[i], &batch->rows[i], row);
+}
+
+static void
+claim(Client *client, Batch *batch)
+{
+	LockTimeout = sim_chance(150) ? (int) sim_between(1, sim_chance(500) ? 30 : 3000) : 0;
+	PG_TRY();
+	{
+		mosql_txn_claim(client->txn, work_tree(client, batch->tree), batch->keys, batch->n, batch->strength,
+						batch->policy, batch->rows, batch->locked);
+	}
+	PG_CATCH();
+	{
+		LockTimeout = 0;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	LockTimeout = 0;
+}
+
+/* A statement that locks rows, and changes them, or some, or none. */
+void
+locks_statement(Client *client)
+{
+	SimTx	   *tx = client->tx;
+	Batch	   *batch = palloc0(sizeof(Batch));
+	MosqlTimestamp since;
+	bool		changes;
+
+	choose_rows(client, batch);
+	if (tx->nclaims + batch->n > CLAIMS_MAX || tx->nlocks + batch->n > LOCKS_MAX)
+		return;
+	if (tx->isolation >= MOSQL_REPEATABLE_READ || sim_chance(300))
+		for (int i = 0; i < batch->n; i++)
+		{
+			(void) work_read_row(client, batch->tree, batch->numbers[i], &batch->scanned[i]);
+			batch->read[i] = true;
+		}
+	changes = batch->strength >= MOSQL_NO_KEY_UPDATE && sim_chance(700);
+	since = oracle_moment(batch->tree);
+	sim_trace("tx %d locks %d rows of tree %d from %d on, strength %d, policy %d", tx->number, batch->n,
+			  batch->tree, batch->numbers[0], batch->strength, batch->policy);
+	claim(client, batch);
+	for (int i = 0; i < batch->n; i++)
+		if (batch->locked[i])
+		{
+			note_claim(client, batch, i);
+			check_row(client, batch, i, since);
+		}
+	for (int i = 0; i < batch->n; i++)
+	{
+		bool		usable = judge_row(client, batch, i, changes);
+
+		if (usable && changes)
+			change_row(client, batch, i);
+	}
+	if (sim_chance(100))
+		pg_usleep(sim_below(30000));
+}
+
+/* What was locked before the savepoint is locked still, and no more. */
+void
+locks_roll_back(SimTx *tx, const SimTx *before)
+{
+	tx->nclaims = before->nclaims;
+	for (int i = 0; i < tx->nclaims; i++)
+		tx->claims[i].strength = before->claims[i].strength;
+}
+
+/* Nothing is let go before. */
+void
+locks_failed(SimTx *tx)
+{
+	if (tx != NULL && !tx->lets_go && pgstub_error.sqlstate == ERRCODE_T_R_DEADLOCK_DETECTED)
+		claims_deadlock_reported(tx);
+	if (tx != NULL && !tx->lets_go)
+		tx->locks_all &= !claims_may_be_lost(tx);
+	locks_let_go(tx);
+}
+
+void
+locks_let_go(SimTx *tx)
+{
+	if (tx != NULL)
+		tx->lets_go = true;
+}
+
+/* Who locks all that it writes, at READ COMMITTED, does not fail, unless something has happened to it. */
+void
+locks_ended(const SimTx *tx)
+{
+	if (tx->locks_all && pgstub_error.sqlstate == ERRCODE_T_R_SERIALIZATION_FAILURE &&
+		strstr(pgstub_error.message, "due to concurrent") != NULL &&	/* not core.c, nor a definition */
+		fault_disturbs_until_us < tx->began_us && claims_forgot_us < tx->began_us && sim_forgot_us == 0)
+		sim_fail("tx %d locked what it wrote, and fails: %s", tx->number, pgstub_error.message);
+}
