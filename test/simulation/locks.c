@@ -150,6 +150,8 @@ locks_statement(Client *client)
 	MosqlTimestamp since;
 	bool		changes;
 
+	if (sim_dumps)
+		return;					/* README.md, "Not played" */
 	choose_rows(client, batch);
 	if (tx->nclaims + batch->n > CLAIMS_MAX || tx->nlocks + batch->n > LOCKS_MAX)
 		return;
