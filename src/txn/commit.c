@@ -25,6 +25,7 @@
 #include "access/xact.h"
 #include "utils/timestamp.h"
 
+#include "code/claim.h"
 #include "txn/local.h"
 #include "txn/txn_int.h"
 #include "txn/xact_int.h"
@@ -110,7 +111,8 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			item->kind = MOSQL_ITEM_CHECK;
 			item->exact = true;
 			item->version = e->lock_version;
-			item->strength = e->strength;
+			/* a weaker one keeps updates and increments away no more than none */
+			item->strength = e->strength >= MOSQL_SHARE ? e->strength : 0;
 			item->base = lets_update(txn, e) ? MOSQL_BASE_LIVE : MOSQL_BASE_VERSION;
 			continue;
 		}
