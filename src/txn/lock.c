@@ -738,8 +738,8 @@ change_back(MosqlTxid owner, const MosqlHeld *held)
 }
 
 /*
- * Let go of what was locked since a level, tree by tree, some thousand rows at a time.  After a commit the rows that were
- * written are left out: their locks have gone with the applies.
+ * Let go of what was locked since a level, tree by tree, some thousand rows at a time.  After
+ * a commit the rows that were written are left out: their locks have gone with the applies.
  */
 static void
 take_back(MosqlTxn *txn, int level, bool committed)
