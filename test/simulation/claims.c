@@ -36,7 +36,7 @@ typedef struct Place
 static Place *places;
 static int	nplaces;
 static int	maxplaces;
-static int64 wait_gone_us;		/* when somebody last gave up, or was taken out */
+static int64 wait_gone_us;		/* when somebody last gave up, or was taken out as dead */
 
 int64		claims_forgot_us;
 uint64		claims_deadlocks;
@@ -288,6 +288,8 @@ check_kept(const Place *before, const Place *now)
 			wait_gone_us = sim_now_us;
 		if (before->claims[i].is.kind != MOSQL_CLAIM_LOCK || find_claim(now, owner, MOSQL_CLAIM_LOCK) >= 0)
 			continue;
+		if (is_dead(owner.session))
+			wait_gone_us = sim_now_us;	/* a circle may end so, too */
 		session = session_of(owner, &fe);
 		if (session == NULL)
 			continue;
