@@ -111,8 +111,8 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			item->kind = MOSQL_ITEM_CHECK;
 			item->exact = true;
 			item->version = e->lock_version;
-			/* a weaker one keeps updates and increments away no more than none */
-			item->strength = e->strength >= MOSQL_SHARE ? e->strength : 0;
+			/* KEY SHARE alone, where the version matters, keeps away no more than no lock */
+			item->strength = e->strength >= MOSQL_SHARE || lets_update(txn, e) ? e->strength : 0;
 			item->base = lets_update(txn, e) ? MOSQL_BASE_LIVE : MOSQL_BASE_VERSION;
 			continue;
 		}

@@ -65,6 +65,9 @@ check_redirection(const char *address)
 		MUST(host_len >= 0 && host_len < strlen(address) && port >= 1 && port <= 65535);
 }
 
+/* The setting, which the option overrides. */
+int			mosql_txn_locking = MOSQL_OPTIMISTIC;
+
 static List *
 make_options(MosqlBytes *in)
 {
