@@ -11,6 +11,7 @@
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
+  killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
 
@@ -350,6 +351,25 @@ def numbers(world):
         c.close()
 
 
+def killed(world):
+    points = debug_points("row locks")
+    tap.ok(len(points) >= 2, "points of waiting are found in the sources", points)
+    lock = "SELECT n FROM hot WHERE id = 12 FOR UPDATE"
+    for point in points:
+        holder = world.connect(0)
+        begin(holder, lock)
+        tap.equal(attempt(world.connect(1, **{"mosql_fdw.debug_crash_at": point}), lock)[1], "gone",
+                  f"{point}: a waiter dies there")
+        world.servers[1].wait_up()
+        other = world.connect(1)
+        threads, results = together(lambda: query(other, lock))
+        time.sleep(.3)
+        query(holder, "COMMIT")
+        tap.ok(finish(threads, 10) and results == [[(0,)]], f"{point}: the next one has the lock", results)
+        holder.close()
+        other.close()
+
+
 TRANSACTIONS = {"UPDATE": "UPDATE hot SET s = md5(s) WHERE id = 1;",
                 "SELECT, UPDATE": "BEGIN;\nSELECT n FROM hot WHERE id = 1;\nUPDATE hot SET s = md5(s) WHERE id = 1;\nEND;",
                 "SELECT FOR UPDATE, UPDATE": "BEGIN;\nSELECT n FROM hot WHERE id = 1 FOR UPDATE;\n"
@@ -419,7 +439,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet, numbers, beside, died, rates):
+        for part in (hot, queue, waits, circle, mixed, quiet, numbers, beside, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

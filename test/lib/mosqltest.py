@@ -544,7 +544,7 @@ def findings(conn, table):
 
 # Debug points that only one operation reaches; all others are those of transactions.
 OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-",
-              "several namespaces": "decided-"}
+              "several namespaces": "decided-", "row locks": "lock-"}
 
 
 def debug_points(operation=None):
