@@ -745,7 +745,7 @@ PARTS = {"repair": (mend, strays, clock, attach, others), "unnamed": (ruined, be
 
 def body():
     redis = Cluster("repair", plain=True)
-    server = Server("repair")
+    server = Server("repair", ["max_worker_processes=0"])    # no keeper ends what is to be ended by hand
     for part in sys.argv[1:] or PARTS:
         for engine in ENGINES:
             for what in PARTS[part]:
