@@ -396,6 +396,17 @@ mosql_txn_age(void)
 	return (uint64) Max(GetCurrentTransactionStartTimestamp(), 0) << MOSQL_TXN_AGE_SHIFT;
 }
 
+/*
+ * Race -- the session was renewed after it took its locks: decide asks for the lease of the
+ * new id, while whoever finds the old one dead takes the locks away, at any time.  So what was
+ * only locked is compared and marked like what was read without a lock (rule 29).
+ */
+static bool
+has_lost_its_locks(const MosqlCommit *commit)
+{
+	return commit->txn->owner.session != commit->tx.session;
+}
+
 static void
 start_attempt(MosqlCommit *commit)
 {
@@ -412,7 +423,11 @@ start_attempt(MosqlCommit *commit)
 		MosqlParticipant *part = &commit->parts[p];
 
 		for (int i = 0; i < part->n; i++)
+		{
 			part->items[i].done = part->items[i].sent = false;
+			if (part->items[i].strength > 0 && has_lost_its_locks(commit))
+				mosql_item_forget_lock(&part->items[i]);
+		}
 		for (int i = 0; i < part->nranges; i++)
 			part->ranges[i].done = false;
 	}

@@ -582,9 +582,8 @@ waiting_strength(MosqlBytes asked)
 	return strength == MOSQL_INCREMENTING ? MOSQL_NO_KEY_UPDATE : strength;
 }
 
-/* A lock that Redis has forgotten: its version is compared. */
-static void
-forget_lock(MosqlItem *item)
+void
+mosql_item_forget_lock(MosqlItem *item)
 {
 	item->strength = 0;
 	item->base = MOSQL_BASE_VERSION;
@@ -606,7 +605,7 @@ judge_claims(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlByt
 	if (item->kind == MOSQL_ITEM_CHECK)
 	{
 		if (item->strength > 0 && !mosql_claims_hold(field, asked))
-			forget_lock(item);
+			mosql_item_forget_lock(item);
 		return MOSQL_PREPARED;
 	}
 	while (mosql_claim_next(&rest, &claim))
@@ -669,7 +668,7 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 			return outcome;
 	}
 	else if (item->kind == MOSQL_ITEM_CHECK)
-		forget_lock(item);
+		mosql_item_forget_lock(item);
 	if (mosql_intent_next(&rest, &intent) == 1)
 	{
 		if (mosql_intents_find(values[1], commit->tx, &own))

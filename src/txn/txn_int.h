@@ -600,6 +600,9 @@ typedef enum MosqlOutcome
 
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
+/* The item's lock counts no more: its version is compared, and a mark placed. */
+extern void mosql_item_forget_lock(MosqlItem *item);
+
 /*
  * A lock was in the way of an attempt that is taken back: wait for it in its queue, and hold
  * it.  As mosql_txn_claim(); true.

@@ -13,6 +13,7 @@
  * or one lock is there again that was let go; not one that an intent rests on (commits that
  * lose intents are failover.pml).  CANCEL: who waits may give up.  LOOK, with the last
  * three: who waits looks now and then, and clears away whose session is dead for good.
+ * RENEW: transaction 1, whose session has ended, prepares again under a new one.
  *
  * The rules: 28 to 32 in docs/commit.md.
  *
@@ -29,6 +30,7 @@
  * run: ci -DSHARERS
  * run: ci -DDEAD -DLOOK
  * run: ci -DDEAD -DLOOK -DSHARE
+ * run: ci -DDEAD -DLOOK -DSHARE -DRENEW
  * run: ci -DFAILOVER -DLOOK
  * run: ci -DFAILOVER -DLOOK -DSHARE
  * run: deep -DFAILOVER -DDEAD -DLOOK -DSPLIT -DSHARE
@@ -37,6 +39,7 @@
  * mutation: MUT_TAKE_BACK_ALL rule 29: an attempt that is taken back takes its lock along
  * mutation: MUT_NO_VERSION -DFAILOVER -DLOOK rule 29: prepare trusts in the lock and does not compare the version
  * mutation: MUT_SHARE_UNCHECKED -DFAILOVER -DLOOK -DSHARE rule 29: a row that was only locked is not checked at commit
+ * mutation: MUT_LOCK_OF_OLD_ID -DDEAD -DLOOK -DSHARE -DRENEW rule 29: who decides under another id than its locks have trusts in them
  * mutation: MUT_OVERTAKE -DSHARERS rule 30: who comes to a row that is waited for does not queue
  * mutation: MUT_NO_PASS rule 30: who frees the row does not give it to whoever is next
  * mutation: MUT_CANCEL_SILENT -DSHARE -DCANCEL rule 30: who gives up waiting does not let in those behind it
@@ -54,6 +57,12 @@
 
 #include "queue.inc"
 
+#ifdef MUT_LOCK_OF_OLD_ID
+#define MARKS false
+#else
+#define MARKS true
+#endif
+
 #define NONE 0
 #define COMMITTED 1
 #define ABORTED 2
@@ -68,6 +77,8 @@ bit dead[TXS];					/* its lease is removed */
 bit halted[TXS];				/* and it has stopped */
 bit ended[TXS];
 bit checked;					/* that transaction 1 has its lock still */
+bit renewed;					/* transaction 1 has a new session, which lives */
+bit marked;						/* and its mark is at the row */
 bit failed_over;
 
 #ifdef SHARE
@@ -274,6 +285,7 @@ prepare:
 	if
 	:: writes(x) ->
 		d_step {
+			!marked;
 			find_in_the_way(x);
 			if
 #ifdef MUT_UNLOCKED_PREPARE
@@ -292,7 +304,7 @@ prepare:
 			fi;
 			printf("%d prepares: %d\n", x, res)
 		}
-	:: else ->
+	:: !writes(x) && !(MARKS && renewed) ->
 #ifdef MUT_SHARE_UNCHECKED
 		res = 0
 #else
@@ -302,6 +314,14 @@ prepare:
 			printf("%d checks its lock: %d\n", x, res)
 		}
 #endif
+	:: !writes(x) && MARKS && renewed ->
+		/* as who has no lock: it waits for intents, and its mark keeps others away */
+		d_step {
+			intent == NOBODY;
+			res = (version == base[x] -> 0 : 2);
+			marked = (res == 0);
+			printf("%d marks the row: %d\n", x, res)
+		}
 	fi;
 	if
 	:: res == 1 -> res = 0; goto lock
@@ -330,9 +350,15 @@ prepare:
 	:: true
 	fi;
 
+#ifdef RENEW
+	if
+	:: dead[x] && !writes(x) && !renewed -> renewed = true; goto prepare
+	:: else
+	fi;
+#endif
 	d_step {
 		if
-		:: !dead[x] && record[x] == NONE ->
+		:: (!dead[x] || (renewed && x == 1)) && record[x] == NONE ->
 			last++;
 			record[x] = COMMITTED; decided[x] = last;
 			printf("%d is decided\n", x);
@@ -370,7 +396,7 @@ release:
 	d_step { leave(x); printf("%d has let go\n", x) }
 done:
 	skip;
-	d_step { ended[x] = true; message[x] = 0; base[x] = 0; here = 0; who = NOBODY; res = 0; bound = false; waits = false; may_be_refused = false }
+	d_step { ended[x] = true; marked = (x == 1 -> 0 : marked); message[x] = 0; base[x] = 0; here = 0; who = NOBODY; res = 0; bound = false; waits = false; may_be_refused = false }
 }
 
 /* The row moves; who waits is told, where it listens, to look. */
