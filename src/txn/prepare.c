@@ -30,8 +30,6 @@
 #include "txn/leaf_step.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
-#define ROUND_MAX_ITEMS		65536
-#define ROUND_MAX_STEPS		1024
 #define ROUND_MAX_RANGE_LEAVES 64
 
 /* ---- one round ---- */
@@ -100,9 +98,9 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	MosqlLeafGroup *groups;
 	int			n = 0,
 				ngroups;
-	int			max = Min(part->n, ROUND_MAX_ITEMS - round->nitems);
+	int			max = Min(part->n, MOSQL_ROUND_MAX_ITEMS - round->nitems);
 
-	if (max <= 0 || round->nsteps >= ROUND_MAX_STEPS)
+	if (max <= 0 || round->nsteps >= MOSQL_ROUND_MAX_STEPS)
 		return;
 	keys = palloc(max * sizeof(MosqlBytes));
 	items = palloc(max * sizeof(MosqlItem *));
@@ -116,7 +114,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	if (n == 0)
 		return;
 	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
-	for (int g = 0; g < ngroups && round->nsteps < ROUND_MAX_STEPS; g++)
+	for (int g = 0; g < ngroups && round->nsteps < MOSQL_ROUND_MAX_STEPS; g++)
 	{
 		Assert(groups[g].n > 0 &&
 			   groups[g].first == (g == 0 ? 0 : groups[g - 1].first + groups[g - 1].n));
@@ -127,7 +125,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 			round->again = true;
 			return;
 		}
-		for (int done = 0; done < groups[g].n && round->nsteps < ROUND_MAX_STEPS;
+		for (int done = 0; done < groups[g].n && round->nsteps < MOSQL_ROUND_MAX_STEPS;
 			 done += MOSQL_STEP_MAX_ITEMS)
 			add_items(round, part, &groups[g], items + groups[g].first + done,
 					  Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS), txid);
@@ -148,7 +146,7 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 {
 	MosqlBytes	at = range->key;
 
-	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < ROUND_MAX_STEPS; n++)
+	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < MOSQL_ROUND_MAX_STEPS; n++)
 	{
 		MosqlLeafGroup *group;
 		MosqlLeafStep *leaf;
@@ -801,7 +799,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 		Round		round = {.commit = commit,.references = references};
 		MosqlBytes	txid = mosql_txid_bytes(commit->tx);
 
-		round.leaves = palloc(ROUND_MAX_STEPS * sizeof(MosqlLeafStep *));
+		round.leaves = palloc(MOSQL_ROUND_MAX_STEPS * sizeof(MosqlLeafStep *));
 		for (int i = 0; i < commit->nparts; i++)
 		{
 			collect_items(&round, &commit->parts[i], txid);

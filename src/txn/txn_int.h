@@ -522,6 +522,10 @@ typedef struct MosqlItem
 /* So many items of a leaf are in one step: its counts have 16 bits. */
 #define MOSQL_STEP_MAX_ITEMS	16384
 
+/* So many items, in so many steps, are prepared or applied at a time. */
+#define MOSQL_ROUND_MAX_ITEMS	65536
+#define MOSQL_ROUND_MAX_STEPS	1024
+
 /* A read mark that was placed: on a leaf, with the fences it had. */
 typedef struct MosqlMark
 {
@@ -638,6 +642,9 @@ extern void mosql_txn_apply(MosqlCommit *commit);
 
 /* Before the decision, since it needs memory: what apply may leave for later. */
 extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
+
+/* A MosqlStepCallback of what was sent for it; arg: the MosqlPending. */
+extern void mosql_pending_answered(void *arg, MosqlStepStatus status, int nfields);
 
 /* The outcome could not be found out in time: settle it when the clock is back. */
 extern void mosql_pending_unknown(MosqlCommit *commit);
