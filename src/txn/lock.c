@@ -2,9 +2,7 @@
  * lock.c: locks of rows, for pessimistic transactions.
  *
  * Layer: txn.  A lock is a claim in the row's intents field (claim.h), placed in the step
- * that reads the row (rules 28 to 32 in docs/commit.md).  Who has to wait stands in the
- * field's queue, and in a BLPOP on a connection of its own, until whoever lets it in has
- * left it a message there; once a second it looks for itself.
+ * that reads the row (rules 28 to 32 in docs/commit.md).  Who has to wait: lock_wait.c.
  *
  * All claims belong to one owner, an id of the transaction; they are remembered before
  * they are asked for, so that whatever happens they are taken back at its end.
@@ -13,21 +11,11 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "storage/lock.h"
 #include "storage/proc.h"
-#include "utils/wait_event.h"
 
-#include "code/claim.h"
-#include "step/clock_wait.h"
-#include "txn/txn_int.h"
+#include "txn/lock_int.h"
 
 int			mosql_txn_locking = MOSQL_OPTIMISTIC;
-
-/* So long one BLPOP waits; then the waiter looks whether it is still in the queue. */
-#define LISTEN_MS		1000
-
-/* So often it tells its wait anew, for a clock that has forgotten it (a failover). */
-#define TELL_ANEW		10
 
 /* A row that may be locked since a savepoint: before that it was so. */
 struct MosqlHeld
@@ -43,16 +31,6 @@ struct MosqlHeld
 };
 
 /* ---- asking ---- */
-
-typedef struct Request
-{
-	MosqlTxn   *txn;
-	MosqlTree  *tree;
-	MosqlBytes	key;
-	MosqlClaim	claim;
-	MosqlPoint	point;			/* as it was when the request was made, but the claims after it */
-	bool		held;
-} Request;
 
 static MosqlBytes
 claim_bytes(const MosqlClaim *claim)
@@ -187,7 +165,7 @@ change_claims(MosqlTxn *txn, MosqlTree *tree, ClaimChange *changes, int n)
 
 /* What came of a request: the lock is there, or who is in its way is in `point`. */
 static void
-note_answer(Request *request, const ClaimChange *change)
+note_answer(LockRequest *request, const ClaimChange *change)
 {
 	request->point = (MosqlPoint)
 	{
@@ -199,9 +177,8 @@ note_answer(Request *request, const ClaimChange *change)
 						  mosql_lock_asked(request->claim.owner, request->claim.strength));
 }
 
-/* Ask for n locks of a tree, in the order of their keys. */
-static void
-ask(Request *requests, int n)
+void
+mosql_lock_ask(LockRequest *requests, int n)
 {
 	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
 
@@ -212,407 +189,12 @@ ask(Request *requests, int n)
 		note_answer(&requests[i], &changes[i]);
 }
 
-/* ---- waiting ---- */
-
-/* Somebody is dead, and so are his claims. */
-static void
-take_out(Request *request, MosqlTxid owner)
+void
+mosql_lock_take_out(LockRequest *request, MosqlTxid owner)
 {
 	ClaimChange change = {request->key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
 
 	change_claims(request->txn, request->tree, &change, 1);
-}
-
-/* Dead is dead: what was known so long ago serves who does not wait. */
-#define SESSIONS_KNOWN_US	(1000 * 1000)
-
-static const MosqlSessions *
-sessions_lately(MosqlSession *session)
-{
-	MemoryContext old;
-
-	if (mosql_now_us() - session->known_us < SESSIONS_KNOWN_US)
-		return &session->known;
-	if (session->known.live != NULL)
-		pfree(session->known.live);
-	session->known = (MosqlSessions) {0};
-	old = MemoryContextSwitchTo(session->cxt);
-	mosql_clock_sessions(&session->stepper, &session->known);
-	MemoryContextSwitchTo(old);
-	session->known_us = mosql_now_us();
-	return &session->known;
-}
-
-/*
- * Intents in the way may be decided, or their owner dead; claims only the latter.  An
- * intent is asked about when it is met again, or at once.  True if anything has gone.
- */
-static bool
-clear_away(Request *request, const MosqlSessions *sessions, bool at_once)
-{
-	MosqlSession *session = request->txn->session;
-	MosqlBytes	rest = request->point.intent;
-	MosqlClaim	claim;
-	MosqlIntent intent;
-	bool		cleared = false;
-
-	while (mosql_claim_next(&rest, &claim))
-		if (mosql_clock_is_dead(sessions, claim.owner.session))
-		{
-			take_out(request, claim.owner);
-			cleared = true;
-		}
-	while (mosql_intent_next(&rest, &intent) == 1)
-	{
-		MosqlBlocker blocker = {.tree = request->tree,.key = request->key,.tx = intent.tx};
-		int64		since_us;
-
-		if (mosql_recover_met(session, intent.tx, &since_us) || at_once)
-			cleared |= mosql_recover_blocker(session, &blocker, since_us);
-	}
-	return cleared;
-}
-
-/* Whose lease is over is dead when somebody says so, now and then. */
-static void
-clear_queue(Request *request, bool expire)
-{
-	MosqlStepper *clock = &request->txn->session->stepper;
-	MosqlSessions sessions = {0};
-
-	if (expire)
-		(void) mosql_clock_expire(clock, 16);
-	mosql_clock_sessions(clock, &sessions);
-	(void) clear_away(request, &sessions, false);
-}
-
-/* BLPOP keeps a connection for itself, whose waits are shown as those for locks of tuples. */
-static MosqlRedis *
-waiting_client(MosqlSession *session)
-{
-	MosqlRedisConfig config = session->config.redis;
-
-	config.blocking_ms = LISTEN_MS;
-	config.wait_event = PG_WAIT_LOCK | LOCKTAG_TUPLE;
-	if (session->waiting == NULL)
-		session->waiting = mosql_redis_open(&config, session->cxt);
-	return session->waiting;
-}
-
-/*
- * Until a message comes, or so long.  A BLPOP that nobody waits for any more (a cancel)
- * would keep the connection busy, and take a message: then it is closed.
- */
-static void
-listen(Request *request, int64 ms)
-{
-	MosqlSession *session = request->txn->session;
-	MosqlRedis *redis = waiting_client(session);
-	MosqlBytes	list = mosql_step_wake_list(&session->stepper, request->point.leaf,
-											mosql_txid_bytes(request->claim.owner));
-	char		seconds[32];
-	MosqlBytes	argv[] = {mosql_bytes("BLPOP", 5), list, mosql_bytes(seconds, 0)};
-	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
-	int64		since_us = mosql_now_us();
-
-	argv[2].len = snprintf(seconds, sizeof(seconds), "%.3f", (double) ms / 1000);
-	mosql_batch_add(batch, mosql_redis_slot(list), MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
-	PG_TRY();
-	{
-		const MosqlReply *reply;
-
-		mosql_batch_run(batch, NULL);
-		reply = mosql_batch_reply(batch, 0, 0);
-		/* UNBLOCKED: a failover.  Anything else, a right that is missing, would come at once */
-		if (reply->kind != MOSQL_REPLY_ERROR || strncmp(reply->str.data, "UNBLOCKED", 9) != 0)
-			mosql_reply_check(reply, "waiting for a lock");
-	}
-	PG_CATCH();
-	{
-		mosql_stats.lock_wait_us += mosql_now_us() - since_us;
-		mosql_redis_close(session->waiting);
-		session->waiting = NULL;
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	mosql_stats.lock_wait_us += mosql_now_us() - since_us;
-}
-
-/* ---- deadlocks (rule 33) ---- */
-
-/* Who is in the way of a wait in a field: owners of claims.  False if it is not there. */
-static bool
-find_ahead(MosqlBytes field, MosqlTxid owner, uint32 number, MosqlTxid *ahead, int *n)
-{
-	MosqlBytes	rest = field;
-	MosqlClaim	claim,
-				mine = {{0, 0}};
-
-	while (mosql_claim_next(&rest, &claim))
-		if (claim.kind == MOSQL_CLAIM_WAIT && claim.number == number &&
-			mosql_txid_equal(claim.owner, owner))
-			mine = claim;
-	*n = 0;
-	if (mine.strength == 0)
-		return false;
-	rest = field;
-	while (mosql_claim_next(&rest, &claim) &&
-		   !(claim.kind == MOSQL_CLAIM_WAIT && mosql_txid_equal(claim.owner, owner)))
-		if (!mosql_txid_equal(claim.owner, owner) &&
-			mosql_strength_excludes(mine.strength, claim.strength))
-			ahead[(*n)++] = claim.owner;
-	return true;
-}
-
-static MosqlTxid *
-room_for_ahead(MosqlBytes field)
-{
-	return palloc((field.len / MOSQL_CLAIM_BYTES + 1) * sizeof(MosqlTxid));
-}
-
-/* Does it still wait there, in the same wait, and for that one? */
-static bool
-still_waits(MosqlSession *session, const MosqlWait *wait, MosqlTxid other)
-{
-	MosqlPoint	point;
-	MosqlTxid  *ahead;
-	int			n;
-
-	memset(&point, 0, sizeof(point));
-	mosql_btree_get(mosql_session_tree(session, wait->root), &wait->key, 1, &point);
-	ahead = room_for_ahead(point.intent);
-	if (!find_ahead(point.intent, wait->owner, wait->number, ahead, &n))
-		return false;
-	while (--n >= 0)
-		if (mosql_txid_equal(ahead[n], other))
-			return true;
-	return false;
-}
-
-static void
-report_deadlock(const MosqlWait *waits, const int *cycle, int n)
-{
-	StringInfoData detail;
-
-	mosql_stats.deadlocks++;
-	initStringInfo(&detail);
-	for (int i = 0; i < n; i++)
-	{
-		const MosqlWait *wait = &waits[cycle[i]];
-		MosqlTxid	next = waits[cycle[(i + 1) % n]].owner;
-
-		appendStringInfo(&detail, "%sSession " UINT64_FORMAT " waits for session " UINT64_FORMAT " at a row of tree " UINT64_FORMAT ".",
-						 i > 0 ? "\n" : "", wait->owner.session, next.session, wait->root);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-			 errmsg("deadlock detected"),
-			 errdetail_internal("%s", detail.data)));
-}
-
-/* The first edge of a cycle that is not so, -1 if all are. */
-static int
-disproved_edge(MosqlSession *session, const MosqlWait *waits, const int *cycle, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (!still_waits(session, &waits[cycle[i]], waits[cycle[(i + 1) % n]].owner))
-			return i;
-	return -1;
-}
-
-/* Waits of the dead are forgotten by whoever reads many, some at a time. */
-#define WAITS_MANY		64
-
-static void
-forget_dead_waits(MosqlSession *session, const MosqlWait *waits, int n)
-{
-	const MosqlSessions *sessions = n > WAITS_MANY ? sessions_lately(session) : NULL;
-	int			forgotten = 0;
-
-	for (int i = 0; i < n && sessions != NULL && forgotten < WAITS_MANY; i++)
-		if (mosql_clock_is_dead(sessions, waits[i].owner.session))
-		{
-			mosql_clock_wait_over(&session->stepper, &waits[i]);
-			forgotten++;
-		}
-}
-
-/* Tell the clock that we wait; 40P01 if that closes a circle. */
-static void
-check_deadlock(Request *request, MosqlWait *mine)
-{
-	MosqlSession *session = request->txn->session;
-	MosqlTxid  *ahead = room_for_ahead(request->point.intent);
-	MosqlWait  *waits;
-	MosqlWaitEdge *without = NULL;
-	int			nwithout = 0;
-	int			n;
-	int			length;
-	int		   *cycle;
-
-	*mine = (MosqlWait) {request->claim.owner, request->claim.number,
-	mosql_btree_root(request->tree), request->key, 0, ahead};
-	if (!find_ahead(request->point.intent, mine->owner, mine->number, ahead, &mine->nahead))
-		return;
-	request->txn->told = true;
-	n = mosql_clock_wait(&session->stepper, mine, &waits);
-	MOSQL_DEBUG_POINT("lock-told");
-	forget_dead_waits(session, waits, n);
-	cycle = palloc((n + 1) * sizeof(int));
-	while ((length = mosql_waits_cycle(waits, n, mine->owner, without, nwithout, cycle)) > 0)
-	{
-		int			wrong = disproved_edge(session, waits, cycle, length);
-
-		if (wrong >= 0)
-		{
-			without = without == NULL ? palloc(sizeof(MosqlWaitEdge)) :
-				repalloc(without, (nwithout + 1) * sizeof(MosqlWaitEdge));
-			without[nwithout++] = (MosqlWaitEdge)
-			{
-				waits[cycle[wrong]].owner, waits[cycle[(wrong + 1) % length]].owner
-			};
-			continue;
-		}
-		if (mosql_clock_deadlock(&session->stepper, waits, cycle, length))
-			report_deadlock(waits, cycle, length);
-		n = mosql_clock_waits(&session->stepper, &waits);
-		cycle = palloc((n + 1) * sizeof(int));
-	}
-}
-
-/* ---- the wait ---- */
-
-/* Is the lock there?  Who is in the queue no more, after a failover, enters again. */
-static void
-look(Request *request)
-{
-	MosqlBytes	asked = mosql_lock_asked(request->claim.owner, request->claim.strength);
-	MosqlTxid  *ahead;
-	int			n;
-
-	memset(&request->point, 0, sizeof(request->point));
-	mosql_btree_get(request->tree, &request->key, 1, &request->point);
-	ahead = room_for_ahead(request->point.intent);
-	request->held = request->point.intent.data != NULL &&
-		mosql_claims_hold(request->point.intent, asked);
-	if (!request->held && !find_ahead(request->point.intent, request->claim.owner,
-									  request->claim.number, ahead, &n))
-		ask(request, 1);
-}
-
-/* When a wait ends without the lock: 55P03. */
-static void
-report_not_available(bool timeout)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 timeout ? errmsg("canceling statement due to lock timeout") :
-			 errmsg("could not obtain lock on row")));
-}
-
-/* The sessions that are in its way, as text. */
-static char *
-sessions_ahead(const Request *request)
-{
-	MosqlTxid  *ahead = room_for_ahead(request->point.intent);
-	StringInfoData out;
-	int			n = 0;
-
-	initStringInfo(&out);
-	(void) find_ahead(request->point.intent, request->claim.owner, request->claim.number, ahead, &n);
-	for (int i = 0; i < n; i++)
-		appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? ", " : "", ahead[i].session);
-	return out.data;
-}
-
-/* As for locks of PostgreSQL's own, if log_lock_waits is on. */
-static void
-log_wait(const Request *request, int64 waited_us, bool over)
-{
-	MosqlSession *session = request->txn->session;
-	long		ms = (long) (waited_us / 1000);
-	int			us = (int) (waited_us % 1000);
-
-	if (over)
-		ereport(LOG,
-				(errmsg("process %d acquired a lock of a row in namespace \"%s\" after %ld.%03d ms",
-						MyProcPid, session->config.ns, ms, us)));
-	else
-		ereport(LOG,
-				(errmsg("process %d still waiting for a lock of a row in namespace \"%s\" after %ld.%03d ms",
-						MyProcPid, session->config.ns, ms, us),
-				 errdetail_internal("Session " UINT64_FORMAT " waits in tree " UINT64_FORMAT " for sessions: %s.",
-								   session->sid, mosql_btree_root(request->tree), sessions_ahead(request)),
-				 errhint("The view mosql_fdw_locks shows the row, and whose they are.")));
-}
-
-/*
- * How long one listens at a time: the waiter looks for itself then, and says that it waits
- * when deadlock_timeout is over.
- */
-static int64
-listening_ms(const MosqlSession *session, int64 deadline_us)
-{
-	int64		ms = Min(LISTEN_MS, session->config.redis.command_timeout_ms / 2);
-
-	if (log_lock_waits)
-		ms = Min(ms, DeadlockTimeout);
-	if (deadline_us > 0)
-		ms = Min(ms, (deadline_us - mosql_now_us()) / 1000);
-	return Max(ms, 1);
-}
-
-/*
- * In the queue of a row until the lock is there.  The first look comes soon: who is in the
- * way may be a commit that is just being applied.
- */
-static void
-wait_in_queue(Request *request, int64 deadline_us)
-{
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql lock wait",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = CurrentMemoryContext;
-	MosqlSession *session = request->txn->session;
-	int64		since_us = mosql_now_us();
-	bool		logged = false;
-	MosqlWait	mine;
-
-	mosql_stats.lock_waits++;
-	MOSQL_DEBUG_POINT("lock-queued");
-	check_deadlock(request, &mine);
-	MemoryContextSwitchTo(cxt);
-	for (int looks = 0;; looks++)
-	{
-		MemoryContextReset(cxt);	/* of the point only its leaf is used until it is read again */
-		listen(request, listening_ms(session, deadline_us));
-		look(request);
-		if (request->held)
-			break;
-		if (log_lock_waits && !logged && mosql_now_us() - since_us >= (int64) DeadlockTimeout * 1000)
-		{
-			log_wait(request, mosql_now_us() - since_us, false);
-			logged = true;
-		}
-		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
-			report_not_available(true);
-		if (looks % TELL_ANEW == TELL_ANEW - 1)
-			check_deadlock(request, &mine);
-		clear_queue(request, looks % 3 == 0);
-	}
-	if (logged)
-		log_wait(request, mosql_now_us() - since_us, true);
-	MemoryContextSwitchTo(caller);
-	request->point.row = mosql_bytes_copy(caller, request->point.row);
-	request->point.intent = mosql_bytes_copy(caller, request->point.intent);
-	mosql_clock_wait_over(&session->stepper, &mine);
-	request->txn->told = false;
-	MemoryContextDelete(cxt);
-}
-
-static int64
-lock_deadline(void)
-{
-	return LockTimeout > 0 ? mosql_now_us() + (int64) LockTimeout * 1000 : 0;
 }
 
 /* ---- what is held ---- */
@@ -785,38 +367,12 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	MemoryContextDelete(cxt);
 }
 
-/* A wait that ended in an error is over, too.  Throws nothing: it is only kept by the clock. */
-static void
-end_told(MosqlTxn *txn)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
-	MosqlWait	last = {.owner = txn->owner,.number = txn->nwaits};
-
-	if (!txn->told)
-		return;
-	txn->told = false;
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_clock_wait_over(&txn->session->stepper, &last);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
-}
-
 void
 mosql_locks_subabort(MosqlTxn *txn, int level)
 {
 	if (txn->held != NULL && txn->held->level >= level)
 		take_back(txn, level, false);
-	end_told(txn);
+	mosql_lock_end_told(txn);
 }
 
 void
@@ -835,18 +391,24 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 {
 	if (txn->held != NULL)
 		take_back(txn, 0, committed);
-	end_told(txn);
+	mosql_lock_end_told(txn);
 	if (txn->owner.session != 0 && txn->claim_breaks != mosql_redis_breaks(txn->session->redis))
 		mosql_session_leave_locks(txn->session);
 }
 
 /* ---- locked reads ---- */
 
+static int64
+lock_deadline(void)
+{
+	return LockTimeout > 0 ? mosql_now_us() + (int64) LockTimeout * 1000 : 0;
+}
+
 static void
-start_request(Request *request, MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 			  MosqlClaimKind kind)
 {
-	*request = (Request)
+	*request = (LockRequest)
 	{
 		.txn = txn,.tree = tree,.key = key,
 		.claim = {owner_of(txn), kind, strength, 0}
@@ -855,7 +417,7 @@ start_request(Request *request, MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, 
 
 /* The lock is there; that it was asked for was remembered. */
 static void
-note_held(Request *request)
+note_held(LockRequest *request)
 {
 	MosqlEntryW *entry = entry_of(request->txn, request->tree, request->key);
 
@@ -865,13 +427,13 @@ note_held(Request *request)
 
 /* One row: wait for it.  Its point is as it was when the lock was there. */
 static void
-wait_for_row(Request *request, int64 deadline_us)
+wait_for_row(LockRequest *request, int64 deadline_us)
 {
 	request->claim.kind = MOSQL_CLAIM_WAIT;
 	request->claim.number = ++request->txn->nwaits;
-	ask(request, 1);
+	mosql_lock_ask(request, 1);
 	if (!request->held)
-		wait_in_queue(request, deadline_us);
+		mosql_lock_queue(request, deadline_us);
 	note_held(request);
 }
 
@@ -880,7 +442,7 @@ wait_for_row(Request *request, int64 deadline_us)
  * that go through the same rows in the same order would wait for each other.
  */
 static void
-let_go_behind(Request *requests, int n)
+let_go_behind(LockRequest *requests, int n)
 {
 	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
 	MosqlTxn   *txn = requests[0].txn;
@@ -901,7 +463,7 @@ let_go_behind(Request *requests, int n)
 
 /* All of them in the order of their keys, whoever has to be waited for. */
 static void
-lock_in_order(Request *requests, int n, int64 deadline_us)
+lock_in_order(LockRequest *requests, int n, int64 deadline_us)
 {
 	int			first = 0;
 
@@ -909,7 +471,7 @@ lock_in_order(Request *requests, int n, int64 deadline_us)
 	{
 		int			refused = first;
 
-		ask(requests + first, n - first);
+		mosql_lock_ask(requests + first, n - first);
 		while (refused < n && requests[refused].held)
 			note_held(&requests[refused++]);
 		if (refused == n)
@@ -923,7 +485,7 @@ lock_in_order(Request *requests, int n, int64 deadline_us)
 
 /* What is there now, of rows that are locked: beside KEY SHARE somebody may be at work. */
 static void
-read_locked(Request *requests, int n, MosqlRow *rows)
+read_locked(LockRequest *requests, int n, MosqlRow *rows)
 {
 	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
 	MosqlPoint *points = palloc(n * sizeof(MosqlPoint));
@@ -952,29 +514,29 @@ read_locked(Request *requests, int n, MosqlRow *rows)
  * Those that cannot are asked for no more.
  */
 static void
-lock_at_once(Request *requests, int n, LockWaitPolicy policy)
+lock_at_once(LockRequest *requests, int n, LockWaitPolicy policy)
 {
 	bool		cleared = false;
 
-	ask(requests, n);
+	mosql_lock_ask(requests, n);
 	for (int i = 0; i < n; i++)
 		if (!requests[i].held)
-			cleared |= clear_away(&requests[i], sessions_lately(requests[i].txn->session), true);
+			cleared |= mosql_lock_clear_away(&requests[i]);
 	if (cleared)
-		ask(requests, n);
+		mosql_lock_ask(requests, n);
 	for (int i = 0; i < n; i++)
 		if (requests[i].held)
 			note_held(&requests[i]);
 		else if (policy == LockWaitError)
-			report_not_available(false);
+			mosql_lock_not_available(false);
 }
 
 void
 mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, int strength,
 				LockWaitPolicy policy, MosqlRow *rows, bool *locked)
 {
-	Request    *requests = palloc(n * sizeof(Request));
-	Request    *held = palloc(n * sizeof(Request));
+	LockRequest    *requests = palloc(n * sizeof(LockRequest));
+	LockRequest    *held = palloc(n * sizeof(LockRequest));
 	MosqlRow   *found = palloc(n * sizeof(MosqlRow));
 	ErrorContextCallback context;
 	int			m = 0;
@@ -1029,7 +591,7 @@ mosql_lock_wait(MosqlCommit *commit)
 	const MosqlBlocker *blocker = &commit->blocker;
 	MosqlEntryW *entry = entry_of(txn, blocker->tree, blocker->key);
 	int64		deadline = lock_deadline();
-	Request		request;
+	LockRequest		request;
 
 	if (commit->limited)
 		deadline = deadline > 0 ? Min(deadline, commit->budget.deadline_us) : commit->budget.deadline_us;

@@ -84,7 +84,7 @@ struct MosqlSession
 	MosqlSessionConfig config;
 	MosqlRedis *redis;
 	MosqlSessions known;		/* who lived, */
-	int64		known_us;		/* then (lock.c) */
+	int64		known_us;		/* then (lock_wait.c) */
 	MosqlRedis *waiting;		/* for BLPOP; NULL: never waited */
 	MosqlStepper stepper;
 	MosqlSessionStore store;

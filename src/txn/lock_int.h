@@ -1,0 +1,50 @@
+/*
+ * lock_int.h: what asking for locks (lock.c) and waiting for them (lock_wait.c) share.
+ *
+ * Layer: txn.
+ */
+#ifndef MOSQL_LOCK_INT_H
+#define MOSQL_LOCK_INT_H
+
+#include "code/claim.h"
+#include "txn/txn_int.h"
+
+typedef struct LockRequest
+{
+	MosqlTxn   *txn;
+	MosqlTree  *tree;
+	MosqlBytes	key;
+	MosqlClaim	claim;
+	MosqlPoint	point;			/* as it was when the request was made, but the claims after it */
+	bool		held;
+} LockRequest;
+
+/* ---- lock.c ---- */
+
+/*
+ * Ask for n locks of a tree, in the order of their keys.  Afterwards a request is `held`, or
+ * who is in its way is in its `point`.
+ */
+extern void mosql_lock_ask(LockRequest *requests, int n);
+
+/* Somebody is dead, and so are his claims. */
+extern void mosql_lock_take_out(LockRequest *request, MosqlTxid owner);
+
+/* ---- lock_wait.c ---- */
+
+/*
+ * In the queue of a row until the lock is there.  Throws 40P01 if that closes a circle, 55P03
+ * when the time (0: none) is over.
+ */
+extern void mosql_lock_queue(LockRequest *request, int64 deadline_us);
+
+/* Who does not wait: the dead, and commits that are through, go at once.  True if any did. */
+extern bool mosql_lock_clear_away(LockRequest *request);
+
+/* A wait that ended in an error is over, too.  Throws nothing: it is only kept by the clock. */
+extern void mosql_lock_end_told(MosqlTxn *txn);
+
+/* When a wait ends without the lock, or one may not wait: 55P03. */
+extern void mosql_lock_not_available(bool timeout) pg_attribute_noreturn();
+
+#endif							/* MOSQL_LOCK_INT_H */
