@@ -109,9 +109,11 @@ is_dead(uint64 sid)
 bool
 claims_may_be_lost(const SimTx *tx)
 {
-	/* servers whose clocks differ end leases when the clock's slot moves from one to another */
-	return sim_forgot_us > 0 || sim_jumped_us > 0 || tx->session->txn == NULL ||
-		is_dead(tx->session->txn->owner.session);
+	const MosqlTxn *txn = tx->session->txn;
+
+	/* with a connection that broke, what takes a claim back may arrive when it was made again */
+	return sim_forgot_us > 0 || txn == NULL || is_dead(txn->owner.session) ||
+		txn->claim_breaks != mosql_redis_breaks(tx->session->redis);
 }
 
 /* ---- a field ---- */
