@@ -88,22 +88,28 @@ are_one(MosqlTxid owner, MosqlTxid attempt)
 	return session != NULL && session->sid == attempt.session;
 }
 
-/* What the clock says: others may take away what a dead session holds. */
+/*
+ * What the clock says: others may take away what a dead session holds.  While its slot moves
+ * both servers are asked, each by its own time.
+ */
 static bool
 is_dead(uint64 sid)
 {
 	char		name[64];
 	int			len = snprintf(name, sizeof(name), "sim:{sim.clock}:s:" UINT64_FORMAT, sid);
+	int64		lease_us = -1;
+	int64		now_us = 0;
 
 	for (int s = 0; s < sim_nshards; s++)
 	{
 		const SimKey *key = sim_key(&sim_shards[s], mosql_bytes(name, len), false);
 		MosqlBytes	lease = sim_get(key, mosql_bytes("lease", 5));
 
-		if (lease.data != NULL)
-			return strtoll(lease.data, NULL, 10) <= sim_server_time(sim_shards[s].primary);
+		if (lease.data != NULL && lease_us < 0)
+			lease_us = strtoll(lease.data, NULL, 10);
+		now_us = Max(now_us, sim_server_time(sim_shards[s].primary));
 	}
-	return true;
+	return lease_us <= now_us;
 }
 
 bool
