@@ -152,12 +152,14 @@ LUA_ME \
 "end\n"
 
 /*
- * While a slot is given away, its node refuses a script the keys that it does not have (any
- * more, or yet), in the middle: so such a key is asked for before anything is written, and
- * the client tries again later, as with declared keys.  argv[1]: prefix of session keys.
+ * While a slot moves, its old node refuses a script the keys that it does not have any more, in
+ * the middle, and its new one finds nothing where a key has yet to come: a session that lives
+ * would be forgotten there.  Both refuse a command with two keys of which one is not there.
+ * So such a one comes before anything is written, and the client tries again later, as with
+ * declared keys.  argv[1]: prefix of session keys, which is no key itself.
  */
 #define LUA_AT_REST \
-"if type(redis.pcall('HLEN', argv[1])) == 'table' then\n" \
+"if type(redis.pcall('EXISTS', argv[1], KEYS[1])) == 'table' then\n" \
 "  return {err = 'TRYAGAIN The slot of the clock is being moved'}\n" \
 "end\n"
 

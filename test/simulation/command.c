@@ -749,24 +749,63 @@ find_command(MosqlBytes name)
 	return NULL;
 }
 
+/* The keys of a command, which are of one slot: how many. */
+static int
+keys_of(const Command *command, int argc, const MosqlBytes *argv, const MosqlBytes **keys)
+{
+	if (command->name[0] == 'E' && command->name[1] == 'V')
+	{
+		*keys = &argv[3];
+		return Min(atoi(argv[2].data), argc - 3);
+	}
+	*keys = &argv[1];
+	if (!command->has_key)
+		return 0;
+	return IS(0, "UNLINK") || IS(0, "DEL") || IS(0, "WATCH") || IS(0, "EXISTS") ? argc - 1 : 1;
+}
+
+/* Where the keys of some commands lie. */
+typedef struct Whereabouts
+{
+	int			slot;			/* -1: nowhere */
+	int			there;
+	int			missing;
+} Whereabouts;
+
+static void
+look_for_keys(const SimClient *client, int argc, const MosqlBytes *argv, Whereabouts *found)
+{
+	const Command *command = find_command(argv[0]);
+	const MosqlBytes *keys;
+	int			n = keys_of(command, argc, argv, &keys);
+
+	for (int i = 0; i < n; i++)
+	{
+		const SimKey *key = sim_key(client->server->shard, keys[i], false);
+
+		found->slot = mosql_redis_slot(keys[i]);
+		if (key != NULL && key->n > 0)
+			found->there++;
+		else
+			found->missing++;
+	}
+}
+
 /*
- * A script comes by a key that it did not declare, of a slot that is given away: if it is not
- * here, Redis says so.  (Who takes the slot knows nothing of it, and shows nothing.)
+ * A script comes by keys that it did not declare, of a slot on the move: who gives it away
+ * refuses what is not there any more, who takes it only several keys of which one is not there
+ * yet: of a single one it shows nothing.
  */
 static bool
-is_elsewhere(const SimClient *client, const Command *command, const MosqlBytes *argv)
+is_elsewhere(const SimClient *client, int argc, const MosqlBytes *argv)
 {
-	const SimShard *shard = client->server->shard;
-	const SimKey *key;
-	int			slot;
+	Whereabouts keys = {-1};
 
-	if (!client->in_script || !command->has_key)
+	if (!client->in_script)
 		return false;
-	slot = mosql_redis_slot(argv[1]);
-	if (sim_moving[slot] == NULL || shard != &sim_shards[sim_slots[slot]])
-		return false;
-	key = sim_key(client->server->shard, argv[1], false);
-	return key == NULL || key->n == 0;
+	look_for_keys(client, argc, argv, &keys);
+	return keys.slot >= 0 && sim_moving[keys.slot] != NULL && keys.missing > 0 &&
+		(client->server->shard == &sim_shards[sim_slots[keys.slot]] || keys.there + keys.missing > 1);
 }
 
 /*
@@ -786,7 +825,7 @@ sim_execute(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 	else if (command->grows && client->server->full && !client->multi &&
 			 !(client->in_script && client->script_wrote))
 		to->error(to, "OOM command not allowed when used memory > 'maxmemory'.");
-	else if (is_elsewhere(client, command, argv))
+	else if (is_elsewhere(client, argc, argv))
 		to->error(to, "ERR Script attempted to access a non local key in a cluster node");
 	else
 	{
@@ -882,48 +921,6 @@ watch(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 		client->watched[client->nwatched++].version = key->version;
 	}
 	to->status(to, "OK");
-}
-
-/* The keys of a command, which are of one slot: how many. */
-static int
-keys_of(const Command *command, int argc, const MosqlBytes *argv, const MosqlBytes **keys)
-{
-	if (command->name[0] == 'E' && command->name[1] == 'V')
-	{
-		*keys = &argv[3];
-		return Min(atoi(argv[2].data), argc - 3);
-	}
-	*keys = &argv[1];
-	if (!command->has_key)
-		return 0;
-	return IS(0, "UNLINK") || IS(0, "DEL") || IS(0, "WATCH") || IS(0, "EXISTS") ? argc - 1 : 1;
-}
-
-/* Where the keys of some commands lie. */
-typedef struct Whereabouts
-{
-	int			slot;			/* -1: nowhere */
-	int			there;
-	int			missing;
-} Whereabouts;
-
-static void
-look_for_keys(const SimClient *client, int argc, const MosqlBytes *argv, Whereabouts *found)
-{
-	const Command *command = find_command(argv[0]);
-	const MosqlBytes *keys;
-	int			n = keys_of(command, argc, argv, &keys);
-
-	for (int i = 0; i < n; i++)
-	{
-		const SimKey *key = sim_key(client->server->shard, keys[i], false);
-
-		found->slot = mosql_redis_slot(keys[i]);
-		if (key != NULL && key->n > 0)
-			found->there++;
-		else
-			found->missing++;
-	}
 }
 
 /*
