@@ -215,6 +215,8 @@ typedef struct Search
 	int			maxlinks;
 	uint64		incarnation;	/* of the tree when it began */
 	MosqlBudget budget;
+	int			passed;			/* dead nodes, by those who need this search to go on */
+	bool		helped;			/* it has finished splits */
 	int			restarts;
 	bool		restarted;		/* in this round */
 	bool		pause;			/* before the next round */
@@ -232,6 +234,7 @@ extern void mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlByte
 extern int	mosql_btree_search_next(Search *s);
 extern int	mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta *meta);
 extern void mosql_btree_search_again(Search *s, const SearchItem *item);
+extern void mosql_btree_search_help(Search *s, const uint64 *leaves, int n);
 extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,

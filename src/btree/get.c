@@ -137,7 +137,7 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 				frozen[nfrozen++] = s.items[i].node;
 			}
 		if (nfrozen > 0)
-			mosql_btree_split_help(tree, frozen, nfrozen);
+			mosql_btree_search_help(&s, frozen, nfrozen);
 	}
 	mosql_btree_search_end(&s);
 }

@@ -86,10 +86,14 @@ drop_known(MosqlTree *tree, int level, MosqlChild *children, int n)
 
 		while (node != NULL && node->nchildren > 0)
 		{
+			int			above = node->meta.level;
+
 			c = mosql_btree_child_index(node->children, node->nchildren, children[i].separator, false);
-			if (node->meta.level <= level)
+			if (above <= level)
 				break;
 			node = mosql_btree_cache_find(tree, node->children[c].node);
+			if (node != NULL && node->meta.level >= above)
+				node = NULL;	/* damage, which the search will meet */
 		}
 		if (node == NULL || node->meta.level != level || node->nchildren == 0 ||
 			node->children[c].node != children[i].node)
@@ -458,7 +462,7 @@ read_parents(Search *s, InnerChange *changes)
 		if (node != NULL && node->meta.level != s->level && node->meta.state != MOSQL_NODE_DEAD)
 		{
 			/* the root, which grew since it was cached */
-			if (node->id != tree->root)
+			if (change->item.level >= 0)
 				mosql_btree_damage(tree, node->id, "it is not on the level where the tree has it");
 			mosql_btree_search_again(s, &change->item);
 			continue;

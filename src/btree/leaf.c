@@ -209,10 +209,8 @@ mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward)
 			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
 			if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))
 			{
-				SearchItem	item = s.items[0];
-
-				mosql_btree_split_help(tree, &item.node, 1);
-				mosql_btree_search_again(&s, &item);
+				mosql_btree_search_help(&s, &s.items[0].node, 1);
+				mosql_btree_search_again(&s, &s.items[0]);
 				continue;
 			}
 		}

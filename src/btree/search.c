@@ -139,11 +139,28 @@ mosql_btree_search_begin(Search *s, MosqlTree *tree, const MosqlBytes *keys, int
 		 });
 }
 
-/* Look at the same node once more. */
+/*
+ * Look at the same node once more.  Whoever says so has seen to it that this ends: the node
+ * is the root, read anew; some of its keys were settled; or the search pauses, which spends
+ * its budget.
+ */
 void
 mosql_btree_search_again(Search *s, const SearchItem *item)
 {
 	push(s, item);
+}
+
+/*
+ * Finish the splits of leaves that cannot serve their items yet, before the next round.  Once
+ * should do; but a connection may break each time, or another split begin.  So from the second
+ * time on the search pauses, and ends with an error when its budget is spent.
+ */
+void
+mosql_btree_search_help(Search *s, const uint64 *leaves, int n)
+{
+	mosql_btree_split_help(s->tree, leaves, n);
+	s->pause |= s->helped;
+	s->helped = true;
 }
 
 /*
@@ -227,7 +244,7 @@ leave_dead(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
 
 	if (item->node == tree->root)
 		mosql_btree_gone(tree);
-	if (meta->low.len == 0 || ++next.hops > MOSQL_TREE_MAX_HOPS)
+	if (meta->low.len == 0 || s->passed + ++next.hops > MOSQL_TREE_MAX_HOPS)
 		mosql_btree_damage(tree, item->node, "a dead node where the tree needs one that lives");
 	mosql_btree_cache_drop(tree, item->node);
 	if (item->parent != 0)
@@ -323,16 +340,17 @@ mosql_btree_search_settle(Search *s, const SearchItem *item, const MosqlNodeMeta
 	}
 	if (item->level >= 0 && meta->level != item->level)
 		mosql_btree_damage(tree, item->node, "it is not on the level where the tree has it");
-	if (meta->state == MOSQL_NODE_DEAD)
-	{
-		leave_dead(s, item, meta);
-		return 0;
-	}
-	if (item->from.data != NULL && !mosql_bytes_equal(item->from, meta->low))
+	if (item->from.data != NULL && meta->state != MOSQL_NODE_DEAD &&
+		!mosql_bytes_equal(item->from, meta->low))
 		mosql_btree_damage(tree, item->node, "its low fence does not join its left sibling");
 	if (left_of(meta, keys[0], s->backward))
 	{
 		restart(s, item);
+		return 0;
+	}
+	if (meta->state == MOSQL_NODE_DEAD)
+	{
+		leave_dead(s, item, meta);
 		return 0;
 	}
 	if (meta->state == MOSQL_NODE_DYING && !ends_at_dying(s, meta, keys[item->n - 1]))
@@ -492,17 +510,28 @@ begin_anew(Search *s)
 	};
 }
 
-/* Look for what lies left of the dead nodes that were met. */
+static CachedNode *find_one(Search *s, uint64 epoch);
+
+/*
+ * Look for what lies left of the dead nodes that were met: by searches of their own, which
+ * may meet dead nodes in turn.  They end, because what lies left of a fence and is dead
+ * begins further left (or the path is wrong: settle() restarts), and after
+ * MOSQL_TREE_MAX_HOPS in all.
+ */
 static void
 pass_dead(Search *s)
 {
 	for (int i = 0; i < s->npending; i++)
 	{
 		SearchItem *item = &s->pending[i];
+		Search		left;
 
 		if (item->dead.data == NULL)
 			continue;
-		item->node = mosql_btree_find_node(s->tree, item->dead, true, item->level, true)->id;
+		mosql_btree_search_begin(&left, s->tree, &item->dead, 1, item->level);
+		left.backward = left.takes_dying = true;
+		left.passed = s->passed + item->hops;
+		item->node = find_one(&left, ++s->tree->epoch)->id;
 		item->dead = MOSQL_ABSENT;
 	}
 }
@@ -621,7 +650,7 @@ find_one(Search *s, uint64 epoch)
 				mosql_btree_read_inner(tree, &item->node, 1);
 			node = cached(s, item);
 		}
-		if (node != NULL && node->meta.level != level && node->id == tree->root &&
+		if (node != NULL && node->meta.level != level && item->level < 0 &&
 			node->meta.state != MOSQL_NODE_DEAD)
 			mosql_btree_search_again(s, item);	/* the root has grown since it was cached */
 		else if (mosql_btree_search_settle(s, item, node ? &node->meta : NULL) > 0)
@@ -761,7 +790,6 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 	Search		s;
 	int			ngroups = 0;
 	int			max = 16;
-	bool		helped = false;
 
 	*groups = palloc(max * sizeof(MosqlLeafGroup));
 	if (n == 0)
@@ -810,11 +838,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 			};
 		}
 		if (nfrozen > 0)
-		{
-			mosql_btree_split_help(tree, frozen, nfrozen);
-			s.pause = helped;	/* once should do */
-			helped = true;
-		}
+			mosql_btree_search_help(&s, frozen, nfrozen);
 	}
 	mosql_btree_search_end(&s);
 	ngroups = tidy_groups(*groups, ngroups);

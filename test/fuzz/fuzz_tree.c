@@ -4,7 +4,8 @@
  * Input: nodes, each of 8 bytes id, a byte with the number of its fields, and
  * names and values as runs (fuzz.h); the first one is the root.  Then everything that
  * reads a tree is done, and at last what changes it.  Every call ends, and with
- * an error if it does not have a result.
+ * an error if it does not have a result.  By the input's hash the store is one that waits
+ * for copies, one that may forget, or neither.
  */
 #include "fuzz.h"
 
@@ -166,11 +167,22 @@ use(MemStore *mem, uint64 root)
 	ATTEMPT(mosql_btree_destroy(tree));
 }
 
+/* Nothing ever breaks here. */
+static bool
+unbroken(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
+{
+	work(arg);
+	return true;
+}
+
 void
 fuzz_one(MosqlBytes in)
 {
 	MemStore   *mem = memstore_open(1);
+	uint32		kind = fuzz_hash(in) % 3;
 
+	mem->store.durable = kind == 1;
+	mem->store.unbroken = kind == 2 ? unbroken : NULL;
 	mem->next_id = UINT64CONST(0x7000000000000000);
 	PG_TRY();
 	{

@@ -1972,6 +1972,140 @@ test_circle(void)
 	world_close(w);
 }
 
+/*
+ * The same the other way: Z's low fence is to the right of the separator that leads to it,
+ * so that what lies left of Z is Z.
+ */
+static void
+test_dead_right(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlNodeMeta meta = leaves[y + 1].meta;
+	MosqlBytes	key = meta.low;
+	MosqlPoint	point;
+	MemoryContext cxt = CurrentMemoryContext;
+	int			left = 1000;
+
+	meta.low = leaves[y + 2].meta.low;
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = ids[y];
+	meta.generation++;
+	set_meta(w, ids[y + 1], &meta);
+	w->mem->hook = count_down;
+	w->mem->hook_arg = &left;
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_btree_get(w->trees[1], &key, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	w->mem->hook = NULL;
+	world_close(w);
+}
+
+/* All separators of a node lead to another one. */
+static void
+mislead(World *w, uint64 node, uint64 to)
+{
+	MosqlNodeImage image;
+	MosqlChild *children;
+	int			n;
+	StringInfoData bytes;
+
+	CHECK(memstore_image(w->mem, node, &image));
+	CHECK(mosql_children_decode(mosql_btree_image_field(&image, MOSQL_FIELD_SEPARATORS), &children, &n));
+	for (int i = 0; i < n; i++)
+		children[i].node = to;
+	initStringInfo(&bytes);
+	mosql_children_encode(&bytes, children, n);
+	memstore_set(w->mem, node, mosql_btree_separators_field(), mosql_bytes_of(&bytes));
+}
+
+/* A root that is its own child is not one that has grown. */
+static void
+test_own_child(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MemoryContext cxt = CurrentMemoryContext;
+
+	mislead(w, ROOT, ROOT);
+	mosql_btree_cache_drop(w->trees[1], ROOT);
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, expect_rows(w, w->trees[1]));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_btree_find_inner(w->trees[1], w->keys[0], false, 1, 0));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED,
+				 mosql_btree_inner_insert(w->trees[1], 1, &(MosqlChild) {w->keys[5], 12345}, 1));
+	MemoryContextSwitchTo(cxt);
+	world_close(w);
+}
+
+static bool
+always_breaks(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
+{
+	(void) store;
+	(void) work;
+	(void) arg;
+	return false;
+}
+
+static void
+scan_all(MosqlTree *tree)
+{
+	MosqlScan  *scan = mosql_btree_scan_begin(tree, mosql_bytes("", 0), MOSQL_ABSENT, false, 1);
+	MosqlLeaf  *leaves;
+
+	while (mosql_btree_scan_next(scan, &leaves) > 0)
+		continue;
+	mosql_btree_scan_end(scan);
+}
+
+/*
+ * A leaf that is being split, and each time that somebody finishes that, a connection
+ * breaks: whoever needs it is told in the end, and what stays in it is served.
+ */
+static void
+test_unfinished(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlNodeMeta meta = leaves[y].meta;
+	MosqlPoint	point;
+	MosqlLeafGroup *groups;
+	MosqlBytes	keys[2] = {leaves[y].entries[0].key, leaves[y].entries[leaves[y].n - 1].key};
+	MemoryContext cxt = CurrentMemoryContext;
+	int			left = 100000;
+
+	meta.state = MOSQL_NODE_SPLITTING;
+	meta.split_key = keys[1];
+	meta.other = 4711;
+	meta.generation++;
+	set_meta(w, ids[y], &meta);
+	w->store->durable = true;
+	w->store->unbroken = always_breaks;
+	w->mem->hook = count_down;
+	w->mem->hook_arg = &left;
+	mosql_btree_get(w->trees[1], &keys[0], 1, &point);
+	CHECK(point.leaf == ids[y]);
+	CHECK_RAISES(ERRCODE_OBJECT_IN_USE, mosql_btree_get(w->trees[1], keys, 2, &point));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(ERRCODE_OBJECT_IN_USE, (void) mosql_btree_read_leaf(w->trees[1], keys[1]));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(ERRCODE_OBJECT_IN_USE, (void) mosql_btree_group(w->trees[1], keys, 2, &groups));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(ERRCODE_OBJECT_IN_USE, scan_all(w->trees[1]));
+	MemoryContextSwitchTo(cxt);
+	w->store->unbroken = NULL;
+	expect_rows(w, w->trees[1]);
+	w->mem->hook = NULL;
+	expect_sound(w);
+	world_close(w);
+}
+
 static void
 damage(World *w)
 {
@@ -2294,6 +2428,10 @@ main(void)
 	CASE(test_first_and_dead);
 	CASE(test_ruins);
 	CASE(test_circle);
+	CASE(test_dead_right);
+	CASE(test_own_child);
+	if (TINY)					/* else it takes a minute */
+		CASE(test_unfinished);
 	CASE(test_damage);
 	CASE(test_mended);
 	CASE(test_speed);
