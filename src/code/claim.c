@@ -53,7 +53,13 @@ bool
 mosql_strength_excludes(int wanted, int there)
 {
 	static const char *const excluded[] = {"00010", "00111", "01111", "11111", "01110"};
+	static const char *const modes[] = {
+		"00000001", "00000011", "00001111", "00011111", "00110111", "00111111", "01111111", "11111111"
+	};
 
+	if (wanted > MOSQL_TABLE_MODE && wanted <= MOSQL_TABLE_MODE + 8 &&
+		there > MOSQL_TABLE_MODE && there <= MOSQL_TABLE_MODE + 8)
+		return modes[wanted - MOSQL_TABLE_MODE - 1][there - MOSQL_TABLE_MODE - 1] == '1';
 	return wanted < 1 || wanted > 5 || there < 1 || there > 5 || excluded[wanted - 1][there - 1] == '1';
 }
 

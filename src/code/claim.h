@@ -6,7 +6,7 @@
  *
  *     offset 0  16 bytes  owner: a transaction's id for its locks
  *           16   1 byte   'L' locked, 'W' waits
- *           17   1 byte   strength, 1 to 4
+ *           17   1 byte   strength, 1 to 4; of a table's lock 11 to 18
  *           18   4 bytes  number of the wait, big-endian
  *
  * An owner has at most one lock and one wait in a field.  A step computes the same
@@ -29,7 +29,14 @@ typedef enum MosqlStrength
 	MOSQL_NO_KEY_UPDATE = 3,
 	MOSQL_UPDATE = 4,
 	MOSQL_INCREMENTING = 5,		/* an increment in commit: never locked, only asked for */
-	MOSQL_READING = 6			/* a read in commit, likewise: all intents are in its way, no claims */
+	MOSQL_READING = 6,			/* a read in commit, likewise: all intents are in its way, no claims */
+
+	/*
+	 * Locks of tables: this and a LOCKMODE of PostgreSQL's, 1 to 8.  Ascending, but that
+	 * SHARE (5) does not exclude all that the two before it do: who has one of those and SHARE
+	 * asks for SHARE ROW EXCLUSIVE, which excludes just what they do together.
+	 */
+	MOSQL_TABLE_MODE = 10
 } MosqlStrength;
 
 typedef enum MosqlClaimKind
@@ -54,7 +61,10 @@ extern void mosql_claim_encode(StringInfo out, const MosqlClaim *claim);
 /* The next claim of a field: false, and `in` stands at the intents, if there is none. */
 extern bool mosql_claim_next(MosqlBytes *in, MosqlClaim *claim);
 
-/* Does a lock, or an increment, of strength `wanted` exclude one that is there? */
+/*
+ * Does a lock, or an increment, of strength `wanted` exclude one that is there?  Those of
+ * tables and those of rows always do: who changes a definition commits a put there.
+ */
 extern bool mosql_strength_excludes(int wanted, int there);
 
 /*

@@ -121,6 +121,11 @@ static const char step_lua[] =
 "    return false\n"
 "  end\n"
 "  local excluded = {'00010', '00111', '01111', '11111', '01110'}\n"
+ /* locks of tables, 11 to 18 */
+"  for i, modes in ipairs({'00000001', '00000011', '00001111', '00011111', '00110111', '00111111', '01111111',\n"
+"                          '11111111'}) do\n"
+"    excluded[10 + i] = '1111111111' .. modes\n"
+"  end\n"
 "  local function excludes(wanted, there)\n"
 "    return byte(excluded[wanted] or '', there) ~= 48\n"
 "  end\n"

@@ -132,6 +132,50 @@ test_strengths(void)
 	CHECK(mosql_strength_excludes(6, 1) && mosql_strength_excludes(1, 255));
 }
 
+/* PostgreSQL's table ("Conflicting Lock Modes"); what a table's lock and a row's have to do with
+ * each other is that they exclude each other. */
+static void
+test_modes(void)
+{
+	static const char *const excluded[] = {
+		".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx", "xxxxxxxx"
+	};
+
+	for (int a = 1; a <= 8; a++)
+		for (int b = 1; b <= 8; b++)
+			CHECK_INT(mosql_strength_excludes(MOSQL_TABLE_MODE + a, MOSQL_TABLE_MODE + b),
+					  excluded[a - 1][b - 1] == 'x');
+	for (int a = 1; a <= 8; a++)
+	{
+		/* ascending, and SHARE with one of the two before it makes SHARE ROW EXCLUSIVE */
+		for (int b = 1; b <= 8 && a != 4 && a < 8; b++)
+			CHECK(excluded[a - 1][b - 1] != 'x' || excluded[a == 3 ? 3 : a][b - 1] == 'x');
+		CHECK_INT(excluded[5][a - 1] == 'x', excluded[4][a - 1] == 'x' || excluded[2][a - 1] == 'x');
+		CHECK_INT(excluded[5][a - 1] == 'x', excluded[4][a - 1] == 'x' || excluded[3][a - 1] == 'x');
+		for (int row = 0; row <= 10; row++)
+			CHECK(mosql_strength_excludes(row, MOSQL_TABLE_MODE + a) &&
+				  mosql_strength_excludes(MOSQL_TABLE_MODE + a, row));
+	}
+	CHECK(mosql_strength_excludes(19, 11) && mosql_strength_excludes(11, 19));
+
+	field = MOSQL_ABSENT;
+	lock('a', 15);
+	lock('b', 15);
+	lock('c', 13);
+	lock('d', 11);
+	CHECK_STR(shown(), "a15 b15 d11 c?13 |");
+	lock('a', 16);				/* waits for b, before c */
+	CHECK_STR(shown(), "a15 b15 d11 a?16 c?13 |");
+	leave('b');
+	CHECK_STR(shown(), "a16 d11 c?13 |");
+	CHECK(!admits('e', MOSQL_UPDATE));
+	leave('a');
+	CHECK_STR(shown(), "d11 c13 |");
+	leave('c');
+	leave('d');
+	CHECK_STR(shown(), "|");
+}
+
 /* Who gives a stronger lock up again waits for it no more, and is not told. */
 static void
 test_lower_waiting(void)
@@ -400,6 +444,7 @@ int
 main(void)
 {
 	RUN(test_strengths);
+	RUN(test_modes);
 	RUN(test_lower_waiting);
 	RUN(test_reading);
 	RUN(test_queue);

@@ -705,6 +705,15 @@ random_add(void)
 	return mosql_step_add((MosqlTimestamp) random_below(1 << 30) << 24, deltas, n);
 }
 
+/* Of rows up to n, or of tables. */
+static int
+random_strength(int n)
+{
+	if (random_below(30) == 0)
+		return random_below(256);
+	return random_below(3) == 0 ? MOSQL_TABLE_MODE + 1 + random_below(8) : 1 + random_below(n);
+}
+
 /* Rarely bytes that make no sense. */
 static MosqlBytes
 random_request(void)
@@ -712,7 +721,7 @@ random_request(void)
 	StringInfoData buf;
 	MosqlBytes	owner = random_entry();
 	MosqlClaim	claim = {{0, 0}, "LWWS"[random_below(4)],
-	random_below(30) == 0 ? random_below(256) : 1 + random_below(4), random_below(3)};
+	random_strength(4), random_below(3)};
 
 	initStringInfo(&buf);
 	mosql_claim_encode(&buf, &claim);
@@ -729,7 +738,7 @@ random_asked(void)
 	char	   *out = palloc(MOSQL_TXID_BYTES + 1);
 
 	memcpy(out, owner.data, MOSQL_TXID_BYTES);
-	out[MOSQL_TXID_BYTES] = 1 + random_below(6);
+	out[MOSQL_TXID_BYTES] = (char) random_strength(6);
 	return mosql_bytes(out, MOSQL_TXID_BYTES + 1);
 }
 
