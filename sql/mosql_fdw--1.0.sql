@@ -243,25 +243,100 @@ COMMENT ON FUNCTION mosql_fdw_sessions(text) IS
 
 -- ---- advisory locks ----
 
+CREATE FUNCTION mosql_fdw_advisory_lock(server_name text, number bigint) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_lock(server_name text, number1 integer, number2 integer) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_lock(text, bigint) IS
+    'Locks a number for this session, on all front-ends that share the server''s namespace, as pg_advisory_lock() does on one: waits for whoever has it; lock_timeout (55P03), 40P01. Held until it was unlocked as often as it was locked, whatever becomes of transactions, or until DISCARD ALL or the end of the backend. If the lock is lost (the session''s lease ran out, or a Redis node forgot it) the next transaction fails once with 55000. Numbers of different namespaces, and those of PostgreSQL''s own functions, are apart. Needs USAGE on the server; 42704 if there is no such server.';
+COMMENT ON FUNCTION mosql_fdw_advisory_lock(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_advisory_lock_shared(server_name text, number bigint) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_lock_shared(server_name text, number1 integer, number2 integer) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_lock_shared(text, bigint) IS
+    'The same, beside others that lock the number shared.';
+COMMENT ON FUNCTION mosql_fdw_advisory_lock_shared(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_try_advisory_lock(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_try_advisory_lock(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_try_advisory_lock(text, bigint) IS
+    'mosql_fdw_advisory_lock() without waiting: false if somebody has it.';
+COMMENT ON FUNCTION mosql_fdw_try_advisory_lock(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_try_advisory_lock_shared(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_try_advisory_lock_shared(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_try_advisory_lock_shared(text, bigint) IS
+    'mosql_fdw_advisory_lock_shared() without waiting: false if somebody has it.';
+COMMENT ON FUNCTION mosql_fdw_try_advisory_lock_shared(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_advisory_unlock(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_unlock(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_unlock(text, bigint) IS
+    'Lets go of what mosql_fdw_advisory_lock() locked, once. False, with a WARNING, if this session has not locked it so. Needs USAGE on the server; 42704 if there is no such server.';
+COMMENT ON FUNCTION mosql_fdw_advisory_unlock(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_advisory_unlock_shared(server_name text, number bigint) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_unlock_shared(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_unlock_shared(text, bigint) IS
+    'Lets go of what mosql_fdw_advisory_lock_shared() locked, once; as above.';
+COMMENT ON FUNCTION mosql_fdw_advisory_unlock_shared(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
+
+CREATE FUNCTION mosql_fdw_advisory_unlock_all(server_name text DEFAULT NULL) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION mosql_fdw_advisory_unlock_all(text) IS
+    'Lets go of all numbers that this session has locked beyond its transactions, in the namespace of one server or, null, in all.';
+
 CREATE FUNCTION mosql_fdw_advisory_xact_lock(server_name text, number bigint) RETURNS void
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_xact_lock(server_name text, number1 integer, number2 integer) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock(text, bigint) IS
-    'Locks a number for this transaction, on all front-ends that share the server''s namespace, as pg_advisory_xact_lock() does on one: waits for whoever has it; lock_timeout (55P03), 40P01. Let go at the end of the transaction, or by ROLLBACK TO SAVEPOINT. Numbers of different namespaces, and those of PostgreSQL''s own functions, are apart. Needs USAGE on the server; 42704 if there is no such server.';
+    'Locks a number for this transaction, on all front-ends that share the server''s namespace, as pg_advisory_xact_lock() does on one: waits for whoever has it; lock_timeout (55P03), 40P01. Let go at the end of the transaction, or by ROLLBACK TO SAVEPOINT. The numbers are those of mosql_fdw_advisory_lock(). Needs USAGE on the server; 42704 if there is no such server.';
+COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
 
 CREATE FUNCTION mosql_fdw_advisory_xact_lock_shared(server_name text, number bigint) RETURNS void
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_advisory_xact_lock_shared(server_name text, number1 integer, number2 integer) RETURNS void
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock_shared(text, bigint) IS
     'The same, beside others that lock the number shared.';
+COMMENT ON FUNCTION mosql_fdw_advisory_xact_lock_shared(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
 
 CREATE FUNCTION mosql_fdw_try_advisory_xact_lock(server_name text, number bigint) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_try_advisory_xact_lock(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock(text, bigint) IS
     'mosql_fdw_advisory_xact_lock() without waiting: false if somebody has it.';
+COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
 
 CREATE FUNCTION mosql_fdw_try_advisory_xact_lock_shared(server_name text, number bigint) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION mosql_fdw_try_advisory_xact_lock_shared(server_name text, number1 integer, number2 integer) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock_shared(text, bigint) IS
     'mosql_fdw_advisory_xact_lock_shared() without waiting: false if somebody has it.';
+COMMENT ON FUNCTION mosql_fdw_try_advisory_xact_lock_shared(text, integer, integer) IS
+    'The same of two numbers, which are apart from single ones.';
 
 CREATE FUNCTION mosql_fdw_locks(server_name text DEFAULT NULL, OUT foreign_server text, OUT table_name text,
                                 OUT index_name text, OUT key text, OUT mode text, OUT granted boolean,

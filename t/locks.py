@@ -11,6 +11,9 @@
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
+  kept    mosql_fdw_advisory_lock() and its kin hold beyond transactions, as PostgreSQL's do, and
+          are let go with the backend
+  lost    ... and are lost only with an error
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
@@ -351,6 +354,151 @@ def numbers(world):
         c.close()
 
 
+def advisory(conn, name, *numbers):
+    """The result of mosql_fdw_NAME, or an SQLSTATE."""
+    rows, state = attempt(conn, f"SELECT mosql_fdw_{name}({', '.join(['%r' % 'redis', *map(str, numbers)])})")
+    return rows[0][0] if state is None else state
+
+
+def kept(world):
+    one, two = world.connect(0, "optimistic"), world.connect(1, "optimistic")
+    like = world.servers[0].connect(world.db)   # PostgreSQL's own functions, beside
+
+    def same(name, *numbers):
+        """Ours says what PostgreSQL's says, in one session."""
+        theirs = value(like, f"SELECT pg_{name}({', '.join(map(str, numbers))})")
+        tap.equal(advisory(one, name, *numbers), theirs, f"{name}{numbers}: {theirs}")
+
+    def free(number, wanted, name):
+        got = advisory(two, "try_advisory_lock", number)
+        if got is True:
+            advisory(two, "advisory_unlock", number)
+        tap.equal(got, wanted, name)
+
+    # counts, both kinds, both signatures
+    for name in ("advisory_lock", "advisory_lock", "try_advisory_lock", "advisory_lock_shared", "advisory_unlock",
+                 "advisory_unlock_shared", "advisory_unlock_shared", "advisory_unlock"):
+        same(name, 1)
+    free(1, False, "locked three times, let go twice")
+    same("advisory_unlock", 1)
+    free(1, True, "let go as often as it was locked")
+    same("advisory_unlock", 1)
+    same("advisory_lock_shared", 1)
+    tap.equal(advisory(two, "try_advisory_lock_shared", 1), True, "shared by two")
+    tap.equal(advisory(one, "try_advisory_lock", 1), False, "not made stronger beside another")
+    advisory(two, "advisory_unlock_shared", 1)
+    same("try_advisory_lock", 1)
+    same("advisory_unlock", 1)
+    tap.equal((advisory(two, "try_advisory_lock", 1), advisory(two, "try_advisory_lock_shared", 1)), (False, True),
+              "shared again when the stronger one is let go")
+    advisory(two, "advisory_unlock_shared", 1)
+    same("advisory_unlock_shared", 1)
+    same("advisory_lock", -5, 7)
+    tap.equal((advisory(two, "try_advisory_lock", -5, 7), advisory(two, "try_advisory_lock", 7, -5),
+               advisory(two, "try_advisory_lock", (-5 << 32) + 7)), (False, True, True), "two numbers are apart from one")
+    advisory(two, "advisory_unlock_all")
+    same("advisory_unlock", -5, 7)
+
+    # transactions come and go
+    begin(one, "SAVEPOINT a", "SELECT mosql_fdw_advisory_lock('redis', 2)", "ROLLBACK TO a")
+    query(one, "ROLLBACK")
+    free(2, False, "ROLLBACK keeps it")
+    begin(one, "SELECT mosql_fdw_advisory_xact_lock('redis', 2)", "UPDATE hot SET n = n WHERE id = 1")
+    query(one, "COMMIT")
+    free(2, False, "so does the end of a transaction that has it, too")
+    begin(one, "SELECT mosql_fdw_advisory_xact_lock('redis', 2)", "SELECT mosql_fdw_advisory_unlock('redis', 2)")
+    free(2, False, "which holds it when the session lets go")
+    query(one, "COMMIT")
+    free(2, True, "until it ends")
+    begin(one, "SELECT mosql_fdw_advisory_xact_lock('redis', 3)", "SELECT mosql_fdw_advisory_lock('redis', 3)")
+    query(one, "ROLLBACK")
+    free(3, False, "locked first by the transaction, then by the session")
+    query(one, "DISCARD ALL")
+    free(3, True, "DISCARD ALL")
+    for number in 4, 5:
+        advisory(one, "advisory_lock_shared", number)
+    advisory(one, "advisory_unlock_all")
+    free(4, True, "advisory_unlock_all")
+    tap.ok("don't own" in "".join(one.notices[-1:]) or advisory(one, "advisory_unlock", 5) is False, "all of them")
+
+    # who waits, and the view
+    advisory(one, "advisory_lock", 6)
+    threads, results = together(lambda: advisory(two, "advisory_lock", 6))
+    time.sleep(.4)
+    shown = query(world.conn, "SELECT key, mode, granted, pid FROM mosql_fdw_locks ORDER BY granted DESC")
+    tap.equal(shown, [("advisory (6)", "EXCLUSIVE", True, one.info.backend_pid),
+                      ("advisory (6)", "EXCLUSIVE", False, two.info.backend_pid)], "mosql_fdw_locks shows both")
+    query(one, "UPDATE hot SET n = n + 1 WHERE id = 2")
+    tap.ok(threads[0].is_alive(), "transactions end, the other waits on")
+    advisory(one, "advisory_unlock", 6)
+    tap.ok(finish(threads, 3) and results == [""], "until it is let go", results)
+    tap.equal(query(two, "SELECT key, granted FROM mosql_fdw_locks"), [("advisory (6)", True)], "one's own are shown")
+    advisory(two, "advisory_unlock", 6)
+
+    # deadlocks with locks of rows
+    query(one, "SET mosql_fdw.locking = pessimistic")
+    query(two, "SET mosql_fdw.locking = pessimistic")
+    advisory(one, "advisory_lock", 7)
+    query(one, "SELECT 1 FROM hot WHERE id = 1")
+    begin(two, "SELECT n FROM hot WHERE id = 3 FOR UPDATE")
+    query(one, "BEGIN")
+    threads, results = together(lambda: attempt(one, "SELECT n FROM hot WHERE id = 3 FOR UPDATE")[1])
+    time.sleep(.4)
+    tap.equal(advisory(two, "advisory_lock", 7), "40P01", "a circle of a row and a number")
+    query(two, "ROLLBACK")
+    tap.ok(finish(threads, 5) and results == [None], "the other goes on", results)
+    query(one, "COMMIT")
+    free(7, False, "and has its number")
+
+    # the end
+    threads, results = together(lambda: advisory(two, "advisory_lock", 7))
+    time.sleep(.3)
+    start = time.monotonic()
+    one.close()
+    tap.ok(finish(threads, 5) and results == [""], "the end of a backend", results)
+    tap.ok(time.monotonic() - start < 2.5, "at once", f"{time.monotonic() - start:.1f} s")
+    one = world.connect(0)
+    advisory(one, "advisory_lock", 8)
+    threads, results = together(lambda: advisory(two, "advisory_lock", 8))
+    time.sleep(.3)
+    os.kill(one.info.backend_pid, 9)
+    start = time.monotonic()
+    tap.ok(finish(threads, 10) and results == [""], "a backend that is killed", results)
+    tap.note(f"after {time.monotonic() - start:.1f} s")
+    world.servers[0].wait_up()
+    world.conn.close()
+    world.conn = world.connect()
+    two.close()
+    like.close()
+
+
+def lost(world):
+    lease = {"mosql_fdw.debug_lease": "3000"}
+    one, two = world.connect(0, "optimistic", **lease), world.connect(1, "optimistic")
+    advisory(one, "advisory_lock", 20)
+    time.sleep(7)
+    tap.equal(advisory(two, "try_advisory_lock", 20), False, "it outlives its lease while the session idles")
+    query(one, "SELECT n FROM hot WHERE id = 1")
+    time.sleep(4)
+    query(one, "UPDATE hot SET n = n + 1 WHERE id = 1")
+    tap.equal(advisory(two, "try_advisory_lock", 20), False, "and while it works now and then")
+    sid = value(one, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive' ORDER BY 1 LIMIT 1")
+    query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+    time.sleep(2)
+    tap.equal(advisory(two, "try_advisory_lock", 20), True, "a session that was ended has no lock")
+    tap.equal(attempt(one, "UPDATE hot SET n = n + 1 WHERE id = 1")[1], "55000", "and is told so")
+    tap.equal(attempt(one, "UPDATE hot SET n = n + 1 WHERE id = 1")[1], None, "once")
+    tap.equal(advisory(one, "advisory_unlock", 20), False, "it has it no more")
+    advisory(two, "advisory_unlock", 20)
+    advisory(one, "advisory_lock", 21)
+    query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)",
+          (str(value(one, "SELECT max(session_id) FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'")),))
+    tap.equal(attempt(one, "UPDATE hot SET s = 'x' WHERE id = 1")[1], "55000", "a commit notices, too")
+    tap.equal(value(world.conn, "SELECT count(*) FROM hot WHERE s = 'x'"), 0, "and does not happen")
+    for c in one, two:
+        c.close()
+
+
 def killed(world):
     points = debug_points("row locks")
     tap.ok(len(points) >= 2, "points of waiting are found in the sources", points)
@@ -439,7 +587,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet, numbers, beside, died, killed, rates):
+        for part in (hot, queue, waits, circle, mixed, quiet, numbers, kept, lost, beside, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

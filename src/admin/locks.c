@@ -173,8 +173,10 @@ find_session(const Report *report, uint64 sid)
 }
 
 static const char *
-mode_of(MosqlStrength strength)
+mode_of(const TreeName *tree, MosqlStrength strength)
 {
+	if (tree->root == mosql_table_catalog_root())
+		return strength == MOSQL_SHARE ? "SHARE" : "EXCLUSIVE";
 	switch (strength)
 	{
 		case MOSQL_KEY_SHARE:
@@ -231,6 +233,15 @@ begin_of(MosqlTxid tx, bool *null)
 	return TimestampTzGetDatum(began);
 }
 
+/* Of what is locked where definitions are: an advisory lock. */
+static char *
+show_number(MosqlBytes key)
+{
+	char	   *number = mosql_table_show_number(key);
+
+	return number != NULL ? psprintf("advisory %s", number) : NULL;
+}
+
 static void
 put_claim(const Report *report, const TreeName *tree, const char *key, MosqlBytes field,
 		  const MosqlClaim *claim)
@@ -249,7 +260,7 @@ put_claim(const Report *report, const TreeName *tree, const char *key, MosqlByte
 	nulls[3] = key == NULL;
 	if (key != NULL)
 		values[3] = CStringGetTextDatum(key);
-	values[4] = CStringGetTextDatum(mode_of(claim->strength));
+	values[4] = CStringGetTextDatum(mode_of(tree, claim->strength));
 	values[5] = BoolGetDatum(!waits);
 	values[6] = Int64GetDatum(claim->owner.session);
 	values[7] = begin_of(claim->owner, &nulls[7]);
@@ -328,6 +339,8 @@ put_rows(const Report *report, const TreeName *tree, const MosqlLockedRow *rows,
 
 		if (tree->entries != NULL && rest.data != NULL)
 			key = mosql_table_show_key(tree->entries, keys[i]);
+		else if (tree->root == mosql_table_catalog_root())
+			key = show_number(keys[i]);
 		while (mosql_claim_next(&rest, &claim))
 			put_claim(report, tree, key, work.points[i].intent, &claim);
 	}

@@ -207,6 +207,12 @@ imports_snapshot(const Node *tree)
 		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0;
 }
 
+static bool
+discards_all(const Node *tree)
+{
+	return IsA(tree, DiscardStmt) && ((const DiscardStmt *) tree)->target == DISCARD_ALL;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest,
@@ -225,6 +231,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
 	if (imports_snapshot(statement.tree))
 		mosql_txn_note_import();
+	if (discards_all(statement.tree))
+		mosql_sessions_unlock_all(NULL);
 }
 
 void

@@ -329,7 +329,7 @@ forget_stale(void)
 
 		if (entry->names > 0)
 			continue;
-		if (mosql_session_in_use(entry->session) ||
+		if (mosql_session_is_needed(entry->session) ||
 			mosql_redis_is_busy(mosql_session_redis(entry->session)))
 		{
 			any_stale = true;	/* the next time */
@@ -496,7 +496,7 @@ look_up(SessionName *name, Oid userid)
 											   ObjectIdGetDatum(name->key.mapping));
 	if (before == NULL || --before->names > 0)
 		return;
-	if (mosql_session_in_use(before->session))
+	if (mosql_session_is_needed(before->session))
 		any_stale = true;		/* by names that led there before */
 	else
 		close_entry(before);
@@ -657,7 +657,7 @@ mosql_fdw_close_sessions(Oid serverid, int *busy)
 
 		if (!is_of_server(entry, serverid))
 			continue;
-		if (mosql_session_in_use(entry->session))
+		if (mosql_session_is_needed(entry->session))
 		{
 			if (busy != NULL)
 				(*busy)++;

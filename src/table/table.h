@@ -403,11 +403,26 @@ extern void mosql_identity_give_back(const MosqlIdentity *before);
  * superusers. */
 extern Oid	mosql_identity_of_reading(Oid type);
 
+/* What an advisory lock is about. */
+typedef struct MosqlNumber
+{
+	int64		number;
+	bool		pair;			/* it is two of 32 bits: another number than the same of 64 */
+	bool		session;		/* locked beyond the transaction (mosql_session_lock) */
+} MosqlNumber;
+
 /*
- * Lock a number in the session's namespace until the transaction, or the savepoint, ends, for
- * all front-ends; makes the tree of definitions if there is none.  False if somebody has it
- * and it is not waited for.  Else as mosql_txn_claim(): 55P03, 40P01.
+ * Lock a number in the session's namespace, for all front-ends: until the transaction, or the
+ * savepoint, ends, or until it is unlocked.  Makes the tree of definitions if there is none.
+ * False if somebody has it and it is not waited for.  Else as mosql_txn_claim(): 55P03, 40P01.
  */
-extern bool mosql_table_lock_number(MosqlSession *session, int64 number, bool shared, bool wait);
+extern bool mosql_table_lock_number(MosqlSession *session, const MosqlNumber *number, bool shared,
+									bool wait);
+
+/* False: the session has not locked it so. */
+extern bool mosql_table_unlock_number(MosqlSession *session, const MosqlNumber *number, bool shared);
+
+/* "(7)", or "(7, 8)", of such a lock's key in the tree of definitions; NULL: it is none. */
+extern char *mosql_table_show_number(MosqlBytes key);
 
 #endif							/* MOSQL_TABLE_H */

@@ -99,7 +99,7 @@ build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
  * many are left.
  */
 static int
-change_claims_once(MosqlTxn *txn, MosqlTree *tree, ClaimChange **changes, int n)
+change_claims_once(MosqlSession *session, MosqlTree *tree, ClaimChange **changes, int n)
 {
 	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
 	MosqlLeafGroup *groups;
@@ -113,7 +113,7 @@ change_claims_once(MosqlTxn *txn, MosqlTree *tree, ClaimChange **changes, int n)
 	steps = palloc(ngroups * sizeof(MosqlStep *));
 	for (int g = 0; g < ngroups; g++)
 		steps[g] = build_claim_step(&groups[g], changes + groups[g].first, groups[g].n);
-	mosql_step_run(&txn->session->stepper, steps, ngroups, NULL);
+	mosql_step_run(&session->stepper, steps, ngroups, NULL);
 	for (int g = 0; g < ngroups; g++)
 	{
 		const MosqlStep *step = steps[g];
@@ -139,9 +139,9 @@ change_claims_once(MosqlTxn *txn, MosqlTree *tree, ClaimChange **changes, int n)
 
 /* Changes of claims, in the order of their keys: one round trip, if nothing is in the way. */
 static void
-change_claims(MosqlTxn *txn, MosqlTree *tree, ClaimChange *changes, int n)
+change_claims(MosqlSession *session, MosqlTree *tree, ClaimChange *changes, int n)
 {
-	MosqlBudget budget = mosql_budget_start(txn->session->config.redis.command_timeout_ms);
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	ClaimChange **todo = palloc(n * sizeof(ClaimChange *));
 
 	for (;;)
@@ -153,13 +153,13 @@ change_claims(MosqlTxn *txn, MosqlTree *tree, ClaimChange *changes, int n)
 				todo[ntodo++] = &changes[i];
 		if (ntodo == 0)
 			return;
-		if (change_claims_once(txn, tree, todo, ntodo) < ntodo)
-			budget = mosql_budget_start(txn->session->config.redis.command_timeout_ms);
+		if (change_claims_once(session, tree, todo, ntodo) < ntodo)
+			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 		else if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
 					(errcode(ERRCODE_CONNECTION_FAILURE),
 					 errmsg("leaves in namespace \"%s\" changed faster than rows could be locked",
-							txn->session->config.ns)));
+							session->config.ns)));
 	}
 }
 
@@ -184,7 +184,7 @@ mosql_lock_ask(LockRequest *requests, int n)
 
 	for (int i = 0; i < n; i++)
 		changes[i] = (ClaimChange) {requests[i].key, MOSQL_WRITE_CLAIM, claim_bytes(&requests[i].claim)};
-	change_claims(requests[0].txn, requests[0].tree, changes, n);
+	change_claims(requests[0].txn->session, requests[0].tree, changes, n);
 	for (int i = 0; i < n; i++)
 		note_answer(&requests[i], &changes[i]);
 }
@@ -194,19 +194,29 @@ mosql_lock_take_out(LockRequest *request, MosqlTxid owner)
 {
 	ClaimChange change = {request->key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
 
-	change_claims(request->txn, request->tree, &change, 1);
+	change_claims(request->txn->session, request->tree, &change, 1);
 }
 
 /* ---- what is held ---- */
 
+/* While the session holds locks beyond its transactions, these have one owner, and are one to
+ * those who look for deadlocks. */
 static MosqlTxid
 owner_of(MosqlTxn *txn)
 {
 	if (txn->owner.session == 0)
 	{
-		mosql_session_keep_id(txn->session);
+		MosqlSession *session = txn->session;
+
+		mosql_session_keep_id(session);
 		mosql_txn_keep(txn);
-		txn->owner = mosql_session_next_txid(txn->session, mosql_txn_age());
+		if (session->locks != NULL)
+		{
+			txn->owner = session->lock_owner;
+			txn->nwaits = session->lock_waits;
+		}
+		else
+			txn->owner = mosql_session_next_txid(session, mosql_txn_age());
 		txn->claim_breaks = mosql_redis_breaks(txn->session->redis);
 	}
 	return txn->owner;
@@ -245,11 +255,15 @@ mosql_txn_locked_rows(const MosqlSession *session, int more, MosqlLockedRow **ro
 
 	for (const MosqlHeld *held = newest; held != NULL; held = held->earlier)
 		n++;
+	for (const MosqlSessionLock *lock = session->locks; lock != NULL; lock = lock->next)
+		n++;
 	*rows = palloc_extended((n + more + 1) * sizeof(MosqlLockedRow), MCXT_ALLOC_HUGE);
 	n = 0;
 	for (const MosqlHeld *held = newest; held != NULL; held = held->earlier)
 		if (held->entry->held == held)	/* the newest of this row */
 			(*rows)[n++] = (MosqlLockedRow) {mosql_btree_root(held->tree), held->entry->key};
+	for (const MosqlSessionLock *lock = session->locks; lock != NULL; lock = lock->next)
+		(*rows)[n++] = (MosqlLockedRow) {lock->root, lock->key};
 	return n;
 }
 
@@ -269,12 +283,20 @@ let_go(void *arg)
 {
 	LettingGo  *work = arg;
 
-	change_claims(work->txn, work->tree, work->changes, work->n);
+	change_claims(work->txn->session, work->tree, work->changes, work->n);
+}
+
+static MosqlBytes
+changed_key(const void *changes, int i)
+{
+	return ((const ClaimChange *) changes)[i].key;
 }
 
 /*
- * Throws nothing: what cannot be taken back goes with the session's id, which is given up.
- * That a tree is gone is no failure.
+ * Throws nothing: what cannot be taken back goes with the session's id, which is given up; if
+ * it is needed yet, it is tried again.  That a tree is gone is no failure.
+ *
+ * Race -- a connection broke with a claim under way, which arrives after it was taken back.
  */
 static void
 let_go_safely(LettingGo *work)
@@ -296,6 +318,9 @@ let_go_safely(LettingGo *work)
 	}
 	PG_END_TRY();
 	RESUME_INTERRUPTS();
+	if (work->txn->session->leaves_id || work->txn->claim_breaks != mosql_redis_breaks(work->txn->session->redis))
+		mosql_session_note_leftover(work->txn->session, mosql_btree_root(work->tree), work->n,
+									changed_key, work->changes);
 }
 
 static int
@@ -309,14 +334,45 @@ compare_held(const void *a, const void *b)
 	return mosql_bytes_compare(x->entry->key, y->entry->key);
 }
 
+/* The lock is to be no stronger than that any more; 0: there is to be none. */
 static ClaimChange
-change_back(MosqlTxid owner, const MosqlHeld *held)
+lowered(MosqlTxid owner, MosqlBytes key, int strength)
 {
-	MosqlClaim	lower = {owner, MOSQL_CLAIM_LOWER, held->before, 0};
+	MosqlClaim	lower = {owner, MOSQL_CLAIM_LOWER, strength, 0};
 
-	if (held->before > 0)
-		return (ClaimChange) {held->entry->key, MOSQL_WRITE_CLAIM, claim_bytes(&lower)};
-	return (ClaimChange) {held->entry->key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
+	if (strength > 0)
+		return (ClaimChange) {key, MOSQL_WRITE_CLAIM, claim_bytes(&lower)};
+	return (ClaimChange) {key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
+}
+
+/* As it was, or as the session holds it beyond the transaction. */
+static ClaimChange
+change_back(MosqlTxn *txn, const MosqlHeld *held)
+{
+	MosqlBytes	key = held->entry->key;
+	int			beyond = mosql_session_lock_strength(txn->session, mosql_btree_root(held->tree), key);
+
+	return lowered(txn->owner, key, Max(held->before, beyond));
+}
+
+void
+mosql_lock_lower(MosqlSession *session, MosqlTree *tree, MosqlBytes key, int strength)
+{
+	ClaimChange change = lowered(session->lock_owner, key, strength);
+
+	change_claims(session, tree, &change, 1);
+}
+
+void
+mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n)
+{
+	ClaimChange *changes = palloc_extended(n * sizeof(ClaimChange), MCXT_ALLOC_HUGE);
+	uint64		root = mosql_btree_root(tree);
+
+	for (int i = 0; i < n; i++)
+		changes[i] = lowered(session->lock_owner, keys[i],
+							 mosql_session_lock_strength(session, root, keys[i]));
+	change_claims(session, tree, changes, n);
 }
 
 /*
@@ -356,7 +412,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	{
 		work.tree = rows[i]->tree;
 		MemoryContextSwitchTo(round);
-		work.changes[work.n++] = change_back(txn->owner, rows[i]);
+		work.changes[work.n++] = change_back(txn, rows[i]);
 		if (i + 1 < n && rows[i + 1]->tree == work.tree && work.n < CHANGES_MAX)
 			continue;
 		let_go_safely(&work);
@@ -392,6 +448,8 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 	if (txn->held != NULL)
 		take_back(txn, 0, committed);
 	mosql_lock_end_told(txn);
+	if (txn->owner.session != 0)
+		txn->session->lock_waits = txn->nwaits;
 	if (txn->owner.session != 0 && txn->claim_breaks != mosql_redis_breaks(txn->session->redis))
 		mosql_session_leave_locks(txn->session);
 }
@@ -451,14 +509,14 @@ let_go_behind(LockRequest *requests, int n)
 	for (int i = 0; i < n; i++)
 	{
 		MosqlEntryW *entry = entry_of(txn, requests[i].tree, requests[i].key);
-		MosqlHeld	now = {.entry = entry,.before = entry->strength};
+		MosqlHeld	now = {.tree = requests[i].tree,.entry = entry,.before = entry->strength};
 
 		if (requests[i].held && entry->strength < (int) requests[i].claim.strength)
-			changes[m++] = change_back(txn->owner, &now);
+			changes[m++] = change_back(txn, &now);
 		requests[i].held = false;
 	}
 	if (m > 0)
-		change_claims(txn, requests[0].tree, changes, m);
+		change_claims(txn->session, requests[0].tree, changes, m);
 }
 
 /* All of them in the order of their keys, whoever has to be waited for. */
@@ -562,6 +620,40 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 	for (int i = n - 1; i >= 0; i--)
 		rows[i] = locked[i] ? found[--m] : (MosqlRow) {.key = requests[i].key};
 	mosql_txn_end_read(&context);
+}
+
+/*
+ * What is locked is the session's from here on: the transaction, which had remembered it, has
+ * what it had before.
+ */
+bool
+mosql_lock_for_session(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+					   LockWaitPolicy policy)
+{
+	MosqlEntryW *entry = entry_of(txn, tree, key);
+	MosqlHeld  *newest = txn->held;
+	int			before = entry->strength;
+	MosqlRow	row;
+	bool		locked;
+
+	mosql_txn_claim(txn, tree, &key, 1, strength, policy, &row, &locked);
+	entry->strength = before;
+	if (txn->held != newest)
+	{
+		Assert(txn->held == entry->held && txn->held->earlier == newest);
+		entry->held = entry->held->previous;
+		txn->held = newest;
+	}
+	return locked;
+}
+
+int
+mosql_lock_of_txn(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+
+	return entry != NULL ? entry->strength : 0;
 }
 
 /*

@@ -290,7 +290,7 @@ mosql_session_rest(MosqlSession *session, bool keep_id)
 	{
 		cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
-		if (keep_id || session->sid == 0)
+		if (keep_id || session->sid == 0 || session->locks != NULL)
 			(void) mosql_redis_drain(session->redis, DRAIN_MS);
 		else if (give_up_id(session))
 			session->sid = 0;
@@ -607,13 +607,16 @@ mosql_session_forget_paths(MosqlSession *session)
 
 /*
  * Pending transactions keep the id they were decided under; the records of an
- * old id are dropped one by one, since decide drops only those of its own.
+ * old id are dropped one by one, since decide drops only those of its own.  55000 if the
+ * session held locks, which have ended with the old id.
  */
 void
 mosql_session_renew(MosqlSession *session)
 {
 	mosql_session_drop(session);
+	mosql_session_lose_locks(session);
 	draw_id(session);
+	mosql_session_report_lost(session);
 }
 
 static void
@@ -696,8 +699,11 @@ replace_id(MosqlSession *session, void (*replace) (MosqlSession *session))
 void
 mosql_session_ready(MosqlSession *session)
 {
+	mosql_session_report_lost(session);
 	if (session->sid == 0)
 		draw_id(session);
+	else if (session->locks != NULL)
+		mosql_session_keep_locks(session);
 	else if (mosql_now_us() - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
 		replace_id(session, mosql_session_renew);
 	else if (session->leaves_id)
@@ -716,10 +722,12 @@ mosql_session_ready(MosqlSession *session)
 void
 mosql_txn_keep(MosqlTxn *txn)
 {
-	if (mosql_txn_keep_hook == NULL || txn->kept_sid == txn->session->sid)
+	MosqlSession *session = txn->session;
+
+	if (mosql_txn_keep_hook == NULL || session->kept_sid == session->sid)
 		return;
-	mosql_txn_keep_hook(txn->session, true);
-	txn->kept_sid = txn->session->sid;
+	mosql_txn_keep_hook(session, true);
+	session->kept_sid = session->sid;
 }
 
 /*

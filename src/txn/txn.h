@@ -322,6 +322,27 @@ extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, cons
 extern void mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
 							int strength, LockWaitPolicy policy, MosqlRow *rows, bool *locked);
 
+/*
+ * The same of one key, which no row has, beyond the transaction: until it was let go as often
+ * as it was locked, with that strength, or the session ends.  What the session or its
+ * transaction hold is no hindrance, and is locked again without a round trip.  False if the
+ * policy is not to wait.
+ */
+extern bool mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+							   LockWaitPolicy policy);
+
+/* False: the session has no such lock.  A round trip for the last time. */
+extern bool mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
+
+/*
+ * Let go of all such locks, of all sessions of this backend in the namespace, NULL: in all of
+ * them.  Inside of a transaction of PostgreSQL's.
+ */
+extern void mosql_sessions_unlock_all(const char *ns);
+
+/* Is it used by a transaction, or holds it such locks? */
+extern bool mosql_session_is_needed(const MosqlSession *session);
+
 /* Is there nothing to lock: is it so already, in this version, or nobody else's row?  No
  * round trip. */
 extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,

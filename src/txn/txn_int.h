@@ -25,6 +25,9 @@
  * schema version that decide compares protects it. */
 #define MOSQL_CATALOG_ROOT		UINT64CONST(1)
 
+/* Strengths of locks that are counted: MosqlStrength up to MOSQL_UPDATE. */
+#define MOSQL_SESSION_STRENGTHS	5
+
 /* ---------- session ---------- */
 
 typedef struct MosqlSessionStore
@@ -66,6 +69,29 @@ typedef struct MosqlPending
 	MosqlBytes *mark_low;
 	MosqlBytes *mark_high;
 } MosqlPending;
+
+/*
+ * Locks that the session holds beyond its transactions (session_lock.c), each as often as it was
+ * asked for.
+ */
+typedef struct MosqlSessionLock
+{
+	struct MosqlSessionLock *next;
+	uint64		root;
+	MosqlBytes	key;
+	int			counts[MOSQL_SESSION_STRENGTHS];	/* by strength */
+} MosqlSessionLock;
+
+/* Rows of which an earlier transaction's locks may be there still. */
+typedef struct MosqlLeftover
+{
+	struct MosqlLeftover *next;
+	uint64		root;
+	int64		since_us;
+	int64		tried_us;
+	int			n;
+	MosqlBytes *keys;
+} MosqlLeftover;
 
 /* Somebody's undecided transaction that was in our way. */
 typedef struct MosqlMet
@@ -114,6 +140,15 @@ struct MosqlSession
 	bool		leaves_id;		/* as soon as it can: locks are left under it */
 	bool		overdue;		/* its lease may be over: no other id could be drawn */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
+
+	/* --- locks held beyond transactions (session_lock.c) --- */
+	MosqlSessionLock *locks;	/* NULL: none */
+	MosqlTxid	lock_owner;		/* of all claims, as long as there are any */
+	uint32		lock_waits;		/* how often that one has waited */
+	uint64		lock_breaks;	/* of connections, when they were surely there */
+	MosqlLeftover *leftovers;
+	bool		locks_lost;		/* and nobody was told yet */
+	uint64		kept_sid;		/* the id that is kept alive; 0: none */
 
 	/* --- caches --- */
 	int			ntrees;
@@ -363,7 +398,6 @@ struct MosqlTxn
 	bool		changes_schema;
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
-	uint64		kept_sid;		/* the id that is kept alive for it; 0: none */
 
 	/* --- reads --- */
 	int			nreads;
@@ -416,6 +450,29 @@ extern void mosql_locks_subcommit(MosqlTxn *txn, int level);
 /* All are let go, but those that the applies of a commit take off.  Throws nothing. */
 extern void mosql_locks_end(MosqlTxn *txn, bool committed);
 extern uint64 mosql_txn_age(void);
+
+/* ---------- locks beyond transactions (session_lock.c) ---------- */
+
+/* How strong the session's lock of a key is; 0: it has none. */
+extern int	mosql_session_lock_strength(const MosqlSession *session, uint64 root, MosqlBytes key);
+
+/*
+ * A transaction begins in a session that holds locks: 55000, once, if they were lost; else it
+ * lives on under its id.  No round trip, but after half a lease without any, or when a
+ * connection broke.
+ */
+extern void mosql_session_keep_locks(MosqlSession *session);
+
+/* The session's id has ended, and its locks; report: 55000 if that was so. */
+extern void mosql_session_lose_locks(MosqlSession *session);
+extern void mosql_session_report_lost(MosqlSession *session);
+
+/* Locks of these rows (ascending) may be there although they were taken back.  Throws nothing. */
+extern void mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
+										MosqlBytes (*key_of) (const void *arg, int i), const void *arg);
+
+/* Whether the keeper is to keep the session's id no more, a transaction having ended. */
+extern void mosql_session_unkeep(MosqlSession *session);
 
 /* Remember a key that was read, if the transaction is SERIALIZABLE. */
 extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);

@@ -60,7 +60,7 @@ close_sessions(int code, Datum arg)
 			continue;
 		if (session->txn == NULL)
 			mosql_session_close(session);
-		else if (session->txn->held != NULL)
+		else if (session->txn->held != NULL || session->locks != NULL)
 			mosql_session_abandon(session); /* its transaction is rolled back after this */
 	}
 }
@@ -237,8 +237,7 @@ forget(MosqlSession *session)
 	bool		large = txn->bytes > LARGE_BYTES;
 
 	session->txn = NULL;
-	if (txn->kept_sid != 0)
-		mosql_txn_keep_hook(session, false);
+	mosql_session_unkeep(session);
 	mosql_numbers_end(session);
 	if (!mosql_redis_is_busy(session->redis))
 		mosql_view_end(txn);

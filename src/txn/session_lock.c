@@ -1,0 +1,369 @@
+/*
+ * session_lock.c: locks that a session holds beyond its transactions.
+ *
+ * Layer: txn.  They are claims like those of transactions (lock.c), of keys that no row has.
+ * While a session has some:
+ *
+ *   - its transactions' claims have the same owner: so they are not in each other's way, and
+ *     whoever looks for deadlocks sees one who waits and holds;
+ *   - it keeps its id, whatever its age, when its sockets are closed, too.  The keeper extends the
+ *     lease; and who begins a transaction after half a lease in which the clock has not
+ *     seen him asks whether it is there still;
+ *   - a lock that is lost is told: the next transaction fails, once.  It is lost with the id
+ *     (a lease that ran out, a session that somebody ended), or by a Redis node that
+ *     forgot it: where a connection broke, the locks are looked for.
+ *
+ * What an id that is left would take along, when locks of rows could not be taken back, is
+ * taken back again (leftovers), until no claim that was under way can arrive any more.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+
+#include "code/claim.h"
+#include "step/clock_keep.h"
+#include "txn/lock_int.h"
+
+/* So long what a broken connection carried may still arrive, and so often it is undone. */
+#define LEFTOVER_US			(60 * 1000 * 1000)
+#define LEFTOVER_PAUSE_US	(1000 * 1000)
+
+/* ---- what is held ---- */
+
+static MosqlSessionLock *
+find_lock(const MosqlSession *session, uint64 root, MosqlBytes key)
+{
+	MosqlSessionLock *lock = session->locks;
+
+	while (lock != NULL && !(lock->root == root && mosql_bytes_equal(lock->key, key)))
+		lock = lock->next;
+	return lock;
+}
+
+static int
+strength_of(const MosqlSessionLock *lock)
+{
+	int			strength = lock != NULL ? MOSQL_UPDATE : 0;
+
+	while (strength > 0 && lock->counts[strength] == 0)
+		strength--;
+	return strength;
+}
+
+int
+mosql_session_lock_strength(const MosqlSession *session, uint64 root, MosqlBytes key)
+{
+	return strength_of(find_lock(session, root, key));
+}
+
+static MosqlSessionLock *
+make_lock(MosqlSession *session, uint64 root, MosqlBytes key)
+{
+	MosqlSessionLock *lock = MemoryContextAllocZero(session->cxt, sizeof(MosqlSessionLock));
+
+	lock->root = root;
+	lock->key = mosql_bytes_copy(session->cxt, key);
+	return lock;
+}
+
+static void
+free_lock(MosqlSessionLock *lock)
+{
+	pfree(unconstify(char *, lock->key.data));
+	pfree(lock);
+}
+
+/* The last lock goes, and with it the reason to keep the id. */
+static void
+forget_lock(MosqlSession *session, MosqlSessionLock *lock)
+{
+	MosqlSessionLock **at = &session->locks;
+
+	while (*at != lock)
+		at = &(*at)->next;
+	*at = lock->next;
+	free_lock(lock);
+	if (session->txn == NULL)
+		mosql_session_unkeep(session);
+}
+
+void
+mosql_session_unkeep(MosqlSession *session)
+{
+	if (session->kept_sid == 0 || session->locks != NULL)
+		return;
+	mosql_txn_keep_hook(session, false);
+	session->kept_sid = 0;
+}
+
+bool
+mosql_session_is_needed(const MosqlSession *session)
+{
+	return session->txn != NULL || session->locks != NULL;
+}
+
+/* ---- locking ---- */
+
+/* A claim of an owner whose session has ended would hold nothing. */
+static void
+check_owner(const MosqlTxn *txn)
+{
+	if (txn->owner.session != 0 && txn->owner.session != txn->session->sid)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("cannot lock in a transaction whose session has ended"),
+				 errdetail("The session's lease ran out after the transaction had taken locks."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+bool
+mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+				   LockWaitPolicy policy)
+{
+	MosqlSession *session = txn->session;
+	MosqlSessionLock *lock = find_lock(session, mosql_btree_root(tree), key);
+	MosqlSessionLock *made = NULL;
+
+	Assert(strength > 0 && strength < MOSQL_SESSION_STRENGTHS);
+	check_owner(txn);
+	if (strength_of(lock) < strength)
+	{
+		uint64		breaks = mosql_redis_breaks(session->redis);
+
+		if (lock == NULL)
+			lock = made = make_lock(session, mosql_btree_root(tree), key);
+		if (!mosql_lock_for_session(txn, tree, key, strength, policy))
+		{
+			if (made != NULL)
+				free_lock(made);
+			return false;
+		}
+		if (session->locks == NULL)
+		{
+			session->lock_owner = txn->owner;
+			session->lock_breaks = breaks;
+		}
+		if (made != NULL)
+		{
+			made->next = session->locks;
+			session->locks = made;
+		}
+	}
+	lock->counts[strength]++;
+	return true;
+}
+
+bool
+mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
+{
+	MosqlSession *session = txn->session;
+	MosqlSessionLock *lock = find_lock(session, mosql_btree_root(tree), key);
+	int			before = strength_of(lock);
+	int			left;
+
+	if (lock == NULL || lock->counts[strength] == 0)
+		return false;
+	lock->counts[strength]--;
+	left = strength_of(lock);
+	lock->counts[strength]++;	/* until it is done */
+	if (left < before)
+		mosql_lock_lower(session, tree, key, Max(left, mosql_lock_of_txn(txn, tree, key)));
+	lock->counts[strength]--;
+	if (left == 0)
+		forget_lock(session, lock);
+	return true;
+}
+
+/* All of one session, which may be in a transaction that holds some of them, too. */
+static void
+unlock_all(MosqlSession *session)
+{
+	while (session->locks != NULL)
+	{
+		MosqlSessionLock *lock = session->locks;
+		MosqlTree  *tree = mosql_session_tree(session, lock->root);
+
+		mosql_lock_lower(session, tree, lock->key,
+						 session->txn != NULL ? mosql_lock_of_txn(session->txn, tree, lock->key) : 0);
+		forget_lock(session, lock);
+	}
+}
+
+void
+mosql_sessions_unlock_all(const char *ns)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
+
+		if (session->locks != NULL && (ns == NULL || strcmp(ns, session->config.ns) == 0))
+			unlock_all(session);
+	}
+}
+
+/* ---- lost? ---- */
+
+void
+mosql_session_lose_locks(MosqlSession *session)
+{
+	while (session->locks != NULL)
+	{
+		forget_lock(session, session->locks);
+		session->locks_lost = true;
+	}
+	while (session->leftovers != NULL)
+	{
+		MosqlLeftover *leftover = session->leftovers;
+
+		session->leftovers = leftover->next;
+		pfree(leftover);
+	}
+}
+
+void
+mosql_session_report_lost(MosqlSession *session)
+{
+	if (!session->locks_lost)
+		return;
+	session->locks_lost = false;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("the advisory locks of this session in namespace \"%s\" are lost", session->config.ns),
+			 errdetail("Its lease ran out, or somebody ended it, or a Redis node has forgotten them. Others may have locked the same since."),
+			 errhint("Lock again.")));
+}
+
+/* A connection broke: perhaps a node has forgotten what it had. */
+static bool
+are_there(MosqlSession *session)
+{
+	for (const MosqlSessionLock *lock = session->locks; lock != NULL; lock = lock->next)
+	{
+		MosqlPoint	point;
+
+		memset(&point, 0, sizeof(point));
+		mosql_btree_get(mosql_session_tree(session, lock->root), &lock->key, 1, &point);
+		if (point.intent.data == NULL ||
+			!mosql_claims_hold(point.intent, mosql_lock_asked(session->lock_owner, strength_of(lock))))
+			return false;
+	}
+	return true;
+}
+
+/* Those that are left go with the id.  Throws. */
+static void
+leave(MosqlSession *session)
+{
+	mosql_session_drop(session);
+	if (!mosql_pending_any(session))
+		mosql_clock_close(&session->stepper, session->sid);
+	mosql_session_renew(session);
+}
+
+static void try_leftovers(MosqlSession *session);
+
+void
+mosql_session_keep_locks(MosqlSession *session)
+{
+	int64		before_us = mosql_now_us();
+	uint64		breaks = mosql_redis_breaks(session->redis);
+
+	if (before_us - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
+	{
+		if (!mosql_clock_extend(&session->stepper, session->sid, mosql_txn_lease_ms))
+			mosql_session_renew(session);	/* throws */
+		session->contact_us = before_us;
+	}
+	if (breaks != session->lock_breaks)
+	{
+		if (!are_there(session))
+			leave(session);		/* throws */
+		session->lock_breaks = breaks;
+	}
+	if (session->leftovers != NULL)
+		try_leftovers(session);
+}
+
+/* ---- leftovers ---- */
+
+void
+mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
+							MosqlBytes (*key_of) (const void *arg, int i), const void *arg)
+{
+	size_t		size = sizeof(MosqlLeftover) + n * sizeof(MosqlBytes);
+	MosqlLeftover *leftover;
+	char	   *at;
+
+	if (session->locks == NULL)
+		return;
+	for (int i = 0; i < n; i++)
+		size += key_of(arg, i).len;
+	leftover = MemoryContextAllocExtended(session->cxt, size, MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	if (leftover == NULL)
+		return;
+	leftover->root = root;
+	leftover->since_us = mosql_now_us();
+	leftover->tried_us = 0;
+	leftover->n = n;
+	leftover->keys = (MosqlBytes *) (leftover + 1);
+	at = (char *) (leftover->keys + n);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	key = key_of(arg, i);
+
+		memcpy(at, key.data, key.len);
+		leftover->keys[i] = mosql_bytes(at, key.len);
+		at += key.len;
+	}
+	leftover->next = session->leftovers;
+	session->leftovers = leftover;
+}
+
+typedef struct LeftoverWork
+{
+	MosqlSession *session;
+	const MosqlLeftover *leftover;
+} LeftoverWork;
+
+/* A MosqlTreeWork. */
+static void
+take_again(void *arg)
+{
+	const LeftoverWork *work = arg;
+	const MosqlLeftover *leftover = work->leftover;
+	MosqlTree  *tree = mosql_session_tree(work->session, leftover->root);
+
+	mosql_lock_take_again(work->session, tree, leftover->keys, leftover->n);
+}
+
+/* Before a transaction that could have locked them. */
+static void
+try_leftovers(MosqlSession *session)
+{
+	MosqlLeftover **at = &session->leftovers;
+	int64		now_us = mosql_now_us();
+
+	while (*at != NULL)
+	{
+		MosqlLeftover *leftover = *at;
+		LeftoverWork work = {session, leftover};
+
+		if (now_us - leftover->tried_us < LEFTOVER_PAUSE_US)
+		{
+			at = &leftover->next;
+			continue;
+		}
+		(void) mosql_session_try_tree(take_again, &work);
+		leftover->tried_us = now_us;
+		if (now_us - leftover->since_us <= LEFTOVER_US)
+		{
+			at = &leftover->next;
+			continue;
+		}
+		*at = leftover->next;
+		pfree(leftover);
+	}
+}
