@@ -237,8 +237,8 @@ move_the_clocks_slot(void)
 }
 
 /*
- * By a second, minutes, an hour.  Not back where a server may forget: docs/durability.md
- * promises nothing of both together.
+ * By a second, minutes, an hour.  Where a server may forget not back, and all alike, for a
+ * replica may take over: docs/durability.md promises nothing of both together.
  */
 static void
 jump_clock(void)
@@ -249,7 +249,9 @@ jump_clock(void)
 
 	by_us = sim_dumps || sim_chance(500) ? by_us : -by_us;
 	sim_trace("the clock of server %d jumps by %.6f", server->number, (double) by_us / 1e6);
-	server->ahead_us += by_us;
+	for (int i = 0; i < sim_nservers; i++)
+		if (sim_dumps || &sim_servers[i] == server)
+			sim_servers[i].ahead_us += by_us;
 	sim_jumped_us = sim_now_us;
 	most_ahead_us = Max(most_ahead_us, server->ahead_us);
 }
