@@ -58,16 +58,17 @@ mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node)
 }
 
 /*
- * May the leaf be read for this key (data NULL: for all)?  Where steps wait for
- * copies, a leaf that is being split serves only what stays in it.  For its cut
- * may be lost in a failover after the new leaf was written to: then the leaf has
+ * May the leaf be read for this key (data NULL: for all)?  Where a server may fail over, or
+ * forget, a leaf that is being split serves only what stays in it.  For its cut
+ * may be lost after the new leaf was written to, or is known to somebody: then the leaf has
  * an old copy of those rows again, frozen as before; whoever wants them finishes
  * the split once more.
  */
 bool
 mosql_btree_serves(const MosqlTree *tree, const MosqlNodeMeta *meta, MosqlBytes key)
 {
-	return !tree->store->durable || meta->state != MOSQL_NODE_SPLITTING ||
+	return (!tree->store->durable && tree->store->unbroken == NULL) ||
+		meta->state != MOSQL_NODE_SPLITTING ||
 		(key.data != NULL && mosql_bytes_compare(key, meta->split_key) < 0);
 }
 

@@ -46,6 +46,8 @@ make_far_trees(MosqlSession *session)
 	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
 	far_root = mosql_session_new_id(session);
 	mosql_btree_create(mosql_session_store(session), far_root);
+	oracle_committing(oracle_begin(session, MOSQL_READ_COMMITTED));
+	mosql_txn_changes_schema(mosql_txn_current(session));	/* there is a version, as where there are tables */
 }
 
 static void
