@@ -69,7 +69,9 @@ store_new_id(MosqlNodeStore *store)
 
 /*
  * The session's id, and how often nothing was heard of the clock for a whole lease:
- * then others may take this session for dead, whether it is or not.
+ * then others may take this session for dead, whether it is or not.  And how often a
+ * connection broke, where a server may have forgotten then what was read before: a leaf that
+ * was brought in since its dump is there perhaps, and no part of the tree.
  */
 static uint64
 store_incarnation(MosqlNodeStore *store)
@@ -82,7 +84,8 @@ store_incarnation(MosqlNodeStore *store)
 		session->lapses++;
 		session->lapsed_us = now;
 	}
-	return session->sid ^ session->lapses << 48;
+	return session->sid ^
+		(session->lapses + (session->stepper.durable ? 0 : mosql_redis_breaks(session->redis))) << 48;
 }
 
 /* ---- what rests on what a server may forget ---- */
