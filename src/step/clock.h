@@ -56,7 +56,7 @@ typedef enum MosqlDecision
 	MOSQL_REFUSED_ABORTED,		/* somebody wrote "aborted" */
 	MOSQL_REFUSED_LEASE,		/* the session's lease ran out */
 	MOSQL_REFUSED_SCHEMA,		/* the schema version is stale */
-	MOSQL_REFUSED_FORGOTTEN,	/* and another process took over since it was current; not
+	MOSQL_REFUSED_FORGOTTEN,	/* another process took over since the transaction began; not
 								 * where the clock waits for copies */
 	MOSQL_DECISION_LOST			/* settle it */
 } MosqlDecision;
@@ -94,6 +94,7 @@ typedef struct MosqlDecideArgs
 {
 	MosqlTxid	tx;
 	uint64		schema;			/* version the transaction used */
+	uint64		since;			/* and when it began; 0: it does not matter */
 	bool		schema_change;	/* it changes the schema: version + 1 */
 	MosqlBytes	parts;			/* participants, opaque here */
 	int			lease_ms;

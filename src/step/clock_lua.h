@@ -223,27 +223,29 @@ LUA_TAKE_OVER
 
 /*
  * KEYS: c, s, e, p.  ARGV: n, schema, 1 if the schema changes, sid, lease
- * length, participants, then the numbers of records to drop.
+ * length, participants, the schema when the transaction began (0: whatever it was), then the
+ * numbers of records to drop.
  * Replies {0, schema, ts, last, snapshots} or {MosqlDecision, schema}.  What a damaged
  * key can make fail stands before the record: what a script has written stays.
  */
 static const char decide_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
-"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7))\n"
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
 LUA_TAKE_OVER
 "local lease, record, schema = s[1], s[2], c[2] or '0'\n"
 "local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
-"for x = 7, #argv do drop(KEYS[2], argv[x], s[x - 4], leap) end\n"
+"for x = 8, #argv do drop(KEYS[2], argv[x], s[x - 5], leap) end\n"
 "if record then\n"
 "  local ts = string.match(record, '^C(%d+) ')\n"
 "  if not ts then return {1, schema} end\n"
 "  return {0, schema, ts, c[1], call('HVALS', KEYS[4])}\n"
 "end\n"
 "if dead(lease) then return {2, schema} end\n"
-"if schema ~= argv[2] then\n"
+"local forgotten = argv[7] ~= '0' and leap > argv[7] + 0\n"
+"if forgotten or schema ~= argv[2] then\n"
 "  extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
-"  return {leap > argv[2] + 0 and 4 or 3, schema}\n"
+"  return {forgotten and 4 or 3, schema}\n"
 "end\n"
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"

@@ -154,7 +154,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 			  MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
-	MosqlBytes *argv = mosql_script_argv(&decide_script, 4, 6 + args->ndrops);
+	MosqlBytes *argv = mosql_script_argv(&decide_script, 4, 7 + args->ndrops);
 	MosqlBytes *arg = argv + 3;
 	const MosqlReply *reply;
 	int64		decision;
@@ -170,6 +170,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	*arg++ = mosql_clock_number(args->tx.session);
 	*arg++ = lease_length(args->lease_ms);
 	*arg++ = args->parts;
+	*arg++ = mosql_clock_number(clock->durable ? 0 : args->since);
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 
@@ -181,8 +182,6 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	if (decision < MOSQL_DECIDED || decision > MOSQL_REFUSED_FORGOTTEN)
 		mosql_step_check(reply, MOSQL_REPLY_INTEGER, keys.prefix);
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
-	if (decision == MOSQL_REFUSED_FORGOTTEN && clock->durable)
-		decision = MOSQL_REFUSED_SCHEMA;
 	if (decision == MOSQL_DECIDED)
 	{
 		*ts = mosql_reply_u64(mosql_step_elem(reply, 2));	/* also if it is damaged */

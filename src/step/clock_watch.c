@@ -589,9 +589,11 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			refusal = MOSQL_REFUSED_ABORTED;
 		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0))))
 			refusal = MOSQL_REFUSED_LEASE;
+		else if (record.state == MOSQL_RECORD_NONE && !clock->durable && args->since != 0 &&
+				 issued.leapt > args->since)
+			refusal = MOSQL_REFUSED_FORGOTTEN;
 		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
-			refusal = issued.leapt > args->schema && !clock->durable ? MOSQL_REFUSED_FORGOTTEN :
-				MOSQL_REFUSED_SCHEMA;
+			refusal = MOSQL_REFUSED_SCHEMA;
 
 		/* nothing to decide: only drop what was to be dropped */
 		if (refusal != MOSQL_DECIDED || record.state == MOSQL_RECORD_COMMITTED)

@@ -148,6 +148,7 @@ mosql_txn_decide(MosqlCommit *commit)
 	MosqlDecideArgs args = {
 		.tx = commit->tx,
 		.schema = commit->txn->schema,
+		.since = commit->txn->first_schema,
 		.schema_change = commit->txn->changes_schema,
 		.parts = encode_parts(commit),
 		.lease_ms = mosql_txn_lease_ms,

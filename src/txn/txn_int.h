@@ -365,6 +365,7 @@ struct MosqlTxn
 	MemoryContext cxt;
 	MosqlIsolation isolation;
 	uint64		schema;			/* version when it began; decide compares it */
+	uint64		first_schema;	/* the same, whatever it prepared again for */
 	uint64		breaks;			/* of connections, before it began */
 
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */

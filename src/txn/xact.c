@@ -198,7 +198,7 @@ mosql_txn_current(MosqlSession *session)
 	txn->handle_cxt = AllocSetContextCreate(cxt, "mosql row handles", ALLOCSET_DEFAULT_SIZES);
 	txn->session = session;
 	txn->isolation = isolation_level();
-	txn->schema = session->schema;
+	txn->schema = txn->first_schema = session->schema;
 	txn->breaks = mosql_redis_breaks(session->redis);
 	txn->random = (uint64) mosql_now_us() | 1;
 	session->txn = txn;

@@ -47,6 +47,8 @@ make_far_trees(MosqlSession *session)
 	far_root = mosql_session_new_id(session);
 	mosql_btree_create(mosql_session_store(session), far_root);
 	oracle_committing(oracle_begin(session, MOSQL_READ_COMMITTED));
+	(void) mosql_txn_insert(mosql_txn_current(session), mosql_session_tree(session, MOSQL_CATALOG_ROOT),
+							mosql_bytes("T", 1), mosql_bytes("", 0), 1, MOSQL_KEY_NEW);
 	mosql_txn_changes_schema(mosql_txn_current(session));	/* there is a version, as where there are tables */
 }
 

@@ -70,6 +70,17 @@ decide_now(uint64 sid, uint64 n)
 	return mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL);
 }
 
+/* The same, for a transaction that has begun at that version. */
+static MosqlDecision
+decide_since(uint64 sid, uint64 n, uint64 since)
+{
+	MosqlDecideArgs args = args_for(sid, n);
+
+	args.schema = schema;
+	args.since = since;
+	return mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL);
+}
+
 static MosqlRecordState
 status(uint64 sid, uint64 n)
 {
@@ -521,14 +532,15 @@ test_takeover(void)
 	server_command(ck.redis, "HSET", key, "node", "somebody else", "last", text_of(before), "schema", "1");
 	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
 	CHECK(S >= before + MOSQL_CLOCK_LEAP && S < before + 10 * (uint64) MOSQL_CLOCK_LEAP);
-	CHECK_INT(decide(a, 3), MOSQL_REFUSED_FORGOTTEN);
+	CHECK_INT(decide(a, 3), MOSQL_REFUSED_SCHEMA);
+	CHECK_INT(decide_since(a, 3, 1), MOSQL_REFUSED_FORGOTTEN);
 	CHECK_INT(decide_now(a, 3), MOSQL_DECIDED);
 	CHECK_INT(ts, S + 1);
 
 	server_command(ck.redis, "HSET", key, "node", "somebody else", "last",
 				   psprintf(UINT64_FORMAT, future));
 	known = schema;
-	CHECK_INT(decide_now(a, 4), MOSQL_REFUSED_FORGOTTEN);
+	CHECK_INT(decide_now(a, 4), MOSQL_REFUSED_SCHEMA);
 	CHECK(schema > known);
 	CHECK_INT(decide_now(a, 4), MOSQL_DECIDED);
 	CHECK_INT(ts, future + MOSQL_CLOCK_LEAP + 1);
@@ -576,7 +588,7 @@ test_forgetful(void)
 	server_command(ck.redis, "HSET", key, "node", "the one before");
 	args = args_for(a, 1);
 	args.schema = known;
-	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_FORGOTTEN);
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_REFUSED_SCHEMA);
 	CHECK(schema > issued);
 	CHECK_INT(decide_now(a, 2), MOSQL_DECIDED);
 	CHECK(ts > issued);
