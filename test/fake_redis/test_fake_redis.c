@@ -28,6 +28,7 @@ typedef struct Player
 	bool		raised;			/* by the last RUN */
 	int			timeout_ms;
 	uint64		pin;
+	uint64		breaks;
 	int			detached[MOSQL_REPLY_LOST + 1];
 	MosqlStats	before;
 	int64		start_us;
@@ -210,6 +211,15 @@ do_stat(Player *p)
 	check_line(p, got == atoi(word(p, 3)), psprintf("%lld", (long long) got));
 }
 
+/* FENCE began: against breaks since BEGAN; FENCE: since now.  What it returns is for LIFT. */
+static void
+do_fence(Player *p)
+{
+	if (strcmp(word(p, 2), "began") != 0)
+		p->breaks = mosql_redis_breaks(p->redis);
+	check_line(p, mosql_redis_fence(p->redis, p->breaks) == 0, "another fence");
+}
+
 /* OPEN [user=...] [password=...] [seeds=N] [replicas=N] [fsync] */
 static void
 do_open(Player *p)
@@ -271,6 +281,18 @@ do_line(Player *p)
 				   (strcmp(word(p, 3), "false") != 0), "the opposite");
 	else if (strcmp(verb, "DETACHED") == 0)
 		do_detached(p);
+	else if (strcmp(verb, "BEGAN") == 0)
+		p->breaks = mosql_redis_breaks(p->redis);
+	else if (strcmp(verb, "FENCE") == 0)
+		do_fence(p);
+	else if (strcmp(verb, "LIFT") == 0)
+		mosql_redis_lift(p->redis, 0);
+	else if (strcmp(verb, "OUTER") == 0)
+		check_line(p, mosql_redis_fence(p->redis, mosql_redis_breaks(p->redis)) != 0,
+				   "no other fence");
+	else if (strcmp(verb, "FENCED_OFF") == 0)
+		check_line(p, mosql_redis_is_fenced_off(p->redis) == (strcmp(word(p, 2), "true") == 0),
+				   "the opposite");
 	else if (strcmp(verb, "STAT") == 0)
 		do_stat(p);
 	else if (strcmp(verb, "CLUSTER") == 0)
