@@ -298,7 +298,7 @@ static bool
 read_row(SequenceEntry *entry, MosqlSession *session)
 {
 	MosqlNamedSequence *there;
-	uint64		schema = mosql_session_schema(session); /* before: it is not newer than the row */
+	uint64		schema = mosql_session_schema_read(session);	/* before: it is not newer than the row */
 
 	there = mosql_named_sequence(session, get_namespace_name(get_rel_namespace(entry->seqid)),
 								 get_rel_name(entry->seqid));
@@ -322,7 +322,7 @@ look_up_named(SequenceEntry *entry, MosqlSession *session)
 {
 	(void) mosql_txn_current(session);	/* after a failed transaction it asks for the version */
 	if (entry->row.data == NULL || entry->session != session ||
-		entry->schema != mosql_session_schema(session))
+		entry->schema != mosql_session_schema_read(session))
 		if (!read_row(entry, session))
 			return false;
 	mosql_named_sequence_use(session, entry->key, entry->row);

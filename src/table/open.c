@@ -737,7 +737,7 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	MosqlDefinition *definition;
 	uint64		schema;
 
-	schema = mosql_session_schema(session);
+	schema = mosql_session_schema_read(session);	/* before: it is not newer than what is read */
 
 	/*
 	 * Race -- an invalidation that arrives while we build must count: so the
@@ -817,7 +817,7 @@ open_table(Relation rel, MosqlSession *session, bool planned)
 	if (!found)
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));
 	if (entry->table == NULL || !entry->valid ||
-		entry->table->schema != mosql_session_schema(session))
+		entry->table->schema != mosql_session_schema_read(session))
 		load(entry, rel, session, planned);
 
 	note_use(session, entry);

@@ -401,6 +401,15 @@ mosql_session_schema(MosqlSession *session)
 	return session->schema;
 }
 
+uint64
+mosql_session_schema_read(MosqlSession *session)
+{
+	const MosqlTxn *txn = session->txn;
+
+	return txn != NULL && txn->drawn && txn->isolation != MOSQL_READ_COMMITTED ? txn->S_schema
+		: session->schema;
+}
+
 void
 mosql_session_refresh_schema(MosqlSession *session)
 {

@@ -116,10 +116,14 @@ extern void mosql_session_keep_id(MosqlSession *session);
  * what it was doing is taken for abandoned then. */
 extern void mosql_session_leave_id(MosqlSession *session);
 
-/* Schema version last seen; what the table layer's cache compares.  refresh: ask
- * the clock for it. */
+/* Schema version last seen.  refresh: ask the clock for it. */
 extern uint64 mosql_session_schema(MosqlSession *session);
 extern void mosql_session_refresh_schema(MosqlSession *session);
+
+/* What definitions that are read now are of; the table layer's caches compare it.  A
+ * transaction that has a snapshot of its own reads those of that moment, whatever version
+ * the session has heard of since. */
+extern uint64 mosql_session_schema_read(MosqlSession *session);
 
 /* Space for the table layer's cache in the session; freed with it. */
 extern void **mosql_session_cache_slot(MosqlSession *session);

@@ -371,6 +371,7 @@ struct MosqlTxn
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */
 	bool		drawn;
 	MosqlTimestamp S;
+	uint64		S_schema;		/* version drawn with it */
 	uint64		snapid;
 	uint64		snap_sid;
 

@@ -105,6 +105,7 @@ view_snapshot(MosqlView *view, bool range)
 		if (!txn->drawn)
 		{
 			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
+			txn->S_schema = txn->session->schema;
 			txn->drawn = true;
 			mosql_txn_keep(txn);
 			check_schema(view, schema);

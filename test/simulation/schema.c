@@ -117,9 +117,9 @@ schema_open(Client *client)
 	Known	   *known = &client->table;
 
 	(void) mosql_txn_current(client->session);
-	if (!known->valid || known->schema != mosql_session_schema(client->session))
+	if (!known->valid || known->schema != mosql_session_schema_read(client->session))
 	{
-		uint64		schema = mosql_session_schema(client->session);
+		uint64		schema = mosql_session_schema_read(client->session);
 
 		if (!schema_read(client->session, client->cid, &known->now, &known->version))
 			sim_fail("the table has no definition");
