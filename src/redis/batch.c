@@ -198,3 +198,10 @@ mosql_batch_connection(const MosqlBatch *batch, int group)
 	Assert(group >= 0 && group < batch->ngroups);
 	return batch->groups[group].serial;
 }
+
+int
+mosql_batch_attempts(const MosqlBatch *batch, int group)
+{
+	Assert(group >= 0 && group < batch->ngroups);
+	return batch->groups[group].attempts;
+}

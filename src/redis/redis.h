@@ -191,6 +191,9 @@ extern const MosqlReply *mosql_batch_reply(const MosqlBatch *batch, int group, i
  */
 extern uint64 mosql_batch_connection(const MosqlBatch *batch, int group);
 
+/* How often it was sent: again after a redirection, or on a new connection. */
+extern int	mosql_batch_attempts(const MosqlBatch *batch, int group);
+
 /*
  * Throw for an error reply with the SQLSTATE it deserves, naming the server
  * and what was attempted; returns if reply is no error.

@@ -19,8 +19,10 @@
  * server answered (a slot moves, MOVED is followed), so two steps thought to
  * be on different servers may meet on one connection.  The first EXEC there
  * would drop the watch of the second step, and its EXEC would write without
- * any check.  Therefore the connections are compared after every batch, and
- * all steps that share one start over.
+ * any check; and its UNWATCH has dropped that of the first, even if it comes to no EXEC itself.
+ * Therefore the connections are compared after every batch, and who shares one with
+ * another read group of that batch starts over; and so do all if a read group was sent
+ * more than once, for it may have passed by anywhere.
  *
  * Race -- a watch left behind by a step that failed its compares, had nothing
  * to write, or was interrupted by an error.  It makes a later EXEC on that
@@ -158,7 +160,8 @@ typedef struct WatchStep
 	uint16		slot;
 	bool		whole;			/* read by HGETALL */
 	int			group;			/* of the running batch */
-	uint64		connection;		/* WATCHED: where */
+	uint64		connection;		/* where the read group of the last batch was; 0: it had none */
+	bool		strayed;		/* it was not sent there at once */
 	MosqlExec	outcome;		/* of the last write group */
 	MosqlCommands commands;		/* WATCHED: the write group */
 	bool		durable;
@@ -388,11 +391,10 @@ make_touch_group(WatchStep *watch, MosqlRedis *redis, const MosqlReply *meta)
 
 /* The step is decided; something is to be written for it first. */
 static void
-await_write(WatchStep *watch, const MosqlBatch *batch)
+await_write(WatchStep *watch)
 {
 	watch->result = watch->step->status;
 	watch->step->status = MOSQL_STEP_LOST;
-	watch->connection = mosql_batch_connection(batch, watch->group);
 	watch->state = WATCH_WATCHED;
 }
 
@@ -408,6 +410,11 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 	MosqlBytes *values;
 	MosqlNodeImage image = {0};
 
+	if (at > 0)
+	{
+		watch->connection = mosql_batch_connection(batch, watch->group);
+		watch->strayed = mosql_batch_attempts(batch, watch->group) > 1;
+	}
 	for (int i = 0; i < at; i++)
 		mosql_step_check(mosql_batch_reply(batch, watch->group, i), MOSQL_REPLY_STATUS, watch->key);
 	if (watch->whole || fields_to_read(step) > 0)
@@ -429,14 +436,14 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 			step->status = MOSQL_STEP_FAILED;
 			step->failed = i;
 			if (watch->touch && make_touch_group(watch, redis, meta))
-				await_write(watch, batch);
+				await_write(watch);
 			return;
 		}
 	step->status = MOSQL_STEP_DONE;
 	step->failed = -1;
 	if ((step->nwrites > 0 && make_write_group(watch, redis, step->values + step->nreads)) ||
 		(watch->touch && make_touch_group(watch, redis, meta)))
-		await_write(watch, batch);
+		await_write(watch);
 }
 
 /*
@@ -487,13 +494,10 @@ start_over_shared(WatchStep *watches, int n)
 
 		if (watches[i].state != WATCH_WATCHED)
 			continue;
-		for (int j = i + 1; j < n; j++)
-			if (watches[j].state == WATCH_WATCHED &&
-				watches[j].connection == watches[i].connection)
-			{
-				watches[j].state = WATCH_UNREAD;
-				shared = true;
-			}
+		for (int j = 0; j < n && !shared; j++)
+			shared = j != i && watches[j].connection != 0 &&
+				(watches[j].strayed || watches[i].strayed ||
+				 watches[j].connection == watches[i].connection);
 		if (shared)
 			watches[i].state = WATCH_UNREAD;
 		any |= shared;
@@ -512,6 +516,7 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 	int			ntaken = 0;
 
 	for (int i = 0; i < n; i++)
+	{
 		if (watches[i].state == WATCH_WATCHED)
 		{
 			watches[i].group = mosql_commands_batch(&watches[i].commands, batch, watches[i].slot,
@@ -520,6 +525,9 @@ fill_batch(MosqlStepper *stepper, WatchStep *watches, int n, MosqlBatch *batch)
 				mosql_batch_make_durable(batch, watches[i].group);
 			watches[i].state = WATCH_WRITING;
 		}
+		watches[i].connection = 0;
+		watches[i].strayed = false;
+	}
 	for (int i = 0; i < n; i++)
 	{
 		int			route;

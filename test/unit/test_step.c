@@ -1253,6 +1253,72 @@ test_moving_slot_under_load(void)
 	CHECK_INT(atoi(get(moving_node(2), B("n")).data), 1500);
 }
 
+/* Who has a slot that is empty. */
+static void
+give_slot(int slot, const Server *server)
+{
+	CHECK_STR(server_raw(to_server->port, with_id("CLUSTER SETSLOT %d NODE %s", slot, server)), "+OK\r\n");
+	CHECK_STR(server_raw(from_server->port, with_id("CLUSTER SETSLOT %d NODE %s", slot, server)), "+OK\r\n");
+}
+
+/* Beside a step that has nothing to write, and is sent on to the same server. */
+static int
+increment_beside(int worker)
+{
+	int			bad = 0;
+
+	stepper.redis = cluster_client();
+	stepper.engine = engine;
+	for (int i = 0; i < 1000; i++)
+	{
+		MosqlStep  *steps[2];
+
+		do
+		{
+			MosqlBytes	old = get(moving_node(3), B("n"));
+
+			steps[0] = new_step(moving_node(3));
+			compare(steps[0], MOSQL_COMPARE_ONLY, B("n"), 0, old);
+			writing(steps[0], MOSQL_WRITE_SET, B("n"), str(psprintf("%d", atoi(old.data) + 1)));
+			steps[1] = new_step(moving_node(50));
+			compare(steps[1], MOSQL_COMPARE_EQUAL, B("n"), 0, B("there"));
+			writing(steps[1], MOSQL_WRITE_SET, B("n"), B("not done"));
+			mosql_step_run(&stepper, steps, 2, NULL);
+			bad += steps[1]->status != MOSQL_STEP_FAILED;
+		} while (steps[0]->status == MOSQL_STEP_FAILED);
+		bad += steps[0]->status != MOSQL_STEP_DONE;
+	}
+	return bad;
+}
+
+/* Steps thought to be on two servers meet on one: the compares of none are lost by that. */
+static void
+test_steps_that_meet(void)
+{
+	MosqlBytes	key;
+	int			slot;
+	int			elsewhere;
+
+	stepper.redis = cluster_client();
+	key = mosql_step_key(&stepper, moving_node(3));
+	slot = mosql_redis_slot(key);
+	elsewhere = mosql_redis_slot(mosql_step_key(&stepper, moving_node(50)));
+	set(moving_node(3), B("n"), B("0"));
+	begin_move(slot);
+	move_key(key);
+	end_move(slot);
+	mosql_redis_close(stepper.redis);
+	server_fork_start(3, increment_beside);
+	for (int i = 0; i < 100; i++)
+	{
+		give_slot(elsewhere, i % 2 == 0 ? to_server : from_server);
+		usleep(3000);
+	}
+	CHECK_INT(server_fork_wait(3), 0);
+	stepper.redis = cluster_client();
+	CHECK_INT(atoi(get(moving_node(3), B("n")).data), 3000);
+}
+
 /* --- by itself --- */
 
 static void
@@ -1321,6 +1387,7 @@ main(void)
 		RUN(test_concurrent_chains);
 		RUN(test_moving_slot);
 		RUN(test_moving_slot_under_load);
+		RUN(test_steps_that_meet);
 		RUN(test_lost);
 	}
 	return unit_finish();
