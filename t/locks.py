@@ -5,6 +5,7 @@
   queue   workers take jobs with SKIP LOCKED: each job is done once
   waits   NOWAIT, lock_timeout, statement_timeout, cancel; ROLLBACK, ROLLBACK TO SAVEPOINT,
           an error, and the end of a backend let go at once
+  loads   an INSERT of many rows waits for who has inserted one of them
   circle  a deadlock between two servers is found when it comes about: one victim
   mixed   optimistic transactions, increments among them, meet locks: they wait
   beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
@@ -183,6 +184,30 @@ def waits(world):
     begin(holder, lock)
     released("the end of a backend", holder.close, settle=3)
     other.close()
+
+
+def loads(world):
+    """An INSERT of many rows waits for whoever has inserted one of them, and nobody for it."""
+    holder, loader = world.connect(0), world.connect(1)
+    load = "INSERT INTO jobs SELECT g, 'load', 0 FROM generate_series(1, 2500) g"
+    for end, outcome in ("COMMIT", "23505"), ("ROLLBACK", []):
+        begin(holder, "INSERT INTO jobs VALUES (1700, 'one', 0)")
+        threads, results = together(lambda: attempt(loader, load)[1] or [])
+        time.sleep(.5)
+        tap.equal(results, [None], f"{end}: a load waits for a key")
+        query(holder, end)
+        tap.ok(finish(threads, 10), f"{end}: it goes on", results)
+        tap.equal(results, [outcome], f"{end}: and ends so")
+        tap.equal(value(world.conn, "SELECT count(*) FROM jobs"), 1 if end == "COMMIT" else 2500, f"{end}: rows")
+        query(world.conn, "DELETE FROM jobs")
+    before = dict(query(loader, "SELECT * FROM mosql_fdw_stats()"))["locks"]
+    begin(loader, load.replace("(1, 2500)", "(10001, 12500)"))
+    tap.equal(dict(query(loader, "SELECT * FROM mosql_fdw_stats()"))["locks"], before, "a load locks nothing")
+    tap.equal(attempt(holder, "INSERT INTO jobs VALUES (11700, 'one', 0)")[1], None, "who inserts one of its keys is first")
+    tap.ok(attempt(loader, "COMMIT")[1] in ("40001", "23505"), "and the load fails")
+    query(world.conn, "DELETE FROM jobs")
+    for c in holder, loader:
+        c.close()
 
 
 def circle(world):
@@ -587,7 +612,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, circle, mixed, quiet, numbers, kept, lost, beside, died, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, beside, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -141,16 +141,21 @@ plan_pieces(MosqlTree *tree, const Load *load, int fill_end, Split *split)
 	return split->n == npieces - 1;
 }
 
-/* Where dense packing ends for new keys that go into a leaf; 0: nowhere. */
+/*
+ * Where dense packing ends for new keys that go into a leaf; 0: nowhere.  Keys without a row
+ * are such as somebody is inserting, most likely these: their transaction has locked them.
+ */
 static int
 fill_end(const Load *load, const MosqlLeaf *leaf, const MosqlBytes *keys, int n)
 {
-	int			pos = mosql_btree_leaf_position(leaf, keys[0]);
+	int			next = mosql_btree_leaf_position(leaf, keys[0]);
 
-	if (pos == leaf->n)
+	while (next < leaf->n && leaf->entries[next].row.data == NULL)
+		next++;
+	if (next == leaf->n)
 		return load->n;
-	if (n >= RUN_MIN_KEYS && mosql_bytes_compare(keys[n - 1], leaf->entries[pos].key) < 0)
-		return pos + n;
+	if (n >= RUN_MIN_KEYS && mosql_bytes_compare(keys[n - 1], leaf->entries[next].key) < 0)
+		return load->n - (leaf->n - next);
 	return 0;
 }
 

@@ -24,8 +24,8 @@ mosql_claim_encode(StringInfo out, const MosqlClaim *claim)
 		*p++ = (char) (claim->number >> shift);
 }
 
-static bool
-starts_with_claim(MosqlBytes in)
+bool
+mosql_claims_begin(MosqlBytes in)
 {
 	return in.len >= MOSQL_CLAIM_BYTES &&
 		(in.data[KIND_AT] == MOSQL_CLAIM_LOCK || in.data[KIND_AT] == MOSQL_CLAIM_WAIT);
@@ -36,7 +36,7 @@ mosql_claim_next(MosqlBytes *in, MosqlClaim *claim)
 {
 	const char *p = in->data;
 
-	if (!starts_with_claim(*in))
+	if (!mosql_claims_begin(*in))
 		return false;
 	claim->owner = mosql_txid_get(p);
 	claim->kind = (MosqlClaimKind) p[KIND_AT];
@@ -83,7 +83,7 @@ take_apart(MosqlBytes field)
 {
 	Claims		c = {.claims = palloc((field.len / MOSQL_CLAIM_BYTES + 2) * sizeof(char *)), .intents = field};
 
-	while (starts_with_claim(c.intents))
+	while (mosql_claims_begin(c.intents))
 	{
 		c.claims[c.n++] = copy_claim(c.intents.data);
 		c.intents.data += MOSQL_CLAIM_BYTES;
@@ -363,10 +363,10 @@ mosql_claims_woken(MosqlBytes before, MosqlBytes after, int n, MosqlBytes *owner
 	Claims		now;
 	int			lock;
 
-	if (!starts_with_claim(before) || !starts_with_claim(after))
+	if (!mosql_claims_begin(before) || !mosql_claims_begin(after))
 		return false;
 	now = take_apart(after);
-	for (; starts_with_claim(before); before = mosql_bytes(before.data + MOSQL_CLAIM_BYTES,
+	for (; mosql_claims_begin(before); before = mosql_bytes(before.data + MOSQL_CLAIM_BYTES,
 														   before.len - MOSQL_CLAIM_BYTES))
 		if (waits(before.data) && find_claim(&now, before.data, MOSQL_CLAIM_WAIT) < 0 &&
 			(lock = find_claim(&now, before.data, MOSQL_CLAIM_LOCK)) >= 0 &&

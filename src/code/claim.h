@@ -61,6 +61,9 @@ extern void mosql_claim_encode(StringInfo out, const MosqlClaim *claim);
 /* The next claim of a field: false, and `in` stands at the intents, if there is none. */
 extern bool mosql_claim_next(MosqlBytes *in, MosqlClaim *claim);
 
+/* Are there any? */
+extern bool mosql_claims_begin(MosqlBytes field);
+
 /*
  * Does a lock, or an increment, of strength `wanted` exclude one that is there?  Those of
  * tables and those of rows always do: who changes a definition commits a put there.

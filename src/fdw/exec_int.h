@@ -276,6 +276,7 @@ typedef struct MosqlModifyState
 	/* --- inserts --- */
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
 	bool		checks_keys;	/* this node made inserts that need a look-up */
+	bool		loads;			/* batch_size of them at once: not all are locked */
 	int			lookup_rows;	/* look up keys when so many wait */
 	MosqlView  *view;			/* ON CONFLICT's reads */
 	TupleTableSlot **kept;		/* its result for a batch */

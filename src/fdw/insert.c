@@ -48,12 +48,15 @@ static void
 look_up(MosqlModifyState *modify, const MosqlIndex *index)
 {
 	MosqlTree  *tree = index ? index->entries->tree : modify->table->tree;
+	MosqlInsertLocking locking = !modify->locks ? MOSQL_INSERTS_LOOK :
+		modify->loads ? MOSQL_INSERTS_WAIT : MOSQL_INSERTS_LOCK;
 	MosqlBytes	duplicate;
 
-	if (!mosql_txn_check_inserts(modify->txn, tree, modify->locks, &duplicate))
+	if (!mosql_txn_check_inserts(modify->txn, tree, locking, &duplicate))
 		mosql_exec_report_duplicate(modify, index, duplicate);
 }
 
+/* Enough keys wait, and so the statement is a load. */
 static bool
 is_due(MosqlModifyState *modify, MosqlTree *tree)
 {
@@ -64,7 +67,10 @@ is_due(MosqlModifyState *modify, MosqlTree *tree)
 	if (modify->lookup_rows == 0)
 		modify->lookup_rows = mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid,
 												InvalidOid)->batch_size;
-	return waiting >= modify->lookup_rows;
+	if (waiting < modify->lookup_rows)
+		return false;
+	modify->loads = true;
+	return true;
 }
 
 void

@@ -656,8 +656,8 @@ check_changes(MosqlBuild *build)
 
 	if (build->index->unique &&
 		!mosql_txn_check_inserts(mosql_txn_current(build->session),
-								 mosql_session_tree(build->session, build->root), false,
-								 &duplicate))
+								 mosql_session_tree(build->session, build->root),
+								 MOSQL_INSERTS_LOOK, &duplicate))
 		report_duplicate(build, duplicate);
 }
 

@@ -583,9 +583,34 @@ sort_unchecked(MosqlBuffer *buffer)
 	return m;
 }
 
-/* What is stored now under n keys, of which a row needs no more than found and version. */
+/* Keys that somebody has locked are locked after him, and their rows read again. */
 static void
-read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
+wait_for_lockers(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, const MosqlPoint *points,
+				 int n, MosqlRow *rows)
+{
+	MosqlBytes *claimed = palloc(n * sizeof(MosqlBytes));
+	MosqlRow   *now = palloc(n * sizeof(MosqlRow));
+	bool	   *locked = palloc(n * sizeof(bool));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (mosql_claims_begin(points[i].intent))
+			claimed[m++] = keys[i];
+	if (m == 0)
+		return;
+	mosql_txn_claim(txn, tree, claimed, m, MOSQL_UPDATE, LockWaitBlock, now, locked);
+	for (int i = n - 1; i >= 0; i--)
+		if (mosql_claims_begin(points[i].intent))
+			rows[i] = now[--m];
+}
+
+/*
+ * What is stored now under n keys, of which a row needs no more than found and version.  Who
+ * waits does so for whoever has locked one of them.
+ */
+static void
+read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool waits,
+			MosqlRow *rows)
 {
 	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint) + 1);
 	MosqlStatusCache cache = {0};
@@ -598,12 +623,14 @@ read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, Mosql
 	for (int i = 0; i < n; i++)
 		rows[i].found = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
 											&cache, &rows[i].columns, &rows[i].version);
+	if (waits)
+		wait_for_lockers(txn, tree, keys, points, n, rows);
 }
 
 /*
- * The keys that one transaction inserts are locked, so that another one waits that inserts
- * the same; but a load is not: its locks would fill the leaves that are there, whose splits
- * make room for its rows only when it commits, and be one more write per row.
+ * So many keys of one transaction are locked.  A load's are not: its locks would fill the
+ * leaves that are there, whose splits make room for its rows only when it commits, and be
+ * one more write per row.
  */
 #define INSERT_LOCKS_MAX	1000
 
@@ -622,7 +649,8 @@ locks_inserts(MosqlTxn *txn, int n)
  * commit anyway).
  */
 bool
-mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks, MosqlBytes *duplicate)
+mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locking,
+						MosqlBytes *duplicate)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MemoryContext result_cxt = CurrentMemoryContext;
@@ -644,11 +672,11 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks, MosqlBytes *
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
 	MOSQL_DEBUG_POINT("inserts-due");
-	if (locks && locks_inserts(txn, n))
+	if (locking == MOSQL_INSERTS_LOCK && locks_inserts(txn, n))
 		mosql_txn_claim(txn, tree, keys, n, MOSQL_UPDATE, LockWaitBlock, rows,
 						palloc(n * sizeof(bool)));
 	else
-		read_stored(txn, tree, keys, n, rows);
+		read_stored(txn, tree, keys, n, locking != MOSQL_INSERTS_LOOK, rows);
 	for (int i = 0; i < n && ok; i++)
 		if (!settle_insert(txn, buffer->unchecked[i], rows[i].found, rows[i].version))
 		{

@@ -563,14 +563,6 @@ lets_in(const MosqlItem *item, uint8 kind, MosqlBytes row)
 	return mosql_item_is_increment(item) && kind == MOSQL_INTENT_INCREMENT;
 }
 
-static bool
-starts_with_claims(MosqlBytes field)
-{
-	MosqlClaim	claim;
-
-	return mosql_claim_next(&field, &claim);
-}
-
 /* What an item waits with in the queue of its row: an increment holds no lock but there. */
 static int
 waiting_strength(MosqlBytes asked)
@@ -659,7 +651,7 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 
 	check_intents(commit, leaf->step.node, values[1]);
 	rest = values[1];
-	if (starts_with_claims(values[1]))
+	if (mosql_claims_begin(values[1]))
 	{
 		outcome = judge_claims(commit, leaf, item, values[1], blocker);
 		if (outcome != MOSQL_PREPARED)

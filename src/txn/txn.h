@@ -279,12 +279,19 @@ extern MosqlOwnWrite mosql_txn_own_write(MosqlTxn *txn, MosqlTree *tree, MosqlBy
 /* Inserts of this tree that still have to be looked up. */
 extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
 
+/* Whoever is inserting the same key, or deleting its row, */
+typedef enum MosqlInsertLocking
+{
+	MOSQL_INSERTS_LOOK,			/* is not waited for; nor is this transaction */
+	MOSQL_INSERTS_WAIT,			/* is waited for: a load */
+	MOSQL_INSERTS_LOCK			/* and waits for this one if he comes later */
+} MosqlInsertLocking;
+
 /*
  * Look up unchecked inserts.  Returns false with *duplicate set (current
- * context) for the first that exists; the caller reports 23505.  locks: whoever is
- * inserting, or deleting, one of them is waited for, and from here on others wait.
+ * context) for the first that exists; the caller reports 23505.
  */
-extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, bool locks,
+extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locking,
 									MosqlBytes *duplicate);
 
 /*

@@ -1302,6 +1302,38 @@ test_crash_split(void)
 	world_close(w);
 }
 
+/* Keys that the load has locked before it makes room are no neighbours of it: it is dense. */
+static void
+test_locked_load(void)
+{
+	for (int between = 0; between < 2; between++)
+	{
+		World	   *w = world_open(5 * MOSQL_LEAF_MAX_ROWS, true, 1);
+		MosqlTree  *tree = w->trees[0];
+		int			last = w->nkeys - 1;
+		int			n = w->nkeys - between;
+		uint32		value = 1;
+		int		   *index = palloc(n * sizeof(int));
+		uint32	   *values = palloc(n * sizeof(uint32));
+		uint64		leaf = mosql_btree_read_leaf(tree, w->keys[0])->node;
+
+		if (between)
+			write_keys(w, tree, &last, &value, 1, 0);
+		for (int k = 0; k < n; k++)
+		{
+			memstore_set(w->mem, leaf, field_of('i', w->keys[k]), mosql_bytes("lock", 4));
+			index[k] = k;
+			values[k] = k + 1;
+		}
+		(void) mosql_btree_read_leaf(tree, w->keys[0]);
+		mosql_btree_reserve(tree, w->keys, n, 20);
+		write_keys(w, tree, index, values, n, 0);
+		expect_sound(w);
+		CHECK_INT(check_leaves, 5 + between);
+		world_close(w);
+	}
+}
+
 /* What a split copies: intents, both marks, the purge mark. */
 static void
 test_split_copies(void)
@@ -2408,6 +2440,7 @@ main(void)
 	CASE(test_round_trips);
 	CASE(test_bulk_load);
 	CASE(test_single_inserts);
+	CASE(test_locked_load);
 	CASE(test_split_copies);
 	CASE(test_random);
 	CASE(test_small_cache);
