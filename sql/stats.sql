@@ -77,6 +77,7 @@ SELECT mosql_fdw_stats_reset();
 COMMIT;
 SELECT counter('round_trips'), counter('prepare_retries'), counter('conflicts');
 -- nothing written, nothing sent
+SET mosql_fdw.locking = optimistic;
 BEGIN;
 UPDATE t SET v = 0 WHERE id = -100;
 SELECT count(*) FROM t WHERE id < 10;
@@ -88,6 +89,29 @@ UPDATE t SET v = 0;
 SELECT mosql_fdw_stats_reset();
 ROLLBACK;
 SELECT counter('round_trips');
+-- but locks are let go of, some thousand in a round trip
+SET mosql_fdw.locking = pessimistic;
+BEGIN;
+UPDATE t SET v = 0 WHERE id = -100;
+SELECT mosql_fdw_stats_reset();
+COMMIT;
+SELECT counter('round_trips'), counter('commands');
+BEGIN;
+UPDATE t SET v = 0;
+SELECT mosql_fdw_stats_reset();
+ROLLBACK;
+SELECT counter('round_trips');
+-- the keys of an INSERT are locked by the step that looks them up; those of a load are not
+INSERT INTO t VALUES (-7, 0, '');
+SELECT mosql_fdw_stats_reset();
+INSERT INTO t VALUES (-8, 0, '');
+SELECT counter('round_trips'), counter('locks');
+BEGIN;
+SELECT mosql_fdw_stats_reset();
+INSERT INTO t SELECT i, i, '' FROM generate_series(10001, 11500) i;
+SELECT counter('locks');
+ROLLBACK;
+RESET mosql_fdw.locking;
 
 -- EXPLAIN (ANALYZE)
 SELECT costs('SELECT v FROM t WHERE id = 5');

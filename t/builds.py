@@ -80,7 +80,7 @@ def load(world):
             clients.go()
             if number == 0:
                 query(conn, "DROP INDEX t_a, t_u, t_b")
-        tap.equal(clients.unexpected(CONFLICT), "", "no errors but 40001")
+        tap.equal(clients.unexpected(CONFLICTS), "", "no errors but conflicts")
         # A build changes the definitions when it begins and when it ends, a DROP once an index.
         changes = 2 * 2 * len(INDEXES) + len(INDEXES)
         tap.ok(clients.errors().get(CONFLICT, 0) <= changes * WRITERS, "at most one for each client and change of definitions",
@@ -160,7 +160,7 @@ def killed(world):
             tap.ok(error_of(conn, index)[0] is not None and conn.closed, f"killed at {point}: it dies")
             conn.close()
             tap.ok(clients.everybody_went_on(time.monotonic(), 15), f"killed at {point}: writers go on")
-            tap.equal(clients.unexpected(f"{CONFLICT}|55P03"), "", f"killed at {point}: no errors but 40001 and 55P03")
+            tap.equal(clients.unexpected(f"{CONFLICTS}|55P03"), "", f"killed at {point}: no errors but conflicts and 55P03")
         world.one.wait_up()
         time.sleep(2)           # its lease
         query(world.conn, "SELECT mosql_fdw_maintain('redis')")

@@ -42,7 +42,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import load
 from mosqltest import *
 
-ALLOWED = "40001|08...|57P..|53200|gone"
+ALLOWED = "40001|40P01|08...|57P..|53200|gone"
 NODE_TIMEOUT_MS = 1000
 HOWS = ("kill", "manual", "takeover")
 

@@ -648,7 +648,7 @@ def hangups():
                    work.crowd.errors())
             tap.ok(work.settle(), f"{name}: all clients come to an end")
         tap.note(f"{cuts} connections cut, {work.crowd.done} transactions, errors {work.crowd.errors()}")
-        bad = work.crowd.unexpected("40001|08...")
+        bad = work.crowd.unexpected(CONFLICTS + "|08...")
         tap.ok(not bad, f"{name}: only errors of connections and conflicts", bad)
         work.verify(name)
 

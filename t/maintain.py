@@ -397,7 +397,7 @@ def load(world):
             tap.equal(world.maintain(conn)["outcome"], "done", f"{name}: maintenance") if passes < 1 else world.maintain(conn)
             passes += 1
         tap.ok(clients.stop(), f"{name}: clients end")
-        tap.equal(clients.unexpected("40001|23505"), "", f"{name}: no other errors than conflicts")
+        tap.equal(clients.unexpected(CONFLICTS + "|23505"), "", f"{name}: no other errors than conflicts")
         tap.note(f"{name}: {passes} passes, {clients.done} transactions, {clients.errors()}, "
                  f"slowest {max(c.slowest for c in clients.all):.2f} s")
         tap.ok(max(c.slowest for c in clients.all) < 5, f"{name}: nobody waits for long")

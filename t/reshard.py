@@ -103,7 +103,7 @@ def body():
             tap.ok(mover.moved >= 20, f"{engine}: slots were moved")
             tap.ok(wait_until(mover.agreed, 10, 0.2), f"{engine}: the nodes agree who has what",
                    mover.disagreement())
-            bad = work.crowd.unexpected(CONFLICT)
+            bad = work.crowd.unexpected(CONFLICTS)
             tap.ok(not bad, f"{engine}: no error but conflicts", bad)
             work.verify(engine)
     with section("in parts"):

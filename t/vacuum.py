@@ -119,7 +119,7 @@ def churn(servers, cluster, engine):
             clients.add(Client(server, db, maintain, 20 + i, pause=.05, **keep))
         time.sleep(SECONDS)
         tap.ok(clients.stop(), f"{name}: clients end")
-    tap.equal(clients.unexpected("40001"), "", f"{name}: every count and every snapshot was right")
+    tap.equal(clients.unexpected(CONFLICTS), "", f"{name}: every count and every snapshot was right")
     tap.note(f"{name}: {clients.done} transactions, {clients.errors()}")
     rows = sorted((i,) + row for owner in owners for i, row in owner.rows.items())
     with contextlib.closing(servers[0].connect(db, **keep)) as c:

@@ -12,7 +12,7 @@ clients on both servers, injects and heals faults for a while, and then asks
 
   * for an anomaly in what the clients saw, and for every acknowledged commit;
   * whether all clients went on, in time, after each fault, and came to an end;
-  * for errors other than 40001, 08xxx, 57Pxx, 53200 and lost connections;
+  * for errors other than 40001, 40P01, 08xxx, 57Pxx, 53200 and lost connections;
   * mosql_fdw_check() for what is broken, and, after mosql_fdw_maintain(), for
     what is left over;
   * for backends that died of themselves.
@@ -39,7 +39,7 @@ from mosqltest import *
 from nemesis import *
 from workload import MIXED, WORKLOADS, Run
 
-ALLOWED = "40001|08...|57P..|53200|gone"
+ALLOWED = "40001|40P01|08...|57P..|53200|gone"
 SLACK = 1.0                     # for a busy machine, on top of what is promised
 CALM = (0.7, 1.5)               # seconds without a fault, before each
 GO_ON = 10.0                    # for all clients to be served again

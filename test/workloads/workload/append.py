@@ -66,7 +66,7 @@ class Append(Lists, Workload):
     others, so that they stay short."""
 
     name = "append"
-    allowed = "40001|23505"         # a list that two make at a time
+    allowed = CONFLICTS + "|23505"         # a list that two make at a time
     AHEAD = 60                      # transactions of a client on the same
 
     def setup(self, conn):

@@ -15,7 +15,7 @@ class Bank(Workload):
     tables = ("account (id int KEY, balance int)",
               "entry (client int KEY, n int KEY, a int, b int, amount int)")
     clients = 8
-    allowed = "40001|23505"         # two that move an account to the same key
+    allowed = CONFLICTS + "|23505"         # two that move an account to the same key
 
     def setup(self, conn):
         query(conn, f"INSERT INTO account SELECT g * 10, {MONEY} FROM generate_series(1, {ACCOUNTS}) g")

@@ -50,7 +50,7 @@ class Counter(Workload):
     def __init__(self, level=SERIALIZABLE, *args):
         super().__init__(level, *args)
         # late-bound increments meet nobody; a snapshot that is written to does
-        self.allowed = "(?!)" if level == READ_COMMITTED else "40001"
+        self.allowed = "(?!)" if level == READ_COMMITTED else CONFLICTS
 
     def setup(self, conn):
         query(conn, "INSERT INTO counter VALUES ('hot', 0, 0), ('warm1', 0, 0), ('warm2', 0, 0)")

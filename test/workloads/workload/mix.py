@@ -13,7 +13,7 @@ class Mix(Workload):
 
     name = "mix"
     levels = (MIXED,)
-    allowed = "40001|23505"
+    allowed = CONFLICTS + "|23505"
     tables = Lists.tables + Registers.tables + Sets.tables
     native = False                  # PostgreSQL's SERIALIZABLE counts only among its like
     AHEAD = 60

@@ -13,7 +13,7 @@ class Queue(Workload):
 
     name = "queue"
     tables = ("queue (pos bigint KEY, v bigint, pad text)",)
-    allowed = "40001|23505"
+    allowed = CONFLICTS + "|23505"
 
     def setup(self, conn):
         query(conn, f"INSERT INTO queue SELECT g, -g, '' FROM generate_series(0, {WAITING - 1}) g")

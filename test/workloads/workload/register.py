@@ -42,7 +42,7 @@ class Register(Registers, Workload):
     which tells their order."""
 
     name = "register"
-    allowed = "40001|23505"
+    allowed = CONFLICTS + "|23505"
     GROUP = 6
     AHEAD = 60                      # transactions of a client per group
 

@@ -13,7 +13,7 @@ class Skew(Together, Workload):
               "booking (room int KEY, hour int KEY, who text)",
               "pair_a (id int KEY)", "pair_b (id int KEY)")
     levels = (SERIALIZABLE, REPEATABLE_READ)
-    allowed = "40001|23505"
+    allowed = CONFLICTS + "|23505"
 
     def setup(self, conn):
         query(conn, f"INSERT INTO oncall SELECT s, d, true FROM generate_series(1, {SHIFTS}) s, "

@@ -11,7 +11,7 @@ class Unique(Together, Workload):
     name = "unique"
     tables = ("slot (id int KEY, owner bigint)",)
     levels = (READ_COMMITTED, SERIALIZABLE)
-    allowed = "40001|23505"
+    allowed = CONFLICTS + "|23505"
     KEYS, KEEPS = 12, 3
 
     def setup(self, conn):
