@@ -52,6 +52,13 @@ mosql_btree_create(MosqlNodeStore *store, uint64 root)
 			mosql_bytes_equal(read.values[1], step->writes[1].value);
 		if (!created)
 			store->delete_nodes(store, &child.node, 1);
+		/* Race -- our session died after the first sending, and the sweep came by */
+		if (read.values[0].data == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("could not create a tree in namespace \"%s\"", store->ns),
+					 errdetail("The session's lease ran out meanwhile, and what it had made was taken for garbage."),
+					 errhint("The transaction might succeed if retried.")));
 	}
 	mosql_btree_close(tree);
 	return created;
