@@ -24,7 +24,8 @@ LONG = 20                       # ... and then it hangs
 
 # NAME: steps, "session: SQL" one a line.  Rows of t: (i, 0, 'old') for i = 1 to 4; of o: (i, i).
 # u is like t, with a unique index on a and another on b, and rows (i, 10 * i, 0, 'old'); p has two
-# partitions, below 3 and above; g has triggers, BEFORE and AFTER.
+# partitions, below 3 and above; g has triggers, BEFORE and AFTER.  kid leads to par by its
+# primary key, ukid to upar, rows (i, 10 * i, 'old'), by a unique index.
 SCENARIOS = {
     # --- UPDATE and DELETE at READ COMMITTED ---
     "update waits and goes on": """
@@ -388,6 +389,129 @@ SCENARIOS = {
         2: INSERT INTO u VALUES (8, 70, 0, 's2') ON CONFLICT (a) DO UPDATE SET b = u.b + 1, v = 's2'
         1: COMMIT
         1: SELECT * FROM u ORDER BY id""",
+    "a unique value is taken away": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2')
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a unique value is taken away, and back": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2')
+        1: ROLLBACK
+        1: SELECT * FROM u ORDER BY id""",
+    "a unique value is taken away, and back, by a savepoint": """
+        1: BEGIN
+        1: SAVEPOINT s
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2')
+        1: ROLLBACK TO s
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a unique value changes": """
+        1: BEGIN
+        1: UPDATE u SET a = 21 WHERE id = 2
+        2: UPDATE u SET a = 20 WHERE id = 3
+        3: INSERT INTO u VALUES (8, 21, 0, 's3')
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a unique value changes, and back": """
+        1: BEGIN
+        1: UPDATE u SET a = 21 WHERE id = 2
+        2: UPDATE u SET a = 20 WHERE id = 3
+        3: INSERT INTO u VALUES (8, 21, 0, 's3')
+        1: ROLLBACK
+        1: SELECT * FROM u ORDER BY id""",
+    "unique values are exchanged": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        1: INSERT INTO u VALUES (7, 70, 0, 's1')
+        2: INSERT INTO u VALUES (8, 20, 0, 's2'), (9, 70, 0, 's2')
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a unique value that is locked alone": """
+        1: BEGIN
+        1: SELECT * FROM u WHERE id = 2 FOR UPDATE
+        2: INSERT INTO u VALUES (8, 20, 0, 's2')
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT DO NOTHING
+        1: DELETE FROM u WHERE id = 2
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a duplicate holds nothing": """
+        1: BEGIN
+        1: INSERT INTO u VALUES (7, 70, 0, 's1')
+        2: INSERT INTO u VALUES (8, 20, 0, 's2'), (9, 70, 0, 's2')
+        1: DELETE FROM u WHERE id = 2
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "unique values in circles": """
+        1: BEGIN
+        2: BEGIN
+        1: INSERT INTO u VALUES (7, 70, 0, 's1')
+        2: INSERT INTO u VALUES (8, 80, 0, 's2')
+        1: UPDATE u SET a = 80 WHERE id = 1
+        2: UPDATE u SET a = 70 WHERE id = 2
+        2: ROLLBACK
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "repeatable read, a unique value is taken away": """
+        2: BEGIN ISOLATION LEVEL REPEATABLE READ
+        2: SELECT count(*) FROM o
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2')
+        1: ROLLBACK
+        2: ROLLBACK""",
+    "on conflict by an index, deleted": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, not deleted": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        1: ROLLBACK
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, of a row that is locked": """
+        1: BEGIN
+        1: SELECT * FROM u WHERE id = 2 FOR UPDATE
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        1: DELETE FROM u WHERE id = 2
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, the value changes": """
+        1: BEGIN
+        1: UPDATE u SET a = 21 WHERE id = 2
+        2: BEGIN
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        1: COMMIT
+        1: UPDATE u SET v = 's1' WHERE id = 2
+        2: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict do nothing, a unique value is taken away": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT DO NOTHING
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict do nothing, a unique value is taken away, and back": """
+        1: BEGIN
+        1: UPDATE u SET a = 21 WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT DO NOTHING
+        1: ROLLBACK
+        1: SELECT * FROM u ORDER BY id""",
+    "repeatable read, on conflict do nothing, a unique value is taken away": """
+        2: BEGIN ISOLATION LEVEL REPEATABLE READ
+        2: SELECT count(*) FROM o
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT (a) DO NOTHING
+        1: ROLLBACK
+        2: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
     "key share beside an update of no unique column": """
         1: BEGIN
         1: SELECT id FROM u WHERE id = 1 FOR KEY SHARE
@@ -535,6 +659,58 @@ SCENARIOS = {
         1: COMMIT
         2: COMMIT
         1: SELECT * FROM par ORDER BY id""",
+    # --- foreign keys that lead to a unique index ---
+    "by a unique index: a child goes on beside an update of its parent": """
+        1: BEGIN
+        1: UPDATE upar SET v = 's1' WHERE id = 1
+        2: INSERT INTO ukid VALUES (7, 10)
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
+    "by a unique index: a child waits for the deletion": """
+        1: BEGIN
+        1: DELETE FROM upar WHERE id = 1
+        2: INSERT INTO ukid VALUES (7, 10)
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
+    "by a unique index: a child waits for a deletion that goes back": """
+        1: BEGIN
+        1: DELETE FROM upar WHERE id = 1
+        2: INSERT INTO ukid VALUES (7, 10)
+        1: ROLLBACK
+        1: SELECT * FROM ukid ORDER BY id""",
+    "by a unique index: a child waits for a new key": """
+        1: BEGIN
+        1: UPDATE upar SET k = 11 WHERE id = 1
+        2: INSERT INTO ukid VALUES (7, 10)
+        1: COMMIT
+        1: SELECT * FROM upar ORDER BY id""",
+    "by a unique index: a child waits for who moves its parent": """
+        1: BEGIN
+        1: UPDATE upar SET id = 9 WHERE id = 1
+        2: INSERT INTO ukid VALUES (7, 10)
+        1: ROLLBACK
+        1: SELECT upar.*, ukid.id FROM upar JOIN ukid USING (k)""",
+    "by a unique index: a child keeps its parent": """
+        1: BEGIN
+        1: INSERT INTO ukid VALUES (7, 10)
+        2: UPDATE upar SET v = v || ' s2' WHERE id = 1
+        3: DELETE FROM upar WHERE id = 1
+        1: UPDATE upar SET v = v || ' s1' WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM upar ORDER BY id""",
+    "by a unique index: a child that goes back does not": """
+        1: BEGIN
+        1: INSERT INTO ukid VALUES (7, 10)
+        2: UPDATE upar SET k = 11 WHERE id = 1
+        1: ROLLBACK
+        1: SELECT * FROM upar ORDER BY id""",
+    "by a unique index: a child of a parent that nobody sees yet": """
+        1: BEGIN
+        1: INSERT INTO upar VALUES (7, 70, 's1')
+        2: INSERT INTO ukid VALUES (7, 70)
+        1: INSERT INTO ukid VALUES (8, 70)
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
     # --- INSERT ---
     "insert waits, duplicate": """
         1: BEGIN
@@ -677,8 +853,9 @@ def transcript(server, database, steps):
     return "\n".join(lines)
 
 
-ROWS = """TRUNCATE t, o, u, p, g, kid, par;
+ROWS = """TRUNCATE t, o, u, p, g, kid, par, ukid, upar;
     INSERT INTO par SELECT i, 'old' FROM generate_series(1, 4) i;
+    INSERT INTO upar SELECT i, 10 * i, 'old' FROM generate_series(1, 4) i;
     INSERT INTO t SELECT i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO u SELECT i, 10 * i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO p SELECT i, 0, 'old' FROM generate_series(1, 4) i;
@@ -706,7 +883,9 @@ TABLES = """{create} t ({id}, n int, v text) {server};
     CREATE TRIGGER a AFTER DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell();
     {plain};
     CREATE TABLE par (id int PRIMARY KEY, v text);
-    CREATE TABLE kid (id int PRIMARY KEY, par int REFERENCES par)"""
+    CREATE TABLE kid (id int PRIMARY KEY, par int REFERENCES par);
+    CREATE TABLE upar (id int PRIMARY KEY, k int UNIQUE, v text);
+    CREATE TABLE ukid (id int PRIMARY KEY, k int REFERENCES upar (k))"""
 HEAP = dict(create="CREATE TABLE", id="id int PRIMARY KEY", server="", plain="SELECT")
 FOREIGN = dict(create="CREATE FOREIGN TABLE", id="id int OPTIONS (key 'true') NOT NULL",
                server="SERVER redis", plain="SELECT mosql_fdw_enable('redis')")
@@ -745,7 +924,7 @@ def body():
                 got = play(server, engine, steps)
                 tap.ok(got == wanted[name], f"{engine}: {name}", f"got\n{got}\nwanted\n{wanted[name]}")
             with contextlib.closing(server.connect(engine)) as c:
-                for table in "t", "u":
+                for table in "t", "u", "upar", "ukid":
                     tap.equal(findings(c, table), ([], []), f"{engine}: mosql_fdw_check('{table}') finds nothing")
     tap.equal(server.crashes(), [], "no backend crashed")
 

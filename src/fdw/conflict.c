@@ -139,22 +139,96 @@ lock_read(const MosqlLocker *locker, MosqlRow *rows, int n)
 			rows[i].found = false;
 }
 
-/* The row, or the entry of an index, of this key, locked: DO NOTHING locks none that is there. */
+/* The row of this key, locked: DO NOTHING locks none that is there. */
 static void
-look_at(MosqlModifyState *modify, const MosqlTable *keys, MosqlView *view, MosqlBytes key,
-		MosqlRow *row)
+look_at_row(MosqlModifyState *modify, MosqlView *view, MosqlBytes key, MosqlRow *row)
 {
-	MosqlLocker locker = modify->locker;
-
-	locker.table = unconstify(MosqlTable *, keys);
 	if (modify->locks && modify->do_update && !IsolationUsesXactSnapshot())
 	{
-		mosql_lock_get(&locker, view, &key, 1, row);
+		mosql_lock_get(&modify->locker, view, &key, 1, row);
 		return;
 	}
-	mosql_view_get(view, keys->tree, &key, 1, row);
+	mosql_view_get(view, modify->table->tree, &key, 1, row);
 	if (modify->locks && (modify->do_update || !row->found))
-		lock_read(&locker, row, 1);
+		lock_read(&modify->locker, row, 1);
+}
+
+/*
+ * The entry of a unique index.  Who inserts it or takes it away is waited for; one that is free
+ * is locked, and for one that is there its row stands.
+ */
+static void
+look_at_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view, MosqlBytes key,
+			  MosqlRow *entry)
+{
+	MosqlTree  *tree = index->entries->tree;
+	MosqlLocker locker = modify->locker;
+
+	mosql_view_get(view, tree, &key, 1, entry);
+	if (!modify->locks || (entry->found && !entry->taken))
+		return;
+	locker.table = index->entries;
+	locker.strength = MOSQL_UPDATE;
+	lock_read(&locker, entry, 1);
+	if (entry->found)
+		mosql_txn_lower(modify->txn, tree, key, 0);
+}
+
+/* The row of an entry, if it is that still. */
+static bool
+look_at_its_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view,
+				MosqlBytes entry_key, MosqlBytes row_key, EState *estate, MosqlRow *row)
+{
+	memset(row, 0, sizeof(*row));
+	look_at_row(modify, view, row_key, row);
+	return row->found && has_entry(modify, index, row, entry_key, estate);
+}
+
+/*
+ * DO UPDATE under READ COMMITTED: the entry is locked in the step that reads it, and then its
+ * row, if that can be had at once.  If not, the entry is let go first: who changes or deletes
+ * the row wants it next.  False: the row is not the entry's any more, and let go, too.
+ */
+static bool
+lock_entry_and_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view,
+				   MosqlBytes key, EState *estate, MosqlRow *row, bool *found)
+{
+	MosqlLocker locker = modify->locker;
+	MosqlBytes	row_key;
+	int			before;
+
+	locker.table = index->entries;
+	locker.strength = MOSQL_UPDATE;
+	mosql_lock_get(&locker, view, &key, 1, row);
+	*found = row->found;
+	if (!row->found)
+		return false;
+	row_key = mosql_index_row_key(index, row);
+	before = mosql_txn_strength(modify->txn, modify->table->tree, row_key);
+	locker = modify->locker;
+	locker.policy = LockWaitSkip;
+	memset(row, 0, sizeof(*row));
+	mosql_lock_get(&locker, view, &row_key, 1, row);
+	if (row->found && has_entry(modify, index, row, key, estate))
+		return true;
+	mosql_txn_lower(modify->txn, index->entries->tree, key, 0);
+	if (look_at_its_row(modify, index, view, key, row_key, estate, row))
+		return true;
+	mosql_txn_lower(modify->txn, modify->table->tree, row_key, before);
+	return false;
+}
+
+/* The row of an entry, which is looked for; *found: there was an entry. */
+static bool
+look_by_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view, MosqlBytes key,
+			  EState *estate, MosqlRow *row, bool *found)
+{
+	if (modify->locks && modify->do_update && !IsolationUsesXactSnapshot())
+		return lock_entry_and_row(modify, index, view, key, estate, row, found);
+	look_at_entry(modify, index, view, key, row);
+	*found = row->found;
+	return row->found && look_at_its_row(modify, index, view, key, mosql_index_row_key(index, row),
+										 estate, row);
 }
 
 /*
@@ -190,21 +264,22 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 		case MOSQL_OWN_NONE:
 			break;
 	}
+	memset(row, 0, sizeof(*row));
+	if (index == NULL)
+	{
+		look_at_row(modify, view, key, row);
+		return row->found ? CONFLICT : NO_CONFLICT;
+	}
 	for (int tries = 0; tries < LOOK_TRIES; tries++)
 	{
-		MosqlBytes	row_key;
+		bool		found;
 
 		CHECK_FOR_INTERRUPTS();
 		memset(row, 0, sizeof(*row));
-		look_at(modify, keys, view, key, row);
-		if (!row->found)
+		if (look_by_entry(modify, index, view, key, estate, row, &found))
+			return CONFLICT;
+		if (!found)
 			return NO_CONFLICT;
-		if (index == NULL)
-			return CONFLICT;
-		row_key = mosql_index_row_key(index, row);
-		look_at(modify, modify->table, view, row_key, row);
-		if (row->found && has_entry(modify, index, row, key, estate))
-			return CONFLICT;
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

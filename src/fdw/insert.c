@@ -121,7 +121,7 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 											new_key, modify->cid, &duplicate);
 	if (index != NULL)
 		mosql_exec_report_duplicate(modify, index, duplicate);
-	if (new_slot != NULL)
+	if (new_slot != NULL || modify->locks)	/* those that leave are locked */
 		mosql_exec_lookup_due(modify);
 }
 

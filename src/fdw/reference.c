@@ -422,8 +422,7 @@ look_up(Side *side, MemoryContext cxt)
 
 	sort_distinct(fresh);
 	found = palloc(fresh->n * sizeof(bool) + 1);
-	mosql_txn_refer(side->reference->txn, side->reference->target->tree, fresh->keys, fresh->n,
-					side->reference->locks, found);
+	mosql_reference_find_parents(side->reference, fresh->keys, fresh->n, found);
 	MemoryContextSwitchTo(cxt);
 	for (int i = 0; i < fresh->n; i++)
 		if (!found[i])
@@ -594,8 +593,7 @@ keep_missing(MosqlReference *reference, Keys *keys)
 	bool	   *found = palloc(keys->n * sizeof(bool) + 1);
 	int			n = 0;
 
-	mosql_txn_refer(reference->txn, reference->target->tree, keys->keys, keys->n,
-					reference->locks, found);
+	mosql_reference_find_parents(reference, keys->keys, keys->n, found);
 	for (int i = 0; i < keys->n; i++)
 		if (!found[i])
 			keys->keys[n++] = keys->keys[i];

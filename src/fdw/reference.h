@@ -65,7 +65,8 @@ typedef struct MosqlReference
 
 	/* --- the parent's row --- */
 	const MosqlTable *target;	/* whose key the referenced columns are: the parent, or
-								 * the entries of an index of it */
+								 * the entries of an index of it: */
+	const MosqlIndex *index;	/* that, or NULL */
 	int			order[INDEX_MAX_KEYS];	/* its key columns as columns of the foreign key */
 	bool		alike;			/* the child's types are the parent's */
 	bool		converts[INDEX_MAX_KEYS];	/* by column of the foreign key: the child's */
@@ -104,6 +105,14 @@ extern MosqlReferenceKey mosql_reference_of_child(MosqlReference *reference,
 /* ... and of a parent's row; false if nulls are in it, so that none leads there. */
 extern bool mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot,
 									  StringInfo key);
+
+/*
+ * Which of n distinct parents, by their keys in `target`, are there: what is found is certified
+ * from here on, and locked, KEY SHARE, if the parent's table is one that locks.  One round
+ * trip, two for those that are found by an index and locked.
+ */
+extern void mosql_reference_find_parents(MosqlReference *reference, const MosqlBytes *keys, int n,
+										 bool *found);
 
 /*
  * Of n distinct parents, ascending: the first that some row of the child leads to, own

@@ -77,7 +77,10 @@ find_target(MosqlReference *reference, Oid primary)
 	for (int i = 0; name != NULL && reference->target == NULL && i < reference->parent->nindexes; i++)
 		if (reference->parent->indexes[i].unique && is_plain(&reference->parent->indexes[i]) &&
 			strcmp(reference->parent->indexes[i].name, name) == 0)
-			reference->target = reference->parent->indexes[i].entries;
+		{
+			reference->index = &reference->parent->indexes[i];
+			reference->target = reference->index->entries;
+		}
 	if (reference->target == NULL || reference->target->nkeys != key->n ||
 		!begins_with(reference->target, key->referenced, key->n, reference->order))
 		ereport(ERROR,
@@ -303,6 +306,172 @@ reference_values(MosqlReference *reference, MosqlBytes key, Datum *values)
 		values[reference->order[i]] = ordered[i];
 }
 
+/* ---- parents ---- */
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
+}
+
+static int
+compare_row(const void *key, const void *row)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) key, ((const MosqlRow *) row)->key);
+}
+
+/* Looks for a parent's row before giving up. */
+#define LOOK_TRIES	10
+
+/* Parents that are found by a unique index, as long as some are looked for. */
+typedef struct Search
+{
+	MosqlReference *reference;
+	int			n;
+	const MosqlBytes **keys;	/* in the index; those of the caller */
+	MosqlBytes *rows;			/* keys of the rows that entries lead to; absent: there is no entry */
+	int			nlocked;
+	MosqlRow   *locked;			/* rows, ascending */
+} Search;
+
+static void
+read_entries(Search *search)
+{
+	const MosqlReference *reference = search->reference;
+	MosqlBytes *keys = palloc(search->n * sizeof(MosqlBytes));
+	MosqlRow   *entries = palloc0(search->n * sizeof(MosqlRow));
+
+	for (int i = 0; i < search->n; i++)
+		keys[i] = *search->keys[i];
+	mosql_txn_read_stored(reference->txn, reference->target->tree, keys, search->n, entries);
+	for (int i = 0; i < search->n; i++)
+	{
+		entries[i].key = keys[i];
+		search->rows[i] = entries[i].found ? mosql_index_row_key(reference->index, &entries[i])
+			: MOSQL_ABSENT;
+	}
+}
+
+/* Lock the rows, KEY SHARE: who changes or deletes one has it locked. */
+static void
+lock_rows(Search *search)
+{
+	MosqlBytes *keys = palloc(search->n * sizeof(MosqlBytes) + 1);
+	bool	   *locked = palloc(search->n * sizeof(bool) + 1);
+	int			n = 0;
+	int			m = 0;
+
+	for (int i = 0; i < search->n; i++)
+		if (search->rows[i].data != NULL)
+			keys[n++] = search->rows[i];
+	qsort(keys, n, sizeof(MosqlBytes), compare_keys);
+	for (int i = 0; i < n; i++)
+		if (m == 0 || !mosql_bytes_equal(keys[m - 1], keys[i]))
+			keys[m++] = keys[i];
+	search->nlocked = m;
+	search->locked = palloc(m * sizeof(MosqlRow) + 1);
+	if (m > 0)
+		mosql_txn_claim(search->reference->txn, search->reference->parent->tree, keys, m,
+						MOSQL_KEY_SHARE, LockWaitBlock, search->locked, locked);
+}
+
+/* Has the row that was locked this key in the index? */
+static bool
+has_key(MosqlReference *reference, const MosqlRow *row, MosqlBytes key)
+{
+	const MosqlTable *parent = reference->parent;
+	Datum	   *values = palloc(parent->natts * sizeof(Datum));
+	bool	   *nulls = palloc(parent->natts * sizeof(bool));
+	bool	   *needed = palloc0(parent->natts * sizeof(bool));
+	StringInfoData now;
+
+	initStringInfo(&now);
+	for (int i = 0; i < reference->key.n; i++)
+		needed[reference->target->key_attnums[i] - 1] = true;
+	mosql_table_get_row(parent, row->key, row->columns, needed, values, nulls);
+	for (int i = 0; i < reference->key.n; i++)
+	{
+		int			at = reference->target->key_attnums[i] - 1;
+
+		if (nulls[at])
+			return false;
+		mosql_table_put_key(reference->target, i, values[at], &now);
+	}
+	return mosql_bytes_equal(mosql_bytes_of(&now), key);
+}
+
+static const MosqlRow *
+find_locked(const Search *search, MosqlBytes key)
+{
+	return bsearch(&key, search->locked, search->nlocked, sizeof(MosqlRow), compare_row);
+}
+
+/*
+ * One look at those that are looked for: what is found, or is not there, is done with.
+ * Race -- an entry and its row are two reads: in between the row may have gone, or given the
+ * entry to another.  Then the entry is looked for anew.
+ */
+static void
+search_once(Search *search)
+{
+	MosqlReference *reference = search->reference;
+	int			left = 0;
+
+	read_entries(search);
+	lock_rows(search);
+	for (int i = 0; i < search->n; i++)
+	{
+		const MosqlRow *row;
+
+		if (search->rows[i].data == NULL)
+			continue;
+		row = find_locked(search, search->rows[i]);
+		if (row->found && has_key(reference, row, *search->keys[i]))
+			mosql_txn_note_referenced(reference->txn, reference->target->tree, *search->keys[i]);
+		else
+			search->keys[left++] = search->keys[i];
+	}
+	search->n = left;
+}
+
+/*
+ * The entry of a unique index is not locked, for who takes it away holds the row, and wants the
+ * entry next: whoever holds that and waits for the row would wait for ever.
+ */
+static void
+find_by_index(MosqlReference *reference, const MosqlBytes *keys, int n, bool *found)
+{
+	Search		search = {reference};
+
+	search.keys = palloc(n * sizeof(MosqlBytes *) + 1);
+	search.rows = palloc(n * sizeof(MosqlBytes) + 1);
+	for (int i = 0; i < n; i++)
+		if (!mosql_txn_is_known(reference->txn, reference->target->tree, keys[i], &found[i]))
+			search.keys[search.n++] = &keys[i];
+	for (int tries = 0; search.n > 0 && tries < LOOK_TRIES; tries++)
+		search_once(&search);
+	for (int i = 0; i < n; i++)
+		found[i] = mosql_txn_knows(reference->txn, reference->target->tree, keys[i]);
+}
+
+void
+mosql_reference_find_parents(MosqlReference *reference, const MosqlBytes *keys, int n, bool *found)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+
+	if (!reference->locks || reference->index == NULL)
+	{
+		mosql_txn_refer(reference->txn, reference->target->tree, keys, n, reference->locks, found);
+		return;
+	}
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql parents", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	find_by_index(reference, keys, n, found);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
 /* ---- children ---- */
 
 static MosqlView *
@@ -406,12 +575,6 @@ find_in_ranges(MosqlReference *reference, const MosqlBytes *keys, int n, bool ce
 	mosql_view_scan_end(scan);
 	mosql_view_close(view);
 	return parent;
-}
-
-static int
-compare_keys(const void *a, const void *b)
-{
-	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
 }
 
 /* A walk over all rows of the child, for the columns of the foreign key. */

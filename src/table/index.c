@@ -434,7 +434,11 @@ delete_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, Command
 		return true;
 	if (mosql_txn_delete(txn, index->entries->tree, mosql_bytes_of(&entry->key),
 						 MOSQL_VERSION_ANY, cid) != MOSQL_SELF_MODIFIED)
+	{
+		if (entry->kind == MOSQL_ENTRY_ALONE)
+			mosql_txn_leave(txn, index->entries->tree, mosql_bytes_of(&entry->key));
 		return true;
+	}
 	if (entry->kind != MOSQL_ENTRY_ALONE)
 		elog(ERROR, "entry of index \"%s\" was changed twice by one command", index->name);
 	return false;

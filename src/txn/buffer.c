@@ -537,6 +537,22 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 
 /* ---- uniqueness at the statement ---- */
 
+static bool
+leaves(const MosqlEntryW *entry)
+{
+	return entry->top->base != MOSQL_BASE_ABSENT;
+}
+
+void
+mosql_txn_leave(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
+	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+
+	if (entry != NULL && entry->top != NULL && leaves(entry) && !entry->unchecked)
+		add_unchecked(txn, buffer, entry);
+}
+
 int
 mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree)
 {
@@ -558,9 +574,11 @@ compare_entries(const void *a, const void *b)
 static bool
 settle_insert(MosqlTxn *txn, MosqlEntryW *entry, bool found, MosqlTimestamp version)
 {
-	if (found)
+	if (found && !leaves(entry))
 		return false;
 	entry->unchecked = false;
+	if (leaves(entry))
+		return true;
 	for (MosqlChange *c = entry->top; c != NULL; c = c->older)
 		c->version = version;
 	return true;
@@ -627,6 +645,12 @@ read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool 
 		wait_for_lockers(txn, tree, keys, points, n, rows);
 }
 
+void
+mosql_txn_read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	read_stored(txn, tree, keys, n, false, rows);
+}
+
 /*
  * So many keys of one transaction are locked.  A load's are not: its locks would fill the
  * leaves that are there, whose splits make room for its rows only when it commits, and be
@@ -637,10 +661,35 @@ read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool 
 static bool
 locks_inserts(MosqlTxn *txn, int n)
 {
-	if (n == 0 || txn->ninsert_locks + n > INSERT_LOCKS_MAX)
-		return false;
-	txn->ninsert_locks += n;
-	return true;
+	return n > 0 && txn->ninsert_locks + n <= INSERT_LOCKS_MAX;
+}
+
+/* Lock them, in their order, as far as the first that is there: how many have been looked at. */
+static int
+lock_inserts(MosqlTxn *txn, MosqlBuffer *buffer, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	bool	   *leaving = palloc(n * sizeof(bool));
+	int			free;
+
+	for (int i = 0; i < n; i++)
+		leaving[i] = leaves(buffer->unchecked[i]);
+	free = mosql_txn_claim_free(txn, buffer->tree, keys, leaving, n, rows);
+	txn->ninsert_locks += free;
+	return Min(free + 1, n);
+}
+
+/* What leaves without a lock need not be looked at. */
+static int
+drop_leaving(MosqlBuffer *buffer, int n)
+{
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (leaves(buffer->unchecked[i]))
+			buffer->unchecked[i]->unchecked = false;
+		else
+			buffer->unchecked[m++] = buffer->unchecked[i];
+	return m;
 }
 
 /*
@@ -659,6 +708,8 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locki
 	MosqlBytes *keys;
 	MosqlRow   *rows;
 	int			n;
+	int			seen;
+	bool		locks;
 	bool		ok = true;
 
 	if (buffer == NULL || buffer->nunchecked == 0)
@@ -666,18 +717,19 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locki
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql insert check",
 								ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	buffer->nunchecked = n = sort_unchecked(buffer);
+	n = sort_unchecked(buffer);
+	locks = locking == MOSQL_INSERTS_LOCK && locks_inserts(txn, n);
+	buffer->nunchecked = seen = n = locks ? n : drop_leaving(buffer, n);
 	keys = palloc(n * sizeof(MosqlBytes) + 1);
 	rows = palloc0(n * sizeof(MosqlRow) + 1);
 	for (int i = 0; i < n; i++)
 		keys[i] = buffer->unchecked[i]->key;
 	MOSQL_DEBUG_POINT("inserts-due");
-	if (locking == MOSQL_INSERTS_LOCK && locks_inserts(txn, n))
-		mosql_txn_claim(txn, tree, keys, n, MOSQL_UPDATE, LockWaitBlock, rows,
-						palloc(n * sizeof(bool)));
-	else
+	if (locks)
+		seen = lock_inserts(txn, buffer, keys, n, rows);
+	else if (n > 0)
 		read_stored(txn, tree, keys, n, locking != MOSQL_INSERTS_LOOK, rows);
-	for (int i = 0; i < n && ok; i++)
+	for (int i = 0; i < seen && ok; i++)
 		if (!settle_insert(txn, buffer->unchecked[i], rows[i].found, rows[i].version))
 		{
 			*duplicate = mosql_bytes_copy(result_cxt, keys[i]);

@@ -53,6 +53,18 @@ mosql_lock_asked(MosqlTxid owner, int strength)
 	return mosql_bytes_of(&buf);
 }
 
+bool
+mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
+{
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		if (claim.kind == MOSQL_CLAIM_LOCK && claim.strength == MOSQL_UPDATE &&
+			!mosql_txid_equal(claim.owner, txn->owner))
+			return true;
+	return false;
+}
+
 /* What a step does to the claims at a key. */
 typedef struct ClaimChange
 {
@@ -589,17 +601,12 @@ lock_at_once(LockRequest *requests, int n, LockWaitPolicy policy)
 			mosql_lock_not_available(false);
 }
 
-void
-mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, int strength,
-				LockWaitPolicy policy, MosqlRow *rows, bool *locked)
+/* Requests for locks of n keys, which are remembered. */
+static LockRequest *
+start_requests(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, int strength)
 {
-	LockRequest    *requests = palloc(n * sizeof(LockRequest));
-	LockRequest    *held = palloc(n * sizeof(LockRequest));
-	MosqlRow   *found = palloc(n * sizeof(MosqlRow));
-	ErrorContextCallback context;
-	int			m = 0;
+	LockRequest *requests = palloc(n * sizeof(LockRequest));
 
-	mosql_txn_begin_read(txn->session, &context);
 	for (int i = 0; i < n; i++)
 	{
 		MosqlEntryW *entry = entry_of(txn, tree, keys[i]);
@@ -608,6 +615,21 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 		start_request(&requests[i], txn, tree, entry->key, strength, MOSQL_CLAIM_LOCK);
 		remember(txn, tree, entry);
 	}
+	return requests;
+}
+
+void
+mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, int strength,
+				LockWaitPolicy policy, MosqlRow *rows, bool *locked)
+{
+	LockRequest *	requests;
+	LockRequest *	held = palloc(n * sizeof(LockRequest));
+	MosqlRow   *found = palloc(n * sizeof(MosqlRow));
+	ErrorContextCallback context;
+	int			m = 0;
+
+	mosql_txn_begin_read(txn->session, &context);
+	requests = start_requests(txn, tree, keys, n, strength);
 	if (policy == LockWaitBlock)
 		lock_in_order(requests, n, lock_deadline());
 	else
@@ -620,6 +642,90 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 	for (int i = n - 1; i >= 0; i--)
 		rows[i] = locked[i] ? found[--m] : (MosqlRow) {.key = requests[i].key};
 	mosql_txn_end_read(&context);
+}
+
+/* The first of n that are locked that has a row and is not to leave, n if there is none. */
+static int
+first_found(LockRequest *requests, const bool *leaves, int n, MosqlRow *rows)
+{
+	int			i = 0;
+
+	if (n > 0)
+		read_locked(requests, n, rows);
+	while (i < n && !(rows[i].found && !(leaves != NULL && leaves[i])))
+		i++;
+	return i;
+}
+
+/*
+ * As lock_in_order(), no further than to the first that is there.  Who finds it so holds that
+ * one alone of those that are there: two that wait for each other would else be one who
+ * inserts a value that is there, and then waits at another, and one who takes the former away.
+ */
+static int
+lock_until_found(LockRequest *requests, const bool *leaves, int n, int64 deadline_us, MosqlRow *rows)
+{
+	int			first = 0;
+
+	while (first < n)
+	{
+		int			end = first;	/* of those that are had at once */
+		int			found;
+
+		mosql_lock_ask(requests + first, n - first);
+		while (end < n && requests[end].held)
+			end++;
+		found = first + first_found(requests + first, leaves ? leaves + first : NULL, end - first,
+									rows + first);
+		for (int i = first; i < end && i <= found; i++)
+			note_held(&requests[i]);
+		if (found + 1 < n)
+			let_go_behind(requests + found + 1, n - found - 1);
+		if (found < end || found == n)
+			return found;
+		wait_for_row(&requests[found], deadline_us);
+		if (first_found(&requests[found], leaves ? leaves + found : NULL, 1, &rows[found]) == 0)
+			return found;
+		first = found + 1;
+	}
+	return n;
+}
+
+int
+mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, const bool *leaves,
+					 int n, MosqlRow *rows)
+{
+	ErrorContextCallback context;
+	int			found;
+
+	mosql_txn_begin_read(txn->session, &context);
+	found = lock_until_found(start_requests(txn, tree, keys, n, MOSQL_UPDATE), leaves, n,
+							 lock_deadline(), rows);
+	mosql_txn_end_read(&context);
+	return found;
+}
+
+int
+mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+
+	return entry ? entry->strength : 0;
+}
+
+void
+mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
+{
+	MosqlEntryW *entry = entry_of(txn, tree, key);
+	MosqlHeld	earlier = {.tree = tree,.entry = entry,.before = strength};
+	ClaimChange change;
+
+	if (entry->strength <= strength)
+		return;
+	entry->strength = strength;
+	change = change_back(txn, &earlier);
+	change_claims(txn->session, tree, &change, 1);
 }
 
 /*

@@ -14,10 +14,10 @@
 #include "code/claim.h"
 #include "txn/txn_int.h"
 
-/* Known without looking: put or deleted here, or looked up before. */
-static bool
-is_known(MosqlBuffer *buffer, MosqlBytes key, bool *found)
+bool
+mosql_txn_is_known(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool *found)
 {
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
 
 	if (entry == NULL || (entry->top == NULL && !entry->referenced))
@@ -31,7 +31,7 @@ mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
 	bool		found = false;
 
-	return is_known(mosql_buffer_find(txn, tree, false), key, &found) && found;
+	return mosql_txn_is_known(txn, tree, key, &found) && found;
 }
 
 /*
@@ -52,8 +52,8 @@ ignore_harmless_intent(MosqlPoint *point)
 		point->intent = MOSQL_ABSENT;
 }
 
-static void
-note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+void
+mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
@@ -115,7 +115,6 @@ void
 mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool locks,
 				bool *found)
 {
-	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql references",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -125,7 +124,7 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
-		if (!is_known(buffer, keys[i], &found[i]))
+		if (!mosql_txn_is_known(txn, tree, keys[i], &found[i]))
 		{
 			where[m] = i;
 			wanted[m++] = keys[i];
@@ -138,7 +137,7 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 	{
 		found[where[i]] = there[i];
 		if (there[i])
-			note_referenced(txn, tree, wanted[i]);
+			mosql_txn_note_referenced(txn, tree, wanted[i]);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);

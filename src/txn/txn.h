@@ -212,6 +212,7 @@ typedef struct MosqlRow
 	MosqlTimestamp version;		/* of the stored row read; 0: none (own insert) */
 	bool		unsettled;		/* peek: increments of others may be missing */
 	bool		own;			/* written by this transaction */
+	bool		taken;			/* somebody else has locked it FOR UPDATE; where mosql_view_get() says so */
 } MosqlRow;
 
 /* Rows by key, any order, one round trip; bytes in the current context. */
@@ -289,10 +290,17 @@ typedef enum MosqlInsertLocking
 
 /*
  * Look up unchecked inserts.  Returns false with *duplicate set (current
- * context) for the first that exists; the caller reports 23505.
+ * context) for the first that exists; the caller reports 23505.  What leaves is locked with
+ * MOSQL_INSERTS_LOCK alone.
  */
 extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locking,
 									MosqlBytes *duplicate);
+
+/*
+ * The row of a key, which this transaction has just deleted, kept others from inserting it: an
+ * entry of a unique index.  It is locked with the next inserts that are looked up.
+ */
+extern void mosql_txn_leave(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /*
  * To be called before an error that blames a row is reported: a duplicate, a parent that
@@ -354,6 +362,19 @@ extern void mosql_sessions_unlock_all(const char *ns);
 /* Is it used by a transaction, or holds it such locks? */
 extern bool mosql_session_is_needed(const MosqlSession *session);
 
+/*
+ * Lock keys that are to be inserted, or to leave (`leaves`, NULL: none), as
+ * mosql_txn_claim() does, one after the other, but no further than to the first to be
+ * inserted that has a row: its place is returned, n if there is none.  It is locked, too.
+ */
+extern int	mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys,
+								 const bool *leaves, int n, MosqlRow *rows);
+
+/* How strongly is it locked (0: not at all); and make that weaker again, before its savepoint
+ * does.  The latter takes a round trip. */
+extern int	mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+extern void mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
+
 /* Is there nothing to lock: is it so already, in this version, or nobody else's row?  No
  * round trip. */
 extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
@@ -378,6 +399,16 @@ extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 							   MosqlTimestamp version);
 
 /* ---- rows that must be there (foreign keys; reference.c) ---- */
+
+/* Is it known without looking whether a row is there (put, deleted or looked up here)? */
+extern bool mosql_txn_is_known(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool *found);
+
+/* The latest committed state of n rows; one round trip.  Own changes do not count. */
+extern void mosql_txn_read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
+								  MosqlRow *rows);
+
+/* A row was seen to be there, and commit fails if it is not any more. */
+extern void mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /*
  * Which of these rows are there now: in the latest committed state, or put by this

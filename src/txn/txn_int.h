@@ -445,6 +445,9 @@ typedef struct MosqlHeld MosqlHeld;
 /* The bytes that ADMITS and HOLDS compare. */
 extern MosqlBytes mosql_lock_asked(MosqlTxid owner, int strength);
 
+/* Has somebody else a lock FOR UPDATE in this intents field? */
+extern bool mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field);
+
 /* Locks since a savepoint are let go, or become those of the one around it. */
 extern void mosql_locks_subabort(MosqlTxn *txn, int level);
 extern void mosql_locks_subcommit(MosqlTxn *txn, int level);

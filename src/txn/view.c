@@ -263,7 +263,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 	for (int i = 0; i < n; i++)
 	{
-		rows[i].unsettled = rows[i].own = false;
+		rows[i].unsettled = rows[i].own = rows[i].taken = false;
 		if (get_own(view, buffer, keys[i], bind, &rows[i]))
 			continue;
 		where[m] = i;
@@ -292,6 +292,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		row->unsettled = unsettled;
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
+		row->taken = mosql_lock_is_taken(txn, points[i].intent);
 		if (bind || !row->found)
 			mosql_txn_note_read(txn, tree, wanted[i]);
 	}
