@@ -109,6 +109,7 @@ typedef struct Found
 typedef struct Page
 {
 	MosqlSession *session;
+	uint64		breaks;			/* of connections, before the sweep read anything */
 	int			n;
 	Found	   *found;
 	int			ndeletes;
@@ -401,11 +402,22 @@ is_kept(MosqlSweep *sweep, uint64 root, RootState state)
 	return true;
 }
 
-/* A MosqlTreeWork. */
+static void
+destroy_now(void *arg)
+{
+	mosql_btree_destroy(((const Page *) arg)->tree);
+}
+
+/*
+ * A MosqlTreeWork.  That no definition names the tree was read when the sweep began: as with
+ * single nodes (delete_page).
+ */
 static void
 destroy_tree(void *arg)
 {
-	mosql_btree_destroy(arg);
+	const Page *page = arg;
+
+	mosql_session_do_unbroken(page->session, page->breaks, destroy_now, arg);
 }
 
 /*
@@ -439,7 +451,7 @@ judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCoun
 	entry = hash_search(sweep->unnamed, &found->node, HASH_ENTER, &known);
 	if (!known)
 		*entry = (Unnamed) {.tree = {.root = found->node}};
-	if (mosql_session_try_tree_damage(destroy_tree, page->tree, &damage) == MOSQL_TREE_DAMAGED)
+	if (mosql_session_try_tree_damage(destroy_tree, page, &damage) == MOSQL_TREE_DAMAGED)
 	{
 		if (!known)
 			entry->tree.since = sweep->now;
@@ -572,7 +584,7 @@ delete_page(void *arg)
 static void
 sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
-	Page		page = {.session = sweep->session};
+	Page		page = {.session = sweep->session,.breaks = sweep->breaks};
 	uint64	   *nodes;
 	int			n = scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
