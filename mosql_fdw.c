@@ -55,6 +55,11 @@ define_settings(void)
 							"What was written is taken back; SQLSTATE 40001.",
 							&mosql_txn_commit_timeout_ms, 10000, 100, INT_MAX / 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mosql_fdw.one_step",
+							 "Whether small commits on a Redis without cluster mode are one step.",
+							 "Off: they are prepared, decided and applied like large ones.",
+							 &mosql_txn_one_step, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.intent_timeout",
 							"Time after which another server's unfinished commit is aborted.",
 							"Longer than any commit takes: a shorter time aborts live ones.",

@@ -58,6 +58,7 @@ typedef enum MosqlDecision
 	MOSQL_REFUSED_SCHEMA,		/* the schema version is stale */
 	MOSQL_REFUSED_FORGOTTEN,	/* another process took over since the transaction began; not
 								 * where the clock waits for copies */
+	MOSQL_REFUSED_AT_ONCE,		/* not in one step (one_step.h): nothing was done */
 	MOSQL_DECISION_LOST			/* settle it */
 } MosqlDecision;
 

@@ -282,6 +282,10 @@ mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 			return mosql_claims_request(old, write->value);
 		case MOSQL_WRITE_ADD:
 			return row_add(old, write->value);
+		case MOSQL_WRITE_VERSION:
+		case MOSQL_WRITE_TOMBSTONE:
+		case MOSQL_WRITE_INCREMENT:
+			break;
 	}
 	elog(ERROR, "unknown kind of write: %d", (int) write->kind);
 	return old;

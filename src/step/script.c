@@ -216,6 +216,7 @@ StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
 				 MOSQL_COMPARE_OPEN == 6 && MOSQL_COMPARE_LISTED == 7 &&
 				 MOSQL_COMPARE_WHOLE == 8 && MOSQL_COMPARE_ADMITS == 9 &&
 				 MOSQL_COMPARE_HOLDS == 10 && MOSQL_WRITE_CLAIM == 8 &&
+				 MOSQL_WRITE_VERSION == 9 && MOSQL_WRITE_TOMBSTONE == 10 && MOSQL_WRITE_INCREMENT == 11 &&
 				 MOSQL_WAKE_KEEP_MS == 60000, "step_lua.h knows these numbers");
 
 /*
@@ -296,36 +297,28 @@ step_plan(const MosqlStepper *stepper, const MosqlStep *step, const StepCounts *
 	return mosql_bytes(plan, p - plan);
 }
 
-/* Fill in everything but the reply. */
-static void
-step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
+static int
+count_arguments(const MosqlStep *step, const StepCounts *counts)
+{
+	return 1 + step->ncompares + counts->bytes + step->nreads +
+		2 * counts->conditional + counts->deletes + 2 * counts->sets + 2 * counts->ranges;
+}
+
+int
+mosql_step_arguments(const MosqlStep *step)
 {
 	StepCounts	counts = step_count(step);
-	int			nargs = 1 + step->ncompares + counts.bytes + step->nreads +
-		2 * counts.conditional + counts.deletes + 2 * counts.sets + 2 * counts.ranges;
-	MosqlBytes *argv = mosql_script_argv(&step_script, 1, nargs);
-	MosqlBytes *arg = argv + 3;
-	StepFields	fields;
-	MosqlBytes *value,
-			   *delete,
-			   *set;
 
-	*arg++ = mosql_step_key(stepper, step->node);
-	step_fields(step, &counts, &fields);
-	*arg++ = step_plan(stepper, step, &counts, &fields);
-	if (fields.placed)
-		for (int i = 0; i < fields.ndistinct; i++)
-			*arg++ = fields.distinct[i];
-	else
-		for (int i = 0; i < fields.n; i++)
-			*arg++ = fields.fields[i];
-	for (int i = 0; i < step->ncompares; i++)
-		if (has_bytes(step, i))
-			*arg++ = step->compares[i].bytes;
+	return count_arguments(step, &counts);
+}
 
-	value = arg;
-	delete = value + counts.conditional;
-	set = delete + counts.deletes;
+static MosqlBytes *
+put_writes(const MosqlStep *step, const StepCounts *counts, MosqlBytes *arg)
+{
+	MosqlBytes *value = arg;
+	MosqlBytes *delete = value + counts->conditional;
+	MosqlBytes *set = delete + counts->deletes;
+
 	for (int i = 0; i < step->nwrites; i++)
 	{
 		const MosqlWrite *write = &step->writes[i];
@@ -340,20 +333,50 @@ step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
 			*set++ = write->value;
 		}
 	}
-	arg = set;
+	return set;
+}
+
+MosqlBytes *
+mosql_step_put_arguments(const MosqlStepper *stepper, const MosqlStep *step, MosqlBytes *arg)
+{
+	StepCounts	counts = step_count(step);
+	StepFields	fields;
+
+	step_fields(step, &counts, &fields);
+	*arg++ = step_plan(stepper, step, &counts, &fields);
+	if (fields.placed)
+		for (int i = 0; i < fields.ndistinct; i++)
+			*arg++ = fields.distinct[i];
+	else
+		for (int i = 0; i < fields.n; i++)
+			*arg++ = fields.fields[i];
+	for (int i = 0; i < step->ncompares; i++)
+		if (has_bytes(step, i))
+			*arg++ = step->compares[i].bytes;
+	arg = put_writes(step, &counts, arg);
 	for (int i = 0; i < step->ncompares; i++)
 		if (step->compares[i].kind == MOSQL_COMPARE_RANGE)
 		{
 			*arg++ = step->compares[i].upper;
 			*arg++ = step->compares[i].at_most;
 		}
+	return arg;
+}
 
+/* Fill in everything but the reply. */
+static void
+step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
+{
+	int			nargs = mosql_step_arguments(step);
+	MosqlBytes *argv = mosql_script_argv(&step_script, 1, nargs);
+
+	argv[3] = mosql_step_key(stepper, step->node);
 	call->slot = mosql_redis_slot(argv[3]);
 	call->mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
 	call->durable = stepper->durable && step->durable;
 	call->touch = NULL;
 	call->argv = argv;
-	call->argc = arg - argv;
+	call->argc = mosql_step_put_arguments(stepper, step, argv + 4) - argv;
 	Assert(call->argc <= 4 + nargs);
 }
 

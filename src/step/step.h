@@ -67,7 +67,12 @@ typedef enum MosqlWriteKind
 								 * out of an intents field, and let in who waited for
 								 * them; an empty field is deleted */
 	MOSQL_WRITE_ADD,			/* increments on a plain row, see mosql_step_add() */
-	MOSQL_WRITE_CLAIM			/* a request for a lock in an intents field (claim.h) */
+	MOSQL_WRITE_CLAIM,			/* a request for a lock in an intents field (claim.h) */
+
+	/* only in a commit of one step (one_step.h), which draws their time */
+	MOSQL_WRITE_VERSION,		/* a row gets a new version: these columns */
+	MOSQL_WRITE_TOMBSTONE,		/* a row is deleted */
+	MOSQL_WRITE_INCREMENT		/* a row that is live, see mosql_step_increment() */
 } MosqlWriteKind;
 
 typedef struct MosqlWrite

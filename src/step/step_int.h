@@ -125,6 +125,11 @@ extern void mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slo
 							  int argc, MosqlBytes *argv,
 							  MosqlReplyCallback done, void *arg);
 
+/* A step as arguments of its script, from the plan on: at most how many, and to here. */
+extern int	mosql_step_arguments(const MosqlStep *step);
+extern MosqlBytes *mosql_step_put_arguments(const MosqlStepper *stepper, const MosqlStep *step,
+											MosqlBytes *arg);
+
 extern void mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n,
 								  MosqlBudget *budget);
 extern void mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,

@@ -32,216 +32,314 @@
 #ifndef MOSQL_STEP_LUA_H
 #define MOSQL_STEP_LUA_H
 
-static const char step_lua[] =
-"local key, plan, argv = KEYS[1], ARGV[1], ARGV\n"
-"local byte, sub, call = string.byte, string.sub, redis.call\n"
-"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n"
-"local nc, nb, nr, nw = c1 * 256 + c2, b1 * 256 + b2, r1 * 256 + r2, w1 * 256 + w2\n"
-"local nd, ns = d1 * 256 + d2, s1 * 256 + s2\n"
-"local nf = nc + nr + nw\n"
-"local whole = flags % 2 == 1\n"
-"local nn = distinct == 255 and nf or distinct\n"
- /* field x of compares, reads, writes is the place(x)-th that is read */
-"local places = 14 + 3 * nc + nw\n"
-"local function place(x)\n"
-"  if distinct == 255 then return x end\n"
-"  return byte(plan, places + x)\n"
-"end\n"
- /* the part with x = 1, 2, ... is argv[start + x] */
-"local bytes = 1 + nn\n"
-"local values = bytes + nb\n"
-"local dels = values + nw\n"
-"local sets = dels + nd\n"
+/*
+ * The plan, and where its parts are: it is argv[o + 1].  Below, for the step of one node,
+ * o is 0; a commit in one step (one_step_lua.h) has a plan per leaf.
+ */
+#define LUA_STEP_PLAN \
+"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n" \
+"local nc, nb, nr, nw = c1 * 256 + c2, b1 * 256 + b2, r1 * 256 + r2, w1 * 256 + w2\n" \
+"local nd, ns = d1 * 256 + d2, s1 * 256 + s2\n" \
+"local nf = nc + nr + nw\n" \
+"local whole = flags % 2 == 1\n" \
+"local nn = distinct == 255 and nf or distinct\n" \
+ /* field x of compares, reads, writes is the place(x)-th that is read */ \
+"local places = 14 + 3 * nc + nw\n" \
+"local function place(x)\n" \
+"  if distinct == 255 then return x end\n" \
+"  return byte(plan, places + x)\n" \
+"end\n" \
+ /* the part with x = 1, 2, ... is argv[start + x] */ \
+"local bytes = o + 1 + nn\n" \
+"local values = bytes + nb\n" \
+"local dels = values + nw\n" \
+"local sets = dels + nd\n" \
 "local extra = sets + 2 * ns\n"
- /* memcmp(a, b) < 0, a prefix sorts first */
-"local function less(a, b)\n"
-"  local n = #a < #b and #a or #b\n"
-"  for x = 1, n do\n"
-"    local p, q = byte(a, x), byte(b, x)\n"
-"    if p ~= q then return p < q end\n"
-"  end\n"
-"  return #a < #b\n"
+
+/* Lists, intents, and what claim.c says in C. */
+#define LUA_STEP_TOOLS \
+ /* memcmp(a, b) < 0, a prefix sorts first */ \
+"local function less(a, b)\n" \
+"  local n = #a < #b and #a or #b\n" \
+"  for x = 1, n do\n" \
+"    local p, q = byte(a, x), byte(b, x)\n" \
+"    if p ~= q then return p < q end\n" \
+"  end\n" \
+"  return #a < #b\n" \
+"end\n" \
+ /* where an entry stands in a list of 16-byte entries, or nil */ \
+"local function find(list, entry)\n" \
+"  for x = 1, #list, 16 do\n" \
+"    if sub(list, x, x + 15) == entry then return x end\n" \
+"  end\n" \
+"end\n" \
+ /* where the intent of a transaction stands in an intents field, or nil */ \
+"local function intent(list, tx)\n" \
+"  local x = 1\n" \
+"  while x + 16 <= #list do\n" \
+"    local next = #list + 1\n" \
+"    if byte(list, x + 16) == 73 then\n"	/* 'I' */ \
+"      next = x + 18 + (byte(list, x + 17) or #list)\n" \
+"      if next > #list + 1 then return nil end\n" \
+"    end\n" \
+"    if sub(list, x, x + 15) == tx then return x, next end\n" \
+"    x = next\n" \
+"  end\n" \
+"end\n" \
+ /* \
+  * What claim.c says in C.  Functions are made where they are needed: most fields \
+  * have no claims. \
+  */ \
+"local kit, woken\n" \
+"local function locks()\n" \
+"  if kit then return kit end\n" \
+"  woken = {}\n" \
+"  local function claims(field)\n" \
+"    local list, x = {}, 1\n" \
+"    while x + 21 <= #field and (byte(field, x + 16) == 76 or byte(field, x + 16) == 87) do\n" \
+"      list[#list + 1] = sub(field, x, x + 21)\n" \
+"      x = x + 22\n" \
+"    end\n" \
+"    return list, sub(field, x)\n" \
+"  end\n" \
+ /* where the intent at x ends, and how strong it is; nil: it does not decode */ \
+"  local function ending(list, x)\n" \
+"    if x + 16 > #list then return nil end\n" \
+"    if byte(list, x + 16) ~= 73 then return #list + 1, 4 end\n"	/* 'I' */ \
+"    local next = x + 18 + (byte(list, x + 17) or #list)\n" \
+"    if next > #list + 1 then return nil end\n" \
+"    return next, 5\n" \
+"  end\n" \
+ /* has a transaction an intent in an intents field, or a claim? */ \
+"  local function listed(field, tx)\n" \
+"    local list, rest = claims(field)\n" \
+"    for x = 1, #list do\n" \
+"      if sub(list[x], 1, 16) == tx then return true end\n" \
+"    end\n" \
+"    local x = 1\n" \
+"    while x <= #rest do\n" \
+"      local next = ending(rest, x)\n" \
+"      if not next then return false end\n" \
+"      if sub(rest, x, x + 15) == tx then return true end\n" \
+"      x = next\n" \
+"    end\n" \
+"    return false\n" \
+"  end\n" \
+"  local excluded = {'00010', '00111', '01111', '11111', '01110'}\n" \
+ /* locks of tables, 11 to 18 */ \
+"  for i, modes in ipairs({'00000001', '00000011', '00001111', '00011111', '00110111', '00111111', '01111111',\n" \
+"                          '11111111'}) do\n" \
+"    excluded[10 + i] = '1111111111' .. modes\n" \
+"  end\n" \
+"  local function excludes(wanted, there)\n" \
+"    return byte(excluded[wanted] or '', there) ~= 48\n" \
+"  end\n" \
+"  local function blocked(list, rest, upto, owner, wanted)\n" \
+"    for x = 1, wanted == 6 and 0 or #list do\n" \
+"      if x >= upto and byte(list[x], 17) == 87 then break end\n" \
+"      if sub(list[x], 1, 16) ~= owner and excludes(wanted, byte(list[x], 18)) then return true end\n" \
+"    end\n" \
+"    local x = 1\n" \
+"    while x <= #rest do\n" \
+"      local next, there = ending(rest, x)\n" \
+"      if not next then return true end\n" \
+"      if sub(rest, x, x + 15) ~= owner and excludes(wanted, there) then return true end\n" \
+"      x = next\n" \
+"    end\n" \
+"    return false\n" \
+"  end\n" \
+"  local function claim(list, owner, kind)\n" \
+"    for x = 1, #list do\n" \
+"      if byte(list[x], 17) == kind and sub(list[x], 1, 16) == owner then return x end\n" \
+"    end\n" \
+"  end\n" \
+ /* false if a lock that was there became stronger */ \
+"  local function hold(list, new)\n" \
+"    local at = claim(list, sub(new, 1, 16), 76)\n" \
+"    if at then\n" \
+"      local old = list[at]\n" \
+"      if byte(old, 18) < byte(new, 18) then\n" \
+"        list[at] = sub(old, 1, 17) .. sub(new, 18, 18) .. sub(old, 19)\n" \
+"      end\n" \
+"      return false\n" \
+"    end\n" \
+"    at = 1\n" \
+"    while list[at] and byte(list[at], 17) ~= 87 do at = at + 1 end\n" \
+"    table.insert(list, at, sub(new, 1, 16) .. 'L' .. sub(new, 18))\n" \
+"    return true\n" \
+"  end\n" \
+ /* the field when all are let in who can be; who was is told at the end */ \
+"  local function let_in(list, rest)\n" \
+"    local x = 1\n" \
+"    while x <= #list do\n" \
+"      local c = list[x]\n" \
+"      local owner = sub(c, 1, 16)\n" \
+"      if byte(c, 17) ~= 87 or blocked(list, rest, x, owner, byte(c, 18)) then\n" \
+"        x = x + 1\n" \
+"      else\n" \
+"        table.remove(list, x)\n" \
+"        if hold(list, c) then x = x + 1 end\n" \
+"        woken[#woken + 1] = owner\n" \
+"      end\n" \
+"    end\n" \
+"    return table.concat(list) .. rest\n" \
+"  end\n" \
+"  local function admits(field, asked)\n" \
+"    local list, rest = claims(field)\n" \
+"    local owner, wanted, upto = sub(asked, 1, 16), byte(asked, 17), 0\n" \
+"    if #asked ~= 17 then return false end\n" \
+"    local mine = claim(list, owner, 76)\n" \
+"    local held = mine and byte(list[mine], 18) or 0\n" \
+"    if held < (wanted == 5 and 3 or wanted) then upto = #list + 1 end\n" \
+"    return not blocked(list, rest, upto, owner, wanted)\n" \
+"  end\n" \
+"  local function holds(field, asked)\n" \
+"    local list = claims(field)\n" \
+"    local mine = #asked == 17 and claim(list, sub(asked, 1, 16), 76)\n" \
+"    return mine and byte(list[mine], 18) >= byte(asked, 17)\n" \
+"  end\n" \
+"  local function request(field, new)\n" \
+"    if #new ~= 22 then return field end\n" \
+"    local list, rest = claims(field)\n" \
+"    local owner, kind, wanted = sub(new, 1, 16), byte(new, 17), byte(new, 18)\n" \
+"    local mine = claim(list, owner, 76)\n" \
+"    local held = mine and byte(list[mine], 18) or -1\n" \
+"    if kind == 83 then\n"	/* 'S' */ \
+"      if held > wanted then\n" \
+"        list[mine] = sub(list[mine], 1, 17) .. sub(new, 18, 18) .. sub(list[mine], 19)\n" \
+"      end\n" \
+"      local wait = claim(list, owner, 87)\n" \
+"      if wait then table.remove(list, wait) end\n" \
+"    elseif held < wanted and not claim(list, owner, 87) then\n" \
+"      local at = #list + 1\n" \
+"      for x = 1, mine and #list or 0 do\n" \
+"        if byte(list[x], 17) == 87 and excludes(byte(list[x], 18), held) then\n" \
+"          at = x\n" \
+"          break\n" \
+"        end\n" \
+"      end\n" \
+"      if not blocked(list, rest, at, owner, wanted) then\n" \
+"        hold(list, new)\n" \
+"      elseif kind == 87 then\n" \
+"        table.insert(list, at, new)\n" \
+"      end\n" \
+"    end\n" \
+"    return let_in(list, rest)\n" \
+"  end\n" \
+"  local function take(field, ids)\n" \
+"    local list, rest = claims(field)\n" \
+"    for x = #list, 1, -1 do\n" \
+"      if find(ids, sub(list[x], 1, 16)) then table.remove(list, x) end\n" \
+"    end\n" \
+"    local left, x = '', 1\n" \
+"    while x <= #rest do\n" \
+"      local next = ending(rest, x)\n" \
+"      if not next then break end\n" \
+"      if not find(ids, sub(rest, x, x + 15)) then left = left .. sub(rest, x, next - 1) end\n" \
+"      x = next\n" \
+"    end\n" \
+"    return let_in(list, left .. sub(rest, x))\n" \
+"  end\n" \
+"  local function alone(field, tx)\n" \
+"    local list, rest = claims(field)\n" \
+"    return #list > 0 and rest == '' or sub(rest, 1, #tx) == tx\n" \
+"  end\n" \
+"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take, alone = alone}\n" \
+"  return kit\n" \
 "end\n"
- /* where an entry stands in a list of 16-byte entries, or nil */
-"local function find(list, entry)\n"
-"  for x = 1, #list, 16 do\n"
-"    if sub(list, x, x + 15) == entry then return x end\n"
-"  end\n"
+
+#define LUA_STEP_READ \
+ /* read: v[x] is the value of field x; absent is false or nil */ \
+"local v, all\n" \
+"if whole then\n" \
+"  all = call('HGETALL', key)\n" \
+"  local map = {}\n" \
+"  for x = 1, #all, 2 do map[all[x]] = all[x + 1] end\n" \
+"  v = {}\n" \
+"  for x = 1, nn do v[x] = map[argv[o + 1 + x]] or false end\n" \
+"elseif nn > 0 then\n" \
+"  v = call('HMGET', key, unpack(argv, o + 2, o + 1 + nn))\n" \
 "end\n"
- /* where the intent of a transaction stands in an intents field, or nil */
-"local function intent(list, tx)\n"
-"  local x = 1\n"
-"  while x + 16 <= #list do\n"
-"    local next = #list + 1\n"
-"    if byte(list, x + 16) == 73 then\n"	/* 'I' */
-"      next = x + 18 + (byte(list, x + 17) or #list)\n"
-"      if next > #list + 1 then return nil end\n"
-"    end\n"
-"    if sub(list, x, x + 15) == tx then return x, next end\n"
-"    x = next\n"
-"  end\n"
+
+#define LUA_STEP_COMPARE \
+ /* compare */ \
+"local failed, at, want = -1, 15, ''\n" \
+"for x = 1, nc do\n" \
+"  local kind, hi, lo = byte(plan, at, at + 2)\n" \
+"  local val, ok = v[place(x)], true\n" \
+"  at = at + 3\n" \
+"  if kind >= 128 then\n" \
+"    kind = kind - 128\n" \
+"  else\n" \
+"    bytes = bytes + 1\n" \
+"    want = argv[bytes]\n" \
+"  end\n" \
+"  if kind == 0 then\n"			/* ABSENT */ \
+"    ok = not val\n" \
+"  elseif kind == 1 then\n"		/* EQUAL */ \
+"    local o = hi * 256 + lo\n" \
+"    ok = val and sub(val, o + 1, o + #want) == want\n" \
+"  elseif kind == 2 then\n"		/* AT_MOST */ \
+"    local o = hi * 256 + lo\n" \
+"    ok = not val or not less(want, sub(val, o + 1, o + #want))\n" \
+"  elseif kind == 3 then\n"		/* IN */ \
+"    local o = hi * 256 + lo + 1\n" \
+"    ok = val and #val >= o and string.find(want, sub(val, o, o), 1, true)\n" \
+"  elseif kind == 4 then\n"		/* ONLY */ \
+"    ok = not val or val == want\n" \
+"  elseif kind == 6 then\n"		/* OPEN */ \
+"    local o = hi * 256 + lo + 1\n" \
+"    ok = not val or #val >= o and string.find(want, sub(val, o, o), 1, true)\n" \
+"  elseif kind == 7 then\n"		/* LISTED */ \
+"    ok = val and (intent(val, want) or (byte(val, 17) == 76 or byte(val, 17) == 87) and locks().listed(val, want))\n" \
+"  elseif kind == 8 then\n"		/* WHOLE */ \
+"    ok = val == want\n" \
+"  elseif kind == 9 then\n"		/* ADMITS */ \
+"    ok = not val or locks().admits(val, want)\n" \
+"  elseif kind == 10 then\n"		/* HOLDS */ \
+"    ok = val and locks().holds(val, want)\n" \
+"  else\n"						/* RANGE */ \
+"    local low, upper, most = argv[o + 1 + place(x)], argv[extra + 1], argv[extra + 2]\n" \
+"    extra = extra + 2\n" \
+"    for y = 1, #all, 2 do\n" \
+"      local field, stored = all[y], all[y + 1]\n" \
+"      local prefix = byte(field, 1)\n" \
+"      if prefix == 105 or prefix == 114 then\n"	/* 'i', 'r' */ \
+"        local k = sub(field, 2)\n" \
+"        if not less(k, low) and (hi == 0 or less(k, upper)) then\n" \
+"          if prefix == 105 then\n" \
+"            local claim = lo == 1 and byte(stored, 17)\n" \
+"            if claim == 76 or claim == 87 then\n"	/* 'L', 'W' */ \
+"              ok = locks().alone(stored, want)\n" \
+"            else\n" \
+"              ok = sub(stored, 1, #want) == want\n" \
+"            end\n" \
+"          else\n" \
+"            ok = not less(most, sub(stored, 1, #most))\n"	/* '' <= '' */ \
+"          end\n" \
+"          if not ok then break end\n" \
+"        end\n" \
+"      end\n" \
+"    end\n" \
+"  end\n" \
+"  if not ok then\n" \
+"    failed = x - 1\n" \
+"    break\n" \
+"  end\n" \
 "end\n"
- /*
-  * What claim.c says in C.  Functions are made where they are needed: most fields
-  * have no claims.
-  */
-"local kit, woken\n"
-"local function locks()\n"
-"  if kit then return kit end\n"
-"  woken = {}\n"
-"  local function claims(field)\n"
-"    local list, x = {}, 1\n"
-"    while x + 21 <= #field and (byte(field, x + 16) == 76 or byte(field, x + 16) == 87) do\n"
-"      list[#list + 1] = sub(field, x, x + 21)\n"
-"      x = x + 22\n"
-"    end\n"
-"    return list, sub(field, x)\n"
-"  end\n"
- /* where the intent at x ends, and how strong it is; nil: it does not decode */
-"  local function ending(list, x)\n"
-"    if x + 16 > #list then return nil end\n"
-"    if byte(list, x + 16) ~= 73 then return #list + 1, 4 end\n"	/* 'I' */
-"    local next = x + 18 + (byte(list, x + 17) or #list)\n"
-"    if next > #list + 1 then return nil end\n"
-"    return next, 5\n"
-"  end\n"
- /* has a transaction an intent in an intents field, or a claim? */
-"  local function listed(field, tx)\n"
-"    local list, rest = claims(field)\n"
-"    for x = 1, #list do\n"
-"      if sub(list[x], 1, 16) == tx then return true end\n"
-"    end\n"
-"    local x = 1\n"
-"    while x <= #rest do\n"
-"      local next = ending(rest, x)\n"
-"      if not next then return false end\n"
-"      if sub(rest, x, x + 15) == tx then return true end\n"
-"      x = next\n"
-"    end\n"
-"    return false\n"
-"  end\n"
-"  local excluded = {'00010', '00111', '01111', '11111', '01110'}\n"
- /* locks of tables, 11 to 18 */
-"  for i, modes in ipairs({'00000001', '00000011', '00001111', '00011111', '00110111', '00111111', '01111111',\n"
-"                          '11111111'}) do\n"
-"    excluded[10 + i] = '1111111111' .. modes\n"
-"  end\n"
-"  local function excludes(wanted, there)\n"
-"    return byte(excluded[wanted] or '', there) ~= 48\n"
-"  end\n"
-"  local function blocked(list, rest, upto, owner, wanted)\n"
-"    for x = 1, wanted == 6 and 0 or #list do\n"
-"      if x >= upto and byte(list[x], 17) == 87 then break end\n"
-"      if sub(list[x], 1, 16) ~= owner and excludes(wanted, byte(list[x], 18)) then return true end\n"
-"    end\n"
-"    local x = 1\n"
-"    while x <= #rest do\n"
-"      local next, there = ending(rest, x)\n"
-"      if not next then return true end\n"
-"      if sub(rest, x, x + 15) ~= owner and excludes(wanted, there) then return true end\n"
-"      x = next\n"
-"    end\n"
-"    return false\n"
-"  end\n"
-"  local function claim(list, owner, kind)\n"
-"    for x = 1, #list do\n"
-"      if byte(list[x], 17) == kind and sub(list[x], 1, 16) == owner then return x end\n"
-"    end\n"
-"  end\n"
- /* false if a lock that was there became stronger */
-"  local function hold(list, new)\n"
-"    local at = claim(list, sub(new, 1, 16), 76)\n"
-"    if at then\n"
-"      local old = list[at]\n"
-"      if byte(old, 18) < byte(new, 18) then\n"
-"        list[at] = sub(old, 1, 17) .. sub(new, 18, 18) .. sub(old, 19)\n"
-"      end\n"
-"      return false\n"
-"    end\n"
-"    at = 1\n"
-"    while list[at] and byte(list[at], 17) ~= 87 do at = at + 1 end\n"
-"    table.insert(list, at, sub(new, 1, 16) .. 'L' .. sub(new, 18))\n"
-"    return true\n"
-"  end\n"
- /* the field when all are let in who can be; who was is told at the end */
-"  local function let_in(list, rest)\n"
-"    local x = 1\n"
-"    while x <= #list do\n"
-"      local c = list[x]\n"
-"      local owner = sub(c, 1, 16)\n"
-"      if byte(c, 17) ~= 87 or blocked(list, rest, x, owner, byte(c, 18)) then\n"
-"        x = x + 1\n"
-"      else\n"
-"        table.remove(list, x)\n"
-"        if hold(list, c) then x = x + 1 end\n"
-"        woken[#woken + 1] = owner\n"
-"      end\n"
-"    end\n"
-"    return table.concat(list) .. rest\n"
-"  end\n"
-"  local function admits(field, asked)\n"
-"    local list, rest = claims(field)\n"
-"    local owner, wanted, upto = sub(asked, 1, 16), byte(asked, 17), 0\n"
-"    if #asked ~= 17 then return false end\n"
-"    local mine = claim(list, owner, 76)\n"
-"    local held = mine and byte(list[mine], 18) or 0\n"
-"    if held < (wanted == 5 and 3 or wanted) then upto = #list + 1 end\n"
-"    return not blocked(list, rest, upto, owner, wanted)\n"
-"  end\n"
-"  local function holds(field, asked)\n"
-"    local list = claims(field)\n"
-"    local mine = #asked == 17 and claim(list, sub(asked, 1, 16), 76)\n"
-"    return mine and byte(list[mine], 18) >= byte(asked, 17)\n"
-"  end\n"
-"  local function request(field, new)\n"
-"    if #new ~= 22 then return field end\n"
-"    local list, rest = claims(field)\n"
-"    local owner, kind, wanted = sub(new, 1, 16), byte(new, 17), byte(new, 18)\n"
-"    local mine = claim(list, owner, 76)\n"
-"    local held = mine and byte(list[mine], 18) or -1\n"
-"    if kind == 83 then\n"	/* 'S' */
-"      if held > wanted then\n"
-"        list[mine] = sub(list[mine], 1, 17) .. sub(new, 18, 18) .. sub(list[mine], 19)\n"
-"      end\n"
-"      local wait = claim(list, owner, 87)\n"
-"      if wait then table.remove(list, wait) end\n"
-"    elseif held < wanted and not claim(list, owner, 87) then\n"
-"      local at = #list + 1\n"
-"      for x = 1, mine and #list or 0 do\n"
-"        if byte(list[x], 17) == 87 and excludes(byte(list[x], 18), held) then\n"
-"          at = x\n"
-"          break\n"
-"        end\n"
-"      end\n"
-"      if not blocked(list, rest, at, owner, wanted) then\n"
-"        hold(list, new)\n"
-"      elseif kind == 87 then\n"
-"        table.insert(list, at, new)\n"
-"      end\n"
-"    end\n"
-"    return let_in(list, rest)\n"
-"  end\n"
-"  local function take(field, ids)\n"
-"    local list, rest = claims(field)\n"
-"    for x = #list, 1, -1 do\n"
-"      if find(ids, sub(list[x], 1, 16)) then table.remove(list, x) end\n"
-"    end\n"
-"    local left, x = '', 1\n"
-"    while x <= #rest do\n"
-"      local next = ending(rest, x)\n"
-"      if not next then break end\n"
-"      if not find(ids, sub(rest, x, x + 15)) then left = left .. sub(rest, x, next - 1) end\n"
-"      x = next\n"
-"    end\n"
-"    return let_in(list, left .. sub(rest, x))\n"
-"  end\n"
-"  local function alone(field, tx)\n"
-"    local list, rest = claims(field)\n"
-"    return #list > 0 and rest == '' or sub(rest, 1, #tx) == tx\n"
-"  end\n"
-"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take, alone = alone}\n"
-"  return kit\n"
-"end\n"
+
+/* Tell the owner woken[x] on node `key`; refused, say, in a slot that is on its way: who waits
+ * looks. */
+#define LUA_STEP_TELL \
+"    local list = string.gsub(woken[x], '.', function(c) return string.format('%02x', byte(c)) end)\n" \
+"    list = key .. ':w:' .. list\n" \
+"    redis.pcall('RPUSH', list, '1')\n" \
+"    redis.pcall('PEXPIRE', list, 60000)\n"
+
+static const char step_lua[] =
+"local key, plan, argv, o = KEYS[1], ARGV[1], ARGV, 0\n"
+"local byte, sub, call = string.byte, string.sub, redis.call\n"
+LUA_STEP_PLAN LUA_STEP_TOOLS
  /* a row after increments: see mosql_step_add() */
 "local function add(row, val)\n"
 "  if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n"
@@ -266,82 +364,7 @@ static const char step_lua[] =
 "    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n"
 "  end\n"
 "end\n"
- /* read: v[x] is the value of field x; absent is false or nil */
-"local v, all\n"
-"if whole then\n"
-"  all = call('HGETALL', key)\n"
-"  local map = {}\n"
-"  for x = 1, #all, 2 do map[all[x]] = all[x + 1] end\n"
-"  v = {}\n"
-"  for x = 1, nn do v[x] = map[argv[1 + x]] or false end\n"
-"elseif nn > 0 then\n"
-"  v = call('HMGET', key, unpack(argv, 2, 1 + nn))\n"
-"end\n"
- /* compare */
-"local failed, at, want = -1, 15, ''\n"
-"for x = 1, nc do\n"
-"  local kind, hi, lo = byte(plan, at, at + 2)\n"
-"  local val, ok = v[place(x)], true\n"
-"  at = at + 3\n"
-"  if kind >= 128 then\n"
-"    kind = kind - 128\n"
-"  else\n"
-"    bytes = bytes + 1\n"
-"    want = argv[bytes]\n"
-"  end\n"
-"  if kind == 0 then\n"			/* ABSENT */
-"    ok = not val\n"
-"  elseif kind == 1 then\n"		/* EQUAL */
-"    local o = hi * 256 + lo\n"
-"    ok = val and sub(val, o + 1, o + #want) == want\n"
-"  elseif kind == 2 then\n"		/* AT_MOST */
-"    local o = hi * 256 + lo\n"
-"    ok = not val or not less(want, sub(val, o + 1, o + #want))\n"
-"  elseif kind == 3 then\n"		/* IN */
-"    local o = hi * 256 + lo + 1\n"
-"    ok = val and #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
-"  elseif kind == 4 then\n"		/* ONLY */
-"    ok = not val or val == want\n"
-"  elseif kind == 6 then\n"		/* OPEN */
-"    local o = hi * 256 + lo + 1\n"
-"    ok = not val or #val >= o and string.find(want, sub(val, o, o), 1, true)\n"
-"  elseif kind == 7 then\n"		/* LISTED */
-"    ok = val and (intent(val, want) or (byte(val, 17) == 76 or byte(val, 17) == 87) and locks().listed(val, want))\n"
-"  elseif kind == 8 then\n"		/* WHOLE */
-"    ok = val == want\n"
-"  elseif kind == 9 then\n"		/* ADMITS */
-"    ok = not val or locks().admits(val, want)\n"
-"  elseif kind == 10 then\n"		/* HOLDS */
-"    ok = val and locks().holds(val, want)\n"
-"  else\n"						/* RANGE */
-"    local low, upper, most = argv[1 + place(x)], argv[extra + 1], argv[extra + 2]\n"
-"    extra = extra + 2\n"
-"    for y = 1, #all, 2 do\n"
-"      local field, stored = all[y], all[y + 1]\n"
-"      local prefix = byte(field, 1)\n"
-"      if prefix == 105 or prefix == 114 then\n"	/* 'i', 'r' */
-"        local k = sub(field, 2)\n"
-"        if not less(k, low) and (hi == 0 or less(k, upper)) then\n"
-"          if prefix == 105 then\n"
-"            local claim = lo == 1 and byte(stored, 17)\n"
-"            if claim == 76 or claim == 87 then\n"	/* 'L', 'W' */
-"              ok = locks().alone(stored, want)\n"
-"            else\n"
-"              ok = sub(stored, 1, #want) == want\n"
-"            end\n"
-"          else\n"
-"            ok = not less(most, sub(stored, 1, #most))\n"	/* '' <= '' */
-"          end\n"
-"          if not ok then break end\n"
-"        end\n"
-"      end\n"
-"    end\n"
-"  end\n"
-"  if not ok then\n"
-"    failed = x - 1\n"
-"    break\n"
-"  end\n"
-"end\n"
+LUA_STEP_READ LUA_STEP_COMPARE
  /* the reply's values: false, not nil, or the array would end there */
 "local reply = {failed, 0}\n"
 "for x = 1, nr do reply[2 + x] = v[place(nc + x)] or false end\n"
@@ -404,12 +427,7 @@ static const char step_lua[] =
 "  each('HDEL', argv, dels + 1, dels + nd)\n"
 "  each('HSET', argv, sets + 1, sets + 2 * ns)\n"
 "  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n"
-"  for x = 1, woken and #woken or 0 do\n"
-"    local list = string.gsub(woken[x], '.', function(c) return string.format('%02x', byte(c)) end)\n"
-"    list = key .. ':w:' .. list\n"
-"    redis.pcall('RPUSH', list, '1')\n"	/* refused, say, in a slot that is on its way: who waits looks */
-"    redis.pcall('PEXPIRE', list, 60000)\n"
-"  end\n"
+"  for x = 1, woken and #woken or 0 do\n" LUA_STEP_TELL "  end\n"
 "end\n"
  /* touch: what was seen gets into the replication stream */
 "if flags >= 4 and (failed >= 0 or ns == 0) then\n"

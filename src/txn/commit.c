@@ -593,6 +593,7 @@ conclude(MosqlCommit *commit, MosqlDecision decision)
 			mosql_txn_release(commit);
 			report_conflict(session, "Another Redis process than before tells the time: it may have forgotten what this transaction has seen.");
 			break;
+		case MOSQL_REFUSED_AT_ONCE:
 		case MOSQL_DECISION_LOST:
 			pg_unreachable();
 	}
@@ -704,6 +705,34 @@ mosql_commit_prepare(MosqlCommit *commit)
 	}
 	commit->state = MOSQL_COMMIT_PREPARED;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * The first try, where all is on one server.  Of an attempt that is refused nothing is anywhere,
+ * and its id is not used again.  What may wait comes before interrupts are held.
+ */
+bool
+mosql_commit_at_once(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+
+	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
+	start_attempt(commit);
+	if (guarded(commit, mosql_txn_plan_one_step))
+	{
+		MOSQL_DEBUG_POINT("before-one-step");
+		mosql_local_hold();
+		commit->applied = guarded(commit, mosql_txn_commit_at_once);
+		if (!commit->applied)
+			mosql_local_resume();
+	}
+	if (commit->applied)
+	{
+		commit->state = MOSQL_COMMIT_DECIDED;
+		commit->txn->decided = true;
+	}
+	MemoryContextSwitchTo(old);
+	return commit->applied;
 }
 
 /* From prepared to `state`, or back: then another attempt may be made. */
@@ -829,7 +858,8 @@ mosql_commit_end(MosqlCommit *commit)
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
 
 	Assert(commit->state == MOSQL_COMMIT_DECIDED);
-	mosql_txn_apply(commit);
+	if (!commit->applied)
+		mosql_txn_apply(commit);
 	commit->session->losses -= commit->session->losses > 0;
 	mosql_stats.commits++;
 	MOSQL_DEBUG_POINT("after-apply");
@@ -842,6 +872,8 @@ mosql_commit_end(MosqlCommit *commit)
 static void
 decide_alone(MosqlCommit *commit)
 {
+	if (mosql_txn_fits_one_step(commit) && mosql_commit_at_once(commit))
+		return;
 	for (;;)
 	{
 		mosql_commit_prepare(commit);

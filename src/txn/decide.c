@@ -140,8 +140,24 @@ may_have_run(const MosqlSession *session, int sqlstate)
 										sqlstate == ERRCODE_FEATURE_NOT_SUPPORTED);
 }
 
+/* At the clock alone: all is in place. */
+static MosqlDecision
+ask_clock(MosqlCommit *commit, const MosqlDecideArgs *args, MosqlBudget *budget)
+{
+	MosqlSession *session = commit->session;
+
+	return mosql_clock_decide(&session->stepper, args, &commit->ts, &commit->list, &session->schema, budget);
+}
+
 MosqlDecision
 mosql_txn_decide(MosqlCommit *commit)
+{
+	Assert(commit->state == MOSQL_COMMIT_PREPARED && mosql_commit_is_prepared(commit));
+	return mosql_txn_decide_by(commit, encode_parts(commit), ask_clock);
+}
+
+MosqlDecision
+mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 {
 	MosqlSession *session = commit->session;
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
@@ -150,7 +166,7 @@ mosql_txn_decide(MosqlCommit *commit)
 		.schema = commit->txn->schema,
 		.since = commit->txn->first_schema,
 		.schema_change = commit->txn->changes_schema,
-		.parts = encode_parts(commit),
+		.parts = parts,
 		.lease_ms = mosql_txn_lease_ms,
 		.ndrops = session->ndrops,
 		.drops = session->drops
@@ -160,7 +176,6 @@ mosql_txn_decide(MosqlCommit *commit)
 	ErrorData  *volatile doubt = NULL;
 	volatile MosqlDecision decision = MOSQL_DECISION_LOST;
 
-	Assert(commit->state == MOSQL_COMMIT_PREPARED && mosql_commit_is_prepared(commit));
 	Assert(commit->pending != NULL && commit->pending->outstanding == 0 &&
 		   mosql_txid_equal(commit->pending->tx, commit->tx));
 
@@ -171,8 +186,7 @@ mosql_txn_decide(MosqlCommit *commit)
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
-		decision = mosql_clock_decide(&session->stepper, &args, &commit->ts, &commit->list,
-									  &session->schema, &budget);
+		decision = ask(commit, &args, &budget);
 	}
 	PG_CATCH();
 	{
@@ -190,7 +204,7 @@ mosql_txn_decide(MosqlCommit *commit)
 	PG_END_TRY();
 	if (decision == MOSQL_DECISION_LOST)
 		decision = settle(commit);
-	else
+	else if (decision != MOSQL_REFUSED_AT_ONCE)
 	{
 		session->ndrops = 0;
 		mosql_session_note_contact(session);

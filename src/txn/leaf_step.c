@@ -7,6 +7,7 @@
 #include "postgres.h"
 
 #include "code/claim.h"
+#include "step/one_step.h"
 #include "txn/leaf_step.h"
 
 /* ---- small byte makers, in the current context ---- */
@@ -147,7 +148,7 @@ add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mo
 		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
 }
 
-/* Room for n items: per item at most 3 compares, 2 reads, 1 write. */
+/* Room for n items: per item at most 3 compares, 2 reads, 2 writes. */
 void
 mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
 {
@@ -158,7 +159,7 @@ mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 
 	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
 	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
 	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
-	leaf->step.writes = palloc((n + 1) * sizeof(MosqlWrite));
+	leaf->step.writes = palloc((2 * n + 1) * sizeof(MosqlWrite));
 	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
 	leaf->old_at = palloc((n + 1) * sizeof(int));
 	leaf->step.reads[leaf->step.nreads++] = MOSQL_META_FIELD;
@@ -245,8 +246,9 @@ mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes tx
 	}
 }
 
-void
-mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid)
+/* What the leaf's items are: writes, which compare its marks, or reads that leave one. */
+static void
+note_kinds(MosqlLeafStep *leaf, MosqlBytes txid)
 {
 	for (int i = 0; i < leaf->nitems; i++)
 	{
@@ -257,9 +259,22 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 		else if (item->kind == MOSQL_ITEM_CHECK && item->strength == 0)
 			leaf->marks = true;	/* a lock keeps others away by itself */
 	}
-	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
 	if (leaf->writes)
 		add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, txid);
+}
+
+static void
+expect_item(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes row, MosqlBytes intent)
+{
+	add_intent_compare(commit, leaf, item, intent);
+	add_row_compare(commit, leaf, item, row);
+}
+
+void
+mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid)
+{
+	note_kinds(leaf, txid);
+	leaf->step.touch = !leaf->writes && !leaf->marks;	/* somebody else wrote that row */
 	for (int i = 0; i < leaf->nitems; i++)
 	{
 		MosqlItem  *item = leaf->items[i];
@@ -267,8 +282,7 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 		bool		shared = mosql_item_is_increment(item);
 
-		add_intent_compare(commit, leaf, item, intent);
-		add_row_compare(commit, leaf, item, row);
+		expect_item(commit, leaf, item, row, intent);
 		leaf->old_at[i] = -1;
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
@@ -284,6 +298,55 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 	}
 	if (leaf->marks)
 		add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
+}
+
+/* The row as it is to be when the step is done; false if that cannot be said here. */
+static bool
+add_final_write(MosqlLeafStep *leaf, const MosqlChange *change, MosqlBytes row)
+{
+	StringInfoData increments;
+
+	switch (change->kind)
+	{
+		case MOSQL_CHANGE_PUT:
+			add_write(leaf, MOSQL_WRITE_VERSION, row, change->columns);
+			return true;
+		case MOSQL_CHANGE_DELETE:
+			add_write(leaf, MOSQL_WRITE_TOMBSTONE, row, mosql_bytes("", 0));
+			return true;
+		case MOSQL_CHANGE_INCREMENT:
+			initStringInfo(&increments);
+			if (!mosql_step_increment(&increments, change->inc, change->ninc))
+				return false;
+			add_write(leaf, MOSQL_WRITE_INCREMENT, row, mosql_bytes_of(&increments));
+			return true;
+	}
+	return false;
+}
+
+bool
+mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf)
+{
+	bool		inserts = false;
+
+	note_kinds(leaf, mosql_txid_bytes(commit->tx));
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+
+		expect_item(commit, leaf, item, row, intent);
+		if (item->kind != MOSQL_ITEM_WRITE)
+			continue;
+		inserts |= item->base == MOSQL_BASE_ABSENT;
+		if (item->claims)
+			add_write(leaf, MOSQL_WRITE_UNLIST, intent, mosql_txid_bytes(commit->txn->owner));
+		if (!add_final_write(leaf, item->change, row))
+			return false;
+	}
+	leaf->step.no_count = !inserts;
+	return true;
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * leaf_step.h: the mini-transaction that prepares one leaf.
  *
- * Layer: txn, for prepare.c alone.
+ * Layer: txn, for prepare.c, and for one_step.c.
  */
 #ifndef MOSQL_LEAF_STEP_H
 #define MOSQL_LEAF_STEP_H
@@ -38,6 +38,12 @@ extern bool mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields);
 /* What the step compares and writes: its items at once, or each for itself, or a range. */
 extern void mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
 extern void mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
+
+/*
+ * For a commit in one step: the compares of add_items, and the rows as they are to be.  False if
+ * that cannot be.
+ */
+extern bool mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf);
 extern void mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *range,
 									  MosqlBytes txid);
 

@@ -21,7 +21,8 @@
  * again and decides.  What remains is told honestly: part of it is committed, and nobody
  * should try again.
  *
- * With one session it is prepare, check, decide, apply: no round trip is added.
+ * With one session it is prepare, check, decide, apply: no round trip is added.  Where all
+ * is on one server it is check, and one step (one_step.c).
  */
 #include "postgres.h"
 
@@ -133,9 +134,21 @@ foresee_rest(Together *all)
 	return true;
 }
 
+/* PostgreSQL's own checks come before, and once more if it has to be the ordinary way. */
+static bool
+decide_at_once(Together *all)
+{
+	if (all->n > 1 || !mosql_txn_fits_one_step(all->commits[0]))
+		return false;
+	mosql_local_check();
+	return mosql_commit_at_once(all->commits[0]);
+}
+
 static void
 decide_first(Together *all)
 {
+	if (decide_at_once(all))
+		return;
 	for (;;)
 	{
 		prepare_all(all);

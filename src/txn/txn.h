@@ -33,6 +33,7 @@ typedef enum MosqlLocking
 {
 	MOSQL_OPTIMISTIC, MOSQL_PESSIMISTIC
 } MosqlLocking;
+extern bool mosql_txn_one_step;	/* small commits on one server are one step */
 extern int	mosql_txn_locking;	/* MosqlLocking */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */

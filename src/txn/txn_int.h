@@ -618,6 +618,8 @@ typedef struct MosqlBlocker
 	int			strength;		/* > 0: a lock, for which one waits in its queue with this */
 } MosqlBlocker;
 
+typedef struct MosqlOneStep MosqlOneStep;
+
 /* Between the steps of a commit, which together.c takes. */
 typedef enum MosqlCommitState
 {
@@ -648,6 +650,8 @@ typedef struct MosqlCommit
 	uint64		breaks;			/* of connections, before this attempt */
 	bool		released;		/* nothing of this attempt is left */
 	bool		placed;			/* this attempt has intents or marks somewhere */
+	bool		applied;		/* in the step that decided */
+	struct MosqlOneStep *one_step;	/* which is this; of one attempt (one_step.c) */
 	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
@@ -693,6 +697,23 @@ extern void mosql_txn_release_detached(MosqlCommit *commit);
 extern MosqlDecision mosql_txn_decide(MosqlCommit *commit);
 
 /*
+ * The same by a question of one's own, in the step that answers it; parts: what the record
+ * says.  What it throws, or loses, is settled.
+ */
+typedef MosqlDecision (*MosqlAsk) (MosqlCommit *commit, const MosqlDecideArgs *args, MosqlBudget *budget);
+extern MosqlDecision mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask);
+
+/*
+ * Prepare, decide and apply in one step (rule 35).  fits: may it be tried?  plan: what there
+ * is to be done on which leaf; a round trip where caches do not know.  commit: one round
+ * trip; true: it is committed, and applied.  False: nothing was done, and it is to be done
+ * the ordinary way.
+ */
+extern bool mosql_txn_fits_one_step(MosqlCommit *commit);
+extern bool mosql_txn_plan_one_step(MosqlCommit *commit);
+extern bool mosql_txn_commit_at_once(MosqlCommit *commit);
+
+/*
  * What decide would say now, of a prepared one; extends the lease.  Two round trips.
  * May throw.
  */
@@ -715,11 +736,13 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  * One session's commit, step by step.  begin: NULL if nothing is to be decided;
  * `elsewhere`: the transaction has written in other places.  prepare: until all is in
  * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
+ * at_once: all of it in one step; false: the ordinary way is to be taken.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
  * prepared one.  end: apply, and free; throws nothing.  limit: another session has
  * decided; this one waits and retries in that budget alone.
  */
 extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
+extern bool mosql_commit_at_once(MosqlCommit *commit);
 extern void mosql_commit_prepare(MosqlCommit *commit);
 extern bool mosql_commit_foresee(MosqlCommit *commit);
 extern bool mosql_commit_decide(MosqlCommit *commit);

@@ -1,0 +1,111 @@
+/*
+ * one_step.c: a commit that is one step.
+ *
+ * Layer: step.  The rules are 35 and 36 of docs/commit.md; one_step_lua.h does the work.
+ */
+#include "step/one_step.h"
+
+#include "step/one_step_lua.h"
+#include "step/step_int.h"
+
+static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua};
+
+bool
+mosql_clock_may_commit(const MosqlStepper *clock)
+{
+	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_is_cluster(clock->redis);
+}
+
+bool
+mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc)
+{
+	for (int i = 0; i < ninc; i++)
+	{
+		int64		bound = inc[i].width == 8 ? PG_INT64_MAX : (INT64CONST(1) << (8 * inc[i].width - 1)) - 1;
+
+		if (inc[i].delta > bound || inc[i].delta < -bound)
+			return false;
+		for (int at = 24; at >= 0; at -= 8)
+			appendStringInfoCharMacro(out, (char) (inc[i].column >> at));
+		appendStringInfoCharMacro(out, (char) inc[i].width);
+		for (int at = 56; at >= 0; at -= 8)
+			appendStringInfoCharMacro(out, (char) ((uint64) inc[i].delta >> at));
+	}
+	return true;
+}
+
+static int
+count_arguments(const MosqlDecideArgs *args, MosqlStep *const *steps, int nsteps)
+{
+	int			n = 6 + args->ndrops;
+
+	for (int i = 0; i < nsteps; i++)
+		n += mosql_step_arguments(steps[i]);
+	return n;
+}
+
+/* See one_step_lua.h for keys and arguments. */
+static int
+put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs *args,
+		 MosqlStep **steps, int nsteps, MosqlBytes *argv)
+{
+	MosqlBytes *arg = argv + 3;
+
+	*arg++ = keys->counter;
+	*arg++ = mosql_clock_session_key(keys, args->tx.session);
+	*arg++ = keys->ends;
+	*arg++ = keys->snapshots;
+	for (int i = 0; i < nsteps; i++)
+		*arg++ = mosql_step_key(clock, steps[i]->node);
+	*arg++ = mosql_clock_number(args->tx.n);
+	*arg++ = mosql_clock_number(args->schema);
+	*arg++ = mosql_clock_number(args->tx.session);
+	*arg++ = mosql_clock_number((uint64) args->lease_ms * 1000);
+	*arg++ = mosql_clock_number(args->ndrops);
+	*arg++ = args->parts;
+	for (int i = 0; i < args->ndrops; i++)
+		*arg++ = mosql_clock_number(args->drops[i]);
+	for (int i = 0; i < nsteps; i++)
+		arg = mosql_step_put_arguments(clock, steps[i], arg);
+	return arg - argv;
+}
+
+static void
+answer_steps(MosqlStep **steps, int nsteps, const MosqlReply *reply)
+{
+	for (int i = 0; i < nsteps; i++)
+	{
+		steps[i]->status = MOSQL_STEP_DONE;
+		steps[i]->values = palloc(sizeof(MosqlBytes));
+		steps[i]->values[0] = mosql_reply_bytes(mosql_step_elem(reply, 3 + 2 * i));
+		steps[i]->nfields = (int) mosql_step_elem(reply, 4 + 2 * i)->integer;
+	}
+}
+
+MosqlDecision
+mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
+				   MosqlTimestamp *ts, uint64 *schema, MosqlBudget *budget)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlScriptCall call = {keys.slot, MOSQL_SEND_ONCE};
+
+	Assert(!args->schema_change && mosql_clock_may_commit(clock));
+	*ts = 0;
+	if (args->ndrops > MOSQL_CLOCK_DROPS)
+		return MOSQL_REFUSED_AT_ONCE;
+	call.argv = mosql_script_argv(&one_step_script, 4 + nsteps, count_arguments(args, steps, nsteps));
+	call.argv[2] = mosql_clock_number(4 + nsteps);
+	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);
+	call.durable = clock->durable;
+	mosql_script_run(clock->redis, &one_step_script, &call, 1, budget);
+	if (call.reply->kind == MOSQL_REPLY_LOST)
+		return MOSQL_DECISION_LOST;
+	if (call.reply->kind != MOSQL_REPLY_ARRAY || call.reply->n < 2 ||
+		mosql_step_elem(call.reply, 0)->integer != MOSQL_DECIDED)
+		return MOSQL_REFUSED_AT_ONCE;
+	*schema = mosql_reply_u64(mosql_step_elem(call.reply, 1));
+	*ts = mosql_reply_u64(mosql_step_elem(call.reply, 2));
+	*ts = mosql_clock_time(&keys, *ts);
+	answer_steps(steps, nsteps, call.reply);
+	return MOSQL_DECIDED;
+}

@@ -1,0 +1,42 @@
+/*
+ * one_step.h: a commit that is one step, where all of it is on one Redis server.
+ *
+ * Layer: step.
+ */
+#ifndef MOSQL_ONE_STEP_H
+#define MOSQL_ONE_STEP_H
+
+#include "step/clock.h"
+
+/* One that is larger goes the ordinary way, so that nobody waits for long behind its script. */
+#define MOSQL_ONE_STEP_MAX_ROWS		64
+#define MOSQL_ONE_STEP_MAX_BYTES	65536
+
+/*
+ * May what this stepper writes be committed so?  With the engine `script`, on a server that
+ * is not part of a cluster.
+ */
+extern bool mosql_clock_may_commit(const MosqlStepper *clock);
+
+/*
+ * If all compares of the steps hold, and the clock would decide, rows are written at the time that
+ * it draws: one script, in which nothing else happens.  The steps are those that prepare would send (one read at most, which is
+ * returned), with writes of the kinds VERSION, TOMBSTONE, INCREMENT and UNLIST.  The
+ * record that stays says "committed"; it names nobody's rows (args->parts), and is dropped
+ * like any other.
+ *
+ * DECIDED: as mosql_clock_decide(), without a list.  LOST: settle it as well.  Whatever else is
+ * returned, nothing was written: it is to be done the ordinary way.
+ */
+extern MosqlDecision mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args,
+										MosqlStep **steps, int nsteps, MosqlTimestamp *ts,
+										uint64 *schema, MosqlBudget *budget);
+
+/*
+ * The value of a MOSQL_WRITE_INCREMENT, for a row whose newest version is live.  Per increment:
+ * 4 bytes column, 1 byte width, 8 bytes delta, big-endian.  False if a delta has no room in
+ * its column.
+ */
+extern bool mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc);
+
+#endif							/* MOSQL_ONE_STEP_H */

@@ -1,0 +1,304 @@
+/*
+ * one_step_lua.h: a whole commit as one server-side script.
+ *
+ * What the steps of prepare compare, for each leaf; what decide compares; then the timestamp,
+ * and the rows as apply would leave them: code/history.c and code/increment.c say in C what
+ * the functions here do, and test/unit/test_step.c compares them.
+ *
+ *     KEYS       c, s, e, p of the clock, then the leaves
+ *     ARGV[1]    n, the attempt's number
+ *         [2]    schema version
+ *         [3]    session
+ *         [4]    lease length
+ *         [5]    number of records to drop, D
+ *         [6]    participants, as decide has them
+ *         then   D numbers of records to drop
+ *                per leaf a step: step_lua.h
+ *
+ * The conditional writes of these steps are UNLIST and the kinds that need the timestamp:
+ * VERSION, TOMBSTONE, INCREMENT.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
+ * {MosqlDecision, schema} for what decide refuses; {5} for a compare that failed and
+ * {6} for what is better done in more than one step: nothing was written then, except that the clock
+ * was taken over.
+ *
+ * As in step_lua.h, nothing that can fail stands behind a write that counts: all is read, and all
+ * new rows are made, before.  A user who may not call HSET or HDEL is refused before the
+ * record is written.
+ */
+#ifndef MOSQL_ONE_STEP_LUA_H
+#define MOSQL_ONE_STEP_LUA_H
+
+#include "step/clock_lua.h"
+#include "step/step_lua.h"
+
+/*
+ * Times in rows have 7 bytes.  varint(): number and place behind it; nil if it does not
+ * decode, or is larger than any length or tag here (`most` bytes).
+ */
+#define LUA_ROW_NUMBERS \
+"local char, floor = string.char, math.floor\n" \
+"local function time_at(s, x)\n" \
+"  local a, b, c, d, e, f, g = byte(s, x, x + 6)\n" \
+"  return (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f) * 256 + g\n" \
+"end\n" \
+"local function stamp(n)\n" \
+"  local out = ''\n" \
+"  for x = 1, 7 do\n" \
+"    out = char(n % 256) .. out\n" \
+"    n = floor(n / 256)\n" \
+"  end\n" \
+"  return out\n" \
+"end\n" \
+"local function varint(s, x, most)\n" \
+"  local value, unit = 0, 1\n" \
+"  for y = x, x + most - 1 do\n" \
+"    local b = byte(s, y)\n" \
+"    if not b or b == 0 and y > x then return nil end\n" \
+"    value = value + b % 128 * unit\n" \
+"    if b < 128 then return value, y + 1 end\n" \
+"    unit = unit * 128\n" \
+"  end\n" \
+"end\n" \
+"local function put_varint(n)\n" \
+"  local out = ''\n" \
+"  while n >= 128 do\n" \
+"    out = out .. char(n % 128 + 128)\n" \
+"    n = floor(n / 128)\n" \
+"  end\n" \
+"  return out .. char(n)\n" \
+"end\n"
+
+/*
+ * versions(): of a row, newest first, each {from, to, live, columns}, and whether it is truncated;
+ * nil if it does not decode.  supersede(): the row with a version of time `issued` on top,
+ * pruned by `snapshots`, of which `oldest` is the least; '' if it goes as a whole, and the
+ * purge mark is raised.
+ */
+#define LUA_ROW_HISTORY \
+"local function versions(row)\n" \
+"  local kind = sub(row, 8, 8)\n" \
+"  if kind == 'L' or kind == 'T' then\n" \
+"    return {{time_at(row, 1), 0, kind == 'L', sub(row, 9)}}, true\n" \
+"  end\n" \
+"  local size, x = varint(row, 9, 5)\n" \
+"  if not size or x + size > #row then return nil end\n" \
+"  local list = {{time_at(row, 1), 0, kind == 'l', sub(row, x, x + size - 1)}}\n" \
+"  local truncated = byte(row, x + size) == 1\n" \
+"  x = x + size + 1\n" \
+"  while x <= #row do\n" \
+"    if x + 15 > #row then return nil end\n" \
+"    local from, to, live = time_at(row, x), time_at(row, x + 7), byte(row, x + 14) == 76\n" \
+"    local n, y = varint(row, x + 15, 5)\n" \
+"    if not n or y + n - 1 > #row or from >= to or to > list[#list][1] then return nil end\n" \
+"    list[#list + 1] = {from, to, live, sub(row, y, y + n - 1)}\n" \
+"    x = y + n\n" \
+"  end\n" \
+"  return list, truncated\n" \
+"end\n" \
+"local function needed(version)\n" \
+"  for x = 1, #snapshots do\n" \
+"    if version[1] <= snapshots[x] and snapshots[x] < version[2] then return true end\n" \
+"  end\n" \
+"end\n" \
+"local function supersede(old, live, columns)\n" \
+"  local list, truncated, kept = {}, false, {}\n" \
+"  if old then\n" \
+"    if #old < 8 or not string.find('LTlt', sub(old, 8, 8), 1, true) then return nil end\n" \
+"    if time_at(old, 1) >= issued then return nil end\n" \
+"  end\n" \
+"  if not live and oldest >= issued then return '' end\n" \
+"  if #snapshots == 0 then return ts7 .. (live and 'L' or 'T') .. columns end\n" \
+"  if old then\n" \
+"    list, truncated = versions(old)\n" \
+"    if not list then return nil end\n" \
+"    list[1][2] = issued\n" \
+"  end\n" \
+"  local first = list[#list]\n" \
+"  if not truncated and (not first or first[1] > 0) then\n" \
+"    list[#list + 1] = {0, first and first[1] or issued, false, ''}\n" \
+"  end\n" \
+"  for x = 1, #list do\n" \
+"    if needed(list[x]) then kept[#kept + 1] = list[x] end\n" \
+"  end\n" \
+"  local n = #kept\n" \
+"  if n == 0 or kept[n][1] > 0 then\n" \
+"    truncated = true\n" \
+"  elseif kept[n][2] == (n > 1 and kept[n - 1][1] or issued) then\n" \
+"    kept[n] = nil\n" \
+"  end\n" \
+"  if #kept == 0 and truncated then return ts7 .. (live and 'L' or 'T') .. columns end\n" \
+"  local out = {ts7, live and 'l' or 't', put_varint(#columns), columns, truncated and char(1) or char(0)}\n" \
+"  for x = 1, #kept do\n" \
+"    local v = kept[x]\n" \
+"    out[5 + x] = stamp(v[1]) .. stamp(v[2]) .. (v[3] and 'L' or 'T') .. put_varint(#v[4]) .. v[4]\n" \
+"  end\n" \
+"  return table.concat(out)\n" \
+"end\n"
+
+/*
+ * in_flight(): how much the increments in an intents field may change a column together; nil if
+ * there is something else.  increment(): a row's columns with increments added; nil if one may not
+ * fit, whichever of those in flight commit.  Sums of these are made as doubles, and kept far from the
+ * bound.  Of the list `incs`: 4 bytes column, 1 byte width, 8 bytes delta, big-endian.
+ */
+#define LUA_ROW_INCREMENT \
+"local function in_flight(field, column)\n" \
+"  local x, sum = 1, 0\n" \
+"  while x <= #field do\n" \
+"    local kind = byte(field, x + 16)\n" \
+"    if kind == 76 or kind == 87 then\n"	/* 'L', 'W' */ \
+"      x = x + 22\n" \
+"    elseif kind == 73 then\n"	/* 'I' */ \
+"      local y = x + 18\n" \
+"      x = y + (byte(field, x + 17) or #field)\n" \
+"      while y < x do\n" \
+"        local tag, z = varint(field, y, 5)\n" \
+"        local delta\n" \
+"        if not tag then return nil end\n" \
+"        delta, y = varint(field, z, 10)\n" \
+"        if not delta then return nil end\n" \
+"        if floor(tag / 8) == column then sum = sum + delta / 2 + 1 end\n" \
+"      end\n" \
+"    else\n" \
+"      return nil\n" \
+"    end\n" \
+"  end\n" \
+"  return sum\n" \
+"end\n" \
+"local function signed(s, x, width)\n" \
+"  local n = byte(s, x)\n" \
+"  if n > 127 then n = n - 256 end\n" \
+"  for y = x + 1, x + width - 1 do n = n * 256 + byte(s, y) end\n" \
+"  return n\n" \
+"end\n" \
+"local function added(columns, at, width, delta, intents, column)\n" \
+"  local carry, out = 0, ''\n" \
+"  local a, b = byte(columns, at), byte(delta, 9 - width)\n" \
+"  if intents then\n" \
+"    local others = in_flight(intents, column)\n" \
+"    if not others or math.abs(signed(columns, at, width)) + math.abs(signed(delta, 1, 8)) + others >\n" \
+"        2 ^ (8 * width - 1) * 0.999 then\n" \
+"      return nil\n" \
+"    end\n" \
+"  end\n" \
+"  for x = width - 1, 0, -1 do\n" \
+"    local sum = byte(columns, at + x) + byte(delta, 9 - width + x) + carry\n" \
+"    carry = sum > 255 and 1 or 0\n" \
+"    out = char(sum % 256) .. out\n" \
+"  end\n" \
+"  if (a > 127) == (b > 127) and (byte(out, 1) > 127) ~= (a > 127) then return nil end\n" \
+"  return out\n" \
+"end\n" \
+"local function increment(columns, incs, intents)\n" \
+"  local x = 1\n" \
+"  while x <= #columns do\n" \
+"    local tag, y = varint(columns, x, 5)\n" \
+"    if not tag then return nil end\n" \
+"    local wire, column, size = tag % 8, floor(tag / 8), 0\n" \
+"    if wire < 5 then\n" \
+"      size = 2 ^ wire\n" \
+"    elseif wire < 7 then\n" \
+"      size, y = varint(columns, y, 5)\n" \
+"      if not size then return nil end\n" \
+"    end\n" \
+"    if y + size - 1 > #columns then return nil end\n" \
+"    for z = 1, #incs, 13 do\n" \
+"      local a, b, c, d, width = byte(incs, z, z + 4)\n" \
+"      if ((a * 256 + b) * 256 + c) * 256 + d == column and wire < 7 then\n" \
+"        local new = wire < 5 and size == width and\n" \
+"          added(columns, y, width, sub(incs, z + 5, z + 12), intents, column)\n" \
+"        if not new then return nil end\n" \
+"        columns = sub(columns, 1, y - 1) .. new .. sub(columns, y + size)\n" \
+"      end\n" \
+"    end\n" \
+"    x = y + size\n" \
+"  end\n" \
+"  return columns\n" \
+"end\n" \
+ /* of the newest version; a row that is live was compared */ \
+"local function newest(row)\n" \
+"  if byte(row, 8) == 76 then return sub(row, 9) end\n" \
+"  local list = versions(row)\n" \
+"  return list and list[1][4]\n" \
+"end\n"
+
+static const char one_step_lua[] =
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
+"local byte = string.byte\n"
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7, 6 + argv[5]))\n"
+"local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
+"local texts = call('HVALS', KEYS[4])\n"
+LUA_TAKE_OVER
+"local lease, schema = s[1], c[2] or '0'\n"
+"local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
+"if s[2] then return {1, schema} end\n"
+"if dead(lease) then return {2, schema} end\n"
+"if schema ~= argv[2] then return {leap > argv[2] + 0 and 4 or 3, schema} end\n"
+"local issued = (c[1] or 0) + 1\n"
+"issued = issued > now and issued or now\n"
+"local snapshots, oldest = {}, math.huge\n"
+"for x = 1, #texts do\n"
+"  snapshots[x] = texts[x] + 0\n"
+"  if snapshots[x] < oldest then oldest = snapshots[x] end\n"
+"end\n"
+LUA_ROW_NUMBERS
+"local ts7 = stamp(issued)\n"
+LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
+"local leaves, o, deletes = {}, 6 + argv[5], false\n"
+"for leaf = 1, #KEYS - 4 do\n"
+"  local key, plan = KEYS[4 + leaf], argv[o + 1]\n"
+LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
+"  if failed >= 0 then return {5, schema} end\n"
+"  local dels, puts, before = {}, {}, woken and #woken or 0\n"
+"  for x = 1, nw do\n"
+"    local kind, from = byte(plan, at), place(nc + nr + x)\n"
+"    local field, old, val = argv[o + 1 + from], v[from], argv[values + x]\n"
+"    local new\n"
+"    at = at + 1\n"
+"    if kind == 6 then\n"		/* UNLIST */
+"      new = old and locks().take(old, val) or ''\n"
+"    elseif kind == 9 then\n"	/* VERSION */
+"      new = supersede(old, true, val)\n"
+"    elseif kind == 10 then\n"	/* TOMBSTONE */
+"      new = supersede(old, false, '')\n"
+"      if new == '' then\n"
+"        puts[#puts + 1] = 'p'\n"
+"        puts[#puts + 1] = ts7\n"
+"      end\n"
+"    elseif kind == 11 then\n"	/* INCREMENT */
+"      local columns = old and newest(old)\n"
+"      columns = columns and increment(columns, val, call('HGET', key, 'i' .. sub(field, 2)))\n"
+"      new = columns and supersede(old, true, columns)\n"
+"    end\n"
+"    if not new then return {6, schema} end\n"
+"    if new == '' then\n"
+"      dels[#dels + 1], deletes = field, true\n"
+"    else\n"
+"      puts[#puts + 1] = field\n"
+"      puts[#puts + 1] = new\n"
+"    end\n"
+"  end\n"
+"  leaves[leaf] = {key = key, dels = dels, puts = puts, meta = v[place(nc + 1)] or false,\n"
+"    count = flags % 4 < 2, before = before, after = woken and #woken or 0}\n"
+"  o = extra\n"
+"end\n"
+ /* write; what comes before the record does no harm alone */
+"local ts = text(issued)\n"
+"call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
+"extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
+"for x = 1, argv[5] + 0 do drop(KEYS[2], argv[6 + x], s[2 + x], leap) end\n"
+"if deletes then call('HDEL', KEYS[2], '') end\n"	/* may the user? */
+"call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
+"local reply = {0, schema, ts}\n"
+"for y = 1, #leaves do\n"
+"  local leaf = leaves[y]\n"
+"  local key = leaf.key\n"
+"  if #leaf.dels > 0 then call('HDEL', key, unpack(leaf.dels)) end\n"
+"  if #leaf.puts > 0 then call('HSET', key, unpack(leaf.puts)) end\n"
+"  for x = leaf.before + 1, leaf.after do\n" LUA_STEP_TELL "  end\n"
+"  reply[2 + 2 * y] = leaf.meta\n"
+"  reply[3 + 2 * y] = leaf.count and call('HLEN', key) or 0\n"
+"end\n"
+"return reply\n";
+
+#endif							/* MOSQL_ONE_STEP_LUA_H */

@@ -1,0 +1,160 @@
+/*
+ * one_step.c: prepare, decide and apply as one step, where all of a commit is on one Redis.
+ *
+ * Layer: txn.  A script compares on each leaf what prepare would compare, at the clock what
+ * decide would, and writes the rows as apply would leave them: nobody sees anything between.
+ * It is an interleaving of the ordinary protocol in which nobody else had a turn (rule 35).
+ *
+ * Whatever is in the way, or not as it was thought to be, is left to the ordinary way, which
+ * judges it, waits, or reports it: nothing was written.
+ *
+ * Race -- the reply is lost: the record is there if it was committed, and the owner settles
+ * (decide.c).  A request that arrives after that finds "aborted", or the session dead (36).
+ */
+#include "postgres.h"
+
+#include "step/one_step.h"
+#include "txn/leaf_step.h"
+
+bool		mosql_txn_one_step = true;
+
+static size_t
+item_bytes(const MosqlItem *item)
+{
+	return item->key.len + (item->change != NULL ? item->change->columns.len : 0);
+}
+
+/* Definitions, ranges that are certified, and much at once go the ordinary way. */
+bool
+mosql_txn_fits_one_step(MosqlCommit *commit)
+{
+	size_t		bytes = 0;
+	int			rows = 0;
+
+	if (!mosql_txn_one_step || commit->txn->changes_schema ||
+		commit->txn->trees != NULL || !mosql_clock_may_commit(&commit->session->stepper))
+		return false;
+	for (int p = 0; p < commit->nparts; p++)
+	{
+		const MosqlParticipant *part = &commit->parts[p];
+
+		rows += part->n;
+		if (part->nranges > 0 || rows > MOSQL_ONE_STEP_MAX_ROWS)
+			return false;
+		for (int i = 0; i < part->n; i++)
+			bytes += item_bytes(&part->items[i]);
+	}
+	return rows > 0 && bytes <= MOSQL_ONE_STEP_MAX_BYTES;
+}
+
+/* The leaves of a commit, and their steps. */
+struct MosqlOneStep
+{
+	int			n;
+	MosqlLeafStep *leaves[MOSQL_ONE_STEP_MAX_ROWS];
+	MosqlStep  *steps[MOSQL_ONE_STEP_MAX_ROWS];
+};
+
+static bool
+add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup *group)
+{
+	MosqlOneStep *all = commit->one_step;
+	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
+
+	if (group->frozen_from.data != NULL)
+		return false;
+	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, group->n);
+	for (int i = 0; i < group->n; i++)
+		leaf->items[leaf->nitems++] = &part->items[group->first + i];
+	all->leaves[all->n] = leaf;
+	all->steps[all->n++] = &leaf->step;
+	return mosql_leaf_step_add_final(commit, leaf);
+}
+
+static bool
+add_part(MosqlCommit *commit, const MosqlParticipant *part)
+{
+	MosqlBytes *keys = palloc(part->n * sizeof(MosqlBytes) + 1);
+	MosqlLeafGroup *groups;
+	int			ngroups;
+
+	if (part->n == 0)
+		return true;
+	for (int i = 0; i < part->n; i++)
+		keys[i] = part->items[i].key;
+	ngroups = mosql_btree_group(part->tree, keys, part->n, &groups);
+	for (int g = 0; g < ngroups; g++)
+		if (!add_leaf(commit, part, &groups[g]))
+			return false;
+	return true;
+}
+
+bool
+mosql_txn_plan_one_step(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
+	bool		planned = true;
+
+	commit->one_step = palloc0(sizeof(MosqlOneStep));
+	for (int p = 0; p < commit->nparts && planned; p++)
+		planned = add_part(commit, &commit->parts[p]);
+	MemoryContextSwitchTo(old);
+	return planned;
+}
+
+static MosqlDecision
+ask_at_once(MosqlCommit *commit, const MosqlDecideArgs *args, MosqlBudget *budget)
+{
+	MosqlOneStep *all = commit->one_step;
+
+	return mosql_clock_commit(&commit->session->stepper, args, all->steps, all->n, &commit->ts,
+							  &commit->session->schema, budget);
+}
+
+/* What the leaves are now; it is committed, and nothing may throw. */
+static void
+observe_leaves(MosqlCommit *commit)
+{
+	MosqlOneStep *all = commit->one_step;
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	HOLD_INTERRUPTS();			/* no wait */
+	PG_TRY();
+	{
+		for (int i = 0; i < all->n; i++)
+			if (all->steps[i]->status == MOSQL_STEP_DONE && all->steps[i]->values != NULL)
+				mosql_btree_observe(all->leaves[i]->tree, all->steps[i]->node, all->steps[i]->values[0],
+									all->steps[i]->no_count ? -1 : all->steps[i]->nfields);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+		InterruptHoldoffCount = held + 1;
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+}
+
+/* Its record is dropped with the next decision, like one whose applies are acknowledged. */
+bool
+mosql_txn_commit_at_once(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
+	MosqlPending *pending = commit->pending = mosql_pending_make(commit);
+	bool		decided;
+
+	decided = mosql_txn_decide_by(commit, mosql_bytes("", 0), ask_at_once) == MOSQL_DECIDED;
+	commit->pending = NULL;
+	if (decided)
+	{
+		pending->ts = commit->ts;
+		dlist_push_tail(&commit->session->pending, &pending->node);
+		observe_leaves(commit);
+	}
+	else
+		pfree(pending);
+	MemoryContextSwitchTo(old);
+	return decided;
+}
