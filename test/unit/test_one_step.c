@@ -1,0 +1,593 @@
+/*
+ * test_one_step.c: a commit in one step against a real server: what it refuses, what it
+ * writes, and that rows become what history.c and increment.c make of them.
+ */
+#include "bytes.h"
+#include "server.h"
+
+#include "code/claim.h"
+#include "code/node.h"
+#include "step/one_step.h"
+#include "step/step_int.h"
+
+#define LEASE_MS 60000
+#define B(s) mosql_bytes(s, sizeof(s) - 1)
+
+static MosqlStepper ck;
+static uint64 schema;
+static uint64 sid;
+static MosqlTimestamp ts;
+
+static void
+begin(void)
+{
+	ck.redis = server_client(5000);
+	ck.ns = "test";
+	ck.engine = MOSQL_ENGINE_SCRIPT;
+	ck.durable = false;
+	server_command(ck.redis, "FLUSHALL");
+	sid = mosql_clock_open(&ck, LEASE_MS, &schema);
+}
+
+static MosqlStep *
+new_step(uint64 node, int parts)
+{
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = node;
+	step->compares = palloc(parts * sizeof(MosqlCompare));
+	step->reads = palloc(sizeof(MosqlBytes));
+	step->writes = palloc(parts * sizeof(MosqlWrite));
+	step->reads[step->nreads++] = B("m");
+	return step;
+}
+
+static void
+compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
+{
+	step->compares[step->ncompares++] = (MosqlCompare) {kind, field, offset, bytes};
+}
+
+static void
+writing(MosqlStep *step, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
+{
+	step->writes[step->nwrites++] = (MosqlWrite) {kind, field, value};
+}
+
+static void
+set(uint64 node, MosqlBytes field, MosqlBytes value)
+{
+	MosqlStep  *step = new_step(node, 1);
+
+	writing(step, MOSQL_WRITE_SET, field, value);
+	mosql_step_run(&ck, &step, 1, NULL);
+	CHECK_INT(step->status, MOSQL_STEP_DONE);
+}
+
+static MosqlBytes
+get(uint64 node, MosqlBytes field)
+{
+	MosqlFieldRead read = {node, 1, &field};
+
+	mosql_step_read_fields(&ck, &read, 1, NULL);
+	return read.values[0];
+}
+
+static bool
+is(uint64 node, MosqlBytes field, MosqlBytes expected)
+{
+	MosqlBytes	found = get(node, field);
+
+	return (found.data == NULL) == (expected.data == NULL) && mosql_bytes_equal(found, expected);
+}
+
+static MosqlDecision
+commit_of(uint64 session, uint64 n, MosqlStep **steps, int nsteps, uint64 drop)
+{
+	MosqlDecideArgs args = {
+		.tx = {session, n},.schema = schema,.parts = B(""),.lease_ms = LEASE_MS,
+		.ndrops = drop > 0,.drops = &drop
+	};
+
+	return mosql_clock_commit(&ck, &args, steps, nsteps, &ts, &schema, NULL);
+}
+
+static MosqlRecordState
+record_of(uint64 n)
+{
+	MosqlTxid	tx = {sid, n};
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	mosql_clock_status(&ck, &tx, 1, &record, &list);
+	return record.state;
+}
+
+static MosqlBytes
+row_of(MosqlTimestamp at, const char *kind, MosqlBytes rest)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (int i = 6; i >= 0; i--)
+		appendStringInfoCharMacro(&out, (char) (at >> (8 * i)));
+	appendStringInfoString(&out, kind);
+	appendBinaryStringInfo(&out, rest.data, rest.len);
+	return mosql_bytes(out.data, out.len);
+}
+
+/* Node 1 gets row "ra", node 2 row "rb". */
+static MosqlDecision
+write_two(uint64 session, uint64 n, uint64 drop)
+{
+	MosqlStep  *steps[] = {new_step(1, 4), new_step(2, 4)};
+
+	for (int i = 0; i < 2; i++)
+	{
+		MosqlBytes	row = i == 0 ? B("ra") : B("rb");
+
+		compare(steps[i], MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+		compare(steps[i], MOSQL_COMPARE_ABSENT, row, 0, MOSQL_ABSENT);
+		writing(steps[i], MOSQL_WRITE_VERSION, row, B("columns"));
+	}
+	return commit_of(session, n, steps, 2, drop);
+}
+
+static void
+two_leaves(void)
+{
+	begin();
+	set(1, B("m"), B("meta 1"));
+	set(2, B("m"), B("meta 2"));
+}
+
+static void
+test_two_leaves(void)
+{
+	MosqlTimestamp first;
+
+	two_leaves();
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_DECIDED);
+	CHECK(is(1, B("ra"), row_of(ts, "L", B("columns"))));
+	CHECK(is(2, B("rb"), row_of(ts, "L", B("columns"))));
+	CHECK_INT(record_of(1), MOSQL_RECORD_COMMITTED);
+	first = ts;
+
+	/* the second compares that nothing is there: neither leaf is touched */
+	set(1, B("zz"), B("x"));
+	CHECK_INT(write_two(sid, 2, 1), MOSQL_REFUSED_AT_ONCE);
+	CHECK(is(1, B("ra"), row_of(first, "L", B("columns"))));
+	CHECK_INT(record_of(2), MOSQL_RECORD_NONE);
+	CHECK_INT(record_of(1), MOSQL_RECORD_COMMITTED);
+}
+
+/* Each compare of the second leaf keeps the first one as it is, too. */
+static void
+test_all_or_nothing(void)
+{
+	static const struct
+	{
+		MosqlCompareKind kind;
+		const char *field;
+		const char *bytes;
+	}			failing[] = {
+		{MOSQL_COMPARE_ABSENT, "m", ""}, {MOSQL_COMPARE_EQUAL, "m", "other"},
+		{MOSQL_COMPARE_AT_MOST, "m", "a"}, {MOSQL_COMPARE_IN, "m", "xyz"},
+		{MOSQL_COMPARE_ONLY, "m", "other"}, {MOSQL_COMPARE_OPEN, "m", "xyz"},
+		{MOSQL_COMPARE_WHOLE, "m", "meta"}, {MOSQL_COMPARE_HOLDS, "none", "0123456789abcdef\3"},
+	};
+
+	two_leaves();
+	for (int i = 0; i < lengthof(failing); i++)
+	{
+		MosqlStep  *steps[] = {new_step(1, 4), new_step(2, 4)};
+		MosqlBytes	field = mosql_bytes(failing[i].field, strlen(failing[i].field));
+
+		compare(steps[0], MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+		writing(steps[0], MOSQL_WRITE_VERSION, B("ra"), B("columns"));
+		compare(steps[1], MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+		compare(steps[1], failing[i].kind, field, 0, mosql_bytes(failing[i].bytes, strlen(failing[i].bytes)));
+		CHECK_INT(commit_of(sid, 10 + i, steps, 2, 0), MOSQL_REFUSED_AT_ONCE);
+		CHECK(is(1, B("ra"), MOSQL_ABSENT));
+		CHECK_INT(record_of(10 + i), MOSQL_RECORD_NONE);
+	}
+}
+
+/* What decide refuses: "aborted", a lease that is over, another schema version. */
+static void
+test_refused(void)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+	uint64		dead;
+
+	two_leaves();
+	mosql_clock_abort(&ck, (MosqlTxid) {sid, 1}, &record, &list);
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+	schema++;
+	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
+	schema--;
+	dead = mosql_clock_open(&ck, 50, &schema);
+	pg_usleep(100000);
+	CHECK_INT(write_two(dead, 3, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK_INT(write_two(dead + 1000, 3, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+	CHECK_INT(write_two(sid, 4, 0), MOSQL_DECIDED);
+	CHECK_INT(record_of(1), MOSQL_RECORD_ABORTED);
+}
+
+/* A request that was executed once, or settled, does nothing when it arrives again. */
+static void
+test_once(void)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	two_leaves();
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_DECIDED);
+	mosql_clock_settle(&ck, (MosqlTxid) {sid, 1}, &record, &list, NULL);
+	CHECK(record.state == MOSQL_RECORD_COMMITTED && record.ts == ts && record.parts.len == 0);
+	mosql_clock_settle(&ck, (MosqlTxid) {sid, 2}, &record, &list, NULL);
+	CHECK_INT(record.state, MOSQL_RECORD_ABORTED);
+	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
+}
+
+/* Records of earlier ones go in the same step. */
+static void
+test_drops(void)
+{
+	MosqlStep  *step;
+
+	two_leaves();
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_DECIDED);
+	step = new_step(1, 2);
+	compare(step, MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+	writing(step, MOSQL_WRITE_VERSION, B("rc"), B("c"));
+	CHECK_INT(commit_of(sid, 2, &step, 1, 1), MOSQL_DECIDED);
+	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+	CHECK_INT(record_of(2), MOSQL_RECORD_COMMITTED);
+	CHECK(mosql_bytes_equal(step->values[0], B("meta 1")));
+	CHECK_INT(step->nfields, 3);
+}
+
+/* Its own lock goes, and who waits is let in and told. */
+static void
+test_locks(void)
+{
+	char		mine[22] = "0123456789abcdefL\4\0\0\0\0";
+	char		waits[22] = "0123456789ABCDEFW\4\0\0\0\1";
+	MosqlStep  *step = NULL;
+	StringInfoData field;
+
+	two_leaves();
+	initStringInfo(&field);
+	appendBinaryStringInfo(&field, mine, 22);
+	appendBinaryStringInfo(&field, waits, 22);
+	set(1, B("ia"), mosql_bytes_of(&field));
+	set(1, B("ib"), mosql_bytes(mine, 22));
+	step = new_step(1, 8);
+	compare(step, MOSQL_COMPARE_ADMITS, B("ia"), 0, mosql_bytes("0123456789abcdef\4", 17));
+	writing(step, MOSQL_WRITE_UNLIST, B("ia"), mosql_bytes(mine, 16));
+	writing(step, MOSQL_WRITE_VERSION, B("ra"), B("a"));
+	writing(step, MOSQL_WRITE_UNLIST, B("ib"), mosql_bytes(mine, 16));
+	writing(step, MOSQL_WRITE_VERSION, B("rb"), B("b"));
+	CHECK_INT(commit_of(sid, 1, &step, 1, 0), MOSQL_DECIDED);
+	waits[16] = 'L';
+	CHECK(is(1, B("ia"), mosql_bytes(waits, 22)));
+	CHECK(is(1, B("ib"), MOSQL_ABSENT));
+	CHECK_INT(server_command(ck.redis, "LLEN", "test:{0000000000000001}:w:30313233343536373839414243444546")->integer, 1);
+}
+
+/* ---- rows, as history.c and increment.c have them ---- */
+
+#define ROWS		4
+#define SNAPSHOTS	5
+
+static struct
+{
+	MosqlBytes	rows[ROWS];		/* what is to be stored */
+	int			n;
+	MosqlTimestamp snapshots[SNAPSHOTS];
+	uint64		ids[SNAPSHOTS];
+	uint64		last_id;
+	uint64		last_tx;
+	bool		purged;
+}			play;
+
+static const int widths[] = {2, 4, 8};
+
+static int64
+random_value(int width)
+{
+	int64		most = width == 8 ? PG_INT64_MAX : (INT64CONST(1) << (8 * width - 1)) - 1;
+
+	switch (random_below(6))
+	{
+		case 0:
+			return most - random_below(3);
+		case 1:
+			return -most + random_below(3);
+		case 2:
+			return (int64) (random_bits() & (uint64) most);
+	}
+	return random_below(2000) - 1000;
+}
+
+/* Columns 1 to 3 are integers of 2, 4 and 8 bytes, where they are not null. */
+static MosqlBytes
+random_columns(void)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (int i = 0; i < 3; i++)
+		if (random_below(8) > 0)
+			mosql_column_put_int(&out, 1 + i, random_value(widths[i]), widths[i]);
+		else if (random_below(2))
+			mosql_column_put_null(&out, 1 + i);
+	if (random_below(2))
+		mosql_column_put_bytes(&out, 7, random_string(random_below(8) ? 20 : 200));
+	if (random_below(3) == 0)
+		mosql_column_put_fixed(&out, 40, "0123456789abcdef", 16);
+	if (random_below(3) == 0)
+		mosql_column_put_int(&out, 100000, 5, 1);
+	return mosql_bytes_of(&out);
+}
+
+static int
+random_increments(MosqlIncrement *inc)
+{
+	int			n = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (random_below(2))
+			inc[n++] = (MosqlIncrement) {1 + i, widths[i], random_value(widths[i])};
+	if (n == 0)
+		inc[n++] = (MosqlIncrement) {2, 4, 1};
+	return n;
+}
+
+static void
+change_snapshots(void)
+{
+	if (play.n > 0 && random_below(4) == 0)
+	{
+		int			gone = random_below(play.n);
+
+		mosql_clock_release(&ck, sid, play.ids[gone]);
+		CHECK(mosql_redis_drain(ck.redis, 1000));
+		play.n--;
+		play.snapshots[gone] = play.snapshots[play.n];
+		play.ids[gone] = play.ids[play.n];
+	}
+	if (play.n < SNAPSHOTS && random_below(6) == 0)
+	{
+		play.ids[play.n] = ++play.last_id;
+		CHECK(mosql_clock_snapshot(&ck, sid, play.last_id, LEASE_MS, &play.snapshots[play.n], &schema));
+		play.n++;
+	}
+}
+
+static MosqlBytes
+row_name(int row)
+{
+	return mosql_bytes(psprintf("r%d", row), 2);
+}
+
+static MosqlDecision
+write_row(int row, MosqlWriteKind kind, MosqlBytes value)
+{
+	MosqlStep  *step = new_step(1, 2);
+
+	compare(step, MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+	writing(step, kind, row_name(row), value);
+	play.last_tx++;
+	return commit_of(sid, play.last_tx, &step, 1, play.last_tx - 1);
+}
+
+/* Is the row what C makes of it?  Absent: it was to go, with a purge mark. */
+static void
+expect_row(int row, bool live, MosqlBytes columns)
+{
+	MosqlSnapshotList list = {ts, play.n, play.snapshots};
+	MosqlVersion version = {.ts = ts,.end = MOSQL_TS_MAX,.live = live,.columns = columns};
+	StringInfoData out;
+
+	if (!live && mosql_row_may_purge(ts, &list))
+	{
+		play.rows[row] = MOSQL_ABSENT;
+		CHECK(is(1, B("p"), mosql_bytes(row_of(ts, "", B("")).data, 7)));
+	}
+	else
+	{
+		initStringInfo(&out);
+		CHECK(mosql_row_supersede(&out, play.rows[row], &version, &list));
+		play.rows[row] = mosql_bytes_of(&out);
+	}
+	CHECK(is(1, row_name(row), play.rows[row]));
+}
+
+static void
+add_to_row(int row)
+{
+	MosqlIncrement inc[3];
+	int			n = random_increments(inc);
+	StringInfoData value,
+				sum;
+	MosqlVersion newest;
+	MosqlIncrementResult result;
+
+	if (!mosql_row_newest(play.rows[row], &newest) || !newest.live)
+		return;
+	initStringInfo(&value);
+	initStringInfo(&sum);
+	CHECK(mosql_step_increment(&value, inc, n));
+	result = mosql_columns_increment(&sum, newest.columns, inc, n);
+	if (result == MOSQL_INCREMENT_OK)
+	{
+		CHECK_INT(write_row(row, MOSQL_WRITE_INCREMENT, mosql_bytes_of(&value)), MOSQL_DECIDED);
+		expect_row(row, true, mosql_bytes_of(&sum));
+		return;
+	}
+	CHECK_INT(write_row(row, MOSQL_WRITE_INCREMENT, mosql_bytes_of(&value)), MOSQL_REFUSED_AT_ONCE);
+	CHECK(is(1, row_name(row), play.rows[row]));
+}
+
+static void
+test_rows(void)
+{
+	begin();
+	memset(&play, 0, sizeof(play));
+	set(1, B("m"), B("meta"));
+	for (int i = 0; i < 4000; i++)
+	{
+		int			row = random_below(ROWS);
+		MosqlBytes	columns = random_columns();
+
+		change_snapshots();
+		switch (random_below(5))
+		{
+			case 0:
+				if (play.rows[row].data == NULL)
+					break;
+				CHECK_INT(write_row(row, MOSQL_WRITE_TOMBSTONE, B("")), MOSQL_DECIDED);
+				expect_row(row, false, B(""));
+				break;
+			case 1:
+			case 2:
+				CHECK_INT(write_row(row, MOSQL_WRITE_VERSION, columns), MOSQL_DECIDED);
+				expect_row(row, true, columns);
+				break;
+			default:
+				add_to_row(row);
+		}
+	}
+}
+
+/* Rows that do not decode, or are of a later time, are left as they are. */
+static void
+test_damaged_rows(void)
+{
+	const MosqlBytes damaged[] = {
+		B("short"), B("\6\1\1\1\1\1\1X"), row_of(UINT64CONST(1) << 52, "L", B("x")),
+		row_of(5, "l", B("\x7f")), row_of(5, "l", B("\1x")), row_of(50, "l", B("\1x\1short")),
+		row_of(50, "L", B("\x0a\0"))
+	};
+	MosqlTimestamp S;
+	StringInfoData value;
+	MosqlIncrement inc = {1, 4, 1};
+
+	two_leaves();
+	initStringInfo(&value);
+	CHECK(mosql_step_increment(&value, &inc, 1));
+	CHECK(mosql_clock_snapshot(&ck, sid, 1, LEASE_MS, &S, &schema));
+	for (int i = 0; i < lengthof(damaged); i++)
+	{
+		set(1, B("r0"), damaged[i]);
+		if (i < 6)
+			CHECK_INT(write_row(0, MOSQL_WRITE_VERSION, B("x")), MOSQL_REFUSED_AT_ONCE);
+		CHECK_INT(write_row(0, MOSQL_WRITE_INCREMENT, mosql_bytes_of(&value)), MOSQL_REFUSED_AT_ONCE);
+		CHECK(is(1, B("r0"), damaged[i]));
+	}
+}
+
+static void
+put_in_flight(StringInfo out, uint64 n, int64 delta)
+{
+	MosqlIncrement inc = {1, 4, delta};
+	MosqlIntent intent = {.tx = {9, n},.kind = MOSQL_INTENT_INCREMENT};
+	StringInfoData payload;
+
+	initStringInfo(&payload);
+	mosql_increments_encode(&payload, &inc, 1);
+	intent.payload = mosql_bytes_of(&payload);
+	mosql_intent_encode(out, &intent);
+}
+
+/* Beside increments of others, whichever of them commit. */
+static void
+test_beside_increments(void)
+{
+	static const struct
+	{
+		int64		value,
+					mine,
+					others[2];
+		bool		fits;
+	}			cases[] = {
+		{10, 5, {1, 2}, true}, {10, -5, {-100000, 2}, true},
+		{2000000000, 1, {200000000, -200000000}, false}, {-2000000000, -1, {-200000000, 5}, false},
+		{0, 1, {2147483647, 0}, false}, {0, 2147483647, {5, 0}, false},
+	};
+
+	two_leaves();
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		StringInfoData columns,
+					intents,
+					value;
+		MosqlIncrement inc = {1, 4, cases[i].mine};
+
+		initStringInfo(&columns);
+		initStringInfo(&intents);
+		initStringInfo(&value);
+		mosql_column_put_int(&columns, 1, cases[i].value, 4);
+		set(1, B("r0"), row_of(5, "L", mosql_bytes_of(&columns)));
+		for (int j = 0; j < 2; j++)
+			put_in_flight(&intents, 1 + j, cases[i].others[j]);
+		set(1, B("i0"), mosql_bytes_of(&intents));
+		CHECK(mosql_step_increment(&value, &inc, 1));
+		CHECK_INT(write_row(0, MOSQL_WRITE_INCREMENT, mosql_bytes_of(&value)),
+				  cases[i].fits ? MOSQL_DECIDED : MOSQL_REFUSED_AT_ONCE);
+		resetStringInfo(&columns);
+		mosql_column_put_int(&columns, 1, cases[i].value + (cases[i].fits ? cases[i].mine : 0), 4);
+		CHECK(is(1, B("r0"), row_of(cases[i].fits ? ts : 5, "L", mosql_bytes_of(&columns))));
+		CHECK(is(1, B("i0"), mosql_bytes_of(&intents)));
+	}
+	set(1, B("i0"), B("0123456789abcdefPx"));
+	{
+		StringInfoData value;
+		MosqlIncrement inc = {1, 4, 1};
+
+		initStringInfo(&value);
+		CHECK(mosql_step_increment(&value, &inc, 1));
+		CHECK_INT(write_row(0, MOSQL_WRITE_INCREMENT, mosql_bytes_of(&value)), MOSQL_REFUSED_AT_ONCE);
+	}
+}
+
+/* A key of another type, and lack of memory: nothing is written. */
+static void
+test_errors(void)
+{
+	two_leaves();
+	server_command(ck.redis, "DEL", "test:{0000000000000002}");
+	server_command(ck.redis, "SET", "test:{0000000000000002}", "x");
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK(is(1, B("ra"), MOSQL_ABSENT));
+	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+
+	two_leaves();
+	server_command(ck.redis, "CONFIG", "SET", "maxmemory", "1");
+	CHECK_RAISES(ERRCODE_OUT_OF_MEMORY, (void) write_two(sid, 1, 0));
+	server_command(ck.redis, "CONFIG", "SET", "maxmemory", "0");
+	CHECK(is(1, B("ra"), MOSQL_ABSENT));
+	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+	CHECK_INT(write_two(sid, 2, 0), MOSQL_DECIDED);
+}
+
+int
+main(void)
+{
+	server_start(false);
+	RUN(test_two_leaves);
+	RUN(test_all_or_nothing);
+	RUN(test_refused);
+	RUN(test_once);
+	RUN(test_drops);
+	RUN(test_locks);
+	RUN(test_rows);
+	RUN(test_damaged_rows);
+	RUN(test_beside_increments);
+	RUN(test_errors);
+	return unit_finish();
+}
