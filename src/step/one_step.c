@@ -11,7 +11,7 @@
 static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua};
 
 bool
-mosql_clock_may_commit(const MosqlStepper *clock)
+mosql_one_step_is_possible(const MosqlStepper *clock)
 {
 	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_is_cluster(clock->redis);
 }
@@ -89,7 +89,7 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlScriptCall call = {keys.slot, MOSQL_SEND_ONCE};
 
-	Assert(!args->schema_change && mosql_clock_may_commit(clock));
+	Assert(!args->schema_change && mosql_one_step_is_possible(clock));
 	*ts = 0;
 	if (args->ndrops > MOSQL_CLOCK_DROPS)
 		return MOSQL_REFUSED_AT_ONCE;

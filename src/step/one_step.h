@@ -16,7 +16,7 @@
  * May what this stepper writes be committed so?  With the engine `script`, on a server that
  * is not part of a cluster.
  */
-extern bool mosql_clock_may_commit(const MosqlStepper *clock);
+extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
 
 /*
  * If all compares of the steps hold, and the clock would decide, rows are written at the time that

@@ -5,7 +5,7 @@
  * Layer: txn.  Runs in the pre-commit callback; together.c drives what several
  * sessions and PostgreSQL itself have to commit.  Two round trips when nothing
  * is in the way: prepare (all leaves in parallel) and decide; apply is sent and
- * not waited for.
+ * not waited for.  Where all is on one server these are tried as one step first (one_step.c).
  *
  *      attempt:  new transaction id
  *                prepare ---- conflict ----> release, 40001

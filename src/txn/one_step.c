@@ -32,7 +32,7 @@ mosql_txn_fits_one_step(MosqlCommit *commit)
 	int			rows = 0;
 
 	if (!mosql_txn_one_step || commit->txn->changes_schema ||
-		commit->txn->trees != NULL || !mosql_clock_may_commit(&commit->session->stepper))
+		commit->txn->trees != NULL || !mosql_one_step_is_possible(&commit->session->stepper))
 		return false;
 	for (int p = 0; p < commit->nparts; p++)
 	{

@@ -37,7 +37,7 @@
  * mutation: MUT_NO_RECORD rule 36: the step leaves no record
  * mutation: MUT_NO_ABORTED rule 36: the step does not look whether it was settled
  * mutation: MUT_NO_LEASE rule 36: the step does not compare the lease
- * mutation: MUT_INC_PUT -DLOST=1 -DINC rule 36: an increment of the step is a version computed before
+ * mutation: MUT_INC_PUT -DLOST=1 -DINC rule 36: an increment is added to what was read before
  */
 #define NONE 0
 #define COMMITTED 1
