@@ -267,7 +267,11 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "      end\n"
 "    elseif kind == 11 then\n"	/* INCREMENT */
 "      local columns = old and newest(old)\n"
-"      columns = columns and increment(columns, val, call('HGET', key, 'i' .. sub(field, 2)))\n"
+"      local name, intents = 'i' .. sub(field, 2), nil\n"
+"      for y = 1, nn do\n"		/* it was compared */
+"        if argv[o + 1 + y] == name then intents = v[y] end\n"
+"      end\n"
+"      columns = columns and increment(columns, val, intents)\n"
 "      new = columns and supersede(old, true, columns)\n"
 "    end\n"
 "    if not new then return {6, schema} end\n"

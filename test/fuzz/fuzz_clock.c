@@ -9,6 +9,7 @@
 
 #include "code/node.h"
 #include "step/clock.h"
+#include "step/one_step.h"
 #include "step/step.h"
 
 const int	fuzz_errors[] = {
@@ -56,6 +57,24 @@ decide(MosqlStepper *clock)
 		return;
 	MUST(ts > 0 && ts < MOSQL_TS_MAX);
 	check_list(&list);
+}
+
+static void
+commit_at_once(MosqlStepper *clock)
+{
+	MosqlDecideArgs args = {.tx = {7, 9},.schema = 1,.parts = mosql_bytes("", 0),.lease_ms = LEASE_MS};
+	MosqlBytes	read = mosql_bytes("m", 1);
+	MosqlWrite	write = {MOSQL_WRITE_VERSION, mosql_bytes("rk", 2), mosql_bytes("columns", 7)};
+	MosqlStep	step = {.node = 5,.nreads = 1,.reads = &read,.nwrites = 1,.writes = &write};
+	MosqlStep  *steps[] = {&step};
+	MosqlTimestamp ts;
+	uint64		schema;
+
+	if (!mosql_one_step_is_possible(clock) ||
+		mosql_clock_commit(clock, &args, steps, 1, &ts, &schema, NULL) != MOSQL_DECIDED)
+		return;
+	MUST(ts > 0 && ts < MOSQL_TS_MAX);
+	(void) fuzz_hash(step.values[0]);
 }
 
 static void
@@ -196,6 +215,8 @@ use(MosqlStepper *stepper, int choice)
 		use_clock(stepper, choice);
 	else if (choice < 14)
 		run_steps(stepper, choice & 1, choice & 2);
+	else if (choice == 15)
+		commit_at_once(stepper);
 	else
 		read_nodes(stepper);
 	(void) mosql_redis_drain(stepper->redis, 100);

@@ -380,6 +380,8 @@ write_row(int row, MosqlWriteKind kind, MosqlBytes value)
 	MosqlStep  *step = new_step(1, 2);
 
 	compare(step, MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+	if (kind == MOSQL_WRITE_INCREMENT)
+		compare(step, MOSQL_COMPARE_OPEN, mosql_bytes(psprintf("i%d", row), 2), 16, B("IP"));
 	writing(step, kind, row_name(row), value);
 	play.last_tx++;
 	return commit_of(sid, play.last_tx, &step, 1, play.last_tx - 1);
