@@ -26,21 +26,24 @@ WITHIN = 2.0
 
 
 # What must be left by a backend killed there; other points: anything whole.
-NOTHING = {"before-prepare", "prepare-some", "after-prepare"}
+NOTHING = {"before-prepare", "prepare-some", "after-prepare", "before-one-step"}
 ALL = {"after-decide", "apply-some", "after-apply"}
 
 
 class Crash:
-    def __init__(self, cluster, one, two, engine, proxy=None):
+    def __init__(self, cluster, one, two, engine, proxy=None, one_step=False):
         self.one, self.two, self.engine, self.proxy = one, two, engine, proxy
-        self.level = SERIALIZABLE if engine == "script" else READ_COMMITTED
-        self.db = ("lost_" if proxy else "crash_") + engine
+        self.one_step = one_step
+        self.level = SERIALIZABLE if engine == "script" and not one_step else READ_COMMITTED
+        self.db = ("lost_" if proxy else "crash_") + engine + ("_at_once" if one_step else "")
         self.number = 0
         self.known = set()
         options = {"atomic": engine, "command_timeout": "4000"}
         for s in (one, two):
             make_database(s, self.db, proxy.nodes if proxy and s is one else cluster.nodes,
                           options, DDL)
+            with contextlib.closing(s.connect()) as c:
+                query(c, f"ALTER DATABASE {self.db} SET mosql_fdw.one_step = {'on' if one_step else 'off'}")
         with contextlib.closing(two.connect(self.db)) as c:
             fill(c)
 
@@ -122,11 +125,12 @@ class Crash:
         return died
 
     def spoiled(self, how, point):
-        """Stop the victim between prepare and decide, then spoil decide."""
+        """Stop the victim between prepare and decide, then spoil decide; or what is both."""
+        before = "before-one-step" if self.one_step else "after-prepare"
         holder = self.one.connect(self.db)
         probe = self.one.connect()
         died = []
-        query(holder, "SELECT mosql_fdw_debug_lock('after-prepare')")
+        query(holder, f"SELECT mosql_fdw_debug_lock('{before}')")
         self.number += 1
         self.tag = f"{point}.{self.number}"
         conn = self.one.connect(self.db)
@@ -140,7 +144,7 @@ class Crash:
                 return False
             self.proxy.arm(how)
             # the victim may be dead, and all backends with it, before this one answers
-            attempt(holder, "SELECT mosql_fdw_debug_unlock('after-prepare')")
+            attempt(holder, f"SELECT mosql_fdw_debug_unlock('{before}')")
             t.join(20)
         finally:
             holder.close()
@@ -183,7 +187,7 @@ class Crash:
         return leftovers(conn) - self.known
 
     def test(self, point):
-        name = f"{self.engine}, {point}"
+        name = f"{self.engine}{' at once' if self.one_step else ''}, {point}"
         ways = [self.plainly, self.after_an_undecided_one, self.after_a_decided_one,
                 self.reading_an_undecided_one, self.with_many_rows]
         if "inner" in point:
@@ -224,10 +228,13 @@ def body():
         crash = Crash(cluster, one, two, engine)
         lost = Crash(plain, one, two, engine, proxy)
         for point in names:
-            if engine == "watch" and point == "apply-some":
+            if point == "before-one-step" or engine == "watch" and point == "apply-some":
                 continue        # `watch` sends nothing that it does not wait for
             with section(f"{engine}, {point}"):
                 (lost if "settle" in point else crash).test(point)
+    for point in {"before-settle", "before-one-step", "after-decide", "after-apply"} & set(names):
+        with section(f"one step, {point}"):
+            Crash(plain, one, two, "script", proxy if "settle" in point else None, True).test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

@@ -590,14 +590,15 @@ def spoiled():
             for sql in ("BEGIN; UPDATE t SET n = n + 1 WHERE id = 3; UPDATE u SET n = n + 1 WHERE id = 3; COMMIT",
                         "BEGIN; UPDATE t SET n = n + 1; UPDATE u SET n = n + 1; COMMIT"):
                 name = f"{engine}, decide's {how} is lost, {'one row' if 'id = 3' in sql else 'all rows'}"
+                at = "before-one-step" if engine == "script" and "id = 3" in sql else "after-prepare"
                 held = world.one.connect(db)
-                query(held, "SELECT mosql_fdw_debug_lock('after-prepare')")
+                query(held, f"SELECT mosql_fdw_debug_lock('{at}')")
                 query(a, "SET mosql_fdw.debug_points = on")
                 before = value(b, "SELECT n FROM t WHERE id = 3")
                 t, result = in_background(a, sql)
                 wait_until(lambda: value(held, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
                 proxy.arm(how)
-                query(held, "SELECT mosql_fdw_debug_unlock('after-prepare')")
+                query(held, f"SELECT mosql_fdw_debug_unlock('{at}')")
                 spoilt = proxy.spoiled.wait(10)
                 t.join(30)
                 answers = proxy.release()

@@ -204,6 +204,7 @@ def unknown(plain, one, two, engine):
     """The connection to the clock breaks at decide, and nobody answers in time."""
     name = f"{engine}, unknown outcome"
     db = f"unknown_{engine}"
+    before = "before-one-step" if engine == "script" else "after-prepare"
     proxy = Proxy(plain.ports[0])
     make_database(one, db, proxy.nodes, {"atomic": engine, "command_timeout": 700}, DDL)
     make_database(two, db, plain.nodes, {"atomic": engine}, DDL)
@@ -217,7 +218,7 @@ def unknown(plain, one, two, engine):
         conn = one.connect(db)
         query(conn, "SELECT count(*) FROM acct")
         sid = clock.newest()
-        query(holder, "SELECT mosql_fdw_debug_lock('after-prepare'), mosql_fdw_debug_lock('before-settle')")
+        query(holder, f"SELECT mosql_fdw_debug_lock('{before}'), mosql_fdw_debug_lock('before-settle')")
         query(conn, f"SET mosql_fdw.debug_points = on; BEGIN; UPDATE acct SET bal = bal + 1 WHERE id IN ({n}, {n + 500})")
         result = []
         t = threading.Thread(target=lambda: result.append(error_of(conn, "COMMIT")))
@@ -225,7 +226,7 @@ def unknown(plain, one, two, engine):
         waiting = lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted")
         wait_until(waiting)
         proxy.arm(how)
-        query(holder, "SELECT mosql_fdw_debug_unlock('after-prepare')")
+        query(holder, f"SELECT mosql_fdw_debug_unlock('{before}')")
         proxy.spoiled.wait(10)
         wait_until(waiting)
         between(sid)

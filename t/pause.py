@@ -26,7 +26,7 @@ LEASE, SLEEP = 1.0, 3.0
 WITHIN = 2.0                    # a second, and one more for a busy machine
 AT_A_TIME = 4
 DECIDED = {"after-decide", "apply-some", "after-apply"}
-UNDECIDED = {"before-prepare", "prepare-some", "after-prepare"}
+UNDECIDED = {"before-prepare", "prepare-some", "after-prepare", "before-one-step"}
 
 
 class Sleeper:
@@ -86,7 +86,7 @@ class Pause:
     def __init__(self, cluster, one, two, engine, point):
         self.one, self.two, self.engine, self.point = one, two, engine, point
         self.db = f"pause_{engine}_{point.replace('-', '_')}"
-        self.level = SERIALIZABLE if engine == "script" else READ_COMMITTED
+        self.level = SERIALIZABLE if engine == "script" and point != "before-one-step" else READ_COMMITTED
         self.name = f"{engine}, {point}"
         for s in (one, two):
             make_database(s, self.db, cluster.nodes, {"atomic": engine, "command_timeout": "4000"}, DDL)
@@ -245,10 +245,10 @@ def large(cluster, one, two):
 
 def body():
     names = [p for p in sys.argv[1:] or debug_points() if "settle" not in p and p != "several"]
-    cluster = Cluster("pause")
+    cluster, plain = Cluster("pause"), Cluster("pause-plain", plain=True)
     one, two = Server("pause1"), Server("pause2")
     todo = [(e, p) for p in names for e in ENGINES
-            if not (e == "watch" and (p == "apply-some" or "inner" in p))]
+            if not (e == "watch" and (p in ("apply-some", "before-one-step") or "inner" in p))]
     todo.reverse()
 
     def worker():
@@ -258,7 +258,7 @@ def body():
             except IndexError:
                 return
             try:
-                Pause(cluster, one, two, engine, point).test()
+                Pause(plain if point == "before-one-step" else cluster, one, two, engine, point).test()
             except Exception:
                 tap.ok(False, f"{engine}, {point}: runs to its end", traceback.format_exc())
     threads = [threading.Thread(target=worker) for _ in range(AT_A_TIME)]

@@ -446,7 +446,7 @@ def others(world):
     """Transactions and sessions of others; who may do all this."""
     probe = world.server.connect()
     for point, committed in (("after-prepare", False), ("after-decide", True)):
-        victim = world.connect(**{"mosql_fdw.debug_crash_at": point})
+        victim = world.connect(**{"mosql_fdw.debug_crash_at": point, "mosql_fdw.one_step": "off"})
         attempt(victim, "UPDATE t SET s = 'killed' WHERE id IN (1, 200)")
         wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
         world.server.wait_up()
