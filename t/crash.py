@@ -232,9 +232,13 @@ def body():
                 continue        # `watch` sends nothing that it does not wait for
             with section(f"{engine}, {point}"):
                 (lost if "settle" in point else crash).test(point)
-    for point in {"before-settle", "before-one-step", "after-decide", "after-apply"} & set(names):
-        with section(f"one step, {point}"):
-            Crash(plain, one, two, "script", proxy if "settle" in point else None, True).test(point)
+    write_few()
+    crash = Crash(plain, one, two, "script", one_step=True)
+    lost = Crash(plain, one, two, "script", proxy, one_step=True)
+    for point in ("before-one-step", "before-settle", "after-decide", "after-apply"):
+        if point in names:
+            with section(f"one step, {point}"):
+                (lost if "settle" in point else crash).test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

@@ -25,6 +25,12 @@ def fill(conn):
         INSERT INTO swap SELECT g, '' FROM generate_series(1, 10) g;""")
 
 
+def write_few():
+    """From now on so few rows that a commit can be one step."""
+    global NEW_ROWS
+    NEW_ROWS = 20
+
+
 def transaction(conn, tag, number):
     """The victim's work; keys of the new rows depend on number only."""
     a, b, c, d, e = TOUCHED
