@@ -211,6 +211,7 @@ def unknown(plain, one, two, engine):
     clock = Clock(plain, db)
     other = two.connect(db, **{"mosql_fdw.maintenance_rate": 0})
     query(other, f"INSERT INTO acct SELECT g, 100, '' FROM generate_series(1, {ROWS}) g")
+    query(other, "UPDATE acct SET bal = bal WHERE id = 900")    # the server knows the script
     holder = one.connect(db)
 
     def commit(how, between, n):
