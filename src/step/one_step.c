@@ -37,7 +37,7 @@ mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc)
 static int
 count_arguments(const MosqlDecideArgs *args, MosqlStep *const *steps, int nsteps)
 {
-	int			n = 6 + args->ndrops;
+	int			n = 7 + args->ndrops;
 
 	for (int i = 0; i < nsteps; i++)
 		n += mosql_step_arguments(steps[i]);
@@ -63,6 +63,7 @@ put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs 
 	*arg++ = mosql_clock_number((uint64) args->lease_ms * 1000);
 	*arg++ = mosql_clock_number(args->ndrops);
 	*arg++ = args->parts;
+	*arg++ = mosql_clock_number(clock->durable ? 0 : args->since);
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 	for (int i = 0; i < nsteps; i++)

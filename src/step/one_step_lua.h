@@ -12,6 +12,7 @@
  *         [4]    lease length
  *         [5]    number of records to drop, D
  *         [6]    participants, as decide has them
+ *         [7]    schema version when the transaction began, or 0, as decide has it
  *         then   D numbers of records to drop
  *                per leaf a step: step_lua.h
  *
@@ -225,7 +226,7 @@
 static const char one_step_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
 "local byte = string.byte\n"
-"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 7, 6 + argv[5]))\n"
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8, 7 + argv[5]))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
 "local texts = call('HVALS', KEYS[4])\n"
 LUA_TAKE_OVER
@@ -233,7 +234,8 @@ LUA_TAKE_OVER
 "local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
 "if s[2] then return {1, schema} end\n"
 "if dead(lease) then return {2, schema} end\n"
-"if schema ~= argv[2] then return {leap > argv[2] + 0 and 4 or 3, schema} end\n"
+"if argv[7] ~= '0' and leap > argv[7] + 0 then return {4, schema} end\n"
+"if schema ~= argv[2] then return {3, schema} end\n"
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"
 "local snapshots, oldest = {}, math.huge\n"
@@ -244,7 +246,7 @@ LUA_TAKE_OVER
 LUA_ROW_NUMBERS
 "local ts7 = stamp(issued)\n"
 LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
-"local leaves, o, deletes = {}, 6 + argv[5], false\n"
+"local leaves, o, deletes = {}, 7 + argv[5], false\n"
 "for leaf = 1, #KEYS - 4 do\n"
 "  local key, plan = KEYS[4 + leaf], argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
@@ -290,7 +292,7 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "local ts = text(issued)\n"
 "call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
-"for x = 1, argv[5] + 0 do drop(KEYS[2], argv[6 + x], s[2 + x], leap) end\n"
+"for x = 1, argv[5] + 0 do drop(KEYS[2], argv[7 + x], s[2 + x], leap) end\n"
 "if deletes then call('HDEL', KEYS[2], '') end\n"	/* may the user? */
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
 "local reply = {0, schema, ts}\n"
