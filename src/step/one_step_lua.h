@@ -23,8 +23,10 @@
  * was taken over.
  *
  * As in step_lua.h, nothing that can fail stands behind a write that counts: all is read, and all
- * new rows are made, before.  A user who may not call HSET or HDEL is refused before the
- * record is written.
+ * new rows are made, before; and no command stands behind the record that was not called before
+ * it, so that a user who may not call it is refused before anything is written.  Times that no
+ * clock gives, because the clock's keys are damaged, would destroy rows: they are left to the
+ * ordinary way, which places intents before it asks.
  */
 #ifndef MOSQL_ONE_STEP_LUA_H
 #define MOSQL_ONE_STEP_LUA_H
@@ -223,8 +225,16 @@
 "  return list and list[1][4]\n" \
 "end\n"
 
+/* What a clock may say; doubles are exact up to there and beyond. */
+#define LUA_SANE \
+"local function sane(time) return time > 0 and time < 2 ^ 52 end\n"
+
+/* Old bytes that are read, and with how many snapshots these may be compared. */
+#define LUA_MOST_OLD		"262144"
+#define LUA_MOST_COMPARED	"16777216"
+
 static const char one_step_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP LUA_SANE
 "local byte = string.byte\n"
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8, 7 + argv[5]))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
@@ -238,15 +248,17 @@ LUA_TAKE_OVER
 "if schema ~= argv[2] then return {3, schema} end\n"
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"
+"if not sane(issued) then return {6, schema} end\n"
 "local snapshots, oldest = {}, math.huge\n"
 "for x = 1, #texts do\n"
 "  snapshots[x] = texts[x] + 0\n"
+"  if not sane(snapshots[x]) then return {6, schema} end\n"
 "  if snapshots[x] < oldest then oldest = snapshots[x] end\n"
 "end\n"
 LUA_ROW_NUMBERS
 "local ts7 = stamp(issued)\n"
 LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
-"local leaves, o, deletes = {}, 7 + argv[5], false\n"
+"local leaves, o, deletes, counts, size = {}, 7 + argv[5], false, false, 0\n"
 "for leaf = 1, #KEYS - 4 do\n"
 "  local key, plan = KEYS[4 + leaf], argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
@@ -256,6 +268,8 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    local kind, from = byte(plan, at), place(nc + nr + x)\n"
 "    local field, old, val = argv[o + 1 + from], v[from], argv[values + x]\n"
 "    local new\n"
+"    size = size + (old and #old or 0)\n"
+"    if size > " LUA_MOST_OLD " or size * #texts > " LUA_MOST_COMPARED " then return {6, schema} end\n"
 "    at = at + 1\n"
 "    if kind == 6 then\n"		/* UNLIST */
 "      new = old and locks().take(old, val) or ''\n"
@@ -264,6 +278,8 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    elseif kind == 10 then\n"	/* TOMBSTONE */
 "      new = supersede(old, false, '')\n"
 "      if new == '' then\n"
+"        local purged = call('HGET', key, 'p')\n"
+"        if purged and (#purged < 7 or time_at(purged, 1) >= issued) then return {6, schema} end\n"
 "        puts[#puts + 1] = 'p'\n"
 "        puts[#puts + 1] = ts7\n"
 "      end\n"
@@ -286,6 +302,7 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "  end\n"
 "  leaves[leaf] = {key = key, dels = dels, puts = puts, meta = v[place(nc + 1)] or false,\n"
 "    count = flags % 4 < 2, before = before, after = woken and #woken or 0}\n"
+"  counts = counts or leaves[leaf].count\n"
 "  o = extra\n"
 "end\n"
  /* write; what comes before the record does no harm alone */
@@ -294,6 +311,7 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
 "for x = 1, argv[5] + 0 do drop(KEYS[2], argv[7 + x], s[2 + x], leap) end\n"
 "if deletes then call('HDEL', KEYS[2], '') end\n"	/* may the user? */
+"if counts then call('HLEN', KEYS[2]) end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
 "local reply = {0, schema, ts}\n"
 "for y = 1, #leaves do\n"

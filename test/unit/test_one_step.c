@@ -577,6 +577,55 @@ test_errors(void)
 	CHECK_INT(write_two(sid, 2, 0), MOSQL_DECIDED);
 }
 
+/* Times that no clock gives would destroy rows: the ordinary way finds out. */
+static void
+test_damaged_clock(void)
+{
+	static const char *const lasts[] = {"144115188075855872", "72057594037927940", "inf"};
+	static const char *const snapshots[] = {"1152921504606846976", "0", "-1", "nan"};
+
+	for (int i = 0; i < lengthof(lasts); i++)
+	{
+		two_leaves();
+		server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", lasts[i]);
+		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+	}
+	for (int i = 0; i < lengthof(snapshots); i++)
+	{
+		two_leaves();
+		server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", snapshots[i]);
+		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+	}
+}
+
+/* Who may not call all that the step needs is refused before anything is written. */
+static void
+test_rights(void)
+{
+	static const char *const needed[] = {"hlen", "hset", "hmget"};
+
+	for (int i = 0; i < lengthof(needed); i++)
+	{
+		two_leaves();
+		server_command(ck.redis, "ACL", "SETUSER", "default", psprintf("-%s", needed[i]));
+		PG_TRY();
+		{
+			CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+		}
+		PG_CATCH();
+		{
+			pgstub_error_take();
+			CHECK_INT(pgstub_error.sqlstate, ERRCODE_INSUFFICIENT_PRIVILEGE);
+		}
+		PG_END_TRY();
+		server_command(ck.redis, "ACL", "SETUSER", "default", psprintf("+%s", needed[i]));
+		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+		CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+	}
+}
+
 int
 main(void)
 {
@@ -591,5 +640,7 @@ main(void)
 	RUN(test_damaged_rows);
 	RUN(test_beside_increments);
 	RUN(test_errors);
+	RUN(test_damaged_clock);
+	RUN(test_rights);
 	return unit_finish();
 }
