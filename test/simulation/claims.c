@@ -235,7 +235,8 @@ check_overtaken(const Place *before, int upto, const Place *now, MosqlTxid owner
 	{
 		const MosqlClaim *wait = &before->claims[i].is;
 
-		if (wait->kind == MOSQL_CLAIM_WAIT && !mosql_txid_equal(wait->owner, owner) &&
+		/* one's own wait, back in a failover, is in nobody's way */
+		if (wait->kind == MOSQL_CLAIM_WAIT && !are_one(wait->owner, owner) &&
 			find_claim(now, wait->owner, MOSQL_CLAIM_WAIT) >= 0 && locks_conflict(strength, wait->strength))
 			wrong(now, "overtaken in the queue", wait->owner, owner);
 	}
