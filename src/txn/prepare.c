@@ -206,7 +206,7 @@ remember_mark(MosqlCommit *commit, MosqlLeafStep *leaf)
 }
 
 static void
-set_blocker(MosqlBlocker *blocker, MosqlLeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
+set_blocker(MosqlBlocker *blocker, const MosqlLeafStep *leaf, MosqlBytes key, MosqlTxid tx, bool mark,
 			MemoryContext cxt)
 {
 	blocker->tree = leaf->tree;
@@ -607,18 +607,104 @@ judge_claims(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlByt
 	return MOSQL_BUSY;
 }
 
-static MosqlOutcome
-judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
+/* What is there by now, of an item and of all that its leaf's step was about. */
+typedef struct Evidence
 {
-	MosqlItem  *item = leaf->blame[leaf->step.failed];
-	MosqlBytes *fields;
-	MosqlFieldRead read = {.node = leaf->step.node};
-	MosqlBytes *values;
-	MosqlBytes	rest;
+	MosqlBytes	row;			/* of the item */
+	MosqlBytes	intents;
+	MosqlBytes	marks;			/* of the leaf */
+	MosqlBytes	purged;
+	MosqlBytes	meta;
+	const MosqlBytes *all;		/* intents: [nitems] of the leaf's step */
+} Evidence;
+
+#define EVIDENCE_FIELDS		5
+
+static Evidence
+read_evidence(MosqlCommit *commit, const MosqlLeafStep *leaf, const MosqlItem *item)
+{
+	int			n = EVIDENCE_FIELDS + leaf->nitems;
+	MosqlBytes *fields = palloc(n * sizeof(MosqlBytes));
+	MosqlFieldRead read = {.node = leaf->step.node,.nfields = n,.fields = fields};
+
+	fields[0] = mosql_field_name(MOSQL_FIELD_ROW, item->key);
+	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+	fields[2] = MOSQL_MARKS_FIELD;
+	fields[3] = MOSQL_PURGED_FIELD;
+	fields[4] = MOSQL_META_FIELD;
+	for (int i = 0; i < leaf->nitems; i++)
+		fields[EVIDENCE_FIELDS + i] = mosql_field_name(MOSQL_FIELD_INTENT, leaf->items[i]->key);
+	mosql_step_read_fields(&commit->session->stepper, &read, 1, NULL);
+	return (Evidence)
+	{
+		read.values[0], read.values[1], read.values[2], read.values[3], read.values[4],
+			read.values + EVIDENCE_FIELDS
+	};
+}
+
+/* A transaction is in the way, with an intent or a mark; and whoever else is met there. */
+static MosqlOutcome
+blame_transaction(MosqlCommit *commit, const MosqlLeafStep *leaf, const MosqlItem *item,
+				  const Evidence *now, MosqlTxid tx, bool mark, MosqlBlocker *blocker)
+{
+	set_blocker(blocker, leaf, item->key, tx, mark, commit->attempt_cxt);
+	for (int i = 0; i < leaf->nitems; i++)
+		meet_intents(commit, blocker, now->all[i]);
+	if (mark || leaf->writes)
+		meet_marks(commit, blocker, now->marks);
+	return MOSQL_BUSY;
+}
+
+/* Claims and intents at the item's row.  PREPARED: none is in its way. */
+static MosqlOutcome
+judge_intents(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, const Evidence *now,
+			  MosqlBlocker *blocker)
+{
+	MosqlBytes	rest = now->intents;
 	MosqlIntent intent;
 	MosqlIntent own;
 	MosqlTxid	tx;
+
+	check_intents(commit, leaf->step.node, now->intents);
+	if (mosql_claims_begin(now->intents))
+	{
+		MosqlOutcome outcome = judge_claims(commit, leaf, item, now->intents, blocker);
+
+		if (outcome != MOSQL_PREPARED)
+			return outcome;
+	}
+	else if (item->kind == MOSQL_ITEM_CHECK)
+		mosql_item_forget_lock(item);
+	if (mosql_intent_next(&rest, &intent) != 1)
+		return MOSQL_PREPARED;
+	if (mosql_intents_find(now->intents, commit->tx, &own))
+		return MOSQL_AGAIN;		/* a step that was done and not noticed */
+	if (foreign_intent(now->intents, commit->tx, &tx) && !lets_in(item, intent.kind, now->row))
+		return blame_transaction(commit, leaf, item, now, tx, false, blocker);
+	return MOSQL_PREPARED;
+}
+
+/* The leaf's marks, of which the item names the leaf. */
+static MosqlOutcome
+judge_marks(MosqlCommit *commit, const MosqlLeafStep *leaf, const MosqlItem *item,
+			const Evidence *now, MosqlBlocker *blocker)
+{
+	MosqlTxid	tx;
+
+	if (now->marks.len % MOSQL_TXID_BYTES != 0)
+		mosql_report_damage(commit->session->config.ns, leaf->step.node, "its read marks do not decode");
+	if (!foreign_mark(now->marks, commit->tx, &tx))
+		return MOSQL_PREPARED;
+	return blame_transaction(commit, leaf, item, now, tx, true, blocker);
+}
+
+static MosqlOutcome
+judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
+{
+	MosqlItem  *blamed = leaf->blame[leaf->step.failed];
+	MosqlItem  *item;
 	MosqlOutcome outcome;
+	Evidence	now;
 
 	if (leaf->range != NULL)
 		return judge_range(commit, leaf, blocker);
@@ -628,65 +714,20 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 			leaf->items[i]->no_bulk = true;
 		return MOSQL_PREPARED;
 	}
-	if (item == NULL)
-		item = leaf->items[0];	/* the leaf's marks; any key names the leaf */
-	fields = palloc((5 + leaf->nitems) * sizeof(MosqlBytes));
-	fields[0] = mosql_field_name(MOSQL_FIELD_ROW, item->key);
-	fields[1] = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
-	fields[2] = MOSQL_MARKS_FIELD;
-	fields[3] = MOSQL_PURGED_FIELD;
-	fields[4] = MOSQL_META_FIELD;
-	for (int i = 0; i < leaf->nitems; i++)
-		fields[5 + i] = mosql_field_name(MOSQL_FIELD_INTENT, leaf->items[i]->key);
-	read.nfields = 5 + leaf->nitems;
-	read.fields = fields;
-	mosql_step_read_fields(&commit->session->stepper, &read, 1, NULL);
-	values = read.values;
-	if (!mosql_bytes_equal(values[4], leaf->step.values[0]))
+	item = blamed != NULL ? blamed : leaf->items[0];
+	now = read_evidence(commit, leaf, item);
+	if (!mosql_bytes_equal(now.meta, leaf->step.values[0]))
 	{
 		/* split since: the row may be elsewhere */
-		mosql_btree_observe(leaf->tree, leaf->step.node, values[4], -1);
+		mosql_btree_observe(leaf->tree, leaf->step.node, now.meta, -1);
 		return MOSQL_PREPARED;
 	}
-
-	check_intents(commit, leaf->step.node, values[1]);
-	rest = values[1];
-	if (mosql_claims_begin(values[1]))
-	{
-		outcome = judge_claims(commit, leaf, item, values[1], blocker);
-		if (outcome != MOSQL_PREPARED)
-			return outcome;
-	}
-	else if (item->kind == MOSQL_ITEM_CHECK)
-		mosql_item_forget_lock(item);
-	if (mosql_intent_next(&rest, &intent) == 1)
-	{
-		if (mosql_intents_find(values[1], commit->tx, &own))
-			return MOSQL_AGAIN; /* a step that was done and not noticed */
-		if (foreign_intent(values[1], commit->tx, &tx) &&
-			!lets_in(item, intent.kind, values[0]))
-		{
-			set_blocker(blocker, leaf, item->key, tx, false, commit->attempt_cxt);
-			for (int i = 0; i < leaf->nitems; i++)
-				meet_intents(commit, blocker, values[5 + i]);
-			if (leaf->writes)
-				meet_marks(commit, blocker, values[2]);
-			return MOSQL_BUSY;
-		}
-	}
-	if (leaf->blame[leaf->step.failed] == NULL)
-	{
-		if (values[2].len % MOSQL_TXID_BYTES != 0)
-			mosql_report_damage(commit->session->config.ns, leaf->step.node, "its read marks do not decode");
-		if (!foreign_mark(values[2], commit->tx, &tx))
-			return MOSQL_PREPARED;
-		set_blocker(blocker, leaf, item->key, tx, true, commit->attempt_cxt);
-		for (int i = 0; i < leaf->nitems; i++)
-			meet_intents(commit, blocker, values[5 + i]);
-		meet_marks(commit, blocker, values[2]);
-		return MOSQL_BUSY;
-	}
-	return judge_row(commit, leaf->step.node, item, values[0], values[3]);
+	outcome = judge_intents(commit, leaf, item, &now, blocker);
+	if (outcome != MOSQL_PREPARED)
+		return outcome;
+	if (blamed == NULL)
+		return judge_marks(commit, leaf, item, &now, blocker);
+	return judge_row(commit, leaf->step.node, item, now.row, now.purged);
 }
 
 /*
