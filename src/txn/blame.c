@@ -106,8 +106,7 @@ add_locked(MosqlTxn *txn, Suspects *suspects)
 
 	for (const MosqlLock *lock = txn->locks; lock != NULL && n < BLAME_MAX; lock = lock->earlier)
 	{
-		if (!lock->entry->locked)
-			continue;			/* taken back with a savepoint */
+		Assert(lock->entry->locked);
 		add_suspect(suspects, lock->tree, lock->entry->key, SUSPECT_VERSION)->version =
 			lock->entry->lock_version;
 		n++;

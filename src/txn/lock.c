@@ -25,9 +25,8 @@ struct MosqlHeld
 	MosqlTree  *tree;
 	MosqlEntryW *entry;
 	int			level;			/* of the savepoint */
-	int			before;			/* strength */
-	bool		checked;		/* commit compared it already, */
-	bool		pinned;			/* and its version */
+	int			before;			/* strength, */
+	bool		pinned;			/* and whether its version counted */
 };
 
 /* ---- asking ---- */
@@ -245,8 +244,7 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 		return;
 	mosql_txn_account(txn, sizeof(MosqlHeld));
 	held = MemoryContextAlloc(txn->cxt, sizeof(MosqlHeld));
-	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->locked,
-	entry->pinned};
+	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->pinned};
 	txn->held = entry->held = held;
 }
 
@@ -412,7 +410,6 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		MosqlHeld  *held = txn->held;
 
 		held->entry->strength = held->before;
-		held->entry->locked = held->checked;
 		held->entry->pinned = held->pinned;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
