@@ -35,6 +35,7 @@
 
 #include "admin/maintain.h"
 #include "base/debug.h"
+#include "base/interrupt.h"
 #include "base/limits.h"
 #include "base/retry.h"
 #include "step/clock_keep.h"
@@ -463,26 +464,27 @@ swept_recently(Pass *pass)
 		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
 }
 
+typedef struct ForgetWork
+{
+	MosqlStepper *clock;
+	uint64		sid;
+} ForgetWork;
+
+static void
+forget_sweep(void *arg)
+{
+	const ForgetWork *work = arg;
+
+	mosql_clock_job_forget(work->clock, MOSQL_JOB_SWEEP, work->sid);
+}
+
 /* See maintain.h. */
 void
 mosql_maintain_forget_sweep(MosqlStepper *clock, uint64 sid)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
+	ForgetWork	work = {clock, sid};
 
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_clock_job_forget(clock, MOSQL_JOB_SWEEP, sid);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	(void) mosql_do_quietly(forget_sweep, &work);
 }
 
 /*
@@ -593,27 +595,21 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	return held_back || has_worked(result) ? 0 : decided;
 }
 
+typedef struct Failure
+{
+	Pass	   *pass;
+	const char *message;
+} Failure;
+
 /* The pass failed: say so, if the clock can be reached; then others may try. */
 static void
-note_failure(Pass *pass, ErrorData *error)
+note_failure(void *arg)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
+	const Failure *failure = arg;
+	Pass	   *pass = failure->pass;
 
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_clock_job_end(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms, 0,
-							describe(pass, psprintf("failed: %s", error->message)));
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	mosql_clock_job_end(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms, 0,
+						describe(pass, psprintf("failed: %s", failure->message)));
 }
 
 static void
@@ -629,11 +625,13 @@ run_guarded(Pass *pass, bool automatic, const MosqlJob *last)
 	PG_CATCH();
 	{
 		ErrorData  *error;
+		Failure		failure = {pass};
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
 		FlushErrorState();
-		note_failure(pass, error);
+		failure.message = error->message;
+		(void) mosql_do_quietly(note_failure, &failure);
 		ReThrowError(error);
 	}
 	PG_END_TRY();

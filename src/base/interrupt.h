@@ -18,4 +18,11 @@ extern MosqlServeInterrupts mosql_serve_interrupts;	/* NULL: as ever */
 /* CHECK_FOR_INTERRUPTS(), in every wait. */
 extern void mosql_check_interrupts(void);
 
+/*
+ * For what must not fail its caller, and does not take long: its waits are bounded by timeouts.
+ * Interrupts are held meanwhile, and an error is forgotten: false.  The memory context is the
+ * caller's afterwards.  Not to be called while an error is being handled.
+ */
+extern bool mosql_do_quietly(void (*work) (void *arg), void *arg);
+
 #endif							/* MOSQL_INTERRUPT_H */

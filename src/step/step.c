@@ -4,6 +4,8 @@
  * Layer: step.
  */
 #include "step/step_int.h"
+
+#include "base/interrupt.h"
 #include "code/node.h"
 
 void
@@ -61,6 +63,22 @@ mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner)
 /* What a detached step of the engine `watch` may take. */
 #define DETACHED_TIMEOUT_MS	1000
 
+typedef struct Detached
+{
+	MosqlStepper *stepper;
+	MosqlStep  *step;
+} Detached;
+
+static void
+run_detached(void *arg)
+{
+	const Detached *work = arg;
+	MosqlStep  *step = work->step;
+	MosqlBudget budget = mosql_budget_start(DETACHED_TIMEOUT_MS);
+
+	mosql_step_run(work->stepper, &step, 1, &budget);
+}
+
 /*
  * The engine `watch` cannot send ahead what depends on a reply, so a detached
  * step is run at once.  Not cancellable: callers come here after the decision,
@@ -73,9 +91,8 @@ send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void 
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(caller, "mosql detached step",
 											  ALLOCSET_SMALL_SIZES);
-	volatile uint32 holdoff = InterruptHoldoffCount;
-	volatile MosqlStepStatus status = MOSQL_STEP_LOST;
-	MosqlBudget budget = mosql_budget_start(DETACHED_TIMEOUT_MS);
+	Detached	work = {stepper, step};
+	MosqlStepStatus status = MOSQL_STEP_LOST;
 
 	if (mosql_now_us() < stepper->detached_after_us)
 	{
@@ -86,19 +103,10 @@ send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void 
 		return;
 	}
 	MemoryContextSwitchTo(cxt);
-	HOLD_INTERRUPTS();
-	PG_TRY();
-	{
-		mosql_step_run(stepper, &step, 1, &budget);
+	if (mosql_do_quietly(run_detached, &work))
 		status = step->status;
-	}
-	PG_CATCH();
-	{
-		FlushErrorState();
+	else
 		stepper->detached_after_us = mosql_now_us() + DETACHED_TIMEOUT_MS * 1000;
-	}
-	PG_END_TRY();
-	InterruptHoldoffCount = holdoff;	/* an error sets it to 0 */
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(cxt);
 	step->values = NULL;

@@ -415,11 +415,18 @@ apply_all(void *arg)
 	apply_into_histories(commit);
 }
 
+static void
+apply_unbroken(void *arg)
+{
+	MosqlCommit *commit = arg;
+
+	mosql_session_do_unbroken(commit->session, commit->breaks, apply_all, commit);
+}
+
 void
 mosql_txn_apply(MosqlCommit *commit)
 {
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
-	uint32		held = InterruptHoldoffCount;
 	MosqlPending *pending = commit->pending;
 
 	/* what decide has found */
@@ -432,21 +439,12 @@ mosql_txn_apply(MosqlCommit *commit)
 		for (int i = 0; i < commit->parts[p].n; i++)
 			commit->parts[p].items[i].done = false;
 
-	HOLD_INTERRUPTS();			/* bounded by timeouts; the transaction is committed */
-	PG_TRY();
+	/* the transaction is committed */
+	if (!mosql_do_quietly(apply_unbroken, commit))
 	{
-		mosql_session_do_unbroken(commit->session, commit->breaks, apply_all, commit);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(commit->cxt);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
 		mosql_redis_uncork(commit->session->redis);
 		pending->failed = true;
 	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
 	MemoryContextSwitchTo(old);
 }
 
@@ -642,15 +640,16 @@ release_marks(MosqlCommit *commit, MosqlBudget *budget)
 
 /* A table that was dropped or truncated meanwhile does not keep the others. */
 static void
-release_all(MosqlCommit *commit, MosqlBudget *budget)
+release_all(void *arg)
 {
-	for (int p = 0; p < commit->nparts; p++)
-	{
-		ReleaseWork work = {commit, &commit->parts[p], budget};
+	ReleaseWork work = *(const ReleaseWork *) arg;
 
+	for (int p = 0; p < work.commit->nparts; p++)
+	{
+		work.part = &work.commit->parts[p];
 		(void) mosql_session_try_tree(release_part, &work);
 	}
-	release_marks(commit, budget);
+	release_marks(work.commit, work.budget);
 }
 
 /*
@@ -660,24 +659,11 @@ release_all(MosqlCommit *commit, MosqlBudget *budget)
 static void
 release(MosqlCommit *commit, MosqlBudget *budget)
 {
-	MosqlSession *session = commit->session;
 	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
-	uint32		held = InterruptHoldoffCount;
+	ReleaseWork work = {.commit = commit,.budget = budget};
 
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		release_all(commit, budget);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(commit->attempt_cxt);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-		mosql_redis_uncork(session->redis);
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	if (!mosql_do_quietly(release_all, &work))
+		mosql_redis_uncork(commit->session->redis);
 	if (commit->pending != NULL)
 		pfree(commit->pending);
 	commit->pending = NULL;

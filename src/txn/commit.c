@@ -794,29 +794,11 @@ mosql_txn_settle_trees(MosqlTxn *txn, bool committed)
 	txn->trees = NULL;
 }
 
-/*
- * Tell those who want to know that definitions are changed.  After the decision nothing
- * may throw.
- */
+/* Tell those who want to know that definitions are changed. */
 static void
-announce_schema(MosqlSession *session)
+announce_schema(void *session)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
-
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_txn_schema_changed(session);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	mosql_txn_schema_changed(session);
 }
 
 /* Whatever needs memory after the decision has it from here on. */
@@ -864,7 +846,7 @@ mosql_commit_end(MosqlCommit *commit)
 	mosql_stats.commits++;
 	MOSQL_DEBUG_POINT("after-apply");
 	if (commit->txn->changes_schema && mosql_txn_schema_changed != NULL)
-		announce_schema(commit->session);
+		(void) mosql_do_quietly(announce_schema, commit->session);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(commit->cxt);
 }

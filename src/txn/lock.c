@@ -289,7 +289,7 @@ typedef struct LettingGo
 
 /* A MosqlTreeWork. */
 static void
-let_go(void *arg)
+let_go_in_tree(void *arg)
 {
 	LettingGo  *work = arg;
 
@@ -302,6 +302,12 @@ changed_key(const void *changes, int i)
 	return ((const ClaimChange *) changes)[i].key;
 }
 
+static void
+try_to_let_go(void *arg)
+{
+	(void) mosql_session_try_tree(let_go_in_tree, arg);
+}
+
 /*
  * Throws nothing: what cannot be taken back goes with the session's id, which is given up; if
  * it is needed yet, it is tried again.  That a tree is gone is no failure.
@@ -309,28 +315,15 @@ changed_key(const void *changes, int i)
  * Race -- a connection broke with a claim under way, which arrives after it was taken back.
  */
 static void
-let_go_safely(LettingGo *work)
+let_go(LettingGo *work)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
+	MosqlSession *session = work->txn->session;
 
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		(void) mosql_session_try_tree(let_go, work);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-		mosql_session_leave_locks(work->txn->session);
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
-	if (work->txn->session->leaves_id || work->txn->claim_breaks != mosql_redis_breaks(work->txn->session->redis))
-		mosql_session_note_leftover(work->txn->session, mosql_btree_root(work->tree), work->n,
-									changed_key, work->changes);
+	if (!mosql_do_quietly(try_to_let_go, work))
+		mosql_session_leave_locks(session);
+	if (session->leaves_id || work->txn->claim_breaks != mosql_redis_breaks(session->redis))
+		mosql_session_note_leftover(session, mosql_btree_root(work->tree), work->n, changed_key,
+									work->changes);
 }
 
 static int
@@ -424,7 +417,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		work.changes[work.n++] = change_back(txn, rows[i]);
 		if (i + 1 < n && rows[i + 1]->tree == work.tree && work.n < CHANGES_MAX)
 			continue;
-		let_go_safely(&work);
+		let_go(&work);
 		MemoryContextReset(round);
 		work.n = 0;
 	}

@@ -413,27 +413,20 @@ mosql_lock_queue(LockRequest *request, int64 deadline_us)
 	MemoryContextDelete(cxt);
 }
 
+static void
+end_last_wait(void *arg)
+{
+	MosqlTxn   *txn = arg;
+	MosqlWait	last = {.owner = txn->owner,.number = txn->nwaits};
+
+	mosql_clock_wait_over(&txn->session->stepper, &last);
+}
+
 void
 mosql_lock_end_told(MosqlTxn *txn)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
-	MosqlWait	last = {.owner = txn->owner,.number = txn->nwaits};
-
 	if (!txn->told)
 		return;
 	txn->told = false;
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_clock_wait_over(&txn->session->stepper, &last);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	(void) mosql_do_quietly(end_last_wait, txn);
 }

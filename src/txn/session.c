@@ -280,37 +280,37 @@ mosql_session_abandon(MosqlSession *session)
 		(void) give_up_id(session);
 }
 
+typedef struct Rest
+{
+	MosqlSession *session;
+	bool		keep_id;
+	MemoryContext cxt;
+} Rest;
+
+static void
+rest(void *arg)
+{
+	Rest	   *work = arg;
+	MosqlSession *session = work->session;
+
+	work->cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(work->cxt);
+	if (work->keep_id || session->sid == 0 || session->locks != NULL)
+		(void) mosql_redis_drain(session->redis, DRAIN_MS);
+	else if (give_up_id(session))
+		session->sid = 0;
+}
+
 void
 mosql_session_rest(MosqlSession *session, bool keep_id)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	volatile MemoryContext cxt = NULL;
-	uint32		held = InterruptHoldoffCount;
+	Rest		work = {session, keep_id};
 
 	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
-		MemoryContextSwitchTo(cxt);
-		if (keep_id || session->sid == 0 || session->locks != NULL)
-			(void) mosql_redis_drain(session->redis, DRAIN_MS);
-		else if (give_up_id(session))
-			session->sid = 0;
-		mosql_redis_disconnect(session->redis);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-		mosql_redis_disconnect(session->redis);
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
-	MemoryContextSwitchTo(caller);
-	if (cxt != NULL)
-		MemoryContextDelete(cxt);
+	(void) mosql_do_quietly(rest, &work);
+	mosql_redis_disconnect(session->redis);
+	if (work.cxt != NULL)
+		MemoryContextDelete(work.cxt);
 }
 
 bool
@@ -646,6 +646,14 @@ destroy_garbage(void *arg)
 	}
 }
 
+static void
+collect_garbage(void *arg)
+{
+	MosqlSession *session = arg;
+
+	mosql_session_do_unbroken(session, session->garbage_breaks, destroy_garbage, session);
+}
+
 /*
  * Destroy the trees that nobody can reach any more.  A failure is no failure of
  * what the caller is doing: the rest is tried again with the next transaction.  If a
@@ -655,26 +663,9 @@ destroy_garbage(void *arg)
 void
 mosql_session_collect_garbage(MosqlSession *session)
 {
-	MemoryContext caller = CurrentMemoryContext;
-	uint32		held = InterruptHoldoffCount;
-
-	if (session->ngarbage == 0)
-		return;
-	HOLD_INTERRUPTS();			/* bounded by timeouts */
-	PG_TRY();
-	{
-		mosql_session_do_unbroken(session, session->garbage_breaks, destroy_garbage, session);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(caller);
-		FlushErrorState();
-		InterruptHoldoffCount = held + 1;
-		if (!session->stepper.durable && session->garbage_breaks != mosql_redis_breaks(session->redis))
-			session->ngarbage = 0;
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
+	if (session->ngarbage > 0 && !mosql_do_quietly(collect_garbage, session) &&
+		!session->stepper.durable && session->garbage_breaks != mosql_redis_breaks(session->redis))
+		session->ngarbage = 0;
 }
 
 /*

@@ -1,10 +1,12 @@
 /*
- * test_stub.c: the stand-in for the server does what the server does.
+ * test_stub.c: the stand-in for the server does what the server does; layer base.
  */
 #include "unit.h"
 
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+
+#include "base/interrupt.h"
 
 static int	callbacks;
 
@@ -75,6 +77,39 @@ test_interrupts(void)
 	CHECK(!PGSTUB_RAISES(CHECK_FOR_INTERRUPTS()));
 }
 
+/* Work that a cancel meets, and that leaves another context behind; it fails if told to. */
+static void
+work_quietly(void *arg)
+{
+	MemoryContextSwitchTo(TopMemoryContext);
+	pgstub_cancel();
+	CHECK_FOR_INTERRUPTS();
+	if (*(const bool *) arg)
+		raise_number(1);
+}
+
+static void
+test_quietly(void)
+{
+	MemoryContext caller = AllocSetContextCreate(CurrentMemoryContext, "caller", ALLOCSET_SMALL_SIZES);
+	MemoryContext outer = MemoryContextSwitchTo(caller);
+
+	for (int held = 0; held <= 1; held++)
+		for (int fail = 0; fail <= 1; fail++)
+		{
+			bool		fails = fail;
+
+			InterruptHoldoffCount = held;
+			CHECK_INT(mosql_do_quietly(work_quietly, &fails), !fails);
+			CHECK_INT(InterruptHoldoffCount, held);
+			CHECK(CurrentMemoryContext == caller);
+			InterruptHoldoffCount = 0;
+			CHECK_RAISES(ERRCODE_QUERY_CANCELED, CHECK_FOR_INTERRUPTS());
+		}
+	MemoryContextSwitchTo(outer);
+	MemoryContextDelete(caller);
+}
+
 int
 main(void)
 {
@@ -82,5 +117,6 @@ main(void)
 	RUN(test_errors);
 	RUN(test_strings);
 	RUN(test_interrupts);
+	RUN(test_quietly);
 	return unit_finish();
 }
