@@ -244,26 +244,24 @@ static void
 settle_base(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 {
 	MosqlPoint	point;
-	MosqlStatusCache cache = {0};
+	MosqlRow	row;
 	MosqlBytes	columns;
-	MosqlTimestamp version;
 
 	memset(&point, 0, sizeof(point));
 	mosql_btree_get(tree, &entry->key, 1, &point);
-	mosql_points_settle(txn->session, tree, &entry->key, &point, 1, true, &cache);
-	if (!mosql_point_visible(txn->session, &point, point.leaf, MOSQL_TS_MAX, &cache,
-							 &columns, &version))
+	mosql_points_latest(txn->session, tree, &entry->key, &point, 1, &row);
+	if (!row.found)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent delete"),
 				 errhint("The transaction might succeed if retried.")));
-	columns = mosql_bytes_copy(txn->cxt, columns);
+	columns = mosql_bytes_copy(txn->cxt, row.columns);
 	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
 	{
 		if (change->kind != MOSQL_CHANGE_INCREMENT)
 			continue;
 		change->columns = columns;
-		change->version = version;
+		change->version = row.version;
 		change->unsettled = false;
 	}
 }
@@ -622,25 +620,18 @@ wait_for_lockers(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, const M
 			rows[i] = now[--m];
 }
 
-/*
- * What is stored now under n keys, of which a row needs no more than found and version.  Who
- * waits does so for whoever has locked one of them.
- */
+/* What is stored now under n keys.  Who waits does so for whoever has locked one of them. */
 static void
 read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool waits,
 			MosqlRow *rows)
 {
 	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint) + 1);
-	MosqlStatusCache cache = {0};
 	ErrorContextCallback context;
 
 	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, keys, n, points);
-	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
+	mosql_points_latest(txn->session, tree, keys, points, n, rows);
 	mosql_txn_end_read(&context);
-	for (int i = 0; i < n; i++)
-		rows[i].found = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
-											&cache, &rows[i].columns, &rows[i].version);
 	if (waits)
 		wait_for_lockers(txn, tree, keys, points, n, rows);
 }

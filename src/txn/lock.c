@@ -549,7 +549,6 @@ read_locked(LockRequest *requests, int n, MosqlRow *rows)
 {
 	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
 	MosqlPoint *points = palloc(n * sizeof(MosqlPoint));
-	MosqlStatusCache cache = {0};
 	MosqlTxn   *txn = requests[0].txn;
 
 	for (int i = 0; i < n; i++)
@@ -557,14 +556,12 @@ read_locked(LockRequest *requests, int n, MosqlRow *rows)
 		keys[i] = requests[i].key;
 		points[i] = requests[i].point;
 	}
-	mosql_points_settle(txn->session, requests[0].tree, keys, points, n, true, &cache);
+	mosql_points_latest(txn->session, requests[0].tree, keys, points, n, rows);
 	for (int i = 0; i < n; i++)
 	{
 		MosqlEntryW *entry = entry_of(txn, requests[i].tree, keys[i]);
 
-		rows[i] = (MosqlRow) {.key = keys[i],.own = entry->top != NULL};
-		rows[i].found = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
-											&cache, &rows[i].columns, &rows[i].version);
+		rows[i].own = entry->top != NULL;
 		entry->claimed = rows[i].version;
 	}
 }

@@ -41,10 +41,9 @@ mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 static void
 ignore_harmless_intent(MosqlPoint *point)
 {
-	MosqlVersion newest;
-
 	MosqlBytes	intents = point->intent;
 	MosqlIntent intent;
+	MosqlVersion newest;
 
 	if (point->row.data != NULL && mosql_intent_next(&intents, &intent) == 1 &&
 		strchr(MOSQL_INTENT_LIVE_KINDS, intent.kind) != NULL &&
@@ -69,20 +68,17 @@ static void
 look_at_rows(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool *found)
 {
 	MosqlPoint *points = palloc0(n * sizeof(MosqlPoint));
-	MosqlStatusCache cache = {0};
+	MosqlRow   *rows = palloc(n * sizeof(MosqlRow));
 	ErrorContextCallback context;
-	MosqlBytes	columns;
-	MosqlTimestamp version;
 
 	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, keys, n, points);
 	for (int i = 0; i < n; i++)
 		ignore_harmless_intent(&points[i]);
-	mosql_points_settle(txn->session, tree, keys, points, n, true, &cache);
+	mosql_points_latest(txn->session, tree, keys, points, n, rows);
 	mosql_txn_end_read(&context);
 	for (int i = 0; i < n; i++)
-		found[i] = mosql_point_visible(txn->session, &points[i], points[i].leaf, MOSQL_TS_MAX,
-									   &cache, &columns, &version);
+		found[i] = rows[i].found;
 }
 
 static int

@@ -547,6 +547,13 @@ extern bool mosql_point_visible(MosqlSession *session, const MosqlPoint *point, 
 								MosqlBytes *columns, MosqlTimestamp *version);
 
 /*
+ * The rows of n points that were read, in their latest committed state: found, columns and
+ * version; the points are settled.
+ */
+extern void mosql_points_latest(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
+								MosqlPoint *points, int n, MosqlRow *rows);
+
+/*
  * A snapshot that is not registered any more (its lease ran out, or a failover of
  * the clock lost it) met a row that was pruned since: 40001.
  */

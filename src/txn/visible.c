@@ -331,3 +331,18 @@ mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
 	}
 	return false;
 }
+
+void
+mosql_points_latest(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
+					MosqlPoint *points, int n, MosqlRow *rows)
+{
+	MosqlStatusCache cache = {0};
+
+	mosql_points_settle(session, tree, keys, points, n, true, &cache);
+	for (int i = 0; i < n; i++)
+	{
+		rows[i] = (MosqlRow) {.key = keys[i]};
+		rows[i].found = mosql_point_visible(session, &points[i], points[i].leaf, MOSQL_TS_MAX,
+											&cache, &rows[i].columns, &rows[i].version);
+	}
+}
