@@ -206,17 +206,14 @@ waits_for(MosqlBytes field, const MosqlClaim *wait)
 	Datum	   *sids = palloc((field.len / MOSQL_TXID_BYTES + 1) * sizeof(Datum));
 	MosqlClaim	claim;
 	MosqlIntent intent;
-	bool		ahead = true;
+	int			nahead;
+	MosqlTxid  *ahead = mosql_claims_ahead(field, wait->owner, wait->number, &nahead);
 	int			n = 0;
 
+	for (int i = 0; i < nahead; i++)
+		add_session_id(sids, &n, ahead[i].session);
 	while (mosql_claim_next(&field, &claim))
-	{
-		if (claim.kind == MOSQL_CLAIM_WAIT && mosql_txid_equal(claim.owner, wait->owner))
-			ahead = false;
-		else if (ahead && !mosql_txid_equal(claim.owner, wait->owner) &&
-				 mosql_strength_excludes(wait->strength, claim.strength))
-			add_session_id(sids, &n, claim.owner.session);
-	}
+		;
 	while (mosql_intent_next(&field, &intent) == 1)
 		if (intent.tx.session != wait->owner.session)
 			add_session_id(sids, &n, intent.tx.session);

@@ -258,6 +258,32 @@ mosql_claims_admit(MosqlBytes field, MosqlBytes asked)
 					   asked.data, wanted);
 }
 
+MosqlTxid *
+mosql_claims_ahead(MosqlBytes field, MosqlTxid owner, uint32 number, int *n)
+{
+	MosqlTxid  *ahead = palloc((field.len / MOSQL_CLAIM_BYTES + 1) * sizeof(MosqlTxid));
+	MosqlStrength wanted = 0;
+	MosqlBytes	rest = field;
+	MosqlClaim	claim;
+
+	*n = 0;
+	while (wanted == 0 && mosql_claim_next(&rest, &claim))
+		if (claim.kind == MOSQL_CLAIM_WAIT && claim.number == number && mosql_txid_equal(claim.owner, owner))
+			wanted = claim.strength;
+	if (wanted == 0)
+		return NULL;
+	while (mosql_claim_next(&field, &claim))
+	{
+		bool		own = mosql_txid_equal(claim.owner, owner);
+
+		if (own && claim.kind == MOSQL_CLAIM_WAIT)
+			break;
+		if (!own && mosql_strength_excludes(wanted, claim.strength))
+			ahead[(*n)++] = claim.owner;
+	}
+	return ahead;
+}
+
 bool
 mosql_claims_hold(MosqlBytes field, MosqlBytes asked)
 {

@@ -76,6 +76,12 @@ extern bool mosql_strength_excludes(int wanted, int there);
  */
 extern bool mosql_claims_admit(MosqlBytes field, MosqlBytes asked);
 
+/*
+ * Who is ahead of an owner's wait of this number, and in its way: owners of claims, one perhaps
+ * twice.  palloc'ed; NULL if there is no such wait.
+ */
+extern MosqlTxid *mosql_claims_ahead(MosqlBytes field, MosqlTxid owner, uint32 number, int *n);
+
 /* Has the owner a lock that is at least as strong as asked? */
 extern bool mosql_claims_hold(MosqlBytes field, MosqlBytes asked);
 

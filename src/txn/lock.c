@@ -174,18 +174,23 @@ change_claims(MosqlSession *session, MosqlTree *tree, ClaimChange *changes, int 
 	}
 }
 
-/* What came of a request: the lock is there, or who is in its way is in `point`. */
+void
+mosql_lock_note(LockRequest *request, const MosqlPoint *point)
+{
+	request->point = *point;
+	request->held = point->intent.data != NULL &&
+		mosql_claims_hold(point->intent,
+						  mosql_lock_asked(request->claim.owner, request->claim.strength));
+}
+
+/* What came of a request, as the step has computed it. */
 static void
 note_answer(LockRequest *request, const ClaimChange *change)
 {
-	request->point = (MosqlPoint)
-	{
-		.leaf = change->leaf,.row = change->row,
-		.intent = mosql_claims_request(change->intents, change->value)
-	};
-	request->held = request->point.intent.data != NULL &&
-		mosql_claims_hold(request->point.intent,
-						  mosql_lock_asked(request->claim.owner, request->claim.strength));
+	MosqlPoint	point = {.leaf = change->leaf,.row = change->row};
+
+	point.intent = mosql_claims_request(change->intents, change->value);
+	mosql_lock_note(request, &point);
 }
 
 void

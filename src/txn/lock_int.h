@@ -27,6 +27,9 @@ typedef struct LockRequest
  */
 extern void mosql_lock_ask(LockRequest *requests, int n);
 
+/* What there is at the row: the lock is there, or who is in its way. */
+extern void mosql_lock_note(LockRequest *request, const MosqlPoint *point);
+
 /* Somebody is dead, and so are his claims. */
 extern void mosql_lock_take_out(LockRequest *request, MosqlTxid owner);
 

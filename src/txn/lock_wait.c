@@ -149,36 +149,6 @@ listen(LockRequest *request, int64 ms)
 
 /* ---- deadlocks (rule 33) ---- */
 
-/* Who is in the way of a wait in a field: owners of claims.  False if it is not there. */
-static bool
-find_ahead(MosqlBytes field, MosqlTxid owner, uint32 number, MosqlTxid *ahead, int *n)
-{
-	MosqlBytes	rest = field;
-	MosqlClaim	claim,
-				mine = {{0, 0}};
-
-	while (mosql_claim_next(&rest, &claim))
-		if (claim.kind == MOSQL_CLAIM_WAIT && claim.number == number &&
-			mosql_txid_equal(claim.owner, owner))
-			mine = claim;
-	*n = 0;
-	if (mine.strength == 0)
-		return false;
-	rest = field;
-	while (mosql_claim_next(&rest, &claim) &&
-		   !(claim.kind == MOSQL_CLAIM_WAIT && mosql_txid_equal(claim.owner, owner)))
-		if (!mosql_txid_equal(claim.owner, owner) &&
-			mosql_strength_excludes(mine.strength, claim.strength))
-			ahead[(*n)++] = claim.owner;
-	return true;
-}
-
-static MosqlTxid *
-room_for_ahead(MosqlBytes field)
-{
-	return palloc((field.len / MOSQL_CLAIM_BYTES + 1) * sizeof(MosqlTxid));
-}
-
 /* Does it still wait there, in the same wait, and for that one? */
 static bool
 still_waits(MosqlSession *session, const MosqlWait *wait, MosqlTxid other)
@@ -189,9 +159,7 @@ still_waits(MosqlSession *session, const MosqlWait *wait, MosqlTxid other)
 
 	memset(&point, 0, sizeof(point));
 	mosql_btree_get(mosql_session_tree(session, wait->root), &wait->key, 1, &point);
-	ahead = room_for_ahead(point.intent);
-	if (!find_ahead(point.intent, wait->owner, wait->number, ahead, &n))
-		return false;
+	ahead = mosql_claims_ahead(point.intent, wait->owner, wait->number, &n);
 	while (--n >= 0)
 		if (mosql_txid_equal(ahead[n], other))
 			return true;
@@ -246,12 +214,18 @@ forget_dead_waits(MosqlSession *session, const MosqlWait *waits, int n)
 		}
 }
 
+/* Who is ahead of a request that waits; NULL: it does not any more. */
+static MosqlTxid *
+ahead_of(const LockRequest *request, int *n)
+{
+	return mosql_claims_ahead(request->point.intent, request->claim.owner, request->claim.number, n);
+}
+
 /* Tell the clock that we wait; 40P01 if that closes a circle. */
 static void
 check_deadlock(LockRequest *request, MosqlWait *mine)
 {
 	MosqlSession *session = request->txn->session;
-	MosqlTxid  *ahead = room_for_ahead(request->point.intent);
 	MosqlWait  *waits;
 	MosqlWaitEdge *without = NULL;
 	int			nwithout = 0;
@@ -260,8 +234,9 @@ check_deadlock(LockRequest *request, MosqlWait *mine)
 	int		   *cycle;
 
 	*mine = (MosqlWait) {request->claim.owner, request->claim.number,
-	mosql_btree_root(request->tree), request->key, 0, ahead};
-	if (!find_ahead(request->point.intent, mine->owner, mine->number, ahead, &mine->nahead))
+	mosql_btree_root(request->tree), request->key};
+	mine->ahead = ahead_of(request, &mine->nahead);
+	if (mine->ahead == NULL)
 		return;
 	request->txn->told = true;
 	n = mosql_clock_wait(&session->stepper, mine, &waits);
@@ -295,17 +270,13 @@ check_deadlock(LockRequest *request, MosqlWait *mine)
 static void
 look(LockRequest *request)
 {
-	MosqlBytes	asked = mosql_lock_asked(request->claim.owner, request->claim.strength);
-	MosqlTxid  *ahead;
+	MosqlPoint	point;
 	int			n;
 
-	memset(&request->point, 0, sizeof(request->point));
-	mosql_btree_get(request->tree, &request->key, 1, &request->point);
-	ahead = room_for_ahead(request->point.intent);
-	request->held = request->point.intent.data != NULL &&
-		mosql_claims_hold(request->point.intent, asked);
-	if (!request->held && !find_ahead(request->point.intent, request->claim.owner,
-									  request->claim.number, ahead, &n))
+	memset(&point, 0, sizeof(point));
+	mosql_btree_get(request->tree, &request->key, 1, &point);
+	mosql_lock_note(request, &point);
+	if (!request->held && ahead_of(request, &n) == NULL)
 		mosql_lock_ask(request, 1);
 }
 
@@ -322,12 +293,11 @@ mosql_lock_not_available(bool timeout)
 static char *
 sessions_ahead(const LockRequest *request)
 {
-	MosqlTxid  *ahead = room_for_ahead(request->point.intent);
 	StringInfoData out;
-	int			n = 0;
+	int			n;
+	const MosqlTxid *ahead = ahead_of(request, &n);
 
 	initStringInfo(&out);
-	(void) find_ahead(request->point.intent, request->claim.owner, request->claim.number, ahead, &n);
 	for (int i = 0; i < n; i++)
 		appendStringInfo(&out, "%s" UINT64_FORMAT, i > 0 ? ", " : "", ahead[i].session);
 	return out.data;

@@ -176,6 +176,40 @@ test_modes(void)
 	CHECK_STR(shown(), "|");
 }
 
+/* Sees who is ahead of an owner's wait, "-": it does not wait. */
+static const char *
+ahead_of(char owner, uint32 number)
+{
+	StringInfoData out;
+	int			n;
+	MosqlTxid  *ahead = mosql_claims_ahead(field, (MosqlTxid) {7, owner}, number, &n);
+
+	initStringInfo(&out);
+	if (ahead == NULL)
+		appendStringInfoChar(&out, '-');
+	for (int i = 0; i < n; i++)
+		appendStringInfoChar(&out, (char) ahead[i].n);
+	return out.data;
+}
+
+static void
+test_ahead(void)
+{
+	field = MOSQL_ABSENT;
+	CHECK_STR(ahead_of('a', 1), "-");
+	lock('a', MOSQL_KEY_SHARE);
+	lock('b', MOSQL_KEY_SHARE);
+	lock('c', MOSQL_UPDATE);
+	lock('a', MOSQL_UPDATE);
+	lock('d', MOSQL_NO_KEY_UPDATE);
+	CHECK_STR(shown(), "a1 b1 a?4 c?4 d?3 |");
+	CHECK_STR(ahead_of('c', 1), "aba");
+	CHECK_STR(ahead_of('c', 2), "-");
+	CHECK_STR(ahead_of('a', 1), "b");
+	CHECK_STR(ahead_of('d', 1), "ac");
+	CHECK_STR(ahead_of('b', 1), "-");
+}
+
 /* Who gives a stronger lock up again waits for it no more, and is not told. */
 static void
 test_lower_waiting(void)
@@ -422,6 +456,7 @@ survives(MosqlBytes in)
 	(void) mosql_claims_take(in, id('a'));
 	(void) mosql_claims_woken(in, mosql_claims_take(in, id('b')), 0, &owner);
 	(void) admits('a', 3);
+	(void) ahead_of('b', 1);
 	return has('a', 1);
 }
 
@@ -445,6 +480,7 @@ main(void)
 {
 	RUN(test_strengths);
 	RUN(test_modes);
+	RUN(test_ahead);
 	RUN(test_lower_waiting);
 	RUN(test_reading);
 	RUN(test_queue);
