@@ -53,19 +53,11 @@ mosql_table_show_number(MosqlBytes key)
 	return NULL;
 }
 
-static MosqlTree *
-numbers_tree(MosqlSession *session)
-{
-	if (!mosql_catalog_exists(session))
-		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
-	return mosql_catalog_tree(session);
-}
-
 bool
 mosql_table_lock_number(MosqlSession *session, const MosqlNumber *number, bool shared, bool wait)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
-	MosqlTree  *tree = numbers_tree(session);
+	MosqlTree  *tree = mosql_catalog_made(session);
 	MosqlBytes	key = key_of(number);
 	int			strength = shared ? MOSQL_SHARE : MOSQL_UPDATE;
 	LockWaitPolicy policy = wait ? LockWaitBlock : LockWaitSkip;
@@ -83,6 +75,6 @@ mosql_table_unlock_number(MosqlSession *session, const MosqlNumber *number, bool
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
 
-	return mosql_session_unlock(txn, numbers_tree(session), key_of(number),
+	return mosql_session_unlock(txn, mosql_catalog_made(session), key_of(number),
 								shared ? MOSQL_SHARE : MOSQL_UPDATE);
 }

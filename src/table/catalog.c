@@ -221,6 +221,14 @@ mosql_catalog_tree(MosqlSession *session)
 	return mosql_session_tree(session, MOSQL_CATALOG_ROOT);
 }
 
+MosqlTree *
+mosql_catalog_made(MosqlSession *session)
+{
+	if (!mosql_catalog_exists(session))
+		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	return mosql_catalog_tree(session);
+}
+
 uint64
 mosql_table_catalog_root(void)
 {
@@ -569,11 +577,11 @@ changed(MosqlSession *session, MosqlBytes key, MosqlBytes bytes, MosqlWriteResul
 void
 mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row)
 {
-	if (!mosql_catalog_exists(session))
-		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	MosqlTree  *tree = mosql_catalog_made(session);
+
 	changed(session, key, row,
-			mosql_txn_insert(mosql_txn_current(session), mosql_catalog_tree(session), key, row,
-							 GetCurrentCommandId(true), MOSQL_KEY_NEW));
+			mosql_txn_insert(mosql_txn_current(session), tree, key, row, GetCurrentCommandId(true),
+							 MOSQL_KEY_NEW));
 }
 
 void

@@ -129,6 +129,9 @@ extern void mosql_catalog_update(MosqlSession *session, MosqlBytes key, MosqlTim
 extern void mosql_catalog_delete(MosqlSession *session, MosqlBytes key, MosqlTimestamp version);
 extern MosqlTree *mosql_catalog_tree(MosqlSession *session);
 
+/* The same, and it is made if it does not exist. */
+extern MosqlTree *mosql_catalog_made(MosqlSession *session);
+
 /* How two columns of a name differ, for an errdetail; NULL if they do not. */
 extern char *mosql_definition_column_difference(const MosqlDefinitionColumn *here,
 												const MosqlDefinitionColumn *there);
