@@ -586,7 +586,7 @@ mosql_references_note(MosqlReferences *references, TupleTableSlot *old_slot,
 
 /* ---- checks ---- */
 
-/* Keep, of distinct keys, those whose parents are not there. */
+/* Keep, of distinct keys, ascending, those whose parents are not there. */
 static void
 keep_missing(MosqlReference *reference, Keys *keys)
 {
@@ -612,7 +612,7 @@ keep_gone(MosqlReference *reference, Keys *keys)
 	keys->n = n;
 }
 
-/* 23503 if a child leads to a parent that is not there.  Distinct keys. */
+/* 23503 if a child leads to a parent that is not there.  Distinct keys, ascending. */
 static void
 check_children(MosqlReference *reference, Keys *keys)
 {

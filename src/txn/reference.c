@@ -81,30 +81,16 @@ look_at_rows(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool
 		found[i] = rows[i].found;
 }
 
-static int
-compare_keys(const void *a, const void *b, void *keys)
-{
-	return mosql_bytes_compare(((MosqlBytes *) keys)[*(const int *) a],
-							   ((MosqlBytes *) keys)[*(const int *) b]);
-}
-
 /* The same, and whoever wants to delete one of them waits; who is deleting it is waited for. */
 static void
-lock_rows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes *keys, int n, bool *found)
+lock_rows(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool *found)
 {
-	int		   *order = palloc(n * sizeof(int));
-	MosqlBytes *sorted = palloc(n * sizeof(MosqlBytes));
 	MosqlRow   *rows = palloc(n * sizeof(MosqlRow));
 	bool	   *locked = palloc(n * sizeof(bool));
 
+	mosql_txn_claim(txn, tree, keys, n, MOSQL_KEY_SHARE, LockWaitBlock, rows, locked);
 	for (int i = 0; i < n; i++)
-		order[i] = i;
-	qsort_arg(order, n, sizeof(int), compare_keys, keys);
-	for (int i = 0; i < n; i++)
-		sorted[i] = keys[order[i]];
-	mosql_txn_claim(txn, tree, sorted, n, MOSQL_KEY_SHARE, LockWaitBlock, rows, locked);
-	for (int i = 0; i < n; i++)
-		found[order[i]] = rows[i].found;
+		found[i] = rows[i].found;
 }
 
 void

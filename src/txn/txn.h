@@ -415,7 +415,7 @@ extern void mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes
  * Which of these rows are there now: in the latest committed state, or put by this
  * transaction.  Commit certifies that those are there still (docs/commit.md, rule
  * 22); otherwise it fails with 40001.  One round trip, none for rows known already.
- * locks: they are locked KEY SHARE besides; keys distinct.
+ * locks: they are locked KEY SHARE besides; keys ascending, distinct.
  */
 extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
 							bool locks, bool *found);
