@@ -505,9 +505,7 @@ mosql_btree_merge_leaves(MosqlTree *tree, MosqlLeaf *const *leaves, int n)
 		const MosqlLeaf *leaf = leaves[i];
 		const CachedNode *parent;
 
-		/* a leaf that has taken others over since it was read was perhaps read again */
-		if (i > 0 && mosql_bytes_compare(leaves[i - 1]->meta.low, leaf->meta.low) >= 0)
-			continue;
+		Assert(i == 0 || mosql_bytes_compare(leaves[i - 1]->meta.low, leaf->meta.low) < 0);
 		if (leaf->meta.state != MOSQL_NODE_NORMAL || leaf->meta.low.len == 0)
 			continue;
 		parent = mosql_btree_find_inner(tree, leaf->meta.low, false, 1, epoch);
