@@ -47,8 +47,9 @@ define_settings(void)
 							&mosql_txn_max_mb, 1024, 1, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("mosql_fdw.locking",
-							 "Whether FOR UPDATE and the like lock rows, or are checked at commit.",
-							 NULL, &mosql_txn_locking, MOSQL_OPTIMISTIC, locking_options,
+							 "Whether transactions wait for each other's rows, or are checked at commit.",
+							 "Pessimistic: rows that are inserted, changed, referenced, or read FOR UPDATE and the like are locked until the end. An option of the table or server wins.",
+							 &mosql_txn_locking, MOSQL_OPTIMISTIC, locking_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.commit_timeout",
 							"Time in which a commit may wait and retry before it is given up.",

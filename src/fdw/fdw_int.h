@@ -37,11 +37,13 @@ typedef struct MosqlFdwOptions
 	int			idle_timeout_ms;	/* connections idle for so long are closed; 0 never */
 	int			max_connections;	/* of this PostgreSQL server to a Redis node; 0 any */
 	bool		use_remote_estimate;	/* count rows in Redis even after ANALYZE */
-	MosqlLocking locking;		/* where nothing is said, the setting's */
 } MosqlFdwOptions;
 
 /* Options for a table (relid) or only a server (relid invalid) and a user. */
 extern MosqlFdwOptions *mosql_fdw_options(Oid relid, Oid serverid, Oid userid);
+
+/* Of a table, alone; where its options say nothing, the setting's. */
+extern MosqlLocking mosql_fdw_locking(Oid relid);
 
 /* The backend's session for a server and user; opened on first use. */
 extern MosqlSession *mosql_fdw_session(Oid serverid, Oid userid);

@@ -51,7 +51,7 @@ mosqlGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength)
 bool
 mosql_lock_is_wanted(Oid relid)
 {
-	return mosql_fdw_options(relid, InvalidOid, InvalidOid)->locking == MOSQL_PESSIMISTIC;
+	return mosql_fdw_locking(relid) == MOSQL_PESSIMISTIC;
 }
 
 MosqlStrength
@@ -113,8 +113,10 @@ note_locked(const MosqlLocker *locker, const MosqlRow *row)
 		mosql_txn_lock_row(locker->txn, locker->table->tree, row->key, row->version);
 }
 
-/* What a row has become that was read, and is locked now.  What this transaction has changed
- * is as the view shows it. */
+/*
+ * What a row has become that was read, and is locked now.  What this transaction has changed
+ * is as the view shows it.
+ */
 static MosqlLocked
 judge(const MosqlLocker *locker, const MosqlRow *read, const MosqlRow *now)
 {
@@ -326,9 +328,7 @@ lock_row(EState *estate, MosqlRowMark *mark, const MosqlRow *read, TupleTableSlo
 	mosql_lock_rows(&mark->locker, read, 1, &newest, &locked);
 	*updated = locked == MOSQL_LOCKED_NEWER;
 	if (*updated)
-	{
 		mosql_lock_store(&mark->locker, &newest, slot);
-	}
 	MemoryContextSwitchTo(old);
 	if (locked == MOSQL_LOCKED)
 		fill_slot(estate, mark, read, slot);

@@ -449,9 +449,6 @@ apply_options(MosqlFdwOptions *out, List *options)
 			out->tuple_cost = strtod(defGetString(def), NULL);
 		else if (strcmp(name, "use_remote_estimate") == 0)
 			out->use_remote_estimate = defGetBoolean(def);
-		else if (strcmp(name, "locking") == 0)
-			out->locking = strcmp(defGetString(def), "pessimistic") == 0 ?
-				MOSQL_PESSIMISTIC : MOSQL_OPTIMISTIC;
 	}
 }
 
@@ -504,7 +501,6 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	out->tuple_cost = TUPLE_COST;
 	out->keep_connections = true;
 	out->idle_timeout_ms = IDLE_TIMEOUT_MS;
-	out->locking = (MosqlLocking) mosql_txn_locking;
 
 	if (OidIsValid(relid))
 	{
@@ -518,4 +514,29 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	if (out->session.redis.replicas < 0)
 		out->session.redis.replicas = out->replicated ? 1 : 0;
 	return out;
+}
+
+static DefElem *
+find_said(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return lfirst_node(DefElem, lc);
+	return NULL;
+}
+
+MosqlLocking
+mosql_fdw_locking(Oid relid)
+{
+	ForeignTable *table = GetForeignTable(relid);
+	DefElem    *said = find_said(table->options, "locking");
+
+	if (said == NULL)
+		said = find_said(GetForeignServer(table->serverid)->options, "locking");
+	if (said == NULL)
+		return (MosqlLocking) mosql_txn_locking;
+	return strcmp(defGetString(said), "pessimistic") == 0 ? MOSQL_PESSIMISTIC :
+		MOSQL_OPTIMISTIC;
 }

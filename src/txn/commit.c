@@ -467,12 +467,12 @@ static void
 wait_for_others(MosqlCommit *commit, int waits)
 {
 	MosqlBudget pause = commit->budget;
-	bool		waited;
+	bool		waited = true;
 
 	mosql_stats.waits++;
 	pause.attempts = Min(waits, 5);
 	if (commit->blocker.strength > 0)
-		waited = mosql_lock_wait(commit);
+		mosql_lock_wait(commit);
 	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);
 	else

@@ -774,7 +774,7 @@ mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimes
 
 /* ---- locks that a commit meets ---- */
 
-bool
+void
 mosql_lock_wait(MosqlCommit *commit)
 {
 	MosqlTxn   *txn = commit->txn;
@@ -790,5 +790,4 @@ mosql_lock_wait(MosqlCommit *commit)
 	wait_for_row(&request, deadline);
 	if (!commit->limited)
 		commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
-	return true;
 }

@@ -682,9 +682,9 @@ extern void mosql_item_forget_lock(MosqlItem *item);
 
 /*
  * A lock was in the way of an attempt that is taken back: wait for it in its queue, and hold
- * it.  As mosql_txn_claim(); true.
+ * it.  As mosql_txn_claim().
  */
-extern bool mosql_lock_wait(MosqlCommit *commit);
+extern void mosql_lock_wait(MosqlCommit *commit);
 
 #ifdef USE_ASSERT_CHECKING
 /*
