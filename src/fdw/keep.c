@@ -57,6 +57,7 @@
 #include "base/limits.h"
 #include "base/retry.h"
 #include "fdw/keep.h"
+#include "fdw/shared.h"
 
 /* Databases that have something to end, at a time; beyond, leases do it. */
 #define MAX_LEFT		64
@@ -83,7 +84,7 @@ typedef struct Backend
 
 typedef struct Keep
 {
-	LWLock		lock;
+	LWLock		lock;			/* first: shared.h */
 	dsm_handle	segment;		/* of the backends */
 	int			keeper;			/* its process id; 0: there is none */
 	int			keeper_number;
@@ -115,24 +116,6 @@ mosql_keep_init(void)
 	shmem_request_hook = request_memory;
 }
 
-static Keep *
-attach_keep(void)
-{
-	Keep	   *keep;
-	bool		found;
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	keep = ShmemInitStruct("mosql_fdw keeper", sizeof(Keep), &found);
-	if (!found)
-	{
-		memset(keep, 0, sizeof(Keep));
-		LWLockInitialize(&keep->lock, LWLockNewTrancheId());
-	}
-	LWLockRelease(AddinShmemInitLock);
-	LWLockRegisterTranche(keep->lock.tranche, "mosql_fdw keeper");
-	return keep;
-}
-
 /* Under the lock. */
 static dsm_segment *
 create_segment(Keep *keep)
@@ -158,7 +141,7 @@ mosql_keep_attach(void)
 
 	if (backends != NULL)
 		return;
-	keep = attach_keep();
+	keep = mosql_shared_attach("mosql_fdw keeper", sizeof(Keep), NULL);
 	LWLockAcquire(&keep->lock, LW_EXCLUSIVE);
 	segment = keep->segment == DSM_HANDLE_INVALID ? create_segment(keep) : dsm_attach(keep->segment);
 	LWLockRelease(&keep->lock);
@@ -169,16 +152,6 @@ mosql_keep_attach(void)
 	dsm_pin_mapping(segment);
 	shared_keep = keep;
 	backends = dsm_segment_address(segment);
-}
-
-static int
-my_number(void)
-{
-#if PG_VERSION_NUM >= 170000
-	return MyProcNumber;
-#else
-	return MyProc->pgprocno;
-#endif
 }
 
 /* ---- who this server is ---- */
@@ -282,7 +255,7 @@ take_office(void)
 	if (taken)
 	{
 		shared_keep->keeper = MyProcPid;
-		shared_keep->keeper_number = my_number();
+		shared_keep->keeper_number = mosql_shared_my_number();
 	}
 	LWLockRelease(&shared_keep->lock);
 	return taken;
@@ -361,7 +334,7 @@ mosql_keep_enter(void)
 		return;
 	mosql_keep_attach();
 	LWLockAcquire(&shared_keep->lock, LW_EXCLUSIVE);
-	mine = &backends[my_number()];
+	mine = &backends[mosql_shared_my_number()];
 	mine->pid = MyProcPid;
 	mine->database = MyDatabaseId;
 	mine->started = MyStartTimestamp;

@@ -46,11 +46,11 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procsignal.h"
-#include "storage/shmem.h"
 #include "utils/wait_event.h"
 
 #include "base/retry.h"
 #include "fdw/fdw_int.h"
+#include "fdw/shared.h"
 
 /* Lists of nodes that are in use with a bound at the same time: one bit each. */
 #define MAX_POOLS	16
@@ -71,7 +71,7 @@ typedef struct Pool
 
 typedef struct Permits
 {
-	LWLock		lock;
+	LWLock		lock;			/* first: shared.h */
 	int			next_asked;		/* where to look for an idle holder: in turn */
 	Pool		pools[MAX_POOLS];
 	uint16		idle[FLEXIBLE_ARRAY_MEMBER];	/* per backend: pools it idles in */
@@ -110,35 +110,12 @@ mosql_permit_init(void)
 }
 
 static void
-attach(void)
+init_pools(void *piece)
 {
-	bool		found;
-	int			tranche;
+	Permits    *made = piece;
 
-	if (permits != NULL)
-		return;
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	permits = ShmemInitStruct("mosql_fdw permits", permits_size(), &found);
-	if (!found)
-	{
-		memset(permits, 0, permits_size());
-		LWLockInitialize(&permits->lock, LWLockNewTrancheId());
-		for (int i = 0; i < MAX_POOLS; i++)
-			ConditionVariableInit(&permits->pools[i].turn);
-	}
-	tranche = permits->lock.tranche;
-	LWLockRelease(AddinShmemInitLock);
-	LWLockRegisterTranche(tranche, "mosql_fdw permits");
-}
-
-static int
-my_number(void)
-{
-#if PG_VERSION_NUM >= 170000
-	return MyProcNumber;
-#else
-	return MyProc->pgprocno;
-#endif
+	for (int i = 0; i < MAX_POOLS; i++)
+		ConditionVariableInit(&made->pools[i].turn);
 }
 
 /* ---- under the lock ---- */
@@ -304,7 +281,8 @@ mosql_permit_take(uint64 key, int max, int timeout_ms)
 	bool		taken = false;
 	int			number;
 
-	attach();
+	if (permits == NULL)
+		permits = mosql_shared_attach("mosql_fdw permits", permits_size(), init_pools);
 	if (!exit_registered)
 	{
 		on_shmem_exit(give_all, (Datum) 0);
@@ -356,7 +334,7 @@ mosql_permit_give(int number)
 	held[number]--;
 	LWLockAcquire(&permits->lock, LW_EXCLUSIVE);
 	if (held[number] == 0)
-		permits->idle[my_number()] &= ~(1 << number);
+		permits->idle[mosql_shared_my_number()] &= ~(1 << number);
 	give_back(pool);
 	LWLockRelease(&permits->lock);
 	ConditionVariableSignal(&pool->turn);
@@ -372,7 +350,7 @@ mosql_permit_idle(int number)
 	LWLockAcquire(&permits->lock, LW_EXCLUSIVE);
 	keep = pool->waiting <= pool->granted && pool->used <= pool->max;
 	if (keep)
-		permits->idle[my_number()] |= 1 << number;
+		permits->idle[mosql_shared_my_number()] |= 1 << number;
 	LWLockRelease(&permits->lock);
 	return keep;
 }
@@ -382,6 +360,6 @@ mosql_permit_use(int number)
 {
 	Assert(held[number] > 0);
 	LWLockAcquire(&permits->lock, LW_EXCLUSIVE);
-	permits->idle[my_number()] &= ~(1 << number);
+	permits->idle[mosql_shared_my_number()] &= ~(1 << number);
 	LWLockRelease(&permits->lock);
 }
