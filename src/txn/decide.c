@@ -190,15 +190,15 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	}
 	PG_CATCH();
 	{
-		bool		decided = commit->ts != 0;
+		bool		damaged = commit->ts != 0 && geterrcode() == ERRCODE_DATA_CORRUPTED;
 
-		if (!decided && !may_have_run(session, geterrcode()))
+		if (!damaged && !may_have_run(session, geterrcode()))
 			PG_RE_THROW();
 		MemoryContextSwitchTo(caller);
 		doubt = CopyErrorData();
 		FlushErrorState();
 		InterruptHoldoffCount = held;
-		if (decided)
+		if (damaged)
 			report_unknown(commit, doubt->message);
 	}
 	PG_END_TRY();
