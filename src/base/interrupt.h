@@ -21,7 +21,8 @@ extern void mosql_check_interrupts(void);
 /*
  * For what must not fail its caller, and does not take long: its waits are bounded by timeouts.
  * Interrupts are held meanwhile, and an error is forgotten: false.  The memory context is the
- * caller's afterwards.  Not to be called while an error is being handled.
+ * caller's afterwards.  The stack of errors is emptied by an error: abort callbacks may call it,
+ * for core has reported theirs by then, or copied it.
  */
 extern bool mosql_do_quietly(void (*work) (void *arg), void *arg);
 

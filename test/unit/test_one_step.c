@@ -4,16 +4,14 @@
  */
 #include "bytes.h"
 #include "server.h"
+#include "steps.h"
 
 #include "code/claim.h"
 #include "code/node.h"
 #include "step/one_step.h"
-#include "step/step_int.h"
 
 #define LEASE_MS 60000
-#define B(s) mosql_bytes(s, sizeof(s) - 1)
 
-static MosqlStepper ck;
 static uint64 schema;
 static uint64 sid;
 static MosqlTimestamp ts;
@@ -21,56 +19,21 @@ static MosqlTimestamp ts;
 static void
 begin(void)
 {
-	ck.redis = server_client(5000);
-	ck.ns = "test";
-	ck.engine = MOSQL_ENGINE_SCRIPT;
-	ck.durable = false;
-	server_command(ck.redis, "FLUSHALL");
-	sid = mosql_clock_open(&ck, LEASE_MS, &schema);
+	stepper.redis = server_client(5000);
+	stepper.ns = "test";
+	stepper.engine = MOSQL_ENGINE_SCRIPT;
+	stepper.durable = false;
+	server_command(stepper.redis, "FLUSHALL");
+	sid = mosql_clock_open(&stepper, LEASE_MS, &schema);
 }
 
 static MosqlStep *
 new_step(uint64 node, int parts)
 {
-	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+	MosqlStep  *step = new_large_step(node, parts);
 
-	step->node = node;
-	step->compares = palloc(parts * sizeof(MosqlCompare));
-	step->reads = palloc(sizeof(MosqlBytes));
-	step->writes = palloc(parts * sizeof(MosqlWrite));
-	step->reads[step->nreads++] = B("m");
+	reading(step, B("m"));
 	return step;
-}
-
-static void
-compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
-{
-	step->compares[step->ncompares++] = (MosqlCompare) {kind, field, offset, bytes};
-}
-
-static void
-writing(MosqlStep *step, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
-{
-	step->writes[step->nwrites++] = (MosqlWrite) {kind, field, value};
-}
-
-static void
-set(uint64 node, MosqlBytes field, MosqlBytes value)
-{
-	MosqlStep  *step = new_step(node, 1);
-
-	writing(step, MOSQL_WRITE_SET, field, value);
-	mosql_step_run(&ck, &step, 1, NULL);
-	CHECK_INT(step->status, MOSQL_STEP_DONE);
-}
-
-static MosqlBytes
-get(uint64 node, MosqlBytes field)
-{
-	MosqlFieldRead read = {node, 1, &field};
-
-	mosql_step_read_fields(&ck, &read, 1, NULL);
-	return read.values[0];
 }
 
 static bool
@@ -89,7 +52,7 @@ commit_of(uint64 session, uint64 n, MosqlStep **steps, int nsteps, uint64 drop)
 		.ndrops = drop > 0,.drops = &drop
 	};
 
-	return mosql_clock_commit(&ck, &args, steps, nsteps, &ts, &schema, NULL);
+	return mosql_clock_commit(&stepper, &args, steps, nsteps, &ts, &schema, NULL);
 }
 
 static MosqlRecordState
@@ -99,7 +62,7 @@ record_of(uint64 n)
 	MosqlRecord record;
 	MosqlSnapshotList list;
 
-	mosql_clock_status(&ck, &tx, 1, &record, &list);
+	mosql_clock_status(&stepper, &tx, 1, &record, &list);
 	return record.state;
 }
 
@@ -202,12 +165,12 @@ test_refused(void)
 	uint64		dead;
 
 	two_leaves();
-	mosql_clock_abort(&ck, (MosqlTxid) {sid, 1}, &record, &list);
+	mosql_clock_abort(&stepper, (MosqlTxid) {sid, 1}, &record, &list);
 	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
 	schema++;
 	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
 	schema--;
-	dead = mosql_clock_open(&ck, 50, &schema);
+	dead = mosql_clock_open(&stepper, 50, &schema);
 	pg_usleep(100000);
 	CHECK_INT(write_two(dead, 3, 0), MOSQL_REFUSED_AT_ONCE);
 	CHECK_INT(write_two(dead + 1000, 3, 0), MOSQL_REFUSED_AT_ONCE);
@@ -225,9 +188,9 @@ test_once(void)
 
 	two_leaves();
 	CHECK_INT(write_two(sid, 1, 0), MOSQL_DECIDED);
-	mosql_clock_settle(&ck, (MosqlTxid) {sid, 1}, &record, &list, NULL);
+	mosql_clock_settle(&stepper, (MosqlTxid) {sid, 1}, &record, &list, NULL);
 	CHECK(record.state == MOSQL_RECORD_COMMITTED && record.ts == ts && record.parts.len == 0);
-	mosql_clock_settle(&ck, (MosqlTxid) {sid, 2}, &record, &list, NULL);
+	mosql_clock_settle(&stepper, (MosqlTxid) {sid, 2}, &record, &list, NULL);
 	CHECK_INT(record.state, MOSQL_RECORD_ABORTED);
 	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
 }
@@ -275,7 +238,7 @@ test_locks(void)
 	waits[16] = 'L';
 	CHECK(is(1, B("ia"), mosql_bytes(waits, 22)));
 	CHECK(is(1, B("ib"), MOSQL_ABSENT));
-	CHECK_INT(server_command(ck.redis, "LLEN", "test:{0000000000000001}:w:30313233343536373839414243444546")->integer, 1);
+	CHECK_INT(server_command(stepper.redis, "LLEN", "test:{0000000000000001}:w:30313233343536373839414243444546")->integer, 1);
 }
 
 /* ---- rows, as history.c and increment.c have them ---- */
@@ -354,8 +317,8 @@ change_snapshots(void)
 	{
 		int			gone = random_below(play.n);
 
-		mosql_clock_release(&ck, sid, play.ids[gone]);
-		CHECK(mosql_redis_drain(ck.redis, 1000));
+		mosql_clock_release(&stepper, sid, play.ids[gone]);
+		CHECK(mosql_redis_drain(stepper.redis, 1000));
 		play.n--;
 		play.snapshots[gone] = play.snapshots[play.n];
 		play.ids[gone] = play.ids[play.n];
@@ -363,7 +326,7 @@ change_snapshots(void)
 	if (play.n < SNAPSHOTS && random_below(6) == 0)
 	{
 		play.ids[play.n] = ++play.last_id;
-		CHECK(mosql_clock_snapshot(&ck, sid, play.last_id, LEASE_MS, &play.snapshots[play.n], &schema));
+		CHECK(mosql_clock_snapshot(&stepper, sid, play.last_id, LEASE_MS, &play.snapshots[play.n], &schema));
 		play.n++;
 	}
 }
@@ -482,7 +445,7 @@ test_damaged_rows(void)
 	two_leaves();
 	initStringInfo(&value);
 	CHECK(mosql_step_increment(&value, &inc, 1));
-	CHECK(mosql_clock_snapshot(&ck, sid, 1, LEASE_MS, &S, &schema));
+	CHECK(mosql_clock_snapshot(&stepper, sid, 1, LEASE_MS, &S, &schema));
 	for (int i = 0; i < lengthof(damaged); i++)
 	{
 		set(1, B("r0"), damaged[i]);
@@ -562,16 +525,16 @@ static void
 test_errors(void)
 {
 	two_leaves();
-	server_command(ck.redis, "DEL", "test:{0000000000000002}");
-	server_command(ck.redis, "SET", "test:{0000000000000002}", "x");
+	server_command(stepper.redis, "DEL", "test:{0000000000000002}");
+	server_command(stepper.redis, "SET", "test:{0000000000000002}", "x");
 	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
 	CHECK(is(1, B("ra"), MOSQL_ABSENT));
 	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
 
 	two_leaves();
-	server_command(ck.redis, "CONFIG", "SET", "maxmemory", "1");
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "1");
 	CHECK_RAISES(ERRCODE_OUT_OF_MEMORY, (void) write_two(sid, 1, 0));
-	server_command(ck.redis, "CONFIG", "SET", "maxmemory", "0");
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "0");
 	CHECK(is(1, B("ra"), MOSQL_ABSENT));
 	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
 	CHECK_INT(write_two(sid, 2, 0), MOSQL_DECIDED);
@@ -587,14 +550,14 @@ test_damaged_clock(void)
 	for (int i = 0; i < lengthof(lasts); i++)
 	{
 		two_leaves();
-		server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", lasts[i]);
+		server_command(stepper.redis, "HSET", "test:{test.clock}:c", "last", lasts[i]);
 		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
 		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
 	}
 	for (int i = 0; i < lengthof(snapshots); i++)
 	{
 		two_leaves();
-		server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", snapshots[i]);
+		server_command(stepper.redis, "HSET", "test:{test.clock}:p", "1.1", snapshots[i]);
 		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
 		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
 	}
@@ -609,7 +572,7 @@ test_rights(void)
 	for (int i = 0; i < lengthof(needed); i++)
 	{
 		two_leaves();
-		server_command(ck.redis, "ACL", "SETUSER", "default", psprintf("-%s", needed[i]));
+		server_command(stepper.redis, "ACL", "SETUSER", "default", psprintf("-%s", needed[i]));
 		PG_TRY();
 		{
 			CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
@@ -620,7 +583,7 @@ test_rights(void)
 			CHECK_INT(pgstub_error.sqlstate, ERRCODE_INSUFFICIENT_PRIVILEGE);
 		}
 		PG_END_TRY();
-		server_command(ck.redis, "ACL", "SETUSER", "default", psprintf("+%s", needed[i]));
+		server_command(stepper.redis, "ACL", "SETUSER", "default", psprintf("+%s", needed[i]));
 		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
 		CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
 	}

@@ -4,17 +4,13 @@
  */
 #include "unit.h"
 #include "server.h"
+#include "steps.h"
 
 #include "base/stats.h"
 #include "code/claim.h"
 #include "code/node.h"
-#include "step/step.h"
-#include "step/step_int.h"
 
-static MosqlStepper stepper;
 static MosqlEngine engine;
-
-#define B(s) mosql_bytes(s, sizeof(s) - 1)
 
 static MosqlBytes
 str(const char *s)
@@ -39,19 +35,6 @@ reconnect(void)
 	stepper.redis = server_client(5000);
 }
 
-/* An empty step with room for up to so many parts of each sort. */
-static MosqlStep *
-new_large_step(uint64 node, int parts)
-{
-	MosqlStep  *step = palloc0(sizeof(MosqlStep));
-
-	step->node = node;
-	step->compares = palloc(parts * sizeof(MosqlCompare));
-	step->reads = palloc(parts * sizeof(MosqlBytes));
-	step->writes = palloc(parts * sizeof(MosqlWrite));
-	return step;
-}
-
 static MosqlStep *
 new_step(uint64 node)
 {
@@ -59,52 +42,9 @@ new_step(uint64 node)
 }
 
 static void
-compare(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int offset, MosqlBytes bytes)
-{
-	step->compares[step->ncompares++] = (MosqlCompare) {kind, field, offset, bytes};
-}
-
-static void
 compare_range(MosqlStep *step, MosqlBytes low, MosqlBytes upper, MosqlBytes tx, MosqlBytes at_most)
 {
 	step->compares[step->ncompares++] = (MosqlCompare) {MOSQL_COMPARE_RANGE, low, 0, tx, upper, at_most};
-}
-
-static void
-reading(MosqlStep *step, MosqlBytes field)
-{
-	step->reads[step->nreads++] = field;
-}
-
-static void
-writing(MosqlStep *step, MosqlWriteKind kind, MosqlBytes field, MosqlBytes value)
-{
-	step->writes[step->nwrites++] = (MosqlWrite) {kind, field, value};
-}
-
-static MosqlStepStatus
-run(MosqlStep *step)
-{
-	mosql_step_run(&stepper, &step, 1, NULL);
-	return step->status;
-}
-
-static void
-set(uint64 node, MosqlBytes field, MosqlBytes value)
-{
-	MosqlStep  *step = new_step(node);
-
-	writing(step, MOSQL_WRITE_SET, field, value);
-	CHECK_INT(run(step), MOSQL_STEP_DONE);
-}
-
-static MosqlBytes
-get(uint64 node, MosqlBytes field)
-{
-	MosqlFieldRead read = {node, 1, &field};
-
-	mosql_step_read_fields(&stepper, &read, 1, NULL);
-	return read.values[0];
 }
 
 /* Does a single compare hold on node 1? */
