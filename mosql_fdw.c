@@ -98,9 +98,21 @@ define_settings(void)
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
+/*
+ * pg_upgrade makes the extension's objects one by one, its views in pg_catalog, too.  This
+ * library is loaded by then: functions come first.
+ */
+static void
+allow_upgrade(void)
+{
+	if (IsBinaryUpgrade)
+		SetConfigOption("allow_system_table_mods", "on", PGC_SUSET, PGC_S_SESSION);
+}
+
 void
 _PG_init(void)
 {
+	allow_upgrade();
 	define_settings();
 	mosql_maintain_init();
 	mosql_admin_init_debug();

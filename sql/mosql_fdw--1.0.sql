@@ -3,6 +3,10 @@
 -- complain if the script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION mosql_fdw" to load this file. \quit
 
+-- Everything is in pg_catalog: found by its plain name whatever the search_path, and never
+-- among what tools find in the schemas of an application.  Views need leave for that.
+SET LOCAL allow_system_table_mods = on;
+
 -- ---- the foreign data wrapper ----
 
 CREATE FUNCTION mosql_fdw_handler() RETURNS fdw_handler
@@ -380,3 +384,5 @@ REVOKE ALL ON FUNCTION mosql_fdw_server_check(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION mosql_fdw_server_check(text) TO pg_monitor;
 REVOKE ALL ON FUNCTION mosql_fdw_debug_lock(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mosql_fdw_debug_unlock(text) FROM PUBLIC;
+
+RESET allow_system_table_mods;
