@@ -85,6 +85,16 @@ extern int	mosql_admin_computed_indexes(Relation rel, MosqlDefinitionIndex **ind
 /* Is this index of access method mosql? */
 extern bool mosql_admin_is_our_index(Oid indexid);
 
+/* ---- ALTER COLUMN ... TYPE ... USING (using.c) ---- */
+
+/*
+ * Before the command: take USING out, if it is for tables of ours alone; 42501, 42703 and
+ * what else the analysis finds.  Behind it: the expressions for a table that the statement
+ * has altered, MosqlUsing.
+ */
+extern void mosql_admin_take_using(Oid relid, AlterTableCmd *command);
+extern List *mosql_admin_usings(Relation rel, const Node *statement);
+
 /* ---- privileges (privilege.c) ---- */
 
 extern bool mosql_admin_owns(Oid relid);

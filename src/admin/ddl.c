@@ -546,7 +546,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_table_rename_column(rel, session, rename->subname, rename->newname);
 	else
 	{
-		mosql_table_alter(rel, session);
+		mosql_table_alter(rel, session, mosql_admin_usings(rel, command));
 		if (!mosql_admin_refreshing && changes_stored(rel, command))
 			mosql_table_recompute(rel, session);
 	}

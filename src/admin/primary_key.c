@@ -380,11 +380,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		{
 			ListCell   *child;
 
-			if (ours && command->subtype == AT_AlterColumnType &&
-				castNode(ColumnDef, command->def)->raw_default != NULL)
-				mosql_admin_refuse("ALTER COLUMN ... TYPE ... USING",
-								   "Add a column of the new type, UPDATE the rows with the expression, drop the old column, and rename the new one.");
-
+			if (command->subtype == AT_AlterColumnType)
+				mosql_admin_take_using(relid, command);
 			foreach(child, find_all_inheritors(relid, NoLock, NULL))
 				mosql_admin_drop_for_retype(lfirst_oid(child), command->name);
 		}

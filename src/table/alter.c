@@ -94,6 +94,7 @@ typedef struct Alteration
 	const MosqlDefinition *here;
 	MosqlDefinition *there;
 	MosqlDefinition before;		/* what `there` was */
+	const List *usings;			/* of MosqlUsing */
 	bool		changed;		/* `there` must be written */
 	bool		rewrites;		/* rows go to a new tree */
 	bool		incomplete;		/* key columns are still to come: nothing else may
@@ -354,7 +355,7 @@ keep_former_labels(MosqlDefinitionColumn *added, const MosqlDefinitionColumn *ol
 }
 
 /*
- * Another type, collation or place in the key.  Where the stored bytes mean the
+ * Another type, collation, place in the key, or value.  Where the stored bytes mean the
  * same under the new type, the definition is all that changes; else it is a new
  * column of the same name, into which the rewrite converts the old one.  So it is,
  * too, where something is computed by the column: that may be another value now.
@@ -372,7 +373,8 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	if (strcmp(mine->type, theirs->type) != 0)
 		mosql_type_check_names(att);
 	alter->changed = true;
-	if ((mine->key_position >= 0) == (theirs->key_position >= 0) &&
+	if (mosql_using_for(alter->usings, mine->name) == NULL &&
+		(mine->key_position >= 0) == (theirs->key_position >= 0) &&
 		!computes_indexes(alter->there, theirs->id) &&
 		mosql_rewrite_is_needless(alter->session, &alter->before, theirs, att))
 	{
@@ -430,7 +432,8 @@ follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 	}
 	else if (theirs == NULL)
 		add_column(alter, mine);
-	else if (mosql_definition_column_difference(mine, theirs) != NULL)
+	else if (mosql_definition_column_difference(mine, theirs) != NULL ||
+			 mosql_using_for(alter->usings, mine->name) != NULL)
 		replace_column(alter, mine, theirs);
 	else if (theirs->not_null != mine->not_null)
 	{
@@ -505,7 +508,7 @@ finish_alteration(Alteration *alter)
 	if (alter->changed)
 		mosql_table_write_definition(alter->rel, alter->session, alter->there);
 	if (alter->rewrites)
-		mosql_table_rewrite(alter->rel, alter->session, &alter->before);
+		mosql_table_rewrite(alter->rel, alter->session, &alter->before, alter->usings);
 }
 
 /* The same key columns were declared in another order: rows are not moved for that. */
@@ -533,9 +536,9 @@ notice_order(const Alteration *alter)
  * that exists only there was added by another server.
  */
 void
-mosql_table_alter(Relation rel, MosqlSession *session)
+mosql_table_alter(Relation rel, MosqlSession *session, List *usings)
 {
-	Alteration	alter = {.rel = rel,.session = session};
+	Alteration	alter = {.rel = rel,.session = session,.usings = usings};
 	char	   *difference;
 
 	alter.here = mosql_definition_describe(rel);

@@ -18,12 +18,20 @@
  */
 extern bool mosql_table_create(Relation rel, MosqlSession *session);
 
+/* ALTER COLUMN ... TYPE ... USING. */
+typedef struct MosqlUsing
+{
+	const char *column;
+	Expr	   *value;			/* planned, of the new type; of the relation as varno 1, with the
+								 * types that its columns had */
+} MosqlUsing;
+
 /*
  * ALTER FOREIGN TABLE: bring the definition in Redis up to what this command
- * changed in the local one, where that touches no row; otherwise 0A000 with a
- * hint.  42P16 where they differ for other reasons.
+ * changed in the local one, where that touches no row, or copy the rows; otherwise 0A000
+ * with a hint.  42P16 where they differ for other reasons.  usings: of MosqlUsing.
  */
-extern void mosql_table_alter(Relation rel, MosqlSession *session);
+extern void mosql_table_alter(Relation rel, MosqlSession *session, List *usings);
 
 /*
  * Write the name in Redis into the table's options where they do not give it, so that

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
 #include "miscadmin.h"
@@ -36,8 +37,8 @@ Node	   *(*mosql_table_share_hook) (Node *expr) = NULL;
 typedef struct Conversion
 {
 	int			from;			/* attribute - 1 of the source, -1: none */
-	ExprState  *expr;			/* of the old value, or a default; NULL: the value as it
-								 * is, or null */
+	ExprState  *expr;			/* of the old value or, USING, row, or a default; NULL: the
+								 * value as it is, or null */
 } Conversion;
 
 typedef struct Rewrite
@@ -51,6 +52,8 @@ typedef struct Rewrite
 	Conversion *conversions;	/* by attnum - 1 of the relation */
 	bool		generated;
 	TupleTableSlot *slot;
+	const List *usings;			/* of MosqlUsing */
+	TupleTableSlot *old;		/* a source row, as they see it; NULL: there are none */
 	Datum	   *values;			/* of a source row */
 	bool	   *nulls;
 	StringInfoData key;
@@ -126,6 +129,17 @@ find_source(const MosqlDefinition *before, const char *name)
 	return -1;
 }
 
+Expr *
+mosql_using_for(const List *usings, const char *column)
+{
+	const ListCell *lc;
+
+	foreach(lc, usings)
+		if (strcmp(((const MosqlUsing *) lfirst(lc))->column, column) == 0)
+			return ((const MosqlUsing *) lfirst(lc))->value;
+	return NULL;
+}
+
 static void
 plan_column(Rewrite *rewrite, const MosqlDefinition *before, Form_pg_attribute att)
 {
@@ -144,19 +158,56 @@ plan_column(Rewrite *rewrite, const MosqlDefinition *before, Form_pg_attribute a
 			conversion->expr = ExecInitExpr(expression_planner(expr), NULL);
 		return;
 	}
-	expr = cast_expression(&rewrite->source->columns[conversion->from], att);
+	expr = mosql_using_for(rewrite->usings, NameStr(att->attname));
+	if (expr == NULL)
+		expr = cast_expression(&rewrite->source->columns[conversion->from], att);
 	if (expr == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" cannot be cast automatically to type %s",
 						NameStr(att->attname),
 						format_type_with_typemod(att->atttypid, att->atttypmod)),
-				 errhint("Add a column with the new type, UPDATE the rows, drop the old column and rename the new one.")));
+				 errhint("You might need to specify \"USING %s::%s\".", quote_identifier(NameStr(att->attname)),
+						 format_type_with_typemod(att->atttypid, att->atttypmod))));
 	if (!IsA(expr, CaseTestExpr))
 		conversion->expr = ExecInitExpr(expr, NULL);
 }
 
 /* ---- rows ---- */
+
+/* A slot for rows as they were: the relation's columns, by number, with their types of then. */
+static TupleTableSlot *
+make_old_slot(const Rewrite *rewrite)
+{
+	int			natts = RelationGetDescr(rewrite->rel)->natts;
+	TupleDesc	desc = CreateTemplateTupleDesc(natts);
+
+	for (int i = 0; i < natts; i++)
+	{
+		int			from = rewrite->conversions[i].from;
+		const MosqlTableColumn *column = from < 0 ? NULL : &rewrite->source->columns[from];
+
+		TupleDescInitEntry(desc, i + 1, NULL, column != NULL ? column->type : INT4OID,
+						   column != NULL ? column->typmod : -1, 0);
+	}
+	return MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+}
+
+static void
+store_old(const Rewrite *rewrite)
+{
+	TupleTableSlot *old = rewrite->old;
+
+	ExecClearTuple(old);
+	for (int i = 0; i < old->tts_tupleDescriptor->natts; i++)
+	{
+		int			from = rewrite->conversions[i].from;
+
+		old->tts_isnull[i] = from < 0 || rewrite->nulls[from];
+		old->tts_values[i] = old->tts_isnull[i] ? (Datum) 0 : rewrite->values[from];
+	}
+	ExecStoreVirtualTuple(old);
+}
 
 static void
 convert(Rewrite *rewrite)
@@ -165,6 +216,9 @@ convert(Rewrite *rewrite)
 	TupleDesc	desc = RelationGetDescr(rewrite->rel);
 	TupleTableSlot *slot = rewrite->slot;
 
+	if (rewrite->old != NULL)
+		store_old(rewrite);
+	econtext->ecxt_scantuple = rewrite->old;
 	ExecClearTuple(slot);
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -277,20 +331,23 @@ plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
 	}
 	rewrite->generated = desc->constr != NULL && desc->constr->has_generated_stored;
 	rewrite->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	if (rewrite->usings != NIL)
+		rewrite->old = make_old_slot(rewrite);
 	rewrite->values = palloc(Max(rewrite->source->natts, 1) * sizeof(Datum));
 	rewrite->nulls = palloc(Max(rewrite->source->natts, 1) * sizeof(bool));
 	initStringInfo(&rewrite->key);
 	initStringInfo(&rewrite->columns);
 }
 
-/* The functions of defaults, casts, CHECKs and generated columns are the owner's. */
+/* The functions of defaults, casts, USING, CHECKs and generated columns are the owner's. */
 void
-mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *before)
+mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *before,
+					const List *usings)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql rewrite",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Rewrite		rewrite = {.rel = rel};
+	Rewrite		rewrite = {.rel = rel,.usings = usings};
 	MosqlIdentity identity;
 
 	rewrite.txn = mosql_txn_current(session);
@@ -305,6 +362,8 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	copy_rows(&rewrite);
 	mosql_identity_give_back(&identity);
 	ExecDropSingleTupleTableSlot(rewrite.slot);
+	if (rewrite.old != NULL)
+		ExecDropSingleTupleTableSlot(rewrite.old);
 	FreeExecutorState(rewrite.estate);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);

@@ -156,7 +156,10 @@ extern void mosql_definition_touch(MosqlSession *session, const MosqlDefinition 
  * is no conversion of a type, and what the conversion throws.
  */
 extern void mosql_table_rewrite(Relation rel, MosqlSession *session,
-								const MosqlDefinition *before);
+								const MosqlDefinition *before, const List *usings);
+
+/* That column's new value; NULL: it is cast. */
+extern Expr *mosql_using_for(const List *usings, const char *column);
 
 /* Write the entries of all rows for the table's index of that id. */
 extern void mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id);

@@ -1,0 +1,106 @@
+-- ALTER COLUMN ... TYPE ... USING, alone and among other subcommands
+SET client_min_messages = warning;
+CREATE SCHEMA retype;
+SET search_path = retype, public;
+SET mosql_fdw.default_server = 'redis';
+CREATE TYPE state AS ENUM ('open', 'shut');
+CREATE TABLE door (
+	id serial PRIMARY KEY,
+	name text COLLATE "C" NOT NULL UNIQUE,
+	state text DEFAULT 'open',
+	width text,
+	n int CHECK (n >= 0),
+	m int DEFAULT 4,
+	twice int GENERATED ALWAYS AS (m * 2) STORED
+);
+CREATE INDEX door_width ON door (width);
+INSERT INTO door (name, state, width, n) SELECT 'd' || i, CASE WHEN i % 2 = 0 THEN 'open' ELSE 'shut' END, i || ' cm', i
+	FROM generate_series(1, 500) i;
+INSERT INTO door (name, state, width, n) VALUES ('none', NULL, NULL, NULL);
+
+-- as Prisma, TypeORM, Rails, Django and Knex send it
+ALTER TABLE door ALTER COLUMN state DROP DEFAULT;
+ALTER TABLE door ALTER COLUMN state TYPE state USING (state::text::state);
+ALTER TABLE door ALTER COLUMN state SET DEFAULT 'shut';
+ALTER TABLE door ALTER COLUMN width TYPE int USING split_part(width, ' ', 1)::integer, ALTER COLUMN width SET DEFAULT 90,
+	ADD COLUMN height int NOT NULL DEFAULT 200, ALTER COLUMN name TYPE varchar(20) USING (name::varchar(20)),
+	ADD CONSTRAINT wide CHECK (width < 1000);
+SELECT id, name, state, width, n, twice, height FROM door WHERE id IN (1, 2, 500, 501) ORDER BY id;
+SELECT state, count(*), sum(width) FROM door GROUP BY 1 ORDER BY 1;
+EXPLAIN (COSTS OFF) SELECT name FROM door WHERE width = 77;
+SELECT name FROM door WHERE width = 77;
+INSERT INTO door (name) VALUES ('more') RETURNING name, state, width;
+\d door
+-- of other columns, as they were; without another type; of the key
+ALTER TABLE door ALTER n TYPE bigint USING n + length(name), ALTER name TYPE text COLLATE "C" USING concat(name, ':', n);
+ALTER TABLE door ALTER width TYPE int USING coalesce(width, 0) + 1;
+SELECT id, name, width, n, twice FROM door WHERE id IN (1, 500, 501) ORDER BY id;
+CREATE TABLE key (id int REFERENCES door, at int, PRIMARY KEY (id, at));
+INSERT INTO key SELECT i, i FROM generate_series(1, 5) i;
+ALTER TABLE key ALTER at TYPE timestamptz USING to_timestamp(at);
+SELECT * FROM key WHERE id = 3 AND at > '1970-01-01 00:00:00+00';
+ALTER TABLE key ALTER at TYPE date USING at::date, ALTER id TYPE bigint USING id % 2 + 1;
+ALTER TABLE key ALTER at TYPE date USING '2020-01-01'::date + id, ALTER id TYPE bigint USING id + 1;
+SELECT * FROM key ORDER BY id;
+INSERT INTO key VALUES (9999, now());
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'key'::regclass AND contype IN ('p', 'f') ORDER BY 1;
+-- what is the column itself copies nothing
+SELECT node FROM mosql_fdw_dump('door') ORDER BY level DESC LIMIT 1 \gset
+ALTER TABLE door ALTER name TYPE varchar USING name::varchar, ALTER n TYPE bigint USING n;
+SELECT node = :'node' AS in_place FROM mosql_fdw_dump('door') ORDER BY level DESC LIMIT 1;
+
+-- errors, and nothing is left of them
+SELECT outcome('ALTER TABLE door ALTER name TYPE int USING name::int');
+SELECT outcome('ALTER TABLE door ALTER name TYPE int USING (name = ''x'')');
+SELECT outcome('ALTER TABLE door ALTER name TYPE int USING nosuch');
+SELECT outcome('ALTER TABLE door ALTER name TYPE int');
+SELECT outcome('ALTER TABLE door ALTER name TYPE int USING (SELECT 1)');
+SELECT outcome('ALTER TABLE door ALTER name TYPE text USING door::text');
+SELECT outcome('ALTER TABLE door ALTER name TYPE text USING ''same''');
+SELECT outcome('ALTER TABLE door ALTER n TYPE int USING -1');
+SELECT outcome('ALTER TABLE door ALTER twice TYPE bigint USING n');
+SELECT outcome('ALTER TABLE door ALTER m TYPE bigint USING n');
+SELECT outcome('ALTER TABLE door ALTER n TYPE int USING height, DROP height');
+SELECT outcome('ALTER TABLE door ALTER nosuch TYPE int USING 1');
+SELECT outcome('ALTER TABLE nosuch ALTER n TYPE int USING 1');
+CREATE ROLE mosql_retyper;
+GRANT USAGE ON SCHEMA retype TO mosql_retyper;
+SET ROLE mosql_retyper;
+SELECT outcome('ALTER TABLE door ALTER n TYPE int USING 1');
+RESET ROLE;
+DROP OWNED BY mosql_retyper;
+DROP ROLE mosql_retyper;
+SELECT id, name, state, width, n FROM door WHERE id = 1;
+BEGIN;
+ALTER TABLE door ALTER n TYPE numeric USING n + 0.5;
+UPDATE door SET n = n * 10 WHERE id = 1 RETURNING n;
+ROLLBACK;
+SELECT n + 1 AS n FROM door WHERE id = 1;
+
+-- with a table below it whose columns stand elsewhere; of partitions
+CREATE TABLE base (a int, b text);
+CREATE TABLE below (b text, c int, a int);
+ALTER TABLE below INHERIT base;
+INSERT INTO base VALUES (1, 'x');
+INSERT INTO below VALUES ('y', 5, 2);
+ALTER TABLE base ALTER a TYPE text USING b || a;
+SELECT tableoid::regclass, a, b FROM base ORDER BY a;
+CREATE TABLE whole (id int, v int) PARTITION BY LIST (id);
+CREATE FOREIGN TABLE one PARTITION OF whole FOR VALUES IN (1) SERVER redis;
+CREATE FOREIGN TABLE two PARTITION OF whole FOR VALUES IN (2) SERVER redis;
+INSERT INTO whole VALUES (1, 10), (2, 20);
+ALTER TABLE whole ALTER v TYPE text USING 'v' || v;
+SELECT * FROM whole ORDER BY id;
+-- rows of PostgreSQL's own beside them: core copies those, and not ours
+CREATE TABLE three PARTITION OF whole FOR VALUES IN (3);
+SELECT outcome('ALTER TABLE whole ALTER v TYPE int USING length(v)');
+-- a session that has not loaded the library yet
+\c -
+SET search_path = retype, public;
+ALTER TABLE door ALTER n TYPE numeric USING n + 0.25;
+SELECT n FROM door WHERE id = 1;
+SELECT * FROM mosql_fdw_check('door');
+SELECT * FROM mosql_fdw_check('key');
+
+SET client_min_messages = warning;
+DROP SCHEMA retype CASCADE;
