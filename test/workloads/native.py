@@ -31,6 +31,7 @@ PLAN = [
     ("phantom", READ_COMMITTED, {"G2"}),
     ("ring", READ_COMMITTED, {"ring"}),
     ("bank", READ_COMMITTED, set()),
+    ("jobs", READ_COMMITTED, set()),
     ("append", REPEATABLE_READ, {"G2-item"}),
     ("register", REPEATABLE_READ, {"G2-item"}),
     ("cycle", REPEATABLE_READ, {"G2-item"}),

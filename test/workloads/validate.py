@@ -400,6 +400,54 @@ def queue_rules():
         rule("queue", wanted, spoil, build)
 
 
+def jobs_rules():
+    def build(r, rng):
+        waiting, last = list(range(-60, 0)), 0
+        for i in range(80):
+            outcome = rng.choice((OK, OK, OK, FAIL, INFO))
+            happens = outcome == OK or outcome == INFO and rng.random() < 0.5
+            if rng.random() < 0.5:
+                r(["put", "job", i], outcome=outcome)
+                waiting += [i] if happens else []
+            else:
+                r(["draw", "ticket", last + 1], ["take", "job", waiting[0]], outcome=outcome)
+                if happens:
+                    last += 1
+                    waiting.pop(0)
+        r(["last", "ticket", last], ["left", "job", waiting], final=True)
+
+    def again(name):
+        def spoil(r, rng):
+            op = rng.choice([op for t in r.history for op in t.ops if op[0] == name and t.outcome == OK])
+            r([*op[:3]], client=7)
+        spoil.__name__ = f"{name}_again"
+        return spoil
+
+    def lose(r, rng):
+        some(rng, r, "left")[1][2].remove(lost(r))
+
+    def lost(r):
+        """A job that is left and surely was put."""
+        unsure = {op[2] for t in r.history for op in t.ops if op[0] == "put" and t.outcome != OK}
+        return next(v for t in r.history for op in t.ops if op[0] == "left" for v in reversed(op[2]) if v not in unsure)
+
+    def still(r, rng):
+        job = rng.choice([op[2] for t in r.history for op in t.ops if op[0] == "take" and t.outcome == OK])
+        some(rng, r, "left")[1][2].append(job)
+
+    def invent(r, rng):
+        some(rng, r, "left")[1][2].append(9999)
+
+    def forget(r, rng):
+        some(rng, r, "last")[1][2] = 0
+
+    def skip(r, rng):
+        some(rng, r, "last")[1][2] += 200
+    for wanted, spoil in (("duplicate", again("take")), ("lost-update", again("draw")), ("lost", lose), ("lost", still),
+                          ("garbage", invent), ("lost", forget), ("garbage", skip)):
+        rule("jobs", wanted, spoil, build)
+
+
 def skew_rules():
     def build(r, rng):
         for _ in range(20):
@@ -427,7 +475,7 @@ def body():
     templates(args)
     mutations(args)
     special()
-    for rules in (bank_rules, counter_rules, ring_rules, unique_rules, queue_rules, skew_rules):
+    for rules in (bank_rules, counter_rules, ring_rules, unique_rules, queue_rules, jobs_rules, skew_rules):
         rules()
 
 

@@ -5,6 +5,7 @@ from .base import Rollback, Run, Session, Workload
 from .counter import Counter
 from .cycle import Cycle
 from .fork import Fork
+from .jobs import Jobs
 from .mix import MIXED, Mix
 from .own import Own
 from .phantom import Phantom
@@ -15,4 +16,4 @@ from .skew import Skew
 from .unique import Unique
 
 WORKLOADS = {w.name: w for w in (Append, Register, Cycle, Fork, Phantom, Mix, Skew, Bank, MixBank,
-                                 Counter, Ring, Unique, Queue, Own)}
+                                 Counter, Ring, Unique, Queue, Jobs, Own)}
