@@ -11,6 +11,8 @@ log, with times.  Each class says
     forgets   Redis may lose what it acknowledged, unless commits wait for replicas
     hold      seconds between inject and heal, from and to
     stall     seconds for which it may block a client whose own server is not hurt
+    held      seconds for which who is hurt may keep rows locked that such a client wants: as
+              long as it lives, even if it sleeps, and until its lease ends if its server is gone
 """
 from mosqltest import *
 from mover import Mover
@@ -122,7 +124,7 @@ class World:
 
 
 class Nemesis:
-    group, needs, forgets, hold, stall = "postgres", (), False, (1.0, 3.0), BLOCKED
+    group, needs, forgets, hold, stall, held = "postgres", (), False, (1.0, 3.0), BLOCKED, 0.0
 
     def __init__(self, world, rng):
         self.world, self.rng = world, rng
@@ -185,6 +187,7 @@ class KillBackend(Repeated):
     """kill -9 at random times; PostgreSQL then ends all its backends."""
 
     pause = (0.5, 1.5)
+    held = LEASE
 
     def prepare(self):
         self.server = self.a_server()
@@ -206,6 +209,7 @@ class CrashAt(Nemesis):
     """Who first comes to a certain debug point is killed there."""
 
     hold = (0.5, 1.5)
+    held = LEASE
     patience = 2.0                  # for somebody to come there
     points = ("before-prepare", "prepare-some", "after-prepare", "after-decide", "apply-some", "after-apply",
               "help-step", "blocker-asked", "blocker-aborted", "split-frozen", "split-created", "split-cut",
@@ -230,6 +234,7 @@ class PauseBackend(Nemesis):
     """SIGSTOP of some backends, wherever they are, for longer than every timeout."""
 
     hold = (LEASE + 1, LEASE + 3)
+    held = hold[1]
 
     def inject(self):
         server = self.a_server()
@@ -249,6 +254,8 @@ class PauseBackend(Nemesis):
 class RestartServer(Nemesis):
     """A server is shut down, fast or immediately, and comes again."""
 
+    held = LEASE
+
     def inject(self):
         self.server, how = self.a_server(), self.rng.choice(("fast", "immediate"))
         self.log(f"{self.server.name}, {how}")
@@ -260,6 +267,8 @@ class RestartServer(Nemesis):
 
 class KillPostmaster(Nemesis):
     """kill -9 of the postmaster: its backends notice when they next wait."""
+
+    held = LEASE
 
     def inject(self):
         self.server = self.a_server()
@@ -274,6 +283,7 @@ class AddServer(Nemesis):
     """One more server takes part for a while, and is stopped in the middle."""
 
     hold = (2.0, 4.0)
+    held = LEASE
 
     def inject(self):
         world = self.world
@@ -443,6 +453,7 @@ class CutFrontEnd(Nemesis):
     """A PostgreSQL server no longer reaches one Redis node, in one direction or both."""
 
     group, needs, hold = "network", ("net",), (2.0, 4.0)
+    held = hold[1]
 
     def targets(self):
         return [self.world.choose_primary(self.rng)]
@@ -466,6 +477,7 @@ class IsolateFrontEnd(CutFrontEnd):
     """A PostgreSQL server reaches no Redis node for longer than its lease."""
 
     hold = (LEASE + 1, LEASE + 2)
+    held = hold[1]
 
     def targets(self):
         return self.world.cluster.ports

@@ -186,7 +186,7 @@ class Round:
     def blocked(self, name, nemeses, began, healed, calm):
         """Nobody whose own server was not hurt waited longer than it should.  A
         machine that is slow without any fault is given more time."""
-        limit = sum(n.stall for n in nemeses) + SLACK + 2 * calm
+        limit = sum(n.stall + n.held for n in nemeses) + SLACK + 2 * calm
         took = self.slowest(began, healed, set().union(*(n.hurt for n in nemeses)))
         tap.ok(took[0] <= limit, f"{name}: nobody else is blocked for long",
                f"limit {limit:.2f} s, {calm:.2f} s before; slowest: {took}")
