@@ -153,6 +153,63 @@ SCENARIOS = {
         2: DELETE FROM t USING o WHERE o.id = t.id AND o.id < 3 RETURNING t.v, o.a
         1: COMMIT
         1: SELECT * FROM t ORDER BY id""",
+    # without RETURNING they are locked and changed together
+    "join, many rows": """
+        1: BEGIN
+        1: UPDATE t SET v = 's1' WHERE id = 1
+        1: UPDATE t SET n = 9 - 0 WHERE id = 2
+        1: DELETE FROM t WHERE id = 3
+        2: UPDATE t SET v = t.v || o.a FROM o WHERE o.id = t.id AND t.n < 5
+        1: COMMIT
+        1: SELECT * FROM t ORDER BY id""",
+    "join, rows that it finds twice": """
+        1: BEGIN
+        1: UPDATE t SET n = 3 - 0 WHERE id = 1
+        1: UPDATE t SET n = 9 - 0 WHERE id = 2
+        2: UPDATE t SET n = t.n + 1 FROM (SELECT id FROM o UNION ALL SELECT id FROM o) o WHERE o.id = t.id AND t.n < 5
+        1: COMMIT
+        1: SELECT * FROM t ORDER BY id""",
+    "join, many rows, newer than the snapshot": """
+        1: BEGIN
+        2: BEGIN ISOLATION LEVEL REPEATABLE READ
+        2: SELECT count(*) FROM t
+        1: UPDATE t SET v = 's1' WHERE id = 3
+        2: UPDATE t SET v = t.v || o.a FROM o WHERE o.id = t.id
+        1: COMMIT
+        2: ROLLBACK""",
+    "delete using, many rows": """
+        1: BEGIN
+        1: UPDATE t SET v = 's1' WHERE id = 1
+        1: UPDATE t SET n = 9 - 0 WHERE id = 2
+        1: DELETE FROM t WHERE id = 3
+        2: DELETE FROM t USING o WHERE o.id = t.id AND t.n < 5
+        1: COMMIT
+        1: SELECT * FROM t ORDER BY id""",
+    "upsert of many rows": """
+        1: BEGIN
+        1: UPDATE t SET v = 's1' WHERE id = 1
+        1: DELETE FROM t WHERE id = 2
+        1: INSERT INTO t VALUES (9, 9, 'nine')
+        2: INSERT INTO t VALUES (3, 0, '3'), (2, 0, '2'), (9, 0, '9'), (1, 0, '1'), (8, 0, '8') ON CONFLICT (id) DO UPDATE SET v = t.v || excluded.v
+        1: COMMIT
+        1: SELECT * FROM t ORDER BY id""",
+    "upsert of many rows by another key": """
+        1: BEGIN
+        1: UPDATE u SET v = 's1' WHERE id = 1
+        1: DELETE FROM u WHERE id = 2
+        1: UPDATE u SET a = 70 WHERE id = 3
+        1: INSERT INTO u VALUES (9, 90, 9, 'nine')
+        2: INSERT INTO u VALUES (33, 30, 6, '3'), (22, 20, 7, '2'), (99, 90, 8, '9'), (11, 10, 8, '1'), (77, 70, 9, '7') ON CONFLICT (a) DO UPDATE SET v = u.v || excluded.v
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "two upserts of the same rows": """
+        1: BEGIN
+        2: BEGIN
+        1: INSERT INTO u VALUES (11, 10, 5, '1'), (22, 20, 6, '2'), (88, 80, 7, '8') ON CONFLICT (a) DO UPDATE SET v = u.v || excluded.v
+        2: INSERT INTO u VALUES (11, 10, 5, '1'), (22, 20, 6, '2'), (88, 80, 8, '8') ON CONFLICT (a) DO UPDATE SET v = u.v || excluded.v
+        1: COMMIT
+        2: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
     "subquery": """
         1: BEGIN
         1: UPDATE t SET v = 's1' WHERE id = 1

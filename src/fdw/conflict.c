@@ -103,6 +103,21 @@ typedef enum Conflict
 	OWN_CONFLICT				/* with one that this command wrote */
 } Conflict;
 
+/* What was found for a row of a batch, before its turn (look_ahead()). */
+typedef enum Ahead
+{
+	AHEAD_UNKNOWN,				/* to be looked for at its turn */
+	AHEAD_FREE,
+	AHEAD_FOUND					/* the row is there, and has the entry */
+} Ahead;
+
+typedef struct Proposed
+{
+	MosqlBytes	key;			/* of the row to be inserted */
+	Ahead		ahead;
+	MosqlRow	row;			/* that it meets */
+} Proposed;
+
 /* Looks for an entry's row before giving up. */
 #define LOOK_TRIES	10
 
@@ -139,18 +154,23 @@ lock_read(const MosqlLocker *locker, MosqlRow *rows, int n)
 			rows[i].found = false;
 }
 
-/* The row of this key, locked: DO NOTHING locks none that is there. */
+/*
+ * The rows of these keys (ascending, distinct), locked: DO NOTHING, which asks for one, locks
+ * none that is there.
+ */
 static void
-look_at_row(MosqlModifyState *modify, MosqlView *view, MosqlBytes key, MosqlRow *row)
+look_at_rows(MosqlModifyState *modify, MosqlView *view, const MosqlBytes *keys, int n,
+			 MosqlRow *rows)
 {
+	Assert(n == 1 || modify->do_update);
 	if (modify->locks && modify->do_update && !IsolationUsesXactSnapshot())
 	{
-		mosql_lock_get(&modify->locker, view, &key, 1, row);
+		mosql_lock_get(&modify->locker, view, keys, n, rows);
 		return;
 	}
-	mosql_view_get(view, modify->table->tree, &key, 1, row);
-	if (modify->locks && (modify->do_update || !row->found))
-		lock_read(&modify->locker, row, 1);
+	mosql_view_get_each(view, modify->table->tree, keys, n, rows);
+	if (modify->locks && (modify->do_update || !rows[0].found))
+		lock_read(&modify->locker, rows, n);
 }
 
 /*
@@ -180,7 +200,7 @@ look_at_its_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *vi
 				MosqlBytes entry_key, MosqlBytes row_key, EState *estate, MosqlRow *row)
 {
 	memset(row, 0, sizeof(*row));
-	look_at_row(modify, view, row_key, row);
+	look_at_rows(modify, view, &row_key, 1, row);
 	return row->found && has_entry(modify, index, row, entry_key, estate);
 }
 
@@ -231,6 +251,24 @@ look_by_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view
 										 estate, row);
 }
 
+/* By what an arbiter finds the row of this key, in the current context; false: it finds none. */
+static bool
+arbiter_key(const MosqlIndex *index, TupleTableSlot *slot, MosqlBytes key, MosqlBytes *result)
+{
+	StringInfoData entry;
+	StringInfoData columns;
+
+	*result = key;
+	if (index == NULL)
+		return true;
+	initStringInfo(&entry);
+	initStringInfo(&columns);
+	if (mosql_index_entry(index, slot, key, &entry, &columns) != MOSQL_ENTRY_ALONE)
+		return false;			/* nulls are distinct; not in a partial index */
+	*result = mosql_bytes_of(&entry);
+	return true;
+}
+
 /*
  * The row that one arbiter finds.  What this command has written counts, as in
  * PostgreSQL: a value that it has taken away from a row meets nothing any more.
@@ -240,21 +278,14 @@ look_by_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view
  */
 static Conflict
 look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableSlot *slot,
-				  MosqlBytes key, EState *estate, MosqlRow *row)
+				  const Proposed *proposed, EState *estate, MosqlRow *row)
 {
 	const MosqlTable *keys = index ? index->entries : modify->table;
 	MosqlView  *view = latest_view(modify, estate);
-	StringInfoData entry;
-	StringInfoData columns;
+	MosqlBytes	key;
 
-	if (index != NULL)
-	{
-		initStringInfo(&entry);
-		initStringInfo(&columns);
-		if (mosql_index_entry(index, slot, key, &entry, &columns) != MOSQL_ENTRY_ALONE)
-			return NO_CONFLICT; /* nulls are distinct; not in a partial index */
-		key = mosql_bytes_of(&entry);
-	}
+	if (!arbiter_key(index, slot, proposed->key, &key))
+		return NO_CONFLICT;
 	switch (mosql_txn_own_write(modify->txn, keys->tree, key, modify->cid))
 	{
 		case MOSQL_OWN_PUT:
@@ -264,10 +295,13 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 		case MOSQL_OWN_NONE:
 			break;
 	}
+	*row = proposed->row;
+	if (proposed->ahead != AHEAD_UNKNOWN)
+		return proposed->ahead == AHEAD_FOUND ? CONFLICT : NO_CONFLICT;
 	memset(row, 0, sizeof(*row));
 	if (index == NULL)
 	{
-		look_at_row(modify, view, key, row);
+		look_at_rows(modify, view, &key, 1, row);
 		return row->found ? CONFLICT : NO_CONFLICT;
 	}
 	for (int tries = 0; tries < LOOK_TRIES; tries++)
@@ -288,12 +322,12 @@ look_for_conflict(MosqlModifyState *modify, const MosqlIndex *index, TupleTableS
 }
 
 static Conflict
-find_conflict(MosqlModifyState *modify, TupleTableSlot *slot, MosqlBytes key, EState *estate,
-			  MosqlRow *row)
+find_conflict(MosqlModifyState *modify, TupleTableSlot *slot, const Proposed *proposed,
+			  EState *estate, MosqlRow *row)
 {
 	for (int i = 0; i < modify->narbiters; i++)
 	{
-		Conflict	conflict = look_for_conflict(modify, modify->arbiters[i], slot, key, estate,
+		Conflict	conflict = look_for_conflict(modify, modify->arbiters[i], slot, proposed, estate,
 												 row);
 
 		if (conflict != NO_CONFLICT)
@@ -351,13 +385,13 @@ insert_one_by_one(MosqlModifyState *modify, TupleTableSlot **slots, int n, EStat
 
 	for (int i = 0; i < n; i++)
 	{
-		MosqlBytes	key = key_of(modify, slots[i]);
+		Proposed	proposed = {key_of(modify, slots[i])};
 		MosqlRow	row;
 
-		if (find_conflict(modify, slots[i], key, estate, &row) != NO_CONFLICT)
+		if (find_conflict(modify, slots[i], &proposed, estate, &row) != NO_CONFLICT)
 			continue;
-		if (!insert_new(modify, slots[i], key))
-			mosql_exec_report_duplicate(modify, NULL, key);
+		if (!insert_new(modify, slots[i], proposed.key))
+			mosql_exec_report_duplicate(modify, NULL, proposed.key);
 		kept[nkept++] = slots[i];
 	}
 	return nkept;
@@ -558,6 +592,7 @@ project_update(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *exi
 {
 	ExprContext *econtext = modify->mtstate->ps.ps_ExprContext;
 
+	ResetExprContext(econtext);
 	econtext->ecxt_scantuple = existing;
 	econtext->ecxt_innertuple = excluded;
 	econtext->ecxt_outertuple = NULL;
@@ -617,34 +652,235 @@ update_existing(MosqlModifyState *modify, ResultRelInfo *rri, MosqlRow *row,
 	return slot;
 }
 
-/*
- * Insert the row, or update the one that it meets.  Returns the row as written,
- * or NULL if WHERE or a trigger said no.
- */
+/* Insert the row, or update the one that it meets; NULL if WHERE or a trigger said no. */
+static TupleTableSlot *
+upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, const Proposed *proposed,
+	   EState *estate)
+{
+	MosqlStats	before = mosql_stats;
+	Conflict	conflict;
+	MosqlRow	row;
+
+	conflict = find_conflict(modify, slot, proposed, estate, &row);
+	mosql_cost_add(&modify->cost, &before);
+	show_insert_triggers(modify, rri, conflict == NO_CONFLICT);
+	if (conflict == CONFLICT)
+		return update_existing(modify, rri, &row, slot, estate);
+	if (conflict == OWN_CONFLICT)
+		report_second_time(modify);
+	else if (!insert_new(modify, slot, proposed->key))
+		mosql_exec_report_duplicate(modify, NULL, proposed->key);
+	return slot;
+}
+
+/* Returns the row as written. */
 TupleTableSlot *
 mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
 				  EState *estate)
 {
-	MosqlStats	before = mosql_stats;
-	Conflict	conflict;
-	MosqlBytes	key;
-	MosqlRow	row;
+	Proposed	proposed = {MOSQL_ABSENT};
 	MemoryContext old;
 
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_insert);
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
-	key = key_of(modify, slot);
-	conflict = find_conflict(modify, slot, key, estate, &row);
-	mosql_cost_add(&modify->cost, &before);
-
-	show_insert_triggers(modify, rri, conflict == NO_CONFLICT);
-	if (conflict == CONFLICT)
-		slot = update_existing(modify, rri, &row, slot, estate);
-	else if (conflict == OWN_CONFLICT)
-		report_second_time(modify);
-	else if (!insert_new(modify, slot, key))
-		mosql_exec_report_duplicate(modify, NULL, key);
+	proposed.key = key_of(modify, slot);
+	slot = upsert(modify, rri, slot, &proposed, estate);
 	MemoryContextSwitchTo(old);
 	return slot;
+}
+
+/* ---- DO UPDATE: many rows ---- */
+
+/* Rows of a batch that wait for an answer about one key each. */
+typedef struct Asked
+{
+	MosqlBytes	key;
+	MosqlBytes	entry;			/* that led to it; absent: the arbiter is the key itself */
+	Proposed   *proposed;
+} Asked;
+
+static int
+compare_asked(const void *a, const void *b)
+{
+	return mosql_bytes_compare(((const Asked *) a)->key, ((const Asked *) b)->key);
+}
+
+/* The keys that are asked about, ascending, each once; `asked` is sorted by it. */
+static MosqlBytes *
+keys_asked(Asked *asked, int n, int *nkeys)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	int			m = 0;
+
+	qsort(asked, n, sizeof(Asked), compare_asked);
+	for (int i = 0; i < n; i++)
+		if (m == 0 || !mosql_bytes_equal(keys[m - 1], asked[i].key))
+			keys[m++] = asked[i].key;
+	*nkeys = m;
+	return keys;
+}
+
+/*
+ * The rows, and locked, in one read.  A row that does not have the entry any more is let go,
+ * and looked for anew when it is its turn.
+ */
+static void
+rows_ahead(MosqlModifyState *modify, const MosqlIndex *index, Asked *asked, int n, EState *estate)
+{
+	MosqlView  *view = latest_view(modify, estate);
+	int			nkeys;
+	MosqlBytes *keys = keys_asked(asked, n, &nkeys);
+	MosqlRow   *rows = palloc0(nkeys * sizeof(MosqlRow));
+	int		   *before = palloc(nkeys * sizeof(int));
+	bool	   *used = palloc0(nkeys * sizeof(bool));
+
+	for (int i = 0; i < nkeys; i++)
+		before[i] = mosql_txn_strength(modify->txn, modify->table->tree, keys[i]);
+	look_at_rows(modify, view, keys, nkeys, rows);
+	for (int i = 0, k = 0; i < n; i++)
+	{
+		Proposed   *proposed = asked[i].proposed;
+
+		k += !mosql_bytes_equal(keys[k], asked[i].key);
+		if (index == NULL)
+			proposed->ahead = rows[k].found ? AHEAD_FOUND : AHEAD_FREE;
+		else if (rows[k].found && has_entry(modify, index, &rows[k], asked[i].entry, estate))
+			proposed->ahead = AHEAD_FOUND;
+		proposed->row = rows[k];
+		used[k] |= proposed->ahead != AHEAD_UNKNOWN;
+	}
+	for (int k = 0; k < nkeys && modify->locks; k++)
+		if (!used[k])
+			mosql_txn_lower(modify->txn, modify->table->tree, keys[k], before[k]);
+}
+
+/*
+ * Lock the entries that were found free: what somebody has inserted meanwhile is let go again
+ * (it is its row that is to be locked), and looked for when it is its turn.
+ */
+static void
+lock_entries(MosqlModifyState *modify, const MosqlIndex *index, Asked *asked, int n)
+{
+	MosqlTree  *tree = index->entries->tree;
+	int			nkeys;
+	MosqlBytes *keys = keys_asked(asked, n, &nkeys);
+	MosqlRow   *rows = palloc0(nkeys * sizeof(MosqlRow));
+	bool	   *free = palloc0(nkeys * sizeof(bool));
+
+	for (int first = 0; first < nkeys;)
+	{
+		int			found = first + mosql_txn_claim_free(modify->txn, tree, keys + first, NULL,
+														 nkeys - first, rows + first);
+
+		while (first < found)
+			free[first++] = true;
+		if (found < nkeys)
+			mosql_txn_lower(modify->txn, tree, keys[first++], 0);
+	}
+	for (int i = 0, k = 0; i < n; i++)
+	{
+		k += !mosql_bytes_equal(keys[k], asked[i].key);
+		asked[i].proposed->ahead = free[k] ? AHEAD_FREE : AHEAD_UNKNOWN;
+	}
+}
+
+/*
+ * A unique index decides: all entries in one read, then the rows that they lead to in another.
+ * Entries that lead to a row are not locked: the row is, and keeps them.
+ */
+static void
+entries_ahead(MosqlModifyState *modify, const MosqlIndex *index, Asked *asked, int n,
+			  EState *estate)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlRow   *entries = palloc0(n * sizeof(MosqlRow));
+	Asked	   *there = palloc(n * sizeof(Asked));
+	Asked	   *free = palloc(n * sizeof(Asked));
+	int			nthere = 0;
+	int			nfree = 0;
+
+	for (int i = 0; i < n; i++)
+		keys[i] = asked[i].key;
+	mosql_view_get_each(latest_view(modify, estate), index->entries->tree, keys, n, entries);
+	for (int i = 0; i < n; i++)
+		if (!entries[i].found && (!modify->locks || entries[i].own))
+			asked[i].proposed->ahead = AHEAD_FREE;	/* own: it has taken it away itself */
+		else if (!entries[i].found)
+			free[nfree++] = asked[i];
+		else if (!entries[i].taken)
+			there[nthere++] = (Asked)
+		{
+			mosql_index_row_key(index, &entries[i]), keys[i], asked[i].proposed
+		};
+	if (nthere > 0)
+		rows_ahead(modify, index, there, nthere, estate);
+	if (nfree > 0)
+		lock_entries(modify, index, free, nfree);
+}
+
+/*
+ * Look for what a batch meets, and lock it.  What an earlier row of the batch does counts when
+ * it is a row's turn; until then nobody else can lock what is locked here, and what is not is
+ * certified by commit as it was read.
+ */
+static void
+look_ahead(MosqlModifyState *modify, TupleTableSlot **slots, Proposed *proposed, int n,
+		   EState *estate)
+{
+	const MosqlIndex *index = modify->arbiters[0];
+	const MosqlTable *keys = index ? index->entries : modify->table;
+	Asked	   *asked = palloc(n * sizeof(Asked));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	key;
+
+		if (arbiter_key(index, slots[i], proposed[i].key, &key) &&
+			mosql_txn_own_write(modify->txn, keys->tree, key, modify->cid) == MOSQL_OWN_NONE)
+			asked[m++] = (Asked) {key, MOSQL_ABSENT, &proposed[i]};
+	}
+	if (m > 0 && index == NULL)
+		rows_ahead(modify, NULL, asked, m, estate);
+	else if (m > 0)
+		entries_ahead(modify, index, asked, m, estate);
+}
+
+bool
+mosql_exec_upserts_together(const MosqlModifyState *modify, const ResultRelInfo *rri)
+{
+	return modify->do_update && modify->narbiters == 1 && rri->ri_WithCheckOptions == NIL &&
+		!mosql_has_row_triggers(rri->ri_TrigDesc, CMD_INSERT) &&
+		!mosql_has_row_triggers(rri->ri_TrigDesc, CMD_UPDATE);
+}
+
+/* Only where mosql_exec_upserts_together(): nobody looks at the rows that were written. */
+int
+mosql_exec_upsert_many(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot **slots, int n,
+					   EState *estate, TupleTableSlot **kept)
+{
+	Proposed   *proposed;
+	MosqlStats	before = mosql_stats;
+	MemoryContext old;
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+		mosql_exec_check_row(modify, rri, slots[i], estate, modify->bounded_insert);
+	MemoryContextReset(modify->row_cxt);
+	old = MemoryContextSwitchTo(modify->row_cxt);
+	proposed = palloc0(n * sizeof(Proposed));
+	for (int i = 0; i < n; i++)
+		proposed[i].key = key_of(modify, slots[i]);
+	look_ahead(modify, slots, proposed, n, estate);
+	mosql_cost_add(&modify->cost, &before);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		ResetPerTupleExprContext(estate);
+		if (upsert(modify, rri, slots[i], &proposed[i], estate) != NULL)
+			kept[nkept++] = slots[i];
+	}
+	MemoryContextSwitchTo(old);
+	return nkept;
 }

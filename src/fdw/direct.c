@@ -464,33 +464,35 @@ update_row(MosqlDirectState *direct, ForeignScanState *node, const MosqlRow *row
 							mosql_bytes_of(&columns), cid);
 }
 
-/* Update the row of one key; true if there is one. */
-static bool
-update_key(MosqlDirectState *direct, ForeignScanState *node, MosqlBytes key)
+/* Update the rows that are there of n keys, in memory of the batch; returns how many. */
+static int64
+update_keys(MosqlDirectState *direct, ForeignScanState *node, const MosqlBytes *keys, int n)
 {
-	EState	   *estate = node->ss.ps.state;
-	CommandId	cid = estate->es_output_cid;
 	MosqlScanState *scan = &direct->scan;
-	MosqlRow	row;
-	MosqlWriteResult result;
+	MosqlTree  *tree = scan->table->tree;
+	CommandId	cid = node->ss.ps.state->es_output_cid;
+	MosqlRow   *rows = palloc0(n * sizeof(MosqlRow));
+	int64		updated = 0;
 
-	mosql_view_peek(scan->view, scan->table->tree, key, &row);
-	if (!row.found)
-		return false;
-	scan->cost.rows_read++;
-	if (direct->increments)		/* NULL columns stay so, whenever it is applied */
-		result = mosql_txn_increment(scan->txn, scan->table->tree, &row, direct->inc, direct->n,
-									 cid);
+	/* what is not an increment is bound to what was read: read, not peek */
+	if (direct->increments)
+		mosql_view_peek(scan->view, tree, keys, n, rows);
 	else
+		mosql_view_get(scan->view, tree, keys, n, rows);
+	for (int i = 0; i < n; i++)
 	{
-		/* 1. Read, not peek: from here on the row is bound to what was read. */
-		mosql_view_get(scan->view, scan->table->tree, &key, 1, &row);
-		if (!row.found)
-			return false;
-		/* 2. Then the new row follows from that version. */
-		result = update_row(direct, node, &row, cid);
+		MosqlWriteResult result;
+
+		if (!rows[i].found)
+			continue;
+		scan->cost.rows_read++;
+		if (direct->increments)	/* NULL columns stay so, whenever it is applied */
+			result = mosql_txn_increment(scan->txn, tree, &rows[i], direct->inc, direct->n, cid);
+		else
+			result = update_row(direct, node, &rows[i], cid);
+		updated += result != MOSQL_SELF_MODIFIED;
 	}
-	return result != MOSQL_SELF_MODIFIED;
+	return updated;
 }
 
 static int64
@@ -498,20 +500,25 @@ update_all(MosqlDirectState *direct, ForeignScanState *node)
 {
 	MosqlScanState *scan = &direct->scan;
 	int64		updated = 0;
+	int			n;
 
 	evaluate_amounts(direct, node->ss.ps.ps_ExprContext);
 	mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 	if (!scan->ranges->all_points && scan->ranges->n > 0)
 		elog(ERROR, "conditions of a late-bound update do not name keys");
-	for (int i = 0; i < scan->ranges->n; i++)
+	for (int first = 0; first < scan->ranges->n; first += n)
 	{
 		MemoryContext old;
+		MosqlBytes *keys;
 
 		CHECK_FOR_INTERRUPTS();
+		n = Min(scan->ranges->n - first, MOSQL_POINTS_PER_READ);
 		MemoryContextReset(scan->point_cxt);
 		old = MemoryContextSwitchTo(scan->point_cxt);
-		if (update_key(direct, node, scan->ranges->ranges[i].low))
-			updated++;
+		keys = palloc(n * sizeof(MosqlBytes));
+		for (int i = 0; i < n; i++)
+			keys[i] = scan->ranges->ranges[first + i].low;
+		updated += update_keys(direct, node, keys, n);
 		MemoryContextSwitchTo(old);
 	}
 	return updated;

@@ -289,6 +289,7 @@ typedef struct MosqlModifyState
 	bool		key_found_free;
 	bool		do_update;
 	ModifyTableState *mtstate;
+	struct MosqlLater *later;	/* modify_later.c; NULL: rows are changed as they come */
 	TriggerDesc *triggers;		/* the relation's */
 	TriggerDesc *update_triggers;	/* without AFTER ROW INSERT */
 	bool		captures_inserts;	/* rows for INSERT's transition table */
@@ -314,6 +315,31 @@ extern TupleTableSlot *mosql_lock_project(MosqlModifyState *modify, ResultRelInf
 
 /* The row gets another key, perhaps by a trigger, so that the query does not say so. */
 extern void mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row);
+
+/* ---- modify_later.c ---- */
+
+/* Does something look at each row that is written?  (Not what comes when all of them are.) */
+extern bool mosql_has_row_triggers(const TriggerDesc *triggers, CmdType operation);
+
+/* Rows by key, ascending, each once: how many that are. */
+extern int	mosql_rows_sort(MosqlRow *rows, int n);
+
+/* At plan time: may rows to change wait for each other, to be locked together? */
+extern bool mosql_later_fits(PlannerInfo *root, const ModifyTable *plan);
+
+typedef struct MosqlLater MosqlLater;
+
+/* NULL: there are row triggers. */
+extern MosqlLater *mosql_later_open(ModifyTableState *mtstate, ResultRelInfo *rri);
+
+/* A row to change, copied; new_slot NULL: to be deleted.  Throws what changing rows throws. */
+extern void mosql_later_add(MosqlLater *later, TupleTableSlot *new_slot, TupleTableSlot *plan_slot);
+
+/* Change one now; NULL: it was not to be changed any more. */
+extern TupleTableSlot *mosql_exec_update(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+										 TupleTableSlot *plan_slot);
+extern TupleTableSlot *mosql_exec_delete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+										 TupleTableSlot *plan_slot);
 
 /* The row in the slot, which has this key, gets its ctid, if somebody asks for it. */
 extern void mosql_exec_set_tid(MosqlModifyState *modify, MosqlBytes key, TupleTableSlot *slot);
@@ -396,5 +422,12 @@ extern void mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *m
 								   ResultRelInfo *rri);
 extern TupleTableSlot *mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri,
 										 TupleTableSlot *slot, EState *estate);
+
+/* May n of them be looked for together?  Then it returns how many were written; in `kept` are
+ * slots of the rows proposed. */
+extern bool mosql_exec_upserts_together(const MosqlModifyState *modify, const ResultRelInfo *rri);
+extern int	mosql_exec_upsert_many(MosqlModifyState *modify, ResultRelInfo *rri,
+								   TupleTableSlot **slots, int n, EState *estate,
+								   TupleTableSlot **kept);
 
 #endif							/* MOSQL_FDW_EXEC_INT_H */

@@ -295,6 +295,9 @@ extern void mosqlExecForeignTruncate(List *rels, DropBehavior behavior, bool res
 extern void mosql_references_set(const ConstraintsSetStmt *statement);
 extern void mosql_references_init(void);
 
+/* Rows of joins are changed together (modify_later.c). */
+extern void mosql_later_init(void);
+
 /* ---- sequence.c ---- */
 
 /* mosql_fdw.sequence_block: values that a backend draws at once. */

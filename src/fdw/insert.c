@@ -8,8 +8,7 @@
  *
  * So PostgreSQL's own batching, which copies every row into a slot of its own,
  * would gain nothing, and we ask for it only where the answer decides over
- * each row: ON CONFLICT DO NOTHING reads the keys of a batch in one round
- * trip.
+ * each row: ON CONFLICT reads the keys of a batch in one round trip.
  */
 #include "postgres.h"
 
@@ -188,7 +187,7 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 
-	if (!modify->do_nothing)
+	if (!modify->do_nothing && !modify->do_update)
 	{
 		for (int i = 0; i < *n; i++)
 			insert_row(modify, rri, slots[i], estate);
@@ -199,12 +198,14 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 		modify->kept = MemoryContextAlloc(estate->es_query_cxt, *n * sizeof(TupleTableSlot *));
 		modify->maxkept = *n;
 	}
-	*n = mosql_exec_insert_free(modify, rri, slots, *n, estate, modify->kept);
+	*n = modify->do_nothing
+		? mosql_exec_insert_free(modify, rri, slots, *n, estate, modify->kept)
+		: mosql_exec_upsert_many(modify, rri, slots, *n, estate, modify->kept);
 	return modify->kept;
 }
 
 /*
- * More than one row only for ON CONFLICT DO NOTHING (see above), and not where
+ * More than one row only for ON CONFLICT (see above), and not where
  * each row is looked at before the next: RETURNING, BEFORE ROW triggers.
  */
 int
@@ -212,7 +213,8 @@ mosqlGetForeignModifyBatchSize(ResultRelInfo *rri)
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 
-	if (modify == NULL || !modify->do_nothing || rri->ri_projectReturning != NULL ||
+	if (modify == NULL || rri->ri_projectReturning != NULL ||
+		!(modify->do_nothing || mosql_exec_upserts_together(modify, rri)) ||
 		(rri->ri_TrigDesc && rri->ri_TrigDesc->trig_insert_before_row))
 		return 1;
 	return mosql_fdw_options(RelationGetRelid(modify->rel), InvalidOid, InvalidOid)->batch_size;

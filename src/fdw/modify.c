@@ -64,13 +64,13 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 	add_row_identity_var(root, var, rtindex, "wholerow");
 }
 
-/* Everything that execution needs is in the plan node already. */
+/* All that execution needs, and the plan node has not: whether rows may be changed later. */
 List *
 mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
 {
 	if (plan->operation == CMD_INSERT || plan->operation == CMD_UPDATE)
 		mosql_fdw_share_plan(outerPlan(plan));
-	return NIL;
+	return list_make1(makeBoolean(mosql_later_fits(root, plan)));
 }
 
 int
@@ -215,6 +215,8 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (!AttributeNumberIsValid(modify->ctid_attno))
 		elog(ERROR, "could not find junk ctid column");
 	modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "wholerow");
+	if (modify->locks && boolVal(linitial(fdw_private)))
+		modify->later = mosql_later_open(mtstate, rri);
 	if (mtstate->operation == CMD_UPDATE)
 		modify->locker.strength =
 			mosql_lock_update_strength(modify->table, ExecGetUpdatedCols(rri, mtstate->ps.state));
@@ -419,8 +421,8 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 
 /* Returns NULL, "not updated", if this command changed the row already. */
 TupleTableSlot *
-mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
-					   TupleTableSlot *plan_slot)
+mosql_exec_update(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+				  TupleTableSlot *plan_slot)
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 	MosqlTable *table = modify->table;
@@ -453,6 +455,18 @@ mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	}
 	MemoryContextSwitchTo(old);
 	return result == MOSQL_SELF_MODIFIED ? NULL : slot;
+}
+
+TupleTableSlot *
+mosqlExecForeignUpdate(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+					   TupleTableSlot *plan_slot)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+
+	if (modify->later == NULL)
+		return mosql_exec_update(estate, rri, slot, plan_slot);
+	mosql_later_add(modify->later, slot, plan_slot);
+	return slot;
 }
 
 static void
@@ -497,8 +511,8 @@ put_deleted(MosqlModifyState *modify, TupleTableSlot *slot, uint32 xmin)
 
 /* The slot is RETURNING's; core makes it all nulls if it is left empty. */
 TupleTableSlot *
-mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
-					   TupleTableSlot *plan_slot)
+mosql_exec_delete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+				  TupleTableSlot *plan_slot)
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 	uint32		xmin = 0;
@@ -529,6 +543,18 @@ mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 			put_deleted(modify, slot, xmin);
 	}
 	return slot;
+}
+
+TupleTableSlot *
+mosqlExecForeignDelete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
+					   TupleTableSlot *plan_slot)
+{
+	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
+
+	if (modify->later == NULL)
+		return mosql_exec_delete(estate, rri, slot, plan_slot);
+	mosql_later_add(modify->later, NULL, plan_slot);
+	return ExecClearTuple(slot);
 }
 
 /* ---- TRUNCATE ---- */

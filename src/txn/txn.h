@@ -220,13 +220,18 @@ typedef struct MosqlRow
 extern void mosql_view_get(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
 						   MosqlRow *rows);
 
+/* The same, but each for itself: what is a single read for one of them is so for all. */
+extern void mosql_view_get_each(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
+								MosqlRow *rows);
+
 /*
- * Look at one row without binding pending increments to it: the existence
- * check of a late-bound update, the only read that another increment does not
- * invalidate.  Others' increments in flight prove that the row is there and are
- * not asked about (`unsettled`): hot rows cost one round trip.
+ * ... and without binding pending increments to them: the existence check of
+ * late-bound updates, the only read that another increment does not invalidate.
+ * Others' increments in flight prove that a row is there and are not asked about
+ * (`unsettled`): hot rows cost one round trip.
  */
-extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row);
+extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
+							MosqlRow *rows);
 
 typedef struct MosqlRowScan MosqlRowScan;
 

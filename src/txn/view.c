@@ -244,8 +244,10 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 	return true;
 }
 
+/* together: rows of one moment.  bind: increments that are shown become updates. */
 static void
-get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows, bool bind)
+get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows,
+		 bool together, bool bind)
 {
 	MosqlTxn   *txn = view->txn;
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
@@ -258,7 +260,6 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	MosqlStatusCache cache = {0};
 	MosqlTimestamp S;
 	ErrorContextCallback context;
-	bool		unsettled = false;
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
@@ -272,15 +273,16 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	if (m == 0)
 		return;
 
-	S = view_snapshot(view, n > 1);
+	S = view_snapshot(view, together && n > 1);
 	memset(points, 0, m * sizeof(MosqlPoint));
 	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, wanted, m, points);
-	if (!bind && S == MOSQL_TS_MAX && mosql_point_has_increments(&points[0]))
-	{
-		points[0].intent = MOSQL_ABSENT;
-		unsettled = true;
-	}
+	for (int i = 0; i < m && !bind && S == MOSQL_TS_MAX; i++)
+		if (mosql_point_has_increments(&points[i]))
+		{
+			points[i].intent = MOSQL_ABSENT;
+			rows[where[i]].unsettled = true;
+		}
 	mosql_points_settle(txn->session, tree, wanted, points, m, S == MOSQL_TS_MAX, &cache);
 	mosql_txn_end_read(&context);
 	for (int i = 0; i < m; i++)
@@ -289,7 +291,6 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 		row->key = wanted[i];
 		row->columns = MOSQL_ABSENT;
-		row->unsettled = unsettled;
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
 		row->taken = mosql_lock_is_taken(txn, points[i].intent);
@@ -301,13 +302,19 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 void
 mosql_view_get(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
 {
-	get_rows(view, tree, keys, n, rows, true);
+	get_rows(view, tree, keys, n, rows, true, true);
 }
 
 void
-mosql_view_peek(MosqlView *view, MosqlTree *tree, MosqlBytes key, MosqlRow *row)
+mosql_view_get_each(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
 {
-	get_rows(view, tree, &key, 1, row, false);
+	get_rows(view, tree, keys, n, rows, false, true);
+}
+
+void
+mosql_view_peek(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	get_rows(view, tree, keys, n, rows, false, false);
 }
 
 /*

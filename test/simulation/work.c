@@ -392,9 +392,10 @@ do_increment(Client *client)
 	MosqlIncrement increment = {COLUMN_N, 8, sim_between(1, 9)};
 	MosqlView  *view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
 	MosqlRow	stored = {0};
+	MosqlBytes	bytes = work_key(tree, key);
 	Write	   *w;
 
-	mosql_view_peek(view, work_tree(client, tree), work_key(tree, key), &stored);
+	mosql_view_peek(view, work_tree(client, tree), &bytes, 1, &stored);
 	mosql_view_close(view);
 	note_snapshot(client);
 	if (!stored.found)
