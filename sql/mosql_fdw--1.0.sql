@@ -72,7 +72,7 @@ ALTER EVENT TRIGGER mosql_fdw_ddl_end ENABLE ALWAYS;
 CREATE FUNCTION mosql_fdw_enable(server name) RETURNS void
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_enable(name) IS
-    'Makes CREATE TABLE in this database make foreign tables on a server: sets mosql_fdw.default_server and adds mosql_fdw to session_preload_libraries, both for the database, so for the sessions that begin later; and mosql_fdw.default_server for this one. Needs a superuser. 42704 if there is no such server, 42809 if it is none of mosql_fdw.';
+    'Makes CREATE TABLE in this database make foreign tables on a server: sets mosql_fdw.default_server and mosql_fdw.present_as_table and adds mosql_fdw to session_preload_libraries, all for the database, so for the sessions that begin later; and the first two for this one. Needs a superuser. 42704 if there is no such server, 42809 if it is none of mosql_fdw.';
 
 CREATE FUNCTION mosql_fdw_disable() RETURNS void
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
@@ -83,6 +83,43 @@ CREATE FUNCTION mosql_fdw_shown_kind(relation oid, kind "char") RETURNS "char"
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION mosql_fdw_shown_kind(oid, "char") IS
     'What pg_class.relkind becomes under mosql_fdw.present_as_table: r for foreign tables of mosql_fdw.';
+
+CREATE FUNCTION mosql_fdw_shown_method(method oid) RETURNS oid
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_method(oid) IS
+    'What pg_class.relam becomes under mosql_fdw.present_as_table: btree for indexes of mosql_fdw.';
+
+CREATE FUNCTION mosql_fdw_shown_indexdef(index oid) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION mosql_fdw_shown_indexdef(index oid, attribute integer, pretty boolean) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_indexdef(oid) IS
+    'What pg_get_indexdef() becomes under mosql_fdw.present_as_table: USING btree for indexes of mosql_fdw.';
+COMMENT ON FUNCTION mosql_fdw_shown_indexdef(oid, integer, boolean) IS
+    'The same with three arguments.';
+
+CREATE FUNCTION mosql_fdw_shown_expr(expression pg_node_tree, relation oid) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION mosql_fdw_shown_expr(expression pg_node_tree, relation oid, pretty boolean) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_expr(pg_node_tree, oid) IS
+    'What pg_get_expr() becomes in queries of the catalogs: nextval() in defaults of foreign tables of mosql_fdw, which have mosql_fdw_nextval() in its place.';
+COMMENT ON FUNCTION mosql_fdw_shown_expr(pg_node_tree, oid, boolean) IS
+    'The same with three arguments.';
+
+CREATE FUNCTION mosql_fdw_shown_last_value(sequence regclass) RETURNS bigint
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_last_value(regclass) IS
+    'What pg_sequence_last_value() becomes, hence pg_sequences.last_value: from Redis for sequences that are drawn from there, null if nothing was drawn yet.';
+
+CREATE FUNCTION mosql_fdw_shown_state(sequence regclass, last_value bigint) RETURNS bigint
+    AS 'MODULE_PATHNAME', 'mosql_fdw_shown_last' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION mosql_fdw_shown_state(sequence regclass, is_called boolean) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'mosql_fdw_shown_called' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_state(regclass, bigint) IS
+    'What last_value of a sequence becomes in queries: as it is in Redis, for sequences that are drawn from there.';
+COMMENT ON FUNCTION mosql_fdw_shown_state(regclass, boolean) IS
+    'The same of is_called.';
 
 REVOKE ALL ON FUNCTION mosql_fdw_enable(name), mosql_fdw_disable() FROM PUBLIC;
 

@@ -1,9 +1,9 @@
 /*
  * enable.c: mosql_fdw_enable() and mosql_fdw_disable(): plain DDL for a database.
  *
- * Layer: admin.  Two settings of the database do it: session_preload_libraries, so
- * that the hook is there before a session's first statement, and
- * mosql_fdw.default_server.
+ * Layer: admin.  Three settings of the database do it: session_preload_libraries, so
+ * that the hook is there before a session's first statement, mosql_fdw.default_server, and
+ * mosql_fdw.present_as_table: who says CREATE TABLE looks for tables.
  */
 #include "postgres.h"
 
@@ -96,6 +96,16 @@ set_default_server(const char *server)
 	SetConfigOption("mosql_fdw.default_server", server, PGC_USERSET, PGC_S_SESSION);
 }
 
+static void
+set_present(bool on)
+{
+	const char *database = quote_identifier(get_database_name(MyDatabaseId));
+
+	mosql_admin_run_sql(psprintf(on ? "ALTER DATABASE %s SET mosql_fdw.present_as_table = on" :
+								 "ALTER DATABASE %s RESET mosql_fdw.present_as_table", database));
+	SetConfigOption("mosql_fdw.present_as_table", on ? "on" : "off", PGC_USERSET, PGC_S_SESSION);
+}
+
 Datum
 mosql_fdw_enable(PG_FUNCTION_ARGS)
 {
@@ -104,6 +114,7 @@ mosql_fdw_enable(PG_FUNCTION_ARGS)
 	(void) mosql_admin_our_server(server);
 	preload(true);
 	set_default_server(server);
+	set_present(true);
 	PG_RETURN_VOID();
 }
 
@@ -112,5 +123,6 @@ mosql_fdw_disable(PG_FUNCTION_ARGS)
 {
 	preload(false);
 	set_default_server("");
+	set_present(false);
 	PG_RETURN_VOID();
 }

@@ -49,6 +49,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "admin/utility.h"
@@ -251,25 +252,21 @@ read_command(Node *command, Oid seqid, const char *column, MosqlLocalSequence *l
 	}
 }
 
-/* Where the local sequence stands. */
+/* Where the local sequence stands, as its relation says: a query would ask Redis. */
 static MosqlSequenceState
 local_state(Oid seqid)
 {
+	Relation	rel = relation_open(seqid, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotSelf, 0, NULL);
+	HeapTuple	tuple = systable_getnext(scan);
 	MosqlSequenceState state;
-	bool		isnull;
-	char	   *query = psprintf("SELECT last_value, is_called FROM %s",
-								 quote_qualified_identifier(get_namespace_name(get_rel_namespace(seqid)),
-															get_rel_name(seqid)));
 
-	if (SPI_connect() != SPI_OK_CONNECT)
-		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(query, false, 1) != SPI_OK_SELECT || SPI_processed != 1)
+	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "could not read sequence %u", seqid);
-	state.value = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-											  &isnull));
-	state.called = DatumGetBool(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2,
-											  &isnull));
-	SPI_finish();
+	state.value = ((Form_pg_sequence_data) GETSTRUCT(tuple))->last_value;
+	state.called = ((Form_pg_sequence_data) GETSTRUCT(tuple))->is_called;
+	systable_endscan(scan);
+	relation_close(rel, NoLock);
 	return state;
 }
 

@@ -316,6 +316,10 @@ extern bool mosql_fdw_sequence_current(Oid seqid, int64 *value);
 extern bool mosql_fdw_sequence_last(int64 *value);
 extern bool mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool forward);
 
+/* Where it stands in Redis, for everybody, blocks that were drawn included; 42501.  A round
+ * trip. */
+extern bool mosql_fdw_sequence_state(Oid seqid, MosqlSequenceState *state);
+
 /* The column of a table of ours that owns a sequence; false if none does. */
 extern bool mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identity);
 

@@ -479,6 +479,21 @@ mosql_fdw_sequence_next(Oid seqid, bool identity, int64 *value)
 }
 
 bool
+mosql_fdw_sequence_state(Oid seqid, MosqlSequenceState *state)
+{
+	SequenceEntry *entry;
+	MosqlSession *session;
+
+	if (!resolve(seqid, &entry, &session))
+		return false;
+	check_privileges(entry, ACL_SELECT | ACL_USAGE);
+	if (session == NULL)
+		session = session_of(entry);
+	*state = mosql_sequence_read(session, &entry->sequence, get_rel_name(seqid));
+	return true;
+}
+
+bool
 mosql_fdw_sequence_current(Oid seqid, int64 *value)
 {
 	SequenceEntry *entry;

@@ -111,6 +111,12 @@ exchange(MosqlSession *session, uint64 counter, MosqlBytes expected, MosqlBytes 
 	return step.status == MOSQL_STEP_DONE;
 }
 
+MosqlSequenceState
+mosql_sequence_read(MosqlSession *session, const MosqlSequence *sequence, const char *name)
+{
+	return decode_state(session, sequence, name, read_counter(session, sequence->counter));
+}
+
 /* ---- drawing ---- */
 
 /*

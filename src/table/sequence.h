@@ -55,6 +55,10 @@ extern int64 mosql_sequence_draw(MosqlSession *session, const MosqlSequence *seq
 								 const char *name, int64 want, MosqlSequenceSeen *seen,
 								 int64 *first);
 
+/* Where it stands, blocks that were drawn included.  One round trip; 40001 as above. */
+extern MosqlSequenceState mosql_sequence_read(MosqlSession *session, const MosqlSequence *sequence,
+											  const char *name);
+
 /*
  * Set where it stands, at once and for good; 22003 beyond its bounds.  forward: only
  * if that is not back; false if it would be.

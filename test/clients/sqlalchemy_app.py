@@ -83,7 +83,7 @@ def reflection(engine):
 def main():
     engine = sa.create_engine("postgresql+psycopg2://postgres@/", connect_args={
         "host": os.environ["PGHOST"], "port": os.environ["PGPORT"],
-        "dbname": os.environ["PGDATABASE"], "options": "-c mosql_fdw.present_as_table=on"})
+        "dbname": os.environ["PGDATABASE"]})
     Base.metadata.create_all(engine)
     unit_of_work(engine)
     reflection(engine)

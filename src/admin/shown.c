@@ -1,0 +1,174 @@
+/*
+ * shown.c: the functions that present.c puts into queries of the catalogs.
+ *
+ * Layer: admin.  Each does what core's function or column says, and something else only of
+ * what is ours.
+ */
+#include "postgres.h"
+
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+
+#include "admin/admin.h"
+
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_kind);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_method);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_expr);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_indexdef);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_last_value);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_last);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_called);
+
+/* ---- tables and indexes ---- */
+
+/* pg_class.relkind */
+Datum
+mosql_fdw_shown_kind(PG_FUNCTION_ARGS)
+{
+	char		kind = PG_GETARG_CHAR(1);
+
+	if (kind == RELKIND_FOREIGN_TABLE && mosql_fdw_is_ours(PG_GETARG_OID(0)))
+		kind = RELKIND_RELATION;
+	PG_RETURN_CHAR(kind);
+}
+
+/* pg_class.relam */
+Datum
+mosql_fdw_shown_method(PG_FUNCTION_ARGS)
+{
+	Oid			method = PG_GETARG_OID(0);
+
+	if (OidIsValid(method) && method >= FirstUnpinnedObjectId &&
+		method == get_index_am_oid("mosql", true))
+		method = BTREE_AM_OID;
+	PG_RETURN_OID(method);
+}
+
+/* Where the words stand, outside of quoted names; NULL: nowhere. */
+static const char *
+find_unquoted(const char *text, const char *words)
+{
+	bool		quoted = false;
+
+	for (; *text != '\0'; text++)
+		if (*text == '"')
+			quoted = !quoted;
+		else if (!quoted && strncmp(text, words, strlen(words)) == 0)
+			return text;
+	return NULL;
+}
+
+/* pg_get_indexdef(), with one argument or three. */
+Datum
+mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
+{
+	static const char ours[] = " USING mosql ";
+	LOCAL_FCINFO(core, 3);
+	const char *said;
+	const char *method;
+	Datum		result;
+
+	InitFunctionCallInfoData(*core, fcinfo->flinfo, PG_NARGS(), InvalidOid, NULL, NULL);
+	memcpy(core->args, fcinfo->args, PG_NARGS() * sizeof(NullableDatum));
+	result = PG_NARGS() == 1 ? pg_get_indexdef(core) : pg_get_indexdef_ext(core);
+	if (core->isnull)
+		PG_RETURN_NULL();
+	said = TextDatumGetCString(result);
+	method = mosql_admin_is_our_index(PG_GETARG_OID(0)) ? find_unquoted(said, ours) : NULL;
+	if (method == NULL)
+		PG_RETURN_DATUM(result);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%.*s USING btree %s", (int) (method - said), said,
+											  method + strlen(ours))));
+}
+
+/* ---- defaults ---- */
+
+static bool
+put_core_nextval(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcid == *(Oid *) context)
+		((FuncExpr *) node)->funcid = F_NEXTVAL;
+	return expression_tree_walker(node, put_core_nextval, context);
+}
+
+/* pg_get_expr(), with two arguments or three. */
+Datum
+mosql_fdw_shown_expr(PG_FUNCTION_ARGS)
+{
+	LOCAL_FCINFO(core, 3);
+	Datum		result;
+
+	InitFunctionCallInfoData(*core, fcinfo->flinfo, PG_NARGS(), InvalidOid, NULL, NULL);
+	memcpy(core->args, fcinfo->args, PG_NARGS() * sizeof(NullableDatum));
+	if (mosql_fdw_is_ours(PG_GETARG_OID(1)))
+	{
+		char	   *tree = TextDatumGetCString(PG_GETARG_DATUM(0));
+		Oid			nextval = mosql_fdw_nextval_function();
+
+		if (strstr(tree, psprintf(":funcid %u ", nextval)) != NULL)
+		{
+			Node	   *node = stringToNode(tree);
+
+			(void) put_core_nextval(node, &nextval);
+			core->args[0].value = CStringGetTextDatum(nodeToString(node));
+		}
+	}
+	result = PG_NARGS() == 2 ? pg_get_expr(core) : pg_get_expr_ext(core);
+	if (core->isnull)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(result);
+}
+
+/* ---- sequences ---- */
+
+/* pg_sequence_last_value(): null if nothing was drawn yet. */
+Datum
+mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
+{
+	LOCAL_FCINFO(core, 1);
+	MosqlSequenceState state;
+	Datum		result;
+
+	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+	{
+		if (!state.called)
+			PG_RETURN_NULL();
+		PG_RETURN_INT64(state.value);
+	}
+	InitFunctionCallInfoData(*core, fcinfo->flinfo, 1, InvalidOid, NULL, NULL);
+	core->args[0] = fcinfo->args[0];
+	result = pg_sequence_last_value(core);
+	if (core->isnull)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(result);
+}
+
+/* last_value and is_called of a sequence's row, beside what the relation itself says. */
+Datum
+mosql_fdw_shown_last(PG_FUNCTION_ARGS)
+{
+	MosqlSequenceState state;
+
+	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+		PG_RETURN_INT64(state.value);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
+}
+
+Datum
+mosql_fdw_shown_called(PG_FUNCTION_ARGS)
+{
+	MosqlSequenceState state;
+
+	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+		PG_RETURN_BOOL(state.called);
+	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
+}
