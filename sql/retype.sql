@@ -49,6 +49,29 @@ SELECT node FROM mosql_fdw_dump('door') ORDER BY level DESC LIMIT 1 \gset
 ALTER TABLE door ALTER name TYPE varchar USING name::varchar, ALTER n TYPE bigint USING n;
 SELECT node = :'node' AS in_place FROM mosql_fdw_dump('door') ORDER BY level DESC LIMIT 1;
 
+-- another type of the key in one command with the key's own DROP and ADD, as Prisma sends it
+CREATE TABLE post (id serial, v int, CONSTRAINT "Post_pkey" PRIMARY KEY (id));
+INSERT INTO post (v) VALUES (1), (2);
+ALTER TABLE post DROP CONSTRAINT "Post_pkey", ALTER COLUMN "id" DROP DEFAULT, ALTER COLUMN "id" SET DATA TYPE TEXT,
+	ADD CONSTRAINT "Post_pkey" PRIMARY KEY ("id");
+ALTER TABLE post DROP CONSTRAINT "Post_pkey", ALTER id TYPE bigint USING id::bigint * 10, ADD COLUMN z int NOT NULL DEFAULT 5,
+	ADD CONSTRAINT key_of_two PRIMARY KEY (id, z);
+\d post
+SELECT * FROM post WHERE id = 10;
+-- a primary key of columns with a foreign key, and its end
+CREATE TABLE line (id int NOT NULL, door int REFERENCES door, v int);
+INSERT INTO line VALUES (1, 1, 1), (2, 1, 2);
+ALTER TABLE line ADD PRIMARY KEY (door, id);
+ALTER TABLE line DROP CONSTRAINT line_pkey, ADD CONSTRAINT line_key PRIMARY KEY (id, door);
+SELECT outcome('INSERT INTO line VALUES (3, 9999)');
+ALTER TABLE line DROP CONSTRAINT line_key;
+SELECT outcome('INSERT INTO line VALUES (3, 9999)');
+ALTER TABLE line DROP CONSTRAINT line_door_fkey, ALTER door TYPE bigint, ADD PRIMARY KEY (id);
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'line'::regclass AND contype IN ('p', 'f') ORDER BY 1;
+SELECT outcome('ALTER TABLE door DROP CONSTRAINT door_pkey, ADD PRIMARY KEY (id)');
+SELECT * FROM mosql_fdw_check('line');
+SELECT * FROM mosql_fdw_check('post');
+
 -- errors, and nothing is left of them
 SELECT outcome('ALTER TABLE door ALTER name TYPE int USING name::int');
 SELECT outcome('ALTER TABLE door ALTER name TYPE int USING (name = ''x'')');

@@ -63,7 +63,8 @@ extern bool mosql_admin_shows_index(Relation rel, const MosqlDefinition *definit
 									const MosqlDefinitionIndex *there);
 
 /* A column gets another type or expression: core must not find indexes on it. */
-extern void mosql_admin_drop_for_retype(Oid relid, const char *column);
+extern void mosql_admin_drop_for_retype(Oid relid, const char *column,
+										const AlterTableStmt *statement);
 
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
@@ -250,10 +251,13 @@ extern bool mosql_admin_is_window(Relation rel);
 extern bool mosql_admin_validate_foreign_key(Oid relid, const char *name);
 
 /*
- * The type of a column is about to change: drop the foreign keys of it and to it,
- * which core would make again and cannot.  The commands (char *) that make them.
+ * The type of a column is about to change, or its place in the key: drop the foreign keys of
+ * it and, unless own, to it, which core would make again and cannot; but not those that the
+ * statement drops itself.  The commands (char *) that make them.
  */
-extern List *mosql_admin_take_foreign_keys(Oid relid, const char *column);
+extern List *mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
+										   const AlterTableStmt *statement);
+extern bool mosql_admin_drops_constraint(const AlterTableStmt *statement, const char *name);
 
 /* The primary key of a CREATE TABLE, of key columns; the table is in Redis. */
 extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);

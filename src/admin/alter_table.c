@@ -5,8 +5,9 @@
  * statement before core runs it (mosql_admin_prepare_alter, from the
  * ddl_command_start trigger).  Where they are about columns that the same statement
  * adds, or it drops something, say the primary key before, they must wait: the hook moves
- * them to a second ALTER TABLE.  Foreign keys of a column that gets another type are
- * dropped before and made again after it.  Who drops the primary key drops the key.
+ * them to a second ALTER TABLE.  Foreign keys of a column that gets another type, or comes
+ * into the primary key or out of it, are dropped before and made again after it.  Who drops
+ * the primary key drops the key.
  */
 #include "postgres.h"
 
@@ -102,6 +103,21 @@ names_column(const Constraint *constraint, const List *columns)
 	return false;
 }
 
+bool
+mosql_admin_drops_constraint(const AlterTableStmt *statement, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype == AT_DropConstraint && strcmp(command->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Does it take away what a key may stand in the way of, or have the name of? */
 static bool
 drops_something(const AlterTableStmt *alter)
@@ -158,17 +174,58 @@ take_later(AlterTableStmt *alter, Oid relid)
 	return later;
 }
 
-/* What makes the foreign keys again that stand in the way of new types. */
-static List *
-take_foreign_keys(const AlterTableStmt *alter, Oid relid)
+/* Does the statement drop the primary key?  Its columns then, their number; else -1. */
+static int
+dropped_key(const AlterTableStmt *alter, Oid relid, AttrNumber *columns)
 {
+	Relation	rel = relation_open(relid, AccessShareLock);
+	Oid			primary = mosql_fdw_primary_key(rel);
+	int			n = Min(mosql_table_key_columns(rel, columns), INDEX_MAX_KEYS);
+
+	relation_close(rel, AccessShareLock);
+	return OidIsValid(primary) && mosql_admin_drops_constraint(alter, get_rel_name(primary)) ? n : -1;
+}
+
+/* The columns of a command's new type or key. */
+static List *
+concerned_columns(const AlterTableCmd *command)
+{
+	if (command->subtype == AT_AlterColumnType)
+		return list_make1(makeString(command->name));
+	if (command->subtype == AT_AddConstraint &&
+		castNode(Constraint, command->def)->contype == CONSTR_PRIMARY)
+		return castNode(Constraint, command->def)->keys;
+	return NIL;
+}
+
+/*
+ * Drop the foreign keys that stand in the way of new types and keys of columns; the result
+ * makes them again.  Those that lead to a primary key which is dropped go with it, or core
+ * refuses.
+ */
+static List *
+take_foreign_keys(const AlterTableStmt *alter, const List *later, Oid relid)
+{
+	AttrNumber	key[INDEX_MAX_KEYS];
+	int			nkeys = dropped_key(alter, relid, key);
+	List	   *actions = list_concat_copy(alter->cmds, later);
 	List	   *commands = NIL;
+	ListCell   *cell;
 	ListCell   *lc;
 
-	foreach(lc, alter->cmds)
-		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType)
-			commands = list_concat(commands,
-								   mosql_admin_take_foreign_keys(relid, lfirst_node(AlterTableCmd, lc)->name));
+	foreach(cell, actions)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+		bool		own = command->subtype != AT_AlterColumnType && nkeys >= 0;
+
+		foreach(lc, concerned_columns(command))
+			commands = list_concat(commands, mosql_admin_take_foreign_keys(relid, strVal(lfirst(lc)),
+																			own, alter));
+	}
+	for (int i = 0; i < nkeys; i++)
+		commands = list_concat(commands,
+							   mosql_admin_take_foreign_keys(relid, get_attname(relid, key[i], false),
+															 true, alter));
 	return commands;
 }
 
@@ -224,6 +281,23 @@ run_one(const MosqlStatement *statement, AlterTableStmt *alter)
 	mosql_admin_pass_on(statement, (Node *) alter);
 }
 
+/* A key whose column got another type was shown again at the end of the command; another one
+ * comes in its place. */
+static void
+drop_shown_key(const AlterTableStmt *second, Oid relid)
+{
+	Relation	rel;
+	Oid			primary;
+
+	if (!adds_primary_key(second->cmds))
+		return;
+	rel = relation_open(relid, AccessShareLock);
+	primary = mosql_fdw_primary_key(rel);
+	relation_close(rel, NoLock);
+	if (OidIsValid(primary))
+		mosql_admin_drop_local_index(primary);
+}
+
 bool
 mosql_admin_run_alter(const MosqlStatement *statement)
 {
@@ -234,6 +308,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
 	bool		drops_key;
+	bool		replaces_key;
+	AttrNumber	key[INDEX_MAX_KEYS];
 
 	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
 		return false;
@@ -241,7 +317,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	alter = copyObject(alter);
 	second = copyObject(alter);
 	second->cmds = take_later(alter, relid);
-	foreign_keys = take_foreign_keys(alter, relid);
+	replaces_key = dropped_key(alter, relid, key) >= 0;
+	foreign_keys = take_foreign_keys(alter, second->cmds, relid);
 	drops_key = drop_key(alter, second, relid);
 	if (second->cmds == NIL && foreign_keys == NIL && !drops_key && !is_part)
 		return false;
@@ -249,6 +326,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	if (second->cmds != NIL)
 	{
 		CommandCounterIncrement();
+		if (replaces_key)
+			drop_shown_key(second, relid);
 		run_one(statement, second);
 	}
 	if (foreign_keys != NIL)

@@ -177,7 +177,7 @@ check_references(Relation referenced, const MosqlLocalForeignKey *key)
 
 /* Is it a foreign key of, or to, this column? */
 static bool
-concerns(HeapTuple tuple, Oid relid, AttrNumber attnum)
+concerns(HeapTuple tuple, Oid relid, AttrNumber attnum, bool own)
 {
 	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
 	AttrNumber	columns[INDEX_MAX_KEYS];
@@ -191,17 +191,27 @@ concerns(HeapTuple tuple, Oid relid, AttrNumber attnum)
 	bool		found = false;
 
 	if (constraint->contype != CONSTRAINT_FOREIGN ||
-		(constraint->conrelid != relid && constraint->confrelid != relid))
+		(constraint->conrelid != relid && (own || constraint->confrelid != relid)))
 		return false;
 	DeconstructFkConstraintRow(tuple, &n, columns, referenced, pf, pp, ff, &nset, set_columns);
 	for (int i = 0; i < n; i++)
 		found |= (constraint->conrelid == relid && columns[i] == attnum) ||
-			(constraint->confrelid == relid && referenced[i] == attnum);
+			(!own && constraint->confrelid == relid && referenced[i] == attnum);
 	return found;
 }
 
+static bool
+is_dropped_by(const AlterTableStmt *statement, Oid relid, HeapTuple tuple)
+{
+	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+
+	return constraint->conrelid == relid &&
+		mosql_admin_drops_constraint(statement, NameStr(constraint->conname));
+}
+
 List *
-mosql_admin_take_foreign_keys(Oid relid, const char *column)
+mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
+							  const AlterTableStmt *statement)
 {
 	AttrNumber	attnum = get_attnum(relid, column);
 	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
@@ -212,7 +222,7 @@ mosql_admin_take_foreign_keys(Oid relid, const char *column)
 	ListCell   *lc;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		if (concerns(tuple, relid, attnum))
+		if (concerns(tuple, relid, attnum, own) && !is_dropped_by(statement, relid, tuple))
 			keys = lappend_oid(keys, ((Form_pg_constraint) GETSTRUCT(tuple))->oid);
 	systable_endscan(scan);
 	table_close(catalog, RowExclusiveLock);

@@ -404,10 +404,11 @@ index_has_attribute(Oid indexid, AttrNumber attnum)
 /*
  * Core rebuilds the indexes of a column whose type or expression changes, from their
  * definitions, which it refuses for foreign tables.  So ours go first; they come
- * back when the command has ended (follow_key, follow_indexes).
+ * back when the command has ended (follow_key, follow_indexes).  Those whose constraints
+ * the command itself drops are gone by then.
  */
 void
-mosql_admin_drop_for_retype(Oid relid, const char *column)
+mosql_admin_drop_for_retype(Oid relid, const char *column, const AlterTableStmt *statement)
 {
 	AttrNumber	attnum = get_attnum(relid, column);
 	Relation	rel;
@@ -419,7 +420,8 @@ mosql_admin_drop_for_retype(Oid relid, const char *column)
 	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
 	foreach(lc, RelationGetIndexList(rel))
 		if (mosql_admin_is_our_index(lfirst_oid(lc)) &&
-			index_has_attribute(lfirst_oid(lc), attnum))
+			index_has_attribute(lfirst_oid(lc), attnum) &&
+			!mosql_admin_drops_constraint(statement, get_rel_name(lfirst_oid(lc))))
 			indexes = lappend_oid(indexes, lfirst_oid(lc));
 	relation_close(rel, NoLock);
 	foreach(lc, indexes)

@@ -383,7 +383,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			if (command->subtype == AT_AlterColumnType)
 				mosql_admin_take_using(relid, command);
 			foreach(child, find_all_inheritors(relid, NoLock, NULL))
-				mosql_admin_drop_for_retype(lfirst_oid(child), command->name);
+				mosql_admin_drop_for_retype(lfirst_oid(child), command->name, statement);
 		}
 		else if (ours && command->subtype == AT_AddConstraint)
 		{
