@@ -16,7 +16,7 @@ ALTER TABLE hers OWNER TO mosql_regress_eve;
 -- ---- no lock is waited for by who may not have it ----
 -- weak locks of another session's: who asked for a strong one would wait
 BEGIN;
-LOCK TABLE local_secret, secret, secret_child IN ROW EXCLUSIVE MODE;
+LOCK TABLE local_secret IN ROW EXCLUSIVE MODE;
 PREPARE TRANSACTION 'mosql_privileges';
 SET lock_timeout = '2s';
 SET ROLE mosql_regress_eve;

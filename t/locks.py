@@ -15,6 +15,8 @@
   kept    mosql_fdw_advisory_lock() and its kin hold beyond transactions, as PostgreSQL's do, and
           are let go with the backend
   lost    ... and are lost only with an error
+  tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
+          it does between two sessions and a heap table; who has written before waits at COMMIT
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
@@ -524,6 +526,118 @@ def lost(world):
         c.close()
 
 
+MODES = ("ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE",
+         "EXCLUSIVE", "ACCESS EXCLUSIVE")
+STATEMENTS = {"a read": "SELECT count(*) FROM {} WHERE n >= 0", "FOR UPDATE": "SELECT n FROM {} WHERE id = 14 FOR UPDATE",
+              "an update": "UPDATE {} SET s = 'x' WHERE id = 15 AND n >= 0", "an increment": "UPDATE {} SET n = n + 0 WHERE id = 16",
+              "an insert": "INSERT INTO {} VALUES (1000, 0, '')", "a deletion": "DELETE FROM {} WHERE id = 17"}
+
+
+def tables(world):
+    one, two = world.connect(0), world.connect(1)
+    here = [world.servers[1].connect(world.db) for _ in range(2)]
+    for conn in one, two:
+        query(conn, "SELECT count(*) FROM hot")    # loads the library
+    query(here[0], "CREATE SCHEMA IF NOT EXISTS native")
+    query(here[0], "CREATE TABLE IF NOT EXISTS native.lockable (id int PRIMARY KEY, n int, s text)")
+    query(here[0], "INSERT INTO native.lockable SELECT g, 0, '' FROM generate_series(1, 20) g")
+
+    def tried(conn, table, sql):
+        """The SQLSTATE, of the statement or its COMMIT."""
+        query(conn, "BEGIN")
+        state = attempt(conn, sql.format(table))[1] or attempt(conn, "COMMIT")[1]
+        if conn.info.transaction_status != 0:
+            query(conn, "ROLLBACK")
+        return state
+
+    def both(held, sql):
+        """What happens beside a lock: between servers, and between sessions on a heap table."""
+        found = []
+        for holder, other, table in (one, two, "hot"), (*here, "native.lockable"):
+            query(holder, "BEGIN")
+            for mode in held:
+                query(holder, f"LOCK TABLE {table} IN {mode} MODE")
+            found.append([tried(other, table, s) for s in sql])
+            query(holder, "ROLLBACK")
+        return found
+
+    for mode in MODES:
+        ours, theirs = both([mode], [f"LOCK TABLE {{}} IN {other} MODE NOWAIT" for other in MODES])
+        tap.equal(ours, theirs, f"{mode}: the other's LOCK TABLE")
+    ours, theirs = both(["ROW EXCLUSIVE", "SHARE"], [f"LOCK TABLE {{}} IN {other} MODE NOWAIT" for other in MODES])
+    tap.equal(ours, theirs, "two modes at once")
+    for conn in two, here[1]:
+        query(conn, "SET lock_timeout = '150ms'")
+    for locking in "pessimistic", "optimistic":
+        query(two, f"SET mosql_fdw.locking = {locking}")
+        for mode in MODES:
+            ours, theirs = both([mode], STATEMENTS.values())
+            tap.equal(dict(zip(STATEMENTS, ours)), dict(zip(STATEMENTS, theirs)), f"{locking}: statements beside {mode}")
+            for conn, table in (two, "hot"), (here[1], "native.lockable"):
+                query(conn, f"DELETE FROM {table} WHERE id = 1000")
+                query(conn, f"INSERT INTO {table} VALUES (17, 0, '') ON CONFLICT DO NOTHING")
+    for conn in two, here[1]:
+        query(conn, "RESET lock_timeout")
+
+    # who has written before
+    begin(two, "UPDATE hot SET s = 'before' WHERE id = 18")
+    begin(one, "LOCK TABLE hot IN SHARE MODE")
+    threads, results = together(lambda: query(two, "COMMIT"))
+    time.sleep(.4)
+    tap.ok(threads[0].is_alive(), "a transaction that wrote before the lock waits at COMMIT")
+    tap.equal(value(one, "SELECT s FROM hot WHERE id = 18"), "", "the holder sees nothing of it")
+    tap.equal(attempt(one, "UPDATE hot SET s = 'holder' WHERE id = 19")[1], None, "the holder may write")
+    query(one, "COMMIT")
+    tap.ok(finish(threads, 5) and not isinstance(results[0], str), "and commits then", results)
+    tap.equal(query(world.conn, "SELECT s FROM hot WHERE id IN (18, 19) ORDER BY id"), [("before",), ("holder",)], "both are there")
+    begin(two, "UPDATE hot SET s = 'x' WHERE id = 18", "SAVEPOINT a")
+    begin(one, "SAVEPOINT a", "LOCK TABLE hot IN EXCLUSIVE MODE", "ROLLBACK TO a")
+    query(two, "SET lock_timeout = '1s'")
+    tap.equal(attempt(two, "COMMIT")[1], None, "ROLLBACK TO lets go")
+    query(one, "ROLLBACK")
+
+    # a reader goes on with what the holder has left
+    begin(one, "LOCK TABLE hot IN ACCESS EXCLUSIVE MODE", "UPDATE hot SET s = 'newest' WHERE id = 18")
+    query(two, "RESET lock_timeout")
+    threads, results = together(lambda: query(two, "SELECT s FROM hot WHERE id BETWEEN 18 AND 18 AND n >= 0"))
+    time.sleep(.4)
+    shown = query(world.conn, "SELECT table_name, mode, granted FROM mosql_fdw_locks ORDER BY granted DESC")
+    tap.equal(shown, [("public.hot", "ACCESS EXCLUSIVE", True), ("public.hot", "ACCESS SHARE", False)], "mosql_fdw_locks shows both")
+    query(one, "COMMIT")
+    tap.ok(finish(threads, 5) and results == [[("newest",)]], "a reader waits, and sees what was committed", results)
+
+    # circles, definitions, death, rights
+    query(two, "SET mosql_fdw.locking = pessimistic")
+    begin(two, "SELECT n FROM hot WHERE id = 20 FOR UPDATE")
+    begin(one, "LOCK TABLE hot IN SHARE ROW EXCLUSIVE MODE")
+    threads, results = together(lambda: attempt(two, "LOCK TABLE hot IN EXCLUSIVE MODE")[1])
+    time.sleep(.4)
+    tap.equal(attempt(one, "SELECT n FROM hot WHERE id = 20 FOR UPDATE")[1], "40P01", "a circle of a row and a table")
+    query(one, "ROLLBACK")
+    tap.ok(finish(threads, 5) and results == [None], "the other goes on", results)
+    query(two, "ROLLBACK")
+    begin(one, "LOCK TABLE hot")
+    query(two, "SET lock_timeout = '300ms'")
+    tap.equal(attempt(two, "ALTER FOREIGN TABLE hot ADD COLUMN more int")[1], "55P03", "changes of the definition wait")
+    query(one, "ALTER FOREIGN TABLE hot ALTER COLUMN s SET DEFAULT 'd'")
+    tap.equal(attempt(one, "COMMIT")[1], None, "but not the holder's own")
+    query(two, "RESET lock_timeout")
+    begin(one, "LOCK TABLE hot IN SHARE MODE")
+    threads, results = together(lambda: attempt(two, "UPDATE hot SET s = 'y' WHERE id = 20")[1])
+    time.sleep(.3)
+    one.close()
+    tap.ok(finish(threads, 5) and results == [None], "the end of the holder", results)
+    query(two, "CREATE ROLE stranger_tables")
+    query(two, "SET ROLE stranger_tables")
+    tap.equal(attempt(two, "BEGIN; LOCK TABLE hot IN SHARE MODE")[1], "42501", "rights come first")
+    query(two, "ROLLBACK")
+    query(two, "RESET ROLE")
+    query(two, "DROP ROLE stranger_tables")
+    tap.equal(findings(world.conn, "hot"), ([], []), "nothing is left in the tree")
+    for c in two, *here:
+        c.close()
+
+
 def killed(world):
     points = debug_points("row locks")
     tap.ok(len(points) >= 2, "points of waiting are found in the sources", points)
@@ -612,7 +726,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, beside, died, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, beside, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

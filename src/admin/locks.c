@@ -175,6 +175,13 @@ find_session(const Report *report, uint64 sid)
 static const char *
 mode_of(const TreeName *tree, MosqlStrength strength)
 {
+	static const char *const modes[] = {
+		"ACCESS SHARE", "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE", "SHARE",
+		"SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"
+	};
+
+	if (strength > MOSQL_TABLE_MODE && strength <= MOSQL_TABLE_MODE + (int) lengthof(modes))
+		return modes[strength - MOSQL_TABLE_MODE - 1];
 	if (tree->root == mosql_table_catalog_root())
 		return strength == MOSQL_SHARE ? "SHARE" : "EXCLUSIVE";
 	switch (strength)
@@ -228,6 +235,20 @@ begin_of(MosqlTxid tx, bool *null)
 
 	*null = !IS_VALID_TIMESTAMP(began);
 	return TimestampTzGetDatum(began);
+}
+
+/* The table whose definition has this key: what LOCK TABLE locks. */
+static const char *
+locked_table(const Report *report, MosqlBytes key)
+{
+	for (int i = 0; i < report->ndefinitions; i++)
+	{
+		const MosqlDefinition *definition = &report->definitions[i];
+
+		if (mosql_bytes_equal(mosql_catalog_key(definition->schema, definition->name), key))
+			return quote_qualified_identifier(definition->schema, definition->name);
+	}
+	return NULL;
 }
 
 /* Of what is locked where definitions are: an advisory lock. */
@@ -331,15 +352,19 @@ put_rows(const Report *report, const TreeName *tree, const MosqlLockedRow *rows,
 	for (int i = 0; i < n; i++)
 	{
 		MosqlBytes	rest = work.points[i].intent;
+		TreeName	name = *tree;
 		char	   *key = NULL;
 		MosqlClaim	claim;
 
 		if (tree->entries != NULL && rest.data != NULL)
 			key = mosql_table_show_key(tree->entries, keys[i]);
 		else if (tree->root == mosql_table_catalog_root())
+		{
 			key = show_number(keys[i]);
+			name.table = locked_table(report, keys[i]);
+		}
 		while (mosql_claim_next(&rest, &claim))
-			put_claim(report, tree, key, work.points[i].intent, &claim);
+			put_claim(report, &name, key, work.points[i].intent, &claim);
 	}
 }
 

@@ -204,17 +204,54 @@ check_may_lock(const RangeVar *name, Oid relid, Oid old_relid, void *arg)
 		aclcheck_error(result, OBJECT_FOREIGN_TABLE, name->relname);
 }
 
+/* Those that are ours, which are locked here, for all front-ends. */
+static void
+lock_everywhere(List *relids, LOCKMODE mode, bool nowait)
+{
+	ListCell   *lc;
+
+	foreach(lc, relids)
+	{
+		Relation	rel;
+
+		if (!mosql_fdw_is_ours(lfirst_oid(lc)))
+			continue;
+		rel = relation_open(lfirst_oid(lc), NoLock);
+		if (!mosql_table_lock(rel, mosql_fdw_session_for(lfirst_oid(lc), InvalidOid), mode, !nowait))
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not obtain lock on relation \"%s\"", RelationGetRelationName(rel))));
+		relation_close(rel, NoLock);
+	}
+}
+
+/* Here, and then everywhere; with the tables that inherit from it. */
 static void
 lock_table(const RangeVar *name, LOCKMODE mode, bool nowait)
 {
 	Oid			relid = RangeVarGetRelidExtended(name, mode, nowait ? RVR_NOWAIT : 0,
 												 check_may_lock, &mode);
 
-	if (name->inh)
-		(void) find_all_inheritors(relid, mode, NULL);
+	lock_everywhere(name->inh ? find_all_inheritors(relid, mode, NULL) : list_make1_oid(relid),
+					mode, nowait);
 }
 
-/* It keeps out sessions of this server: commits of others are checked, not kept out. */
+/* Core has locked these here; ours may be among their partitions. */
+static void
+lock_below(const List *names, LOCKMODE mode, bool nowait)
+{
+	ListCell   *lc;
+
+	foreach(lc, names)
+	{
+		const RangeVar *name = lfirst(lc);
+
+		if (name->inh)
+			lock_everywhere(find_all_inheritors(RangeVarGetRelid(name, NoLock, false), NoLock, NULL),
+							mode, nowait);
+	}
+}
+
 static bool
 run_lock(const MosqlStatement *statement)
 {
@@ -226,14 +263,15 @@ run_lock(const MosqlStatement *statement)
 	foreach(lc, lock->relations)
 		if (!is_ours(lfirst(lc)))
 			local->relations = lappend(local->relations, copyObject(lfirst(lc)));
-	if (list_length(local->relations) == list_length(lock->relations))
-		return false;
 	RequireTransactionBlock(is_top_level(statement), "LOCK TABLE");
 	foreach(lc, lock->relations)
 		if (is_ours(lfirst(lc)))
 			lock_table(lfirst(lc), lock->mode, lock->nowait);
 	if (local->relations != NIL)
+	{
 		mosql_admin_pass_on(statement, (Node *) local);
+		lock_below(local->relations, lock->mode, lock->nowait);
+	}
 	return true;
 }
 

@@ -266,7 +266,7 @@ open_mark(EState *estate, ExecRowMark *erm)
 												  row_mark_user(estate, erm));
 
 	mark->txn = mosql_txn_current(session);
-	mark->table = mosql_table_open(erm->relation, session);
+	mark->table = mosql_table_open_locked(erm->relation, session, RowShareLock, false);
 	mark->refills = other_tables_lock(estate, erm);
 	mark->locks = mosql_lock_is_wanted(RelationGetRelid(erm->relation));
 	mark->locker = (MosqlLocker)

@@ -150,7 +150,8 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->rel = rel;
 	scan->costed = node->ss.ps.state->es_instrument != 0;	/* the node's own comes later */
 	scan->txn = mosql_txn_current(session);
-	scan->table = mosql_table_open_planned(rel, session);
+	scan->table = mosql_table_open_locked(rel, session, list_nth(private, MOSQL_SCAN_LOCK) != NIL ?
+										  RowShareLock : AccessShareLock, true);
 	if (plan->operation != CMD_SELECT)	/* increments, without a node above */
 	{
 		scan->table = mosql_table_open_for_write(rel, session);

@@ -817,3 +817,18 @@ mosql_clock_decided(MosqlStepper *clock, bool *held_back)
 		*held_back |= mosql_reply_u64(mosql_step_elem(snapshots, i)) < decided;
 	return decided;
 }
+
+/* ---- look again ---- */
+
+/* Repeated it is raised twice, which is no harm. */
+uint64
+mosql_clock_raise_schema(MosqlStepper *clock)
+{
+	Watch		watch = watch_start(clock, NULL);
+
+	write_begin(&watch);
+	mosql_commands_put(&watch.commands, LITERAL("HINCRBY"), watch.keys.counter, LITERAL("schema"),
+					   LITERAL("1"));
+	run_atomic(&watch, true);
+	return mosql_reply_u64(mosql_step_elem(watch.exec, 0));
+}

@@ -153,6 +153,14 @@ extern MosqlTimestamp mosql_clock_end_session(MosqlStepper *clock, uint64 sid);
  */
 extern bool mosql_clock_extend(MosqlStepper *clock, uint64 sid, int lease_ms);
 
+/* ---- look again ---- */
+
+/*
+ * Raise the schema version, without a commit: whoever decides by the one before is refused,
+ * and looks at his definitions, and at who has locked them, again.  Returns it.  One round trip.
+ */
+extern uint64 mosql_clock_raise_schema(MosqlStepper *clock);
+
 /* ---- who is there? ---- */
 
 /* A session that is not forgotten yet, and what the clock knows of it. */

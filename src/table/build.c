@@ -901,7 +901,7 @@ report_closing(Relation rel)
 MosqlTable *
 mosql_table_open_for_write(Relation rel, MosqlSession *session)
 {
-	MosqlTable *table = mosql_table_open(rel, session);
+	MosqlTable *table = mosql_table_open_locked(rel, session, RowExclusiveLock, false);
 	MosqlBudget budget;
 	int64		check_at;
 

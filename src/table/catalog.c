@@ -280,9 +280,13 @@ MosqlDefinition *
 mosql_table_definition(MosqlSession *session, const char *schema, const char *name)
 {
 	MosqlRow	row = {0};
+	MosqlDefinition *definition;
 
-	return mosql_catalog_get(session, mosql_catalog_key(schema, name), &row)
-		? mosql_definition_decode(row.columns, row.version) : NULL;
+	if (!mosql_catalog_get(session, mosql_catalog_key(schema, name), &row))
+		return NULL;
+	definition = mosql_definition_decode(row.columns, row.version);
+	definition->claimed = row.claimed;
+	return definition;
 }
 
 typedef struct Definitions

@@ -206,6 +206,7 @@ typedef struct MosqlDefinition
 	int			nchecks;
 	MosqlDefinitionCheck *checks;
 	MosqlTimestamp version;		/* of the catalog row read */
+	bool		claimed;		/* which somebody has locked (lock.c), as far as was looked */
 	MosqlBytes	bytes;			/* as stored */
 } MosqlDefinition;
 
@@ -215,6 +216,9 @@ typedef struct MosqlDefinition
  */
 extern int	mosql_table_definitions(MosqlSession *session, const char *schema,
 									MosqlDefinition **definitions);
+
+/* The key of a table's row there; schema or name NULL: the prefix of all below. */
+extern MosqlBytes mosql_catalog_key(const char *schema, const char *name);
 
 /* The root of the tree that holds the definitions. */
 extern uint64 mosql_table_catalog_root(void);

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "lib/ilist.h"
 #include "parser/parse_type.h"
+#include "storage/lockdefs.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/builtins.h"
@@ -25,6 +26,7 @@
 #include "utils/plancache.h"
 
 #include "base/retry.h"
+#include "code/claim.h"
 #include "table/table_int.h"
 
 /* ---- the cache: per session, by relid ---- */
@@ -76,6 +78,7 @@ typedef struct UsedTable
 	MosqlBytes	key;
 	MosqlBytes	definition;
 	bool		changed;
+	int			mode;			/* of the strongest statement, a LOCKMODE; 0: none */
 } UsedTable;
 
 static UsedTable *used_tables = NULL;	/* in TopTransactionContext */
@@ -189,6 +192,7 @@ note_use(MosqlSession *session, TableEntry *entry)
 	if (entry->used_in == transactions)
 		return;
 	mosql_table_note_use(session, entry->key, entry->definition);
+	entry->table->mode = &find_used(session, entry->key)->mode;
 	entry->used_in = transactions;
 }
 
@@ -386,8 +390,8 @@ report_stale_plan(void)
 			 errhint("The transaction might succeed if retried.")));
 }
 
-/* MosqlSchemaMoved.  One round trip. */
-static void
+/* MosqlSchemaMoved.  One round trip, where nobody has locked a table. */
+static bool
 schema_moved(MosqlSession *session, MosqlView *view)
 {
 	int			n = 0;
@@ -395,11 +399,12 @@ schema_moved(MosqlSession *session, MosqlView *view)
 	UsedTable **used;
 	MosqlBytes *keys;
 	MosqlRow   *rows;
+	bool		waited = false;
 
 	for (UsedTable *u = used_tables; u != NULL; u = u->next)
 		max++;
 	if (max == 0)
-		return;
+		return false;
 	used = palloc(max * sizeof(UsedTable *));
 	keys = palloc(max * sizeof(MosqlBytes));
 	rows = palloc0(max * sizeof(MosqlRow));
@@ -417,6 +422,10 @@ schema_moved(MosqlSession *session, MosqlView *view)
 							   (mosql_catalog_is_sequence(keys[i]) ||
 								!still_holds(used[i]->definition, rows[i].columns, true))))
 			report_stale_plan();
+	for (int i = 0; i < n; i++)
+		if (rows[i].claimed)
+			waited |= mosql_table_wait(session, keys[i], used[i]->mode);
+	return waited;
 }
 
 /* This transaction's own changes invalidate plans as PostgreSQL does it. */
@@ -718,6 +727,7 @@ rebuild(TableEntry *entry, Relation rel, MosqlSession *session, const MosqlDefin
 	entry->key = mosql_bytes_copy(cxt, mosql_catalog_key(definition->schema, definition->name));
 	entry->definition = mosql_bytes_copy(cxt, definition->bytes);
 	entry->table->definition = entry->definition;
+	entry->table->key = entry->key;
 	MemoryContextSwitchTo(old);
 
 	MemoryContextSetParent(cxt, mosql_session_context(session));
@@ -756,6 +766,7 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 		rebuild(entry, rel, session, definition);
 	mosql_wording_unshare(RelationGetRelid(rel));
 	entry->table->schema = schema;
+	entry->table->locked = definition->claimed && mosql_table_is_locked(session, entry->key);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
@@ -854,13 +865,52 @@ is_unchanged(const UsedTable *used, const MosqlPoint *point)
 	return newest.live && may_go_on(used, newest.columns);
 }
 
+/* As which is the table locked by what the transaction has done? */
+static int
+mode_of_use(const UsedTable *used)
+{
+	uint64		root = mosql_definition_decode(used->definition, 0)->root;
+
+	if (mosql_txn_has_put(used->session, root))
+		return Max(used->mode, RowExclusiveLock);
+	if (mosql_txn_has_changed(used->session, root))
+		return Max(used->mode, RowShareLock);
+	return used->mode > AccessShareLock ? used->mode : NoLock;
+}
+
+/* Is the table locked by somebody who keeps out what the transaction has done there? */
+static bool
+is_locked_out(const UsedTable *used, MosqlBytes key, MosqlBytes field, int *strength)
+{
+	MosqlTxn   *txn = mosql_txn_current(used->session);
+	int			mode;
+
+	if (!mosql_claims_begin(field) || mosql_catalog_is_sequence(key) ||
+		(mode = mode_of_use(used)) == NoLock ||
+		!mosql_txn_is_locked_out(txn, field, MOSQL_TABLE_MODE + mode))
+		return false;
+	*strength = mosql_table_joined_strength(mosql_txn_strength(txn, mosql_catalog_tree(used->session), key),
+											MOSQL_TABLE_MODE + mode);
+	return true;
+}
+
+static bool
+has_intents(MosqlBytes field)
+{
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		;
+	return field.len > 0;
+}
+
 /*
  * MosqlSchemaCheck.  Reads past the transaction's snapshot and writes, which
  * no view does, hence straight from the tree.  An intent is somebody's change
  * that is under way, or decided and not applied yet: wait for it a little.
  */
 static bool
-definitions_unchanged(MosqlSession *session)
+definitions_unchanged(MosqlSession *session, MosqlBytes *locked, int *strength)
 {
 	MosqlBudget budget = mosql_budget_start(mosql_txn_intent_timeout_ms);
 	int			n = 0;
@@ -890,8 +940,14 @@ definitions_unchanged(MosqlSession *session)
 		{
 			if (!is_unchanged(used[i], &points[i]))
 				return false;
-			pending |= points[i].intent.data != NULL;
+			pending |= has_intents(points[i].intent);
 		}
+		for (int i = 0; i < n && !pending; i++)
+			if (is_locked_out(used[i], keys[i], points[i].intent, strength))
+			{
+				*locked = keys[i];
+				return true;
+			}
 		if (!pending)
 			break;
 		if (!mosql_budget_pause(&budget))

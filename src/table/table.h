@@ -179,6 +179,9 @@ typedef struct MosqlTable
 	struct MosqlDefinitionReferrer *referrers;
 	uint64		schema;			/* schema version it was loaded at */
 	MosqlBytes	definition;		/* as stored */
+	MosqlBytes	key;			/* of the definition */
+	bool		locked;			/* LOCK TABLE of somebody else keeps writers out (lock.c) */
+	int		   *mode;			/* as which this transaction uses it, a LOCKMODE */
 	bool		rules_hold;		/* mosql_table_check_rules() has found so */
 	/* column id -> attnum - 1, -1 for columns unknown here */
 	int			nids;
@@ -402,6 +405,21 @@ extern void mosql_identity_give_back(const MosqlIdentity *before);
 /* Whose functions run while a value of a type is read; InvalidOid: nobody's, or those of
  * superusers. */
 extern Oid	mosql_identity_of_reading(Oid type);
+
+/*
+ * One of both, as a statement begins that locks the table in this mode (a LOCKMODE) by
+ * PostgreSQL's rules: whoever has excluded that with LOCK TABLE is waited for, and the table
+ * is locked so until the transaction ends.  No round trip where nobody has.
+ */
+extern MosqlTable *mosql_table_open_locked(Relation rel, MosqlSession *session, int mode,
+										   bool planned);
+
+/*
+ * LOCK TABLE: for all front-ends, until the transaction, or the savepoint, ends.  False if
+ * somebody is in the way and not waited for.  Else as mosql_txn_claim().  42P01.  One round
+ * trip; two in modes that keep writers out.
+ */
+extern bool mosql_table_lock(Relation rel, MosqlSession *session, int mode, bool wait);
 
 /* What an advisory lock is about. */
 typedef struct MosqlNumber

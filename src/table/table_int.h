@@ -105,9 +105,6 @@ extern MosqlNamedSequence *mosql_named_sequence_decode(MosqlBytes bytes, MosqlTi
 
 /* ---- catalog.c ---- */
 
-/* The catalog's key of a table; schema or name NULL: the prefix of all below. */
-extern MosqlBytes mosql_catalog_key(const char *schema, const char *name);
-
 /* The same of a sequence that no column owns; and is it such a one's? */
 extern MosqlBytes mosql_catalog_sequence_key(const char *schema, const char *name);
 extern bool mosql_catalog_is_sequence(MosqlBytes key);
@@ -345,5 +342,16 @@ extern void mosql_table_missing(Relation rel, const char *schema, const char *na
 /* While a definition is read, and compared with the catalogs (wording.c). */
 extern void mosql_wording_share(Oid relid);
 extern void mosql_wording_unshare(Oid relid);
+
+/* ---- LOCK TABLE (lock.c) ---- */
+
+/* Does somebody keep writers out of the table whose definition this is?  One round trip. */
+extern bool mosql_table_is_locked(MosqlSession *session, MosqlBytes key);
+
+/* Wait for whoever keeps out this mode (a LOCKMODE), and take it.  False: nobody does. */
+extern bool mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode);
+
+/* The strength that excludes all that one of two strengths of a table's lock excludes. */
+extern int	mosql_table_joined_strength(int held, int wanted);
 
 #endif							/* MOSQL_TABLE_INT_H */

@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "code/claim.h"
+#include "step/clock_keep.h"
 #include "txn/local.h"
 #include "txn/txn_int.h"
 #include "txn/xact_int.h"
@@ -564,6 +565,53 @@ prepare_once(MosqlCommit *commit)
 	return true;
 }
 
+/*
+ * The schema version is another one: a definition was changed, or its table locked, which is
+ * waited for as for any lock (rule 37), with nothing in place.
+ *
+ * Race -- it is raised again while we look, or wait: then decide refuses once more.
+ */
+static void
+check_definitions(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	uint64		schema = session->schema;
+
+	for (;;)
+	{
+		MosqlBytes	locked = MOSQL_ABSENT;
+		int			strength = 0;
+
+		if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session, &locked, &strength))
+			report_conflict(session, "The definition of a table was changed by another transaction.");
+		if (locked.data == NULL)
+			break;
+		commit->blocker = (MosqlBlocker)
+		{
+			.tree = mosql_session_tree(session, MOSQL_CATALOG_ROOT),.key = locked,.strength = strength
+		};
+		mosql_lock_wait(commit);
+	}
+	commit->txn->schema = schema;
+}
+
+void
+mosql_txn_raise_schema(MosqlTxn *txn)
+{
+	MosqlSession *session = txn->session;
+	uint64		before = session->schema;
+	uint64		schema = mosql_clock_raise_schema(&session->stepper);
+
+	if (schema == before + 1)	/* and nobody else did */
+	{
+		session->schema = schema;
+		if (txn->schema == before)
+			txn->schema = schema;
+	}
+	else
+		session->ask_schema = true;
+}
+
 /* Decided: true.  Refused: released, and what was the matter is put right. */
 static bool
 conclude(MosqlCommit *commit, MosqlDecision decision)
@@ -584,9 +632,7 @@ conclude(MosqlCommit *commit, MosqlDecision decision)
 			break;
 		case MOSQL_REFUSED_SCHEMA:
 			mosql_txn_release(commit);
-			if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session))
-				report_conflict(session, "The definition of a table was changed by another transaction.");
-			commit->txn->schema = session->schema;
+			check_definitions(commit);
 			forgive_time(commit);
 			break;
 		case MOSQL_REFUSED_FORGOTTEN:

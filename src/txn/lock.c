@@ -745,13 +745,16 @@ mosql_lock_for_session(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int stren
 	return locked;
 }
 
-int
-mosql_lock_of_txn(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+bool
+mosql_txn_is_locked_out(const MosqlTxn *txn, MosqlBytes field, int strength)
 {
-	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
-	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+	MosqlClaim	claim;
 
-	return entry != NULL ? entry->strength : 0;
+	while (mosql_claim_next(&field, &claim))
+		if (claim.kind == MOSQL_CLAIM_LOCK && !mosql_txid_equal(claim.owner, txn->owner) &&
+			mosql_strength_excludes(strength, claim.strength))
+			return true;
+	return false;
 }
 
 /*

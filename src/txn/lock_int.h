@@ -36,15 +36,13 @@ extern void mosql_lock_take_out(LockRequest *request, MosqlTxid owner);
 /*
  * For session_lock.c.  for_session: as mosql_txn_claim() of one key, but what is locked is the session's,
  * not to be taken back with the transaction.  lower: the session's lock is to be no stronger;
- * 0: there is to be none.  take_again: what the session does not hold itself.  of_txn: how
- * strong the transaction's own lock is.
+ * 0: there is to be none.  take_again: what the session does not hold itself.
  */
 extern bool mosql_lock_for_session(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 								   LockWaitPolicy policy);
 extern void mosql_lock_lower(MosqlSession *session, MosqlTree *tree, MosqlBytes key, int strength);
 extern void mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys,
 								  int n);
-extern int	mosql_lock_of_txn(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /* ---- lock_wait.c ---- */
 

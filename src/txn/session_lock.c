@@ -168,7 +168,7 @@ mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strengt
 	left = strength_of(lock);
 	lock->counts[strength]++;	/* until it is done */
 	if (left < before)
-		mosql_lock_lower(session, tree, key, Max(left, mosql_lock_of_txn(txn, tree, key)));
+		mosql_lock_lower(session, tree, key, Max(left, mosql_txn_strength(txn, tree, key)));
 	lock->counts[strength]--;
 	if (left == 0)
 		forget_lock(session, lock);
@@ -185,7 +185,7 @@ unlock_all(MosqlSession *session)
 		MosqlTree  *tree = mosql_session_tree(session, lock->root);
 
 		mosql_lock_lower(session, tree, lock->key,
-						 session->txn != NULL ? mosql_lock_of_txn(session->txn, tree, lock->key) : 0);
+						 session->txn != NULL ? mosql_txn_strength(session->txn, tree, lock->key) : 0);
 		forget_lock(session, lock);
 	}
 }

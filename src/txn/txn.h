@@ -150,6 +150,9 @@ extern void mosql_txn_check_alone(const MosqlSession *session);
 /* Has the session's current transaction anything to commit? */
 extern bool mosql_txn_has_written(const MosqlSession *session);
 
+/* Has it changed rows of this tree, and not taken back all of that? */
+extern bool mosql_txn_has_put(const MosqlSession *session, uint64 root);
+
 /* Has it changed, or locked, rows of this tree? */
 extern bool mosql_txn_has_changed(const MosqlSession *session, uint64 root);
 
@@ -214,6 +217,7 @@ typedef struct MosqlRow
 	bool		unsettled;		/* peek: increments of others may be missing */
 	bool		own;			/* written by this transaction */
 	bool		taken;			/* somebody else has locked it FOR UPDATE; where mosql_view_get() says so */
+	bool		claimed;		/* get: somebody has locked it, or waits; perhaps this one */
 } MosqlRow;
 
 /* Rows by key, any order, one round trip; bytes in the current context. */
@@ -381,6 +385,15 @@ extern int	mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes
 extern int	mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 extern void mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
 
+/* Has somebody else locked the row whose intents field this is, so that it excludes that? */
+extern bool mosql_txn_is_locked_out(const MosqlTxn *txn, MosqlBytes field, int strength);
+
+/*
+ * Something is locked that others' definitions are to show: from now on whoever commits by
+ * what he knew before looks at them again.  One round trip.
+ */
+extern void mosql_txn_raise_schema(MosqlTxn *txn);
+
 /* Is there nothing to lock: is it so already, in this version, or nobody else's row?  No
  * round trip. */
 extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
@@ -442,17 +455,19 @@ extern void mosql_txn_drops_tree(MosqlTxn *txn, uint64 root);
 /*
  * Set by the table layer: called at commit when decide found the schema
  * version stale, with the new version.  Returns true if every definition that
- * this transaction used is unchanged, so that it may prepare again.
+ * this transaction used is unchanged, so that it may prepare again; but if *locked is set
+ * (in the current context), the key of one, not before that is locked with *strength.
  */
-typedef bool (*MosqlSchemaCheck) (MosqlSession *session);
+typedef bool (*MosqlSchemaCheck) (MosqlSession *session, MosqlBytes *locked, int *strength);
 extern MosqlSchemaCheck mosql_txn_schema_check;
 
 /*
  * Set by the table layer: called when a snapshot was drawn, at which `view` reads, and
  * the schema version drawn with it is not the one that the session knew.  Throws 40001
- * if what the transaction was planned by no longer holds.
+ * if what the transaction was planned by no longer holds.  True: it has waited for somebody,
+ * and another snapshot is to be drawn.
  */
-typedef void (*MosqlSchemaMoved) (MosqlSession *session, MosqlView *view);
+typedef bool (*MosqlSchemaMoved) (MosqlSession *session, MosqlView *view);
 extern MosqlSchemaMoved mosql_txn_schema_moved;
 
 /*

@@ -11,6 +11,7 @@
 
 #include "access/xact.h"
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
@@ -82,14 +83,15 @@ has_own_snapshot(const MosqlView *view)
 }
 
 /* Both are of one moment: a change of a definition is visible to S if and only if the
- * schema version that came with S counts it (race 13). */
-static void
+ * schema version that came with S counts it (race 13).  False: a later S is to be drawn, for
+ * a table was locked. */
+static bool
 check_schema(MosqlView *view, uint64 before)
 {
 	MosqlSession *session = view->txn->session;
 
-	if (session->schema != before && mosql_txn_schema_moved != NULL)
-		mosql_txn_schema_moved(session, view);
+	return session->schema == before || mosql_txn_schema_moved == NULL ||
+		!mosql_txn_schema_moved(session, view);
 }
 
 /* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
@@ -102,23 +104,30 @@ view_snapshot(MosqlView *view, bool range)
 
 	if (!has_own_snapshot(view))
 	{
-		if (!txn->drawn)
+		while (!txn->drawn)
 		{
 			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
 			txn->S_schema = txn->session->schema;
 			txn->drawn = true;
 			mosql_txn_keep(txn);
-			check_schema(view, schema);
+			if (!check_schema(view, schema))
+			{
+				mosql_clock_release(&txn->session->stepper, txn->snap_sid, txn->snapid);
+				txn->drawn = false;
+			}
+			schema = txn->session->schema;
 		}
 		return txn->S;
 	}
 	if (view->single_read && !range)
 		return MOSQL_TS_MAX;
-	if (!statement->drawn)
+	while (!statement->drawn)
 	{
 		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid);
 		statement->drawn = true;
-		check_schema(view, schema);
+		if (!check_schema(view, schema))
+			release_statement(txn, statement);
+		schema = txn->session->schema;
 	}
 	return statement->S;
 }
@@ -264,7 +273,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 	for (int i = 0; i < n; i++)
 	{
-		rows[i].unsettled = rows[i].own = rows[i].taken = false;
+		rows[i].unsettled = rows[i].own = rows[i].taken = rows[i].claimed = false;
 		if (get_own(view, buffer, keys[i], bind, &rows[i]))
 			continue;
 		where[m] = i;
@@ -291,6 +300,7 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 
 		row->key = wanted[i];
 		row->columns = MOSQL_ABSENT;
+		row->claimed = mosql_claims_begin(points[i].intent);
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
 		row->taken = mosql_lock_is_taken(txn, points[i].intent);

@@ -213,14 +213,33 @@ mosql_txn_has_written(const MosqlSession *session)
 	return txn != NULL && (txn->journal != NULL || txn->trees != NULL || txn->changes_schema);
 }
 
-/* What was rolled back to a savepoint counts, too. */
-bool
-mosql_txn_has_changed(const MosqlSession *session, uint64 root)
+static const MosqlBuffer *
+find_buffer(const MosqlSession *session, uint64 root)
 {
 	const MosqlBuffer *buffer = session->txn ? session->txn->buffers : NULL;
 
 	while (buffer != NULL && mosql_btree_root(buffer->tree) != root)
 		buffer = buffer->next_buffer;
+	return buffer;
+}
+
+bool
+mosql_txn_has_put(const MosqlSession *session, uint64 root)
+{
+	const MosqlBuffer *buffer = find_buffer(session, root);
+
+	for (const MosqlEntryW *e = buffer ? buffer->head[0] : NULL; e != NULL; e = e->next[0])
+		if (!mosql_entry_is_void(e))
+			return true;
+	return false;
+}
+
+/* What was rolled back to a savepoint counts, too. */
+bool
+mosql_txn_has_changed(const MosqlSession *session, uint64 root)
+{
+	const MosqlBuffer *buffer = find_buffer(session, root);
+
 	return buffer != NULL && buffer->nentries > 0;
 }
 

@@ -184,7 +184,7 @@ client_of(MosqlSession *session)
 
 /* MosqlSchemaCheck, as definitions_unchanged(). */
 static bool
-is_unchanged(MosqlSession *session)
+is_unchanged(MosqlSession *session, MosqlBytes *locked, int *strength)
 {
 	Client	   *client = client_of(session);
 	MosqlBudget budget = mosql_budget_start(mosql_txn_intent_timeout_ms);
@@ -212,7 +212,7 @@ is_unchanged(MosqlSession *session)
 }
 
 /* MosqlSchemaMoved. */
-static void
+static bool
 schema_moved(MosqlSession *session, MosqlView *view)
 {
 	Client	   *client = client_of(session);
@@ -221,13 +221,14 @@ schema_moved(MosqlSession *session, MosqlView *view)
 	Definition	then;
 
 	if (client == NULL || !client->table.noted || client->table.changed)
-		return;
+		return false;
 	mosql_view_get(view, catalog(session), &key, 1, &row);
 	if (!row.found)
 		report_changed();
 	then = definition_of(row.columns);
 	if (!still_holds(&client->table.used, &then))
 		report_changed();
+	return false;
 }
 
 /* MosqlSchemaChanged: now and then somebody dies before the label is there. */
