@@ -17,7 +17,11 @@ ALTER TABLE hers OWNER TO mosql_regress_eve;
 -- weak locks of another session's: who asked for a strong one would wait
 BEGIN;
 LOCK TABLE local_secret IN ROW EXCLUSIVE MODE;
+-- of ours LOCK TABLE locks in Redis, which has no prepared transactions; who parses locks here
+PREPARE weak AS UPDATE secret SET v = '';
+PREPARE weak_child AS DELETE FROM secret_child;
 PREPARE TRANSACTION 'mosql_privileges';
+SELECT relation::regclass, mode FROM pg_locks WHERE pid IS NULL AND locktype = 'relation' AND mode = 'RowExclusiveLock' ORDER BY relation::regclass::text;
 SET lock_timeout = '2s';
 SET ROLE mosql_regress_eve;
 SELECT outcome('SELECT mosql_fdw_refresh(''secret'')');
@@ -48,6 +52,7 @@ SELECT outcome('SELECT mosql_fdw_debug_lock(''x'')');
 RESET ROLE;
 RESET lock_timeout;
 ROLLBACK PREPARED 'mosql_privileges';
+DEALLOCATE ALL;
 
 -- ---- a table's owner has this table of the namespace, and no other ----
 SET ROLE mosql_regress_eve;

@@ -17,6 +17,8 @@
   lost    ... and are lost only with an error
   tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
           it does between two sessions and a heap table; who has written before waits at COMMIT
+  tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
+          table that is lost is an error; DO, partitions
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
@@ -638,6 +640,93 @@ def tables(world):
         c.close()
 
 
+def forget_claims(world):
+    """As a failover without copies: whatever is locked where definitions are is not."""
+    for port in world.cluster.ports:
+        r = world.cluster.redis(port)
+        for key in r("KEYS", "*"):
+            if r("TYPE", key) != b"hash":
+                continue
+            for field in r("HKEYS", key):
+                if field.startswith(b"i") and b"hot" in field:
+                    r("HDEL", key, field)
+        r.close()
+
+
+def tables_waiting(world):
+    """Waits end, and what was lost is told."""
+    one, two = world.connect(0), world.connect(1)
+    pid = value(two, "SELECT pg_backend_pid()")
+    for conn in one, two:
+        query(conn, "SELECT count(*) FROM hot")    # loads the library
+    for what, sql in ("a statement", "UPDATE hot SET s = 'no' WHERE id BETWEEN 3 AND 3"), ("COMMIT", None):
+        for end, state in ("cancel", "57014"), ("lock_timeout", "55P03"), ("statement_timeout", "57014"):
+            if sql is None and end == "statement_timeout":
+                continue        # core ends it before the commit begins
+            query(two, "RESET lock_timeout")
+            query(two, "RESET statement_timeout")
+            if end != "cancel":
+                query(two, f"SET {end} = '500ms'")
+            query(two, "BEGIN")
+            if sql is None:
+                query(two, "UPDATE hot SET s = 'no' WHERE id = 3")
+            begin(one, "LOCK TABLE hot IN SHARE MODE")
+            threads, results = together(lambda: attempt(two, sql or "COMMIT")[1])
+            time.sleep(.5)
+            if end == "cancel":
+                query(world.servers[1].connect("postgres"), f"SELECT pg_cancel_backend({pid})")
+            since = time.monotonic()
+            tap.ok(finish(threads, 5) and results == [state], f"{what} waits for a table until {end}", results)
+            tap.ok(time.monotonic() - since < 2.5, "and ends at once")
+            query(one, "ROLLBACK")
+            finish(threads, 30)
+            query(two, "ROLLBACK")
+    query(two, "RESET lock_timeout")
+    query(two, "RESET statement_timeout")
+
+    for mode in "SHARE", "ACCESS EXCLUSIVE":
+        begin(one, f"LOCK TABLE hot IN {mode} MODE", "SELECT sum(n) FROM hot")
+        sid = value(one, "SELECT max(session_id) FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'")
+        query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+        tap.equal(attempt(two, "UPDATE hot SET s = 'else' WHERE id = 4 AND n >= 0")[1], None, f"{mode}: who is dead keeps nobody out")
+        tap.equal(attempt(one, "COMMIT")[1], "40001", "and does not commit")
+        query(one, "ROLLBACK")
+        begin(one, f"LOCK TABLE hot IN {mode} MODE", "UPDATE jobs SET started = 0 WHERE id = 1")
+        forget_claims(world)
+        tap.equal(attempt(one, "COMMIT")[1], "40001", "nor who has lost the lock")
+        query(one, "ROLLBACK")
+    begin(one, "LOCK TABLE hot IN ROW EXCLUSIVE MODE", "UPDATE hot SET s = 'x' WHERE id = 4")
+    forget_claims(world)
+    tap.equal(attempt(one, "COMMIT")[1], None, "one that keeps no writer out is not missed")
+
+    # where LOCK TABLE is said, and of what
+    query(one, "DO $$BEGIN LOCK TABLE hot IN SHARE MODE; END$$")
+    query(one, "BEGIN; DO $$BEGIN LOCK TABLE hot IN SHARE MODE; END$$")
+    tap.equal(attempt(two, "BEGIN; LOCK TABLE hot IN ROW EXCLUSIVE MODE NOWAIT")[1], "55P03", "LOCK TABLE within DO")
+    query(two, "ROLLBACK")
+    query(one, "COMMIT")
+    tap.equal(attempt(one, "LOCK TABLE hot")[1], "25P01", "not outside of a transaction")
+    for conn in one, two:
+        query(conn, "CREATE TABLE parent (id int, n int, s text) PARTITION BY LIST (n)")
+        query(conn, "CREATE FOREIGN TABLE part (id int OPTIONS (key 'true') NOT NULL, n int, s text) "
+              "SERVER redis OPTIONS (table_name 'hot')")
+        query(conn, "ALTER TABLE parent ATTACH PARTITION part DEFAULT")
+    begin(one, "LOCK TABLE parent IN SHARE MODE")
+    tap.equal(attempt(two, "BEGIN; LOCK TABLE part IN ROW EXCLUSIVE MODE NOWAIT")[1], "55P03", "the partitions are locked")
+    query(two, "ROLLBACK")
+    query(one, "ROLLBACK")
+    begin(one, "LOCK TABLE ONLY parent IN SHARE MODE")
+    tap.equal(attempt(two, "BEGIN; LOCK TABLE part IN ROW EXCLUSIVE MODE NOWAIT")[1], None, "but for ONLY")
+    query(two, "ROLLBACK")
+    query(one, "ROLLBACK")
+    for conn in one, two:
+        query(conn, "ALTER TABLE parent DETACH PARTITION part")
+        query(conn, "SET mosql_fdw.drop_data = off")
+        query(conn, "DROP FOREIGN TABLE part")
+        query(conn, "DROP TABLE parent")
+        conn.close()
+
+
 def killed(world):
     points = debug_points("row locks")
     tap.ok(len(points) >= 2, "points of waiting are found in the sources", points)
@@ -726,7 +815,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, beside, died, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -67,6 +67,8 @@ mosql_table_lock_number(MosqlSession *session, const MosqlNumber *number, bool s
 	if (number->session)
 		return mosql_session_lock(txn, tree, key, strength, policy);
 	mosql_txn_claim(txn, tree, &key, 1, strength, policy, &row, &locked);
+	if (locked)
+		mosql_txn_rely_on_claim(txn, tree, key);
 	return locked;
 }
 

@@ -82,7 +82,10 @@ mosql_table_lock(Relation rel, MosqlSession *session, int mode, bool wait)
 	if (!row.found && !row.own)
 		mosql_table_missing(rel, schema, name);
 	if (mode >= ShareLock)
+	{
+		mosql_txn_rely_on_claim(txn, mosql_catalog_tree(session), mosql_catalog_key(schema, name));
 		mosql_txn_raise_schema(txn);
+	}
 	return true;
 }
 

@@ -75,6 +75,20 @@ lets_update(const MosqlTxn *txn, const MosqlEntryW *e)
 	return e->locked && !e->pinned && e->strength > 0 && !txn->drawn;
 }
 
+/* A lock of more than the row: LOCK TABLE, an advisory lock (rule 37). */
+static bool
+is_relied_on(const MosqlEntryW *e)
+{
+	return e->relied_on && e->strength > 0;
+}
+
+/* Has the commit anything to compare, or write, there? */
+static bool
+takes_part(const MosqlEntryW *e)
+{
+	return !mosql_entry_is_void(e) || e->locked || e->referenced || is_relied_on(e);
+}
+
 /* Returns whether there is something that must be decided: a write, or a lock. */
 static bool
 add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
@@ -85,7 +99,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	int			n = 0;
 
 	for (MosqlEntryW *e = buffer->head[0]; e != NULL; e = e->next[0])
-		n += !mosql_entry_is_void(e) || e->locked || e->referenced;
+		n += takes_part(e);
 	if (n == 0)
 		return false;
 	part = participant(commit, buffer->tree);
@@ -95,18 +109,24 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 	{
 		MosqlItem  *item;
 
-		if (mosql_entry_is_void(e) && !e->locked && !e->referenced)
+		if (!takes_part(e))
 			continue;
 		item = &part->items[part->n++];
 		item->key = e->key;
 		item->claims = e->strength > 0;
-		if (mosql_entry_is_void(e) && !e->locked)
+		if (mosql_entry_is_void(e) && !e->locked && !is_relied_on(e))
 		{
 			item->kind = MOSQL_ITEM_REFERENCE;
 			item->base = MOSQL_BASE_LIVE;
 			continue;
 		}
 		any = true;
+		if (mosql_entry_is_void(e) && is_relied_on(e))
+		{
+			item->kind = MOSQL_ITEM_CLAIM;
+			item->strength = e->strength;
+			continue;
+		}
 		if (mosql_entry_is_void(e))
 		{
 			item->kind = MOSQL_ITEM_CHECK;
@@ -405,7 +425,7 @@ mosql_txn_age(void)
 static bool
 has_lost_its_locks(const MosqlCommit *commit)
 {
-	return commit->txn->owner.session != commit->tx.session;
+	return commit->txn->owner.session != 0 && commit->txn->owner.session != commit->tx.session;
 }
 
 static void
@@ -426,7 +446,8 @@ start_attempt(MosqlCommit *commit)
 		for (int i = 0; i < part->n; i++)
 		{
 			part->items[i].done = part->items[i].sent = false;
-			if (part->items[i].strength > 0 && has_lost_its_locks(commit))
+			if (part->items[i].kind == MOSQL_ITEM_CHECK && part->items[i].strength > 0 &&
+				has_lost_its_locks(commit))
 				mosql_item_forget_lock(&part->items[i]);
 		}
 		for (int i = 0; i < part->nranges; i++)
@@ -495,6 +516,24 @@ check_trees(const MosqlCommit *commit)
 			report_conflict(commit->session, "The session's lease ran out after this transaction created or truncated a table.");
 }
 
+static void
+report_lost_claim(MosqlSession *session)
+{
+	report_conflict(session, "A lock of a table, or an advisory lock, was lost before the transaction could commit.");
+}
+
+/* What a lock of a table has kept away can be compared with nothing else (rule 37). */
+static void
+check_claims(const MosqlCommit *commit)
+{
+	if (!has_lost_its_locks(commit))
+		return;
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (commit->parts[p].items[i].kind == MOSQL_ITEM_CLAIM)
+				report_lost_claim(commit->session);
+}
+
 /*
  * The clock refused for a reason that no row and no other transaction's commit is to
  * blame for: what the attempt took is not counted, so that a long commit gets another
@@ -522,13 +561,50 @@ mosql_commit_limit(MosqlCommit *commit, const MosqlBudget *budget)
  */
 typedef bool (*AttemptStep) (MosqlCommit *commit);
 
+/*
+ * Decide has refused the schema version: a definition was changed, or its table locked, which is
+ * waited for as for any lock (rule 37), with nothing in place, and before the next prepare, while
+ * interrupts are served.
+ *
+ * Race -- it is raised again while we look, or wait: then decide refuses once more.
+ */
+static void
+check_definitions(MosqlCommit *commit)
+{
+	MosqlSession *session = commit->session;
+	uint64		schema = session->schema;	/* known before we look */
+
+	if (!commit->stale)
+		return;
+	for (;;)
+	{
+		MosqlBytes	locked = MOSQL_ABSENT;
+		int			strength = 0;
+
+		if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session, &locked, &strength))
+			report_conflict(session, "The definition of a table was changed by another transaction.");
+		if (locked.data == NULL)
+			break;
+		commit->blocker = (MosqlBlocker)
+		{
+			.tree = mosql_session_tree(session, MOSQL_CATALOG_ROOT),.key = locked,.strength = strength
+		};
+		mosql_lock_wait(commit);
+		commit->blocker = (MosqlBlocker) {.tree = NULL};
+	}
+	commit->txn->schema = schema;
+	commit->stale = false;
+}
+
 /* True: all is in place, and MosqlPending is made.  Else released. */
 static bool
 prepare_once(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
 
+	check_definitions(commit);
 	check_trees(commit);
+	check_claims(commit);
 	switch (mosql_txn_prepare(commit))
 	{
 		case MOSQL_PREPARED:
@@ -536,6 +612,8 @@ prepare_once(MosqlCommit *commit)
 			break;
 		case MOSQL_CONFLICT:
 			mosql_txn_release(commit);
+			if (commit->lost_claim)
+				report_lost_claim(session);
 			report_conflict(session, "A row that this transaction read or wrote was changed by another one that committed first.");
 			break;
 		case MOSQL_HELD_UP:
@@ -563,36 +641,6 @@ prepare_once(MosqlCommit *commit)
 	}
 	commit->pending = mosql_pending_make(commit);
 	return true;
-}
-
-/*
- * The schema version is another one: a definition was changed, or its table locked, which is
- * waited for as for any lock (rule 37), with nothing in place.
- *
- * Race -- it is raised again while we look, or wait: then decide refuses once more.
- */
-static void
-check_definitions(MosqlCommit *commit)
-{
-	MosqlSession *session = commit->session;
-	uint64		schema = session->schema;
-
-	for (;;)
-	{
-		MosqlBytes	locked = MOSQL_ABSENT;
-		int			strength = 0;
-
-		if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session, &locked, &strength))
-			report_conflict(session, "The definition of a table was changed by another transaction.");
-		if (locked.data == NULL)
-			break;
-		commit->blocker = (MosqlBlocker)
-		{
-			.tree = mosql_session_tree(session, MOSQL_CATALOG_ROOT),.key = locked,.strength = strength
-		};
-		mosql_lock_wait(commit);
-	}
-	commit->txn->schema = schema;
 }
 
 void
@@ -632,7 +680,7 @@ conclude(MosqlCommit *commit, MosqlDecision decision)
 			break;
 		case MOSQL_REFUSED_SCHEMA:
 			mosql_txn_release(commit);
-			check_definitions(commit);
+			commit->stale = true;
 			forgive_time(commit);
 			break;
 		case MOSQL_REFUSED_FORGOTTEN:
@@ -764,7 +812,7 @@ mosql_commit_at_once(MosqlCommit *commit)
 
 	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
 	start_attempt(commit);
-	if (guarded(commit, mosql_txn_plan_one_step))
+	if (!has_lost_its_locks(commit) && guarded(commit, mosql_txn_plan_one_step))
 	{
 		MOSQL_DEBUG_POINT("before-one-step");
 		mosql_local_hold();

@@ -117,7 +117,7 @@ mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 	bool		update = item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_PUT &&
 		item->version != 0;
 
-	if (item->kind == MOSQL_ITEM_CHECK)
+	if (item->kind == MOSQL_ITEM_CHECK || item->kind == MOSQL_ITEM_CLAIM)
 		return mosql_lock_asked(owner, item->strength > 0 ? item->strength : MOSQL_READING);
 	if (item->kind == MOSQL_ITEM_REFERENCE)
 		return mosql_lock_asked(owner, MOSQL_KEY_SHARE);
@@ -134,7 +134,7 @@ mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 static void
 add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes intent)
 {
-	if (item->kind == MOSQL_ITEM_CHECK && item->strength > 0)
+	if (item->kind == MOSQL_ITEM_CLAIM || (item->kind == MOSQL_ITEM_CHECK && item->strength > 0))
 		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_asked(commit, item));
 	else if (item->claims)
 		add_compare(leaf, item, MOSQL_COMPARE_ADMITS, intent, 0, mosql_item_asked(commit, item));
@@ -267,7 +267,8 @@ static void
 expect_item(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes row, MosqlBytes intent)
 {
 	add_intent_compare(commit, leaf, item, intent);
-	add_row_compare(commit, leaf, item, row);
+	if (item->kind != MOSQL_ITEM_CLAIM)
+		add_row_compare(commit, leaf, item, row);
 }
 
 void

@@ -707,6 +707,12 @@ mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 }
 
 void
+mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	entry_of(txn, tree, key)->relied_on = true;
+}
+
+void
 mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
 {
 	MosqlEntryW *entry = entry_of(txn, tree, key);

@@ -10,6 +10,7 @@
  *     or absent, or, for an increment, live (rule 15);
  *   - for keys that were only read (SERIALIZABLE, FOR UPDATE): no intent, and
  *     nothing newer than was read; for absent rows also the purge mark;
+ *   - for locks of more than a row (LOCK TABLE): that they are there (rule 37);
  *   - when all that is done, for keys that foreign keys lead to: the row is live, and
  *     no intent deletes it (rule 22);
  *
@@ -666,6 +667,11 @@ judge_intents(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, const E
 	MosqlTxid	tx;
 
 	check_intents(commit, leaf->step.node, now->intents);
+	if (item->kind == MOSQL_ITEM_CLAIM)
+	{
+		commit->lost_claim = !mosql_claims_hold(now->intents, mosql_item_asked(commit, item));
+		return commit->lost_claim ? MOSQL_CONFLICT : MOSQL_PREPARED;
+	}
 	if (mosql_claims_begin(now->intents))
 	{
 		MosqlOutcome outcome = judge_claims(commit, leaf, item, now->intents, blocker);
@@ -727,6 +733,8 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 		return outcome;
 	if (blamed == NULL)
 		return judge_marks(commit, leaf, item, &now, blocker);
+	if (item->kind == MOSQL_ITEM_CLAIM)
+		return MOSQL_PREPARED;
 	return judge_row(commit, leaf->step.node, item, now.row, now.purged);
 }
 

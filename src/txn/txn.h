@@ -385,6 +385,12 @@ extern int	mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes
 extern int	mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 extern void mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
 
+/*
+ * What is locked there keeps others from more than that row, where no compare would find out:
+ * COMMIT compares that the lock is there, under the id that decides, and fails with 40001 else.
+ */
+extern void mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+
 /* Has somebody else locked the row whose intents field this is, so that it excludes that? */
 extern bool mosql_txn_is_locked_out(const MosqlTxn *txn, MosqlBytes field, int strength);
 

@@ -269,6 +269,7 @@ typedef struct MosqlEntryW
 	MosqlTimestamp lock_version;
 	bool		pinned;			/* locked, and not FOR KEY SHARE alone: that version counts */
 	int			strength;		/* of its lock in Redis; 0: none */
+	bool		relied_on;		/* LOCK TABLE and kin: that lock is to be there at commit */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
 	int			height;
@@ -566,6 +567,7 @@ typedef enum MosqlItemKind
 	MOSQL_ITEM_WRITE,			/* a change */
 	MOSQL_ITEM_CHECK,			/* a key read or locked: must be unchanged until decided */
 	MOSQL_ITEM_REFERENCE,		/* a row that a foreign key leads to: must be live */
+	MOSQL_ITEM_CLAIM,			/* a lock that keeps others from more than its row: must be there */
 	MOSQL_ITEM_RANGE			/* a range read */
 } MosqlItemKind;
 
@@ -579,7 +581,7 @@ typedef struct MosqlItem
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
-	int			strength;		/* CHECK: of its lock, which must still be there; 0: none */
+	int			strength;		/* CHECK, CLAIM: of its lock, which must still be there; 0: none */
 	bool		claims;			/* there are some at its row */
 	bool		done;
 	bool		sent;			/* WRITE: this attempt may have placed its intent */
@@ -657,6 +659,8 @@ typedef struct MosqlCommit
 	uint64		breaks;			/* of connections, before this attempt */
 	bool		released;		/* nothing of this attempt is left */
 	bool		placed;			/* this attempt has intents or marks somewhere */
+	bool		lost_claim;		/* prepare has not found one */
+	bool		stale;			/* it knows a schema version that is not the present one */
 	bool		applied;		/* in the step that decided */
 	struct MosqlOneStep *one_step;	/* which is this; of one attempt (one_step.c) */
 	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
