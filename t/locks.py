@@ -699,6 +699,16 @@ def tables_waiting(world):
     forget_claims(world)
     tap.equal(attempt(one, "COMMIT")[1], None, "one that keeps no writer out is not missed")
 
+    # who has locked the table himself, and changes it
+    begin(one, "LOCK TABLE hot IN SHARE MODE", "ALTER FOREIGN TABLE hot ALTER COLUMN s SET DEFAULT 'waits'")
+    begin(two, "LOCK TABLE hot IN ACCESS SHARE MODE")
+    threads, results = together(lambda: attempt(one, "COMMIT")[1])
+    time.sleep(.7)
+    shown = query(world.conn, "SELECT table_name, granted FROM mosql_fdw_locks WHERE mode = 'ACCESS EXCLUSIVE'")
+    tap.equal(shown, [("public.hot", False)], "a change waits in the queue for a weaker lock, too")
+    query(two, "COMMIT")
+    tap.ok(finish(threads, 5) and results == [None], "and goes on then", results)
+
     # where LOCK TABLE is said, and of what
     query(one, "DO $$BEGIN LOCK TABLE hot IN SHARE MODE; END$$")
     query(one, "BEGIN; DO $$BEGIN LOCK TABLE hot IN SHARE MODE; END$$")

@@ -36,7 +36,8 @@ typedef enum MosqlStrength
 	 * SHARE (5) does not exclude all that the two before it do: who has one of those and SHARE
 	 * asks for SHARE ROW EXCLUSIVE, which excludes just what they do together.
 	 */
-	MOSQL_TABLE_MODE = 10
+	MOSQL_TABLE_MODE = 10,
+	MOSQL_TABLE_MODE_MAX = 18
 } MosqlStrength;
 
 typedef enum MosqlClaimKind

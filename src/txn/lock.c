@@ -783,6 +783,17 @@ mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimes
 
 /* ---- locks that a commit meets ---- */
 
+/*
+ * As what a commit waits there: who has locked the table in a mode (rule 37), and changes its
+ * definition now, as for the strongest mode, for which the one that it has does not do.
+ */
+static int
+wait_strength(const MosqlEntryW *entry, int strength)
+{
+	return entry->strength > MOSQL_TABLE_MODE && strength < MOSQL_TABLE_MODE ?
+		MOSQL_TABLE_MODE_MAX : strength;
+}
+
 void
 mosql_lock_wait(MosqlCommit *commit)
 {
@@ -795,7 +806,8 @@ mosql_lock_wait(MosqlCommit *commit)
 	if (commit->limited)
 		deadline = deadline > 0 ? Min(deadline, commit->budget.deadline_us) : commit->budget.deadline_us;
 	remember(txn, blocker->tree, entry);
-	start_request(&request, txn, blocker->tree, entry->key, blocker->strength, MOSQL_CLAIM_WAIT);
+	start_request(&request, txn, blocker->tree, entry->key,
+				  wait_strength(entry, blocker->strength), MOSQL_CLAIM_WAIT);
 	wait_for_row(&request, deadline);
 	if (!commit->limited)
 		commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
