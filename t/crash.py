@@ -239,6 +239,11 @@ def body():
         if point in names:
             with section(f"one step, {point}"):
                 (lost if "settle" in point else crash).test(point)
+    crash = Crash(Cluster("crash-one", primaries=1), one, two, "script", one_step=True)
+    for point in ("before-one-step", "after-decide"):
+        if point in names:
+            with section(f"one step of a cluster, {point}"):
+                crash.test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

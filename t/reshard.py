@@ -67,6 +67,67 @@ def in_parts(cluster, servers):
             tap.equal(value(conn, "SELECT count(*) FROM t"), 1, f"{at}: what it committed is there")
 
 
+def under_load(cluster, servers, db, name, seed):
+    """Clients work on tables that are there, while slots move."""
+    work = load.Load(servers, db, seed=seed)
+    rng = random.Random(seed)
+    mover = Mover(cluster.primaries)
+    clock = cluster.ask(cluster.ports[0], "CLUSTER", "KEYSLOT", "%s:{%s.clock}:c" % (db, db))
+    with work.crowd:
+        work.start()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            slots = mover.slots_with_keys()
+            rng.shuffle(slots)
+            for i, slot in enumerate(slots):
+                mover.move(slot, rng)
+                if i % 5 == 0:
+                    mover.move(clock, rng)
+                if time.monotonic() > end:
+                    break
+            wait_until(lambda: time.monotonic() > end, 0.3)
+        since = time.monotonic()
+        tap.ok(work.crowd.everybody_went_on(since, 5), f"{name}: all clients go on")
+        tap.ok(work.settle(), f"{name}: all clients come to an end")
+    tap.note(f"{mover.moved} slots with {mover.keys} keys moved, {work.crowd.done} "
+             f"transactions, errors {work.crowd.errors()}")
+    tap.ok(mover.moved >= 20, f"{name}: slots were moved")
+    tap.ok(wait_until(mover.agreed, 10, 0.2), f"{name}: the nodes agree who has what",
+           mover.disagreement())
+    bad = work.crowd.unexpected(CONFLICTS)
+    tap.ok(not bad, f"{name}: no error but conflicts", bad)
+    work.verify(name)
+
+
+def trips(conn, one_step):
+    """Round trips of a commit of two rows, on two leaves."""
+    query(conn, f"SET mosql_fdw.one_step = {one_step}")
+    for _ in range(2):
+        query(conn, "SELECT mosql_fdw_stats_reset()")
+        query(conn, "UPDATE two SET n = n + 1 WHERE id IN (1, 2000)")
+    return value(conn, "SELECT value FROM mosql_fdw_stats() WHERE name = 'round_trips'")
+
+
+def one_becomes_two(servers, seed):
+    """One primary has all slots, and a commit is one step; then a second one gets some of them."""
+    cluster = Cluster("reshard-one", primaries=1)
+    name, db = "one primary becomes two", "reshard_one"
+    for s in servers:
+        make_database(s, db, cluster.nodes, {}, load.DDL + "; CREATE FOREIGN TABLE two (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis")
+    with contextlib.closing(servers[0].connect(db)) as conn:
+        query(conn, "INSERT INTO two SELECT i, 0 FROM generate_series(1, 2000) i")
+        once, ordinary = trips(conn, "on"), trips(conn, "off")
+        tap.ok(once < ordinary, f"{name}: a commit is one step before", (once, ordinary))
+        cluster.primaries.append(cluster.add())
+        under_load(cluster, servers, db, name, seed)
+        trips(conn, "on")
+        once, ordinary = trips(conn, "on"), trips(conn, "off")
+        tap.equal(once, ordinary, f"{name}: and is not any more")
+        tap.equal(query(conn, "SELECT n, count(*) FROM two GROUP BY 1 ORDER BY 1"), [(0, 1998), (10, 2)],
+                  f"{name}: each increment counts once")
+        tap.equal(query(conn, "SELECT * FROM mosql_fdw_check('two')"), [], f"{name}: the tree is sound")
+
+
 def body():
     seed = int(os.environ.get("MOSQL_TEST_SEED", time.time()))
     tap.note(f"MOSQL_TEST_SEED={seed}")
@@ -77,34 +138,9 @@ def body():
         with section(engine):
             for s in servers:
                 make_database(s, db, cluster.nodes, {"atomic": engine}, load.DDL)
-            work = load.Load(servers, db, seed=seed)
-            rng = random.Random(seed)
-            mover = Mover(cluster.primaries)
-            clock = cluster.ask(cluster.ports[0], "CLUSTER", "KEYSLOT", "%s:{%s.clock}:c" % (db, db))
-            with work.crowd:
-                work.start()
-                end = time.monotonic() + SECONDS
-                while time.monotonic() < end:
-                    slots = mover.slots_with_keys()
-                    rng.shuffle(slots)
-                    for i, slot in enumerate(slots):
-                        mover.move(slot, rng)
-                        if i % 5 == 0:
-                            mover.move(clock, rng)
-                        if time.monotonic() > end:
-                            break
-                    wait_until(lambda: time.monotonic() > end, 0.3)
-                since = time.monotonic()
-                tap.ok(work.crowd.everybody_went_on(since, 5), f"{engine}: all clients go on")
-                tap.ok(work.settle(), f"{engine}: all clients come to an end")
-            tap.note(f"{mover.moved} slots with {mover.keys} keys moved, {work.crowd.done} "
-                     f"transactions, errors {work.crowd.errors()}")
-            tap.ok(mover.moved >= 20, f"{engine}: slots were moved")
-            tap.ok(wait_until(mover.agreed, 10, 0.2), f"{engine}: the nodes agree who has what",
-                   mover.disagreement())
-            bad = work.crowd.unexpected(CONFLICTS)
-            tap.ok(not bad, f"{engine}: no error but conflicts", bad)
-            work.verify(engine)
+            under_load(cluster, servers, db, engine, seed)
+    with section("one becomes two"):
+        one_becomes_two(servers, seed)
     with section("in parts"):
         in_parts(cluster, servers)
     tap.equal([c for c in servers[1].crashes()], [], "no backend died")

@@ -13,7 +13,8 @@ static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua
 bool
 mosql_one_step_is_possible(const MosqlStepper *clock)
 {
-	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_is_cluster(clock->redis);
+	return clock->engine == MOSQL_ENGINE_SCRIPT &&
+		(!mosql_redis_is_cluster(clock->redis) || mosql_redis_primary_count(clock->redis) == 1);
 }
 
 bool
@@ -40,7 +41,7 @@ count_arguments(const MosqlDecideArgs *args, MosqlStep *const *steps, int nsteps
 	int			n = 7 + args->ndrops;
 
 	for (int i = 0; i < nsteps; i++)
-		n += mosql_step_arguments(steps[i]);
+		n += 1 + mosql_step_arguments(steps[i]);
 	return n;
 }
 
@@ -55,8 +56,6 @@ put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs 
 	*arg++ = mosql_clock_session_key(keys, args->tx.session);
 	*arg++ = keys->ends;
 	*arg++ = keys->snapshots;
-	for (int i = 0; i < nsteps; i++)
-		*arg++ = mosql_step_key(clock, steps[i]->node);
 	*arg++ = mosql_clock_number(args->tx.n);
 	*arg++ = mosql_clock_number(args->schema);
 	*arg++ = mosql_clock_number(args->tx.session);
@@ -67,7 +66,10 @@ put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs 
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 	for (int i = 0; i < nsteps; i++)
+	{
+		*arg++ = mosql_step_key(clock, steps[i]->node);
 		arg = mosql_step_put_arguments(clock, steps[i], arg);
+	}
 	return arg - argv;
 }
 
@@ -94,8 +96,7 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 	*ts = 0;
 	if (args->ndrops > MOSQL_CLOCK_DROPS)
 		return MOSQL_REFUSED_AT_ONCE;
-	call.argv = mosql_script_argv(&one_step_script, 4 + nsteps, count_arguments(args, steps, nsteps));
-	call.argv[2] = mosql_clock_number(4 + nsteps);
+	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
 	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);
 	call.durable = clock->durable;
 	mosql_script_run(clock->redis, &one_step_script, &call, 1, budget);

@@ -5,7 +5,7 @@
  * and the rows as apply would leave them: code/history.c and code/increment.c say in C what
  * the functions here do, and test/unit/test_step.c compares them.
  *
- *     KEYS       c, s, e, p of the clock, then the leaves
+ *     KEYS       c, s, e, p of the clock
  *     ARGV[1]    n, the attempt's number
  *         [2]    schema version
  *         [3]    session
@@ -14,7 +14,11 @@
  *         [6]    participants, as decide has them
  *         [7]    schema version when the transaction began, or 0, as decide has it
  *         then   D numbers of records to drop
- *                per leaf a step: step_lua.h
+ *                per leaf its key, and a step: step_lua.h
+ *
+ * Leaves are no KEYS, which a cluster wants in one slot.  What a script calls may be in any that the
+ * node serves; else, or if the key is missing in a slot that is on the move, the call is an error: the
+ * first call for a leaf is its read, before anything is written, and while a script runs no slot moves.
  *
  * The conditional writes of these steps are UNLIST and the kinds that need the timestamp:
  * VERSION, TOMBSTONE, INCREMENT.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
@@ -259,8 +263,9 @@ LUA_ROW_NUMBERS
 "local ts7 = stamp(issued)\n"
 LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
 "local leaves, o, deletes, counts, size = {}, 7 + argv[5], false, false, 0\n"
-"for leaf = 1, #KEYS - 4 do\n"
-"  local key, plan = KEYS[4 + leaf], argv[o + 1]\n"
+"while o < #argv do\n"
+"  o = o + 1\n"
+"  local key, plan = argv[o], argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "  if failed >= 0 then return {5, schema} end\n"
 "  local dels, puts, before = {}, {}, woken and #woken or 0\n"
@@ -300,9 +305,9 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "      puts[#puts + 1] = new\n"
 "    end\n"
 "  end\n"
-"  leaves[leaf] = {key = key, dels = dels, puts = puts, meta = v[place(nc + 1)] or false,\n"
+"  local leaf = {key = key, dels = dels, puts = puts, meta = v[place(nc + 1)] or false,\n"
 "    count = flags % 4 < 2, before = before, after = woken and #woken or 0}\n"
-"  counts = counts or leaves[leaf].count\n"
+"  leaves[#leaves + 1], counts = leaf, counts or leaf.count\n"
 "  o = extra\n"
 "end\n"
  /* write; what comes before the record does no harm alone */
