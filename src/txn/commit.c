@@ -563,19 +563,17 @@ typedef bool (*AttemptStep) (MosqlCommit *commit);
 
 /*
  * Decide has refused the schema version: a definition was changed, or its table locked, which is
- * waited for as for any lock (rule 37), with nothing in place, and before the next prepare, while
- * interrupts are served.
+ * waited for as for any lock (rule 37): before the next attempt has its id, with nothing in place, while
+ * interrupts are served.  An AttemptStep.
  *
  * Race -- it is raised again while we look, or wait: then decide refuses once more.
  */
-static void
+static bool
 check_definitions(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
 	uint64		schema = session->schema;	/* known before we look */
 
-	if (!commit->stale)
-		return;
 	for (;;)
 	{
 		MosqlBytes	locked = MOSQL_ABSENT;
@@ -590,10 +588,10 @@ check_definitions(MosqlCommit *commit)
 			.tree = mosql_session_tree(session, MOSQL_CATALOG_ROOT),.key = locked,.strength = strength
 		};
 		mosql_lock_wait(commit);
-		commit->blocker = (MosqlBlocker) {.tree = NULL};
 	}
 	commit->txn->schema = schema;
 	commit->stale = false;
+	return true;
 }
 
 /* True: all is in place, and MosqlPending is made.  Else released. */
@@ -602,7 +600,6 @@ prepare_once(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
 
-	check_definitions(commit);
 	check_trees(commit);
 	check_claims(commit);
 	switch (mosql_txn_prepare(commit))
@@ -790,6 +787,8 @@ mosql_commit_prepare(MosqlCommit *commit)
 	Assert(commit->state == MOSQL_COMMIT_IDLE);
 	for (;; commit->tries++)
 	{
+		if (commit->stale)
+			(void) guarded(commit, check_definitions);
 		restore_ranges(commit, commit->saved_ranges);
 		start_attempt(commit);
 		MOSQL_DEBUG_POINT("before-prepare");

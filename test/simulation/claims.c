@@ -48,8 +48,13 @@ static bool
 locks_conflict(int a, int b)
 {
 	static const char *const table[] = {"0001", "0011", "0111", "1111"};
+	static const char *const modes[] = {
+		"00000001", "00000011", "00001111", "00011111", "00110111", "00111111", "01111111", "11111111"
+	};
 
-	return table[a - 1][b - 1] == '1';
+	if (a > MOSQL_TABLE_MODE && b > MOSQL_TABLE_MODE)
+		return modes[a - MOSQL_TABLE_MODE - 1][b - MOSQL_TABLE_MODE - 1] == '1';
+	return a > MOSQL_TABLE_MODE || b > MOSQL_TABLE_MODE || table[a - 1][b - 1] == '1';
 }
 
 /* A lock beside an intent of another transaction. */
@@ -571,6 +576,9 @@ claims_judge(const SimTx *tx)
 		if (!fe->alive || other == NULL || other == tx || other == tx->near || other->lets_go ||
 			other->state == TX_COMMITTED || tx->far)
 			continue;
+		if (other->table_mode > 0 && oracle_changes_table(tx) && !claims_may_be_lost(other) &&
+			claims_forgot_us < other->began_us)
+			sim_fail("tx %d changes the table, which tx %d has locked", tx->number, other->number);
 		for (int c = 0; c < other->nclaims; c++)
 		{
 			const SimClaim *claim = &other->claims[c];

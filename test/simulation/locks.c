@@ -187,6 +187,7 @@ locks_statement(Client *client)
 void
 locks_roll_back(SimTx *tx, const SimTx *before)
 {
+	tx->table_mode = before->table_mode;
 	tx->nclaims = before->nclaims;
 	for (int i = 0; i < tx->nclaims; i++)
 		tx->claims[i].strength = before->claims[i].strength;

@@ -424,6 +424,29 @@ push(SimTx *tx, int tree, int key, Row row)
 	h->versions[h->n++] = (Version) {tx->ts, row, tx};
 }
 
+/* ---- LOCK TABLE ---- */
+
+uint64		oracle_table_changes;
+
+bool
+oracle_changes_table(const SimTx *tx)
+{
+	for (int i = 0; i < tx->nwrites; i++)
+		if (tx->writes[i].tree == TREE_TABLE &&
+			(tx->writes[i].base != ON_NOTHING || tx->writes[i].row.live))
+			return true;
+	return tx->truncates;
+}
+
+/* Who has locked the table has had it for itself, or fails, whatever was lost (rule 37). */
+static void
+judge_table(const SimTx *tx)
+{
+	if (tx->table_mode > 0 && tx->table_seen != oracle_table_changes)
+		sim_fail("tx %d has locked the table, and is committed, and so is somebody who has changed it", tx->number);
+	oracle_table_changes += oracle_changes_table(tx);
+}
+
 static void
 truncate_table(SimTx *tx)
 {
@@ -462,6 +485,7 @@ commit(SimTx *tx)
 	if (tx->told == 'A')
 		sim_fail("tx %d was said to be aborted and is committed", tx->number);
 	judge_reads(tx);
+	judge_table(tx);
 	if (tx->truncates)
 		truncate_table(tx);
 	for (int i = 0; i < tx->nwrites; i++)

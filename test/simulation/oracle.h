@@ -125,7 +125,13 @@ typedef struct SimTx
 	bool		defines;		/* changes the definition of TREE_TABLE; its root is then: */
 	uint64		definition_root;
 	bool		truncates;
+	int			table_mode;		/* in which it has locked TREE_TABLE; 0: it has not */
+	uint64		table_seen;		/* commits that had changed it, then */
 } SimTx;
+
+/* Does it change TREE_TABLE; and how many have, and are committed? */
+extern bool oracle_changes_table(const SimTx *tx);
+extern uint64 oracle_table_changes;
 
 extern SimTx *oracle_begin(MosqlSession *session, MosqlIsolation isolation);
 extern void oracle_committing(SimTx *tx);

@@ -9,6 +9,7 @@
 #include "work_int.h"
 
 #include "btree/btree.h"
+#include "code/claim.h"
 #include "pgstub.h"
 #include "txn/txn_int.h"
 
@@ -52,6 +53,61 @@ static MosqlTree *
 catalog(MosqlSession *session)
 {
 	return mosql_session_tree(session, MOSQL_CATALOG_ROOT);
+}
+
+/* ---- LOCK TABLE, as src/table/lock.c has it ---- */
+
+/* PostgreSQL's, with what is added in claims. */
+#define ROW_EXCLUSIVE	(MOSQL_TABLE_MODE + 3)
+#define SHARE			(MOSQL_TABLE_MODE + 5)
+#define EXCLUSIVE		(MOSQL_TABLE_MODE + 7)
+
+static bool
+is_locked_out(MosqlSession *session, MosqlBytes field)
+{
+	return mosql_txn_is_locked_out(mosql_txn_current(session), field, ROW_EXCLUSIVE);
+}
+
+/* SHARE and ROW EXCLUSIVE together are the mode above SHARE. */
+static int
+joined_mode(int held, int wanted)
+{
+	return Max(held, wanted) == SHARE && Min(held, wanted) == ROW_EXCLUSIVE ? SHARE + 1 : Max(held, wanted);
+}
+
+static bool
+claim_table(Client *client, int mode, LockWaitPolicy policy)
+{
+	MosqlTree  *tree = catalog(client->session);
+	MosqlBytes	key = CATALOG_KEY;
+	int			held = mosql_txn_strength(client->txn, tree, key);
+	int			wanted = joined_mode(held, mode);
+	bool		locked = true;
+	MosqlRow	row;
+
+	if (held < wanted)
+		mosql_txn_claim(client->txn, tree, &key, 1, wanted, policy, &row, &locked);
+	return locked;
+}
+
+/* In a mode that keeps writers out; but who truncates it has that row to write. */
+void
+schema_lock(Client *client)
+{
+	SimTx	   *tx = client->tx;
+	int			mode = (int) sim_between(SHARE, EXCLUSIVE);
+
+	if (sim_dumps || tx->defines || tx->locks_all)
+		return;
+	(void) schema_open(client);
+	sim_trace("tx %d locks the table, mode %d", tx->number, mode - MOSQL_TABLE_MODE);
+	if (!claim_table(client, mode, sim_chance(700) ? LockWaitBlock : LockWaitSkip))
+		return;
+	mosql_txn_rely_on_claim(client->txn, catalog(client->session), CATALOG_KEY);
+	mosql_txn_raise_schema(client->txn);
+	if (tx->table_mode == 0)
+		tx->table_seen = oracle_table_changes;
+	tx->table_mode = Max(tx->table_mode, mode);
 }
 
 /* As of a view of its own, like mosql_catalog_get(). */
@@ -110,6 +166,21 @@ note_use(Client *client)
 	known->changed = false;
 }
 
+bool		sim_locks_tables;
+
+/* Does somebody keep writers out now?  Asked only where tables are locked. */
+static bool
+is_locked(MosqlSession *session)
+{
+	MosqlBytes	key = CATALOG_KEY;
+	MosqlPoint	point = {{0}};
+
+	if (!sim_locks_tables)
+		return false;
+	mosql_btree_get(catalog(session), &key, 1, &point);
+	return is_locked_out(session, point.intent);
+}
+
 /* The definition that the client goes by. */
 const Definition *
 schema_open(Client *client)
@@ -125,6 +196,7 @@ schema_open(Client *client)
 			sim_fail("the table has no definition");
 		known->schema = schema;
 		known->valid = true;
+		known->locked = is_locked(client->session);
 	}
 	note_use(client);
 	return &known->now;
@@ -145,6 +217,18 @@ schema_rolled_back(Client *client)
 	client->table.valid = false;
 }
 
+/* Before it writes, as mosql_table_open_locked(): whoever keeps writers out is waited for. */
+void
+schema_wait_lock(Client *client)
+{
+	while (schema_open(client)->root != 0 && client->table.locked)
+	{
+		(void) claim_table(client, ROW_EXCLUSIVE, LockWaitBlock);
+		client->table.locked = is_locked(client->session);
+		mosql_session_refresh_schema(client->session);
+	}
+}
+
 /* Before it writes: nobody may while a build is closing. */
 void
 schema_wait(Client *client)
@@ -159,6 +243,7 @@ schema_wait(Client *client)
 			ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("an index is being finished")));
 		mosql_session_refresh_schema(client->session);
 	}
+	schema_wait_lock(client);
 }
 
 Row
@@ -180,6 +265,16 @@ client_of(MosqlSession *session)
 	Work	   *work = sim_self->work;
 
 	return work->client != NULL && work->client->session == session ? work->client : NULL;
+}
+
+static bool
+has_intents(MosqlBytes field)
+{
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		;
+	return field.len > 0;
 }
 
 /* MosqlSchemaCheck, as definitions_unchanged(). */
@@ -205,6 +300,16 @@ is_unchanged(MosqlSession *session, MosqlBytes *locked, int *strength)
 		if (!may_go_on(session, &client->table.used, &now))
 			return false;
 		if (point.intent.data == NULL)
+			return true;
+		if (mosql_claims_begin(point.intent) && is_locked_out(session, point.intent) &&
+			mosql_txn_has_put(session, client->table.used.root))
+		{
+			*locked = key;
+			*strength = joined_mode(mosql_txn_strength(mosql_txn_current(session), catalog(session), key),
+									ROW_EXCLUSIVE);
+			return true;
+		}
+		if (!has_intents(point.intent))
 			return true;
 		if (!mosql_budget_pause(&budget))
 			return false;

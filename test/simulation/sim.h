@@ -259,6 +259,7 @@ extern int	sim_nshards;
 extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
 extern bool sim_dumps;			/* servers restart from dumps, with loss */
+extern bool sim_locks_tables;	/* clients say LOCK TABLE */
 extern int64 sim_forgot_us;		/* when one did so last */
 extern int64 sim_jumped_us;		/* when a server's clock did */
 extern bool sim_is_torn;		/* some of several did: nothing is whole any more */

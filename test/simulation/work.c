@@ -390,11 +390,14 @@ do_increment(Client *client)
 	int			tree = client->is_far ? TREE_FAR : sim_chance(700) ? TREE_PLAIN : sim_chance(500) ? TREE_TABLE : TREE_MAIN;
 	int			key = (int) sim_below(Min(work_keys(tree), 4));
 	MosqlIncrement increment = {COLUMN_N, 8, sim_between(1, 9)};
-	MosqlView  *view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
+	MosqlView  *view;
 	MosqlRow	stored = {0};
 	MosqlBytes	bytes = work_key(tree, key);
 	Write	   *w;
 
+	if (tree == TREE_TABLE && sim_locks_tables)
+		schema_wait_lock(client);
+	view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
 	mosql_view_peek(view, work_tree(client, tree), &bytes, 1, &stored);
 	mosql_view_close(view);
 	note_snapshot(client);
@@ -631,6 +634,11 @@ do_statement(Client *client)
 	if (client->tx->locks_all || (client->locks && sim_chance(600)))
 	{
 		locks_statement(client);
+		return;
+	}
+	if (sim_locks_tables && sim_chance(50))
+	{
+		schema_lock(client);
 		return;
 	}
 	if (client->truncates && sim_chance(300))

@@ -30,6 +30,7 @@ typedef struct Known
 	bool		noted;			/* the transaction relies on `used`, */
 	bool		changed;		/* which it has written itself */
 	bool		wrote;			/* what is valid may be what was rolled back */
+	bool		locked;			/* somebody keeps writers out, or did when it was read */
 	Definition	used;
 } Known;
 
@@ -83,6 +84,8 @@ extern void schema_begin(Client *client);	/* of a transaction */
 extern void schema_rolled_back(Client *client);
 extern const Definition *schema_open(Client *client);
 extern void schema_wait(Client *client);	/* before writing */
+extern void schema_wait_lock(Client *client);	/* the same, of LOCK TABLE alone */
+extern void schema_lock(Client *client);
 extern void schema_truncate(Client *client);
 extern void schema_change(Client *client, int key, Row old, Row new);
 
