@@ -25,7 +25,9 @@ LONG = 20                       # ... and then it hangs
 # NAME: steps, "session: SQL" one a line.  Rows of t: (i, 0, 'old') for i = 1 to 4; of o: (i, i).
 # u is like t, with a unique index on a and another on b, and rows (i, 10 * i, 0, 'old'); p has two
 # partitions, below 3 and above; g has triggers, BEFORE and AFTER.  kid leads to par by its
-# primary key, ukid to upar, rows (i, 10 * i, 'old'), by a unique index.
+# primary key, ukid to upar, rows (i, 10 * i, 'old'), by a unique index.  The unique
+# column a of w, rows (i, i, 0, 'old'), is set to n by a trigger, BEFORE UPDATE, where n is not 0;
+# wkid leads to it.  The unique column c of x, rows (i, i, 'old'), is generated from n.
 SCENARIOS = {
     # --- UPDATE and DELETE at READ COMMITTED ---
     "update waits and goes on": """
@@ -548,6 +550,54 @@ SCENARIOS = {
         1: UPDATE u SET v = 's1' WHERE id = 2
         2: COMMIT
         1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, that changes nothing": """
+        1: BEGIN
+        1: INSERT INTO u VALUES (7, 20, 0, 's1') ON CONFLICT (a) DO UPDATE SET b = 1 WHERE u.b > 5
+        2: INSERT INTO u VALUES (8, 20, 0, 's2') ON CONFLICT DO NOTHING
+        3: INSERT INTO u VALUES (9, 20, 0, 's3')
+        2: UPDATE u SET v = 's2' WHERE id = 2
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, of its own value": """
+        1: BEGIN
+        1: INSERT INTO u VALUES (7, 70, 0, 's1')
+        1: INSERT INTO u VALUES (8, 70, 0, 's1') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        2: INSERT INTO u VALUES (9, 70, 0, 's2')
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "on conflict by an index, and the value goes": """
+        1: BEGIN
+        1: INSERT INTO u VALUES (7, 20, 0, 's1') ON CONFLICT (a) DO UPDATE SET a = 21
+        2: INSERT INTO u VALUES (9, 20, 0, 's2')
+        1: INSERT INTO u VALUES (7, 21, 0, 's1') ON CONFLICT (a) DO UPDATE SET b = u.b + 1
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "a load holds no value that is there": """
+        1: BEGIN
+        1: DELETE FROM u WHERE id = 2
+        3: BEGIN
+        3: INSERT INTO u VALUES (7, 25, 0, 's3')
+        2: INSERT INTO u SELECT 100 + i, 15 + 5 * i, 0, 's2' FROM generate_series(1, 1200) i
+        1: ROLLBACK
+        3: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "what left without locks is no load": """
+        1: INSERT INTO u SELECT 100 + i, 1000 + i, 0, 'old' FROM generate_series(1, 1200) i
+        1: BEGIN
+        1: SET LOCAL mosql_fdw.locking = optimistic
+        1: DELETE FROM u WHERE id > 100
+        1: SET LOCAL mosql_fdw.locking = pessimistic
+        1: INSERT INTO u VALUES (7, 70, 0, 's1')
+        2: INSERT INTO u VALUES (8, 70, 0, 's2')
+        1: COMMIT
+        1: SELECT * FROM u ORDER BY id""",
+    "an update of many is no load": """
+        1: INSERT INTO u SELECT 100 + i, 1000 + i, 0, 'old' FROM generate_series(1, 600) i
+        1: BEGIN
+        1: UPDATE u SET a = a + 10000 WHERE id > 100
+        2: INSERT INTO u VALUES (8, 11001, 0, 's2')
+        1: COMMIT
+        1: SELECT count(*), max(a) FROM u""",
     "on conflict do nothing, a unique value is taken away": """
         1: BEGIN
         1: DELETE FROM u WHERE id = 2
@@ -596,6 +646,54 @@ SCENARIOS = {
         1: COMMIT
         1: SELECT * FROM g ORDER BY id
         1: SELECT * FROM t ORDER BY id""",
+    "a trigger changes a unique value": """
+        1: BEGIN
+        1: SELECT id FROM w WHERE id = 1 FOR KEY SHARE
+        2: UPDATE w SET n = 5, v = 's2' WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM w ORDER BY id""",
+    "a trigger changes a unique value, in a join": """
+        1: BEGIN
+        1: SELECT id FROM w WHERE id = 1 FOR KEY SHARE
+        2: UPDATE w SET n = o.a + 5 FROM o WHERE o.id = w.id AND o.a = 1
+        1: COMMIT
+        1: SELECT * FROM w ORDER BY id""",
+    "a trigger leaves a unique value as it is": """
+        1: BEGIN
+        1: SELECT id FROM w WHERE id = 1 FOR KEY SHARE
+        2: UPDATE w SET v = 's2' WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM w ORDER BY id""",
+    "a trigger changes a unique value that a child leads to": """
+        1: BEGIN
+        1: INSERT INTO wkid VALUES (7, 1)
+        2: UPDATE w SET n = 5 WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM w ORDER BY id""",
+    "a generated column is unique": """
+        1: BEGIN
+        1: SELECT id FROM x WHERE id = 1 FOR KEY SHARE
+        2: UPDATE x SET n = 5 WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM x ORDER BY id""",
+    "a generated column is unique, and not concerned": """
+        1: BEGIN
+        1: SELECT id FROM x WHERE id = 1 FOR KEY SHARE
+        2: UPDATE x SET v = 's2' WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM x ORDER BY id""",
+    "a generated column is unique, on conflict": """
+        1: BEGIN
+        1: SELECT id FROM x WHERE id = 1 FOR KEY SHARE
+        2: INSERT INTO x VALUES (1, 9, 's2') ON CONFLICT (id) DO UPDATE SET n = excluded.n
+        1: COMMIT
+        1: SELECT * FROM x ORDER BY id""",
+    "a generated column is unique, in a join": """
+        1: BEGIN
+        1: SELECT id FROM x WHERE id = 1 FOR KEY SHARE
+        2: UPDATE x SET n = o.a + 5 FROM o WHERE o.id = x.id AND o.a = 1
+        1: COMMIT
+        1: SELECT * FROM x ORDER BY id""",
     "partitions": """
         1: BEGIN
         1: UPDATE p SET v = 's1' WHERE id IN (1, 4)
@@ -716,7 +814,67 @@ SCENARIOS = {
         1: COMMIT
         2: COMMIT
         1: SELECT * FROM par ORDER BY id""",
+    "a child again, after a savepoint": """
+        1: BEGIN
+        1: SAVEPOINT s
+        1: INSERT INTO kid VALUES (7, 1)
+        1: ROLLBACK TO s
+        1: INSERT INTO kid VALUES (8, 1)
+        2: DELETE FROM par WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM kid ORDER BY id""",
+    "a child after a savepoint, and its parent has gone": """
+        1: BEGIN
+        1: SAVEPOINT s
+        1: INSERT INTO kid VALUES (7, 1)
+        1: ROLLBACK TO s
+        2: DELETE FROM par WHERE id = 1
+        1: INSERT INTO kid VALUES (8, 1)
+        1: ROLLBACK TO s
+        1: INSERT INTO kid VALUES (8, 2)
+        1: COMMIT
+        1: SELECT * FROM kid ORDER BY id""",
+    "a child before a savepoint, and after it": """
+        1: BEGIN
+        1: INSERT INTO kid VALUES (7, 1)
+        1: SAVEPOINT s
+        1: INSERT INTO kid VALUES (8, 1)
+        1: ROLLBACK TO s
+        2: DELETE FROM par WHERE id = 1
+        1: INSERT INTO kid VALUES (8, 1)
+        1: COMMIT
+        1: SELECT * FROM kid ORDER BY id""",
     # --- foreign keys that lead to a unique index ---
+    "by a unique index: a child again, after a savepoint": """
+        1: BEGIN
+        1: SAVEPOINT s
+        1: INSERT INTO ukid VALUES (7, 10)
+        1: ROLLBACK TO s
+        1: INSERT INTO ukid VALUES (8, 10)
+        2: DELETE FROM upar WHERE id = 1
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
+    "by a unique index: a child after a savepoint, and its parent has gone": """
+        1: BEGIN
+        1: SAVEPOINT s
+        1: INSERT INTO ukid VALUES (7, 10)
+        1: ROLLBACK TO s
+        2: DELETE FROM upar WHERE id = 1
+        1: INSERT INTO ukid VALUES (8, 10)
+        1: ROLLBACK TO s
+        1: INSERT INTO ukid VALUES (8, 20)
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
+    "by a unique index: a child before a savepoint, and after it": """
+        1: BEGIN
+        1: INSERT INTO ukid VALUES (7, 10)
+        1: SAVEPOINT s
+        1: INSERT INTO ukid VALUES (8, 10)
+        1: ROLLBACK TO s
+        2: UPDATE upar SET k = 11 WHERE id = 1
+        1: INSERT INTO ukid VALUES (8, 10)
+        1: COMMIT
+        1: SELECT * FROM ukid ORDER BY id""",
     "by a unique index: a child goes on beside an update of its parent": """
         1: BEGIN
         1: UPDATE upar SET v = 's1' WHERE id = 1
@@ -910,13 +1068,15 @@ def transcript(server, database, steps):
     return "\n".join(lines)
 
 
-ROWS = """TRUNCATE t, o, u, p, g, kid, par, ukid, upar;
+ROWS = """TRUNCATE t, o, u, p, g, w, wkid, x, kid, par, ukid, upar;
     INSERT INTO par SELECT i, 'old' FROM generate_series(1, 4) i;
     INSERT INTO upar SELECT i, 10 * i, 'old' FROM generate_series(1, 4) i;
     INSERT INTO t SELECT i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO u SELECT i, 10 * i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO p SELECT i, 0, 'old' FROM generate_series(1, 4) i;
     INSERT INTO g SELECT i, 0, 'old' FROM generate_series(1, 4) i;
+    INSERT INTO w SELECT i, i, 0, 'old' FROM generate_series(1, 4) i;
+    INSERT INTO x SELECT i, i, 'old' FROM generate_series(1, 4) i;
     INSERT INTO o SELECT i, i FROM generate_series(1, 4) i"""
 
 TABLES = """{create} t ({id}, n int, v text) {server};
@@ -938,7 +1098,17 @@ TABLES = """{create} t ({id}, n int, v text) {server};
         END $$;
     CREATE TRIGGER b BEFORE UPDATE OR DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell();
     CREATE TRIGGER a AFTER DELETE ON g FOR EACH ROW EXECUTE FUNCTION tell();
+    {create} x ({id}, n int, v text, c int GENERATED ALWAYS AS (10 * n) STORED) {server};
+    CREATE UNIQUE INDEX x_c ON x (c);
     {plain};
+    CREATE TABLE w (id int PRIMARY KEY, a int UNIQUE, n int, v text);
+    CREATE TABLE wkid (id int PRIMARY KEY, a int REFERENCES w (a));
+    CREATE FUNCTION follow() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.n <> 0 THEN NEW.a := NEW.n; END IF;
+            RETURN NEW;
+        END $$;
+    CREATE TRIGGER follow BEFORE UPDATE ON w FOR EACH ROW EXECUTE FUNCTION follow();
     CREATE TABLE par (id int PRIMARY KEY, v text);
     CREATE TABLE kid (id int PRIMARY KEY, par int REFERENCES par);
     CREATE TABLE upar (id int PRIMARY KEY, k int UNIQUE, v text);

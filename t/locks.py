@@ -9,6 +9,7 @@
   circle  a deadlock between two servers is found when it comes about: one victim
   mixed   optimistic transactions, increments among them, meet locks: they wait
   beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
+  parents a foreign key that leads to a unique index, whose values pass from row to row meanwhile
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
@@ -291,6 +292,44 @@ def beside(world):
         c.close()
 
 
+TRIES = 10                      # looks for a parent's row, LOOK_TRIES
+
+
+def parents(world):
+    query(world.conn, "CREATE FOREIGN TABLE parent (id int OPTIONS (key 'true') NOT NULL, k int) SERVER redis")
+    query(world.conn, "ALTER TABLE parent ADD UNIQUE (k)")
+    query(world.conn, "CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, k int) SERVER redis")
+    query(world.conn, "ALTER TABLE child ADD FOREIGN KEY (k) REFERENCES parent (k)")
+
+    def wait_for_waiters(n):
+        wait_until(lambda: value(world.conn, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == n)
+
+    for rounds, wanted in (0, None), (1, None), (TRIES, "40001"):
+        query(world.conn, "TRUNCATE parent, child; INSERT INTO parent SELECT i, CASE i WHEN 1 THEN 7 END FROM generate_series(1, 12) i")
+        child, other = world.connect(**{"mosql_fdw.debug_points": "on"}), world.connect(lock_timeout="2s")
+        holds, next_ = world.connect(), world.connect()
+        query(holds, "SELECT mosql_fdw_debug_lock('parent-entries')")
+        query(child, "BEGIN")
+        threads, results = together(lambda: query(child, "INSERT INTO child VALUES (1, 7)"))
+        for i in range(1, rounds + 1):
+            wait_for_waiters(1)
+            query(other, f"BEGIN; UPDATE parent SET k = NULL WHERE id = {i}; UPDATE parent SET k = 7 WHERE id = {i + 1}; COMMIT")
+            if i < TRIES:       # behind the child, before it comes again
+                locks, _ = together(lambda: query(next_, "SELECT mosql_fdw_debug_lock('parent-entries')"))
+                wait_for_waiters(2)
+            query(holds, "SELECT mosql_fdw_debug_unlock('parent-entries')")
+            finish(locks)
+            holds, next_ = next_, holds
+        query(holds, "SELECT pg_advisory_unlock_all()")
+        tap.equal((finish(threads), results), (True, [wanted]), f"a value that passes on {rounds} times while it is looked for")
+        if rounds == 1:
+            tap.equal(attempt(other, "DELETE FROM parent WHERE id = 1")[1], None, "the row that has it no more is not locked")
+            tap.equal(attempt(other, "DELETE FROM parent WHERE id = 2")[1], "55P03", "the one that has it is")
+        for c in child, other, holds, next_:
+            c.close()
+    query(world.conn, "DROP FOREIGN TABLE child, parent")
+
+
 def died(world):
     """What a backend that died leaves of a commit keeps nobody for longer than others of its kind do."""
     def dies(point, sql):
@@ -342,6 +381,18 @@ def quiet(world):
         c.close()
 
 
+NUMBER = "SELECT mosql_fdw_advisory_xact_lock('redis', 30)"
+WRITE = "UPDATE hot SET s = 'number' WHERE id = 1"
+
+
+def end_session(world, conn):
+    """Its sessions, and wait until others may take off what it had locked."""
+    for sid, in query(world.conn, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE pid = %s AND state = 'alive'",
+                      (conn.info.backend_pid,)):
+        query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+    time.sleep(1.5)
+
+
 def numbers(world):
     one, two = world.connect(0, "optimistic"), world.connect(1, "optimistic")
 
@@ -379,6 +430,18 @@ def numbers(world):
     tap.equal(attempt(one, "SELECT mosql_fdw_try_advisory_xact_lock('redis', 9)")[1], "42501", "needs USAGE")
     query(one, "RESET ROLE")
     query(one, "DROP ROLE stranger_locks")
+    for what, *steps in (("nothing else", NUMBER), ("a write before", WRITE, NUMBER), ("a write after", NUMBER, WRITE),
+                         ("a row that is locked", NUMBER, "SELECT n FROM hot WHERE id = 1 FOR UPDATE")):
+        begin(one, *steps)
+        end_session(world, one)
+        tap.equal(call(two, "try_advisory_xact_lock", 30), True, f"{what}: a session that was ended has no lock")
+        tap.equal(attempt(one, "COMMIT")[1], "40001", "and does not commit")
+        tap.equal(value(world.conn, "SELECT count(*) FROM hot WHERE s = 'number'"), 0, "and changes nothing")
+    begin(one, WRITE, "SAVEPOINT s", NUMBER, "ROLLBACK TO s")
+    end_session(world, one)
+    tap.equal(attempt(one, "COMMIT")[1], None, "one that was given back is not missed")
+    tap.equal(attempt(one, NUMBER)[1], None, "another transaction locks again")
+    query(world.conn, "UPDATE hot SET s = '' WHERE id = 1")
     for c in one, two:
         c.close()
 
@@ -825,7 +888,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, died, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

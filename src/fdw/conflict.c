@@ -183,6 +183,7 @@ look_at_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view
 {
 	MosqlTree  *tree = index->entries->tree;
 	MosqlLocker locker = modify->locker;
+	int			before = mosql_txn_strength(modify->txn, tree, key);
 
 	mosql_view_get(view, tree, &key, 1, entry);
 	if (!modify->locks || (entry->found && !entry->taken))
@@ -191,7 +192,7 @@ look_at_entry(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view
 	locker.strength = MOSQL_UPDATE;
 	lock_read(&locker, entry, 1);
 	if (entry->found)
-		mosql_txn_lower(modify->txn, tree, key, 0);
+		mosql_txn_lower(modify->txn, tree, key, before);
 }
 
 /* The row of an entry, if it is that still. */
@@ -206,16 +207,20 @@ look_at_its_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *vi
 
 /*
  * DO UPDATE under READ COMMITTED: the entry is locked in the step that reads it, and then its
- * row, if that can be had at once.  If not, the entry is let go first: who changes or deletes
- * the row wants it next.  False: the row is not the entry's any more, and let go, too.
+ * row, if that can be had at once, which then stands for it.  If not, the entry is let go
+ * first: who changes or deletes the row wants it next.  False: the row is not the entry's any
+ * more, and let go, too.
  */
 static bool
 lock_entry_and_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView *view,
 				   MosqlBytes key, EState *estate, MosqlRow *row, bool *found)
 {
+	MosqlTree  *entries = index->entries->tree;
+	int			entry_before = mosql_txn_strength(modify->txn, entries, key);
 	MosqlLocker locker = modify->locker;
 	MosqlBytes	row_key;
 	int			before;
+	bool		had;
 
 	locker.table = index->entries;
 	locker.strength = MOSQL_UPDATE;
@@ -229,10 +234,9 @@ lock_entry_and_row(MosqlModifyState *modify, const MosqlIndex *index, MosqlView 
 	locker.policy = LockWaitSkip;
 	memset(row, 0, sizeof(*row));
 	mosql_lock_get(&locker, view, &row_key, 1, row);
-	if (row->found && has_entry(modify, index, row, key, estate))
-		return true;
-	mosql_txn_lower(modify->txn, index->entries->tree, key, 0);
-	if (look_at_its_row(modify, index, view, key, row_key, estate, row))
+	had = row->found && has_entry(modify, index, row, key, estate);
+	mosql_txn_lower(modify->txn, entries, key, entry_before);
+	if (had || look_at_its_row(modify, index, view, key, row_key, estate, row))
 		return true;
 	mosql_txn_lower(modify->txn, modify->table->tree, row_key, before);
 	return false;
@@ -528,7 +532,7 @@ mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate, Resu
 
 	modify->do_update = true;
 	modify->locker.strength = mosql_lock_update_strength(modify->table,
-														 ExecGetUpdatedCols(rri, mtstate->ps.state));
+														 ExecGetAllUpdatedCols(rri, mtstate->ps.state));
 	modify->triggers = rri->ri_TrigDesc;
 	modify->captures_inserts = capture != NULL && capture->tcs_insert_new_table;
 	if (rri->ri_TrigDesc != NULL)

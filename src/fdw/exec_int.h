@@ -316,6 +316,11 @@ extern TupleTableSlot *mosql_lock_project(MosqlModifyState *modify, ResultRelInf
 /* The row gets another key, perhaps by a trigger, so that the query does not say so. */
 extern void mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row);
 
+/* A BEFORE trigger may have given the row other unique values.  old_slot may be NULL, where
+ * there are no indexes. */
+extern void mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row,
+								 TupleTableSlot *old_slot, TupleTableSlot *new_slot);
+
 /* ---- modify_later.c ---- */
 
 /* Does something look at each row that is written?  (Not what comes when all of them are.) */

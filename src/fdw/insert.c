@@ -55,11 +55,12 @@ look_up(MosqlModifyState *modify, const MosqlIndex *index)
 		mosql_exec_report_duplicate(modify, index, duplicate);
 }
 
-/* Enough keys wait, and so the statement is a load. */
+/* Enough keys wait; and the statement is a load, if so many of them are inserted. */
 static bool
 is_due(MosqlModifyState *modify, MosqlTree *tree)
 {
-	int			waiting = mosql_txn_unchecked_inserts(modify->txn, tree);
+	int			inserts;
+	int			waiting = mosql_txn_unchecked(modify->txn, tree, &inserts);
 
 	if (waiting < MIN_LOOKUP_ROWS)
 		return false;
@@ -68,7 +69,7 @@ is_due(MosqlModifyState *modify, MosqlTree *tree)
 												InvalidOid)->batch_size;
 	if (waiting < modify->lookup_rows)
 		return false;
-	modify->loads = true;
+	modify->loads |= inserts >= modify->lookup_rows;
 	return true;
 }
 
@@ -120,8 +121,7 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 											new_key, modify->cid, &duplicate);
 	if (index != NULL)
 		mosql_exec_report_duplicate(modify, index, duplicate);
-	if (new_slot != NULL || modify->locks)	/* those that leave are locked */
-		mosql_exec_lookup_due(modify);
+	mosql_exec_lookup_due(modify);	/* those that leave are locked, or forgotten */
 }
 
 /* ---- plain inserts ---- */

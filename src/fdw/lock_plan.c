@@ -13,6 +13,7 @@
 #include "access/table.h"
 #include "optimizer/appendinfo.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/plancat.h"
 #include "parser/parsetree.h"
 #include "utils/rel.h"
 
@@ -36,7 +37,7 @@ mosql_lock_update_strength(const MosqlTable *table, const Bitmapset *attributes)
 
 /* Does something look at the old row before ExecForeignUpdate or Delete, or beside it? */
 static bool
-has_row_triggers(PlannerInfo *root, const RelOptInfo *rel)
+has_old_row_triggers(PlannerInfo *root, const RelOptInfo *rel)
 {
 	Relation	relation = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
 	const TriggerDesc *triggers = relation->trigdesc;
@@ -73,6 +74,8 @@ target_strength(PlannerInfo *root, const RelOptInfo *rel)
 	foreach(lc, attnos)
 		attributes = bms_add_member(attributes,
 									lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+	attributes = bms_union(attributes,
+						   get_dependent_generated_columns(root, rel->relid, attributes));
 	return mosql_lock_update_strength(plan->table, attributes);
 }
 
@@ -125,7 +128,7 @@ mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key, bo
 	if (!is_filter_plain(rel, local))
 		return NIL;
 	if (is_target(root, rel))
-		return alone || has_row_triggers(root, rel)
+		return alone || has_old_row_triggers(root, rel)
 			? list_make4_int(target_strength(root, rel), LockWaitBlock, at_once, true) : NIL;
 	mark = row_mark(root, rel);
 	if (mark == NULL || !alone || !(is_read_whole(root) || (at_once && one_key)))

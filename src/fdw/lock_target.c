@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "executor/nodeModifyTable.h"
+#include "utils/datum.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -98,4 +99,39 @@ mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row)
 	locker.strength = MOSQL_UPDATE;
 	if (modify->locks && modify->locker.strength < MOSQL_UPDATE)
 		mosql_lock_rows(&locker, row, 1, &newest, &locked);
+}
+
+/* Has a column another value that is unique, alone or with others? */
+static bool
+changes_unique(const MosqlTable *table, TupleTableSlot *old_slot, TupleTableSlot *new_slot)
+{
+	for (AttrNumber attnum = 1; attnum <= table->natts; attnum++)
+	{
+		Form_pg_attribute att = TupleDescAttr(new_slot->tts_tupleDescriptor, attnum - 1);
+		bool		was_null,
+					is_null;
+		Datum		was,
+					is;
+
+		if (att->attisdropped || !mosql_table_is_unique_column(table, attnum))
+			continue;
+		was = slot_getattr(old_slot, attnum, &was_null);
+		is = slot_getattr(new_slot, attnum, &is_null);
+		if (was_null != is_null ||
+			(!was_null && !datum_image_eq(was, is, att->attbyval, att->attlen)))
+			return true;
+	}
+	return false;
+}
+
+void
+mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row, TupleTableSlot *old_slot,
+					 TupleTableSlot *new_slot)
+{
+	const TriggerDesc *triggers = modify->rel->trigdesc;
+
+	if (modify->locks && modify->locker.strength < MOSQL_UPDATE && old_slot != NULL &&
+		triggers != NULL && triggers->trig_update_before_row &&
+		changes_unique(modify->table, old_slot, new_slot))
+		mosql_lock_moved(modify, row);
 }

@@ -219,7 +219,7 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 		modify->later = mosql_later_open(mtstate, rri);
 	if (mtstate->operation == CMD_UPDATE)
 		modify->locker.strength =
-			mosql_lock_update_strength(modify->table, ExecGetUpdatedCols(rri, mtstate->ps.state));
+			mosql_lock_update_strength(modify->table, ExecGetAllUpdatedCols(rri, mtstate->ps.state));
 }
 
 void
@@ -347,6 +347,7 @@ mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
 	MosqlBytes	key = table->nkeys > 0 ? mosql_bytes_of(&modify->key) : old_row->key;
 	MosqlWriteResult result;
 
+	mosql_lock_triggered(modify, old_row, old_slot, new_slot);
 	if (mosql_bytes_equal(key, old_row->key))
 		result = mosql_txn_update(modify->txn, table->tree, key, old_row->version,
 								  mosql_bytes_of(&modify->columns), modify->cid);

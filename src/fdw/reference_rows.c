@@ -19,6 +19,7 @@
 #include "utils/rel.h"
 #include "utils/rls.h"
 
+#include "base/debug.h"
 #include "fdw/reference.h"
 
 /* ---- opening ---- */
@@ -331,7 +332,9 @@ typedef struct Search
 	const MosqlBytes **keys;	/* in the index; those of the caller */
 	MosqlBytes *rows;			/* keys of the rows that entries lead to; absent: there is no entry */
 	int			nlocked;
-	MosqlRow   *locked;			/* rows, ascending */
+	MosqlRow   *locked;			/* rows, ascending; */
+	int		   *before;			/* how strongly each was locked before, */
+	bool	   *counts;			/* and whether it is a parent */
 } Search;
 
 static void
@@ -370,6 +373,11 @@ lock_rows(Search *search)
 			keys[m++] = keys[i];
 	search->nlocked = m;
 	search->locked = palloc(m * sizeof(MosqlRow) + 1);
+	search->before = palloc(m * sizeof(int) + 1);
+	search->counts = palloc0(m * sizeof(bool) + 1);
+	for (int i = 0; i < m; i++)
+		search->before[i] = mosql_txn_strength(search->reference->txn,
+											   search->reference->parent->tree, keys[i]);
 	if (m > 0)
 		mosql_txn_claim(search->reference->txn, search->reference->parent->tree, keys, m,
 						MOSQL_KEY_SHARE, LockWaitBlock, search->locked, locked);
@@ -406,6 +414,17 @@ find_locked(const Search *search, MosqlBytes key)
 	return bsearch(&key, search->locked, search->nlocked, sizeof(MosqlRow), compare_row);
 }
 
+/* Rows that are nobody's parent are nothing to this transaction. */
+static void
+let_go_of_others(const Search *search)
+{
+	MosqlTree  *tree = search->reference->parent->tree;
+
+	for (int i = 0; i < search->nlocked; i++)
+		if (!search->counts[i])
+			mosql_txn_lower(search->reference->txn, tree, search->locked[i].key, search->before[i]);
+}
+
 /*
  * One look at those that are looked for: what is found, or is not there, is done with.
  * Race -- an entry and its row are two reads: in between the row may have gone, or given the
@@ -418,6 +437,7 @@ search_once(Search *search)
 	int			left = 0;
 
 	read_entries(search);
+	MOSQL_DEBUG_POINT("parent-entries");
 	lock_rows(search);
 	for (int i = 0; i < search->n; i++)
 	{
@@ -427,16 +447,21 @@ search_once(Search *search)
 			continue;
 		row = find_locked(search, search->rows[i]);
 		if (row->found && has_key(reference, row, *search->keys[i]))
+		{
+			search->counts[row - search->locked] = true;
 			mosql_txn_note_referenced(reference->txn, reference->target->tree, *search->keys[i]);
+		}
 		else
 			search->keys[left++] = search->keys[i];
 	}
 	search->n = left;
+	let_go_of_others(search);
 }
 
 /*
  * The entry of a unique index is not locked, for who takes it away holds the row, and wants the
- * entry next: whoever holds that and waits for the row would wait for ever.
+ * entry next: whoever holds that and waits for the row would wait for ever.  40001 if rows give
+ * their entries to others again and again.
  */
 static void
 find_by_index(MosqlReference *reference, const MosqlBytes *keys, int n, bool *found)
@@ -450,6 +475,13 @@ find_by_index(MosqlReference *reference, const MosqlBytes *keys, int n, bool *fo
 			search.keys[search.n++] = &keys[i];
 	for (int tries = 0; search.n > 0 && tries < LOOK_TRIES; tries++)
 		search_once(&search);
+	if (search.n > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to concurrent update"),
+				 errdetail("Rows that foreign key \"%s\" leads to exchanged their keys while they were looked for.",
+						   NameStr(reference->key.name)),
+				 errhint("The transaction might succeed if retried.")));
 	for (int i = 0; i < n; i++)
 		found[i] = mosql_txn_knows(reference->txn, reference->target->tree, keys[i]);
 }

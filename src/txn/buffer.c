@@ -294,6 +294,13 @@ mosql_change_bind(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 
 /* ---- verbs ---- */
 
+/* Of an entry with changes: was there a row before this transaction? */
+static bool
+leaves(const MosqlEntryW *entry)
+{
+	return entry->top->base != MOSQL_BASE_ABSENT;
+}
+
 static void
 add_unchecked(MosqlTxn *txn, MosqlBuffer *buffer, MosqlEntryW *entry)
 {
@@ -312,6 +319,7 @@ add_unchecked(MosqlTxn *txn, MosqlBuffer *buffer, MosqlEntryW *entry)
 	}
 	entry->unchecked = true;
 	buffer->unchecked[buffer->nunchecked++] = entry;
+	buffer->ncoming += !leaves(entry);
 }
 
 MosqlWriteResult
@@ -535,12 +543,6 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 
 /* ---- uniqueness at the statement ---- */
 
-static bool
-leaves(const MosqlEntryW *entry)
-{
-	return entry->top->base != MOSQL_BASE_ABSENT;
-}
-
 void
 mosql_txn_leave(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
@@ -552,10 +554,11 @@ mosql_txn_leave(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 }
 
 int
-mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree)
+mosql_txn_unchecked(MosqlTxn *txn, MosqlTree *tree, int *inserts)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
 
+	*inserts = buffer ? buffer->ncoming : 0;
 	return buffer ? buffer->nunchecked : 0;
 }
 
@@ -599,25 +602,33 @@ sort_unchecked(MosqlBuffer *buffer)
 	return m;
 }
 
-/* Keys that somebody has locked are locked after him, and their rows read again. */
+/*
+ * Keys that somebody has locked are locked after him, and their rows read again, as far as the
+ * first key that is there: nobody cares for what is behind a duplicate.
+ */
 static void
 wait_for_lockers(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, const MosqlPoint *points,
 				 int n, MosqlRow *rows)
 {
 	MosqlBytes *claimed = palloc(n * sizeof(MosqlBytes));
 	MosqlRow   *now = palloc(n * sizeof(MosqlRow));
-	bool	   *locked = palloc(n * sizeof(bool));
+	int		   *where = palloc(n * sizeof(int));
 	int			m = 0;
+	int			found;
 
 	for (int i = 0; i < n; i++)
 		if (mosql_claims_begin(points[i].intent))
+		{
+			where[m] = i;
 			claimed[m++] = keys[i];
+		}
+		else if (rows[i].found)
+			break;
 	if (m == 0)
 		return;
-	mosql_txn_claim(txn, tree, claimed, m, MOSQL_UPDATE, LockWaitBlock, now, locked);
-	for (int i = n - 1; i >= 0; i--)
-		if (mosql_claims_begin(points[i].intent))
-			rows[i] = now[--m];
+	found = mosql_txn_claim_free(txn, tree, claimed, NULL, m, now);
+	for (int i = 0; i < m && i <= found; i++)
+		rows[where[i]] = now[i];
 }
 
 /* What is stored now under n keys.  Who waits does so for whoever has locked one of them. */
@@ -730,6 +741,7 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locki
 	MemoryContextDelete(cxt);
 	/* after a failure the others still wait: a trigger may catch the error */
 	buffer->nunchecked = ok ? 0 : n;
+	buffer->ncoming = ok ? 0 : buffer->ncoming;
 	return ok;
 }
 
@@ -744,7 +756,7 @@ keep_look(MosqlTxn *txn, const MosqlChange *change)
 {
 	if (txn->isolation != MOSQL_SERIALIZABLE || change->kind != MOSQL_CHANGE_INCREMENT)
 		return;
-	change->entry->referenced = true;
+	change->entry->shown = true;
 	txn->refers = true;
 }
 
@@ -765,6 +777,9 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 	Assert(txn->journal == NULL || txn->journal->level < level);
 	for (; txn->locks != NULL && txn->locks->level >= level; txn->locks = txn->locks->earlier)
 		txn->locks->entry->locked = txn->locks->entry->pinned = false;
+	for (; txn->references != NULL && txn->references->level >= level;
+		 txn->references = txn->references->earlier)
+		txn->references->entry->referenced = false;
 }
 
 void
@@ -774,6 +789,8 @@ mosql_buffer_subcommit(MosqlTxn *txn, int level)
 		c->level = level - 1;
 	for (MosqlLock *lock = txn->locks; lock != NULL && lock->level >= level; lock = lock->earlier)
 		lock->level = level - 1;
+	for (MosqlReferenced *r = txn->references; r != NULL && r->level >= level; r = r->earlier)
+		r->level = level - 1;
 }
 
 /* ---- reads that commit certifies ---- */

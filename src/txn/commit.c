@@ -82,11 +82,18 @@ is_relied_on(const MosqlEntryW *e)
 	return e->relied_on && e->strength > 0;
 }
 
+/* Is a row that is neither written nor locked to be there? */
+static bool
+must_be_live(const MosqlEntryW *e)
+{
+	return e->referenced || e->shown;
+}
+
 /* Has the commit anything to compare, or write, there? */
 static bool
 takes_part(const MosqlEntryW *e)
 {
-	return !mosql_entry_is_void(e) || e->locked || e->referenced || is_relied_on(e);
+	return !mosql_entry_is_void(e) || e->locked || must_be_live(e) || is_relied_on(e);
 }
 
 /* Returns whether there is something that must be decided: a write, or a lock. */

@@ -245,6 +245,7 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 	int			level = GetCurrentTransactionNestLevel();
 	MosqlHeld  *held;
 
+	entry->given_back = false;
 	if (entry->held != NULL && entry->held->level == level)
 		return;
 	mosql_txn_account(txn, sizeof(MosqlHeld));
@@ -385,7 +386,8 @@ mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *
 
 /*
  * Let go of what was locked since a level, tree by tree, some thousand rows at a time.  After
- * a commit the rows that were written are left out: their locks have gone with the applies.
+ * a commit the rows that were written are left out: their locks have gone with the applies.  So
+ * is what was given back already, if no connection broke that may carry a claim of it.
  */
 static void
 take_back(MosqlTxn *txn, int level, bool committed)
@@ -396,6 +398,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	MemoryContext caller = MemoryContextSwitchTo(cxt);
 	MosqlHeld **rows;
 	LettingGo	work = {txn};
+	bool		unbroken = txn->claim_breaks == mosql_redis_breaks(txn->session->redis);
 	int			n = 0;
 
 	for (MosqlHeld *held = txn->held; held != NULL && held->level >= level; held = held->earlier)
@@ -411,7 +414,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		held->entry->pinned = held->pinned;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
-			!(committed && !mosql_entry_is_void(held->entry)))
+			!(committed && !mosql_entry_is_void(held->entry)) && !(held->entry->given_back && unbroken))
 			rows[n++] = held;
 	}
 	qsort(rows, n, sizeof(MosqlHeld *), compare_held);
@@ -717,13 +720,17 @@ mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
 {
 	MosqlEntryW *entry = entry_of(txn, tree, key);
 	MosqlHeld	earlier = {.tree = tree,.entry = entry,.before = strength};
+	ErrorContextCallback context;
 	ClaimChange change;
 
 	if (entry->strength <= strength)
 		return;
-	entry->strength = strength;
 	change = change_back(txn, &earlier);
+	mosql_txn_begin_read(txn->session, &context);
 	change_claims(txn->session, tree, &change, 1);
+	mosql_txn_end_read(&context);
+	entry->strength = strength;
+	entry->given_back = strength == 0;
 }
 
 /*

@@ -8,8 +8,13 @@
  * deletes such a row certifies the range in which rows that lead to it would be.
  * docs/commit.md argues that this suffices (rule 22).  A pessimistic transaction locks it
  * besides, KEY SHARE, so that who deletes it waits rather than fails.
+ *
+ * What was seen since a savepoint is forgotten with it, as its lock is given back, and the
+ * rows that led there are gone.  (What is deferred is looked for again, fdw/reference.c.)
  */
 #include "postgres.h"
+
+#include "access/xact.h"
 
 #include "code/claim.h"
 #include "txn/txn_int.h"
@@ -56,9 +61,16 @@ mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
+	MosqlReferenced *referenced;
 
 	if (entry == NULL)
 		entry = mosql_buffer_add(txn, buffer, key);
+	if (entry->referenced)
+		return;
+	mosql_txn_account(txn, sizeof(MosqlReferenced));
+	referenced = MemoryContextAlloc(txn->cxt, sizeof(MosqlReferenced));
+	*referenced = (MosqlReferenced) {txn->references, GetCurrentTransactionNestLevel(), entry};
+	txn->references = referenced;
 	entry->referenced = true;
 	txn->refers = true;
 }

@@ -287,8 +287,8 @@ typedef enum MosqlOwnWrite
 extern MosqlOwnWrite mosql_txn_own_write(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 										 CommandId cid);
 
-/* Inserts of this tree that still have to be looked up. */
-extern int	mosql_txn_unchecked_inserts(MosqlTxn *txn, MosqlTree *tree);
+/* Keys of this tree that still have to be looked up, or locked; and how many of them come. */
+extern int	mosql_txn_unchecked(MosqlTxn *txn, MosqlTree *tree, int *inserts);
 
 /* Whoever is inserting the same key, or deleting its row, */
 typedef enum MosqlInsertLocking
@@ -432,7 +432,7 @@ extern bool mosql_txn_is_known(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, b
 extern void mosql_txn_read_stored(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
 								  MosqlRow *rows);
 
-/* A row was seen to be there, and commit fails if it is not any more. */
+/* A row was seen to be there, and commit fails if it is not any more: until the savepoint, too. */
 extern void mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /*

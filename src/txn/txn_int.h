@@ -262,8 +262,8 @@ typedef struct MosqlEntryW
 	MosqlChange *top;			/* newest change, NULL: all rolled back */
 	bool		unchecked;		/* insert whose key was not looked up yet */
 	bool		locked;			/* FOR UPDATE: lock_version must still be there */
-	bool		referenced;		/* it must be live: a foreign key leads here, or an increment
-								 * that was rolled back has shown it */
+	bool		referenced;		/* it must be live: a foreign key leads here, */
+	bool		shown;			/* or an increment that was rolled back has shown it */
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
@@ -272,6 +272,7 @@ typedef struct MosqlEntryW
 	bool		relied_on;		/* LOCK TABLE and kin: that lock is to be there at commit */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
+	bool		given_back;		/* ... and is not, since it was asked for last */
 	int			height;
 	struct MosqlEntryW *next[FLEXIBLE_ARRAY_MEMBER];
 } MosqlEntryW;
@@ -291,6 +292,14 @@ typedef struct MosqlLock
 	MosqlEntryW *entry;
 } MosqlLock;
 
+/* A row that was found to be there, for a foreign key. */
+typedef struct MosqlReferenced
+{
+	struct MosqlReferenced *earlier;
+	int			level;			/* of the savepoint */
+	MosqlEntryW *entry;
+} MosqlReferenced;
+
 typedef struct MosqlBuffer
 {
 	MosqlTree  *tree;
@@ -300,6 +309,7 @@ typedef struct MosqlBuffer
 	MosqlEntryW *head[MOSQL_SKIP_LEVELS];
 	MosqlEntryW *tail[MOSQL_SKIP_LEVELS];	/* last entry of each level */
 	int			nunchecked;
+	int			ncoming;		/* of them, inserts; the others leave */
 	int			maxunchecked;
 	MosqlEntryW **unchecked;
 } MosqlBuffer;
@@ -397,7 +407,8 @@ struct MosqlTxn
 	int			ninsert_locks;	/* of keys that it inserts */
 	size_t		bytes;
 	uint64		random;
-	bool		refers;			/* some entry is `referenced` */
+	MosqlReferenced *references;	/* newest first */
+	bool		refers;			/* some entry is, or was, `referenced` or `shown` */
 	bool		changes_schema;
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
