@@ -199,6 +199,75 @@ def crowded(world):
     world.check(at, world.rows)
 
 
+def loaders(world):
+    """A tree that nobody else knows: its maker is killed, swept while it seems dead, or loses connections."""
+    copy = "ALTER FOREIGN TABLE t ALTER COLUMN id TYPE bigint"
+    query(world.conn, "DELETE FROM t WHERE id > 300")
+    query(world.conn, "INSERT INTO t SELECT g, 'new' FROM generate_series(10001, 30000) g")
+    world.maintain(2)
+    rows = world.rows + 20000
+    for point in ("build-leaves-created", "build-leaves-brought-in"):
+        at = f"{world.engine}, a copy killed at {point}"
+        probe = world.one.connect()
+        victim = world.one.connect(world.db, **{"mosql_fdw.debug_crash_at": point})
+        attempt(victim, copy)
+        tap.ok(victim.closed, f"{at}: it dies")
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        world.one.wait_up()
+        sid = world.newest()
+        left = world.garbage()
+        tap.ok(len(left) > 200, f"{at}: it leaves nodes behind", len(left))
+        world.maintain()
+        tap.equal(set(left) - set(world.nodes()), set(), f"{at}: which stay while it may be alive")
+        world.end_lease(sid)
+        world.maintain(3)
+        world.check(at, rows)
+
+    with contextlib.closing(world.one.connect(world.db)) as holder:
+        for point in ("build-leaves-created", "build-leaves-brought-in"):
+            at = f"{world.engine}, a copy held at {point}, its lease ends"
+            conn = world.one.connect(world.db, **{"mosql_fdw.debug_points": "on"})
+            query(conn, "SELECT sum(id) FROM t")
+            sid = world.newest()
+            query(holder, "SELECT mosql_fdw_debug_lock(%s)", (point,))
+            result = []
+            t = threading.Thread(target=lambda: result.append(attempt(conn, copy)))
+            t.start()
+            held = wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 10)
+            tap.ok(held, f"{at}: it is held there")
+            world.end_lease(sid)
+            world.maintain(3)
+            query(holder, "SELECT mosql_fdw_debug_unlock(%s)", (point,))
+            t.join(60)
+            tap.ok(result and result[0][1] in ("40001", "42P01"), f"{at}: swept meanwhile, it fails", result)
+            conn.close()
+            world.end_lease(world.newest())
+            world.maintain(3)
+            world.check(at, rows)
+
+    for broken in (True, False):
+        at = f"{world.engine}, a copy, then connections {'break' if broken else 'last'}"
+        with contextlib.closing(world.one.connect(world.db)) as conn:
+            query(conn, "BEGIN")
+            query(conn, "CREATE INDEX t_v ON t (v, id)")
+            query(conn, "INSERT INTO t VALUES (5000, 'more')")
+            if broken:
+                world.cluster.everywhere("CLIENT", "KILL", "TYPE", "normal")
+            tap.equal(attempt(conn, "COMMIT")[1], "40001" if broken else None, f"{at}: COMMIT")
+            attempt(conn, "SELECT 1 FROM t LIMIT 1")    # with which garbage goes
+        attempt(world.conn, "SELECT 1 FROM t LIMIT 1")
+        if broken:
+            world.end_lease(world.newest())
+            world.maintain(3)
+            world.check(at, rows)
+    tap.equal(findings(world.conn, "t"), ([], []), f"{at}: the index is right")
+    tap.equal(value(world.conn, "SELECT count(*) FROM t WHERE v = 'more'"), 1, f"{at}: and so are later rows")
+    query(world.conn, "SELECT mosql_fdw_gc('redis')")
+    query(world.conn, "DROP INDEX t_v")
+    query(world.conn, "DELETE FROM t WHERE id > 300")
+    world.maintain(3)
+
+
 def counters(world):
     """The counters of sequences are no tables: they stay as long as they are in use, and no longer."""
     before = set(world.nodes())
@@ -265,6 +334,8 @@ def body():
             seem_dead(world)
         with section(f"{engine}, crowded"):
             crowded(world)
+        with section(f"{engine}, loaders"):
+            loaders(world)
         with section(f"{engine}, counters"):
             counters(world)
         world.conn.close()

@@ -177,6 +177,7 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"point_reads", &mosql_stats.point_reads},
 		{"step_retries", &mosql_stats.step_retries},
 		{"splits", &mosql_stats.splits},
+		{"rows_loaded", &mosql_stats.rows_loaded},
 		{"commits", &mosql_stats.commits},
 		{"conflicts", &mosql_stats.conflicts},
 		{"prepare_retries", &mosql_stats.prepare_retries},

@@ -123,7 +123,7 @@ has_row(Relation rel, Node *condition, bool certify, Oid as)
 	estate = CreateExecutorState();
 	search.econtext = GetPerTupleExprContext(estate);
 	search.condition = ExecPrepareExpr((Expr *) condition, estate);
-	mosql_table_visit(rel, session, attributes_in(rel, condition), certify, test_row, &search);
+	(void) mosql_table_visit(rel, session, attributes_in(rel, condition), certify, test_row, &search);
 	FreeExecutorState(estate);
 	mosql_identity_give_back(&before);
 	return search.found;

@@ -133,6 +133,18 @@ extern bool mosql_btree_is_crowded(int nfields, size_t row_bytes);
  */
 extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
 
+/* --- trees that nobody else writes to --- */
+
+/*
+ * Write rows, ascending and above all that the tree holds, into leaves as full as can be.
+ * Returns how many of them: what does not fill a leaf is to come again first with the next
+ * call, unless this is the last one (finish).  40001 if somebody else has written there, or
+ * a connection broke, where a server may have forgotten then.  About six round trips for
+ * any number of rows.
+ */
+extern int	mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n,
+							 bool finish);
+
 /* --- reading by key --- */
 
 typedef struct MosqlPoint

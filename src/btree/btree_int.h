@@ -274,6 +274,11 @@ typedef struct Split
 
 extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);
 extern void mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n);
+extern MosqlBytes mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key);
+extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);
+
+/* --- reserve.c --- */
+extern MosqlBytes mosql_btree_bound_between(MosqlBytes prev, MosqlBytes next);
 
 /* --- walk.c --- */
 

@@ -89,8 +89,8 @@ fits(int n, size_t bytes)
 }
 
 /* The shortest key above prev that is not above next: prev < bound <= next. */
-static MosqlBytes
-bound_between(MosqlBytes prev, MosqlBytes next)
+MosqlBytes
+mosql_btree_bound_between(MosqlBytes prev, MosqlBytes next)
 {
 	size_t		n = 0;
 
@@ -135,7 +135,7 @@ plan_pieces(MosqlTree *tree, const Load *load, int fill_end, Split *split)
 	split->nodes = MemoryContextAllocHuge(tree->scratch, split->n * sizeof(uint64));
 	for (int i = 0; i < split->n; i++)
 	{
-		split->bounds[i] = bound_between(load->keys[starts[i + 1] - 1], load->keys[starts[i + 1]]);
+		split->bounds[i] = mosql_btree_bound_between(load->keys[starts[i + 1] - 1], load->keys[starts[i + 1]]);
 		split->nodes[i] = tree->store->new_id(tree->store);
 	}
 	return split->n == npieces - 1;

@@ -27,8 +27,9 @@
 /* The fields that an entry may have, in the order of the arrays below. */
 static const char kinds[3] = {MOSQL_FIELD_ROW, MOSQL_FIELD_INTENT, MOSQL_FIELD_KEY_MARKS};
 
-static MosqlBytes
-field_name(MosqlTree *tree, char kind, MosqlBytes key)
+/* The name of a field of an entry, in the scratch context. */
+MosqlBytes
+mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key)
 {
 	char	   *name = MemoryContextAlloc(tree->scratch, key.len + 1);
 
@@ -79,7 +80,7 @@ create_step(MosqlTree *tree, const Split *split, int piece)
 
 		for (int k = 0; k < 3; k++)
 			if (values[k].data != NULL)
-				mosql_btree_step_set(step, field_name(tree, kinds[k], entry->key), values[k]);
+				mosql_btree_step_set(step, mosql_btree_field_name(tree, kinds[k], entry->key), values[k]);
 	}
 	return step;
 }
@@ -108,17 +109,17 @@ cut_step(MosqlTree *tree, const Split *split)
 
 		for (int k = 0; k < 3; k++)
 			if (values[k].data != NULL)
-				mosql_btree_step_delete(step, field_name(tree, kinds[k], entry->key));
+				mosql_btree_step_delete(step, mosql_btree_field_name(tree, kinds[k], entry->key));
 	}
 	return step;
 }
 
 /*
- * What a successful cut and the creates before it left, for the cache.  Not before
+ * What a step that set the meta left, for the cache: of a cut and the creates before it.  Not before
  * the cut: what is created by somebody who comes too late is no part of the tree.
  */
-static void
-remember(MosqlTree *tree, const MosqlStep *step)
+void
+mosql_btree_remember(MosqlTree *tree, const MosqlStep *step)
 {
 	MosqlNodeMeta meta;
 
@@ -400,9 +401,9 @@ cut(MosqlTree *tree, Split *splits, int n)
 
 		if (step->status == MOSQL_STEP_DONE)
 		{
-			remember(tree, step);
+			mosql_btree_remember(tree, step);
 			if (of[i]->created != NULL)
-				remember(tree, of[i]->created);
+				mosql_btree_remember(tree, of[i]->created);
 			of[i]->cut = of[i]->done = true;
 			mosql_stats.splits += of[i]->n;
 		}
@@ -427,7 +428,7 @@ remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creat
 {
 	for (int i = 0; i < n; i++)
 		for (int c = 0; splits[i].done && splits[i].n > 1 && c < splits[i].nrest; c++)
-			remember(tree, creates->steps[splits[i].first_rest + c]);
+			mosql_btree_remember(tree, creates->steps[splits[i].first_rest + c]);
 }
 
 /*

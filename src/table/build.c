@@ -40,7 +40,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
@@ -48,15 +47,14 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/tuplesort.h"
 
 #include "base/debug.h"
 #include "base/retry.h"
 #include "step/clock_keep.h"
 #include "table/table_int.h"
 
-/* Entries per transaction while loading, changes per transaction while catching up, or
- * as many as one should have bytes. */
+/* Entries between two looks at the lease while loading; changes per transaction while
+ * catching up, or as many as one should have bytes. */
 #define LOAD_ENTRIES		20000
 #define CATCH_UP_CHANGES	5000
 
@@ -73,12 +71,6 @@
 
 /* While writers wait they look so often whether the builder is alive. */
 #define CHECK_INTERVAL_US	1000000
-
-/* What is sorted: three strings of bytes, by the first. */
-#define SORT_BY				1
-#define SORT_KEY			2	/* of an entry; when loading it is SORT_BY */
-#define SORT_COLUMNS		3	/* absent: the entry goes */
-#define SORT_ATTRIBUTES		3
 
 /*
  * Which build, for those who take it away: in the bytes that are sent, for a
@@ -104,9 +96,7 @@ struct MosqlBuild
 	BuildName	name;
 	uint64		root;			/* of the index's tree */
 	MosqlTimestamp base;		/* the tree is the index as of this snapshot */
-	Tuplesortstate *sort;
-	TupleTableSlot *put;
-	TupleTableSlot *sorted;
+	MosqlSorter *sorter;
 
 	/* --- progress --- */
 	const char *phase;
@@ -403,73 +393,6 @@ next_transaction(MosqlBuild *build)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* ---- sorting ---- */
-
-static void
-begin_sort(MosqlBuild *build)
-{
-	TupleDesc	desc = CreateTemplateTupleDesc(SORT_ATTRIBUTES);
-	AttrNumber	attnum = SORT_BY;
-	Oid			less = 1957;	/* bytea < bytea, which has no name in C */
-	Oid			collation = InvalidOid;
-	bool		nulls_first = false;
-
-	for (int i = 1; i <= SORT_ATTRIBUTES; i++)
-		TupleDescInitEntry(desc, i, NULL, BYTEAOID, -1, 0);
-	build->sort = tuplesort_begin_heap(desc, 1, &attnum, &less, &collation, &nulls_first,
-									   maintenance_work_mem, NULL, TUPLESORT_NONE);
-	build->put = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	build->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-}
-
-static void
-end_sort(MosqlBuild *build)
-{
-	ExecDropSingleTupleTableSlot(build->put);
-	ExecDropSingleTupleTableSlot(build->sorted);
-	tuplesort_end(build->sort);
-	build->sort = NULL;
-}
-
-/* What is absent becomes null. */
-static void
-put_sorted(MosqlBuild *build, MosqlBytes by, MosqlBytes key, MosqlBytes columns)
-{
-	const MosqlBytes values[SORT_ATTRIBUTES] = {by, key, columns};
-	TupleTableSlot *slot = build->put;
-
-	ExecClearTuple(slot);
-	for (int i = 0; i < SORT_ATTRIBUTES; i++)
-	{
-		bytea	   *value = palloc(VARHDRSZ + values[i].len);
-
-		SET_VARSIZE(value, VARHDRSZ + values[i].len);
-		if (values[i].len > 0)
-			memcpy(VARDATA(value), values[i].data, values[i].len);
-		slot->tts_values[i] = PointerGetDatum(value);
-		slot->tts_isnull[i] = values[i].data == NULL;
-	}
-	ExecStoreVirtualTuple(slot);
-	tuplesort_puttupleslot(build->sort, slot);
-}
-
-/* Attribute of the tuple that was taken last; good until the next is. */
-static MosqlBytes
-sorted_bytes(const MosqlBuild *build, int attnum)
-{
-	bool		isnull;
-	Datum		value = slot_getattr(build->sorted, attnum, &isnull);
-	bytea	   *bytes = isnull ? NULL : DatumGetByteaPP(value);
-
-	return bytes ? mosql_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)) : MOSQL_ABSENT;
-}
-
-static bool
-take_sorted(MosqlBuild *build)
-{
-	return tuplesort_gettupleslot(build->sort, true, false, build->sorted, NULL);
-}
-
 /* ---- scan and load ---- */
 
 /* The table as it is cached now, and our build in it. */
@@ -520,7 +443,7 @@ scan_table(MosqlBuild *build)
 		initStringInfo(&key);
 		initStringInfo(&columns);
 		if (mosql_index_entry(&log->index, slot, row.key, &key, &columns) != MOSQL_ENTRY_NONE)
-			put_sorted(build, mosql_bytes_of(&key), MOSQL_ABSENT, mosql_bytes_of(&columns));
+			mosql_sorter_put(build->sorter, mosql_bytes_of(&key), MOSQL_ABSENT, mosql_bytes_of(&columns));
 		MemoryContextSwitchTo(old);
 		build->done++;
 		note(build);
@@ -544,27 +467,28 @@ report_duplicate(const MosqlBuild *build, MosqlBytes key)
 static void
 load_entries(MosqlBuild *build)
 {
+	MosqlLoad  *load;
 	StringInfoData last;
 	uint64		n = 0;
 
+	next_transaction(build);
+	load = mosql_load_begin(build->session, build->root, build->base);
 	initStringInfo(&last);
-	while (take_sorted(build))
+	while (mosql_sorter_next(build->sorter))
 	{
-		MosqlBytes	key = sorted_bytes(build, SORT_BY);
+		MosqlBytes	key = mosql_sorter_bytes(build->sorter, MOSQL_SORT_BY);
 
 		if (n > 0 && mosql_bytes_equal(key, mosql_bytes_of(&last)))
 			report_duplicate(build, key);
-		if (n++ % LOAD_ENTRIES == 0 || mosql_txn_is_full(build->session))
+		if (++n % LOAD_ENTRIES == 0)
 			next_transaction(build);
-		(void) mosql_txn_insert(mosql_txn_current(build->session),
-								mosql_session_tree(build->session, build->root), key,
-								sorted_bytes(build, SORT_COLUMNS), GetCurrentCommandId(true),
-								MOSQL_KEY_NEW);
+		mosql_load_add(load, key, mosql_sorter_bytes(build->sorter, MOSQL_SORT_COLUMNS));
 		resetStringInfo(&last);
 		appendBinaryStringInfo(&last, key.data, key.len);
 		build->done++;
 		note(build);
 	}
+	mosql_load_end(load);
 	next_transaction(build);
 	pfree(last.data);
 }
@@ -574,13 +498,13 @@ scan_and_load(MosqlBuild *build)
 {
 	enter_phase(build, "scanning table",
 				build->rel->rd_rel->reltuples > 0 ? (int64) build->rel->rd_rel->reltuples : -1);
-	begin_sort(build);
+	build->sorter = mosql_sorter_begin(maintenance_work_mem);
 	scan_table(build);
 	MOSQL_DEBUG_POINT("build-scanned");
 	enter_phase(build, "loading entries", (int64) build->done);
-	tuplesort_performsort(build->sort);
+	mosql_sorter_sort(build->sorter);
 	load_entries(build);
-	end_sort(build);
+	mosql_sorter_end(build->sorter);
 	MOSQL_DEBUG_POINT("build-loaded");
 }
 
@@ -604,9 +528,9 @@ put_change(MosqlBuild *build, const MosqlRow *row, StringInfo place)
 	MosqlLoggedChange change = mosql_build_log_decode(row->columns);
 
 	if (change.old_key.data != NULL)
-		put_sorted(build, history_place(row, &change, 0, place), change.old_key, MOSQL_ABSENT);
+		mosql_sorter_put(build->sorter, history_place(row, &change, 0, place), change.old_key, MOSQL_ABSENT);
 	if (change.new_key.data != NULL)
-		put_sorted(build, history_place(row, &change, 1, place), change.new_key,
+		mosql_sorter_put(build->sorter, history_place(row, &change, 1, place), change.new_key,
 				   change.new_columns);
 }
 
@@ -667,8 +591,8 @@ apply_sorted(MosqlBuild *build, CommandId cid)
 {
 	MosqlTxn   *txn = mosql_txn_current(build->session);
 	MosqlTree  *tree = mosql_session_tree(build->session, build->root);
-	MosqlBytes	key = sorted_bytes(build, SORT_KEY);
-	MosqlBytes	columns = sorted_bytes(build, SORT_COLUMNS);
+	MosqlBytes	key = mosql_sorter_bytes(build->sorter, MOSQL_SORT_KEY);
+	MosqlBytes	columns = mosql_sorter_bytes(build->sorter, MOSQL_SORT_COLUMNS);
 
 	if (columns.data == NULL)
 		(void) mosql_txn_delete(txn, tree, key, MOSQL_VERSION_ANY, cid);
@@ -684,7 +608,7 @@ apply_changes(MosqlBuild *build)
 	CommandId	cid = FirstCommandId;
 
 	next_transaction(build);
-	while (take_sorted(build))
+	while (mosql_sorter_next(build->sorter))
 	{
 		apply_sorted(build, cid++);
 		build->done++;
@@ -709,11 +633,11 @@ catch_up(MosqlBuild *build)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	uint64		n;
 
-	begin_sort(build);
+	build->sorter = mosql_sorter_begin(maintenance_work_mem);
 	n = read_log(build);
-	tuplesort_performsort(build->sort);
+	mosql_sorter_sort(build->sorter);
 	apply_changes(build);
-	end_sort(build);
+	mosql_sorter_end(build->sorter);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 	return n;

@@ -3,8 +3,8 @@
  *
  * Layer: table.  ALTER gave the table a new empty tree, which nobody else knows.
  * The rows are read from the old one as its definition described them, converted
- * column by column, and inserted by the ordinary transaction, so that all of it
- * happens or nothing, and duplicates of a new key are found.
+ * column by column, sorted, and written into the new trees (fill.c), which are seen when
+ * the transaction commits, or go with it; duplicates of a new key are found.
  *
  * Other servers may write to the old tree all the while.  Who decides after us is
  * refused, since the schema version is a new one.  Who decides before us wrote
@@ -47,6 +47,7 @@ typedef struct Rewrite
 	MosqlTable *source;
 	MosqlTable *target;
 	MosqlTxn   *txn;
+	MosqlFill  *fill;
 	EState	   *estate;
 	ResultRelInfo *rri;
 	Conversion *conversions;	/* by attnum - 1 of the relation */
@@ -266,8 +267,6 @@ static void
 copy_row(Rewrite *rewrite, const MosqlRow *row)
 {
 	const MosqlTable *target = rewrite->target;
-	const MosqlIndex *index;
-	MosqlBytes	duplicate;
 
 	mosql_table_get_row(rewrite->source, row->key, row->columns, NULL,
 						rewrite->values, rewrite->nulls);
@@ -281,15 +280,8 @@ copy_row(Rewrite *rewrite, const MosqlRow *row)
 	else
 		mosql_table_new_row_id(target, &rewrite->key);
 	mosql_table_put_row(target, rewrite->slot, &rewrite->columns);
-	if (mosql_txn_insert(rewrite->txn, target->tree, mosql_bytes_of(&rewrite->key),
-						 mosql_bytes_of(&rewrite->columns), GetCurrentCommandId(true),
-						 MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
-		mosql_table_report_duplicate(rewrite->rel, target, NULL, mosql_bytes_of(&rewrite->key));
-	index = mosql_table_insert_entries(target, rewrite->txn, rewrite->slot,
-									   mosql_bytes_of(&rewrite->key), GetCurrentCommandId(true),
-									   NULL, &duplicate);
-	if (index != NULL)
-		mosql_table_report_duplicate(rewrite->rel, target, index, duplicate);
+	mosql_fill_put(rewrite->fill, rewrite->slot, mosql_bytes_of(&rewrite->key),
+				   mosql_bytes_of(&rewrite->columns));
 }
 
 static void
@@ -299,8 +291,10 @@ copy_rows(Rewrite *rewrite)
 	MosqlRowScan *scan = mosql_view_scan_begin(view, rewrite->source->tree, mosql_bytes("", 0),
 											   MOSQL_ABSENT, false, 0);
 	MemoryContext cxt = GetPerTupleMemoryContext(rewrite->estate);
+	MosqlTimestamp snapshot = mosql_view_snapshot(view);
 	MosqlRow	row = {0};
 
+	rewrite->fill = mosql_fill_begin(rewrite->rel, rewrite->target, true);
 	while (mosql_view_scan_next(scan, &row))
 	{
 		MemoryContext old;
@@ -313,6 +307,7 @@ copy_rows(Rewrite *rewrite)
 	}
 	mosql_view_scan_end(scan);
 	mosql_view_close(view);
+	mosql_fill_end(rewrite->fill, snapshot);
 }
 
 static void
@@ -371,7 +366,7 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 
 /* ---- all rows as they are ---- */
 
-void
+MosqlTimestamp
 mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool certify,
 				  MosqlTableVisit visit, void *arg)
 {
@@ -382,6 +377,7 @@ mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool 
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsVirtual);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql visited row",
 											  ALLOCSET_DEFAULT_SIZES);
+	MosqlTimestamp snapshot;
 	MosqlRow	row = {0};
 	bool		more = true;
 
@@ -392,6 +388,7 @@ mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool 
 	}
 	table = mosql_table_open(rel, session);
 	view = mosql_view_open(txn, slot, GetCurrentCommandId(true), false);
+	snapshot = mosql_view_snapshot(view);
 	scan = mosql_view_scan_begin(view, table->tree, mosql_bytes("", 0), MOSQL_ABSENT, false, 0);
 	while (more && mosql_view_scan_next(scan, &row))
 	{
@@ -412,26 +409,15 @@ mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool 
 	mosql_view_close(view);
 	ExecDropSingleTupleTableSlot(slot);
 	MemoryContextDelete(cxt);
+	return snapshot;
 }
 
 /* ---- a new index ---- */
 
-typedef struct NewIndex
-{
-	Relation	rel;
-	MosqlTable	alone;			/* the table with this index only: others are left as they are */
-	MosqlTxn   *txn;
-} NewIndex;
-
 static bool
-insert_entry(const MosqlRow *row, TupleTableSlot *slot, void *arg)
+put_entry(const MosqlRow *row, TupleTableSlot *slot, void *arg)
 {
-	const NewIndex *new = arg;
-	MosqlBytes	duplicate;
-
-	if (mosql_table_insert_entries(&new->alone, new->txn, slot, row->key,
-								   GetCurrentCommandId(true), NULL, &duplicate) != NULL)
-		mosql_table_report_duplicate(new->rel, &new->alone, new->alone.indexes, duplicate);
+	mosql_fill_put(arg, slot, row->key, MOSQL_ABSENT);
 	return true;
 }
 
@@ -439,14 +425,18 @@ void
 mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id)
 {
 	MosqlTable *table = mosql_table_open(rel, session);
-	NewIndex	new = {.rel = rel,.alone = *table,.txn = mosql_txn_current(session)};
+	MosqlTable	alone = *table; /* with this index only: others are left as they are */
 
-	new.alone.nindexes = 1;
-	new.alone.nbuilds = 0;
+	alone.nindexes = 1;
+	alone.nbuilds = 0;
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].id == id)
 		{
-			new.alone.indexes = &table->indexes[i];
-			mosql_table_visit(rel, session, NULL, true, insert_entry, &new);
+			MosqlFill  *fill;
+
+			alone.indexes = &table->indexes[i];
+			fill = mosql_fill_begin(rel, &alone, false);
+			mosql_fill_end(fill, mosql_table_visit(rel, session, NULL, true, put_entry, fill));
+			return;
 		}
 }

@@ -365,11 +365,12 @@ extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
 /*
  * Visit all rows as the current command sees them, until one visit returns false.
  * certify: what is read is so still at commit: the transaction becomes SERIALIZABLE, 40001.
- * needed: as above; the current context of a visit lives as long as its row.
+ * needed: as above; the current context of a visit lives as long as its row.  Returns the
+ * snapshot that they were read at.
  */
 typedef bool (*MosqlTableVisit) (const MosqlRow *row, TupleTableSlot *slot, void *arg);
-extern void mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed,
-							  bool certify, MosqlTableVisit visit, void *arg);
+extern MosqlTimestamp mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed,
+										bool certify, MosqlTableVisit visit, void *arg);
 
 /* ---- progress (progress.c) ---- */
 

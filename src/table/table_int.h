@@ -161,6 +161,38 @@ extern Expr *mosql_using_for(const List *usings, const char *column);
 /* Write the entries of all rows for the table's index of that id. */
 extern void mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id);
 
+/* --- sort.c --- */
+
+/* What is sorted: three strings of bytes, by the first. */
+#define MOSQL_SORT_BY			1
+#define MOSQL_SORT_KEY			2
+#define MOSQL_SORT_COLUMNS		3
+#define MOSQL_SORT_ATTRIBUTES	3
+
+typedef struct MosqlSorter MosqlSorter;
+extern MosqlSorter *mosql_sorter_begin(int memory_kb);
+extern void mosql_sorter_put(MosqlSorter *sorter, MosqlBytes by, MosqlBytes key, MosqlBytes columns);
+extern void mosql_sorter_sort(MosqlSorter *sorter);
+extern bool mosql_sorter_next(MosqlSorter *sorter);
+
+/* Attribute of what was taken last; good until the next is. */
+extern MosqlBytes mosql_sorter_bytes(const MosqlSorter *sorter, int attnum);
+extern void mosql_sorter_end(MosqlSorter *sorter);
+
+/* --- fill.c --- */
+
+/*
+ * Fill the new, empty trees of a table: those of its indexes, and its own if `rows`.  Nothing
+ * is written before the end, where the trees have all that was put, as of a snapshot: that
+ * of the rows that were read for it.  23505 for duplicates.
+ */
+typedef struct MosqlFill MosqlFill;
+extern MosqlFill *mosql_fill_begin(Relation rel, const MosqlTable *table, bool rows);
+
+/* A row and its entries.  In a context that is emptied row by row. */
+extern void mosql_fill_put(MosqlFill *fill, TupleTableSlot *slot, MosqlBytes key, MosqlBytes columns);
+extern void mosql_fill_end(MosqlFill *fill, MosqlTimestamp version);
+
 /* 23505: two rows have this key, or this entry of an index (NULL: the key). */
 extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table,
 										 const MosqlIndex *index, MosqlBytes key)

@@ -609,6 +609,7 @@ prepare_once(MosqlCommit *commit)
 
 	check_trees(commit);
 	check_claims(commit);
+	mosql_load_check(commit->txn);
 	switch (mosql_txn_prepare(commit))
 	{
 		case MOSQL_PREPARED:

@@ -455,6 +455,19 @@ extern void mosql_txn_changes_schema(MosqlTxn *txn);
 /* A tree made for this transaction: destroyed if it does not commit. */
 extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
 
+/*
+ * Rows for a tree that this transaction has made, and that nobody has written to: written
+ * at once, not at commit, as of a snapshot that is not younger than what reads them.  Keys
+ * ascend; all of them are there when the load has ended, and then the tree is read and
+ * written like any other.  If the transaction, or its savepoint, does not last, nor must the
+ * definition that names the tree.  40001 if a connection broke, where a server may have
+ * forgotten then, from the first row to the decision.
+ */
+typedef struct MosqlLoad MosqlLoad;
+extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version);
+extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
+extern void mosql_load_end(MosqlLoad *load);
+
 /* A tree to destroy once this transaction has committed. */
 extern void mosql_txn_drops_tree(MosqlTxn *txn, uint64 root);
 

@@ -410,6 +410,8 @@ struct MosqlTxn
 	MosqlReferenced *references;	/* newest first */
 	bool		refers;			/* some entry is, or was, `referenced` or `shown` */
 	bool		changes_schema;
+	bool		loaded;			/* rows into a tree of its own (load.c) */
+	uint64		load_breaks;	/* of connections, before the first of them */
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
 
@@ -424,6 +426,9 @@ struct MosqlTxn
  * until it ends somebody extends the lease on its behalf.  No round trip.
  */
 extern void mosql_txn_keep(MosqlTxn *txn);
+
+/* --- load.c --- */
+extern void mosql_load_check(const MosqlTxn *txn);
 
 /* So much more memory is taken until the end: 54000 beyond the limit. */
 extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);

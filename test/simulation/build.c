@@ -163,6 +163,26 @@ scan_table(Build *build)
 	mosql_view_close(view);
 }
 
+/* The entries, in their order, into the tree that nobody else knows. */
+static void
+load_entries(Build *build)
+{
+	MosqlLoad  *load;
+
+	next_transaction(build);
+	qsort(build->changes, build->n, sizeof(Change), compare_changes);
+	load = mosql_load_begin(build->client->session, build->ours.building, build->base);
+	for (int i = 0; i < build->n; i++)
+	{
+		if (i % CHUNK == CHUNK - 1)
+			next_transaction(build);
+		mosql_load_add(load, build->changes[i].key, mosql_bytes("", 0));
+	}
+	mosql_load_end(load);
+	next_transaction(build);
+	build->n = 0;
+}
+
 /* What was logged since the last time; how much. */
 static int
 read_log(Build *build)
@@ -286,7 +306,7 @@ run_build(Build *build)
 	if (!publish(build))
 		return;
 	scan_table(build);
-	apply_changes(build);
+	load_entries(build);
 	for (int round = 0; round < ROUNDS_MAX && catch_up(build) > FEW; round++)
 		;
 	close_log(build);

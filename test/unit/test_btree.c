@@ -898,6 +898,124 @@ test_bulk_load(void)
 	world_close(w);
 }
 
+/* Write keys[from ..] as a load does, as far as it goes; batch: rows per call. */
+static int
+load_keys(World *w, MosqlTree *tree, int from, int n, int batch)
+{
+	MosqlBytes *rows = palloc(Max(n, 1) * sizeof(MosqlBytes));
+	int			done = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32		value = from + i + 1;
+		char	   *row = palloc0(value % 501 == 0 ? MOSQL_LEAF_MAX_BYTES / 2 : 4);
+
+		memcpy(row, &value, 4);
+		rows[i] = mosql_bytes(row, value % 501 == 0 ? MOSQL_LEAF_MAX_BYTES / 2 : 4);
+	}
+	while (done < n)
+	{
+		int			next = Min(batch, n - done);
+		int			written = mosql_btree_load(tree, w->keys + from + done, rows + done, next,
+											   done + next == n);
+
+		CHECK(written <= next && (written > 0 || batch <= MOSQL_LEAF_MAX_ROWS));
+		if (written == 0)
+			batch *= 2;			/* the rest of the last call, and more */
+		for (int i = done; i < done + written; i++)
+			w->values[from + i] = from + i + 1;
+		done += written;
+	}
+	return done;
+}
+
+/* A tree that nobody else knows is written once, in full leaves. */
+static void
+test_private_load(void)
+{
+	for (volatile int batch = 1; batch < 40000; batch *= TINY ? 50 : 20)
+	{
+		MemoryContext caller = CurrentMemoryContext;
+		World	   *w = world_open(scaled(TINY ? 2000 : 20000), true, 2);
+		int64		before = w->mem->round_trips;
+		int			half = w->nkeys / 2;
+		MosqlBytes	row = mosql_bytes("four", 4);
+
+		CHECK_INT(mosql_btree_load(w->trees[0], NULL, NULL, 0, true), 0);
+		CHECK_INT(w->mem->round_trips, before);
+		load_keys(w, w->trees[0], 0, half, batch);
+		expect_sound(w);
+		load_keys(w, w->trees[1], half, w->nkeys - half, batch);	/* behind a leaf that is not full */
+		expect_sound(w);
+		expect_no_garbage(w);
+		expect_rows(w, w->trees[0]);
+		expect_rows(w, w->trees[1]);
+		if (!TINY && batch >= w->nkeys)
+		{
+			CHECK(w->mem->round_trips - before < 60);
+			CHECK(check_leaves <= w->nkeys / MOSQL_LEAF_MAX_ROWS + w->nkeys / 501 * 2 + 2);
+		}
+
+		/* below what is there: it is not ours alone */
+		CHECK(PGSTUB_RAISES(mosql_btree_load(w->trees[0], &w->keys[half], &row, 1, true)));
+		MemoryContextSwitchTo(caller);
+		CHECK_INT(pgstub_error.sqlstate, ERRCODE_T_R_SERIALIZATION_FAILURE);
+		for (int i = 0; i < scaled(300); i++)
+			do_something(w);
+		expect_sound(w);
+		expect_rows(w, w->trees[0]);
+		world_close(w);
+	}
+}
+
+/* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
+static MosqlBytes overtaking_key;
+
+static void
+overtake(void *arg)
+{
+	World	   *w = arg;
+	MosqlTree  *tree;
+	uint64	   *ids;
+	int			n;
+	static const char intent[MOSQL_TXID_BYTES + 1] = "0123456789abcdefD";
+
+	if (overtaking_key.data == NULL || w->mem->steps < 4)
+		return;
+	w->mem->hook = NULL;
+	tree = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
+	n = mosql_btree_leaf_ids(tree, &ids);
+	memstore_set(w->mem, ids[n - 1], field_of('i', overtaking_key), mosql_bytes(intent, sizeof(intent)));
+	mosql_btree_close(tree);
+}
+
+static void
+test_load_overtaken(void)
+{
+	for (volatile int empty = 0; empty < 2; empty++)
+	{
+		World	   *w = world_open(1000, true, 1);
+		MemoryContext caller = CurrentMemoryContext;
+		volatile int from = empty ? 0 : 100;
+		bool		raised;
+
+		if (!empty)
+			load_keys(w, w->trees[0], 0, from, 1000);
+		overtaking_key = w->keys[500];
+		w->mem->steps = 4;
+		w->mem->hook = overtake;
+		w->mem->hook_arg = w;
+		raised = PGSTUB_RAISES(load_keys(w, w->trees[0], from, w->nkeys - from, 1000));
+		CHECK(raised);
+		MemoryContextSwitchTo(caller);
+		w->mem->hook = NULL;
+		check_tree(w, w->trees[0]);
+		CHECK_INT(check_errors, 0);
+		world_close(w);
+	}
+	overtaking_key = MOSQL_ABSENT;
+}
+
 /* One row at a time, ascending, descending, random, then in random order away. */
 static void
 test_single_inserts(void)
@@ -1183,6 +1301,76 @@ protocol_split(World *w, MosqlTree *tree)
 		keys[k] = w->keys[k];
 	mosql_btree_reserve(tree, keys + w->nkeys / 4, w->nkeys / 2, MOSQL_LEAF_MAX_BYTES / 3);
 	mosql_btree_split(tree, w->keys[w->nkeys / 2], rnd(w, 2));
+}
+
+/*
+ * A load that dies leaves all rows of a batch or none, and a tree that is whole; the sweep
+ * finds the rest.
+ */
+static void
+test_crash_load(void)
+{
+	World	   *w = world_open(TINY ? 400 : 4000, true, 1);
+	volatile int half = w->nkeys / 3;
+	volatile bool crashed = true;
+
+	load_keys(w, w->trees[0], 0, half, w->nkeys);
+	for (volatile int after = 0; after < 2; after++)
+		for (volatile int64 at = 1; crashed || at == 1; at += 1 + (at > 20 ? rnd(w, TINY ? 5 : 10) : 0))
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "crash", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			World		c;
+			MosqlTree  *tree;
+			double		rows;
+
+			world_copy(&c, w);
+			tree = mosql_btree_open(c.store, ROOT, cxt);
+			c.mem->crash_at = at;
+			c.mem->crash_after = after;
+			crashed = PGSTUB_RAISES(load_keys(&c, tree, half, c.nkeys - half, c.nkeys));
+			MemoryContextSwitchTo(cxt);
+			c.mem->crash_at = 0;
+			mosql_btree_close(tree);
+			check_tree(&c, c.trees[0]);
+			CHECK_INT(check_errors, 0);
+			rows = check_rows;
+			CHECK(rows == half || rows == c.nkeys);
+			for (int k = half; k < c.nkeys; k++)
+				c.values[k] = rows == half ? 0 : k + 1;
+			expect_rows(&c, c.trees[0]);
+			sweep_all(&c, c.trees[0]);
+			sweep_all(&c, c.trees[0]);
+			if (rows == half)
+				load_keys(&c, c.trees[1], half, c.nkeys - half, c.nkeys);
+			expect_rows(&c, c.trees[1]);
+			touch_all(&c, c.trees[1]);
+			expect_sound(&c);
+			expect_no_garbage(&c);
+			mosql_btree_destroy(c.trees[1]);
+			CHECK_INT(c.mem->nnodes, 0);
+			world_close(&c);
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+			if (unit_failed > 20)
+				return;
+		}
+	world_close(w);
+}
+
+/* Replies that get lost: what was not heard to be done is found to be. */
+static void
+test_lost_load(void)
+{
+	World	   *w = world_open(TINY ? 2000 : 20000, true, 2);
+
+	w->mem->lost = 0.2;
+	load_keys(w, w->trees[0], 0, w->nkeys, 1000);
+	w->mem->lost = 0;
+	expect_sound(w);
+	expect_no_garbage(w);
+	expect_rows(w, w->trees[1]);
+	world_close(w);
 }
 
 /*
@@ -2439,6 +2627,8 @@ main(void)
 	CASE(test_empty);
 	CASE(test_round_trips);
 	CASE(test_bulk_load);
+	CASE(test_private_load);
+	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);
 	CASE(test_split_copies);
@@ -2447,6 +2637,8 @@ main(void)
 	CASE(test_lost_replies);
 	CASE(test_interleaved);
 	CASE(test_lost_and_overtaken);
+	CASE(test_crash_load);
+	CASE(test_lost_load);
 	CASE(test_crash_split);
 	CASE(test_crash_append);
 	CASE(test_crash_reserve);

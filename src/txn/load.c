@@ -1,0 +1,174 @@
+/*
+ * load.c: rows that are written before their transaction commits, into a tree of its own.
+ *
+ * Layer: txn.  A tree that this transaction has made, and whose root it has told nobody, is
+ * seen by others when the definition that names it is, and not before.  So its rows need no
+ * intents, and nobody's compare: they are written once, as plain versions, leaf after leaf,
+ * and leave the backend as leaves fill.  docs/commit.md, "Private trees", says what holds
+ * this safe; btree/load.c writes the leaves.
+ */
+#include "postgres.h"
+
+#include "base/limits.h"
+#include "base/stats.h"
+#include "code/row.h"
+#include "txn/txn_int.h"
+
+/* What is written at once, in about six round trips. */
+#define BATCH_ROWS			(256 * MOSQL_LEAF_MAX_ROWS)
+#define BATCH_BYTES			(4 * 1024 * 1024)
+
+struct MosqlLoad
+{
+	MosqlSession *session;
+	uint64		root;
+	MosqlTimestamp version;
+	uint64		breaks;			/* of connections, before the first row */
+	MemoryContext batch;		/* keys and rows that wait */
+	MosqlBytes *keys;			/* [BATCH_ROWS] */
+	MosqlBytes *rows;
+	int			n;
+	size_t		bytes;
+};
+
+MosqlLoad *
+mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version)
+{
+	MosqlLoad  *load = palloc0(sizeof(MosqlLoad));
+
+	mosql_txn_keep(mosql_txn_current(session));
+	load->session = session;
+	load->root = root;
+	load->version = version;
+	load->breaks = mosql_redis_breaks(session->redis);
+	load->batch = AllocSetContextCreate(CurrentMemoryContext, "mosql load", ALLOCSET_DEFAULT_SIZES);
+	load->keys = palloc(BATCH_ROWS * sizeof(MosqlBytes));
+	load->rows = palloc(BATCH_ROWS * sizeof(MosqlBytes));
+	return load;
+}
+
+/* Rule 34: what was written before a connection broke may be forgotten. */
+static void
+check_unbroken(const MosqlSession *session, uint64 breaks)
+{
+	if (!session->stepper.durable && breaks != mosql_redis_breaks(session->redis))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not write the rows of a new tree"),
+				 errdetail("A connection to Redis broke since the first of them was written, and a server that was restarted may have forgotten some."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+/* What was not written yet, in a context of its own. */
+static void
+keep_rest(MosqlLoad *load, int written)
+{
+	MemoryContext rest = AllocSetContextCreate(MemoryContextGetParent(load->batch), "mosql load",
+											   ALLOCSET_DEFAULT_SIZES);
+
+	load->bytes = 0;
+	for (int i = written; i < load->n; i++)
+	{
+		load->keys[i - written] = mosql_bytes_copy(rest, load->keys[i]);
+		load->rows[i - written] = mosql_bytes_copy(rest, load->rows[i]);
+		load->bytes += load->keys[i].len + load->rows[i].len;
+	}
+	load->n -= written;
+	MemoryContextDelete(load->batch);
+	load->batch = rest;
+}
+
+static void
+write_batch(MosqlLoad *load, bool finish)
+{
+	MemoryContext old = MemoryContextSwitchTo(load->batch);
+	int			written;
+
+	check_unbroken(load->session, load->breaks);
+	written = mosql_btree_load(mosql_session_tree(load->session, load->root), load->keys,
+							   load->rows, load->n, finish);
+	Assert(!finish || written == load->n);
+	mosql_stats.rows_loaded += written;
+	MemoryContextSwitchTo(old);
+	keep_rest(load, written);
+}
+
+/* A live row without a past, as apply leaves it. */
+static MosqlBytes
+encode_row(const MosqlLoad *load, MosqlBytes columns)
+{
+	MosqlVersion version = {.ts = load->version,.end = MOSQL_TS_MAX,.live = true,.columns = columns};
+	MosqlHistory history = {.n = 1,.truncated = true,.versions = &version};
+	StringInfoData row;
+
+	initStringInfo(&row);
+	mosql_history_encode(&row, &history);
+	return mosql_bytes_of(&row);
+}
+
+/* See txn.h. */
+void
+mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns)
+{
+	MemoryContext old = MemoryContextSwitchTo(load->batch);
+
+	Assert(load->n == 0 || mosql_bytes_compare(load->keys[load->n - 1], key) < 0);
+	load->keys[load->n] = mosql_bytes_copy(load->batch, key);
+	load->rows[load->n] = encode_row(load, columns);
+	load->bytes += key.len + load->rows[load->n].len;
+	load->n++;
+	MemoryContextSwitchTo(old);
+	if (load->n == BATCH_ROWS || load->bytes >= BATCH_BYTES)
+		write_batch(load, false);
+}
+
+/*
+ * The same, having asked all servers something: that a connection broke is known when it is
+ * used.  One round trip.
+ */
+static void
+check_all(MosqlSession *session, uint64 breaks)
+{
+	static const MosqlBytes ping = {"PING", 4};
+	MosqlBatch *batch;
+	int			n;
+
+	if (session->stepper.durable)
+		return;
+	batch = mosql_batch_create(session->redis, CurrentMemoryContext);
+	n = mosql_redis_primary_count(session->redis);
+	for (int i = 0; i < n; i++)
+		(void) mosql_batch_add_to_primary(batch, i, MOSQL_SEND_REPEATABLE, 1, &ping);
+	mosql_batch_run(batch, NULL);
+	check_unbroken(session, breaks);
+}
+
+/* See txn.h. */
+void
+mosql_load_end(MosqlLoad *load)
+{
+	MosqlTxn   *txn = load->session->txn;
+
+	write_batch(load, true);
+	check_all(load->session, load->breaks);
+	if (txn != NULL && !txn->loaded)
+	{
+		txn->loaded = true;
+		txn->load_breaks = load->breaks;
+	}
+	MemoryContextDelete(load->batch);
+	pfree(load->keys);
+	pfree(load->rows);
+	pfree(load);
+}
+
+/*
+ * Before the decision: is what the transaction has loaded there still?  40001 if that is not
+ * sure.
+ */
+void
+mosql_load_check(const MosqlTxn *txn)
+{
+	if (txn->loaded)
+		check_all(txn->session, txn->load_breaks);
+}
