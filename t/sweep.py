@@ -245,11 +245,21 @@ def loaders(world):
             world.maintain(3)
             world.check(at, rows)
 
+    with contextlib.closing(world.one.connect(world.db)) as holder:
+        at = f"{world.engine}, a copy cancelled with leaves that are not brought in"
+        conn = world.one.connect(world.db, **{"mosql_fdw.debug_points": "on", "statement_timeout": "3s"})
+        query(holder, "SELECT mosql_fdw_debug_lock('build-leaves-created')")
+        tap.equal(attempt(conn, copy)[1], "57014", f"{at}: it ends")
+        query(holder, "SELECT mosql_fdw_debug_unlock('build-leaves-created')")
+        query(conn, "SELECT 1 FROM t LIMIT 1")      # with which garbage goes
+        world.check(at, rows)
+        conn.close()
+
     for broken in (True, False):
         at = f"{world.engine}, a copy, then connections {'break' if broken else 'last'}"
         with contextlib.closing(world.one.connect(world.db)) as conn:
             query(conn, "BEGIN")
-            query(conn, "CREATE INDEX t_v ON t (v, id)")
+            query(conn, "CREATE INDEX t_v ON t (left(v, 9), id)")
             query(conn, "INSERT INTO t VALUES (5000, 'more')")
             if broken:
                 world.cluster.everywhere("CLIENT", "KILL", "TYPE", "normal")

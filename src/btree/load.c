@@ -18,6 +18,7 @@
  * the same, and makes sure by that generation that they are not brought in later (stray.c).
  * At each moment the tree is whole.
  */
+#include "base/interrupt.h"
 #include "btree/btree_int.h"
 
 typedef struct Load
@@ -162,6 +163,46 @@ write_leaves(void *arg)
 	MOSQL_DEBUG_POINT("build-leaves-brought-in");
 }
 
+/* Those that were made for a tree that is given up: from its root nobody finds them. */
+static void
+discard_leaves(void *arg)
+{
+	const Load *load = arg;
+	uint64	   *ids = palloc(load->nleaves * sizeof(uint64));
+
+	for (int i = 0; i < load->nleaves; i++)
+		ids[i] = load->leaves[i].node;
+	load->tree->store->delete_nodes(load->tree->store, ids, load->nleaves);
+}
+
+/*
+ * Steps 2 and 3.  Whoever gets an error gives the tree up, and destroys it from its root:
+ * so leaves that were not brought in, or not linked yet, go here.
+ */
+static void
+write_or_discard(Load *load)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		if (!mosql_btree_unbroken(load->tree, write_leaves, load))
+			report_not_alone("A connection to Redis broke meanwhile.");
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		if (load->nleaves > 0)
+			(void) mosql_do_quietly(discard_leaves, load);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
+}
+
 /* What is known of the leaves now; then step 4. */
 static void
 link_leaves(Load *load)
@@ -208,8 +249,7 @@ mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows
 		read_last(&load);
 		name_leaves(&load);
 		load.creates = palloc(Max(load.nleaves, 1) * sizeof(MosqlStep *));
-		if (!mosql_btree_unbroken(tree, write_leaves, &load))
-			report_not_alone("A connection to Redis broke meanwhile.");
+		write_or_discard(&load);
 		if (!load.done)			/* the sweep has touched the last leaf: others in its place */
 			mosql_btree_wait(tree, &budget, load.last->node);
 	}

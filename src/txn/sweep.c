@@ -444,7 +444,8 @@ judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCoun
 	{
 		if (page->root == ROOT_DAMAGED)
 			delete_ruined(page, hash_search(sweep->unnamed, &found->meta.tree, HASH_FIND, NULL));
-		if (page->root == ROOT_MISSING && is_abandoned(sweep, found->node))
+		/* the root's destruction does not find what was not linked yet, and needs none of them */
+		if (is_abandoned(sweep, found->node))
 			page->deletes[page->ndeletes++] = found->node;
 		return;					/* else it goes with the root */
 	}

@@ -222,9 +222,9 @@ run_step(MemStore *mem, MosqlStep *step)
 	MosqlNodeImage image = {0};
 	MemNode    *node = find_node(mem, step->node);
 	bool		lost = mem->lost > 0 && (memstore_random(mem) >> 11) * 0x1p-53 < mem->lost;
-	bool		crash = ++mem->steps == mem->crash_at;
+	bool		crash = ++mem->steps >= mem->crash_at && mem->crash_at != 0;
 
-	if ((crash && !mem->crash_after) || (lost && memstore_random(mem) % 2))
+	if ((crash && !(mem->crash_after && mem->steps == mem->crash_at)) || (lost && memstore_random(mem) % 2))
 		goto unmade;
 	lost = lost || mem->steps == mem->lose_at;
 	for (int i = 0; i < step->ncompares; i++)
@@ -280,7 +280,7 @@ delete_nodes(MosqlNodeStore *store, const uint64 *nodes, int n)
 	round_trip(mem);
 	for (int i = 0; i < n; i++)
 	{
-		if (++mem->steps == mem->crash_at)
+		if (++mem->steps >= mem->crash_at && mem->crash_at != 0)
 			ereport(ERROR, (errcode(MEMSTORE_CRASH), errmsg("crash")));
 		free_node(mem, nodes[i]);
 		mem->nodes_deleted++;

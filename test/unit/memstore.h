@@ -24,7 +24,7 @@ typedef struct MemStore
 	uint64		rng;
 
 	/* faults */
-	int64		crash_at;		/* number of the step that crashes; 0: none */
+	int64		crash_at;		/* number of the step that crashes, and all after it; 0: none */
 	bool		crash_after;	/* with the step made */
 	int64		lose_at;		/* number of the step that is made, and its reply lost */
 	double		lost;			/* chance that a reply gets lost */
