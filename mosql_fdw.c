@@ -12,6 +12,7 @@
 
 #include "admin/admin.h"
 #include "admin/maintain.h"
+#include "base/limits.h"
 #include "btree/btree.h"
 #include "fdw/fdw_int.h"
 #include "table/table.h"
@@ -39,7 +40,7 @@ define_settings(void)
 	DefineCustomIntVariable("mosql_fdw.inner_cache_size",
 							"Memory for cached inner nodes, per table and backend.",
 							"A table whose inner nodes fit is read by key in one round trip.",
-							&mosql_btree_cache_kb, 16 * 1024, 64, INT_MAX / 1024,
+							&mosql_btree_cache_kb, MOSQL_INNER_CACHE_KB, 64, INT_MAX / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.max_transaction_size",
 							"Memory for the writes of one transaction.",

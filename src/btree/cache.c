@@ -7,7 +7,7 @@
  */
 #include "btree/btree_int.h"
 
-int			mosql_btree_cache_kb = 8 * 1024;
+int			mosql_btree_cache_kb = MOSQL_INNER_CACHE_KB;
 
 #define CACHE_MIN_BUCKETS	64
 

@@ -6,6 +6,9 @@
  * are neighbours, so that more rows are read than kept.  The sample is of the
  * newest committed versions; intents are left alone: statistics need no
  * snapshot.
+ *
+ * What this transaction wrote is in no leaf yet.  If it has changed the table, and so many leaves
+ * would be read anyway, all rows are, as the transaction sees them.
  */
 #include "postgres.h"
 
@@ -38,6 +41,7 @@ typedef struct Sample
 	Datum	   *values;
 	bool	   *nulls;
 	MemoryContext row_cxt;
+	MemoryContext caller;		/* of the rows */
 } Sample;
 
 /* Whose place in the reservoir the next row takes; -1: nobody's (algorithm R). */
@@ -54,6 +58,22 @@ choose_place(Sample *sample)
 		return -1;
 	heap_freetuple(sample->rows[(int) place]);
 	return (int) place;
+}
+
+/* MosqlTableVisit */
+static bool
+sample_row(const MosqlRow *row, TupleTableSlot *slot, void *arg)
+{
+	Sample	   *sample = arg;
+	int			place = choose_place(sample);
+	MemoryContext old;
+
+	if (place < 0)
+		return true;
+	old = MemoryContextSwitchTo(sample->caller);
+	sample->rows[place] = heap_form_tuple(sample->desc, slot->tts_values, slot->tts_isnull);
+	MemoryContextSwitchTo(old);
+	return true;
 }
 
 static void
@@ -96,9 +116,33 @@ shuffle(uint64 *ids, int nleaves, int n)
 	}
 }
 
+static void
+sample_leaves(Sample *sample, uint64 *ids, int nleaves, int n)
+{
+	MemoryContext batch_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql analyze batch",
+													ALLOCSET_DEFAULT_SIZES);
+
+	shuffle(ids, nleaves, n);
+	for (int i = 0; i < n; i += ANALYZE_BATCH_LEAVES)
+	{
+		int			count = Min(ANALYZE_BATCH_LEAVES, n - i);
+		MosqlLeaf  *leaves;
+		MemoryContext old;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(batch_cxt);
+		old = MemoryContextSwitchTo(batch_cxt);
+		mosql_btree_read_leaves(sample->table->tree, ids + i, count, &leaves);
+		MemoryContextSwitchTo(old);
+		for (int j = 0; j < count; j++)
+			sample_leaf(sample, &leaves[j]);
+	}
+	MemoryContextDelete(batch_cxt);
+}
+
 /*
- * Round trips: the levels of the tree, and one per ANALYZE_BATCH_LEAVES leaves.
- * Row versions are no dead rows in PostgreSQL's sense.
+ * Round trips: the levels of the tree, and one per ANALYZE_BATCH_LEAVES leaves; after own
+ * changes of the table as for a scan of it.  Row versions are no dead rows in PostgreSQL's sense.
  */
 static int
 acquire_sample(Relation rel, int elevel, HeapTuple *rows, int target, double *total,
@@ -106,8 +150,6 @@ acquire_sample(Relation rel, int elevel, HeapTuple *rows, int target, double *to
 {
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), rel->rd_rel->relowner);
 	MosqlTable *table = mosql_table_open(rel, session);
-	MemoryContext batch_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql analyze batch",
-													ALLOCSET_DEFAULT_SIZES);
 	uint64	   *ids;
 	int			nleaves = mosql_btree_leaf_ids(table->tree, &ids);
 	int			n = Min(nleaves, Max(ANALYZE_MIN_LEAVES, target / 20));
@@ -122,22 +164,11 @@ acquire_sample(Relation rel, int elevel, HeapTuple *rows, int target, double *to
 	sample.row_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql analyze row",
 										   ALLOCSET_DEFAULT_SIZES);
 
-	shuffle(ids, nleaves, n);
-	for (int i = 0; i < n; i += ANALYZE_BATCH_LEAVES)
-	{
-		int			count = Min(ANALYZE_BATCH_LEAVES, n - i);
-		MosqlLeaf  *leaves;
-		MemoryContext old;
-
-		CHECK_FOR_INTERRUPTS();
-		MemoryContextReset(batch_cxt);
-		old = MemoryContextSwitchTo(batch_cxt);
-		mosql_btree_read_leaves(table->tree, ids + i, count, &leaves);
-		MemoryContextSwitchTo(old);
-		for (int j = 0; j < count; j++)
-			sample_leaf(&sample, &leaves[j]);
-	}
-	MemoryContextDelete(batch_cxt);
+	sample.caller = CurrentMemoryContext;
+	if (n == nleaves && mosql_txn_has_changed(session, mosql_btree_root(table->tree)))
+		mosql_table_visit(rel, session, NULL, false, sample_row, &sample);
+	else
+		sample_leaves(&sample, ids, nleaves, n);
 	MemoryContextDelete(sample.row_cxt);
 
 	*total = n > 0 ? rint(sample.seen * nleaves / n) : 0;

@@ -115,10 +115,12 @@ count_rows(const MosqlTable *table, bool only_known)
 	return count;
 }
 
-/* Set rel->tuples and pages, and rows_per_leaf. */
+/* Set rel->tuples and pages, and rows_per_leaf.  What this transaction wrote is not in Redis:
+ * so many rows there may be more. */
 static void
 estimate_table(RelOptInfo *rel, MosqlRelPlan *plan)
 {
+	double		own = mosql_txn_changed_rows(plan->table->session, mosql_btree_root(plan->table->tree));
 	bool		analysed = rel->tuples > 0 && !plan->options->use_remote_estimate;
 	const Count *count = count_rows(plan->table, analysed || plan->quals->whole_key);
 
@@ -126,7 +128,8 @@ estimate_table(RelOptInfo *rel, MosqlRelPlan *plan)
 	if (count != NULL && count->leaves >= 1 && count->rows >= 1)
 		plan->rows_per_leaf = Max(1.0, count->rows / count->leaves);
 	if (!analysed)
-		rel->tuples = count != NULL ? Max(count->rows, 1.0) : PLAN_UNKNOWN_ROWS;
+		rel->tuples = count != NULL ? Max(count->rows + own, 1.0) : Max(own, PLAN_UNKNOWN_ROWS);
+	rel->tuples = Max(rel->tuples, own);
 	rel->pages = (BlockNumber) Min(ceil(rel->tuples / plan->rows_per_leaf), (double) INT_MAX);
 }
 

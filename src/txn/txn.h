@@ -154,6 +154,7 @@ extern bool mosql_txn_has_written(const MosqlSession *session);
 extern bool mosql_txn_has_put(const MosqlSession *session, uint64 root);
 
 /* Has it changed, or locked, rows of this tree? */
+extern int	mosql_txn_changed_rows(const MosqlSession *session, uint64 root);
 extern bool mosql_txn_has_changed(const MosqlSession *session, uint64 root);
 
 /*

@@ -235,12 +235,18 @@ mosql_txn_has_put(const MosqlSession *session, uint64 root)
 }
 
 /* What was rolled back to a savepoint counts, too. */
-bool
-mosql_txn_has_changed(const MosqlSession *session, uint64 root)
+int
+mosql_txn_changed_rows(const MosqlSession *session, uint64 root)
 {
 	const MosqlBuffer *buffer = find_buffer(session, root);
 
-	return buffer != NULL && buffer->nentries > 0;
+	return buffer != NULL ? (int) Min(buffer->nentries, INT_MAX) : 0;
+}
+
+bool
+mosql_txn_has_changed(const MosqlSession *session, uint64 root)
+{
+	return mosql_txn_changed_rows(session, root) > 0;
 }
 
 /* ---- ending ---- */
