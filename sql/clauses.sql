@@ -31,6 +31,7 @@ SELECT outcome('ALTER PUBLICATION pub ADD TABLE base');
 DROP PUBLICATION pub;
 SELECT outcome('CREATE CONSTRAINT TRIGGER t AFTER INSERT ON base FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()');
 SELECT outcome('CREATE TRIGGER t AFTER INSERT ON base REFERENCING NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+SELECT outcome('CREATE TRIGGER t BEFORE TRUNCATE ON base FOR EACH STATEMENT EXECUTE FUNCTION suppress_redundant_updates_trigger()');
 SELECT outcome('CREATE TABLE x (r int4range, EXCLUDE USING gist (r WITH &&))');
 SELECT outcome('CREATE TABLE x (id int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int UNIQUE DEFERRABLE)');
@@ -41,6 +42,37 @@ SELECT outcome('ALTER INDEX base_pkey SET (fillfactor = 10)');
 -- of a local table they are core's
 SELECT outcome('ALTER TABLE local ENABLE ROW LEVEL SECURITY');
 SELECT outcome('CREATE RULE r AS ON INSERT TO local DO INSTEAD NOTHING');
+
+-- nothing to do
+ALTER TABLE base DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;
+-- foreign keys are deferred, and no longer
+CREATE TABLE referring (id int PRIMARY KEY, base int REFERENCES base);
+SELECT outcome('ALTER TABLE referring ALTER CONSTRAINT nosuch DEFERRABLE');
+SELECT outcome('ALTER TABLE referring ALTER CONSTRAINT referring_pkey DEFERRABLE');
+ALTER TABLE referring ALTER CONSTRAINT referring_base_fkey DEFERRABLE INITIALLY DEFERRED;
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'referring_base_fkey';
+BEGIN;
+INSERT INTO referring VALUES (1, 2);
+INSERT INTO base VALUES (2, 'b', 6);
+COMMIT;
+BEGIN;
+SET CONSTRAINTS referring_base_fkey IMMEDIATE;
+SELECT outcome('INSERT INTO referring VALUES (2, 3)');
+ROLLBACK;
+CREATE SCHEMA elsewhere;
+IMPORT FOREIGN SCHEMA clauses LIMIT TO (base, referring) FROM SERVER redis INTO elsewhere;
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'elsewhere.referring'::regclass AND contype = 'f';
+ALTER TABLE referring ALTER CONSTRAINT referring_base_fkey NOT DEFERRABLE;
+SELECT outcome('INSERT INTO referring VALUES (2, 3)');
+SELECT outcome('INSERT INTO elsewhere.referring VALUES (2, 3)');
+SELECT mosql_fdw_refresh('elsewhere.referring');
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'elsewhere.referring'::regclass AND contype = 'f';
+SELECT outcome('INSERT INTO elsewhere.referring VALUES (2, 3)');
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA elsewhere CASCADE;
+RESET mosql_fdw.drop_data;
+DROP TABLE referring;
+DELETE FROM base WHERE id = 2;
 
 -- what means nothing there
 \c -

@@ -250,6 +250,10 @@ extern bool mosql_admin_is_window(Relation rel);
 /* VALIDATE CONSTRAINT; false: it is no foreign key of that table. */
 extern bool mosql_admin_validate_foreign_key(Oid relid, const char *name);
 
+/* ALTER CONSTRAINT ... [NOT] DEFERRABLE, here and in Redis; false: it is no foreign key of
+ * ours, or something else is asked. */
+extern bool mosql_admin_alter_foreign_key(Oid relid, const Node *def);
+
 /*
  * The type of a column is about to change, or its place in the key: drop the foreign keys of
  * it and, unless own, to it, which core would make again and cannot; but not those that the

@@ -23,6 +23,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
@@ -276,6 +277,67 @@ mosql_admin_validate_foreign_key(Oid relid, const char *name)
 	validate(&key);
 	set_validated(oid);
 	mosql_table_validate_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name);
+	relation_close(rel, NoLock);
+	return true;
+}
+
+/* What ALTER CONSTRAINT asks for; false: something that core is to refuse. */
+static bool
+read_deferral(const Node *def, const char **name, bool *deferrable, bool *deferred)
+{
+#if PG_VERSION_NUM >= 180000
+	const ATAlterConstraint *alter = (const ATAlterConstraint *) def;
+
+	*name = alter->conname;
+	*deferrable = alter->deferrable;
+	*deferred = alter->initdeferred;
+	return alter->alterDeferrability && !alter->alterEnforceability && !alter->alterInheritability;
+#else
+	const Constraint *alter = (const Constraint *) def;
+
+	*name = alter->conname;
+	*deferrable = alter->deferrable;
+	*deferred = alter->initdeferred;
+	return true;
+#endif
+}
+
+static void
+set_deferral(Oid oid, bool deferrable, bool deferred)
+{
+	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(CONSTROID, ObjectIdGetDatum(oid));
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for constraint %u", oid);
+	((Form_pg_constraint) GETSTRUCT(tuple))->condeferrable = deferrable;
+	((Form_pg_constraint) GETSTRUCT(tuple))->condeferred = deferred;
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	heap_freetuple(tuple);
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+bool
+mosql_admin_alter_foreign_key(Oid relid, const Node *def)
+{
+	const char *name;
+	bool		deferrable;
+	bool		deferred;
+	Oid			oid;
+	Relation	rel;
+	MosqlForeignKey key;
+
+	if (!read_deferral(def, &name, &deferrable, &deferred))
+		return false;
+	oid = get_relation_constraint_oid(relid, name, false);
+	if (!mosql_foreign_key_find(oid, &key))
+		return false;
+	rel = mosql_admin_lock_owned(relid, ShareRowExclusiveLock, "ALTER TABLE");
+	set_deferral(oid, deferrable, deferred);
+	mosql_table_defer_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name, deferrable, deferred);
+	CacheInvalidateRelcache(rel);
+	CacheInvalidateRelcacheByRelid(key.parent);
 	relation_close(rel, NoLock);
 	return true;
 }

@@ -412,6 +412,13 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		else if (ours && command->subtype == AT_ValidateConstraint &&
 				 mosql_admin_validate_foreign_key(relid, command->name))
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
+		else if (ours && command->subtype == AT_AlterConstraint &&
+				 mosql_admin_alter_foreign_key(relid, command->def))
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
+		else if (ours && (command->subtype == AT_DisableRowSecurity ||
+						  command->subtype == AT_NoForceRowSecurity))
+			/* there is none */
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && is_about_storage(command->subtype))
 		{
 			mosql_admin_notice_storage(statement->relation->relname);

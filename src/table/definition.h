@@ -408,6 +408,8 @@ extern void mosql_table_drop_reference(Relation rel, MosqlSession *session, cons
 extern void mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from,
 										 const char *to);
 extern void mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name);
+extern void mosql_table_defer_reference(Relation rel, MosqlSession *session, const char *name,
+										bool deferrable, bool deferred);
 
 /* Are all columns of a CHECK constraint still there? */
 extern bool mosql_definition_check_holds(const MosqlDefinition *definition,

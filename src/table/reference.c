@@ -236,6 +236,20 @@ mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *
 	write_both(session, rel, child, NULL);
 }
 
+void
+mosql_table_defer_reference(Relation rel, MosqlSession *session, const char *name, bool deferrable,
+							bool deferred)
+{
+	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
+	MosqlDefinitionReference *reference = mosql_definition_reference(child, name);
+
+	if (reference == NULL)
+		return;
+	reference->deferrable = deferrable;
+	reference->deferred = deferred;
+	write_both(session, rel, child, NULL);
+}
+
 /* ---- what this server does not know ---- */
 
 static void report_dependent(const MosqlDefinition *definition, const char *column,
