@@ -326,9 +326,6 @@ extern void mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row,
 /* Does something look at each row that is written?  (Not what comes when all of them are.) */
 extern bool mosql_has_row_triggers(const TriggerDesc *triggers, CmdType operation);
 
-/* Rows by key, ascending, each once: how many that are. */
-extern int	mosql_rows_sort(MosqlRow *rows, int n);
-
 /* At plan time: may rows to change wait for each other, to be locked together? */
 extern bool mosql_later_fits(PlannerInfo *root, const ModifyTable *plan);
 

@@ -106,8 +106,9 @@ compare_rows(const void *a, const void *b)
 	return mosql_bytes_compare(((const MosqlRow *) a)->key, ((const MosqlRow *) b)->key);
 }
 
-int
-mosql_rows_sort(MosqlRow *rows, int n)
+/* Rows by key, ascending, each once: how many that are. */
+static int
+sort_rows(MosqlRow *rows, int n)
 {
 	int			m = 0;
 
@@ -137,7 +138,7 @@ lock_waiting(MosqlModifyState *modify, MosqlLater *later)
 		if (!isnull)
 			mosql_exec_row_of_tid(modify->txn, modify->table->tree, ctid, &rows[m++]);
 	}
-	m = mosql_rows_sort(rows, m);
+	m = sort_rows(rows, m);
 	if (m > 0)
 		mosql_lock_rows(&modify->locker, rows, m, newest, locked);
 }
