@@ -13,33 +13,52 @@ static MosqlScript step_script = {.name = "step", .source = step_lua};
 
 /*
  * Where the step script is believed to be cached, for detached steps: nobody
- * could repeat one after NOSCRIPT.  One bit per slot, of the client used last;
+ * could repeat one after NOSCRIPT.  One bit per slot, of the clients used last;
  * a wrong bit costs a LOST, never more.
  */
-static struct
+#define CACHED_CLIENTS	4
+
+typedef struct Cached
 {
-	MosqlRedis *redis;
+	const MosqlRedis *redis;
 	uint8		slot[16384 / 8];
-}			cached;
+} Cached;
+
+static Cached cached[CACHED_CLIENTS];
+static int	cached_next;		/* to be taken for another client */
+
+static Cached *
+cached_find(const MosqlRedis *redis)
+{
+	for (int i = 0; i < CACHED_CLIENTS; i++)
+		if (cached[i].redis == redis)
+			return &cached[i];
+	return NULL;
+}
 
 static void
-cached_set(MosqlRedis *redis, uint16 slot, bool is)
+cached_set(const MosqlRedis *redis, uint16 slot, bool is)
 {
-	if (cached.redis != redis)
+	Cached	   *known = cached_find(redis);
+
+	if (known == NULL)
 	{
-		memset(cached.slot, 0, sizeof(cached.slot));
-		cached.redis = redis;
+		known = &cached[cached_next];
+		cached_next = (cached_next + 1) % CACHED_CLIENTS;
+		*known = (Cached) {redis};
 	}
 	if (is)
-		cached.slot[slot / 8] |= 1 << (slot % 8);
+		known->slot[slot / 8] |= 1 << (slot % 8);
 	else
-		cached.slot[slot / 8] &= ~(1 << (slot % 8));
+		known->slot[slot / 8] &= ~(1 << (slot % 8));
 }
 
 static bool
-cached_get(MosqlRedis *redis, uint16 slot)
+cached_get(const MosqlRedis *redis, uint16 slot)
 {
-	return cached.redis == redis && (cached.slot[slot / 8] & (1 << (slot % 8))) != 0;
+	const Cached *known = cached_find(redis);
+
+	return known != NULL && (known->slot[slot / 8] & (1 << (slot % 8))) != 0;
 }
 
 static bool

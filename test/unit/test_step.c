@@ -436,6 +436,34 @@ test_send(void)
 	CHECK_INT(sent_status, MOSQL_STEP_LOST);
 }
 
+/* Who has two servers sends each of them the script's text once. */
+static void
+test_send_two(void)
+{
+	MosqlStep  *step = new_step(1);
+	MosqlRedis *clients[2];
+	int			one = 1;
+
+	if (engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
+	for (int i = 0; i < 2; i++)
+	{
+		begin();
+		clients[i] = stepper.redis;
+	}
+	for (int i = 0; i < 6; i++)
+	{
+		int64		before = mosql_stats.bytes_sent;
+
+		stepper.redis = clients[i % 2];
+		mosql_step_send(&stepper, step, sent, &one);
+		CHECK(mosql_redis_drain(stepper.redis, 1000));
+		CHECK_INT(sent_status, MOSQL_STEP_DONE);
+		CHECK(mosql_stats.bytes_sent - before < 1000 || i < 2);
+	}
+}
+
 /* --- the world around --- */
 
 static void
@@ -1316,6 +1344,7 @@ main(void)
 		RUN(test_parallel);
 		RUN(test_no_watch_left);
 		RUN(test_send);
+		RUN(test_send_two);
 		RUN(test_reads);
 		RUN(test_wrong_type);
 		RUN(test_out_of_memory);
