@@ -81,6 +81,13 @@ SELECT * FROM in_turn('INSERT INTO t VALUES (5001, 1, ''some''), (5002, 1, ''som
 SELECT * FROM in_turn('INSERT INTO t VALUES (5001, 1, ''some''), (7, 1, ''others'') ON CONFLICT (b) DO UPDATE SET a = 5');
 SELECT * FROM in_turn('INSERT INTO t VALUES (1, 1, ''row 7'', 1), (5001, 100000, ''row 8'', 1) ON CONFLICT (b) DO UPDATE SET a = excluded.a');
 
+-- functions that look at the table see each row that is written
+CREATE FUNCTION next_n() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT max(n) + 1 FROM t); END $$;
+SELECT locking, count, same FROM in_turn('UPDATE t SET n = next_n() FROM s WHERE s.id = t.id AND s.id < 20');
+SELECT locking, count, same FROM in_turn('UPDATE t SET n = (SELECT next_n() FROM s s2 WHERE s2.id = s.id) FROM s WHERE s.id = t.id AND s.id < 20');
+SELECT locking, count, same FROM in_turn('INSERT INTO t SELECT i, i, i, next_n() FROM generate_series(2990, 3010) i ON CONFLICT (id) DO UPDATE SET n = excluded.n');
+SELECT locking, count, same FROM in_turn('INSERT INTO t SELECT i, i, i, (SELECT next_n() WHERE i > 0) FROM generate_series(2990, 3010) i ON CONFLICT (id) DO NOTHING');
+
 -- actions of foreign keys
 SELECT mosql_fdw_enable('bulk');
 SET search_path = ours, public;
@@ -110,5 +117,5 @@ SELECT mosql_fdw_disable();
 SELECT name, severity, finding FROM (VALUES ('t'), ('p'), ('c')) v(name), mosql_fdw_check(name::regclass);
 RESET search_path;
 DROP SCHEMA ours, native CASCADE;
-DROP FUNCTION fill, try, in_turn;
+DROP FUNCTION fill, try, in_turn, next_n;
 DROP SERVER bulk;

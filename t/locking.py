@@ -164,6 +164,14 @@ SCENARIOS = {
         2: UPDATE t SET v = t.v || o.a FROM o WHERE o.id = t.id AND t.n < 5
         1: COMMIT
         1: SELECT * FROM t ORDER BY id""",
+    "join, so many rows that they come in batches": """
+        1: INSERT INTO t SELECT g, 0, 'x' FROM generate_series(101, 2600) g
+        1: BEGIN
+        1: UPDATE t SET v = 's1' WHERE id IN (1, 150, 1500, 2500)
+        2: UPDATE t SET v = t.v || 'j' FROM (SELECT generate_series(1, 2600) AS id) o WHERE o.id = t.id
+        1: COMMIT
+        2: UPDATE t SET v = t.v || 'k' FROM (SELECT generate_series(1, 2600) AS id) o WHERE o.id = t.id
+        1: SELECT v, count(*), sum(id) FROM t GROUP BY v ORDER BY v""",
     "join, rows that it finds twice": """
         1: BEGIN
         1: UPDATE t SET n = 3 - 0 WHERE id = 1

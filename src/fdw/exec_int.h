@@ -289,6 +289,7 @@ typedef struct MosqlModifyState
 	bool		key_found_free;
 	bool		do_update;
 	ModifyTableState *mtstate;
+	bool		in_batches;		/* nobody looks at the table while rows wait: mosql_later_fits() */
 	struct MosqlLater *later;	/* modify_later.c; NULL: rows are changed as they come */
 	TriggerDesc *triggers;		/* the relation's */
 	TriggerDesc *update_triggers;	/* without AFTER ROW INSERT */
@@ -326,7 +327,10 @@ extern void mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row,
 /* Does something look at each row that is written?  (Not what comes when all of them are.) */
 extern bool mosql_has_row_triggers(const TriggerDesc *triggers, CmdType operation);
 
-/* At plan time: may rows to change wait for each other, to be locked together? */
+/*
+ * At plan time: may rows wait for each other, to be locked and written together?  Those that
+ * INSERT proposes, if nothing in the query may look at the table meanwhile.
+ */
 extern bool mosql_later_fits(PlannerInfo *root, const ModifyTable *plan);
 
 typedef struct MosqlLater MosqlLater;

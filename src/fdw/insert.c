@@ -213,7 +213,7 @@ mosqlGetForeignModifyBatchSize(ResultRelInfo *rri)
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 
-	if (modify == NULL || rri->ri_projectReturning != NULL ||
+	if (modify == NULL || !modify->in_batches || rri->ri_projectReturning != NULL ||
 		!(modify->do_nothing || mosql_exec_upserts_together(modify, rri)) ||
 		(rri->ri_TrigDesc && rri->ri_TrigDesc->trig_insert_before_row))
 		return 1;

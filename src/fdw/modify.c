@@ -64,7 +64,7 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 	add_row_identity_var(root, var, rtindex, "wholerow");
 }
 
-/* All that execution needs, and the plan node has not: whether rows may be changed later. */
+/* All that execution needs, and the plan node has not: whether rows may wait, to be written together. */
 List *
 mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subplan)
 {
@@ -141,6 +141,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
 	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
+	modify->in_batches = modify->do_nothing;
 	if (plan && plan->onConflictAction != ONCONFLICT_NONE)
 		mosql_exec_arbiters(modify, plan->arbiterIndexes);
 
@@ -205,6 +206,7 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (rri->ri_IndexRelationDescs == NULL)
 		rri->ri_IndexRelationDescs = MemoryContextAllocZero(mtstate->ps.state->es_query_cxt,
 															sizeof(Relation));
+	modify->in_batches = boolVal(linitial(fdw_private));
 	if (((ModifyTable *) mtstate->ps.plan)->onConflictAction == ONCONFLICT_UPDATE)
 		mosql_exec_upsert_open(modify, mtstate, rri);
 	if (mtstate->operation != CMD_UPDATE && mtstate->operation != CMD_DELETE)
@@ -215,7 +217,7 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (!AttributeNumberIsValid(modify->ctid_attno))
 		elog(ERROR, "could not find junk ctid column");
 	modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "wholerow");
-	if (modify->locks && boolVal(linitial(fdw_private)))
+	if (modify->locks && modify->in_batches)
 		modify->later = mosql_later_open(mtstate, rri);
 	if (mtstate->operation == CMD_UPDATE)
 		modify->locker.strength =

@@ -6,8 +6,8 @@
  * when it is changed, a round trip a row.  So what the plan returns waits here, some hundred
  * rows, until all of them are locked in one read; then they are changed in the plan's order,
  * as if they came then.  Only where nobody looks at a row between the plan and the end of
- * the batch: no RETURNING, no row triggers, no check option, no volatile function in the query (it may look at
- * the table), and the target of the statement itself, not of a WITH.
+ * the batch: no RETURNING, no row triggers, no check option, no function in the query that may look at
+ * the table meanwhile, and the target of the statement itself, not of a WITH.
  *
  * The executor has counted a row when it was put here; one that turns out not to be changed,
  * because it is gone, does not fit any more, or was changed already, is taken off the count
@@ -15,10 +15,14 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
-#include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "fdw/exec_int.h"
@@ -48,13 +52,40 @@ static dlist_head laters = DLIST_STATIC_INIT(laters);
 
 static ExecutorRun_hook_type next_executor_run = NULL;
 
+/* What is built in and volatile (random(), nextval()) runs no query; others see what is written so far. */
+static bool
+may_look(Oid function, void *arg)
+{
+	return function >= FirstNormalObjectId && func_volatile(function) == PROVOLATILE_VOLATILE;
+}
+
+static bool
+may_look_walker(Node *node, void *arg)
+{
+	if (node == NULL)
+		return false;
+	if (check_functions_in_node(node, may_look, NULL))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, may_look_walker, arg, 0);
+	return expression_tree_walker(node, may_look_walker, arg);
+}
+
 bool
 mosql_later_fits(PlannerInfo *root, const ModifyTable *plan)
 {
+	ListCell   *lc;
+
+	if (may_look_walker((Node *) root->parse, NULL))
+		return false;
+	foreach(lc, root->glob->subroots)	/* sub-selects of expressions are no part of the query any more */
+		if (may_look_walker((Node *) lfirst_node(PlannerInfo, lc)->parse, NULL))
+			return false;
+	if (plan->operation == CMD_INSERT)
+		return true;
 	return (plan->operation == CMD_UPDATE || plan->operation == CMD_DELETE) && plan->canSetTag &&
 		plan->returningLists == NIL && plan->withCheckOptionLists == NIL &&
-		bms_membership(root->all_baserels) == BMS_MULTIPLE &&
-		!contain_volatile_functions((Node *) root->parse);
+		bms_membership(root->all_baserels) == BMS_MULTIPLE;
 }
 
 static void
@@ -178,6 +209,8 @@ flush(MosqlLater *later)
 	old = MemoryContextSwitchTo(later->cxt);
 	lock_waiting(modify, later);
 	mosql_cost_add(&modify->cost, &before);
+	/* what the executor makes when it is first needed, EvalPlanQual's state, lasts as long as it */
+	MemoryContextSwitchTo(later->mtstate->ps.state->es_query_cxt);
 	for (int i = 0; i < later->n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
