@@ -116,6 +116,7 @@ _PG_init(void)
 	allow_upgrade();
 	define_settings();
 	mosql_maintain_init();
+	mosql_locks_init();
 	mosql_admin_init_debug();
 	MarkGUCPrefixReserved("mosql_fdw");
 

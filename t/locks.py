@@ -215,6 +215,17 @@ def loads(world):
         c.close()
 
 
+def told(world, error, conns, rows):
+    """The DETAIL of a deadlock: of each who waits where, on which server, and for whom."""
+    names = dict(query(world.conn, "SELECT pid, server FROM mosql_fdw_sessions('redis')"))
+    who = [f"{c.info.backend_pid} on server {names[c.info.backend_pid]}" for c in conns]
+    detail = (error.diag.message_detail or "") if error is not None else ""
+    lines = [re.escape(f"Process {who[i]} waits for ") + row + re.escape(f"; blocked by process {who[1 - i]}.")
+             for i, row in enumerate(rows)]
+    tap.ok(len(detail.splitlines()) == len(rows) and all(re.search(f"^{line}$", detail, re.M) for line in lines),
+           "the DETAIL tells processes, servers and rows", f"{detail}\n{lines}")
+
+
 def circle(world):
     one, two = world.connect(0), world.connect(1)
     for conn, row in (one, 3), (two, 4):
@@ -229,10 +240,45 @@ def circle(world):
         state, error = e.pgcode, e
     tap.equal(state, "40P01", "who closes the circle is the victim")
     tap.ok(time.monotonic() - start < 1, "at once")
-    tap.ok(error is not None and "waits for" in (error.diag.message_detail or ""), "with a detail",
-           error and error.diag.message_detail)
+    told(world, error, (two, one), tuple(re.escape(f"row (id)=({i}) of table public.hot") for i in (3, 4)))
     query(two, "ROLLBACK")
     tap.ok(finish(threads, 5) and results == [[(0,)]], "the other goes on", results)
+    query(one, "ROLLBACK")
+
+    # a table of this server that somebody wants for himself: its keys are not waited for
+    third = world.connect(1)
+    for conn, row in (one, 3), (two, 4):
+        begin(conn, f"SELECT n FROM hot WHERE id = {row} FOR UPDATE")
+    threads, results = together(lambda: query(one, "SELECT n FROM hot WHERE id = 4 FOR UPDATE"),
+                                lambda: begin(third, "ALTER FOREIGN TABLE hot OPTIONS (ADD batch_size '500')", "ROLLBACK"))
+    time.sleep(.5)
+    start = time.monotonic()
+    try:
+        query(two, "SELECT n FROM hot WHERE id = 3 FOR UPDATE")
+        error = None
+    except Exception as e:
+        error = e
+    tap.ok(threads[1].is_alive() and time.monotonic() - start < 1, "told at once, whoever waits for the table")
+    told(world, error, (two, one), ("a row of table public.hot", "a row of table public.hot"))
+    query(two, "ROLLBACK")
+    tap.ok(finish(threads, 5) and results[0] == [(0,)], "the others go on", results)
+    query(one, "ROLLBACK")
+    third.close()
+
+    # at COMMIT, where no names are looked for
+    query(two, "SET mosql_fdw.locking = optimistic")
+    begin(one, "SELECT n FROM hot WHERE id = 5 FOR UPDATE")
+    begin(two, "SELECT mosql_fdw_advisory_xact_lock('redis', 32)", "UPDATE hot SET s = 'circle' WHERE id = 5")
+    threads, results = together(lambda: query(one, "SELECT mosql_fdw_advisory_xact_lock('redis', 32)"))
+    time.sleep(.5)
+    try:
+        query(two, "COMMIT")
+        error = None
+    except Exception as e:
+        error = e
+    tap.equal(error and error.pgcode, "40P01", "a circle that a COMMIT closes")
+    told(world, error, (two, one), (r"a row of tree \d+", r"a row of tree \d+"))
+    tap.ok(finish(threads, 5) and results == [[("",)]], "the other goes on", results)
     query(one, "ROLLBACK")
     for c in one, two:
         c.close()

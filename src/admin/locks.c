@@ -13,6 +13,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "foreign/foreign.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -20,6 +21,7 @@
 #include "utils/timestamp.h"
 
 #include "admin/maintain.h"
+#include "base/interrupt.h"
 #include "code/claim.h"
 #include "step/clock_wait.h"
 
@@ -41,6 +43,7 @@ typedef struct Report
 	MosqlSessionState *sessions;	/* by id, ascending */
 	int			ndefinitions;
 	MosqlDefinition *definitions;
+	bool		at_once;		/* tables that somebody has locked are not looked at */
 } Report;
 
 /* A tree, for people. */
@@ -84,10 +87,14 @@ find_local(const Report *report, const MosqlDefinition *definition)
 
 	foreach(lc, mosql_admin_server_tables(report->serverid))
 	{
-		Relation	rel = relation_open(lfirst_oid(lc), AccessShareLock);
+		Relation	rel;
 		const char *schema;
 		const char *name;
 		bool		same;
+
+		if (report->at_once && !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			continue;
+		rel = relation_open(lfirst_oid(lc), AccessShareLock);
 
 		mosql_table_remote_name(rel, &schema, &name);
 		same = strcmp(schema, definition->schema) == 0 && strcmp(name, definition->name) == 0;
@@ -157,7 +164,8 @@ name_tree(Report *report, uint64 root)
 	if (definition != NULL)
 		relid = find_local(report, definition);
 	if (OidIsValid(relid))
-		tree.entries = try_open_tree(report, relid, root);
+		tree.entries = report->at_once ? open_tree(report, relid, root)
+			: try_open_tree(report, relid, root);
 	return tree;
 }
 
@@ -396,4 +404,133 @@ mosql_fdw_locks(PG_FUNCTION_ARGS)
 {
 	mosql_admin_put_servers(fcinfo, put_locks);
 	return (Datum) 0;
+}
+
+/* ---- a deadlock in words ---- */
+
+/*
+ * Its transaction fails whatever happens here, so what goes wrong is left out: rows, where
+ * their names cannot be had at once, and then processes.
+ */
+typedef struct Deadlock
+{
+	Report		report;
+	const MosqlWaiter *waiters;
+	int			n;
+	const char **rows;			/* NULL: as the clock knows it */
+	StringInfoData text;
+} Deadlock;
+
+/* A MosqlEachSession. */
+static bool
+note_server(void *arg, const char *server, Oid userid, MosqlSession *session)
+{
+	Report	   *report = arg;
+
+	if (session != report->session || server == NULL)
+		return true;
+	report->serverid = get_foreign_server_oid(server, false);
+	return false;
+}
+
+static const char *
+describe_row(Report *report, const MosqlWaiter *waiter)
+{
+	TreeName	tree = name_tree(report, waiter->root);
+	char	   *key = NULL;
+
+	if (tree.root == mosql_table_catalog_root())
+	{
+		const char *table = locked_table(report, waiter->key);
+
+		key = show_number(waiter->key);
+		return table != NULL ? psprintf("table %s", table) : key != NULL ? psprintf("%s lock", key) : NULL;
+	}
+	if (tree.table == NULL)
+		return NULL;
+	if (tree.entries != NULL)
+		key = mosql_table_show_key(tree.entries, waiter->key);
+	if (tree.index != NULL)
+		return psprintf("%s%s of index %s of table %s", key ? "entry " : "an entry", key ? key : "",
+						quote_identifier(tree.index), tree.table);
+	return psprintf("%s%s of table %s", key ? "row " : "a row", key ? key : "", tree.table);
+}
+
+static void
+find_processes(void *arg)
+{
+	Report	   *report = arg;
+	MosqlTimestamp now;
+
+	report->nsessions = mosql_clock_list_sessions(mosql_session_stepper(report->session),
+												  &report->sessions, &now);
+}
+
+static void
+describe_rows(void *arg)
+{
+	Deadlock   *deadlock = arg;
+
+	mosql_fdw_each_session(note_server, &deadlock->report);
+	for (int i = 0; i < deadlock->n; i++)
+		deadlock->rows[i] = describe_row(&deadlock->report, &deadlock->waiters[i]);
+}
+
+static void
+put_process(Deadlock *deadlock, const char *process, const char *session, uint64 sid)
+{
+	const MosqlSessionState *state = find_session(&deadlock->report, sid);
+	Jsonb	   *who = state != NULL ? mosql_session_who(state) : NULL;
+	const char *server = mosql_session_said(who, "server");
+	const char *pid = mosql_session_said(who, "pid");
+
+	if (server != NULL && pid != NULL)
+		appendStringInfo(&deadlock->text, "%s %s on server %s", process, pid, server);
+	else
+		appendStringInfo(&deadlock->text, "%s " UINT64_FORMAT, session, sid);
+}
+
+static void
+put_deadlock(void *arg)
+{
+	Deadlock   *deadlock = arg;
+
+	for (int i = 0; i < deadlock->n; i++)
+	{
+		const MosqlWaiter *waiter = &deadlock->waiters[i];
+
+		if (i > 0)
+			appendStringInfoChar(&deadlock->text, '\n');
+		put_process(deadlock, "Process", "Session", waiter->session);
+		if (deadlock->rows[i] != NULL)
+			appendStringInfo(&deadlock->text, " waits for %s", deadlock->rows[i]);
+		else
+			appendStringInfo(&deadlock->text, " waits for a row of tree " UINT64_FORMAT, waiter->root);
+		appendStringInfoString(&deadlock->text, "; blocked by ");
+		put_process(deadlock, "process", "session", waiter->blocker);
+		appendStringInfoChar(&deadlock->text, '.');
+	}
+}
+
+/* A MosqlDescribeDeadlock: two round trips, and those that read definitions. */
+static char *
+describe_deadlock(MosqlSession *session, const MosqlWaiter *waiters, int n, bool at_commit)
+{
+	Deadlock	deadlock = {.waiters = waiters,.n = n};
+
+	deadlock.report.session = session;
+	deadlock.report.at_once = true;
+	deadlock.rows = palloc0(n * sizeof(char *));
+	initStringInfo(&deadlock.text);
+	if (!mosql_do_quietly(find_processes, &deadlock.report))
+		deadlock.report.nsessions = 0;
+	if (!at_commit)
+		(void) mosql_do_quietly(describe_rows, &deadlock);
+	return mosql_do_quietly(put_deadlock, &deadlock) ? deadlock.text.data : NULL;
+}
+
+void
+mosql_locks_init(void)
+{
+	mosql_txn_deadlock_hook = describe_deadlock;
 }

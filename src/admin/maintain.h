@@ -81,6 +81,7 @@ extern List *mosql_maintain_servers(void);
 
 /* Settings, and the launcher if we are preloaded; once, from _PG_init. */
 extern void mosql_maintain_init(void);
+extern void mosql_locks_init(void);
 extern void mosql_worker_init(void);
 
 /*

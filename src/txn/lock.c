@@ -815,6 +815,7 @@ mosql_lock_wait(MosqlCommit *commit)
 	remember(txn, blocker->tree, entry);
 	start_request(&request, txn, blocker->tree, entry->key,
 				  wait_strength(entry, blocker->strength), MOSQL_CLAIM_WAIT);
+	request.at_commit = true;
 	wait_for_row(&request, deadline);
 	if (!commit->limited)
 		commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);

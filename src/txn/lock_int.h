@@ -17,6 +17,7 @@ typedef struct LockRequest
 	MosqlClaim	claim;
 	MosqlPoint	point;			/* as it was when the request was made, but the claims after it */
 	bool		held;
+	bool		at_commit;
 } LockRequest;
 
 /* ---- lock.c ---- */

@@ -22,6 +22,8 @@
 /* So often it tells its wait anew, for a clock that has forgotten it (a failover). */
 #define TELL_ANEW		10
 
+MosqlDescribeDeadlock mosql_txn_deadlock_hook = NULL;
+
 /* ---- who is in the way ---- */
 
 /* Dead is dead: what was known so long ago serves who does not wait. */
@@ -166,25 +168,43 @@ still_waits(MosqlSession *session, const MosqlWait *wait, MosqlTxid other)
 	return false;
 }
 
-static void
-report_deadlock(const MosqlWait *waits, const int *cycle, int n)
+/* Where nobody knows more of them than the clock. */
+static char *
+describe_plainly(const MosqlWaiter *waiters, int n)
 {
-	StringInfoData detail;
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&out, "%sSession " UINT64_FORMAT " waits for session " UINT64_FORMAT " at a row of tree " UINT64_FORMAT ".",
+						 i > 0 ? "\n" : "", waiters[i].session, waiters[i].blocker, waiters[i].root);
+	return out.data;
+}
+
+static void
+report_deadlock(const LockRequest *request, const MosqlWait *waits, const int *cycle, int n)
+{
+	MosqlWaiter *waiters = palloc(n * sizeof(MosqlWaiter));
+	char	   *detail = NULL;
 
 	mosql_stats.deadlocks++;
-	initStringInfo(&detail);
 	for (int i = 0; i < n; i++)
 	{
 		const MosqlWait *wait = &waits[cycle[i]];
-		MosqlTxid	next = waits[cycle[(i + 1) % n]].owner;
 
-		appendStringInfo(&detail, "%sSession " UINT64_FORMAT " waits for session " UINT64_FORMAT " at a row of tree " UINT64_FORMAT ".",
-						 i > 0 ? "\n" : "", wait->owner.session, next.session, wait->root);
+		waiters[i] = (MosqlWaiter)
+		{
+			wait->owner.session, waits[cycle[(i + 1) % n]].owner.session, wait->root, wait->key
+		};
 	}
+	if (mosql_txn_deadlock_hook != NULL)
+		detail = mosql_txn_deadlock_hook(request->txn->session, waiters, n, request->at_commit);
+	if (detail == NULL)
+		detail = describe_plainly(waiters, n);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
-			 errdetail_internal("%s", detail.data)));
+			 errdetail_internal("%s", detail)));
 }
 
 /* The first edge of a cycle that is not so, -1 if all are. */
@@ -258,7 +278,7 @@ check_deadlock(LockRequest *request, MosqlWait *mine)
 			continue;
 		}
 		if (mosql_clock_deadlock(&session->stepper, waits, cycle, length))
-			report_deadlock(waits, cycle, length);
+			report_deadlock(request, waits, cycle, length);
 		n = mosql_clock_waits(&session->stepper, &waits);
 		cycle = palloc((n + 1) * sizeof(int));
 	}

@@ -642,6 +642,23 @@ extern MosqlTransactionEnd mosql_txn_end_hook;
 typedef const char *(*MosqlWho) (void);
 extern MosqlWho mosql_txn_who_hook;
 
+/* One of a circle of waits: a session that waits at a row for another one. */
+typedef struct MosqlWaiter
+{
+	uint64		session;
+	uint64		blocker;
+	uint64		root;			/* of the row's tree */
+	MosqlBytes	key;
+} MosqlWaiter;
+
+/*
+ * Set by the admin layer: a deadlock in words, in the current context; NULL: there are none.
+ * at_commit: catalogs must not be read.  Must not throw, nor wait for locks.
+ */
+typedef char *(*MosqlDescribeDeadlock) (MosqlSession *session, const MosqlWaiter *waiters, int n,
+										bool at_commit);
+extern MosqlDescribeDeadlock mosql_txn_deadlock_hook;
+
 /*
  * Set by the fdw layer: from now on (keep), until it is called again, the session's id has
  * to live although nothing may be heard of it: its transaction may idle, and holds
