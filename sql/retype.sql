@@ -35,6 +35,15 @@ INSERT INTO door (name) VALUES ('more') RETURNING name, state, width;
 ALTER TABLE door ALTER n TYPE bigint USING n + length(name), ALTER name TYPE text COLLATE "C" USING concat(name, ':', n);
 ALTER TABLE door ALTER width TYPE int USING coalesce(width, 0) + 1;
 SELECT id, name, width, n, twice FROM door WHERE id IN (1, 500, 501) ORDER BY id;
+-- of domains
+CREATE DOMAIN posint AS int CHECK (value >= 0);
+CREATE TABLE dom (id int PRIMARY KEY, v posint, w int, x posint);
+INSERT INTO dom VALUES (1, 2, 3, 4);
+ALTER TABLE dom ALTER w TYPE text USING (w + v)::text;
+ALTER TABLE dom ALTER v TYPE text USING v::text, ALTER x TYPE int USING x - 5;
+SELECT * FROM dom;
+ALTER TABLE dom ALTER x TYPE posint USING x::posint;
+DROP TABLE dom;
 CREATE TABLE key (id int REFERENCES door, at int, PRIMARY KEY (id, at));
 INSERT INTO key SELECT i, i FROM generate_series(1, 5) i;
 ALTER TABLE key ALTER at TYPE timestamptz USING to_timestamp(at);

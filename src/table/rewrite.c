@@ -176,12 +176,28 @@ plan_column(Rewrite *rewrite, const MosqlDefinition *before, Form_pg_attribute a
 
 /* ---- rows ---- */
 
+/* The definition has a domain's base type; the expression, and so the executor's check, the domain. */
+static void
+name_domains(TupleDesc desc, const Expr *expr)
+{
+	ListCell   *lc;
+
+	foreach(lc, pull_var_clause((Node *) expr, 0))
+	{
+		const Var  *var = lfirst_node(Var, lc);
+
+		if (var->varattno > 0)
+			TupleDescInitEntry(desc, var->varattno, NULL, var->vartype, var->vartypmod, 0);
+	}
+}
+
 /* A slot for rows as they were: the relation's columns, by number, with their types of then. */
 static TupleTableSlot *
 make_old_slot(const Rewrite *rewrite)
 {
 	int			natts = RelationGetDescr(rewrite->rel)->natts;
 	TupleDesc	desc = CreateTemplateTupleDesc(natts);
+	const ListCell *using;
 
 	for (int i = 0; i < natts; i++)
 	{
@@ -191,6 +207,8 @@ make_old_slot(const Rewrite *rewrite)
 		TupleDescInitEntry(desc, i + 1, NULL, column != NULL ? column->type : INT4OID,
 						   column != NULL ? column->typmod : -1, 0);
 	}
+	foreach(using, rewrite->usings)
+		name_domains(desc, ((const MosqlUsing *) lfirst(using))->value);
 	return MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 }
 
