@@ -50,7 +50,7 @@ define_settings(void)
 	DefineCustomEnumVariable("mosql_fdw.locking",
 							 "Whether transactions wait for each other's rows, or are checked at commit.",
 							 "Pessimistic: rows that are inserted, changed, referenced, or read FOR UPDATE and the like are locked until the end. An option of the table or server wins.",
-							 &mosql_txn_locking, MOSQL_OPTIMISTIC, locking_options,
+							 &mosql_txn_locking, MOSQL_PESSIMISTIC, locking_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.commit_timeout",
 							"Time in which a commit may wait and retry before it is given up.",

@@ -15,7 +15,7 @@
 
 #include "txn/lock_int.h"
 
-int			mosql_txn_locking = MOSQL_OPTIMISTIC;
+int			mosql_txn_locking = MOSQL_PESSIMISTIC;
 
 /* A row that may be locked since a savepoint: before that it was so. */
 struct MosqlHeld
