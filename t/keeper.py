@@ -192,6 +192,25 @@ def locks(world, name):
     if len(got) == 2:
         tap.note(f"{name}: {got[1] - back:.2f} s after the server was back")
     holder.close()
+    many_rows(world, name)
+
+
+def many_rows(world, name):
+    """Rows that a dead one had locked are not waited for one by one."""
+    query(world.far, "INSERT INTO t SELECT g, 0 FROM generate_series(101, 400) g")
+    holder = world.server.connect(world.db, **{"mosql_fdw.locking": "pessimistic"})
+    query(holder, "BEGIN; UPDATE t SET v = -v WHERE id > 100; INSERT INTO t SELECT g, 0 FROM generate_series(501, 560) g")
+    os.kill(holder.info.backend_pid, signal.SIGKILL)
+    holder.close()
+    world.server.wait_up()
+    with contextlib.closing(world.other.connect(world.db, **{"mosql_fdw.locking": "pessimistic"})) as conn:
+        since = time.monotonic()
+        query(conn, "SET lock_timeout = '20s'")
+        got = [error_of(conn, sql)[0] for sql in ("UPDATE t SET v = -v WHERE id > 100",
+                                                  "INSERT INTO t SELECT g, 0 FROM generate_series(501, 560) g")]
+        took = time.monotonic() - since
+    tap.ok(got == [None, None] and took < 5, f"{name}: so are some hundred rows, all at once", f"{got}, {took:.2f} s")
+    query(world.far, "DELETE FROM t WHERE id > 100")
 
 
 def seen(world, name):

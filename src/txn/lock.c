@@ -213,6 +213,55 @@ mosql_lock_take_out(LockRequest *request, MosqlTxid owner)
 	change_claims(request->txn->session, request->tree, &change, 1);
 }
 
+/* Those who are dead, of the claims in a field. */
+static MosqlBytes
+dead_owners(MosqlBytes field, const MosqlSessions *sessions)
+{
+	StringInfoData dead;
+	MosqlClaim	claim;
+
+	mosql_string_init(&dead, MOSQL_TXID_BYTES);
+	while (mosql_claim_next(&field, &claim))
+		if (mosql_clock_is_dead(sessions, claim.owner.session))
+			mosql_txid_put(&dead, claim.owner);
+	return mosql_bytes_of(&dead);
+}
+
+/* From all rows that were refused.  True if there were any. */
+static bool
+take_out_dead(LockRequest *requests, int n)
+{
+	MosqlSession *session = requests[0].txn->session;
+	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	dead;
+
+		if (requests[i].held)
+			continue;
+		dead = dead_owners(requests[i].point.intent, mosql_lock_sessions(session));
+		if (dead.len > 0)
+			changes[m++] = (ClaimChange) {requests[i].key, MOSQL_WRITE_UNLIST, dead};
+	}
+	if (m > 0)
+		change_claims(session, requests[0].tree, changes, m);
+	return m > 0;
+}
+
+/*
+ * Ask, and again if the dead were in the way: what a large transaction had locked that died
+ * is had in a few round trips, and not by a wait for each row.
+ */
+static void
+ask_past_dead(LockRequest *requests, int n)
+{
+	mosql_lock_ask(requests, n);
+	if (take_out_dead(requests, n))
+		mosql_lock_ask(requests, n);
+}
+
 /* ---- what is held ---- */
 
 /* While the session holds locks beyond its transactions, these have one owner, and are one to
@@ -539,7 +588,7 @@ lock_in_order(LockRequest *requests, int n, int64 deadline_us)
 	{
 		int			refused = first;
 
-		mosql_lock_ask(requests + first, n - first);
+		ask_past_dead(requests + first, n - first);
 		while (refused < n && requests[refused].held)
 			note_held(&requests[refused++]);
 		if (refused == n)
@@ -667,7 +716,7 @@ lock_until_found(LockRequest *requests, const bool *leaves, int n, int64 deadlin
 		int			end = first;	/* of those that are had at once */
 		int			found;
 
-		mosql_lock_ask(requests + first, n - first);
+		ask_past_dead(requests + first, n - first);
 		while (end < n && requests[end].held)
 			end++;
 		found = first + first_found(requests + first, leaves ? leaves + first : NULL, end - first,

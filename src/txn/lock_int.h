@@ -53,6 +53,9 @@ extern void mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const 
  */
 extern void mosql_lock_queue(LockRequest *request, int64 deadline_us);
 
+/* Who lived a second ago at most: a round trip, if nobody has asked since.  Dead is dead. */
+extern const MosqlSessions *mosql_lock_sessions(MosqlSession *session);
+
 /* Who does not wait: the dead, and commits that are through, go at once.  True if any did. */
 extern bool mosql_lock_clear_away(LockRequest *request);
 

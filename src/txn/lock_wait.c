@@ -26,11 +26,11 @@ MosqlDescribeDeadlock mosql_txn_deadlock_hook = NULL;
 
 /* ---- who is in the way ---- */
 
-/* Dead is dead: what was known so long ago serves who does not wait. */
+/* So long it is believed who lives. */
 #define SESSIONS_KNOWN_US	(1000 * 1000)
 
-static const MosqlSessions *
-sessions_lately(MosqlSession *session)
+const MosqlSessions *
+mosql_lock_sessions(MosqlSession *session)
 {
 	MemoryContext old;
 
@@ -79,7 +79,7 @@ clear_away(LockRequest *request, const MosqlSessions *sessions, bool at_once)
 bool
 mosql_lock_clear_away(LockRequest *request)
 {
-	return clear_away(request, sessions_lately(request->txn->session), true);
+	return clear_away(request, mosql_lock_sessions(request->txn->session), true);
 }
 
 /* Whose lease is over is dead when somebody says so, now and then. */
@@ -223,7 +223,7 @@ disproved_edge(MosqlSession *session, const MosqlWait *waits, const int *cycle, 
 static void
 forget_dead_waits(MosqlSession *session, const MosqlWait *waits, int n)
 {
-	const MosqlSessions *sessions = n > WAITS_MANY ? sessions_lately(session) : NULL;
+	const MosqlSessions *sessions = n > WAITS_MANY ? mosql_lock_sessions(session) : NULL;
 	int			forgotten = 0;
 
 	for (int i = 0; i < n && sessions != NULL && forgotten < WAITS_MANY; i++)
@@ -373,6 +373,8 @@ mosql_lock_queue(LockRequest *request, int64 deadline_us)
 
 	mosql_stats.lock_waits++;
 	MOSQL_DEBUG_POINT("lock-queued");
+	if (clear_away(request, mosql_lock_sessions(session), false))
+		look(request);
 	check_deadlock(request, &mine);
 	MemoryContextSwitchTo(cxt);
 	for (int looks = 0;; looks++)

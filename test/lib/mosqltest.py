@@ -567,7 +567,8 @@ def debug_points(operation=None):
 # Serialization failures are part of the bargain; so is an unknown outcome when
 # the clock's node disappears in the middle of decide.
 CONFLICT = "40001"
-CONFLICTS = "40001|40P01"       # who locks may meet a deadlock
+DEADLOCK = "40P01"
+CONFLICTS = f"{CONFLICT}|{DEADLOCK}"        # who locks may meet a deadlock
 SLOW = 0.5
 
 
@@ -647,7 +648,7 @@ class Client(Repeater):
         self.slowest = max(self.slowest, took)
         if took > SLOW:
             self.slow.append((started, took, state))
-        if state not in (None, CONFLICT, "40P01"):
+        if state not in (None, CONFLICT, DEADLOCK):
             time.sleep(0.05)
         if self.pause:
             time.sleep(self.pause)

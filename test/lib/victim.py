@@ -74,7 +74,7 @@ def until_committed(conn, sql, deadline):
         if state is None:
             return time.monotonic(), None
         attempt(conn, "ROLLBACK")
-        if state != CONFLICT:
+        if state not in (CONFLICT, DEADLOCK):
             break
     return None, state
 
@@ -128,7 +128,7 @@ class Proceed:
                 attempt(self.conns[-1], "ROLLBACK")
                 if state == "23505":
                     return time.monotonic(), state
-                if state != CONFLICT:
+                if state not in (CONFLICT, DEADLOCK):
                     break
         return None, state
 
