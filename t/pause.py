@@ -154,11 +154,14 @@ class Pause:
                f"at first {first!r}, then {seen(conn, tag)!r}, the same again {again}")
 
         time.sleep(max(0, SLEEP - (time.monotonic() - since)))
-        for s in sleepers:
+        outcomes, there = [], []
+        for number, s in enumerate(sleepers, 1):
             s.wake()
-        outcomes = [s.outcome() for s in sleepers]
+            outcomes.append(s.outcome())
+            # before the next one wakes, who may have waited for these rows, and go on with them
+            there.append(seen(conn, f"{self.point}.{number}"))
         tap.note(f"{name}: others after {slowest:.2f} s; the sleepers' answers {outcomes}")
-        last = seen(conn, tag)
+        last = there[0]
         if outcomes[0] == "08007":
             tap.ok(last in ("", "all"), f"{name}: unknown, but whole", last)
         else:
@@ -167,7 +170,7 @@ class Pause:
         if self.point.startswith("read"):
             tap.ok(outcomes[1] in (None, CONFLICT), f"{name}: the reader's snapshot is whole or too old", outcomes[1])
         elif len(sleepers) > 1:
-            other = seen(conn, f"{self.point}.2")
+            other = there[1]
             tap.ok(outcomes[1] == "08007" or (outcomes[1] in (None, CONFLICT) and
                    other == ("all" if outcomes[1] is None else "")),
                    f"{name}: COMMIT of the second said what is there", f"{outcomes[1]}, and there is {other!r}")
