@@ -793,10 +793,12 @@ def tables_waiting(world):
     query(two, "RESET lock_timeout")
     query(two, "RESET statement_timeout")
 
+    for conn in one, two:
+        query(conn, "SET lock_timeout = '20s'")
     for mode in "SHARE", "ACCESS EXCLUSIVE":
         begin(one, f"LOCK TABLE hot IN {mode} MODE", "SELECT sum(n) FROM hot")
-        sid = value(one, "SELECT max(session_id) FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'")
-        query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+        for sid, in query(one, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'"):
+            query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
         tap.equal(attempt(two, "UPDATE hot SET s = 'else' WHERE id = 4 AND n >= 0")[1], None, f"{mode}: who is dead keeps nobody out")
         tap.equal(attempt(one, "COMMIT")[1], "40001", "and does not commit")
         query(one, "ROLLBACK")
