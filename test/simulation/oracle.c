@@ -565,6 +565,7 @@ sim_record_forgotten(bool far, uint64 sid, uint64 n)
 			sim_fail("tx %d was acknowledged and is lost", tx->number);
 		sim_trace("tx %d is no longer committed", tx->number);
 		tx->told = 0;
+		tx->table_seen += oracle_changes_table(tx);		/* it may be committed once more */
 		for (int t = 0; t < TREES; t++)
 			for (int k = 0; k < KEYS_MAX; k++)
 			{
