@@ -20,6 +20,8 @@
           it does between two sessions and a heap table; who has written before waits at COMMIT
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
+  often   who is refused a lock now and then needs no more memory each time
+  ended   a waiter whose session was ended is told so, and does not wait for ever
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
@@ -354,16 +356,16 @@ def parents(world):
         query(world.conn, "TRUNCATE parent, child; INSERT INTO parent SELECT i, CASE i WHEN 1 THEN 7 END FROM generate_series(1, 12) i")
         child, other = world.connect(**{"mosql_fdw.debug_points": "on"}), world.connect(lock_timeout="2s")
         holds, next_ = world.connect(), world.connect()
-        query(holds, "SELECT mosql_fdw_debug_lock('parent-entries')")
+        query(holds, "SELECT mosql_fdw_debug_lock('lock-parent-entries')")
         query(child, "BEGIN")
         threads, results = together(lambda: query(child, "INSERT INTO child VALUES (1, 7)"))
         for i in range(1, rounds + 1):
             wait_for_waiters(1)
             query(other, f"BEGIN; UPDATE parent SET k = NULL WHERE id = {i}; UPDATE parent SET k = 7 WHERE id = {i + 1}; COMMIT")
             if i < TRIES:       # behind the child, before it comes again
-                locks, _ = together(lambda: query(next_, "SELECT mosql_fdw_debug_lock('parent-entries')"))
+                locks, _ = together(lambda: query(next_, "SELECT mosql_fdw_debug_lock('lock-parent-entries')"))
                 wait_for_waiters(2)
-            query(holds, "SELECT mosql_fdw_debug_unlock('parent-entries')")
+            query(holds, "SELECT mosql_fdw_debug_unlock('lock-parent-entries')")
             finish(locks)
             holds, next_ = next_, holds
         query(holds, "SELECT pg_advisory_unlock_all()")
@@ -425,6 +427,33 @@ def quiet(world):
     tap.note(f"{rate:.1f} commands per second and waiter")
     for c in [holder, *others]:
         c.close()
+
+
+def often(world):
+    holder, conn = world.connect(0), world.connect(1)
+    begin(holder, "SELECT n FROM hot WHERE id = 9 FOR UPDATE")
+    used = []
+    for _ in range(5):
+        error_of(conn, "SELECT n FROM hot WHERE id = 9 FOR UPDATE NOWAIT")
+        used.append(value(conn, "SELECT sum(used_bytes)::int FROM pg_backend_memory_contexts WHERE name ~ 'mosql'"))
+        time.sleep(1.1)         # who lives is asked again
+    tap.ok(used[-1] - used[2] < 1000, "who is refused needs no more memory each time", used)
+    query(holder, "ROLLBACK")
+    holder.close()
+    conn.close()
+
+
+def ended(world):
+    holder, waiter = world.connect(0), world.connect(1)
+    begin(holder, "SELECT n FROM hot WHERE id = 9 FOR UPDATE")
+    query(waiter, "BEGIN")
+    threads, results = together(lambda: query(waiter, "SELECT n FROM hot WHERE id = 9 FOR UPDATE"))
+    time.sleep(0.5)
+    end_session(world, waiter)
+    tap.ok(finish(threads, 20) and results == ["40001"], "who waits under an id that was ended gets 40001", results)
+    query(holder, "ROLLBACK")
+    holder.close()
+    waiter.close()
 
 
 NUMBER = "SELECT mosql_fdw_advisory_xact_lock('redis', 30)"
@@ -936,7 +965,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, often, ended, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

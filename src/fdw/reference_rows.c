@@ -437,7 +437,7 @@ search_once(Search *search)
 	int			left = 0;
 
 	read_entries(search);
-	MOSQL_DEBUG_POINT("parent-entries");
+	MOSQL_DEBUG_POINT("lock-parent-entries");
 	lock_rows(search);
 	for (int i = 0; i < search->n; i++)
 	{

@@ -316,6 +316,9 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
 "for x = 1, argv[5] + 0 do drop(KEYS[2], argv[7 + x], s[2 + x], leap) end\n"
 "if deletes then call('HDEL', KEYS[2], '') end\n"	/* may the user? */
+"for y = 1, #leaves do\n"	/* and write to leaves?  No pattern of keys tells one from another */
+"  if #leaves[y].puts + #leaves[y].dels > 0 then call('HDEL', leaves[y].key, '') break end\n"
+"end\n"
 "if counts then call('HLEN', KEYS[2]) end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
 "local reply = {0, schema, ts}\n"

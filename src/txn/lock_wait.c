@@ -32,18 +32,38 @@ MosqlDescribeDeadlock mosql_txn_deadlock_hook = NULL;
 const MosqlSessions *
 mosql_lock_sessions(MosqlSession *session)
 {
+	MemoryContext cxt;
 	MemoryContext old;
+	MosqlSessions now = {0};
 
 	if (mosql_now_us() - session->known_us < SESSIONS_KNOWN_US)
 		return &session->known;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql sessions asked for", ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	mosql_clock_sessions(&session->stepper, &now);
+	MemoryContextSwitchTo(old);
+
+	/* only the list outlives the statement, not what asking took */
 	if (session->known.live != NULL)
 		pfree(session->known.live);
-	session->known = (MosqlSessions) {0};
-	old = MemoryContextSwitchTo(session->cxt);
-	mosql_clock_sessions(&session->stepper, &session->known);
-	MemoryContextSwitchTo(old);
+	session->known.live = NULL;
+	now.live = now.n == 0 ? NULL :
+		memcpy(MemoryContextAlloc(session->cxt, now.n * sizeof(uint64)), now.live, now.n * sizeof(uint64));
+	session->known = now;
 	session->known_us = mosql_now_us();
+	MemoryContextDelete(cxt);
 	return &session->known;
+}
+
+/* Who waits under an id that is dead is let in by nobody, and holds nothing. */
+static void
+report_own_end(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("cannot wait for a lock in a transaction whose session has ended"),
+			 errdetail("The session's lease ran out, or somebody ended it."),
+			 errhint("The transaction might succeed if retried.")));
 }
 
 /*
@@ -62,6 +82,8 @@ clear_away(LockRequest *request, const MosqlSessions *sessions, bool at_once)
 	while (mosql_claim_next(&rest, &claim))
 		if (mosql_clock_is_dead(sessions, claim.owner.session))
 		{
+			if (claim.owner.session == request->txn->owner.session)
+				report_own_end();
 			mosql_lock_take_out(request, claim.owner);
 			cleared = true;
 		}

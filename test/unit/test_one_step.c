@@ -589,6 +589,27 @@ test_rights(void)
 	}
 }
 
+/* Who may write to the clock, and only read leaves. */
+static void
+test_rights_to_keys(void)
+{
+	two_leaves();
+	server_command(stepper.redis, "ACL", "SETUSER", "default", "resetkeys", "%R~*", "~*clock*");
+	PG_TRY();
+	{
+		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+	}
+	PG_CATCH();
+	{
+		pgstub_error_take();
+		CHECK_INT(pgstub_error.sqlstate, ERRCODE_INSUFFICIENT_PRIVILEGE);
+	}
+	PG_END_TRY();
+	server_command(stepper.redis, "ACL", "SETUSER", "default", "allkeys");
+	CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+}
+
 int
 main(void)
 {
@@ -605,5 +626,6 @@ main(void)
 	RUN(test_errors);
 	RUN(test_damaged_clock);
 	RUN(test_rights);
+	RUN(test_rights_to_keys);
 	return unit_finish();
 }
