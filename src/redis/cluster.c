@@ -219,6 +219,17 @@ read_range(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *range,
 }
 
 /*
+ * Race -- a server may be replaced without a word on our connection to it, which is idle: what it
+ * answered may be forgotten as if that had broken, and nobody asks it again (rule 34).
+ */
+static void
+make_primary(MosqlRedis *redis, MosqlServer *server, bool primary)
+{
+	redis->breaks += server->primary && !primary && server->conn != NULL && server->conn->heard;
+	server->primary = primary;
+}
+
+/*
  * Take over a new map.  It is built beside the old one: a malformed answer
  * changes nothing.
  */
@@ -226,6 +237,7 @@ static bool
 read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
 {
 	int16		map[MOSQL_SLOTS];
+	bool	   *primary;
 
 	memset(map, 0xFF, sizeof(map));
 	if (reply->kind != MOSQL_REPLY_ARRAY)
@@ -235,11 +247,13 @@ read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
 			return false;
 
 	memcpy(redis->map, map, sizeof(map));
-	for (int i = 0; i < redis->nservers; i++)
-		redis->servers[i]->primary = false;
+	primary = palloc0(redis->nservers * sizeof(bool));
 	for (int slot = 0; slot < MOSQL_SLOTS; slot++)
 		if (map[slot] >= 0)
-			redis->servers[map[slot]]->primary = true;
+			primary[map[slot]] = true;
+	for (int i = 0; i < redis->nservers; i++)
+		make_primary(redis, redis->servers[i], primary[i]);
+	pfree(primary);
 	return true;
 }
 

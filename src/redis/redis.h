@@ -157,7 +157,10 @@ extern bool mosql_reply_is_short(const MosqlReply *reply);
 extern void mosql_redis_raise_short(const MosqlRedis *redis, const MosqlReply *reply)
 			pg_attribute_noreturn();
 
-/* How often a connection broke that was in use: a failover may be behind it. */
+/*
+ * How often a connection broke that was in use, or a server that was in use is primary no
+ * more: a failover may be behind it.
+ */
 extern uint64 mosql_redis_breaks(const MosqlRedis *redis);
 
 /*
