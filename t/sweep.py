@@ -255,6 +255,21 @@ def loaders(world):
         world.check(at, rows)
         conn.close()
 
+    with contextlib.closing(world.one.connect(world.db)) as holder, contextlib.closing(
+            world.one.connect(world.db, **{"mosql_fdw.debug_points": "on"})) as conn:
+        at = f"{world.engine}, an index of its own transactions, connections break after its load"
+        query(holder, "SELECT mosql_fdw_debug_lock('build-loaded')")
+        result = []
+        t = threading.Thread(target=lambda: result.append(attempt(conn, "CREATE INDEX t_v ON t (left(v, 9), id)")))
+        t.start()
+        wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20)
+        world.cluster.everywhere("CLIENT", "KILL", "TYPE", "normal")
+        query(holder, "SELECT mosql_fdw_debug_unlock('build-loaded')")
+        t.join(60)
+        tap.ok(result and result[0][1] == "40001", f"{at}: it fails", result)
+        attempt(conn, "SELECT 1 FROM t LIMIT 1")
+        attempt(world.conn, "SELECT 1 FROM t LIMIT 1")
+
     for broken in (True, False):
         at = f"{world.engine}, a copy, then connections {'break' if broken else 'last'}"
         with contextlib.closing(world.one.connect(world.db)) as conn:

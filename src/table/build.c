@@ -97,6 +97,7 @@ struct MosqlBuild
 	uint64		root;			/* of the index's tree */
 	MosqlTimestamp base;		/* the tree is the index as of this snapshot */
 	MosqlSorter *sorter;
+	uint64		load_breaks;	/* of mosql_load_end() */
 
 	/* --- progress --- */
 	const char *phase;
@@ -488,7 +489,7 @@ load_entries(MosqlBuild *build)
 		build->done++;
 		note(build);
 	}
-	mosql_load_end(load);
+	build->load_breaks = mosql_load_end(load);
 	next_transaction(build);
 	pfree(last.data);
 }
@@ -771,6 +772,7 @@ mosql_table_finish_build(MosqlBuild *build)
 	index.root = build->root;
 	(void) mosql_definition_add_index(definition, &index);
 	write_definition(build, definition);
+	mosql_txn_rests_on_load(mosql_txn_current(build->session), build->load_breaks);
 	mosql_txn_drops_tree(mosql_txn_current(build->session), build->name.log);
 	mosql_clock_job_forget(mosql_session_stepper(build->session), build->name.job,
 						   build->name.builder);

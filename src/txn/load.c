@@ -82,11 +82,14 @@ static void
 write_batch(MosqlLoad *load, bool finish)
 {
 	MemoryContext old = MemoryContextSwitchTo(load->batch);
+	ErrorContextCallback context;
 	int			written;
 
 	check_unbroken(load->session, load->breaks);
+	mosql_txn_begin_read(load->session, &context);	/* swept, after the lease was over */
 	written = mosql_btree_load(mosql_session_tree(load->session, load->root), load->keys,
 							   load->rows, load->n, finish);
+	mosql_txn_end_read(&context);
 	Assert(!finish || written == load->n);
 	mosql_stats.rows_loaded += written;
 	MemoryContextSwitchTo(old);
@@ -144,22 +147,30 @@ check_all(MosqlSession *session, uint64 breaks)
 }
 
 /* See txn.h. */
-void
+uint64
 mosql_load_end(MosqlLoad *load)
 {
 	MosqlTxn   *txn = load->session->txn;
+	uint64		breaks = load->breaks;
 
 	write_batch(load, true);
-	check_all(load->session, load->breaks);
-	if (txn != NULL && !txn->loaded)
-	{
-		txn->loaded = true;
-		txn->load_breaks = load->breaks;
-	}
+	check_all(load->session, breaks);
+	if (txn != NULL)
+		mosql_txn_rests_on_load(txn, breaks);
 	MemoryContextDelete(load->batch);
 	pfree(load->keys);
 	pfree(load->rows);
 	pfree(load);
+	return breaks;
+}
+
+/* See txn.h. */
+void
+mosql_txn_rests_on_load(MosqlTxn *txn, uint64 breaks)
+{
+	if (!txn->loaded || breaks < txn->load_breaks)
+		txn->load_breaks = breaks;
+	txn->loaded = true;
 }
 
 /*

@@ -467,7 +467,10 @@ extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
 typedef struct MosqlLoad MosqlLoad;
 extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version);
 extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
-extern void mosql_load_end(MosqlLoad *load);
+extern uint64 mosql_load_end(MosqlLoad *load);
+
+/* A later transaction that makes such a tree known: with what mosql_load_end() returned. */
+extern void mosql_txn_rests_on_load(MosqlTxn *txn, uint64 breaks);
 
 /* A tree to destroy once this transaction has committed. */
 extern void mosql_txn_drops_tree(MosqlTxn *txn, uint64 root);
