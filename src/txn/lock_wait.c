@@ -68,7 +68,8 @@ report_own_end(void)
 
 /*
  * Intents in the way may be decided, or their owner dead; claims only the latter.  An
- * intent is asked about when it is met again, or at once.  True if anything has gone.
+ * intent is asked about when its session is dead, when it is met again, or at once.  (More
+ * than are remembered would else never be met again.)  True if anything has gone.
  */
 static bool
 clear_away(LockRequest *request, const MosqlSessions *sessions, bool at_once)
@@ -90,9 +91,10 @@ clear_away(LockRequest *request, const MosqlSessions *sessions, bool at_once)
 	while (mosql_intent_next(&rest, &intent) == 1)
 	{
 		MosqlBlocker blocker = {.tree = request->tree,.key = request->key,.tx = intent.tx};
-		int64		since_us;
+		int64		since_us = 0;	/* the dead decide nothing: they are given no time */
 
-		if (mosql_recover_met(session, intent.tx, &since_us) || at_once)
+		if (mosql_clock_is_dead(sessions, intent.tx.session) ||
+			mosql_recover_met(session, intent.tx, &since_us) || at_once)
 			cleared |= mosql_recover_blocker(session, &blocker, since_us);
 	}
 	return cleared;
