@@ -221,6 +221,11 @@ def passwords():
 
 # ---- full ----
 
+def give_back(conn):
+    """Locks that a Redis node could not be told of go with the session's next transaction."""
+    attempt(conn, "SELECT 1 FROM t WHERE id = 1")
+
+
 def full():
     cluster = world.cluster
 
@@ -291,10 +296,12 @@ def full():
                 limit(0)
                 at = f"{name} at {point}"
                 state = result[0][0] if result else "no answer"
-                wanted = ("53200", None) if point == "prepare-some" else ("53200",)
+                # a script that first takes something away, as an old record, may write then
+                wanted = ("53200",) if point == "before-prepare" else ("53200", None)
                 tap.ok(state in wanted, f"{at}: COMMIT says so", result)
                 tap.equal(value(b, "SELECT count(*) FROM t WHERE id > 6000000"), 0 if state else 200,
                           f"{at}: and nothing happened")
+                give_back(a)
                 holds(b, at)
                 again(b, "BEGIN; UPDATE t SET n = 0 WHERE id <= 100; UPDATE u SET n = 0 WHERE id <= 100; COMMIT",
                       f"{at}: its rows can be changed")
@@ -565,6 +572,7 @@ def silent():
             attempt(a, "ROLLBACK")
             query(a, "RESET mosql_fdw.debug_points")
             tap.ok(result and result[0][0] in states, f"{at}: {states}", result)
+            give_back(a)
             again(b, "BEGIN; UPDATE t SET n = n; UPDATE u SET n = n; COMMIT", f"{at}: all rows can be changed")
             holds(b, at)
             change = value(b, "SELECT sum(n) FROM t") - before
