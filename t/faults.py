@@ -15,6 +15,7 @@ from mosqltest import *
 
 TIMEOUT = 2.0                   # command_timeout of these servers
 SLACK = 2.0                     # for a busy machine
+LEASE = ["mosql_fdw.debug_lease=15000"]     # of who ended and could not tell a silent node that his locks are free
 DDL = """
 CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, n int, pad text) SERVER redis;
 CREATE FOREIGN TABLE u (id int OPTIONS (key 'true') NOT NULL, n int, pad text) SERVER redis;
@@ -35,11 +36,11 @@ class World:
 
     @property
     def one(self):
-        return self.get("one", lambda: Server("faults1"))
+        return self.get("one", lambda: Server("faults1", LEASE))
 
     @property
     def two(self):
-        return self.get("two", lambda: Server("faults2"))
+        return self.get("two", lambda: Server("faults2", LEASE))
 
     @property
     def cluster(self):
@@ -681,7 +682,8 @@ def death():
         port = next(p for p in cluster.primaries if p != clock)
         query(a, "BEGIN; UPDATE t SET n = n + 1; UPDATE u SET n = n + 1")
         cluster.kill(port)
-        fails(a, "COMMIT", "08006|08001", f"{name}, commit", 2 * TIMEOUT + SLACK)
+        # what was placed is taken back, then what was locked in either table: each waits for the node
+        fails(a, "COMMIT", "08006|08001", f"{name}, commit", 4 * TIMEOUT + SLACK)
         fails(b, "SELECT sum(n) FROM t", "08006|08001", f"{name}, scan")
         cluster.restart(port)   # empty
         healthy(cluster)
