@@ -207,13 +207,17 @@ build() {
     if [[ $name != *-check ]]; then
         ROOT=$RUN/root/$name
         private_postgres
-        make -s -C "$dir" -f "$TOP/Makefile" "$@" install DESTDIR="$ROOT" >"$dir.log" 2>&1 || {
-            cat "$dir.log" >&2
-            die "the installation failed"
-        }
-        for d in bindir sharedir pkglibdir; do
-            chmod -R go+rX "$ROOT$("$PG_CONFIG" --$d)" 2>/dev/null || :
-        done
+        # not under the feet of servers that run
+        if [[ ! -e $ROOT/installed || $(find "$dir" "$TOP/sql" "$TOP"/*.control '(' -name '*.so' -o -name '*.sql' -o -name '*.control' ')' -newer "$ROOT/installed" -print -quit) ]]; then
+            make -s -C "$dir" -f "$TOP/Makefile" "$@" install DESTDIR="$ROOT" >"$dir.log" 2>&1 || {
+                cat "$dir.log" >&2
+                die "the installation failed"
+            }
+            for d in bindir sharedir pkglibdir; do
+                chmod -R go+rX "$ROOT$("$PG_CONFIG" --$d)" 2>/dev/null || :
+            done
+            touch "$ROOT/installed"
+        fi
     fi
     exec 8>&-
 }

@@ -257,11 +257,14 @@ def repair(world, action, target=None, dry_run=False, state=None):
     sql = "SELECT * FROM mosql_fdw_repair('redis', %s, %s, %s)"
     everything = lambda: {k: world.r("DUMP", k) for k in world.r("KEYS", world.db + ":*") if b".clock}" not in k}
     with contextlib.closing(world.connect()) as c:
-        while (before := everything()) != (time.sleep(0.1) or everything()):
-            pass                # what was committed last is still being applied
-        would = error_of(c, sql, (action, target, True))
-        tap.equal([k for k, v in everything().items() if before.get(k) != v], [],
-                  f"{world.engine}, {action}: a dry run changes nothing")
+        for _ in range(2):      # what the dead left is taken away by who comes by first, once
+            while (before := everything()) != (time.sleep(0.1) or everything()):
+                pass            # what was committed last is still being applied
+            would = error_of(c, sql, (action, target, True))
+            changed = [k for k, v in everything().items() if before.get(k) != v]
+            if not changed:
+                break
+        tap.equal(changed, [], f"{world.engine}, {action}: a dry run changes nothing")
         got = error_of(c, sql, (action, target, False))
         tap.equal((would[0], got[0]), (state, state), f"{world.engine}, {action}: it says so first, then does it"
                   if state is None else f"{world.engine}, {action}: is refused")
