@@ -126,8 +126,8 @@ mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns)
 }
 
 /*
- * The same, having asked all servers something: that a connection broke is known when it is
- * used.  One round trip.
+ * check_unbroken, having asked all servers something: that a connection broke is known when
+ * it is used.  One round trip.
  */
 static void
 check_all(MosqlSession *session, uint64 breaks)
@@ -173,10 +173,7 @@ mosql_txn_rests_on_load(MosqlTxn *txn, uint64 breaks)
 	txn->loaded = true;
 }
 
-/*
- * Before the decision: is what the transaction has loaded there still?  40001 if that is not
- * sure.
- */
+/* See txn_int.h. */
 void
 mosql_load_check(const MosqlTxn *txn)
 {

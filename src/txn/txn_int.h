@@ -427,9 +427,6 @@ struct MosqlTxn
  */
 extern void mosql_txn_keep(MosqlTxn *txn);
 
-/* --- load.c --- */
-extern void mosql_load_check(const MosqlTxn *txn);
-
 /* So much more memory is taken until the end: 54000 beyond the limit. */
 extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);
 
@@ -454,6 +451,11 @@ extern MosqlBytes mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
 
 extern void mosql_buffer_subabort(MosqlTxn *txn, int level);
 extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
+
+/* ---------- rows of private trees (load.c) ---------- */
+
+/* Before the decision: is all that the transaction has loaded there still?  40001 if that is not sure. */
+extern void mosql_load_check(const MosqlTxn *txn);
 
 /* ---------- locks ---------- */
 
@@ -705,6 +707,15 @@ extern void mosql_item_forget_lock(MosqlItem *item);
  * it.  As mosql_txn_claim().
  */
 extern void mosql_lock_wait(MosqlCommit *commit);
+
+/*
+ * What takes part: fills the commit's parts; false if nothing is to be decided.  elsewhere: the
+ * transaction writes in another namespace, or in tables of this PostgreSQL server, too.
+ */
+extern bool mosql_commit_collect(MosqlCommit *commit, bool elsewhere);
+
+/* 40001, with what was the matter.  Does not return. */
+extern void mosql_commit_conflict(const MosqlSession *session, const char *detail);
 
 #ifdef USE_ASSERT_CHECKING
 /*
