@@ -377,6 +377,7 @@ listening_ms(const MosqlSession *session, int64 deadline_us)
 {
 	int64		ms = Min(LISTEN_MS, session->config.redis.command_timeout_ms / 2);
 
+	ms = Min(ms, mosql_txn_lease_ms / 3);	/* which is extended between */
 	if (log_lock_waits)
 		ms = Min(ms, DeadlockTimeout);
 	if (deadline_us > 0)
@@ -415,6 +416,8 @@ mosql_lock_queue(LockRequest *request, int64 deadline_us)
 		}
 		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
 			mosql_lock_not_available(true);
+		if (request->claim.owner.session == session->sid && !mosql_session_extend(session))
+			report_own_end();
 		if (looks % TELL_ANEW == TELL_ANEW - 1)
 			check_deadlock(request, &mine);
 		clear_queue(request, looks % 3 == 0);

@@ -9,6 +9,7 @@
 
 #include "storage/ipc.h"
 
+#include "step/clock_keep.h"
 #include "txn/txn_int.h"
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
@@ -532,6 +533,20 @@ void
 mosql_session_note_contact(MosqlSession *session)
 {
 	session->contact_us = mosql_now_us();
+}
+
+/* See txn_int.h. */
+bool
+mosql_session_extend(MosqlSession *session)
+{
+	int64		before_us = mosql_now_us();
+
+	if (before_us - session->contact_us < (int64) mosql_txn_lease_ms * 1000 / 3)
+		return true;
+	if (!mosql_clock_extend(&session->stepper, session->sid, mosql_txn_lease_ms))
+		return false;
+	session->contact_us = before_us;
+	return true;
 }
 
 /*

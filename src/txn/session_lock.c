@@ -268,15 +268,10 @@ static void try_leftovers(MosqlSession *session);
 void
 mosql_session_keep_locks(MosqlSession *session)
 {
-	int64		before_us = mosql_now_us();
 	uint64		breaks = mosql_redis_breaks(session->redis);
 
-	if (before_us - session->contact_us > (int64) mosql_txn_lease_ms * 1000 / 2)
-	{
-		if (!mosql_clock_extend(&session->stepper, session->sid, mosql_txn_lease_ms))
-			mosql_session_renew(session);	/* throws */
-		session->contact_us = before_us;
-	}
+	if (!mosql_session_extend(session))
+		mosql_session_renew(session);	/* throws */
 	if (breaks != session->lock_breaks)
 	{
 		if (!are_there(session))
