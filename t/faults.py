@@ -248,6 +248,7 @@ def full():
         a, b, lapsed = world.one.connect(db), world.two.connect(db), world.two.connect(db)
         try:
             query(a, both(1, 2000))
+            query(b, "SELECT * FROM t WHERE id = 7")    # a new session's id needs room at the clock
             query(lapsed, "SET mosql_fdw.debug_lease = '1s'; SELECT count(*) FROM t")
             limit(-3000000)     # room for three megabytes more
             state, i = None, 0
