@@ -342,10 +342,10 @@ cost_union(PlannerInfo *root, RelOptInfo *rel, const MosqlRelPlan *plan, const M
 static double
 count_tids(PlannerInfo *root, const RestrictInfo *tids, Index relid)
 {
-	bool		array;
-	Node	   *value = (Node *) mosql_tid_value(tids, relid, &array);
+	Expr	   *value;
 
-	return array ? array_length(root, value) : 1;
+	return mosql_tid_value(tids, relid, &value) == MOSQL_TIDS_ARRAY
+		? array_length(root, (Node *) value) : 1;
 }
 
 void

@@ -94,13 +94,12 @@ extern void mosql_system_put(TupleTableSlot *slot, Oid relid, uint32 xmin);
 extern bool mosql_tid_is_of(Node *node, Index relid);
 
 /* Does a condition name rows of the relation by ctid, by what is known before the scan?
- * Then `value` is that: a tid, or an array. */
+ * Then `value` is that. */
 extern bool mosql_tid_is_usable(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *rinfo);
-extern Expr *mosql_tid_value(const RestrictInfo *rinfo, Index relid, bool *array);
+extern MosqlTids mosql_tid_value(const RestrictInfo *rinfo, Index relid, Expr **value);
 
-/* The keys of rows that have these ctids, as points, in the current context. */
-extern MosqlRanges *mosql_tid_ranges(MosqlTxn *txn, MosqlTree *tree, bool array, Datum value,
-									 bool isnull);
+/* The key of the row that has this ctid, which may be a handle; false: it is not known. */
+extern bool mosql_tid_key(MosqlTxn *txn, MosqlTree *tree, ItemPointer tid, MosqlBytes *key);
 
 /* ---- one table in one executor node ---- */
 
@@ -140,7 +139,7 @@ typedef struct MosqlScanState
 	bool		index_only;		/* its entries suffice */
 	const MosqlTable *keys;		/* whose tree the ranges are of: table or entries */
 	int64		limit;			/* rows wanted, 0: unknown */
-	int			tids;			/* MOSQL_SCAN_TIDS: nconds is 0 then */
+	MosqlTids	tids;			/* nconds is 0 then */
 	int			narms;			/* 0, or a union: nconds is 0 then */
 	MosqlScanArm *arms;
 
@@ -155,6 +154,8 @@ typedef struct MosqlScanState
 	MemoryContext range_cxt;	/* ranges; reset when parameters change */
 	MosqlRanges *ranges;		/* NULL: not evaluated yet */
 	int			next_range;		/* in scan order, 0 .. ranges->n */
+
+	MosqlRow	current;		/* returned last, if the scan locks nothing; index_only: its entry */
 
 	/* --- a batch of points --- */
 	MemoryContext point_cxt;	/* rows of the batch */
@@ -193,6 +194,21 @@ extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, R
 extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
 
 extern void mosql_exec_scan_close(MosqlScanState *scan);
+
+/* ---- rows by ctid (tid.c, cursor.c) ---- */
+
+/* The keys of the rows that scan->tids names, as points, in the current context. */
+extern MosqlRanges *mosql_tid_ranges(MosqlScanState *scan, ExprContext *econtext);
+
+/*
+ * The key of the row of scan->rel that a cursor is on; valid until it moves.  False: it is on none of
+ * this table.  Throws what core throws of a cursor that is no good for it.
+ */
+extern bool mosql_cursor_key(MosqlScanState *scan, const CurrentOfExpr *current,
+							 ExprContext *econtext, MosqlBytes *key);
+
+/* Does the statement that is starting belong to a cursor, to be read sometime? */
+extern bool mosql_cursor_is_opening(void);
 
 /* ---- scan.c, for lock_scan.c ---- */
 

@@ -202,7 +202,7 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
 	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
 	List	   *arms = list_nth(plan->fdw_private, MOSQL_SCAN_ARMS);
-	int			tids = intVal(list_nth(plan->fdw_private, MOSQL_SCAN_TIDS));
+	MosqlTids	tids = intVal(list_nth(plan->fdw_private, MOSQL_SCAN_TIDS));
 	const MosqlIndex *read = named_index(table, index);
 	const MosqlTable *keys = read ? read->entries : table;
 
@@ -216,8 +216,11 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 
 		ExplainPropertyText(!same ? "Union" : points ? "Key" : "Key Range", text, es);
 	}
-	else if (tids != 0)
-		ExplainPropertyText("Ctid", psprintf(tids == 2 ? "= ANY (%s)" : "= %s",
+	else if (tids == MOSQL_TIDS_CURRENT)
+		ExplainPropertyText("Ctid", deparse_expression(linitial(plan->fdw_exprs), dpcontext, false,
+													   false), es);
+	else if (tids != MOSQL_TIDS_NONE)
+		ExplainPropertyText("Ctid", psprintf(tids == MOSQL_TIDS_ARRAY ? "= ANY (%s)" : "= %s",
 											 deparse_expression(linitial(plan->fdw_exprs),
 																dpcontext, false, false)), es);
 	else

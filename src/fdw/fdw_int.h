@@ -142,6 +142,15 @@ typedef struct MosqlCond
 	bool		exact;			/* the range implies the clause: no recheck needed */
 } MosqlCond;
 
+/* MOSQL_SCAN_TIDS: what names the rows. */
+typedef enum MosqlTids
+{
+	MOSQL_TIDS_NONE,			/* nothing: they are found by the key */
+	MOSQL_TIDS_ONE,				/* a tid */
+	MOSQL_TIDS_ARRAY,			/* an array of tids */
+	MOSQL_TIDS_CURRENT			/* WHERE CURRENT OF: the CurrentOfExpr itself */
+} MosqlTids;
+
 /* Index into ForeignScan.fdw_private. */
 enum MosqlScanPrivate
 {
@@ -159,8 +168,8 @@ enum MosqlScanPrivate
 	MOSQL_SCAN_ARMS,			/* List, NIL if the scan is no union (union.c): per arm of an
 								 * OR its index as above and its conditions, whose values
 								 * are in fdw_exprs, arm after arm */
-	MOSQL_SCAN_TIDS,			/* Integer: 1, rows are those that the first of fdw_exprs, a
-								 * tid, names; 2, an array of tids; 0, by the key */
+	MOSQL_SCAN_TIDS,			/* Integer: how the first of fdw_exprs names the rows, MosqlTids;
+								 * 0: by the key */
 	MOSQL_SCAN_LOCK,			/* IntList: how the scan may lock what it returns, NIL: not
 								 * at all (lock_plan.c) */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
@@ -297,6 +306,9 @@ extern void mosql_references_init(void);
 
 /* Rows of joins are changed together (modify_later.c). */
 extern void mosql_later_init(void);
+
+/* cursor.c. */
+extern void mosql_cursor_init(void);
 
 /* ---- sequence.c ---- */
 

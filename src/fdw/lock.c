@@ -334,6 +334,17 @@ lock_row(EState *estate, MosqlRowMark *mark, const MosqlRow *read, TupleTableSlo
 		fill_slot(estate, mark, read, slot);
 }
 
+/*
+ * Has this transaction changed the row since the statement began, a cursor was opened for instance?
+ * Then it is left out, as PostgreSQL does: a row cannot be locked as it was.
+ */
+static bool
+is_changed_since(const EState *estate, const MosqlRowMark *mark, MosqlBytes key)
+{
+	return mosql_txn_own_write(mark->txn, mark->table->tree, key, estate->es_output_cid) !=
+		MOSQL_OWN_NONE;
+}
+
 void
 mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTableSlot *slot,
 					   bool *updated)
@@ -346,6 +357,8 @@ mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTable
 	mosql_exec_row_of_tid(mark->txn, mark->table->tree, rowid, &row);
 	*updated = false;
 	ExecClearTuple(slot);
+	if (is_changed_since(estate, mark, row.key))
+		return;
 	if (mark->locks)
 		lock_row(estate, mark, &row, slot, updated);
 	else
@@ -357,6 +370,7 @@ mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTable
 		return;
 	slot->tts_tableOid = RelationGetRelid(erm->relation);
 	slot->tts_tid = *(ItemPointer) DatumGetPointer(rowid);
+	erm->curCtid = slot->tts_tid;	/* WHERE CURRENT OF */
 }
 
 /*

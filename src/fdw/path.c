@@ -563,6 +563,21 @@ add_tid_paths(PlannerInfo *root, RelOptInfo *rel)
 	}
 }
 
+/* WHERE CURRENT OF: there is no other way to the row.  False: the query does not say so. */
+static bool
+add_current_of_path(PlannerInfo *root, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+		if (IsA(lfirst_node(RestrictInfo, lc)->clause, CurrentOfExpr))
+		{
+			add_tid_paths(root, rel);
+			return true;
+		}
+	return false;
+}
+
 /* ---- the callback ---- */
 
 void
@@ -573,6 +588,8 @@ mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 	MosqlAccess	   *accesses = palloc((plan->table->nindexes + 1) * sizeof(MosqlAccess));
 	int			n = 0;
 
+	if (add_current_of_path(root, rel))
+		return;
 	accesses[n++] = access;
 	for (int i = 0; i < plan->table->nindexes; i++)
 	{

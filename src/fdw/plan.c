@@ -73,8 +73,8 @@ sort_clauses(const MosqlKeyQuals *quals, List *predicate, List *clauses, List **
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 
-		if (rinfo->pseudoconstant)
-			continue;			/* a gating Result above does it */
+		if (rinfo->pseudoconstant || IsA(rinfo->clause, CurrentOfExpr))
+			continue;			/* a gating Result above does it; the scan is by it alone */
 		if ((list_member_ptr(quals->used, rinfo) && !list_member_ptr(quals->recheck, rinfo)) ||
 			(predicate != NIL && !contain_mutable_functions((Node *) rinfo->clause) &&
 			 predicate_implied_by(list_make1(rinfo->clause), predicate, false)))
@@ -212,15 +212,17 @@ arms_private(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path, List *
 }
 
 /* MOSQL_SCAN_TIDS of a path by ctid; appends its value to *exprs. */
-static int
+static MosqlTids
 tids_private(const ForeignPath *path, Index relid, List **exprs)
 {
-	bool		array;
+	MosqlTids	tids;
+	Expr	   *value;
 
 	if (list_length(path->fdw_private) != 3)
-		return 0;
-	*exprs = lappend(*exprs, mosql_tid_value(lthird(path->fdw_private), relid, &array));
-	return array ? 2 : 1;
+		return MOSQL_TIDS_NONE;
+	tids = mosql_tid_value(lthird(path->fdw_private), relid, &value);
+	*exprs = lappend(*exprs, value);
+	return tids;
 }
 
 ForeignScan *
@@ -232,9 +234,9 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	const MosqlTable *keys = index ? index->entries : plan->table;
 	List	   *exprs = NIL;
 	List	   *arms = arms_private(root, rel, path, clauses, &exprs);
-	int			tids = tids_private(path, rel->relid, &exprs);
+	MosqlTids	tids = tids_private(path, rel->relid, &exprs);
 	MosqlKeyQuals *quals = mosql_quals_find(root, rel, relid, keys,
-											arms == NIL && tids == 0 ? clauses : NIL);
+											arms == NIL && tids == MOSQL_TIDS_NONE ? clauses : NIL);
 	List	   *local = NIL;
 	List	   *exact = NIL;
 	List	   *private = NIL;
@@ -258,7 +260,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, arms);
 	private = lappend(private, makeInteger(tids));
 	private = lappend(private, mosql_plan_lock(root, rel, local,
-											   index == NULL && arms == NIL && tids == 0,
+											   index == NULL && arms == NIL && tids == MOSQL_TIDS_NONE,
 											   quals->whole_key));
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,

@@ -72,7 +72,7 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 		n += scan->conds[i].ncolumns;
 	for (int i = 0; i < scan->narms; i++)
 		n += scan->arms[i].nvalues;
-	n += scan->tids != 0;
+	n += scan->tids != MOSQL_TIDS_NONE;
 	Assert(n <= list_length(exprs));
 	scan->nvalues = n;
 	scan->exprs = palloc(n * sizeof(ExprState *) + 1);
@@ -166,7 +166,7 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	scan->backward = boolVal(list_nth(private, MOSQL_SCAN_BACKWARD));
 	scan->limit = intVal(list_nth(private, MOSQL_SCAN_LIMIT));
 	scan->system = intVal(list_nth(private, MOSQL_SCAN_SYSTEM));
-	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE));
+	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE)) && !mosql_cursor_is_opening();
 	index = list_nth(private, MOSQL_SCAN_INDEX);
 	scan->keys = scan->table;
 	if (linitial_int(index) != 0)
@@ -234,14 +234,13 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 
 	if (scan->ranges != NULL)
 		MemoryContextReset(scan->range_cxt);
-	for (int i = 0; i < scan->nvalues; i++)
+	for (int i = 0; i < scan->nvalues && scan->tids != MOSQL_TIDS_CURRENT; i++)
 		scan->values[i] = ExecEvalExpr(scan->exprs[i], econtext, &scan->nulls[i]);
 	old = MemoryContextSwitchTo(scan->range_cxt);
 	if (scan->narms > 0)
 		scan->ranges = mosql_union_ranges(scan);
-	else if (scan->tids != 0)
-		scan->ranges = mosql_tid_ranges(scan->txn, scan->table->tree, scan->tids == 2,
-										scan->values[0], scan->nulls[0]);
+	else if (scan->tids != MOSQL_TIDS_NONE)
+		scan->ranges = mosql_tid_ranges(scan, econtext);
 	else
 		scan->ranges = mosql_ranges_build(scan->keys, scan->conds, scan->nconds,
 										  scan->values, scan->nulls, scan->types);
@@ -512,24 +511,23 @@ mosqlIterateForeignScan(ForeignScanState *node)
 {
 	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
-	MosqlRow	row;
 
 	if (scan->ranges == NULL)
 		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 
 	if (scan->locks)
 		return mosql_lock_scan_next(node);
-	if (!mosql_exec_scan_fetch(node, &row))
+	if (!mosql_exec_scan_fetch(node, &scan->current))
 		return slot;
 	while (scan->filters && !mosql_exec_scan_passes(node))
 	{
 		InstrCountFiltered1(node, 1);
 		ResetExprContext(node->ss.ps.ps_ExprContext);
 		CHECK_FOR_INTERRUPTS();
-		if (!mosql_exec_scan_fetch(node, &row))
+		if (!mosql_exec_scan_fetch(node, &scan->current))
 			return slot;
 	}
-	mosql_exec_scan_put_tid(node, &row);
+	mosql_exec_scan_put_tid(node, &scan->current);
 	return slot;
 }
 

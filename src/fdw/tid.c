@@ -67,24 +67,48 @@ number_of_tid(ItemPointer tid, uint64 *number)
 	return true;
 }
 
+/* The row that a handle in a ctid leads to, which is no number; false: it is none. */
+static bool
+row_of_handle(MosqlTxn *txn, ItemPointer tid, MosqlRow *row)
+{
+	uint64		block = ItemPointerGetBlockNumberNoCheck(tid);
+	uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid);
+
+	return block >= HANDLE_BLOCK &&
+		mosql_txn_handle_get(txn, (block - HANDLE_BLOCK) << HANDLE_BITS | (offset - 1), row);
+}
+
 void
 mosql_exec_row_of_tid(MosqlTxn *txn, MosqlTree *tree, Datum ctid, MosqlRow *row)
 {
 	ItemPointer tid = (ItemPointer) DatumGetPointer(ctid);
-	uint64		block = ItemPointerGetBlockNumberNoCheck(tid);
-	uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	uint64		number;
 
 	if (ItemPointerIsValid(tid) &&
 		(number_of_tid(tid, &number)
-		 ? mosql_txn_number_get(txn, tree, number, row)
-		 : block >= HANDLE_BLOCK &&
-		 mosql_txn_handle_get(txn, (block - HANDLE_BLOCK) << HANDLE_BITS | (offset - 1), row)))
+		 ? mosql_txn_number_get(txn, tree, number, row) : row_of_handle(txn, tid, row)))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),
-			 errmsg("ctid (%u,%u) names no row that this statement read", (uint32) block,
-					(uint32) offset)));
+			 errmsg("ctid (%u,%u) names no row that this statement read",
+					ItemPointerGetBlockNumberNoCheck(tid),
+					ItemPointerGetOffsetNumberNoCheck(tid))));
+}
+
+bool
+mosql_tid_key(MosqlTxn *txn, MosqlTree *tree, ItemPointer tid, MosqlBytes *key)
+{
+	uint64		number;
+	MosqlRow	row;
+
+	if (!ItemPointerIsValid(tid))
+		return false;
+	if (number_of_tid(tid, &number))
+		return mosql_txn_number_key(txn, tree, number, key);
+	if (!row_of_handle(txn, tid, &row))
+		return false;
+	*key = row.key;
+	return true;
 }
 
 /* ---- who names it ---- */
@@ -235,6 +259,8 @@ mosql_tid_is_usable(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *rinf
 	Node	   *right;
 	bool		array;
 
+	if (IsA(rinfo->clause, CurrentOfExpr))
+		return true;
 	if (rinfo->pseudoconstant || !match_sides(rinfo, &left, &right, &array) ||
 		!restriction_is_securely_promotable(unconstify(RestrictInfo *, rinfo), rel))
 		return false;
@@ -243,29 +269,30 @@ mosql_tid_is_usable(PlannerInfo *root, RelOptInfo *rel, const RestrictInfo *rinf
 	return !array && mosql_tid_is_of(right, rel->relid) && is_known_before(root, left, rel->relid);
 }
 
-Expr *
-mosql_tid_value(const RestrictInfo *rinfo, Index relid, bool *array)
+MosqlTids
+mosql_tid_value(const RestrictInfo *rinfo, Index relid, Expr **value)
 {
 	Node	   *left = NULL;
 	Node	   *right = NULL;
-	bool		matched PG_USED_FOR_ASSERTS_ONLY = match_sides(rinfo, &left, &right, array);
+	bool		array;
+	bool		matched PG_USED_FOR_ASSERTS_ONLY;
 
+	*value = rinfo->clause;
+	if (IsA(rinfo->clause, CurrentOfExpr))
+		return MOSQL_TIDS_CURRENT;
+	matched = match_sides(rinfo, &left, &right, &array);
 	Assert(matched);
-	return (Expr *) (mosql_tid_is_of(left, relid) ? right : left);
+	*value = (Expr *) (mosql_tid_is_of(left, relid) ? right : left);
+	return array ? MOSQL_TIDS_ARRAY : MOSQL_TIDS_ONE;
 }
 
 /* ---- rows by it ---- */
 
 static void
-add_point(MosqlRanges *ranges, MosqlTxn *txn, MosqlTree *tree, ItemPointer tid)
+add_point(MosqlRanges *ranges, MosqlBytes key)
 {
-	uint64		number;
-	MosqlBytes	key;
-	char	   *high;
+	char	   *high = palloc(key.len + 1);
 
-	if (!number_of_tid(tid, &number) || !mosql_txn_number_key(txn, tree, number, &key))
-		return;
-	high = palloc(key.len + 1);
 	memcpy(high, key.data, key.len);
 	high[key.len] = '\0';
 	ranges->ranges[ranges->n++] = (MosqlRange) {
@@ -274,8 +301,8 @@ add_point(MosqlRanges *ranges, MosqlTxn *txn, MosqlTree *tree, ItemPointer tid)
 }
 
 /* A ctid that no scan has given away is that of no row. */
-MosqlRanges *
-mosql_tid_ranges(MosqlTxn *txn, MosqlTree *tree, bool array, Datum value, bool isnull)
+static MosqlRanges *
+named_ranges(MosqlTxn *txn, MosqlTree *tree, bool array, Datum value, bool isnull)
 {
 	MosqlRanges *ranges = palloc0(sizeof(MosqlRanges));
 	Datum	   *tids = &value;
@@ -289,7 +316,34 @@ mosql_tid_ranges(MosqlTxn *txn, MosqlTree *tree, bool array, Datum value, bool i
 						  TYPALIGN_SHORT, &tids, &nulls, &n);
 	ranges->ranges = palloc(Max(n, 1) * sizeof(MosqlRange));
 	for (int i = 0; i < n; i++)
-		if (!nulls[i])
-			add_point(ranges, txn, tree, (ItemPointer) DatumGetPointer(tids[i]));
+	{
+		uint64		number;
+		MosqlBytes	key;
+
+		if (!nulls[i] && number_of_tid((ItemPointer) DatumGetPointer(tids[i]), &number) &&
+			mosql_txn_number_key(txn, tree, number, &key))
+			add_point(ranges, key);
+	}
 	return mosql_ranges_union(&ranges, 1);
+}
+
+static MosqlRanges *
+current_ranges(MosqlScanState *scan, ExprContext *econtext)
+{
+	MosqlRanges *ranges = palloc0(sizeof(MosqlRanges));
+	MosqlBytes	key;
+
+	ranges->ranges = palloc(sizeof(MosqlRange));
+	if (mosql_cursor_key(scan, castNode(CurrentOfExpr, scan->exprs[0]->expr), econtext, &key))
+		add_point(ranges, mosql_bytes_copy(CurrentMemoryContext, key));
+	return ranges;
+}
+
+MosqlRanges *
+mosql_tid_ranges(MosqlScanState *scan, ExprContext *econtext)
+{
+	if (scan->tids == MOSQL_TIDS_CURRENT)
+		return current_ranges(scan, econtext);
+	return named_ranges(scan->txn, scan->table->tree, scan->tids == MOSQL_TIDS_ARRAY,
+						scan->values[0], scan->nulls[0]);
 }

@@ -1,0 +1,78 @@
+-- cursors, beside those of PostgreSQL's own tables: each script is run on both
+SET client_min_messages = warning;
+\set VERBOSITY terse
+CREATE SCHEMA cursors_own;
+CREATE SCHEMA cursors_ours;
+SET search_path = cursors_own;
+CREATE TABLE t (id int PRIMARY KEY, v int);
+CREATE TABLE u (id int PRIMARY KEY, v int);
+SET search_path = cursors_ours;
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE t (id int PRIMARY KEY, v int);
+CREATE TABLE u (id int PRIMARY KEY, v int);
+CREATE INDEX ON t (v);
+RESET mosql_fdw.default_server;
+INSERT INTO t SELECT i, i FROM generate_series(1, 6) i;
+INSERT INTO u SELECT * FROM t;
+INSERT INTO cursors_own.t SELECT * FROM t;
+INSERT INTO cursors_own.u SELECT * FROM t;
+CREATE FUNCTION public.cursors_loop() RETURNS SETOF int LANGUAGE plpgsql AS $$
+DECLARE
+	c CURSOR (k int) FOR SELECT * FROM t WHERE id <= k FOR UPDATE;
+	d refcursor;
+	r record;
+BEGIN
+	FOR r IN c(2) LOOP
+		UPDATE t SET v = -r.v WHERE CURRENT OF c;
+	END LOOP;
+	OPEN d FOR SELECT * FROM t WHERE id > 2 ORDER BY id;
+	FETCH d INTO r;
+	DELETE FROM t WHERE CURRENT OF d RETURNING id INTO r;
+	RETURN NEXT r.id;
+	CLOSE d;
+END $$;
+
+-- WHERE CURRENT OF a cursor FOR UPDATE, after savepoints, and of a row that is gone
+\set run 'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t ORDER BY id FOR UPDATE; UPDATE t SET v = 0 WHERE CURRENT OF c; ROLLBACK;'
+SET search_path = cursors_own;
+:run
+SET search_path = cursors_ours;
+:run
+\set run 'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t ORDER BY id FOR UPDATE; FETCH 2 c; UPDATE t SET v = v + 10 WHERE CURRENT OF c RETURNING *; SAVEPOINT s; FETCH c; DELETE FROM t WHERE CURRENT OF c RETURNING *; DELETE FROM t WHERE CURRENT OF c RETURNING *; ROLLBACK TO s; UPDATE t SET v = v + 100 WHERE CURRENT OF c RETURNING *; SELECT * FROM t ORDER BY id; ROLLBACK;'
+SET search_path = cursors_own;
+:run
+SET search_path = cursors_ours;
+:run
+-- ... of one that locks nothing; of a join
+\set run 'BEGIN; DECLARE c CURSOR FOR SELECT v FROM t WHERE id IN (2, 3) ORDER BY id; FETCH 2 c; UPDATE t SET v = v + 10 WHERE CURRENT OF c RETURNING *; FETCH c; UPDATE t SET v = v + 10 WHERE CURRENT OF c; ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT ctid IS NOT NULL FROM t WHERE id = 4; FETCH c; DELETE FROM t WHERE CURRENT OF c RETURNING *; ROLLBACK; BEGIN; DECLARE c CURSOR FOR SELECT * FROM t JOIN u USING (id) ORDER BY 1 FOR UPDATE OF t; FETCH 2 c; UPDATE t SET v = 0 WHERE CURRENT OF c RETURNING *; UPDATE u SET v = 0 WHERE CURRENT OF c; ROLLBACK;'
+SET search_path = cursors_own;
+:run
+SET search_path = cursors_ours;
+:run
+-- entries of an index alone
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT v FROM t WHERE v > 2 ORDER BY v;
+DECLARE c CURSOR FOR SELECT v FROM t WHERE v > 2 ORDER BY v;
+FETCH 2 c;
+EXPLAIN (COSTS OFF) UPDATE t SET v = 44 WHERE CURRENT OF c;
+UPDATE t SET v = 44 WHERE CURRENT OF c RETURNING *;
+ROLLBACK;
+-- what the transaction changed since is left out
+\set run 'BEGIN; DECLARE c CURSOR FOR SELECT * FROM t ORDER BY id; DECLARE d CURSOR FOR SELECT * FROM t ORDER BY id FOR UPDATE; FETCH 1 d; UPDATE t SET v = 0 WHERE id = 2; DELETE FROM t WHERE id = 3; INSERT INTO t VALUES (7, 7); SAVEPOINT s; DELETE FROM t WHERE id = 4; ROLLBACK TO s; FETCH ALL c; FETCH ALL d; SELECT * FROM t WHERE id < 3 ORDER BY id FOR UPDATE; ROLLBACK;'
+SET search_path = cursors_own;
+:run
+SET search_path = cursors_ours;
+:run
+SET mosql_fdw.locking = optimistic;
+:run
+RESET mosql_fdw.locking;
+\set run 'SELECT public.cursors_loop(); SELECT * FROM t ORDER BY id; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT * FROM t ORDER BY id; COMMIT; FETCH c; UPDATE t SET v = 0 WHERE CURRENT OF c; CLOSE c;'
+SET search_path = cursors_own;
+:run
+SET search_path = cursors_ours;
+:run
+RESET search_path;
+DROP FUNCTION cursors_loop();
+DROP SCHEMA cursors_own, cursors_ours CASCADE;
