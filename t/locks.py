@@ -21,7 +21,9 @@
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
   often   who is refused a lock now and then needs no more memory each time
-  ended   a waiter whose session was ended is told so, and does not wait for ever
+  ended   a waiter whose session was ended is told so, and does not wait for ever; nor does it lock on
+  late    what a session's last transaction has not applied yet takes nothing from its next one; what
+          a node brought back of an earlier transaction is not waited for by the same session
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
           many rows beside clients that update single ones (bench/README.md)
@@ -454,6 +456,72 @@ def ended(world):
     query(holder, "ROLLBACK")
     holder.close()
     waiter.close()
+    late = world.connect(0)
+    begin(late, "SELECT n FROM hot WHERE id = 10 FOR UPDATE")
+    end_session(world, late)
+    query(late, "SELECT count(*) FROM hot WHERE n >= 0")
+    tap.equal(attempt(late, "SELECT n FROM hot WHERE id = 11 FOR UPDATE")[1], "40001",
+              "who has locked under an id that was ended locks no more")
+    query(late, "ROLLBACK")
+    tap.equal(attempt(late, "SELECT n FROM hot WHERE id = 11 FOR UPDATE")[1], None, "the next transaction does")
+    late.close()
+
+
+def claims_of(world):
+    """All locks in the namespace: port, key, field and value."""
+    found = []
+    for port in world.cluster.primaries:
+        r = world.cluster.redis(port)
+        for key in r("KEYS", f"{world.db}:*"):
+            if r("TYPE", key) == b"hash":
+                fields = r("HGETALL", key)
+                found += [(port, key, field, claim) for field, claim in zip(fields[::2], fields[1::2])
+                          if field.startswith(b"i") and claim[16:17] == b"L"]
+        r.close()
+    return found
+
+
+def late(world):
+    one, two = world.connect(0), world.connect(1)
+    rows = [f"SELECT 1 FROM {t} WHERE id = 9 FOR NO KEY UPDATE SKIP LOCKED" for t in ("hot", "jobs")]
+    query(world.conn, "INSERT INTO jobs VALUES (9, 'new', 0)")
+
+    def got(conn):
+        return [query(conn, sql) == [(1,)] for sql in rows]
+
+    advisory(one, "advisory_lock", 31)
+    query(one, "SET mosql_fdw.debug_error_at = 'apply-some'")    # one of the two is applied
+    query(one, "BEGIN")
+    query(one, "UPDATE hot SET s = 'late' WHERE id = 9")
+    query(one, "UPDATE jobs SET state = 'late' WHERE id = 9")
+    query(one, "COMMIT")
+    query(one, "SET mosql_fdw.debug_error_at = 'help-step'")     # nor is the other tried again
+    query(one, "BEGIN")
+    query(one, "SELECT n FROM hot WHERE id = 1")
+    query(one, "SET mosql_fdw.debug_error_at = ''")
+    tap.equal(got(one), [True, True], "the next transaction of the session locks what the last one has written")
+    query(two, "BEGIN")
+    tap.equal(got(two), [False, False], "and nobody else does")
+    query(two, "ROLLBACK")
+    tap.equal(attempt(one, "COMMIT")[1], None, "it commits")
+    advisory(one, "advisory_unlock", 31)
+    query(world.conn, "DELETE FROM jobs")
+
+    three = world.connect(0, lock_timeout="5s")
+    sql = "SELECT n FROM hot WHERE id = 12 FOR UPDATE"
+    begin(three, sql)
+    claims = claims_of(world)
+    query(three, "ROLLBACK")
+    for port, key, field, claim in claims:
+        world.cluster.ask(port, "HSET", key, field, claim)
+    tap.ok(claims and attempt(two, sql + " NOWAIT")[1] == "55P03", "a node brings back a lock of a session that lives", claims)
+    tap.equal(attempt(three, sql + " NOWAIT")[1], None, "which is not in the way of that session")
+    for port, key, field, claim in claims:
+        world.cluster.ask(port, "HSET", key, field, claim)
+    tap.equal(attempt(three, sql)[1], None, "nor waited for")
+    three.close()
+    one.close()
+    two.close()
 
 
 NUMBER = "SELECT mosql_fdw_advisory_xact_lock('redis', 30)"
@@ -965,7 +1033,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, often, ended, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

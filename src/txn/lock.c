@@ -174,13 +174,34 @@ change_claims(MosqlSession *session, MosqlTree *tree, ClaimChange *changes, int 
 	}
 }
 
+/* Is an intent of this session in a field? */
+static bool
+has_intent_of(MosqlBytes field, uint64 session)
+{
+	MosqlIntent intent;
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		;
+	while (mosql_intent_next(&field, &intent) == 1)
+		if (intent.tx.session == session)
+			return true;
+	return false;
+}
+
+/*
+ * Race -- an earlier transaction of this session is not applied there yet, and had the same
+ * owner (session_lock.c): whoever applies it takes the claim away, whose ever it is.  So nothing
+ * is held beside such an intent; clear_away() ends it.
+ */
 void
 mosql_lock_note(LockRequest *request, const MosqlPoint *point)
 {
 	request->point = *point;
 	request->held = point->intent.data != NULL &&
 		mosql_claims_hold(point->intent,
-						  mosql_lock_asked(request->claim.owner, request->claim.strength));
+						  mosql_lock_asked(request->claim.owner, request->claim.strength)) &&
+		!has_intent_of(point->intent, request->claim.owner.session);
 }
 
 /* What came of a request, as the step has computed it. */
@@ -206,48 +227,66 @@ mosql_lock_ask(LockRequest *requests, int n)
 }
 
 void
-mosql_lock_take_out(LockRequest *request, MosqlTxid owner)
+mosql_lock_report_ended(void)
 {
-	ClaimChange change = {request->key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
-
-	change_claims(request->txn->session, request->tree, &change, 1);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("cannot lock in a transaction whose session has ended"),
+			 errdetail("The session's lease ran out after the transaction had taken locks, or somebody ended it."),
+			 errhint("The transaction might succeed if retried.")));
 }
 
-/* Those who are dead, of the claims in a field. */
+/*
+ * Whose claims go, of those at a row that was refused: the dead, and earlier transactions of
+ * this session (a server that came back as it was, a claim that arrived late): a session's
+ * owners follow each other.  Throws if the session is dead itself: nobody would let it in.
+ */
 static MosqlBytes
-dead_owners(MosqlBytes field, const MosqlSessions *sessions)
+owners_gone(const LockRequest *request, const MosqlSessions *sessions)
 {
-	StringInfoData dead;
+	MosqlBytes	field = request->point.intent;
+	MosqlTxid	own = request->claim.owner;
+	StringInfoData gone;
 	MosqlClaim	claim;
 
-	mosql_string_init(&dead, MOSQL_TXID_BYTES);
+	if (mosql_clock_is_dead(sessions, own.session))
+		mosql_lock_report_ended();
+	mosql_string_init(&gone, MOSQL_TXID_BYTES);
 	while (mosql_claim_next(&field, &claim))
-		if (mosql_clock_is_dead(sessions, claim.owner.session))
-			mosql_txid_put(&dead, claim.owner);
-	return mosql_bytes_of(&dead);
+		if (mosql_clock_is_dead(sessions, claim.owner.session) ||
+			(claim.owner.session == own.session && claim.owner.n < own.n))
+			mosql_txid_put(&gone, claim.owner);
+	return mosql_bytes_of(&gone);
 }
 
-/* From all rows that were refused.  True if there were any. */
-static bool
-take_out_dead(LockRequest *requests, int n)
+bool
+mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSessions *sessions)
 {
-	MosqlSession *session = requests[0].txn->session;
 	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		MosqlBytes	dead;
+		MosqlBytes	gone;
 
 		if (requests[i].held)
 			continue;
-		dead = dead_owners(requests[i].point.intent, mosql_lock_sessions(session));
-		if (dead.len > 0)
-			changes[m++] = (ClaimChange) {requests[i].key, MOSQL_WRITE_UNLIST, dead};
+		gone = owners_gone(&requests[i], sessions);
+		if (gone.len > 0)
+			changes[m++] = (ClaimChange) {requests[i].key, MOSQL_WRITE_UNLIST, gone};
 	}
 	if (m > 0)
-		change_claims(session, requests[0].tree, changes, m);
+		change_claims(requests[0].txn->session, requests[0].tree, changes, m);
 	return m > 0;
+}
+
+static bool
+all_held(const LockRequest *requests, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!requests[i].held)
+			return false;
+	return true;
 }
 
 /*
@@ -258,21 +297,27 @@ static void
 ask_past_dead(LockRequest *requests, int n)
 {
 	mosql_lock_ask(requests, n);
-	if (take_out_dead(requests, n))
+	if (!all_held(requests, n) &&
+		mosql_lock_take_out_gone(requests, n, mosql_lock_sessions(requests[0].txn->session)))
 		mosql_lock_ask(requests, n);
 }
 
 /* ---- what is held ---- */
 
-/* While the session holds locks beyond its transactions, these have one owner, and are one to
- * those who look for deadlocks. */
+/*
+ * While the session holds locks beyond its transactions, these have one owner, and are one to
+ * those who look for deadlocks.  40001 if the session was given another id since the
+ * transaction locked: what it has is not held any more (rule 29).
+ */
 static MosqlTxid
 owner_of(MosqlTxn *txn)
 {
-	if (txn->owner.session == 0)
-	{
-		MosqlSession *session = txn->session;
+	MosqlSession *session = txn->session;
 
+	if (txn->owner.session != 0 && txn->owner.session != session->sid && txn->held != NULL)
+		mosql_lock_report_ended();
+	if (txn->owner.session == 0 || txn->owner.session != session->sid)
+	{
 		mosql_session_keep_id(session);
 		mosql_txn_keep(txn);
 		if (session->locks != NULL)
@@ -861,9 +906,9 @@ mosql_lock_wait(MosqlCommit *commit)
 
 	if (commit->limited)
 		deadline = deadline > 0 ? Min(deadline, commit->budget.deadline_us) : commit->budget.deadline_us;
-	remember(txn, blocker->tree, entry);
 	start_request(&request, txn, blocker->tree, entry->key,
 				  wait_strength(entry, blocker->strength), MOSQL_CLAIM_WAIT);
+	remember(txn, blocker->tree, entry);
 	request.at_commit = true;
 	wait_for_row(&request, deadline);
 	if (!commit->limited)

@@ -28,11 +28,19 @@ typedef struct LockRequest
  */
 extern void mosql_lock_ask(LockRequest *requests, int n);
 
-/* What there is at the row: the lock is there, or who is in its way. */
+/*
+ * What there is at the row: the lock is there, and will stay, or who is in its way.
+ */
 extern void mosql_lock_note(LockRequest *request, const MosqlPoint *point);
 
-/* Somebody is dead, and so are his claims. */
-extern void mosql_lock_take_out(LockRequest *request, MosqlTxid owner);
+/*
+ * From the rows that were refused: claims of the dead, and of earlier transactions of this
+ * session.  True if there were any.  40001 if this session is dead itself.
+ */
+extern bool mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSessions *sessions);
+
+/* 40001: what is locked under an id that has ended is held by nobody. */
+extern void mosql_lock_report_ended(void) pg_attribute_noreturn();
 
 /*
  * For session_lock.c.  for_session: as mosql_txn_claim() of one key, but what is locked is the session's,

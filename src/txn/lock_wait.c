@@ -55,45 +55,29 @@ mosql_lock_sessions(MosqlSession *session)
 	return &session->known;
 }
 
-/* Who waits under an id that is dead is let in by nobody, and holds nothing. */
-static void
-report_own_end(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("cannot wait for a lock in a transaction whose session has ended"),
-			 errdetail("The session's lease ran out, or somebody ended it."),
-			 errhint("The transaction might succeed if retried.")));
-}
-
 /*
  * Intents in the way may be decided, or their owner dead; claims only the latter.  An
- * intent is asked about when its session is dead, when it is met again, or at once.  (More
- * than are remembered would else never be met again.)  True if anything has gone.
+ * intent is asked about when its session is dead, or this one, when it is met again, or at
+ * once.  (More than are remembered would else never be met again.)  True if anything has gone.
  */
 static bool
 clear_away(LockRequest *request, const MosqlSessions *sessions, bool at_once)
 {
 	MosqlSession *session = request->txn->session;
 	MosqlBytes	rest = request->point.intent;
+	bool		cleared = mosql_lock_take_out_gone(request, 1, sessions);
 	MosqlClaim	claim;
 	MosqlIntent intent;
-	bool		cleared = false;
 
 	while (mosql_claim_next(&rest, &claim))
-		if (mosql_clock_is_dead(sessions, claim.owner.session))
-		{
-			if (claim.owner.session == request->txn->owner.session)
-				report_own_end();
-			mosql_lock_take_out(request, claim.owner);
-			cleared = true;
-		}
+		;
 	while (mosql_intent_next(&rest, &intent) == 1)
 	{
 		MosqlBlocker blocker = {.tree = request->tree,.key = request->key,.tx = intent.tx};
 		int64		since_us = 0;	/* the dead decide nothing: they are given no time */
 
 		if (mosql_clock_is_dead(sessions, intent.tx.session) ||
+			intent.tx.session == request->claim.owner.session ||
 			mosql_recover_met(session, intent.tx, &since_us) || at_once)
 			cleared |= mosql_recover_blocker(session, &blocker, since_us);
 	}
@@ -385,21 +369,17 @@ listening_ms(const MosqlSession *session, int64 deadline_us)
 	return Max(ms, 1);
 }
 
-void
-mosql_lock_queue(LockRequest *request, int64 deadline_us)
+/* Queued: until it is let in.  Told to the clock, and no more when that is over. */
+static void
+wait_in_queue(LockRequest *request, int64 since_us, int64 deadline_us)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql lock wait",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = CurrentMemoryContext;
 	MosqlSession *session = request->txn->session;
-	int64		since_us = mosql_now_us();
 	bool		logged = false;
 	MosqlWait	mine;
 
-	mosql_stats.lock_waits++;
-	MOSQL_DEBUG_POINT("lock-queued");
-	if (clear_away(request, mosql_lock_sessions(session), false))
-		look(request);
 	check_deadlock(request, &mine);
 	MemoryContextSwitchTo(cxt);
 	for (int looks = 0;; looks++)
@@ -417,7 +397,7 @@ mosql_lock_queue(LockRequest *request, int64 deadline_us)
 		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
 			mosql_lock_not_available(true);
 		if (request->claim.owner.session == session->sid && !mosql_session_extend(session))
-			report_own_end();
+			mosql_lock_report_ended();
 		if (looks % TELL_ANEW == TELL_ANEW - 1)
 			check_deadlock(request, &mine);
 		clear_queue(request, looks % 3 == 0);
@@ -430,6 +410,19 @@ mosql_lock_queue(LockRequest *request, int64 deadline_us)
 	mosql_clock_wait_over(&session->stepper, &mine);
 	request->txn->told = false;
 	MemoryContextDelete(cxt);
+}
+
+void
+mosql_lock_queue(LockRequest *request, int64 deadline_us)
+{
+	int64		since_us = mosql_now_us();
+
+	mosql_stats.lock_waits++;
+	MOSQL_DEBUG_POINT("lock-queued");
+	if (clear_away(request, mosql_lock_sessions(request->txn->session), false))
+		look(request);
+	if (!request->held)
+		wait_in_queue(request, since_us, deadline_us);
 }
 
 static void

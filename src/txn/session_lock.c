@@ -105,18 +105,6 @@ mosql_session_is_needed(const MosqlSession *session)
 
 /* ---- locking ---- */
 
-/* A claim of an owner whose session has ended would hold nothing. */
-static void
-check_owner(const MosqlTxn *txn)
-{
-	if (txn->owner.session != 0 && txn->owner.session != txn->session->sid)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("cannot lock in a transaction whose session has ended"),
-				 errdetail("The session's lease ran out after the transaction had taken locks."),
-				 errhint("The transaction might succeed if retried.")));
-}
-
 bool
 mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 				   LockWaitPolicy policy)
@@ -126,7 +114,6 @@ mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 	MosqlSessionLock *made = NULL;
 
 	Assert(strength > 0 && strength < MOSQL_SESSION_STRENGTHS);
-	check_owner(txn);
 	if (strength_of(lock) < strength)
 	{
 		uint64		breaks = mosql_redis_breaks(session->redis);
