@@ -538,7 +538,12 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	check_references(referenced, &key);
 	mosql_admin_find_key_operators(&key, rel, referenced,
 				   constraint->conname ? constraint->conname : make_name(rel, constraint->fk_attrs, NIL));
-	if (!key.unenforced && can_be_shared(rel, referenced))
+	if (IsBinaryUpgrade)
+	{
+		key.name = constraint->conname;
+		(void) mosql_admin_create_foreign_key(rel, referenced, &key);
+	}
+	else if (!key.unenforced && can_be_shared(rel, referenced))
 		add_shared(rel, referenced, &key, constraint);
 	else
 		add_unenforced(rel, referenced, &key, constraint);

@@ -599,13 +599,16 @@ builds_online(Relation rel, const MosqlSession *session)
 static Oid
 create_both(Relation rel, MosqlLocalIndex *index)
 {
-	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
+	MosqlSession *session;
 	const char *schema;
 	const char *name;
 	MosqlDefinition *definition;
 	MosqlDefinitionIndex *there;
 	Oid			indexid;
 
+	if (IsBinaryUpgrade)
+		return mosql_admin_create_local_index(rel, index);	/* it is in Redis already */
+	session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
 	mosql_table_remote_name(rel, &schema, &name);
 	definition = mosql_table_definition(session, schema, name);
 	if (definition == NULL)

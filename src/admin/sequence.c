@@ -40,6 +40,7 @@
 #include "executor/spi.h"
 #include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "parser/parse_type.h"
@@ -200,7 +201,7 @@ replace_calls(Node *node, void *context)
 static PlannedStmt *
 plan(Query *query, const char *text, int cursor_options, ParamListInfo params)
 {
-	if (has_calls((Node *) query, NULL))
+	if (!IsBinaryUpgrade && has_calls((Node *) query, NULL))
 		(void) replace_calls((Node *) query, NULL);
 	return (next_planner ? next_planner : standard_planner) (query, text, cursor_options, params);
 }

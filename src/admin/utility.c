@@ -213,6 +213,29 @@ discards_all(const Node *tree)
 	return IsA(tree, DiscardStmt) && ((const DiscardStmt *) tree)->target == DISCARD_ALL;
 }
 
+/*
+ * pg_upgrade brings the catalogs of a server to a new one, with the oids that it says; what is in Redis
+ * stays as it is, and is not asked.  Core would make no indexes and keys of foreign tables.
+ */
+static bool
+take_upgrade(const MosqlStatement *statement)
+{
+	AlterTableStmt *alter;
+
+	if (IsA(statement->tree, IndexStmt) && is_our_table(((IndexStmt *) statement->tree)->relation))
+	{
+		(void) mosql_admin_create_index((const IndexStmt *) statement->tree);
+		return true;
+	}
+	if (!IsA(statement->tree, AlterTableStmt) ||
+		!is_our_table(((AlterTableStmt *) statement->tree)->relation))
+		return false;
+	alter = copyObject((AlterTableStmt *) statement->tree);
+	mosql_admin_prepare_alter(alter);
+	mosql_admin_pass_on(statement, (Node *) alter);
+	return true;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest,
@@ -223,7 +246,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		.params = params,.environment = environment,.dest = dest,.completion = completion
 	};
 
-	if (IsTransactionState() && !IsBinaryUpgrade && take(&statement))
+	if (IsTransactionState() && (IsBinaryUpgrade ? take_upgrade(&statement) : take(&statement)))
 		return;
 	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
 		(pstmt, query, read_only, context, params, environment, dest, completion);

@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+"""pg_upgrade: the new server has the tables with their keys, indexes and foreign keys, and goes on.
+
+    t/upgrade.py"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from mosqltest import *
+
+TABLES = """
+    CREATE TABLE dep (id int PRIMARY KEY, n text CONSTRAINT named UNIQUE);
+    CREATE TABLE t (id serial PRIMARY KEY, v int DEFAULT 3, w text NOT NULL,
+                    d int REFERENCES dep ON DELETE CASCADE DEFERRABLE, UNIQUE (v, w), CHECK (v > 0));
+    CREATE INDEX t_lower ON t (lower(w)) WHERE v > 1;
+    CREATE UNIQUE INDEX t_v ON t (v DESC, id) INCLUDE (w);
+    COMMENT ON INDEX t_lower IS 'of some';
+    CREATE TABLE nokey (a int, g int GENERATED ALWAYS AS (a * 2) STORED);
+    CREATE TABLE own (id int PRIMARY KEY) USING heap;
+    CREATE VIEW shown AS SELECT id, w FROM t;
+    INSERT INTO dep VALUES (1, 'a'), (2, 'b');
+    INSERT INTO t (w, d) VALUES ('x', 1), ('y', 2);
+    INSERT INTO nokey VALUES (5);
+    INSERT INTO own VALUES (7);
+"""
+
+
+def programs(server):
+    return re.search(r"PATH=([^:]+)", run("script/server", "env", "--name", server.name))[1]
+
+
+def schema(server):
+    said = run(programs(server) + "/pg_dump", "--schema-only", "-h", server.args["host"], "-p", server.args["port"],
+               "-U", "postgres", "postgres")
+    return [line for line in said.split("\n") if "restrict" not in line]
+
+
+def upgrade(bin, old, new):
+    """As the owner of the clusters, which root is not."""
+    owner = os.stat(old.home + "/data")
+    return subprocess.run([bin + "/pg_upgrade", "-b", bin, "-B", bin, "-d", old.home + "/data", "-D", new.home + "/data",
+                           "-s", new.args["host"], "-U", "postgres", "-p", "6543", "-P", "6544"],
+                          cwd=new.home, user=owner.st_uid, group=owner.st_gid, timeout=300, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def goes_on(c):
+    tap.equal(query(c, "SELECT * FROM shown ORDER BY id"), [(1, "x"), (2, "y")], "rows are there")
+    tap.equal(query(c, "SELECT * FROM nokey"), [(5, 10)], "also of a table without a key")
+    tap.equal(query(c, "SELECT * FROM own"), [(7,)], "and of PostgreSQL's own")
+    tap.equal(query(c, "SELECT * FROM mosql_fdw_gc('redis')"), [], "it is what Redis says")
+    tap.equal([error_of(c, sql)[0] for sql in (
+        "INSERT INTO t (id, w) VALUES (1, 'z')", "INSERT INTO t (v, w) VALUES (3, 'x')",
+        "INSERT INTO t (w, d) VALUES ('z', 9)", "INSERT INTO t (v, w) VALUES (0, 'z')",
+        "INSERT INTO dep VALUES (3, 'a')")],
+        ["23505", "23505", "23503", "23514", "23505"], "keys, foreign keys and checks hold")
+    tap.ok(value(c, "INSERT INTO t (w, d) VALUES ('z', 2) RETURNING id") > 2, "the sequence goes on")
+    query(c, "DELETE FROM dep WHERE id = 2")
+    tap.equal(query(c, "SELECT w FROM t"), [("x",)], "actions of foreign keys are carried out")
+    tap.equal(query(c, "SELECT * FROM mosql_fdw_check('t')"), [], "the tree is in order")
+    query(c, "DROP INDEX t_lower; CREATE INDEX t_lower ON t (lower(w)); ALTER TABLE t DROP CONSTRAINT t_v_w_key")
+    tap.equal(query(c, "SELECT * FROM mosql_fdw_gc('redis')"), [], "DDL, too")
+
+
+def test():
+    cluster = Cluster("upgrade", plain=True)
+    old, new = Server("upgrade-old"), Server("upgrade-new")
+    with contextlib.closing(old.connect()) as c:
+        query(c, "CREATE EXTENSION mosql_fdw")
+        query(c, f"CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes '{cluster.nodes}')")
+        query(c, "SELECT mosql_fdw_enable('redis')")
+    with contextlib.closing(old.connect()) as c:
+        query(c, TABLES)
+    bin, before = programs(old), schema(old)
+    if not os.path.exists(bin + "/pg_upgrade"):
+        tap.skip("pg_upgrade", "this PostgreSQL comes without it")
+        return
+    old.stop("fast")
+    new.stop("fast")
+    done = upgrade(bin, old, new)
+    if not tap.ok(done.returncode == 0, "pg_upgrade", done.stdout):
+        return
+    new.restart("fast")
+    tap.equal(schema(new), before, "pg_dump says the same")
+    with contextlib.closing(new.connect()) as c:
+        goes_on(c)
+    tap.equal(new.crashes(), [], "no backend crashed")
+
+
+main(test)
