@@ -136,3 +136,23 @@ SELECT * FROM mosql_fdw_check('key');
 
 SET client_min_messages = warning;
 DROP SCHEMA retype CASCADE;
+
+-- names and comments of indexes stay, beside PostgreSQL's own table; LIKE copies them
+CREATE FUNCTION said(tab regclass) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT concat_ws(' ', c.relname, obj_description(c.oid, 'pg_class'), obj_description(o.oid, 'pg_constraint'))
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid LEFT JOIN pg_constraint o ON o.conindid = c.oid
+	WHERE i.indrelid = tab ORDER BY 1
+$$;
+CREATE SCHEMA said_own;
+CREATE SCHEMA said_ours;
+\set run 'CREATE TABLE k (id int, v int, w text, CONSTRAINT k_key PRIMARY KEY (id), CONSTRAINT k_u UNIQUE (v)); CREATE INDEX k_w ON k (w, v); COMMENT ON INDEX k_key IS $$key$$; COMMENT ON CONSTRAINT k_key ON k IS $$the key$$; COMMENT ON INDEX k_w IS $$w$$; COMMENT ON CONSTRAINT k_u ON k IS $$u$$; INSERT INTO k VALUES (1, 1, 1); ALTER TABLE k ALTER id TYPE bigint, ALTER v TYPE bigint; SELECT * FROM public.said($$k$$); CREATE TABLE l (LIKE k INCLUDING ALL); SELECT * FROM public.said($$l$$); BEGIN; ALTER TABLE k ALTER w TYPE int USING w::int; SAVEPOINT s; ALTER TABLE k ALTER id TYPE text; COMMENT ON INDEX k_w IS NULL; ROLLBACK TO s; ALTER TABLE k RENAME CONSTRAINT k_key TO k_other; ALTER TABLE k ALTER id TYPE int; COMMIT; SELECT * FROM public.said($$k$$); ALTER TABLE k ALTER id TYPE bigint, DROP CONSTRAINT k_other, ADD PRIMARY KEY (id); SELECT * FROM public.said($$k$$); CREATE TABLE i (a int, b int, c int, UNIQUE (a) INCLUDE (b, c)); CREATE INDEX ON i (b) INCLUDE (c); SELECT * FROM public.said($$i$$);'
+SET search_path = said_own;
+:run
+SET search_path = said_ours;
+SET mosql_fdw.default_server = 'redis';
+:run
+SELECT severity, finding FROM mosql_fdw_check('k');
+RESET mosql_fdw.default_server;
+RESET search_path;
+DROP SCHEMA said_own, said_ours CASCADE;
+DROP FUNCTION said(regclass);

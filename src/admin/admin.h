@@ -66,6 +66,15 @@ extern bool mosql_admin_shows_index(Relation rel, const MosqlDefinition *definit
 extern void mosql_admin_drop_for_retype(Oid relid, const char *column,
 										const AlterTableStmt *statement);
 
+/*
+ * index_again.c: an index is dropped that this command makes again: keep what is said of it, until an index
+ * of that table and name is made; what the primary key was called that went so, NULL if there was none, or
+ * the name is taken.
+ */
+extern void mosql_admin_keep_index(Oid indexid);
+extern void mosql_admin_restore_index(Oid indexid);
+extern const char *mosql_admin_kept_key(Oid relid);
+
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);

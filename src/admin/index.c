@@ -23,6 +23,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_opfamily.h"
+#include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "mb/pg_wchar.h"
@@ -186,6 +187,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 	ObjectAddressSet(amaddress, AccessMethodRelationId, our_access_method());
 	recordDependencyOn(&indexaddress, &amaddress, DEPENDENCY_NORMAL);
 	CommandCounterIncrement();
+	mosql_admin_restore_index(indexid);
 	return indexid;
 }
 
@@ -425,7 +427,10 @@ mosql_admin_drop_for_retype(Oid relid, const char *column, const AlterTableStmt 
 			indexes = lappend_oid(indexes, lfirst_oid(lc));
 	relation_close(rel, NoLock);
 	foreach(lc, indexes)
+	{
+		mosql_admin_keep_index(lfirst_oid(lc));
 		mosql_admin_drop_local_index(lfirst_oid(lc));
+	}
 }
 
 /* ---- CREATE INDEX, ADD UNIQUE ---- */
@@ -653,7 +658,7 @@ name_addition(Relation rel, const MosqlLocalIndex *index)
 	ListCell   *lc;
 
 	initStringInfo(&name);
-	foreach(lc, column_names(rel, index, index->nkeys))
+	foreach(lc, column_names(rel, index, index->nkeys + index->nincluded))
 		if (name.len < NAMEDATALEN)
 			appendStringInfo(&name, "%s%s", name.len > 0 ? "_" : "", (char *) lfirst(lc));
 	name.data[pg_mbcliplen(name.data, name.len, NAMEDATALEN - 1)] = '\0';
@@ -936,6 +941,8 @@ mosql_admin_create_index(const IndexStmt *given)
 				 errmsg("relation \"%s\" already exists, skipping", index.name)));
 	else
 		ObjectAddressSet(address, RelationRelationId, create_both(rel, &index));
+	if (OidIsValid(address.objectId) && statement->idxcomment != NULL)
+		CreateComments(address.objectId, RelationRelationId, 0, statement->idxcomment);
 	relation_close(rel, NoLock);
 	return address;
 }

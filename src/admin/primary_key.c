@@ -22,6 +22,7 @@
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "foreign/foreign.h"
@@ -81,14 +82,14 @@ set_not_null(Relation rel, const AttrNumber *attnums, int n)
 	return any ? sql.data : NULL;
 }
 
-/* The index and its constraint.  name NULL: <table>_pkey. */
+/* The index and its constraint.  name NULL: what it was called, or <table>_pkey. */
 static void
 create(Relation rel, const char *name, const AttrNumber *attnums, int n)
 {
 	MosqlLocalIndex index = {.primary = true,.constraint = true,.unique = true,.nkeys = n};
 
-	index.name = name;
-	if (name == NULL)
+	index.name = name != NULL ? name : mosql_admin_kept_key(RelationGetRelid(rel));
+	if (index.name == NULL)
 		index.name = ChooseRelationName(RelationGetRelationName(rel), NULL, "pkey",
 										RelationGetNamespace(rel), true);
 	memcpy(index.attnums, attnums, n * sizeof(AttrNumber));
@@ -326,8 +327,15 @@ mosql_admin_index_columns(const IndexStmt *index)
 void
 mosql_admin_add_primary_key(Oid relid, const IndexStmt *index)
 {
+	Relation	rel;
+
 	add(relid, index->idxname, mosql_admin_index_columns(index),
 		!index->deferrable && index->indexIncludingParams == NIL);
+	if (index->idxcomment == NULL)
+		return;
+	rel = relation_open(relid, NoLock);
+	CreateComments(mosql_fdw_primary_key(rel), RelationRelationId, 0, index->idxcomment);
+	relation_close(rel, NoLock);
 }
 
 /* What core would refuse, and means nothing here. */

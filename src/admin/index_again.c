@@ -1,0 +1,115 @@
+/*
+ * index_again.c: indexes that go for the time of an ALTER TABLE, and come back as they were.
+ *
+ * Layer: admin.  Another type of a column takes its indexes away before core changes the column, and
+ * makes them again when the command has ended (index.c).  What PostgreSQL keeps of them is kept here
+ * until then, by the name of the index: comments, and what the primary key is called.
+ *
+ * It lives as long as the transaction.  What a rolled back savepoint leaves behind names an index that is
+ * there again, and goes as soon as that one goes once more.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "commands/comment.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "admin/admin.h"
+
+typedef struct KeptIndex
+{
+	struct KeptIndex *next;
+	Oid			relid;
+	bool		primary;
+	char	   *name;
+	char	   *comment;		/* NULL: none */
+	char	   *constraint_comment;
+} KeptIndex;
+
+static KeptIndex *kept = NULL;	/* in TopTransactionContext */
+
+static void
+transaction_ended(XactEvent event, void *arg)
+{
+	kept = NULL;
+}
+
+/* Take it out of the list; NULL: it is not there. */
+static KeptIndex *
+take(Oid relid, const char *name)
+{
+	KeptIndex **at = &kept;
+	KeptIndex  *index;
+
+	while (*at != NULL && ((*at)->relid != relid || strcmp((*at)->name, name) != 0))
+		at = &(*at)->next;
+	index = *at;
+	if (index != NULL)
+		*at = index->next;
+	return index;
+}
+
+static bool
+is_primary(Oid indexid)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return primary;
+}
+
+void
+mosql_admin_keep_index(Oid indexid)
+{
+	static bool registered = false;
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	KeptIndex  *index = palloc0(sizeof(KeptIndex));
+	Oid			constraint = get_index_constraint(indexid);
+
+	if (!registered)
+		RegisterXactCallback(transaction_ended, NULL);
+	registered = true;
+	index->relid = IndexGetRelation(indexid, false);
+	index->primary = is_primary(indexid);
+	index->name = get_rel_name(indexid);
+	index->comment = GetComment(indexid, RelationRelationId, 0);
+	if (OidIsValid(constraint))
+		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
+	(void) take(index->relid, index->name);
+	index->next = kept;
+	kept = index;
+	MemoryContextSwitchTo(old);
+}
+
+const char *
+mosql_admin_kept_key(Oid relid)
+{
+	for (const KeptIndex *index = kept; index != NULL; index = index->next)
+		if (index->relid == relid && index->primary)
+			return OidIsValid(get_relname_relid(index->name, get_rel_namespace(relid))) ? NULL
+				: index->name;
+	return NULL;
+}
+
+void
+mosql_admin_restore_index(Oid indexid)
+{
+	const KeptIndex *index = take(IndexGetRelation(indexid, false), get_rel_name(indexid));
+	Oid			constraint = get_index_constraint(indexid);
+
+	if (index == NULL)
+		return;
+	if (index->comment != NULL)
+		CreateComments(indexid, RelationRelationId, 0, index->comment);
+	if (index->constraint_comment != NULL && OidIsValid(constraint))
+		CreateComments(constraint, ConstraintRelationId, 0, index->constraint_comment);
+}
