@@ -21,7 +21,7 @@
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
   often   who is refused a lock now and then needs no more memory each time
-  ended   a waiter whose session was ended is told so, and does not wait for ever; nor does it lock on
+  ended   a waiter whose session was ended, or forgotten, is told so, and does not wait for ever; nor does it lock on
   late    what a session's last transaction has not applied yet takes nothing from its next one; what
           a node brought back of an earlier transaction is not waited for by the same session
   killed  a waiter that dies in the queue is in nobody's way
@@ -453,6 +453,16 @@ def ended(world):
     time.sleep(0.5)
     end_session(world, waiter)
     tap.ok(finish(threads, 20) and results == ["40001"], "who waits under an id that was ended gets 40001", results)
+    query(waiter, "ROLLBACK")
+    query(waiter, "BEGIN")
+    threads, results = together(lambda: query(waiter, "SELECT n FROM hot WHERE id = 9 FOR UPDATE"))
+    waits = wait_until(lambda: value(world.conn, "SELECT count(*) FROM mosql_fdw_locks WHERE NOT granted") == 1 or results != [None], 20)
+    tap.ok(waits and results == [None], "its next transaction has another id, and waits", results)
+    clock = "%s:{%s.clock}:c" % (world.db, world.db)
+    port = world.cluster.clock_port(world.db)
+    world.cluster.ask(port, "RENAME", clock, clock + ".away")
+    tap.ok(finish(threads, 20) and results == ["40001"], "who waits where the clock has forgotten everybody gets 40001 as well", results)
+    world.cluster.ask(port, "RENAME", clock + ".away", clock)
     query(holder, "ROLLBACK")
     holder.close()
     waiter.close()

@@ -227,12 +227,14 @@ mosql_lock_ask(LockRequest *requests, int n)
 }
 
 void
-mosql_lock_report_ended(void)
+mosql_lock_report_ended(const MosqlTxn *txn)
 {
+	if (txn->owner.session == txn->session->sid)
+		mosql_session_leave_id(txn->session);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("cannot lock in a transaction whose session has ended"),
-			 errdetail("The session's lease ran out after the transaction had taken locks, or somebody ended it."),
+			 errdetail("The session's lease ran out after the transaction had taken locks, or somebody ended it, or the clock has forgotten it."),
 			 errhint("The transaction might succeed if retried.")));
 }
 
@@ -250,7 +252,7 @@ owners_gone(const LockRequest *request, const MosqlSessions *sessions)
 	MosqlClaim	claim;
 
 	if (mosql_clock_is_dead(sessions, own.session))
-		mosql_lock_report_ended();
+		mosql_lock_report_ended(request->txn);
 	mosql_string_init(&gone, MOSQL_TXID_BYTES);
 	while (mosql_claim_next(&field, &claim))
 		if (mosql_clock_is_dead(sessions, claim.owner.session) ||
@@ -315,7 +317,7 @@ owner_of(MosqlTxn *txn)
 	MosqlSession *session = txn->session;
 
 	if (txn->owner.session != 0 && txn->owner.session != session->sid && txn->held != NULL)
-		mosql_lock_report_ended();
+		mosql_lock_report_ended(txn);
 	if (txn->owner.session == 0 || txn->owner.session != session->sid)
 	{
 		mosql_session_keep_id(session);

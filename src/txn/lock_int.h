@@ -39,8 +39,8 @@ extern void mosql_lock_note(LockRequest *request, const MosqlPoint *point);
  */
 extern bool mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSessions *sessions);
 
-/* 40001: what is locked under an id that has ended is held by nobody. */
-extern void mosql_lock_report_ended(void) pg_attribute_noreturn();
+/* 40001: what is locked under an id that has ended is held by nobody.  The next transaction has another. */
+extern void mosql_lock_report_ended(const MosqlTxn *txn) pg_attribute_noreturn();
 
 /*
  * For session_lock.c.  for_session: as mosql_txn_claim() of one key, but what is locked is the session's,

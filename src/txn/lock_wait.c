@@ -90,7 +90,10 @@ mosql_lock_clear_away(LockRequest *request)
 	return clear_away(request, mosql_lock_sessions(request->txn->session), true);
 }
 
-/* Whose lease is over is dead when somebody says so, now and then. */
+/*
+ * Whose lease is over is dead when somebody says so, now and then.  A clock that has not come to
+ * our own id yet is gone, or has gone back: of nobody would it say that he is dead.
+ */
 static void
 clear_queue(LockRequest *request, bool expire)
 {
@@ -100,6 +103,8 @@ clear_queue(LockRequest *request, bool expire)
 	if (expire)
 		(void) mosql_clock_expire(clock, 16);
 	mosql_clock_sessions(clock, &sessions);
+	if (request->claim.owner.session > sessions.newest)
+		mosql_lock_report_ended(request->txn);
 	(void) clear_away(request, &sessions, false);
 }
 
@@ -397,7 +402,7 @@ wait_in_queue(LockRequest *request, int64 since_us, int64 deadline_us)
 		if (deadline_us > 0 && mosql_now_us() >= deadline_us)
 			mosql_lock_not_available(true);
 		if (request->claim.owner.session == session->sid && !mosql_session_extend(session))
-			mosql_lock_report_ended();
+			mosql_lock_report_ended(request->txn);
 		if (looks % TELL_ANEW == TELL_ANEW - 1)
 			check_deadlock(request, &mine);
 		clear_queue(request, looks % 3 == 0);

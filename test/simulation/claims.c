@@ -556,6 +556,27 @@ claims_start(void)
 	sim_at(sim_now_us + DEADLOCK_LOOK_US, look_for_deadlocks, NULL, 0);
 }
 
+/* Who is held up, and by whom: for a run that does not come to an end. */
+void
+claims_tell(void)
+{
+	SimFrontEnd *fe;
+
+	for (int p = 0; p < nplaces; p++)
+		for (int c = 0; c < places[p].n; c++)
+		{
+			const Claim *claim = &places[p].claims[c];
+
+			(void) session_of(claim->is.owner, &fe);
+			sim_trace("claim on %.*s of %.*s: " UINT64_FORMAT "." UINT64_FORMAT " of fe%d, %s, strength %d, since %.6f%s",
+					  (int) places[p].field.len - 1, places[p].field.data + 1,
+					  (int) places[p].key->name.len, places[p].key->name.data,
+					  claim->is.owner.session, claim->is.owner.n, fe != NULL ? fe->number : 0,
+					  claim->is.kind == MOSQL_CLAIM_LOCK ? "has it" : "waits", claim->is.strength,
+					  (double) claim->since_us / 1e6, is_dead(claim->is.owner.session) ? ", dead" : "");
+		}
+}
+
 /* ---- a commit, and what others have locked ---- */
 
 static bool

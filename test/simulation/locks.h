@@ -9,6 +9,7 @@
 /* ---- claims.c ---- */
 
 extern void claims_start(void);
+extern void claims_tell(void);	/* all of them, with --trace */
 extern void claims_judge(const SimTx *tx);		/* which is just committed */
 extern void claims_deadlock_reported(const SimTx *tx);
 extern int64 claims_forgot_us;	/* when a server forgot something about a row's intents */
@@ -19,6 +20,9 @@ extern uint64 claims_waited;
 extern bool claims_may_be_lost(const SimTx *tx);
 
 /* ---- locks.c ---- */
+
+/* By every seed, but where servers forget by some: so what others of these have found stays. */
+extern bool locks_are_played(void);
 
 extern void locks_statement(struct Client *client);
 extern void locks_roll_back(SimTx *tx, const SimTx *before);

@@ -175,7 +175,10 @@ main(int argc, char **argv)
 	work_stops = true;
 	sim_run(sim_now_us + 60 * 1000000);
 	if (fault_someone_is_busy())
+	{
+		claims_tell();
 		sim_fail("a client does not come to an end");
+	}
 	if (!sim_is_torn)
 		verify();
 	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "

@@ -97,7 +97,7 @@ schema_lock(Client *client)
 	SimTx	   *tx = client->tx;
 	int			mode = (int) sim_between(SHARE, EXCLUSIVE);
 
-	if (sim_dumps || tx->defines || tx->locks_all)
+	if (!locks_are_played() || tx->defines || tx->locks_all)
 		return;
 	(void) schema_open(client);
 	sim_trace("tx %d locks the table, mode %d", tx->number, mode - MOSQL_TABLE_MODE);

@@ -859,7 +859,7 @@ work_client(SimFrontEnd *self)
 	client.work->kept = sim_chance(700);
 	client.draws = sim_chance(150);
 	client.travels = !client.draws && sim_chance(300);
-	client.locks = !client.draws && !sim_dumps && sim_chance(400);
+	client.locks = !client.draws && locks_are_played() && sim_chance(400);
 	client.truncates = !client.draws && sim_chance(70);
 	client.level = sim_chance(400) ? (int) sim_below(3) : 3;
 	schema_start();
