@@ -467,7 +467,10 @@ add_shared(Relation rel, Relation referenced, MosqlLocalForeignKey *key, const C
 		(void) mosql_reference_open(&made, session);	/* can it be enforced at all? */
 }
 
-/* Known to the catalogs, and no more. */
+/*
+ * Known to the catalogs, and no more.  Not even that if it leads to a partitioned table: core copies
+ * such a constraint for each new partition, with triggers that it would not find (XX000).
+ */
 static void
 add_unenforced(Relation rel, Relation referenced, MosqlLocalForeignKey *key,
 			   const Constraint *constraint)
@@ -477,6 +480,14 @@ add_unenforced(Relation rel, Relation referenced, MosqlLocalForeignKey *key,
 		key->name = make_name(rel, constraint->fk_attrs, NIL);
 	else if (ConstraintNameIsUsed(CONSTRAINT_RELATION, RelationGetRelid(rel), key->name))
 		report_used(rel, key->name, NULL);
+	if (referenced->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+	{
+		ereport(NOTICE,
+				(errmsg("foreign key \"%s\" is not enforced, and left out", key->name),
+				 errdetail("\"%s\" is a partitioned table of PostgreSQL's own, which could get no partitions with it.",
+						   RelationGetRelationName(referenced))));
+		return;
+	}
 	(void) mosql_admin_create_foreign_key(rel, referenced, key);
 	if (key->unenforced)
 		return;

@@ -82,39 +82,35 @@ drops_our_index(const DropStmt *drop)
 	return false;
 }
 
-/* Our tables as foreign ones; then the others, as they are. */
+/* Are these tables all ours?  (Some: drop.c.) */
+static bool
+drops_our_tables(const DropStmt *drop)
+{
+	ListCell   *lc;
+
+	if (drop->removeType != OBJECT_TABLE)
+		return false;
+	foreach(lc, drop->objects)
+		if (!is_ours(makeRangeVarFromNameList(lfirst(lc))))
+			return false;
+	return true;
+}
+
 static bool
 run_drop(const MosqlStatement *statement)
 {
 	DropStmt   *drop = (DropStmt *) statement->tree;
-	DropStmt   *foreign = copyObject(drop);
-	DropStmt   *local = copyObject(drop);
-	ListCell   *lc;
+	bool		concurrently = drop->removeType == OBJECT_INDEX && drop->concurrent &&
+		drops_our_index(drop);
 
-	if (drop->removeType == OBJECT_INDEX && drop->concurrent && drops_our_index(drop))
-	{
-		local->concurrent = false;	/* nobody waits for it anyway */
-		mosql_admin_pass_on(statement, (Node *) local);
-		return true;
-	}
-	if (drop->removeType != OBJECT_TABLE)
+	if (!concurrently && !drops_our_tables(drop))
 		return false;
-	foreign->objects = local->objects = NIL;
-	foreach(lc, drop->objects)
-	{
-		DropStmt   *part = is_ours(makeRangeVarFromNameList(lfirst(lc))) ? foreign : local;
-
-		part->objects = lappend(part->objects, copyObject(lfirst(lc)));
-	}
-	if (foreign->objects == NIL)
-		return false;
-	foreign->removeType = OBJECT_FOREIGN_TABLE;
-	mosql_admin_pass_on(statement, (Node *) foreign);
-	if (local->objects != NIL)
-	{
-		CommandCounterIncrement();
-		mosql_admin_pass_on(statement, (Node *) local);
-	}
+	drop = copyObject(drop);
+	if (concurrently)
+		drop->concurrent = false;	/* nobody waits for it anyway */
+	else
+		drop->removeType = OBJECT_FOREIGN_TABLE;
+	mosql_admin_pass_on(statement, (Node *) drop);
 	return true;
 }
 

@@ -126,6 +126,8 @@ body_of(const Node *tree)
 		case T_CreateTableAsStmt:
 			return mosql_admin_takes_create_as((const CreateTableAsStmt *) tree) ?
 				mosql_admin_run_create_as : NULL;
+		case T_DropStmt:
+			return mosql_admin_takes_drop((const DropStmt *) tree) ? mosql_admin_run_drop : NULL;
 		case T_IndexStmt:
 			return is_our_table(((const IndexStmt *) tree)->relation) ? run_create_index : NULL;
 		default:

@@ -7,6 +7,7 @@
  *   create_table.c   CREATE TABLE and CREATE FOREIGN TABLE
  *   create_as.c      CREATE TABLE AS, SELECT INTO
  *   alter_table.c    ALTER TABLE
+ *   drop.c           DROP TABLE of ours and of others
  *   plain.c          the others that core refuses for foreign tables
  */
 #ifndef MOSQL_ADMIN_UTILITY_H
@@ -56,7 +57,11 @@ extern bool mosql_admin_takes_create_foreign(const CreateForeignTableStmt *creat
 extern Oid	mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create,
 									 const char *server, List *options);
 
+/* DROP TABLE of some that are ours and some that are not. */
+extern bool mosql_admin_takes_drop(const DropStmt *drop);
+
 /* The bodies of the statements taken. */
+extern void mosql_admin_run_drop(const MosqlStatement *statement);
 extern void mosql_admin_run_create(const MosqlStatement *statement);
 extern void mosql_admin_run_create_foreign(const MosqlStatement *statement);
 extern void mosql_admin_run_create_as(const MosqlStatement *statement);
