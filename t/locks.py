@@ -10,6 +10,7 @@
   mixed   optimistic transactions, increments among them, meet locks: they wait
   beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
   parents a foreign key that leads to a unique index, whose values pass from row to row meanwhile
+  counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
@@ -378,6 +379,25 @@ def parents(world):
         for c in child, other, holds, next_:
             c.close()
     query(world.conn, "DROP FOREIGN TABLE child, parent")
+
+
+def counted(world):
+    query(world.conn, "CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, hot int) SERVER redis")
+    query(world.conn, "ALTER TABLE child ADD FOREIGN KEY (hot) REFERENCES hot")
+    one, other = world.connect(), world.connect(lock_timeout="300ms")
+    begin(one, "UPDATE hot SET n = n + 1 WHERE id = 14", "SAVEPOINT a", "INSERT INTO child VALUES (1, 14)")
+    tap.equal(attempt(other, "DELETE FROM hot WHERE id = 14")[1], "55P03", "who deletes it waits")
+    tap.equal(attempt(other, "UPDATE hot SET n = n + 1 WHERE id = 14")[1], None, "who increments it does not")
+    tap.equal(attempt(one, "COMMIT")[1], None, "and the child commits")
+    begin(one, "UPDATE hot SET n = n + 1 WHERE id = 14", "SELECT n FROM hot WHERE id = 14", "INSERT INTO child VALUES (3, 14)")
+    tap.equal(attempt(other, "DELETE FROM hot WHERE id = 14")[1], "55P03", "also if it was read in between")
+    tap.equal(attempt(one, "COMMIT")[1], None, "and that child commits")
+    begin(one, "UPDATE hot SET n = n + 1 WHERE id = 15", "SAVEPOINT a", "INSERT INTO child VALUES (2, 15)", "ROLLBACK TO a")
+    tap.equal(attempt(other, "SELECT FROM hot WHERE id = 15 FOR UPDATE NOWAIT")[1], None, "ROLLBACK TO lets go of it")
+    query(one, "COMMIT")
+    query(world.conn, "DROP FOREIGN TABLE child")
+    for c in one, other:
+        c.close()
 
 
 def died(world):
@@ -1043,7 +1063,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -477,7 +477,8 @@ note_child(Side *side, TupleTableSlot *old_slot, TupleTableSlot *new_slot, Memor
 		case MOSQL_REFERENCE_KEY:
 			break;
 	}
-	if (mosql_txn_knows(reference->txn, reference->target->tree, mosql_bytes_of(&key)))
+	if (mosql_txn_knows(reference->txn, reference->target->tree, mosql_bytes_of(&key),
+						reference->locks))
 		return;
 	old = MemoryContextSwitchTo(side->fresh_cxt);
 	add_key(&side->fresh, mosql_bytes_of(&key));
@@ -607,7 +608,7 @@ keep_gone(MosqlReference *reference, Keys *keys)
 	int			n = 0;
 
 	for (int i = 0; i < keys->n; i++)
-		if (!mosql_txn_knows(reference->txn, reference->target->tree, keys->keys[i]))
+		if (!mosql_txn_knows(reference->txn, reference->target->tree, keys->keys[i], false))
 			keys->keys[n++] = keys->keys[i];
 	keys->n = n;
 }

@@ -483,7 +483,7 @@ find_by_index(MosqlReference *reference, const MosqlBytes *keys, int n, bool *fo
 						   NameStr(reference->key.name)),
 				 errhint("The transaction might succeed if retried.")));
 	for (int i = 0; i < n; i++)
-		found[i] = mosql_txn_knows(reference->txn, reference->target->tree, keys[i]);
+		found[i] = mosql_txn_knows(reference->txn, reference->target->tree, keys[i], false);
 }
 
 void
@@ -777,7 +777,7 @@ mosql_reference_validate(MosqlReference *reference)
 		if (kind == MOSQL_REFERENCE_IMPOSSIBLE)
 			mosql_reference_report_child(reference, MOSQL_ABSENT, walk->values);
 		if (kind == MOSQL_REFERENCE_NONE ||
-			mosql_txn_knows(reference->txn, reference->target->tree, key) ||
+			mosql_txn_knows(reference->txn, reference->target->tree, key, false) ||
 			(n > 0 && mosql_bytes_equal(keys[n - 1], key)))
 			continue;
 		keys[n++] = mosql_bytes_copy(cxt, key);

@@ -31,12 +31,18 @@ mosql_txn_is_known(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool *found)
 	return true;
 }
 
+/* An increment locks nothing, also if what it made of the row was read since. */
 bool
-mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool locks)
 {
+	const MosqlEntryW *entry;
 	bool		found = false;
 
-	return mosql_txn_is_known(txn, tree, key, &found) && found;
+	if (!mosql_txn_is_known(txn, tree, key, &found) || !found)
+		return false;
+	entry = mosql_buffer_lookup(mosql_buffer_find(txn, tree, false), key);
+	return !locks || entry->top == NULL || entry->top->base == MOSQL_BASE_ABSENT ||
+		entry->strength >= MOSQL_KEY_SHARE;
 }
 
 /*
@@ -118,7 +124,8 @@ mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, b
 	int			m = 0;
 
 	for (int i = 0; i < n; i++)
-		if (!mosql_txn_is_known(txn, tree, keys[i], &found[i]))
+		if (!mosql_txn_is_known(txn, tree, keys[i], &found[i]) ||
+			(found[i] && !mosql_txn_knows(txn, tree, keys[i], locks)))
 		{
 			where[m] = i;
 			wanted[m++] = keys[i];

@@ -445,8 +445,11 @@ extern void mosql_txn_note_referenced(MosqlTxn *txn, MosqlTree *tree, MosqlBytes
 extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n,
 							bool locks, bool *found);
 
-/* Is this row there, as far as the transaction knows by itself?  No round trip. */
-extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+/*
+ * Is this row there, as far as the transaction knows by itself?  No round trip.  locks: and is it
+ * held, unlike one that was only incremented?
+ */
+extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool locks);
 
 /* ---- schema changes ---- */
 
