@@ -5,7 +5,7 @@ mosql_fdw.locking = pessimistic.  Who waits, who goes on when, and with which ro
 must be the same.
 
 The stories follow the isolation tests of PostgreSQL 15 (src/test/isolation/specs), whose names
-they have, in words of our own; docs/testing.md lists which are left out, and why.  At the end:
+they have, in words of our own (t/pg_specs.py plays the specs themselves).  At the end:
 what differs, as docs/locking.md says."""
 import os
 import queue
@@ -107,6 +107,15 @@ def stories():
     yield "fk-deadlock", [
         (1, "BEGIN"), (2, "BEGIN"), (1, "INSERT INTO child VALUES (1, 1)"), (2, "INSERT INTO child VALUES (2, 1)"),
         (1, SET.format("a")), (2, SET.format("b")), (1, "COMMIT"), (2, "COMMIT"), (1, GET)]
+    # applications save whole rows
+    for value, key in (1, 1), (9, 1), (1, 7):
+        yield f"fk-contention, all columns are set, unique value {value}, key {key}", [
+            (1, "BEGIN"), (1, "INSERT INTO child VALUES (1, 1)"),
+            (2, f"UPDATE account SET id = {key}, n = 5, s = 'b', u = {value} WHERE id = 1 RETURNING n"), (1, "COMMIT")]
+    yield "fk-deadlock, all columns are set", [
+        (1, "BEGIN"), (2, "BEGIN"), (1, "INSERT INTO child VALUES (1, 1)"), (2, "INSERT INTO child VALUES (2, 1)"),
+        (1, "UPDATE account SET n = 5, s = 'a', u = 1 WHERE id = 1"), (2, "UPDATE account SET n = 6, s = 'b', u = 1 WHERE id = 1"),
+        (1, "COMMIT"), (2, "COMMIT"), (1, GET)]
     yield "fk-deadlock2", [
         (1, "BEGIN"), (2, "BEGIN"), (1, "UPDATE account SET s = 'a' WHERE id = 1"), (2, "INSERT INTO child VALUES (2, 1)"),
         (1, "INSERT INTO child VALUES (1, 1)"), (1, "COMMIT"), (2, "COMMIT")]

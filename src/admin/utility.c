@@ -101,12 +101,8 @@ static void
 run_create_index(const MosqlStatement *statement)
 {
 	IndexStmt  *create = castNode(IndexStmt, statement->tree);
-	ObjectAddress address;
+	ObjectAddress address = mosql_admin_create_index(create);
 
-	if (create->concurrent)
-		PreventInTransactionBlock(statement->context == PROCESS_UTILITY_TOPLEVEL,
-								  "CREATE INDEX CONCURRENTLY");
-	address = mosql_admin_create_index(create);
 	if (OidIsValid(address.objectId))
 		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) create);
 }
@@ -213,14 +209,10 @@ imports_snapshot(const Node *tree)
 		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0;
 }
 
-/* DISCARD ALL, SEQUENCES: core has discarded what it knows. */
-static void
-discard(DiscardMode target)
+static bool
+discards_all(const Node *tree)
 {
-	if (target == DISCARD_ALL)
-		mosql_sessions_unlock_all(NULL);
-	if (target == DISCARD_ALL || target == DISCARD_SEQUENCES)
-		mosql_fdw_sequences_discard();
+	return IsA(tree, DiscardStmt) && ((const DiscardStmt *) tree)->target == DISCARD_ALL;
 }
 
 /*
@@ -264,8 +256,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
 	if (imports_snapshot(statement.tree))
 		mosql_txn_note_import();
-	if (IsA(statement.tree, DiscardStmt))
-		discard(((DiscardStmt *) statement.tree)->target);
+	if (discards_all(statement.tree))
+		mosql_sessions_unlock_all(NULL);
 }
 
 void

@@ -70,6 +70,9 @@ extern void mosql_lock_get(const MosqlLocker *locker, MosqlView *view, const Mos
 /* The newest version of a row into a slot of the executor's, which evaluates it again. */
 extern void mosql_lock_store(const MosqlLocker *locker, const MosqlRow *row, TupleTableSlot *slot);
 
+/* Does a trigger look at the old row of an UPDATE or DELETE?  triggers may be NULL. */
+extern bool mosql_lock_shows_old(const TriggerDesc *triggers, CmdType operation);
+
 /* What an UPDATE of these attributes (offset as pull_varattnos() does) takes; what FOR
  * UPDATE and kin do. */
 extern MosqlStrength mosql_lock_update_strength(const MosqlTable *table,
@@ -279,6 +282,7 @@ typedef struct MosqlModifyState
 	int			system;			/* bits: which system columns RETURNING, or ON CONFLICT, names */
 	bool		locks;			/* the table's locking is pessimistic */
 	MosqlLocker locker;			/* of rows to be changed */
+	bool		looks_for_key;	/* more than its strength is needed where unique values change */
 
 	/* --- row identity, UPDATE and DELETE --- */
 	AttrNumber	ctid_attno;
@@ -333,9 +337,9 @@ extern TupleTableSlot *mosql_lock_project(MosqlModifyState *modify, ResultRelInf
 /* The row gets another key, perhaps by a trigger, so that the query does not say so. */
 extern void mosql_lock_moved(MosqlModifyState *modify, const MosqlRow *row);
 
-/* A BEFORE trigger may have given the row other unique values.  old_slot may be NULL, where
- * there are no indexes. */
-extern void mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row,
+/* The row perhaps gets other unique values, by its query (looks_for_key) or a BEFORE trigger.
+ * old_slot may be NULL, where there are no indexes. */
+extern void mosql_lock_renamed(MosqlModifyState *modify, const MosqlRow *row,
 								 TupleTableSlot *old_slot, TupleTableSlot *new_slot);
 
 /* ---- modify_later.c ---- */

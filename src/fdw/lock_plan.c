@@ -35,18 +35,23 @@ mosql_lock_update_strength(const MosqlTable *table, const Bitmapset *attributes)
 	return MOSQL_NO_KEY_UPDATE;
 }
 
-/* Does something look at the old row before ExecForeignUpdate or Delete, or beside it? */
+bool
+mosql_lock_shows_old(const TriggerDesc *triggers, CmdType operation)
+{
+	if (triggers == NULL)
+		return false;
+	if (operation == CMD_DELETE)
+		return triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
+			triggers->trig_delete_old_table;
+	return triggers->trig_update_before_row || triggers->trig_update_after_row ||
+		triggers->trig_update_old_table;
+}
+
 static bool
 has_old_row_triggers(PlannerInfo *root, const RelOptInfo *rel)
 {
 	Relation	relation = table_open(planner_rt_fetch(rel->relid, root)->relid, NoLock);
-	const TriggerDesc *triggers = relation->trigdesc;
-	bool		result = triggers != NULL &&
-		(root->parse->commandType == CMD_DELETE
-		 ? triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
-		 triggers->trig_delete_old_table
-		 : triggers->trig_update_before_row || triggers->trig_update_after_row ||
-		 triggers->trig_update_old_table);
+	bool		result = mosql_lock_shows_old(relation->trigdesc, root->parse->commandType);
 
 	table_close(relation, NoLock);
 	return result;
@@ -59,21 +64,40 @@ is_target(const PlannerInfo *root, const RelOptInfo *rel)
 		bms_is_member((int) rel->relid, root->all_result_relids);
 }
 
+/* SET column = column: it keeps its value. */
+static bool
+keeps_value(const TargetEntry *entry, AttrNumber attnum, Index relid)
+{
+	const Var  *var = (const Var *) entry->expr;
+
+	return IsA(var, Var) && var->varno == (int) relid && var->varattno == attnum &&
+		var->varlevelsup == 0;
+}
+
+/*
+ * One row, whose unique columns perhaps get the values that they have (an application that
+ * saves all of a row does that): NO KEY UPDATE, which keeps no child away.  If they are others
+ * it is more when the row is changed (lock_target.c), a round trip that many rows are spared.
+ */
 static MosqlStrength
-target_strength(PlannerInfo *root, const RelOptInfo *rel)
+target_strength(PlannerInfo *root, const RelOptInfo *rel, bool one_row)
 {
 	const MosqlRelPlan *plan = rel->fdw_private;
 	Bitmapset  *attributes = NULL;
 	List	   *tlist;
 	List	   *attnos;
-	ListCell   *lc;
+	ListCell   *lc,
+			   *entry;
 
 	if (root->parse->commandType == CMD_DELETE)
 		return MOSQL_UPDATE;
+	if (one_row)
+		return MOSQL_NO_KEY_UPDATE;
 	get_translated_update_targetlist(root, rel->relid, &tlist, &attnos);
-	foreach(lc, attnos)
-		attributes = bms_add_member(attributes,
-									lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
+	forboth(lc, attnos, entry, tlist)
+		if (!keeps_value(lfirst_node(TargetEntry, entry), lfirst_int(lc), rel->relid))
+			attributes = bms_add_member(attributes,
+										lfirst_int(lc) - FirstLowInvalidHeapAttributeNumber);
 	attributes = bms_union(attributes,
 						   get_dependent_generated_columns(root, rel->relid, attributes));
 	return mosql_lock_update_strength(plan->table, attributes);
@@ -129,7 +153,7 @@ mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key, bo
 		return NIL;
 	if (is_target(root, rel))
 		return alone || has_old_row_triggers(root, rel)
-			? list_make4_int(target_strength(root, rel), LockWaitBlock, at_once, true) : NIL;
+			? list_make4_int(target_strength(root, rel, by_key && one_key), LockWaitBlock, at_once, true) : NIL;
 	mark = row_mark(root, rel);
 	if (mark == NULL || !alone || !(is_read_whole(root) || (at_once && one_key)))
 		return NIL;

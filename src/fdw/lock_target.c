@@ -35,18 +35,18 @@ evaluate_again(MosqlModifyState *modify, ResultRelInfo *rri, CmdType operation,
 	return TupIsNull(found) ? NULL : found;
 }
 
-/* The trigger has seen, and perhaps made its row of, an old version (lock_plan.c). */
+/*
+ * A trigger has seen, and perhaps made its row of, an old version, or is to see it as the one
+ * that was there (lock_plan.c).
+ */
 static void
 check_no_trigger(const ResultRelInfo *rri, CmdType operation)
 {
-	const TriggerDesc *triggers = rri->ri_TrigDesc;
-
-	if (triggers != NULL && (operation == CMD_DELETE ? triggers->trig_delete_before_row
-							 : triggers->trig_update_before_row))
+	if (mosql_lock_shows_old(rri->ri_TrigDesc, operation))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update"),
-				 errdetail("The row was changed by another transaction while its triggers ran."),
+				 errdetail("The row was changed by another transaction, and its triggers look at the row as it was read."),
 				 errhint("The transaction might succeed if retried.")));
 }
 
@@ -125,13 +125,13 @@ changes_unique(const MosqlTable *table, TupleTableSlot *old_slot, TupleTableSlot
 }
 
 void
-mosql_lock_triggered(MosqlModifyState *modify, const MosqlRow *row, TupleTableSlot *old_slot,
-					 TupleTableSlot *new_slot)
+mosql_lock_renamed(MosqlModifyState *modify, const MosqlRow *row, TupleTableSlot *old_slot,
+				   TupleTableSlot *new_slot)
 {
 	const TriggerDesc *triggers = modify->rel->trigdesc;
 
 	if (modify->locks && modify->locker.strength < MOSQL_UPDATE && old_slot != NULL &&
-		triggers != NULL && triggers->trig_update_before_row &&
+		(modify->looks_for_key || (triggers != NULL && triggers->trig_update_before_row)) &&
 		changes_unique(modify->table, old_slot, new_slot))
 		mosql_lock_moved(modify, row);
 }

@@ -189,6 +189,23 @@ finish(MosqlModifyState *modify)
 	mosql_cost_add(&modify->cost, &before);
 }
 
+/*
+ * Does the scan lock less than the columns of UPDATE ask for, because they may keep their values
+ * (lock_plan.c)?
+ */
+static bool
+is_locked_lightly(const ModifyTableState *mtstate, const ResultRelInfo *rri)
+{
+	const Plan *plan = outerPlan(mtstate->ps.plan);
+	const ForeignScan *scan = (const ForeignScan *) plan;
+	const List *lock;
+
+	if (!IsA(plan, ForeignScan) || scan->scan.scanrelid != rri->ri_RangeTableIndex)
+		return false;
+	lock = list_nth(scan->fdw_private, MOSQL_SCAN_LOCK);
+	return lock != NIL && linitial_int(lock) == MOSQL_NO_KEY_UPDATE;
+}
+
 void
 mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw_private,
 						int subplan, int eflags)
@@ -220,8 +237,11 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (modify->locks && modify->in_batches)
 		modify->later = mosql_later_open(mtstate, rri);
 	if (mtstate->operation == CMD_UPDATE)
-		modify->locker.strength =
+	{
+		modify->looks_for_key = is_locked_lightly(mtstate, rri);
+		modify->locker.strength = modify->looks_for_key ? MOSQL_NO_KEY_UPDATE :
 			mosql_lock_update_strength(modify->table, ExecGetAllUpdatedCols(rri, mtstate->ps.state));
+	}
 }
 
 void
@@ -349,7 +369,7 @@ mosql_exec_replace_row(MosqlModifyState *modify, const MosqlRow *old_row,
 	MosqlBytes	key = table->nkeys > 0 ? mosql_bytes_of(&modify->key) : old_row->key;
 	MosqlWriteResult result;
 
-	mosql_lock_triggered(modify, old_row, old_slot, new_slot);
+	mosql_lock_renamed(modify, old_row, old_slot, new_slot);
 	if (mosql_bytes_equal(key, old_row->key))
 		result = mosql_txn_update(modify->txn, table->tree, key, old_row->version,
 								  mosql_bytes_of(&modify->columns), modify->cid);
