@@ -120,7 +120,8 @@ count_rows(const MosqlTable *table, bool only_known)
 static void
 estimate_table(RelOptInfo *rel, MosqlRelPlan *plan)
 {
-	double		own = mosql_txn_changed_rows(plan->table->session, mosql_btree_root(plan->table->tree));
+	uint64		root = mosql_btree_root(plan->table->tree);
+	double		own = mosql_txn_changed_rows(plan->table->session, root);
 	bool		analysed = rel->tuples > 0 && !plan->options->use_remote_estimate;
 	const Count *count = count_rows(plan->table, analysed || plan->quals->whole_key);
 
@@ -129,7 +130,7 @@ estimate_table(RelOptInfo *rel, MosqlRelPlan *plan)
 		plan->rows_per_leaf = Max(1.0, count->rows / count->leaves);
 	if (!analysed)
 		rel->tuples = count != NULL ? Max(count->rows + own, 1.0) : Max(own, PLAN_UNKNOWN_ROWS);
-	rel->tuples = Max(rel->tuples, own);
+	rel->tuples = Max(rel->tuples, own + mosql_txn_loaded_rows(plan->table->session, root));
 	rel->pages = (BlockNumber) Min(ceil(rel->tuples / plan->rows_per_leaf), (double) INT_MAX);
 }
 

@@ -295,6 +295,7 @@ typedef struct MosqlModifyState
 
 	/* --- inserts --- */
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
+	MosqlFresh *fresh;			/* rows of an empty table; NULL: they are inserted as they come */
 	bool		checks_keys;	/* this node made inserts that need a look-up */
 	bool		loads;			/* batch_size of them at once: not all are locked */
 	int			lookup_rows;	/* look up keys when so many wait */
@@ -379,6 +380,14 @@ extern TupleTableSlot *mosql_exec_returned(MosqlModifyState *modify, TupleTableS
 
 /* Open a target; the state lives in the query context. */
 extern MosqlModifyState *mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri);
+
+/*
+ * insert.c: the target's rows are kept, to be written together, if nobody else knows the table; and
+ * are written.  The latter may be called twice.  Throws 23505.
+ */
+extern void mosql_exec_fresh_open(MosqlModifyState *modify, ModifyTableState *mtstate,
+								  ResultRelInfo *rri);
+extern void mosql_exec_fresh_end(MosqlModifyState *modify);
 
 /* NOT NULL, CHECK and, if bounded, the partition bound of a new row. */
 extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,

@@ -22,6 +22,9 @@
 /* Inserts that wait before it is asked what batch_size is. */
 #define MIN_LOOKUP_ROWS 100
 
+/* VALUES lists of so many rows are worth a load. */
+#define MANY_VALUES 1000
+
 /* ---- uniqueness ---- */
 
 void
@@ -126,11 +129,26 @@ mosql_exec_write_entries(MosqlModifyState *modify, TupleTableSlot *old_slot, Mos
 
 /* ---- plain inserts ---- */
 
+/* modify->key and ->columns. */
+static void
+buffer_row(MosqlModifyState *modify, TupleTableSlot *slot)
+{
+	MosqlBytes	key = mosql_bytes_of(&modify->key);
+	bool		keyed = modify->table->nkeys > 0;
+
+	if (mosql_txn_insert(modify->txn, modify->table->tree, key, mosql_bytes_of(&modify->columns),
+						 modify->cid, keyed ? MOSQL_KEY_MAY_EXIST : MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
+		mosql_exec_report_duplicate(modify, NULL, key);
+	if (keyed)
+		mosql_exec_lookup_due(modify);
+	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, key);
+	mosql_exec_set_tid(modify, key, slot);
+}
+
 static void
 insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 {
 	MosqlTable *table = modify->table;
-	bool		keyed = table->nkeys > 0;
 	MemoryContext old;
 
 	if (modify->ndefaults > 0)
@@ -144,22 +162,65 @@ insert_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, E
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
 	resetStringInfo(&modify->key);
-	if (keyed)
+	if (table->nkeys > 0)
 		mosql_table_slot_key(table, slot, &modify->key);
 	else
 		mosql_table_new_row_id(table, &modify->key);
 	mosql_exec_put_row(modify, slot);
-
-	if (mosql_txn_insert(modify->txn, table->tree, mosql_bytes_of(&modify->key),
-						 mosql_bytes_of(&modify->columns), modify->cid,
-						 keyed ? MOSQL_KEY_MAY_EXIST : MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
-		mosql_exec_report_duplicate(modify, NULL, mosql_bytes_of(&modify->key));
-	if (keyed)
-		mosql_exec_lookup_due(modify);
-	mosql_exec_write_entries(modify, NULL, MOSQL_ABSENT, slot, mosql_bytes_of(&modify->key));
+	if (modify->fresh == NULL ||
+		!mosql_fresh_put(modify->fresh, slot, mosql_bytes_of(&modify->key),
+						 mosql_bytes_of(&modify->columns)))
+		buffer_row(modify, slot);
 	mosql_references_note(modify->references, NULL, slot);
-	mosql_exec_set_tid(modify, mosql_bytes_of(&modify->key), slot);
 	MemoryContextSwitchTo(old);
+}
+
+/* ---- rows of an empty table ---- */
+
+static void
+report_equal(void *modify, const MosqlIndex *index, MosqlBytes key)
+{
+	mosql_exec_report_duplicate(modify, index, key);
+}
+
+/* A few rows at most, and known to be so. */
+static bool
+inserts_few(const ModifyTable *plan)
+{
+	const Plan *source = outerPlan(plan);
+
+	return (IsA(source, Result) && outerPlan(source) == NULL) ||
+		(IsA(source, ValuesScan) && source->plan_rows < MANY_VALUES);
+}
+
+/*
+ * Not where each row is looked at (RETURNING), or where the statement goes on behind
+ * ExecutorRun() (WITH).  Who has the relation open already, a cursor, or the statement's
+ * own query, is not to see the rows: COPY opens it twice.
+ */
+void
+mosql_exec_fresh_open(MosqlModifyState *modify, ModifyTableState *mtstate, ResultRelInfo *rri)
+{
+	const ModifyTable *plan = (const ModifyTable *) mtstate->ps.plan;	/* NULL: COPY */
+
+	if (rri->ri_RootResultRelInfo != NULL || modify->rel->rd_refcnt != (plan ? 1 : 2))
+		return;
+	if (plan && (plan->operation != CMD_INSERT || plan->onConflictAction != ONCONFLICT_NONE ||
+				 plan->returningLists != NIL || !plan->canSetTag || inserts_few(plan)))
+		return;
+	modify->fresh = mosql_fresh_begin(modify->rel, modify->table, modify->txn, modify->cid,
+									  mtstate->ps.state, report_equal, modify);
+}
+
+void
+mosql_exec_fresh_end(MosqlModifyState *modify)
+{
+	MosqlStats	before = mosql_stats;
+
+	if (modify->fresh == NULL)
+		return;
+	mosql_fresh_end(modify->fresh);
+	mosql_cost_add(&modify->cost, &before);
 }
 
 /* ---- callbacks ---- */
@@ -235,6 +296,8 @@ mosqlBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rri)
 void
 mosqlEndForeignInsert(EState *estate, ResultRelInfo *rri)
 {
+	if (rri->ri_FdwState != NULL)
+		mosql_exec_fresh_end((MosqlModifyState *) rri->ri_FdwState);
 	mosql_references_end(estate);
 	mosqlEndForeignModify(estate, rri);
 }

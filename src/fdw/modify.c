@@ -171,16 +171,19 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	modify->references = mosql_references_open(modify, estate, plan == NULL ? CMD_INSERT :
 											   plan->onConflictAction == ONCONFLICT_UPDATE
 											   ? CMD_UPDATE : plan->operation);
+	mosql_exec_fresh_open(modify, mtstate, rri);
 	MemoryContextSwitchTo(old);
 	return modify;
 }
 
-/* The last look-ups; safe to call twice.  Throws 23505. */
+/* The last rows and look-ups; safe to call twice.  Throws 23505. */
 static void
 finish(MosqlModifyState *modify)
 {
-	MosqlStats	before = mosql_stats;
+	MosqlStats	before;
 
+	mosql_exec_fresh_end(modify);
+	before = mosql_stats;
 	if (modify->checks_keys)
 		mosql_exec_lookup_all(modify);
 	if (modify->view != NULL)

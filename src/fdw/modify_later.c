@@ -260,6 +260,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 )
 {
 	dlist_mutable_iter iter;
+	MosqlModifyState *fresh;
 
 #if PG_VERSION_NUM < 180000
 	if (next_executor_run != NULL)
@@ -279,6 +280,8 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 		if (later->mtstate->ps.state == query->estate)
 			flush(later);
 	}
+	while ((fresh = mosql_fresh_pending(query->estate)) != NULL)
+		mosql_exec_fresh_end(fresh);
 }
 
 void

@@ -30,6 +30,7 @@ open_table(Oid relid, MosqlSession *session, Oid *primary)
 	Relation	rel = table_open(relid, AccessShareLock);
 	const MosqlTable *table = mosql_table_open(rel, session);
 
+	mosql_fresh_give_way(table);
 	*primary = mosql_fdw_primary_key(rel);
 	table_close(rel, NoLock);
 	return table;

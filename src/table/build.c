@@ -464,34 +464,32 @@ report_duplicate(const MosqlBuild *build, MosqlBytes key)
 	mosql_table_report_duplicate(build->rel, table, &log->index, key);
 }
 
+static void
+report_equal(void *build, const MosqlIndex *index, MosqlBytes key)
+{
+	report_duplicate(build, key);
+}
+
 /* Entries are equal only if they say that their rows are duplicates. */
 static void
 load_entries(MosqlBuild *build)
 {
 	MosqlLoad  *load;
-	StringInfoData last;
 	uint64		n = 0;
 
 	next_transaction(build);
 	load = mosql_load_begin(build->session, build->root, build->base);
-	initStringInfo(&last);
-	while (mosql_sorter_next(build->sorter))
+	while (mosql_sorter_next_distinct(build->sorter, report_equal, build, NULL))
 	{
-		MosqlBytes	key = mosql_sorter_bytes(build->sorter, MOSQL_SORT_BY);
-
-		if (n > 0 && mosql_bytes_equal(key, mosql_bytes_of(&last)))
-			report_duplicate(build, key);
 		if (++n % LOAD_ENTRIES == 0)
 			next_transaction(build);
-		mosql_load_add(load, key, mosql_sorter_bytes(build->sorter, MOSQL_SORT_COLUMNS));
-		resetStringInfo(&last);
-		appendBinaryStringInfo(&last, key.data, key.len);
+		mosql_load_add(load, mosql_sorter_bytes(build->sorter, MOSQL_SORT_BY),
+					   mosql_sorter_bytes(build->sorter, MOSQL_SORT_COLUMNS));
 		build->done++;
 		note(build);
 	}
 	build->load_breaks = mosql_load_end(load);
 	next_transaction(build);
-	pfree(last.data);
 }
 
 static void

@@ -22,6 +22,9 @@ struct MosqlFill
 	const MosqlTable *table;
 	MosqlSorter *rows;			/* NULL: the rows stay where they are */
 	MosqlSorter **entries;		/* [nindexes] */
+	MosqlSorter *sorter;		/* at the end: the one at hand */
+	MosqlReportDuplicate report;	/* NULL: as of an index that is created */
+	void	   *report_arg;
 };
 
 /* See table_int.h. */
@@ -61,41 +64,81 @@ mosql_fill_put(MosqlFill *fill, TupleTableSlot *slot, MosqlBytes key, MosqlBytes
 	}
 }
 
-/* index: NULL for the rows.  Equal keys are duplicates: other entries end with their row's. */
-static void
-load_sorted(MosqlFill *fill, MosqlSorter *sorter, MosqlTree *tree, const MosqlIndex *index,
-			MosqlTimestamp version)
+/* See table_int.h. */
+void
+mosql_fill_report_to(MosqlFill *fill, MosqlReportDuplicate report, void *arg)
 {
-	MosqlLoad  *load;
-	StringInfoData last;
-	bool		any = false;
+	fill->report = report;
+	fill->report_arg = arg;
+}
 
-	mosql_sorter_sort(sorter);
-	load = mosql_load_begin(fill->table->session, mosql_btree_root(tree), version);
-	initStringInfo(&last);
-	while (mosql_sorter_next(sorter))
+static void
+report_duplicate(void *arg, const MosqlIndex *index, MosqlBytes key)
+{
+	const MosqlFill *fill = arg;
+
+	if (fill->report != NULL)
+		fill->report(fill->report_arg, index, key);
+	mosql_table_report_duplicate(fill->rel, fill->table, index, key);
+}
+
+/* What is done with the sorted rows (index NULL), and the entries of each index. */
+typedef void (*EndSorted) (MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *arg);
+
+static void
+end_each(MosqlFill *fill, EndSorted end, void *arg)
+{
+	for (int i = fill->rows != NULL ? -1 : 0; i < fill->table->nindexes; i++)
 	{
-		MosqlBytes	key = mosql_sorter_bytes(sorter, MOSQL_SORT_BY);
+		const MosqlIndex *index = i < 0 ? NULL : &fill->table->indexes[i];
 
+		fill->sorter = i < 0 ? fill->rows : fill->entries[i];
+		mosql_sorter_sort(fill->sorter);
+		end(fill, index ? index->entries->tree : fill->table->tree, index, arg);
+		mosql_sorter_end(fill->sorter);
+	}
+}
+
+/* Equal keys are duplicates: entries that may be equal end with their row's. */
+static void
+load_sorted(MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *version)
+{
+	MosqlLoad  *load = mosql_load_begin(fill->table->session, mosql_btree_root(tree),
+										*(const MosqlTimestamp *) version);
+
+	while (mosql_sorter_next_distinct(fill->sorter, report_duplicate, fill, index))
+	{
 		CHECK_FOR_INTERRUPTS();
-		if (any && mosql_bytes_equal(key, mosql_bytes_of(&last)))
-			mosql_table_report_duplicate(fill->rel, fill->table, index, key);
-		mosql_load_add(load, key, mosql_sorter_bytes(sorter, MOSQL_SORT_COLUMNS));
-		resetStringInfo(&last);
-		appendBinaryStringInfo(&last, key.data, key.len);
-		any = true;
+		mosql_load_add(load, mosql_sorter_bytes(fill->sorter, MOSQL_SORT_BY),
+					   mosql_sorter_bytes(fill->sorter, MOSQL_SORT_COLUMNS));
 	}
 	mosql_load_end(load);
-	mosql_sorter_end(sorter);
 }
 
 /* See table_int.h. */
 void
 mosql_fill_end(MosqlFill *fill, MosqlTimestamp version)
 {
-	if (fill->rows != NULL)
-		load_sorted(fill, fill->rows, fill->table->tree, NULL, version);
-	for (int i = 0; i < fill->table->nindexes; i++)
-		load_sorted(fill, fill->entries[i], fill->table->indexes[i].entries->tree,
-					&fill->table->indexes[i], version);
+	end_each(fill, load_sorted, &version);
+}
+
+static void
+put_sorted(MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *cid)
+{
+	MosqlTxn   *txn = mosql_txn_current(fill->table->session);
+
+	while (mosql_sorter_next_distinct(fill->sorter, report_duplicate, fill, index))
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) mosql_txn_insert(txn, tree, mosql_sorter_bytes(fill->sorter, MOSQL_SORT_BY),
+								mosql_sorter_bytes(fill->sorter, MOSQL_SORT_COLUMNS),
+								*(const CommandId *) cid, MOSQL_KEY_NEW);
+	}
+}
+
+/* See table_int.h. */
+void
+mosql_fill_end_in_buffer(MosqlFill *fill, CommandId cid)
+{
+	end_each(fill, put_sorted, &cid);
 }

@@ -124,5 +124,6 @@ mosql_table_open_locked(Relation rel, MosqlSession *session, int mode, bool plan
 		table = open_table(rel, session, planned);
 		*table->mode = Max(*table->mode, mode);
 	}
+	mosql_fresh_give_way(table);
 	return table;
 }

@@ -405,6 +405,7 @@ mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool 
 		mosql_definition_touch(session, mosql_definition_of_existing(rel, session));
 	}
 	table = mosql_table_open(rel, session);
+	mosql_fresh_give_way(table);
 	view = mosql_view_open(txn, slot, GetCurrentCommandId(true), false);
 	snapshot = mosql_view_snapshot(view);
 	scan = mosql_view_scan_begin(view, table->tree, mosql_bytes("", 0), MOSQL_ABSENT, false, 0);

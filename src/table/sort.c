@@ -16,6 +16,7 @@ struct MosqlSorter
 	Tuplesortstate *sort;
 	TupleTableSlot *put;
 	TupleTableSlot *sorted;
+	StringInfoData last;		/* of mosql_sorter_next_distinct(); empty: none yet */
 };
 
 MosqlSorter *
@@ -34,6 +35,7 @@ mosql_sorter_begin(int memory_kb)
 										memory_kb, NULL, TUPLESORT_NONE);
 	sorter->put = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	sorter->sorted = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	initStringInfo(&sorter->last);
 	return sorter;
 }
 
@@ -43,6 +45,7 @@ mosql_sorter_end(MosqlSorter *sorter)
 	ExecDropSingleTupleTableSlot(sorter->put);
 	ExecDropSingleTupleTableSlot(sorter->sorted);
 	tuplesort_end(sorter->sort);
+	pfree(sorter->last.data);
 	pfree(sorter);
 }
 
@@ -88,4 +91,21 @@ mosql_sorter_bytes(const MosqlSorter *sorter, int attnum)
 	bytea	   *bytes = isnull ? NULL : DatumGetByteaPP(value);
 
 	return bytes ? mosql_bytes(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)) : MOSQL_ABSENT;
+}
+
+/* See table_int.h. */
+bool
+mosql_sorter_next_distinct(MosqlSorter *sorter, MosqlReportDuplicate report, void *arg,
+						   const MosqlIndex *index)
+{
+	MosqlBytes	by;
+
+	if (!mosql_sorter_next(sorter))
+		return false;
+	by = mosql_sorter_bytes(sorter, MOSQL_SORT_BY);
+	if (sorter->last.len > 0 && mosql_bytes_equal(by, mosql_bytes_of(&sorter->last)))
+		report(arg, index, by);
+	resetStringInfo(&sorter->last);
+	appendBinaryStringInfo(&sorter->last, by.data, by.len);
+	return true;
 }

@@ -387,6 +387,36 @@ extern void mosql_progress_describe(StringInfo out, const char *phase, const cha
  */
 extern const char *mosql_progress_backend(const char *home);
 
+/* ---- statements that fill an empty table (fresh.c) ---- */
+
+/* 23505: two rows have this key, or this entry of an index (NULL: the key).  Does not return. */
+typedef void (*MosqlReportDuplicate) (void *arg, const MosqlIndex *index, MosqlBytes key);
+
+/*
+ * The rows that a statement is going to put into a table, if that was created or truncated in
+ * this savepoint, and is empty; else NULL.  No executor node may have it open but the one that
+ * puts them, for who opened it before would see them.  Until the end others may: they see what
+ * the command has put so far, as ever.  In the statement's context, with which it goes.
+ * statement: whatever names it.  owner: what `report` is called with.
+ */
+typedef struct MosqlFresh MosqlFresh;
+extern MosqlFresh *mosql_fresh_begin(Relation rel, const MosqlTable *table, MosqlTxn *txn,
+									 CommandId cid, const void *statement,
+									 MosqlReportDuplicate report, void *owner);
+
+/* A row and its entries.  False: this and all that follow are to be inserted as ever. */
+extern bool mosql_fresh_put(MosqlFresh *fresh, TupleTableSlot *slot, MosqlBytes key,
+							MosqlBytes columns);
+
+/* All rows are put: they are where the transaction finds them.  Nothing happens the second time. */
+extern void mosql_fresh_end(MosqlFresh *fresh);
+
+/* The owner of rows of a statement that have not ended; NULL: there are none. */
+extern void *mosql_fresh_pending(const void *statement);
+
+/* A statement opens the table, perhaps inside of one that fills it. */
+extern void mosql_fresh_give_way(const MosqlTable *table);
+
 /* ---- whose functions run as whom (identity.c) ---- */
 
 /*

@@ -179,6 +179,10 @@ extern bool mosql_sorter_next(MosqlSorter *sorter);
 extern MosqlBytes mosql_sorter_bytes(const MosqlSorter *sorter, int attnum);
 extern void mosql_sorter_end(MosqlSorter *sorter);
 
+/* The next, where no two are to be equal: reports the second of two that are. */
+extern bool mosql_sorter_next_distinct(MosqlSorter *sorter, MosqlReportDuplicate report, void *arg,
+									   const MosqlIndex *index);
+
 /* --- fill.c --- */
 
 /*
@@ -192,6 +196,12 @@ extern MosqlFill *mosql_fill_begin(Relation rel, const MosqlTable *table, bool r
 /* A row and its entries.  In a context that is emptied row by row. */
 extern void mosql_fill_put(MosqlFill *fill, TupleTableSlot *slot, MosqlBytes key, MosqlBytes columns);
 extern void mosql_fill_end(MosqlFill *fill, MosqlTimestamp version);
+
+/* The other end: as if all had been inserted by this command; the transaction holds them in memory. */
+extern void mosql_fill_end_in_buffer(MosqlFill *fill, CommandId cid);
+
+/* Who says that there are duplicates; unless this is called, as if an index was created. */
+extern void mosql_fill_report_to(MosqlFill *fill, MosqlReportDuplicate report, void *arg);
 
 /* 23505: two rows have this key, or this entry of an index (NULL: the key). */
 extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table,

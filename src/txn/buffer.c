@@ -170,7 +170,7 @@ push_change(MosqlTxn *txn, MosqlEntryW *entry, MosqlChangeKind kind, MosqlBytes 
 	}
 	change->kind = kind;
 	change->cid = cid;
-	change->level = GetCurrentTransactionNestLevel();
+	change->level = txn->put_level > 0 ? txn->put_level : GetCurrentTransactionNestLevel();
 	change->entry = entry;
 	change->older = entry->top;
 	if (entry->top != NULL)
@@ -347,6 +347,49 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	if (known == MOSQL_KEY_MAY_EXIST)
 		add_unchecked(txn, buffer, entry);
 	return MOSQL_WRITTEN;
+}
+
+/* The place in the journal behind which changes of this savepoint, or of those around it, are. */
+static MosqlChange **
+find_cut(MosqlChange **newest, int level)
+{
+	while (*newest != NULL && (*newest)->level > level)
+		newest = &(*newest)->earlier;
+	return newest;
+}
+
+static pg_noinline void
+join_journal(MosqlTxn *txn)
+{
+	*find_cut(&txn->cut_off, txn->put_level) = txn->journal;
+	txn->journal = txn->cut_off;
+	txn->put_level = 0;
+}
+
+static pg_noinline void
+cut_journal(MosqlTxn *txn, int level)
+{
+	txn->cut_off = txn->journal;
+	txn->journal = *find_cut(&txn->cut_off, level);
+	txn->put_level = level;
+}
+
+/* The journal is cut where the inserts belong, and joined again; also after an error. */
+void
+mosql_txn_put_earlier(MosqlTxn *txn, int level, void (*put) (void *arg), void *arg)
+{
+	cut_journal(txn, level);
+	PG_TRY();
+	{
+		put(arg);
+	}
+	PG_CATCH();
+	{
+		join_journal(txn);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	join_journal(txn);
 }
 
 MosqlOwnWrite

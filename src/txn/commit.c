@@ -673,7 +673,7 @@ mosql_txn_changes_schema(MosqlTxn *txn)
 static void
 note_tree(MosqlTxn *txn, uint64 root, bool drop)
 {
-	MosqlTreeNote *note = MemoryContextAlloc(txn->cxt, sizeof(MosqlTreeNote));
+	MosqlTreeNote *note = MemoryContextAllocZero(txn->cxt, sizeof(MosqlTreeNote));
 
 	note->root = root;
 	note->drop = drop;

@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+
 #include "base/limits.h"
 #include "base/stats.h"
 #include "code/row.h"
@@ -29,6 +31,7 @@ struct MosqlLoad
 	MosqlBytes *rows;
 	int			n;
 	size_t		bytes;
+	uint64		written;
 };
 
 MosqlLoad *
@@ -92,6 +95,7 @@ write_batch(MosqlLoad *load, bool finish)
 	mosql_txn_end_read(&context);
 	Assert(!finish || written == load->n);
 	mosql_stats.rows_loaded += written;
+	load->written += written;
 	MemoryContextSwitchTo(old);
 	keep_rest(load, written);
 }
@@ -146,6 +150,45 @@ check_all(MosqlSession *session, uint64 breaks)
 	check_unbroken(session, breaks);
 }
 
+/* NULL: this transaction has not made it. */
+static MosqlTreeNote *
+find_made(const MosqlTxn *txn, uint64 root)
+{
+	MosqlTreeNote *note = txn->trees;
+
+	while (note != NULL && (note->root != root || note->drop))
+		note = note->next;
+	return note;
+}
+
+/* See txn.h. */
+bool
+mosql_txn_is_fresh(const MosqlTxn *txn, uint64 root)
+{
+	const MosqlTreeNote *note = find_made(txn, root);
+
+	return note != NULL && note->level == GetCurrentTransactionNestLevel() && note->loaded == 0 &&
+		!mosql_txn_has_changed(txn->session, root);
+}
+
+/* See txn.h. */
+uint64
+mosql_txn_loaded_rows(const MosqlSession *session, uint64 root)
+{
+	const MosqlTreeNote *note = session->txn != NULL ? find_made(session->txn, root) : NULL;
+
+	return note != NULL ? note->loaded : 0;
+}
+
+static void
+note_loaded(MosqlTxn *txn, uint64 root, uint64 n)
+{
+	MosqlTreeNote *note = find_made(txn, root);
+
+	if (note != NULL)
+		note->loaded += n;
+}
+
 /* See txn.h. */
 uint64
 mosql_load_end(MosqlLoad *load)
@@ -156,7 +199,10 @@ mosql_load_end(MosqlLoad *load)
 	write_batch(load, true);
 	check_all(load->session, breaks);
 	if (txn != NULL)
+	{
 		mosql_txn_rests_on_load(txn, breaks);
+		note_loaded(txn, load->root, load->written);
+	}
 	MemoryContextDelete(load->batch);
 	pfree(load->keys);
 	pfree(load->rows);

@@ -278,6 +278,12 @@ typedef enum MosqlNewKey
 extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
 										 MosqlBytes columns, CommandId cid, MosqlNewKey known);
 
+/*
+ * Inserts that `put` makes into trees without changes are of a savepoint around the one at hand,
+ * of that level: they last as long as that.
+ */
+extern void mosql_txn_put_earlier(MosqlTxn *txn, int level, void (*put) (void *arg), void *arg);
+
 /* What the command cid, or a later one (of a trigger), has done to a row. */
 typedef enum MosqlOwnWrite
 {
@@ -456,6 +462,12 @@ extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool
 /* This transaction changes definitions: decide raises the schema version. */
 extern void mosql_txn_changes_schema(MosqlTxn *txn);
 
+/*
+ * The transaction holds what goes with the session's id, locks, a snapshot, or trees, and may idle:
+ * until it ends somebody extends the lease on its behalf.  No round trip.
+ */
+extern void mosql_txn_keep(MosqlTxn *txn);
+
 /* A tree made for this transaction: destroyed if it does not commit. */
 extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
 
@@ -471,6 +483,15 @@ typedef struct MosqlLoad MosqlLoad;
 extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version);
 extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
 extern uint64 mosql_load_end(MosqlLoad *load);
+
+/*
+ * Has it made this tree, in the savepoint at hand, and neither loaded nor changed, locked or
+ * looked for any row of it?
+ */
+extern bool mosql_txn_is_fresh(const MosqlTxn *txn, uint64 root);
+
+/* How many rows it has loaded into a tree that it has made. */
+extern uint64 mosql_txn_loaded_rows(const MosqlSession *session, uint64 root);
 
 /* A later transaction that makes such a tree known: with what mosql_load_end() returned. */
 extern void mosql_txn_rests_on_load(MosqlTxn *txn, uint64 breaks);

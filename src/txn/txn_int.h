@@ -368,6 +368,7 @@ typedef struct MosqlTreeNote
 	int			level;
 	bool		drop;			/* dropped at commit; else created, undone at abort */
 	uint64		sid;			/* the session's id then */
+	uint64		loaded;			/* rows that were written to it at once (load.c) */
 } MosqlTreeNote;
 
 typedef struct MosqlHandle
@@ -404,6 +405,8 @@ struct MosqlTxn
 	/* --- writes --- */
 	MosqlBuffer *buffers;
 	MosqlChange *journal;		/* newest first */
+	int			put_level;		/* 0, or the savepoint of mosql_txn_put_earlier(); */
+	MosqlChange *cut_off;		/* the journal's part before that, meanwhile */
 	MosqlLock  *locks;			/* newest first */
 	MosqlTxid	owner;			/* of claims; session 0: none yet */
 	uint64		claim_breaks;	/* of connections, before its first claim */
@@ -426,12 +429,6 @@ struct MosqlTxn
 	int			maxreads;
 	MosqlRead  *reads;
 };
-
-/*
- * The transaction holds what goes with the session's id, locks or a snapshot, and may idle:
- * until it ends somebody extends the lease on its behalf.  No round trip.
- */
-extern void mosql_txn_keep(MosqlTxn *txn);
 
 /* So much more memory is taken until the end: 54000 beyond the limit. */
 extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);

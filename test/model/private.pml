@@ -11,7 +11,8 @@
  * reader with an older or a newer snapshot goes by the definition as of it.  The loader may stop for
  * good anywhere, or its transaction be rolled back.
  *
- * Abstracted: rows are leaves; a row's version is the snapshot that the load was made of.  Leaves
+ * Abstracted: rows are leaves; a row's version is the snapshot that the load was made of, or that was
+ * drawn for it.  Leaves
  * are brought in by one step on the last one (split.pml and sweep.pml have what may meet it).
  * Nothing forgets between the probe of all servers and the decision, which follows it as a
  * decision follows its prepare (forgetful.pml).
