@@ -25,6 +25,30 @@ INSERT INTO child VALUES (1, 1);
 SELECT conname FROM pg_constraint WHERE conrelid = 'child'::regclass AND contype = 'f';
 DROP TABLE child, parent;
 
+-- refused as there
+\set run 'CREATE TABLE a (id int) WITH (nosuch = 1); CREATE TABLE a (id int PRIMARY KEY WITH (fillfactor = 1)); CREATE TABLE a (id int) TABLESPACE nosuch; CREATE TABLE a ON COMMIT DROP AS SELECT 1; CREATE TABLE a (id int PRIMARY KEY, v int, g int GENERATED ALWAYS AS (v * 2) STORED) WITH (fillfactor = 70, toast.autovacuum_enabled = off, oids = false); ALTER TABLE a SET (nosuch = 1); ALTER TABLE a SET (fillfactor = 1); ALTER TABLE a SET TABLESPACE nosuch; ALTER TABLE a ALTER nosuch SET STORAGE PLAIN; ALTER TABLE a CLUSTER ON nosuch; CLUSTER a USING nosuch; CREATE INDEX ON a (v) WITH (nosuch = 1); CREATE INDEX ON a (v) TABLESPACE nosuch; CREATE INDEX a_v ON a (v); COPY a (v, g) TO STDOUT; COPY a (v, v) TO STDOUT; COPY a (nosuch) TO STDOUT; COPY a TO STDOUT; VACUUM (nosuch) a; VACUUM a (v);'
+:on_own
+:run
+:on_ours
+:run
+\set run 'BEGIN; CREATE INDEX CONCURRENTLY ON a (v); ROLLBACK; BEGIN; DROP INDEX CONCURRENTLY a_v; ROLLBACK; BEGIN; REINDEX TABLE CONCURRENTLY a; ROLLBACK; BEGIN; REINDEX INDEX CONCURRENTLY a_v; ROLLBACK; DROP INDEX CONCURRENTLY a_v, a_pkey; DROP INDEX CONCURRENTLY a_v; DROP TABLE a;'
+:on_own
+:run
+:on_ours
+:run
+-- VACUUM of a table of somebody else
+CREATE ROLE words_other;
+CREATE TABLE a (id int);
+GRANT USAGE ON SCHEMA words_ours TO words_other;
+SET ROLE words_other;
+SET client_min_messages = error;
+VACUUM (FULL, ANALYZE) a;
+RESET ROLE;
+SET client_min_messages = warning;
+SELECT reltuples < 0 AS never_analyzed FROM pg_class WHERE oid = 'a'::regclass;
+DROP TABLE a;
+
 RESET search_path;
 RESET mosql_fdw.default_server;
 DROP SCHEMA words_own, words_ours CASCADE;
+DROP ROLE words_other;

@@ -66,6 +66,9 @@ extern bool mosql_admin_shows_index(Relation rel, const MosqlDefinition *definit
 extern void mosql_admin_drop_for_retype(Oid relid, const char *column,
 										const AlterTableStmt *statement);
 
+/* WITH and TABLESPACE of an index, which mean nothing, as core would refuse them (storage.c). */
+extern void mosql_admin_check_index_options(List *options, const char *tablespace);
+
 /*
  * index_again.c: an index is dropped that this command makes again: keep what is said of it, until an index
  * of that table and name is made; what the primary key was called that went so, NULL if there was none, or

@@ -43,6 +43,7 @@ create_statement(const CreateTableAsStmt *as, const Query *query)
 	create->relation = copyObject(as->into->rel);
 	create->options = as->into->options;
 	create->tablespacename = as->into->tableSpaceName;
+	create->oncommit = as->into->onCommit;
 	create->if_not_exists = as->if_not_exists;
 	foreach(lc, query->targetList)
 	{

@@ -109,19 +109,6 @@ mosql_admin_takes_create_foreign(const CreateForeignTableStmt *create)
 		mosql_fdw_is_our_server(server->serverid);
 }
 
-void
-mosql_admin_notice_storage(const char *table)
-{
-	static bool said = false;
-
-	if (said)
-		return;
-	said = true;
-	ereport(NOTICE,
-			(errmsg("storage settings of table \"%s\" are ignored", table),
-			 errdetail("Its rows are in Redis: WITH (...), TABLESPACE, UNLOGGED and their like mean nothing there. This is said once per session.")));
-}
-
 /* ---- the parts of the expanded statement ---- */
 
 typedef struct Parts
@@ -284,26 +271,6 @@ check_server(const char *server)
 				 errhint("Set mosql_fdw.default_server to another, or to '' for local tables.")));
 }
 
-/* Has a column COMPRESSION, or STORAGE? */
-static bool
-names_storage(const List *elements)
-{
-	const ListCell *lc;
-
-	foreach(lc, elements)
-	{
-		const ColumnDef *column = lfirst(lc);
-
-		if (IsA(column, ColumnDef) && (column->compression != NULL || column->storage != 0))
-			return true;
-#if PG_VERSION_NUM >= 160000
-		if (IsA(column, ColumnDef) && column->storage_name != NULL)
-			return true;
-#endif
-	}
-	return false;
-}
-
 Oid
 mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, const char *server,
 						 List *options)
@@ -314,9 +281,7 @@ mosql_admin_create_table(const MosqlStatement *statement, CreateStmt *create, co
 	bool		made;
 
 	check_server(server);
-	if (names_storage(create->tableElts) || create->options != NIL || create->tablespacename != NULL ||
-		create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)
-		mosql_admin_notice_storage(create->relation->relname);
+	mosql_admin_check_storage(create);
 	create->options = NIL;
 	create->tablespacename = NULL;
 	if (create->relation->relpersistence == RELPERSISTENCE_UNLOGGED)

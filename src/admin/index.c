@@ -729,6 +729,7 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (constraint->indexname != NULL)
 		refuse("UNIQUE constraints USING INDEX", "Use ADD UNIQUE with the columns.");
+	mosql_admin_check_index_options(constraint->options, constraint->indexspace);
 	index.nulls_not_distinct = constraint->nulls_not_distinct;
 	foreach(lc, constraint->keys)
 	{
@@ -751,6 +752,7 @@ check_statement(const IndexStmt *statement)
 #if PG_VERSION_NUM >= 180000
 	mosql_admin_refuse_overlaps(statement->iswithoutoverlaps);
 #endif
+	mosql_admin_check_index_options(statement->options, statement->tableSpace);
 	if (statement->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)

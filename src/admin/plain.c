@@ -16,7 +16,9 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "commands/copy.h"
 #include "commands/defrem.h"
+#include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "storage/lmgr.h"
@@ -107,7 +109,12 @@ run_drop(const MosqlStatement *statement)
 		return false;
 	drop = copyObject(drop);
 	if (concurrently)
+	{
+		if (list_length(drop->objects) > 1 || drop->behavior == DROP_CASCADE)
+			return false;		/* core says that it does not */
+		PreventInTransactionBlock(is_top_level(statement), "DROP INDEX CONCURRENTLY");
 		drop->concurrent = false;	/* nobody waits for it anyway */
+	}
 	else
 		drop->removeType = OBJECT_FOREIGN_TABLE;
 	mosql_admin_pass_on(statement, (Node *) drop);
@@ -129,29 +136,24 @@ copied_column(const char *name)
 	return target;
 }
 
-/* The query of COPY t [(columns)] TO: of this table alone, no generated columns. */
+/* The query of COPY t [(columns)] TO: of this table alone, no generated columns (42P10, by core). */
 static SelectStmt *
 copied_rows(const CopyStmt *copy)
 {
 	SelectStmt *select = makeNode(SelectStmt);
 	RangeVar   *from = copyObject(copy->relation);
+	Relation	rel = relation_openrv(copy->relation, AccessShareLock);
 	ListCell   *lc;
 
 	from->inh = false;
 	select->fromClause = list_make1(from);
-	foreach(lc, copy->attlist)
-		select->targetList = lappend(select->targetList, copied_column(strVal(lfirst(lc))));
-	if (copy->attlist == NIL)
+	foreach(lc, CopyGetAttnums(RelationGetDescr(rel), rel, copy->attlist))
 	{
-		Relation	rel = relation_openrv(copy->relation, AccessShareLock);
-		TupleDesc	desc = RelationGetDescr(rel);
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), lfirst_int(lc) - 1);
 
-		for (int i = 0; i < desc->natts; i++)
-			if (!TupleDescAttr(desc, i)->attisdropped && !TupleDescAttr(desc, i)->attgenerated)
-				select->targetList = lappend(select->targetList,
-											 copied_column(NameStr(TupleDescAttr(desc, i)->attname)));
-		relation_close(rel, NoLock);
+		select->targetList = lappend(select->targetList, copied_column(NameStr(att->attname)));
 	}
+	relation_close(rel, NoLock);
 	return select;
 }
 
@@ -305,6 +307,65 @@ analyze_of(const VacuumStmt *vacuum, List *tables)
 	return analyze;
 }
 
+/* As core refuses them, which sees nothing of the statement but its ANALYZE. */
+static void
+check_vacuum(const VacuumStmt *vacuum, const List *tables)
+{
+	static const char *const known[] = {
+		"verbose", "skip_locked", "analyze", "freeze", "full", "disable_page_skipping", "index_cleanup",
+		"process_toast", "truncate", "parallel",
+#if PG_VERSION_NUM >= 160000
+		"buffer_usage_limit", "process_main", "skip_database_stats", "only_database_stats",
+#endif
+	};
+	ListCell   *lc;
+
+	foreach(lc, vacuum->options)
+	{
+		const char *name = lfirst_node(DefElem, lc)->defname;
+		bool		is_known = false;
+
+		for (int i = 0; i < lengthof(known); i++)
+			is_known |= strcmp(name, known[i]) == 0;
+		if (!is_known)
+			ereport(ERROR,
+					(errcode(ERRCODE_SYNTAX_ERROR),
+					 errmsg("unrecognized VACUUM option \"%s\"", name)));
+	}
+	foreach(lc, tables)
+		if (lfirst_node(VacuumRelation, lc)->va_cols != NIL &&
+			!option_is_on(vacuum->options, "analyze"))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("ANALYZE option must be specified when a column list is provided")));
+}
+
+/* Those of them that the user may vacuum; core's WARNING for the others. */
+static List *
+permitted(const List *tables)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		VacuumRelation *table = lfirst_node(VacuumRelation, lc);
+		Oid			relid = RangeVarGetRelid(table->relation, NoLock, false);
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+
+		if (!HeapTupleIsValid(tuple))
+			continue;
+#if PG_VERSION_NUM >= 160000
+		if (vacuum_is_permitted_for_relation(relid, (Form_pg_class) GETSTRUCT(tuple), VACOPT_VACUUM))
+#else
+		if (vacuum_is_relation_owner(relid, (Form_pg_class) GETSTRUCT(tuple), VACOPT_VACUUM))
+#endif
+			result = lappend(result, table);
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
 /* Of our tables only the ANALYZE in it. */
 static bool
 run_vacuum(const MosqlStatement *statement)
@@ -328,13 +389,15 @@ run_vacuum(const MosqlStatement *statement)
 	}
 	if (ours == NIL)
 		return false;
+	check_vacuum(vacuum, ours);
 	PreventInTransactionBlock(is_top_level(statement), "VACUUM");
-	if (option_is_on(vacuum->options, "full"))
+	ours = permitted(ours);
+	if (ours != NIL && option_is_on(vacuum->options, "full"))
 		ereport(NOTICE,
 				(errmsg("\"%s\" is in Redis: there is nothing to write anew",
 						linitial_node(VacuumRelation, ours)->relation->relname),
 				 errhint("mosql_fdw_maintain() removes what is not needed any more.")));
-	if (option_is_on(vacuum->options, "analyze"))
+	if (ours != NIL && option_is_on(vacuum->options, "analyze"))
 		mosql_admin_pass_on(statement, (Node *) analyze_of(vacuum, ours));
 	if (local->rels != NIL)
 		mosql_admin_pass_on(statement, (Node *) local);
@@ -405,6 +468,8 @@ run_reindex(const MosqlStatement *statement)
 	}
 	if (!OidIsValid(relid))
 		return false;
+	if (option_is_on(reindex->params, "concurrently"))
+		PreventInTransactionBlock(is_top_level(statement), "REINDEX CONCURRENTLY");
 	if (reindex_table(relid, index) == 0)
 		ereport(NOTICE,
 				(errmsg("\"%s\" is in Redis: there is nothing to reindex",
@@ -415,11 +480,13 @@ run_reindex(const MosqlStatement *statement)
 static bool
 run_cluster(const MosqlStatement *statement)
 {
-	const RangeVar *name = ((ClusterStmt *) statement->tree)->relation;
+	const ClusterStmt *cluster = (const ClusterStmt *) statement->tree;
+	const RangeVar *name = cluster->relation;
 
 	if (!is_ours(name))
 		return false;
 	mosql_admin_check_owner(RangeVarGetRelid(name, NoLock, false));
+	mosql_admin_check_index_name(RangeVarGetRelid(name, NoLock, false), cluster->indexname);
 	ereport(NOTICE,
 			(errmsg("table \"%s\" is in Redis, in the order of its primary key: there is nothing to cluster",
 					name->relname)));

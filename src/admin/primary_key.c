@@ -329,6 +329,7 @@ mosql_admin_add_primary_key(Oid relid, const IndexStmt *index)
 {
 	Relation	rel;
 
+	mosql_admin_check_index_options(index->options, index->tableSpace);
 	add(relid, index->idxname, mosql_admin_index_columns(index),
 		!index->deferrable && index->indexIncludingParams == NIL);
 	if (index->idxcomment == NULL)
@@ -406,6 +407,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 						 errhint("UPDATE the rows that are null, then use ALTER COLUMN ... SET NOT NULL.")));
 #endif
 			if (constraint->contype == CONSTR_PRIMARY)
+				mosql_admin_check_index_options(constraint->options, constraint->indexspace);
+			if (constraint->contype == CONSTR_PRIMARY)
 				add(relid, constraint->conname, constraint->keys,
 					constraint->indexname == NULL && !constraint->deferrable &&
 					constraint->including == NIL);
@@ -429,6 +432,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && is_about_storage(command->subtype))
 		{
+			mosql_admin_check_storage_action(relid, command);
 			mosql_admin_notice_storage(statement->relation->relname);
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}

@@ -101,8 +101,12 @@ static void
 run_create_index(const MosqlStatement *statement)
 {
 	IndexStmt  *create = castNode(IndexStmt, statement->tree);
-	ObjectAddress address = mosql_admin_create_index(create);
+	ObjectAddress address;
 
+	if (create->concurrent)
+		PreventInTransactionBlock(statement->context == PROCESS_UTILITY_TOPLEVEL,
+								  "CREATE INDEX CONCURRENTLY");
+	address = mosql_admin_create_index(create);
 	if (OidIsValid(address.objectId))
 		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) create);
 }

@@ -83,8 +83,15 @@ extern List *mosql_admin_key_commands(Relation rel, const AttrNumber *attnums, i
 extern List *mosql_admin_index_columns(const IndexStmt *index);
 extern int	mosql_admin_named_columns(Oid relid, const List *names, AttrNumber *attnums);
 
-/* Say once per session that clauses about local storage mean nothing here. */
+/*
+ * Clauses about local storage (storage.c): said once per session that they mean nothing here; refused as
+ * core refuses them.
+ */
 extern void mosql_admin_notice_storage(const char *table);
+extern void mosql_admin_check_storage(const CreateStmt *create);
+extern void mosql_admin_check_table_options(List *options);
+extern void mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command);
+extern void mosql_admin_check_index_name(Oid relid, const char *name);
 
 /* 0A000: "what" is not supported. */
 extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
