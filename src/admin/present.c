@@ -71,7 +71,10 @@ entry_of(const Var *var, const Levels *levels)
 	return entry->rtekind == RTE_RELATION ? entry : NULL;
 }
 
-/* The call of one of our functions of this type, or what stands there as it is. */
+/*
+ * The call of one of our functions of this type, or what stands there as it is.  It is told from a user's own
+ * (shown.c) by a syntax that nobody can write.
+ */
 static Node *
 call(const char *name, Oid type, List *args, Node *otherwise)
 {
@@ -84,7 +87,7 @@ call(const char *name, Oid type, List *args, Node *otherwise)
 		types[n++] = exprType(lfirst(lc));
 	function = mosql_fdw_function(name, n, types);
 	return !OidIsValid(function) ? otherwise :
-		(Node *) makeFuncExpr(function, type, args, InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+		(Node *) makeFuncExpr(function, type, args, InvalidOid, InvalidOid, COERCE_SQL_SYNTAX);
 }
 
 static Node *

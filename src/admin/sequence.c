@@ -44,6 +44,8 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/planner.h"
 #include "parser/parse_type.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -440,12 +442,41 @@ place_of(Oid seqid)
 	return place;
 }
 
+/*
+ * Core compares where the sequence stands with the limits that it gets, and its relation stands still: so
+ * it is set to where all servers have drawn to, and nobody reads it for another purpose.  RESTART says itself
+ * where to.
+ */
+static void
+bring_up(Oid seqid, const AlterSeqStmt *statement)
+{
+	MosqlLocalSequence local;
+	MosqlSequenceState state;
+	bool		altered = false;
+	bool		restart = false;
+
+	read_options(statement->options, &altered, &restart);
+	if (!altered || restart || !mosql_admin_owns(seqid) ||
+		pg_class_aclcheck(seqid, GetUserId(), ACL_UPDATE) != ACLCHECK_OK)
+		return;
+	LockRelationOid(seqid, ShareRowExclusiveLock);	/* ALTER's: setval() takes a weaker one */
+	if (!mosql_fdw_sequence_stands(seqid, &state))
+		return;
+	describe_sequence(seqid, &local);
+	if (state.value >= local.sequence.min && state.value <= local.sequence.max)
+		(void) DirectFunctionCall3(setval3_oid, ObjectIdGetDatum(seqid), Int64GetDatum(state.value),
+								   BoolGetDatum(state.called));
+}
+
 void
 mosql_admin_note_owner(const AlterSeqStmt *statement)
 {
 	altered_sequence = RangeVarGetRelid(statement->sequence, NoLock, true);
-	if (OidIsValid(altered_sequence))
-		altered_from = place_of(altered_sequence);
+	if (!OidIsValid(altered_sequence))
+		return;
+	altered_from = place_of(altered_sequence);
+	if (OidIsValid(altered_from.serverid))
+		bring_up(altered_sequence, statement);
 }
 
 /* Take it from where it was in Redis. */

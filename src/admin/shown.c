@@ -152,13 +152,26 @@ mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result);
 }
 
-/* last_value and is_called of a sequence's row, beside what the relation itself says. */
+/*
+ * last_value and is_called of a sequence's row, beside what the relation itself says.  Where present.c has put
+ * the call, the executor has seen that whoever reads the row may: a view's owner, if it is a view's.
+ */
+static bool
+row_state(FunctionCallInfo fcinfo, MosqlSequenceState *state)
+{
+	const Node *call = fcinfo->flinfo->fn_expr;
+
+	return call != NULL && IsA(call, FuncExpr) && ((const FuncExpr *) call)->funcformat == COERCE_SQL_SYNTAX
+		? mosql_fdw_sequence_stands(PG_GETARG_OID(0), state)
+		: mosql_fdw_sequence_state(PG_GETARG_OID(0), state);
+}
+
 Datum
 mosql_fdw_shown_last(PG_FUNCTION_ARGS)
 {
 	MosqlSequenceState state;
 
-	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+	if (row_state(fcinfo, &state))
 		PG_RETURN_INT64(state.value);
 	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
 }
@@ -168,7 +181,7 @@ mosql_fdw_shown_called(PG_FUNCTION_ARGS)
 {
 	MosqlSequenceState state;
 
-	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+	if (row_state(fcinfo, &state))
 		PG_RETURN_BOOL(state.called);
 	PG_RETURN_DATUM(PG_GETARG_DATUM(1));
 }

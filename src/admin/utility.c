@@ -213,10 +213,14 @@ imports_snapshot(const Node *tree)
 		strcmp(set->name, "TRANSACTION SNAPSHOT") == 0;
 }
 
-static bool
-discards_all(const Node *tree)
+/* DISCARD ALL, SEQUENCES: core has discarded what it knows. */
+static void
+discard(DiscardMode target)
 {
-	return IsA(tree, DiscardStmt) && ((const DiscardStmt *) tree)->target == DISCARD_ALL;
+	if (target == DISCARD_ALL)
+		mosql_sessions_unlock_all(NULL);
+	if (target == DISCARD_ALL || target == DISCARD_SEQUENCES)
+		mosql_fdw_sequences_discard();
 }
 
 /*
@@ -260,8 +264,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
 	if (imports_snapshot(statement.tree))
 		mosql_txn_note_import();
-	if (discards_all(statement.tree))
-		mosql_sessions_unlock_all(NULL);
+	if (IsA(statement.tree, DiscardStmt))
+		discard(((DiscardStmt *) statement.tree)->target);
 }
 
 void

@@ -332,6 +332,12 @@ extern bool mosql_fdw_sequence_set(Oid seqid, MosqlSequenceState state, bool for
  * trip. */
 extern bool mosql_fdw_sequence_state(Oid seqid, MosqlSequenceState *state);
 
+/* The same for who may read or alter it by other rights than his own on the sequence. */
+extern bool mosql_fdw_sequence_stands(Oid seqid, MosqlSequenceState *state);
+
+/* DISCARD SEQUENCES: currval() and lastval() are not defined any more. */
+extern void mosql_fdw_sequences_discard(void);
+
 /* The column of a table of ours that owns a sequence; false if none does. */
 extern bool mosql_fdw_sequence_owner(Oid seqid, Oid *relid, AttrNumber *attnum, bool *identity);
 

@@ -478,19 +478,48 @@ mosql_fdw_sequence_next(Oid seqid, bool identity, int64 *value)
 	return true;
 }
 
-bool
-mosql_fdw_sequence_state(Oid seqid, MosqlSequenceState *state)
+/* any: whatever the user's privileges. */
+static bool
+read_state(Oid seqid, bool any, MosqlSequenceState *state)
 {
 	SequenceEntry *entry;
 	MosqlSession *session;
 
 	if (!resolve(seqid, &entry, &session))
 		return false;
-	check_privileges(entry, ACL_SELECT | ACL_USAGE);
+	if (!any)
+		check_privileges(entry, ACL_SELECT | ACL_USAGE);
 	if (session == NULL)
 		session = session_of(entry);
 	*state = mosql_sequence_read(session, &entry->sequence, get_rel_name(seqid));
 	return true;
+}
+
+bool
+mosql_fdw_sequence_state(Oid seqid, MosqlSequenceState *state)
+{
+	return read_state(seqid, false, state);
+}
+
+bool
+mosql_fdw_sequence_stands(Oid seqid, MosqlSequenceState *state)
+{
+	return read_state(seqid, true, state);
+}
+
+/* What is left of blocks is drawn from still: clients of a pool would leave gaps each. */
+void
+mosql_fdw_sequences_discard(void)
+{
+	HASH_SEQ_STATUS scan;
+	SequenceEntry *entry;
+
+	last_sequence = InvalidOid;
+	if (sequences == NULL)
+		return;
+	hash_seq_init(&scan, sequences);
+	while ((entry = hash_seq_search(&scan)) != NULL)
+		entry->has_last = false;
 }
 
 bool
