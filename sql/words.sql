@@ -48,6 +48,13 @@ SET client_min_messages = warning;
 SELECT reltuples < 0 AS never_analyzed FROM pg_class WHERE oid = 'a'::regclass;
 DROP TABLE a;
 
+-- LOCK TABLE of a view locks the tables in it, by the rights of its owner
+\set run 'CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int); CREATE VIEW v AS SELECT * FROM a WHERE id IN (SELECT id FROM b); CREATE VIEW vv AS SELECT v.id FROM v; BEGIN; LOCK TABLE vv IN SHARE MODE; SELECT relation::regclass::text FROM pg_locks JOIN pg_class ON relation = pg_class.oid WHERE relnamespace = current_schema()::regnamespace AND mode = $$ShareLock$$ AND pid = pg_backend_pid() ORDER BY 1; ROLLBACK; GRANT USAGE ON SCHEMA words_own, words_ours TO words_other; GRANT ALL ON vv TO words_other; SET ROLE words_other; BEGIN; LOCK TABLE vv; ROLLBACK; RESET ROLE; ALTER VIEW v OWNER TO words_other; BEGIN; LOCK TABLE vv NOWAIT; ROLLBACK; DROP VIEW v, vv; DROP TABLE a, b;'
+:on_own
+:run
+:on_ours
+:run
+
 -- sequences: ALTER compares where they stand; DISCARD; a view's owner may read what its user may not
 SET mosql_fdw.sequence_block = 1;
 \set run 'CREATE SEQUENCE s; SELECT nextval($$s$$), nextval($$s$$), nextval($$s$$); ALTER SEQUENCE s MAXVALUE 2; ALTER SEQUENCE s MINVALUE 4; ALTER SEQUENCE s MINVALUE 2 MAXVALUE 100; ALTER SEQUENCE s RESTART WITH 101; SELECT nextval($$s$$), currval($$s$$); ALTER SEQUENCE s OWNED BY NONE; ALTER SEQUENCE s INCREMENT 10; SELECT nextval($$s$$), lastval(); DISCARD SEQUENCES; SELECT currval($$s$$); SELECT nextval($$s$$) FROM (SELECT 1) x; CREATE VIEW v AS SELECT last_value, is_called FROM s; GRANT SELECT ON v TO words_other; GRANT USAGE ON SCHEMA words_own, words_ours TO words_other; SET ROLE words_other; SELECT * FROM v; SELECT last_value FROM s; RESET ROLE; DROP VIEW v; DROP SEQUENCE s;'

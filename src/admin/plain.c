@@ -15,14 +15,11 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_inherits.h"
 #include "commands/copy.h"
 #include "commands/defrem.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
-#include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -178,98 +175,6 @@ run_copy(const MosqlStatement *statement)
 		copy->attlist = NIL;
 	}
 	mosql_admin_pass_on(statement, (Node *) copy);
-	return true;
-}
-
-/* ---- LOCK TABLE ---- */
-
-/* Before the lock is taken, and again if the name means another table by then. */
-static void
-check_may_lock(const RangeVar *name, Oid relid, Oid old_relid, void *arg)
-{
-	LOCKMODE	mode = *(LOCKMODE *) arg;
-	AclMode		any = ACL_UPDATE | ACL_DELETE | ACL_TRUNCATE;
-	AclResult	result;
-
-	if (!OidIsValid(relid))
-		return;
-	if (mode == AccessShareLock)
-		any |= ACL_SELECT;
-	if (mode <= RowExclusiveLock)
-		any |= ACL_INSERT;
-	result = pg_class_aclcheck(relid, GetUserId(), any);
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FOREIGN_TABLE, name->relname);
-}
-
-/* Those that are ours, which are locked here, for all front-ends. */
-static void
-lock_everywhere(List *relids, LOCKMODE mode, bool nowait)
-{
-	ListCell   *lc;
-
-	foreach(lc, relids)
-	{
-		Relation	rel;
-
-		if (!mosql_fdw_is_ours(lfirst_oid(lc)))
-			continue;
-		rel = relation_open(lfirst_oid(lc), NoLock);
-		if (!mosql_table_lock(rel, mosql_fdw_session_for(lfirst_oid(lc), InvalidOid), mode, !nowait))
-			ereport(ERROR,
-					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-					 errmsg("could not obtain lock on relation \"%s\"", RelationGetRelationName(rel))));
-		relation_close(rel, NoLock);
-	}
-}
-
-/* Here, and then everywhere; with the tables that inherit from it. */
-static void
-lock_table(const RangeVar *name, LOCKMODE mode, bool nowait)
-{
-	Oid			relid = RangeVarGetRelidExtended(name, mode, nowait ? RVR_NOWAIT : 0,
-												 check_may_lock, &mode);
-
-	lock_everywhere(name->inh ? find_all_inheritors(relid, mode, NULL) : list_make1_oid(relid),
-					mode, nowait);
-}
-
-/* Core has locked these here; ours may be among their partitions. */
-static void
-lock_below(const List *names, LOCKMODE mode, bool nowait)
-{
-	ListCell   *lc;
-
-	foreach(lc, names)
-	{
-		const RangeVar *name = lfirst(lc);
-
-		if (name->inh)
-			lock_everywhere(find_all_inheritors(RangeVarGetRelid(name, NoLock, false), NoLock, NULL),
-							mode, nowait);
-	}
-}
-
-static bool
-run_lock(const MosqlStatement *statement)
-{
-	LockStmt   *lock = (LockStmt *) statement->tree;
-	LockStmt   *local = copyObject(lock);
-	ListCell   *lc;
-
-	local->relations = NIL;
-	foreach(lc, lock->relations)
-		if (!is_ours(lfirst(lc)))
-			local->relations = lappend(local->relations, copyObject(lfirst(lc)));
-	RequireTransactionBlock(is_top_level(statement), "LOCK TABLE");
-	foreach(lc, lock->relations)
-		if (is_ours(lfirst(lc)))
-			lock_table(lfirst(lc), lock->mode, lock->nowait);
-	if (local->relations != NIL)
-	{
-		mosql_admin_pass_on(statement, (Node *) local);
-		lock_below(local->relations, lock->mode, lock->nowait);
-	}
 	return true;
 }
 
@@ -503,7 +408,7 @@ mosql_admin_run_plain(const MosqlStatement *statement)
 		case T_CopyStmt:
 			return run_copy(statement);
 		case T_LockStmt:
-			return run_lock(statement);
+			return mosql_admin_run_lock(statement);
 		case T_CommentStmt:
 			return run_comment(statement);
 		case T_VacuumStmt:

@@ -31,8 +31,8 @@ mosql_admin_notice_storage(const char *table)
 
 /* ---- what core would refuse ---- */
 
-void
-mosql_admin_check_table_options(List *options)
+static void
+check_table_options(List *options)
 {
 	static char *namespaces[] = HEAP_RELOPT_NAMESPACES;
 
@@ -69,7 +69,7 @@ mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command)
 	switch (command->subtype)
 	{
 		case AT_SetRelOptions:
-			mosql_admin_check_table_options((List *) command->def);
+			check_table_options((List *) command->def);
 			break;
 		case AT_SetTableSpace:
 			(void) get_tablespace_oid(command->name, false);
@@ -115,7 +115,7 @@ names_storage(const List *elements)
 void
 mosql_admin_check_storage(const CreateStmt *create)
 {
-	mosql_admin_check_table_options(create->options);
+	check_table_options(create->options);
 	if (create->tablespacename != NULL)
 		(void) get_tablespace_oid(create->tablespacename, false);
 	if (names_storage(create->tableElts) || create->options != NIL || create->tablespacename != NULL ||

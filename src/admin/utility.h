@@ -8,6 +8,7 @@
  *   create_as.c      CREATE TABLE AS, SELECT INTO
  *   alter_table.c    ALTER TABLE
  *   drop.c           DROP TABLE of ours and of others
+ *   lock_table.c     LOCK TABLE
  *   plain.c          the others that core refuses for foreign tables
  */
 #ifndef MOSQL_ADMIN_UTILITY_H
@@ -72,7 +73,8 @@ extern void mosql_admin_run_create_as(const MosqlStatement *statement);
  */
 extern bool mosql_admin_run_plain(const MosqlStatement *statement);
 
-/* ALTER TABLE of one of ours; as above. */
+/* LOCK TABLE (lock_table.c); ALTER TABLE of one of ours; as above. */
+extern bool mosql_admin_run_lock(const MosqlStatement *statement);
 extern bool mosql_admin_run_alter(const MosqlStatement *statement);
 
 /* What ALTER FOREIGN TABLE must do to make these columns the key, in this order. */
@@ -89,7 +91,6 @@ extern int	mosql_admin_named_columns(Oid relid, const List *names, AttrNumber *a
  */
 extern void mosql_admin_notice_storage(const char *table);
 extern void mosql_admin_check_storage(const CreateStmt *create);
-extern void mosql_admin_check_table_options(List *options);
 extern void mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command);
 extern void mosql_admin_check_index_name(Oid relid, const char *name);
 
