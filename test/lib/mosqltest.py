@@ -432,6 +432,7 @@ class Server:
         self.args = dict(host=re.search(r"PGHOST=(\S+)", env)[1],
                          port=re.search(r"PGPORT=(\S+)", env)[1], user="postgres")
         self.home = os.path.dirname(self.args["host"])
+        self.witness = None         # of the next crash
 
     def stop(self, how="immediate"):
         run("script/server", "stop", "--name", self.name, how)
@@ -446,6 +447,8 @@ class Server:
 
     def connect(self, dbname="postgres", autocommit=True, level=None, options=None, **settings):
         settings = dict(settings)
+        if "mosql_fdw.debug_crash_at" in settings:
+            self.witness = self.connect()
         text = " ".join(f"-c {k}={v}" for k, v in settings.items())
         if options:
             text += " " + options
@@ -457,7 +460,13 @@ class Server:
         return conn
 
     def wait_up(self, seconds=30):
-        """After a backend was killed the server restarts: wait for that."""
+        """After a backend was killed the server restarts: wait for that.  Who hears of the end of a
+        backend may be faster than the postmaster: a connection from before is to be gone."""
+        if self.witness:
+            wait_until(lambda: attempt(self.witness, "SELECT 1")[1] is not None, 5)
+            self.witness.close()
+            self.witness = None
+
         def up():
             try:
                 self.connect().close()
