@@ -143,7 +143,13 @@ is_frozen_into(const MosqlTree *tree, uint64 leaf, MosqlBytes m, uint64 other)
 	return meta.state == MOSQL_NODE_SPLITTING && meta.other == other;
 }
 
-/* Step 1. */
+/*
+ * Step 1.  Each is sent once.
+ *
+ * Race -- a failover takes a freeze back, and others write to the leaf.  Sent again it would freeze that
+ * leaf under the same generation, and who has read the first one would confirm what he has.  A freeze
+ * that was not heard of is nobody's: if it is there, whoever meets it finishes it.
+ */
 static void
 freeze(MosqlTree *tree, Split *splits, int n)
 {
@@ -165,22 +171,18 @@ freeze(MosqlTree *tree, Split *splits, int n)
 		step = mosql_btree_step_new(tree, splits[i].leaf->node, 1);
 		mosql_btree_step_expect_generation(step, splits[i].leaf->meta.generation);
 		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+		step->repeatable = false;
 		of[list.n] = &splits[i];
 		mosql_btree_steps_add(tree, &list, step);
 	}
-	mosql_btree_steps_run(tree, list.steps, list.n);
+	if (list.n > 0)
+		tree->store->run_steps(tree->store, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
-	{
-		const MosqlStep *step = list.steps[i];
-
-		/* it may have failed only because it took effect before, unheard */
-		if (step->status != MOSQL_STEP_DONE &&
-			!is_frozen_into(tree, step->node, step->values[0], of[i]->nodes[0]))
+		if (list.steps[i]->status != MOSQL_STEP_DONE)
 		{
 			of[i]->given_up = true;
-			mosql_btree_cache_drop(tree, step->node);
+			mosql_btree_cache_drop(tree, list.steps[i]->node);
 		}
-	}
 	if (list.n > 0)
 		MOSQL_DEBUG_POINT("split-frozen");
 }

@@ -17,7 +17,7 @@
  * rule in place of an embryo state: a leaf that is being split serves only the
  * keys below its split key; readers, too, finish the split.
  *
- * Scope: 2 splits, WRITES acknowledged writes, FAILOVERS failovers.
+ * Scope: 2 splits, WRITES acknowledged writes, FAILOVERS failovers, READS reads one after the other (1).
  *
  * run: ci -DWRITES=1 -DFAILOVERS=1
  * run: deep -DWRITES=2 -DFAILOVERS=2
@@ -26,6 +26,7 @@
  * mutation: MUT_NW_CREATE rule 17: the leaf is cut before the new one is replicated
  * mutation: MUT_NW_EXISTS rule 18: a helper that finds the new leaf there does not touch it before the cut
  * mutation: MUT_SERVE_FROZEN rule 20: readers read all keys of a leaf that is being split
+ * mutation: MUT_FREEZE_AGAIN -DWRITES=1 -DFAILOVERS=1 -DREADS=2 rule 19: a freeze that was lost is sent again under the generation that it had
  * mutation: MUT_GEN_FORK rule 19: generations are counted, and steps compare nothing else
  */
 #define FAILOVER
@@ -121,6 +122,20 @@ inline search(k, v, frozen)
 	skip
 }
 
+#ifdef MUT_FREEZE_AGAIN
+inline freeze_again(x, g0, g1, m0, r)
+{
+	d_step {
+		ok = (node[x].ex && node[x].st == NORMAL && node[x].gen == g0);
+		if
+		:: ok -> node[x].gen = g1; node[x].st = SPLITTING; node[x].m = m0; node[x].oth = r
+		:: else
+		fi;
+		e = EPOCH(x)
+	}
+}
+#endif
+
 proctype Splitter(byte m0; byte r)
 {
 	LOCALS;
@@ -128,12 +143,30 @@ proctype Splitter(byte m0; byte r)
 		node[0].st == NORMAL && m0 < node[0].high;
 		g = node[0].gen
 	}
+#ifdef MUT_FREEZE_AGAIN
+	byte mine = 0;
+	d_step {
+		freeze(0, g, m0, r);
+		if
+		:: ok -> mine = lastgen
+		:: else
+		fi
+	}
+#else
 	freeze(0, g, m0, r);
+#endif
 #ifndef MUT_NW_FREEZE
 	if
 	:: ok -> wait_for(0, e, ok)
 	:: else
 	fi;
+#endif
+#ifdef MUT_FREEZE_AGAIN
+	if
+	:: mine != 0 && !ok -> freeze_again(0, g, mine, m0, r); wait_for(0, e, ok)
+	:: else
+	fi;
+	mine = 0;
 #endif
 	if
 	:: ok ->
@@ -181,6 +214,10 @@ proctype Reader()
 	LOCALS;
 	bool hit = false, fin = false;
 	byte v = 0, floor = 0;
+#ifdef READS
+	byte again = READS;
+again_from_here:
+#endif
 	floor = acked;
 #ifdef MUT_SERVE_FROZEN
 	search(2, v, true);
@@ -189,6 +226,13 @@ proctype Reader()
 #endif
 	assert(v >= floor);
 	d_step { v = 0; floor = 0; c = 0; g = 0 }
+#ifdef READS
+	again--;
+	if
+	:: again > 0 -> goto again_from_here
+	:: else
+	fi
+#endif
 }
 
 /* What the replica will have is settled now, or earlier; then it takes over. */

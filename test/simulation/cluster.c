@@ -4,6 +4,9 @@
  * A shard is what one primary and its replicas store.  There is one copy of it, the
  * primary's; a replica is a position in the order of its changes.  When a replica takes
  * over, what lies behind its position is taken back.
+ *
+ * An isolated primary has a shard of its own, beside that which goes on with a replica: a copy of all
+ * that it had, and what it is told from then on, until it hears that it is primary no more.
  */
 #include "sim.h"
 
@@ -13,6 +16,7 @@ int			sim_nshards;
 SimShard	sim_shards[SIM_SHARDS_MAX];
 bool		sim_is_cluster;
 bool		sim_dumps;
+bool		sim_isolates;
 int64		sim_forgot_us;
 int64		sim_jumped_us;
 bool		sim_is_torn;
@@ -69,6 +73,13 @@ sim_cluster_start(int nshards, int nreplicas, bool cluster)
 
 /* ---- replicas ---- */
 
+/* Does it have the shard's changes, or will have them?  Not who is isolated. */
+static bool
+is_with(const SimShard *shard, const SimServer *server)
+{
+	return server->up && server->shard == shard;
+}
+
 static uint64
 oldest_position(const SimShard *shard)
 {
@@ -120,7 +131,7 @@ sim_copies(const SimShard *shard, uint64 position)
 	int			n = 0;
 
 	for (int i = 0; i < shard->nreplicas; i++)
-		n += shard->replicas[i]->up && shard->replicas[i]->applied >= position;
+		n += is_with(shard, shard->replicas[i]) && shard->replicas[i]->applied >= position;
 	return n;
 }
 
@@ -145,7 +156,7 @@ sim_fail_over(SimShard *shard, bool old_comes_back)
 	int			best = -1;
 
 	for (int i = 0; i < shard->nreplicas; i++)
-		if (shard->replicas[i]->up && (best < 0 || shard->replicas[i]->applied > shard->replicas[best]->applied))
+		if (is_with(shard, shard->replicas[i]) && (best < 0 || shard->replicas[i]->applied > shard->replicas[best]->applied))
 			best = i;
 	if (best < 0)
 		return;
@@ -158,6 +169,79 @@ sim_fail_over(SimShard *shard, bool old_comes_back)
 	old->applied = shard->position; /* synchronised anew */
 	old->nscripts = 0;
 	old->starts++;
+}
+
+/*
+ * The primary is cut off from the others.  The replica that has most will take over (it is not up
+ * yet); the primary, and who reaches it, go on as if nothing had happened.
+ */
+SimServer *
+sim_isolate(SimShard *shard)
+{
+	SimServer  *old = shard->primary;
+	SimShard   *own;
+	int			best = -1;
+
+	for (int i = 0; i < shard->nreplicas; i++)
+		if (is_with(shard, shard->replicas[i]) && (best < 0 || shard->replicas[i]->applied > shard->replicas[best]->applied))
+			best = i;
+	if (best < 0 || !old->up)
+		return NULL;
+	own = calloc(1, sizeof(SimShard));
+	own->number = shard->number;
+	own->primary = old;
+	own->isolated = true;
+	own->unreached = (int) sim_below(3);
+	own->slots = memcpy(malloc(sizeof(sim_slots)), sim_slots, sizeof(sim_slots));
+	sim_copy(shard, own);
+	own->position = shard->position;	/* who waits for copies goes on to */
+	own->first_undo = own->position - own->nundo;
+	shard->primary = shard->replicas[best];
+	shard->replicas[best] = old;
+	old->shard = own;
+	old->applied = 0;
+	sim_trace("server %d is isolated, one in three does not reach it (%d); server %d will take over", old->number,
+			  own->unreached, shard->primary->number);
+	shard->primary->up = false;
+	lose(shard, shard->primary->applied);
+	sim_server_isolated(old);
+	return shard->primary;
+}
+
+/* It hears who is primary, throws away what it has, and copies what is there. */
+void
+sim_rejoin(SimServer *server)
+{
+	SimShard   *own = server->shard;
+
+	sim_trace("server %d hears that it is primary no more", server->number);
+	server->shard = &sim_shards[own->number];
+	server->applied = server->shard->position;
+	sim_server_demoted(server);
+	sim_free_keys(own);
+	free(own->slots);
+	free(own);
+}
+
+bool
+sim_is_reached(const SimFrontEnd *fe, const SimServer *server)
+{
+	return !server->shard->isolated || fe->number % 3 != server->shard->unreached;
+}
+
+/* Does that server take itself for the primary of a slot, or the one that gives it away? */
+bool
+sim_owns(const SimServer *server, int slot)
+{
+	const SimShard *shard = server->shard;
+
+	return server == shard->primary && (shard->isolated ? shard->slots : sim_slots)[slot] == shard->number;
+}
+
+const SimServer *
+sim_primary(const SimServer *by, int slot)
+{
+	return by->shard->isolated && sim_owns(by, slot) ? by : sim_shards[sim_slots[slot]].primary;
 }
 
 /* A process ends and begins again with what it had at that position. */
@@ -189,7 +273,7 @@ static void
 copy_now(SimShard *shard)
 {
 	for (int i = 0; i < shard->nreplicas; i++)
-		if (shard->replicas[i]->up)
+		if (is_with(shard, shard->replicas[i]))
 			shard->replicas[i]->applied = shard->position;
 	sim_saved(shard);
 	sim_check_waits(shard);

@@ -174,7 +174,7 @@ hash_add(Call *call)
 	sum = (old.data ? strtoll(old.data, NULL, 10) : 0) + strtoll(call->argv[3].data, NULL, 10);
 	snprintf(text, sizeof(text), INT64_FORMAT, sum);
 	put(call, key, 'h', call->argv[2], text_of(text));
-	if (call->argv[2].len == 3 && memcmp(call->argv[2].data, "sid", 3) == 0)
+	if (call->argv[2].len == 3 && memcmp(call->argv[2].data, "sid", 3) == 0 && !call->shard->isolated)
 		sim_session_drawn((uint64) sum);
 	say_number(call, sum);
 }
@@ -455,7 +455,7 @@ sim_list_refused(const SimClient *client)
 
 	if (client->server != shard->primary)
 		return "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
-	if (!sim_is_cluster || shard == &sim_shards[sim_slots[slot]] || shard == sim_moving[slot])
+	if (!sim_is_cluster || sim_owns(client->server, slot) || shard == sim_moving[slot])
 		return NULL;
 	snprintf(moved, sizeof(moved), "MOVED %d 10.0.0.1:%d", slot,
 			 7000 + sim_shards[sim_slots[slot]].primary->number);
@@ -586,7 +586,7 @@ say_slots(Call *call)
 	for (int r = 0; r < runs; r++)
 	{
 		int			s = r > 0 ? ends[r - 1] : 0;
-		const SimServer *primary = sim_shards[sim_slots[s]].primary;
+		const SimServer *primary = sim_primary(call->client->server, s);
 
 		call->to->array(call->to, 3);
 		say_number(call, s);
@@ -805,6 +805,7 @@ is_elsewhere(const SimClient *client, int argc, const MosqlBytes *argv)
 		return false;
 	look_for_keys(client, argc, argv, &keys);
 	return keys.slot >= 0 && sim_moving[keys.slot] != NULL && keys.missing > 0 &&
+		!client->server->shard->isolated &&
 		(client->server->shard == &sim_shards[sim_slots[keys.slot]] || keys.there + keys.missing > 1);
 }
 
@@ -945,6 +946,8 @@ is_ours(const SimClient *client, const Whereabouts *keys, bool writes, SimAnswer
 		return false;
 	}
 	if (keys->slot < 0)
+		return true;
+	if (shard->isolated && sim_owns(server, keys->slot))
 		return true;
 	there = &sim_shards[sim_slots[keys->slot]];
 	if (server == shard->primary && sim_moving[keys->slot] != NULL && keys->missing > 0 &&

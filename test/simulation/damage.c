@@ -85,6 +85,8 @@ hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 		lose_all(shard, key);
 	else
 		spoil(shard, key, kind);
+	if (key->n == 0)			/* an empty leaf has nothing else */
+		damage->hurt[damage->nhurt - 1].lost = true;
 }
 
 static void

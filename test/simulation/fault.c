@@ -157,15 +157,56 @@ take_over(void *arg, uint64 tag)
 	sim_fail_over(&sim_shards[tag], true);
 }
 
+/* Who comes after an isolated one stays: nobody else has what it has. */
+static bool
+has_isolated(const SimShard *shard)
+{
+	for (int i = 0; i < shard->nreplicas; i++)
+		if (shard->replicas[i]->shard != shard)
+			return true;
+	return false;
+}
+
 static void
 kill_primary_of(SimShard *shard)
 {
-	if (!setting.cluster || shard->nreplicas == 0 || !shard->primary->up)
+	if (!setting.cluster || shard->nreplicas == 0 || !shard->primary->up || has_isolated(shard))
 		return;
 	sim_trace("server %d dies", shard->primary->number);
 	shard->primary->up = false;
 	sim_server_stops(shard->primary);
 	sim_at(sim_now_us + sim_between(100000, sim_chance(500) ? 300000 : 3000000), take_over, NULL, shard->number);
+}
+
+static void
+rejoin(void *arg, uint64 tag)
+{
+	sim_rejoin(&sim_servers[tag]);
+}
+
+static void
+promote(void *arg, uint64 tag)
+{
+	sim_trace("server %d takes over", (int) tag);
+	sim_servers[tag].up = true;
+}
+
+/*
+ * A primary is cut off, but not from all front-ends.  It serves these until its lease is over, or, who
+ * had stopped, until it hears of its successor: some time after that one has taken over, here.
+ */
+static void
+isolate_primary(void)
+{
+	SimShard   *shard = &sim_shards[sim_below(sim_nshards)];
+	SimServer  *old = shard->primary;
+	SimServer  *next;
+	int64		after_us = sim_between(50000, sim_chance(500) ? 300000 : 2000000);
+
+	if (!setting.cluster || sim_dumps || (next = sim_isolate(shard)) == NULL)
+		return;
+	sim_at(sim_now_us + after_us, promote, NULL, next->number);
+	sim_at(sim_now_us + after_us + sim_below(sim_chance(300) ? LEAP_US : 300000), rejoin, NULL, old->number);
 }
 
 static void
@@ -325,7 +366,7 @@ static const Fault faults[] = {
 	{"restart", 1, restart_server, true}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
 	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server, true}, {"time", 1, jump_clock, true},
 	{"dump", 2, write_dump, true}, {"forget", 1, restart_from_dump, true},
-	{"empty", 1, restart_empty, true}
+	{"empty", 1, restart_empty, true}, {"isolate", 2, isolate_primary, true}
 };
 
 /* Somebody may be late for so long. */
@@ -335,6 +376,8 @@ static const Fault faults[] = {
 static int
 weight_of(const Fault *fault)
 {
+	if (fault->happens == isolate_primary && !sim_isolates)
+		return 0;
 	return fault_options.only == NULL || strstr(fault_options.only, fault->name) != NULL ? fault->weight : 0;
 }
 

@@ -173,6 +173,7 @@ sim_begin(int isolation)
 	XactIsoLevel = isolation;
 	sim_self->sent = 0;
 	sim_self->began_us = sim_now_us;
+	sim_self->misled = false;
 	sim_self->local_failed = false;
 	started = GetCurrentTimestamp();
 	sim_core_begin(true);

@@ -185,8 +185,46 @@ sim_put(SimShard *shard, SimKey *key, char type, MosqlBytes field, MosqlBytes va
 	old = change(key, type, name, value);
 	shard->undo[shard->nundo++] = (SimUndo) {key, type, name, old};
 	shard->position++;
+	if (shard->isolated)
+		return;					/* nobody will ever have it */
 	tell_oracle(key, name, old, value, false);
 	claims_changed(key, name, old, sim_get(key, name), false);
+}
+
+/* A copy of all that is there, in a shard that has nothing yet. */
+void
+sim_copy(const SimShard *from, SimShard *to)
+{
+	uint64		cursor = 0;
+	SimKey	   *key;
+
+	while ((key = sim_next_key(unconstify(SimShard *, from), &cursor)) != NULL)
+	{
+		SimKey	   *copy = sim_key(to, key->name, true);
+
+		for (int i = 0; i < key->n; i++)
+			sim_put(to, copy, key->type, key->fields[i].name, key->fields[i].value);
+		copy->expires_us = key->expires_us;
+	}
+}
+
+/* Nobody needs it any more. */
+void
+sim_free_keys(SimShard *shard)
+{
+	sim_trim(shard, shard->position + 8192);
+	for (int b = 0; b < shard->nbuckets; b++)
+		for (SimKey *key = shard->buckets[b], *next; key != NULL; key = next)
+		{
+			next = key->next;
+			while (key->n > 0)
+				free((char *) change(key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT).data);
+			free((char *) key->name.data);
+			free(key->fields);
+			free(key);
+		}
+	free(shard->undo);
+	free(shard->buckets);
 }
 
 void

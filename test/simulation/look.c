@@ -21,6 +21,7 @@ look_fate(Client *client)
 		return;
 	fate = mosql_clock_fate(mosql_session_stepper(tx->far ? client->far : client->session), (MosqlTxid) {tx->sid, tx->n});
 	sim_trace("tx %d has fate %d", tx->number, fate);
+	sim_self->misled = false;	/* an answer is final, whoever gave it */
 	if (fate == MOSQL_FATE_COMMITTED || fate == MOSQL_FATE_ABORTED)
 		oracle_told(tx, fate == MOSQL_FATE_COMMITTED);
 }

@@ -7,6 +7,7 @@
  * arrives or does not, or arrives when its sender has long gone on.
  */
 #include "fault.h"
+#include "locks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,6 +55,7 @@ typedef struct SimSocket
 typedef struct Message
 {
 	SimSocket  *socket;
+	bool		misleads;		/* of an isolated primary */
 	size_t		len;
 	char		data[FLEXIBLE_ARRAY_MEMBER];
 } Message;
@@ -160,6 +162,35 @@ sim_server_stops(SimServer *server)
 			cut(sockets[i], sim_now_us);
 }
 
+/* Who reaches it no more waits for what will not come. */
+void
+sim_server_isolated(SimServer *server)
+{
+	for (int i = 0; i < nsockets; i++)
+		if (sockets[i]->client.server == server && !sim_is_reached(sockets[i]->fe, server))
+			cut(sockets[i], sim_now_us);
+}
+
+/* As replicationSetMaster(): who waits there is sent away, and what was written has no copies. */
+void
+sim_server_demoted(SimServer *server)
+{
+	static SimKey flushed = {.version = PG_UINT64_MAX};	/* what was watched has changed */
+
+	for (int i = 0; i < nsockets; i++)
+	{
+		SimClient  *client = &sockets[i]->client;
+
+		if (client->server != server)
+			continue;
+		if (client->waits || client->blocks)
+			cut(sockets[i], sim_now_us);
+		for (int w = 0; w < client->nwatched; w++)
+			client->watched[w].key = &flushed;
+		client->wrote = PG_UINT64_MAX;
+	}
+}
+
 /* ---- to the front-end ---- */
 
 static void
@@ -170,6 +201,7 @@ reply_arrives(void *arg, uint64 tag)
 
 	if (s->state == SOCKET_OPEN && (s->cut_us == 0 || sim_now_us < s->cut_us))
 	{
+		s->fe->misled |= message->misleads;
 		append(&s->in, message->data, message->len);
 		notify(s);
 	}
@@ -185,6 +217,9 @@ ship(SimSocket *s, const Bytes *bytes)
 		return;
 	message = malloc(offsetof(Message, data) + bytes->len);
 	message->socket = s;
+	message->misleads = s->client.server->shard->isolated;
+	if (message->misleads)
+		claims_forgot_us = sim_now_us;	/* what was locked there nobody else knows */
 	message->len = bytes->len;
 	memcpy(message->data, bytes->data, bytes->len);
 	s->last_down_us = arrival_us(s->last_down_us);
@@ -544,7 +579,7 @@ connected(void *arg, uint64 tag)
 
 	if (s->state != SOCKET_CONNECTING)
 		return;
-	s->state = s->client.server->up ? SOCKET_OPEN : SOCKET_REFUSED;
+	s->state = s->client.server->up && sim_is_reached(s->fe, s->client.server) ? SOCKET_OPEN : SOCKET_REFUSED;
 	notify(s);
 }
 

@@ -53,8 +53,9 @@ extern void sim_run(int64 until_us);
 /*
  * ---- what is wrong, and what is going on ----
  *
- * A transaction that began before a server forgot may see anything (docs/durability.md): in
- * that one, sim_fail() raises an error instead.  So it does in each where the database is torn.
+ * A transaction that began before a server forgot, or that an isolated primary has answered, may see
+ * anything (docs/durability.md): in that one, sim_fail() raises an error instead.  So it does in each
+ * where the database is torn.
  */
 
 extern bool sim_tracing;
@@ -82,6 +83,7 @@ struct SimFrontEnd
 	const char *clock_function;
 	bool		terminated;		/* it was told to end */
 	int64		began_us;		/* its transaction */
+	bool		misled;			/* an isolated primary has answered since */
 	uint64		sent;			/* messages since then */
 
 	/* --- world.c --- */
@@ -169,6 +171,9 @@ typedef struct SimShard
 	SimUndo    *undo;
 	uint64		saved;			/* what a dump has */
 	int64		behind_until_us;	/* replicas get nothing before */
+	bool		isolated;		/* an old primary's own, which lasts as long as its lease does; */
+	int			unreached;		/* of three front-ends one does not reach it; */
+	int16	   *slots;			/* and it goes by the slots of then */
 } SimShard;
 
 struct SimServer
@@ -188,6 +193,8 @@ extern SimKey *sim_key(SimShard *shard, MosqlBytes name, bool create);
 extern MosqlBytes sim_get(const SimKey *key, MosqlBytes field);
 extern void sim_put(SimShard *shard, SimKey *key, char type, MosqlBytes field, MosqlBytes value);
 extern void sim_forget(SimShard *shard, uint64 position);	/* all from there on */
+extern void sim_copy(const SimShard *from, SimShard *to);
+extern void sim_free_keys(SimShard *shard);
 extern void sim_clear(SimShard *shard);	/* nothing is left, nor to be taken back */
 extern void sim_trim(SimShard *shard, uint64 position);	/* nobody will forget before it */
 extern SimKey *sim_next_key(SimShard *shard, uint64 *cursor);
@@ -260,6 +267,7 @@ extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
 extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern bool sim_locks_tables;	/* clients say LOCK TABLE */
+extern bool sim_isolates;		/* primaries are isolated */
 extern int64 sim_forgot_us;		/* when one did so last */
 extern int64 sim_jumped_us;		/* when a server's clock did */
 extern bool sim_is_torn;		/* some of several did: nothing is whole any more */
@@ -277,6 +285,11 @@ extern const char *sim_node_id(const SimServer *server);
 extern void sim_replicate(SimShard *shard);		/* something was written */
 extern int	sim_copies(const SimShard *shard, uint64 position);
 extern void sim_fail_over(SimShard *shard, bool old_comes_back);
+extern SimServer *sim_isolate(SimShard *shard);	/* its primary; NULL: it has no replica that could take over */
+extern void sim_rejoin(SimServer *server);
+extern bool sim_is_reached(const SimFrontEnd *fe, const SimServer *server);
+extern const SimServer *sim_primary(const SimServer *by, int slot);	/* as one of them has it */
+extern bool sim_owns(const SimServer *server, int slot);
 extern void sim_saved(SimShard *shard);
 extern void sim_restart(SimServer *server, uint64 position);
 extern void sim_empty(SimServer *server);	/* a process without data takes its place */
@@ -299,6 +312,8 @@ extern SimNetwork sim_network;
 extern uint64 sim_messages;
 extern void sim_cut(SimFrontEnd *fe, SimServer *server);	/* NULL: all */
 extern void sim_server_stops(SimServer *server);
+extern void sim_server_isolated(SimServer *server); /* who does not reach it any more learns of that */
+extern void sim_server_demoted(SimServer *server);
 extern void sim_check_waits(SimShard *shard);
 extern void sim_check_lists(void);
 extern void sim_look_at_blocked(void);

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 
 #include "base/stats.h"
+#include "code/claim.h"
 #include "pgstub.h"
 #include "step/clock.h"
 
@@ -341,6 +342,9 @@ work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row see
 
 	if (oracle_own(tx, tree, key) != NULL || tx->nlocks == LOCKS_MAX)
 		return;
+	for (int i = 0; i < tx->nclaims; i++)
+		if (tx->claims[i].tree == tree && tx->claims[i].key == key && tx->claims[i].strength == MOSQL_KEY_SHARE)
+			return;				/* who asks for such locks in Redis asks there for all */
 	mosql_txn_lock_row(client->txn, work_tree(client, tree), stored->key, stored->version);
 	tx->locks[tx->nlocks++] = (Lock) {tree, key, seen};
 	tell(client, "locks", tree, key, seen);

@@ -93,7 +93,7 @@ sim_fail(const char *format,...)
 	va_list		args;
 
 	if (sim_self != NULL && sim_self->nest_level > 0 &&
-		(sim_is_torn || sim_self->began_us <= sim_forgot_us))
+		(sim_is_torn || sim_self->misled || sim_self->began_us <= sim_forgot_us))
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a server has forgotten: %s", format)));
 	va_start(args, format);
 	printf("FAILED  seed " UINT64_FORMAT "\n", sim_seed);
