@@ -512,20 +512,28 @@ put_deadlock(void *arg)
 	}
 }
 
-/* A MosqlDescribeDeadlock: two round trips, and those that read definitions. */
+/*
+ * A MosqlDescribeDeadlock: two round trips, and those that read definitions.  Nothing interrupts
+ * them, so all together have one command timeout.
+ */
 static char *
 describe_deadlock(MosqlSession *session, const MosqlWaiter *waiters, int n, bool at_commit)
 {
 	Deadlock	deadlock = {.waiters = waiters,.n = n};
 
+	MosqlRedis *redis = mosql_session_redis(session);
+	int64		before;
+
 	deadlock.report.session = session;
 	deadlock.report.at_once = true;
 	deadlock.rows = palloc0(n * sizeof(char *));
 	initStringInfo(&deadlock.text);
+	before = mosql_redis_hurry(redis, mosql_redis_timeout_us(redis));
 	if (!mosql_do_quietly(find_processes, &deadlock.report))
 		deadlock.report.nsessions = 0;
 	if (!at_commit)
 		(void) mosql_do_quietly(describe_rows, &deadlock);
+	(void) mosql_redis_hurry(redis, before);
 	return mosql_do_quietly(put_deadlock, &deadlock) ? deadlock.text.data : NULL;
 }
 

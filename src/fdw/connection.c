@@ -280,6 +280,27 @@ set_timer(int64 delay_us)
 	enable_timeout_after(timer, (int) Min(delay_us / 1000 + 1, INT_MAX));
 }
 
+/*
+ * What this session could not give back, and nobody else can while it keeps its id, is tried
+ * while it idles.  Who has no permit for a connection leaves it to the next transaction.  When to
+ * look again, as above.
+ */
+static int64
+give_back(SessionEntry *entry, bool used)
+{
+	int64		due_us = mosql_session_leftovers_due(entry->session);
+
+	if (due_us == 0 || mosql_session_in_use(entry->session) ||
+		(entry->max_connections > 0 && entry->permit < 0))
+		return 0;
+	if (!used && mosql_now_us() >= due_us)
+	{
+		mosql_session_try_leftovers(entry->session);
+		due_us = mosql_session_leftovers_due(entry->session);
+	}
+	return due_us > 0 ? Max(due_us - mosql_now_us(), 1) : 0;
+}
+
 /* Close for good. */
 static void
 close_entry(SessionEntry *entry)
@@ -356,13 +377,15 @@ transaction_ended(void)
 	dlist_foreach(iter, &entries)
 	{
 		SessionEntry *entry = dlist_container(SessionEntry, node, iter.cur);
-		int64		next_us;
+		int64		next_us[2];
 
 		if (mosql_redis_is_busy(mosql_session_redis(entry->session)))
 			continue;
-		next_us = entry->used ? begin_to_idle(entry, now_us) : idle_on(entry, now_us);
-		if (next_us > 0 && (nearest_us == 0 || next_us < nearest_us))
-			nearest_us = next_us;
+		next_us[0] = give_back(entry, entry->used);
+		next_us[1] = entry->used ? begin_to_idle(entry, now_us) : idle_on(entry, now_us);
+		for (int i = 0; i < 2; i++)
+			if (next_us[i] > 0 && (nearest_us == 0 || next_us[i] < nearest_us))
+				nearest_us = next_us[i];
 	}
 	if (nearest_us > 0 && MyProcPort != NULL)
 		set_timer(nearest_us);

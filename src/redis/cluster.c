@@ -365,6 +365,8 @@ mosql_cluster_need_map(MosqlRedis *redis)
 	if (redis->topology != MOSQL_TOPOLOGY_UNKNOWN)
 		return;
 	budget = mosql_budget_start(redis->command_timeout_ms);
+	if (redis->hurry_us != 0)
+		budget.deadline_us = Min(budget.deadline_us, redis->hurry_us);
 	redis->ask_failures = 0;
 	redis->ask_fatal = false;
 	while (redis->topology == MOSQL_TOPOLOGY_UNKNOWN)

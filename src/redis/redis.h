@@ -173,6 +173,15 @@ extern uint64 mosql_redis_fence(MosqlRedis *redis, uint64 breaks);
 extern void mosql_redis_lift(MosqlRedis *redis, uint64 before);
 extern bool mosql_redis_is_fenced_off(const MosqlRedis *redis);
 
+/*
+ * Until it is lifted, with what it returned, no batch waits for longer than until then,
+ * whatever its own budget: so many exchanges have one deadline.  0: none.
+ */
+extern int64 mosql_redis_hurry(MosqlRedis *redis, int64 until_us);
+
+/* When the configured command timeout is over that begins now. */
+extern int64 mosql_redis_timeout_us(const MosqlRedis *redis);
+
 /* To every primary of the cluster (SCAN-like sweeps, CONFIG GET): the number
  * of primaries, and a group addressed to the i-th. */
 extern int	mosql_redis_primary_count(MosqlRedis *redis);

@@ -169,6 +169,7 @@ struct MosqlRedis
 	uint32		wait_event;		/* what a wait is shown as */
 	uint64		breaks;			/* connections in use that broke */
 	uint64		fence;			/* one more than their number may be; 0: none */
+	int64		hurry_us;		/* nobody waits for longer than until then; 0: as long as he likes */
 	bool		unsynced_lost;	/* one of them was unsynced */
 
 	MosqlServer **servers;		/* the configured ones first */

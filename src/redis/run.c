@@ -424,16 +424,15 @@ run_guarded(MosqlBatch *batch, MosqlBudget *budget)
 void
 mosql_batch_run(MosqlBatch *batch, MosqlBudget *budget)
 {
+	MosqlBudget own = budget != NULL ? *budget : mosql_budget_start(batch->redis->command_timeout_ms);
+
 	Assert(batch->redis != NULL && batch->redis->running == NULL && !batch->ran);
 	batch->ran = true;
+	if (batch->redis->hurry_us != 0)
+		own.deadline_us = Min(own.deadline_us, batch->redis->hurry_us);
+	run_guarded(batch, &own);
 	if (budget != NULL)
-		run_guarded(batch, budget);
-	else
-	{
-		MosqlBudget own = mosql_budget_start(batch->redis->command_timeout_ms);
-
-		run_guarded(batch, &own);
-	}
+		budget->attempts = own.attempts;
 	Assert(batch->unfinished == 0 && batch->sent == 0);
 	if (batch->raise != NULL)
 		mosql_error_raise_reply(batch->raise->server, batch->raise->str, NULL);

@@ -45,6 +45,21 @@ mosql_redis_lift(MosqlRedis *redis, uint64 before)
 	redis->fence = before;
 }
 
+int64
+mosql_redis_hurry(MosqlRedis *redis, int64 until_us)
+{
+	int64		before = redis->hurry_us;
+
+	redis->hurry_us = until_us;
+	return before;
+}
+
+int64
+mosql_redis_timeout_us(const MosqlRedis *redis)
+{
+	return mosql_now_us() + (int64) redis->command_timeout_ms * 1000;
+}
+
 bool
 mosql_redis_is_fenced_off(const MosqlRedis *redis)
 {

@@ -381,9 +381,17 @@ mosql_txn_locked_rows(const MosqlSession *session, int more, MosqlLockedRow **ro
 
 /* ---- letting go ---- */
 
+/*
+ * When a server was silent for a command timeout the others are told yet, but not waited for as
+ * long: half a second, and less with each that fails.
+ */
+#define LET_GO_US		(500 * 1000)
+#define LET_GO_MIN_US	(20 * 1000)
+
 typedef struct LettingGo
 {
 	MosqlTxn   *txn;
+	int			failures;
 	MosqlTree  *tree;
 	ClaimChange *changes;
 	int			n;
@@ -410,6 +418,14 @@ try_to_let_go(void *arg)
 	(void) mosql_session_try_tree(let_go_in_tree, arg);
 }
 
+static int64
+let_go_until(const LettingGo *work)
+{
+	if (work->failures == 0)
+		return mosql_redis_timeout_us(work->txn->session->redis);
+	return mosql_now_us() + Max(LET_GO_US / work->failures, LET_GO_MIN_US);
+}
+
 /*
  * Throws nothing: what cannot be taken back goes with the session's id, which is given up; if
  * it is needed yet, it is tried again.  That a tree is gone is no failure.
@@ -420,10 +436,16 @@ static void
 let_go(LettingGo *work)
 {
 	MosqlSession *session = work->txn->session;
+	int64		before = mosql_redis_hurry(session->redis, let_go_until(work));
+	bool		done = mosql_do_quietly(try_to_let_go, work);
 
-	if (!mosql_do_quietly(try_to_let_go, work))
+	(void) mosql_redis_hurry(session->redis, before);
+	if (!done)
+	{
+		work->failures++;
 		mosql_session_leave_locks(session);
-	if (session->leaves_id || work->txn->claim_breaks != mosql_redis_breaks(session->redis))
+	}
+	if (!done || work->txn->claim_breaks != mosql_redis_breaks(session->redis))
 		mosql_session_note_leftover(session, mosql_btree_root(work->tree), work->n, changed_key,
 									work->changes);
 }

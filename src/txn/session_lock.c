@@ -14,7 +14,8 @@
  *     forgot it: where a connection broke, the locks are looked for.
  *
  * What an id that is left would take along, when locks of rows could not be taken back, is
- * taken back again (leftovers), until no claim that was under way can arrive any more.
+ * taken back again (leftovers), before each transaction and while the backend idles, until it
+ * is done and no claim that was under way can arrive any more.
  */
 #include "postgres.h"
 
@@ -28,6 +29,13 @@
 /* So long what a broken connection carried may still arrive, and so often it is undone. */
 #define LEFTOVER_US			(60 * 1000 * 1000)
 #define LEFTOVER_PAUSE_US	(1000 * 1000)
+
+/* Where a server is silent trying takes so long, and a moment more for each table; the pause then is so
+ * many times as long. */
+#define LEFTOVER_TRY_US		(1000 * 1000)
+#define LEFTOVER_EACH_US	(100 * 1000)
+#define LEFTOVER_PAUSE_FACTOR	5
+#define LEFTOVER_PAUSE_MAX_US	(30 * 1000 * 1000)
 
 /* ---- what is held ---- */
 
@@ -250,8 +258,6 @@ leave(MosqlSession *session)
 	mosql_session_renew(session);
 }
 
-static void try_leftovers(MosqlSession *session);
-
 void
 mosql_session_keep_locks(MosqlSession *session)
 {
@@ -266,7 +272,7 @@ mosql_session_keep_locks(MosqlSession *session)
 		session->lock_breaks = breaks;
 	}
 	if (session->leftovers != NULL)
-		try_leftovers(session);
+		mosql_session_try_leftovers(session);
 }
 
 /* ---- leftovers ---- */
@@ -288,7 +294,7 @@ mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
 		return;
 	leftover->root = root;
 	leftover->since_us = mosql_now_us();
-	leftover->tried_us = 0;
+	session->leftovers_due_us = Max(session->leftovers_due_us, leftover->since_us + LEFTOVER_PAUSE_US);
 	leftover->n = n;
 	leftover->keys = (MosqlBytes *) (leftover + 1);
 	at = (char *) (leftover->keys + n);
@@ -321,26 +327,47 @@ take_again(void *arg)
 	mosql_lock_take_again(work->session, tree, leftover->keys, leftover->n);
 }
 
-/* Before a transaction that could have locked them. */
+/* That a tree is gone is no failure. */
 static void
-try_leftovers(MosqlSession *session)
+try_to_take_again(void *arg)
+{
+	(void) mosql_session_try_tree(take_again, arg);
+}
+
+/* False: a server did not answer. */
+static bool
+try_leftover(MosqlSession *session, const MosqlLeftover *leftover, int64 until_us)
+{
+	MemoryContext cxt = AllocSetContextCreate(session->cxt, "mosql leftover", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(cxt);
+	LeftoverWork work = {session, leftover};
+	int64		before = mosql_redis_hurry(session->redis, until_us);
+	bool		done = mosql_do_quietly(try_to_take_again, &work);
+
+	(void) mosql_redis_hurry(session->redis, before);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
+	return done;
+}
+
+void
+mosql_session_try_leftovers(MosqlSession *session)
 {
 	MosqlLeftover **at = &session->leftovers;
-	int64		now_us = mosql_now_us();
+	int64		start_us = mosql_now_us();
+	int64		pause_us = LEFTOVER_PAUSE_US;
 
+	Assert(session->txn == NULL);
+	if (start_us < session->leftovers_due_us)
+		return;
 	while (*at != NULL)
 	{
 		MosqlLeftover *leftover = *at;
-		LeftoverWork work = {session, leftover};
+		bool		done = try_leftover(session, leftover, Max(start_us + LEFTOVER_TRY_US, mosql_now_us() + LEFTOVER_EACH_US));
 
-		if (now_us - leftover->tried_us < LEFTOVER_PAUSE_US)
-		{
-			at = &leftover->next;
-			continue;
-		}
-		(void) mosql_session_try_tree(take_again, &work);
-		leftover->tried_us = now_us;
-		if (now_us - leftover->since_us <= LEFTOVER_US)
+		if (!done)
+			pause_us = LEFTOVER_PAUSE_MAX_US;
+		if (!done || start_us - leftover->since_us <= LEFTOVER_US)
 		{
 			at = &leftover->next;
 			continue;
@@ -348,4 +375,12 @@ try_leftovers(MosqlSession *session)
 		*at = leftover->next;
 		pfree(leftover);
 	}
+	session->leftovers_due_us = mosql_now_us() +
+		Max(LEFTOVER_PAUSE_US, Min(pause_us, LEFTOVER_PAUSE_FACTOR * (mosql_now_us() - start_us)));
+}
+
+int64
+mosql_session_leftovers_due(const MosqlSession *session)
+{
+	return session->leftovers != NULL ? session->leftovers_due_us : 0;
 }

@@ -371,6 +371,14 @@ extern bool mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, i
 extern bool mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
 
 /*
+ * Locks of earlier transactions that could not be given back, and that nobody else can take off
+ * while the session keeps its id: try again, if that is due.  Between transactions.  Takes about a
+ * second where a server is silent, and throws nothing.  due: when to; 0: there are none.
+ */
+extern void mosql_session_try_leftovers(MosqlSession *session);
+extern int64 mosql_session_leftovers_due(const MosqlSession *session);
+
+/*
  * Let go of all such locks, of all sessions of this backend in the namespace, NULL: in all of
  * them.  Inside of a transaction of PostgreSQL's.
  */

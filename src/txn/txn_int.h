@@ -88,7 +88,6 @@ typedef struct MosqlLeftover
 	struct MosqlLeftover *next;
 	uint64		root;
 	int64		since_us;
-	int64		tried_us;
 	int			n;
 	MosqlBytes *keys;
 } MosqlLeftover;
@@ -147,6 +146,7 @@ struct MosqlSession
 	uint32		lock_waits;		/* how often that one has waited */
 	uint64		lock_breaks;	/* of connections, when they were surely there */
 	MosqlLeftover *leftovers;
+	int64		leftovers_due_us;	/* not tried before */
 	bool		locks_lost;		/* and nobody was told yet */
 	uint64		kept_sid;		/* the id that is kept alive; 0: none */
 
