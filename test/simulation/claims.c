@@ -118,6 +118,12 @@ is_dead(uint64 sid)
 }
 
 bool
+claims_of_dead(uint64 sid)
+{
+	return is_dead(sid);
+}
+
+bool
 claims_may_be_lost(const SimTx *tx)
 {
 	const MosqlTxn *txn = tx->session->txn;

@@ -9,6 +9,7 @@
 /* ---- claims.c ---- */
 
 extern void claims_start(void);
+extern bool claims_of_dead(uint64 sid);	/* others may take away what it has */
 extern void claims_tell(void);	/* all of them, with --trace */
 extern void claims_judge(const SimTx *tx);		/* which is just committed */
 extern void claims_deadlock_reported(const SimTx *tx);

@@ -3,7 +3,7 @@
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
- *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--isolate]
+ *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--numbers] [--isolate]
  *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
  */
 #include <stdlib.h>
@@ -70,6 +70,8 @@ read_options(int argc, char **argv)
 			sim_dumps = false;
 		else if (strcmp(argv[i], "--isolate") == 0)
 			sim_isolates = true;
+		else if (strcmp(argv[i], "--numbers") == 0)
+			sim_locks_numbers = true;
 		else if (strcmp(argv[i], "--tables") == 0)
 			sim_locks_tables = true;
 		else if (strcmp(argv[i], "--cluster") == 0)

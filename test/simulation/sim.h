@@ -14,6 +14,7 @@
  *     oracle.c     what was committed, in order: what every read must give
  *     work.c       transactions at random
  *     locks.c      with row locks; claims.c: who holds them, and waits
+ *     number.c     with locks of sessions
  *     far.c        in two namespaces
  *     damage.c     nodes that are lost, and made anew
  *     fault.c      what goes wrong
@@ -267,6 +268,7 @@ extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
 extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern bool sim_locks_tables;	/* clients say LOCK TABLE */
+extern bool sim_locks_numbers;	/* sessions hold locks on numbers */
 extern bool sim_isolates;		/* primaries are isolated */
 extern int64 sim_forgot_us;		/* when one did so last */
 extern int64 sim_jumped_us;		/* when a server's clock did */

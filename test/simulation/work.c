@@ -640,6 +640,11 @@ do_statement(Client *client)
 		locks_statement(client);
 		return;
 	}
+	if (sim_locks_numbers && sim_chance(70))
+	{
+		number_statement(client);
+		return;
+	}
 	if (sim_locks_tables && sim_chance(50))
 	{
 		schema_lock(client);

@@ -49,6 +49,8 @@ typedef struct Client
 	bool		draws;			/* from the sequence, most of the time */
 	bool		travels;		/* to the other namespace, now and then */
 	bool		locks;			/* rows, in each of its transactions */
+	bool		lets_numbers_go;	/* now, or has tried to */
+	int64		numbers_us;		/* since when its session has some (number.c) */
 	bool		truncates;		/* often */
 	int			level;			/* of isolation; 3: any */
 	uint64		drawn_from;		/* counter, and where it was after the last draw */
@@ -134,5 +136,9 @@ extern void damage_tree(SimFrontEnd *self);
 extern void look_fate(Client *client);
 extern void look_handle(Client *client, MosqlTree *tree, const MosqlRow *row);
 extern void look_around(MosqlSession *session);
+
+/* ---- number.c ---- */
+
+extern void number_statement(Client *client);
 
 #endif							/* WORK_INT_H */
