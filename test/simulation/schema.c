@@ -194,9 +194,9 @@ schema_open(Client *client)
 
 		if (!schema_read(client->session, client->cid, &known->now, &known->version))
 			sim_fail("the table has no definition");
+		known->locked = is_locked(client->session); /* or an error: then all that is asked anew */
 		known->schema = schema;
 		known->valid = true;
-		known->locked = is_locked(client->session);
 	}
 	note_use(client);
 	return &known->now;
