@@ -11,6 +11,7 @@
   beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
   parents a foreign key that leads to a unique index, whose values pass from row to row meanwhile
   counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
+  kept_rows  what is locked need not be read again to be changed; but if the lock was given back in between
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
@@ -396,6 +397,33 @@ def counted(world):
     tap.equal(attempt(other, "SELECT FROM hot WHERE id = 15 FOR UPDATE NOWAIT")[1], None, "ROLLBACK TO lets go of it")
     query(one, "COMMIT")
     query(world.conn, "DROP FOREIGN TABLE child")
+    for c in one, other:
+        c.close()
+
+
+def kept_rows(world):
+    one, other = world.connect(), world.connect()
+
+    def trips(sql):
+        before = dict(query(one, "SELECT * FROM mosql_fdw_stats()"))["round_trips"]
+        query(one, sql)
+        return dict(query(one, "SELECT * FROM mosql_fdw_stats()"))["round_trips"] - before
+
+    begin(one, "SELECT n FROM hot WHERE id = 16 FOR UPDATE")
+    tap.equal(trips("UPDATE hot SET s = s || 'a', n = n + 1 WHERE id = 16"), 0, "UPDATE after FOR UPDATE: no round trip")
+    query(one, "UPDATE hot SET s = s || 'b', n = n + 1 WHERE id = 16")
+    query(one, "COMMIT")
+    begin(one, "SAVEPOINT a", "SELECT n FROM hot WHERE id = 16 FOR UPDATE", "ROLLBACK TO a")
+    query(other, "UPDATE hot SET s = s || 'c' WHERE id = 16")
+    query(one, "UPDATE hot SET s = s || 'd', n = n + 1 WHERE id = 16")
+    query(one, "COMMIT")
+    begin(one, "SELECT n FROM hot WHERE id = 16 FOR KEY SHARE", "SAVEPOINT a", "SELECT n FROM hot WHERE id = 16 FOR UPDATE", "ROLLBACK TO a")
+    query(other, "UPDATE hot SET s = s || 'e' WHERE id = 16")
+    query(one, "UPDATE hot SET s = s || 'f', n = n + 1 WHERE id = 16")
+    query(one, "COMMIT")
+    begin(one, "SELECT n FROM hot WHERE id = 16 FOR SHARE", "SAVEPOINT a", "UPDATE hot SET s = s || 'no', n = n + 7 WHERE id = 16", "ROLLBACK TO a",
+          "UPDATE hot SET s = s || 'g', n = n + 1 WHERE id = 16", "COMMIT")
+    tap.equal(query(world.conn, "SELECT s, n FROM hot WHERE id = 16"), [("abcdefg", 5)], "nothing is lost, and nothing is there that was taken back")
     for c in one, other:
         c.close()
 
@@ -1063,7 +1091,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, kept_rows, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

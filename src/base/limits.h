@@ -108,6 +108,9 @@
 /* What the numbers of rows named by ctid may take between transactions, in all. */
 #define MOSQL_NUMBERS_KEEP_BYTES	(4 * 1024 * 1024)
 
+/* What a transaction keeps of the rows that it has locked, lest it reads them again to change them. */
+#define MOSQL_LOCKED_ROWS_BYTES		(256 * 1024)
+
 /*
  * A session id has so many bits; the other 20 of a node's id count the nodes that the
  * session makes.  Ids go with the time, 7812 a second, so that they last until 2097.

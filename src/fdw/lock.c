@@ -181,6 +181,9 @@ mosql_lock_get(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *key
 		if (mosql_txn_has_claimed(locker->txn, locker->table->tree, keys[i], MOSQL_VERSION_ANY,
 								  locker->strength))
 			mosql_view_get(view, locker->table->tree, &keys[i], 1, &rows[i]);
+		else if (mosql_txn_locked_row(locker->txn, locker->table->tree, keys[i], locker->strength,
+									  &rows[i]))
+			note_locked(locker, &rows[i]);
 		else
 		{
 			where[m] = i;

@@ -502,6 +502,14 @@ mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *
 	change_claims(session, tree, changes, n);
 }
 
+/* Others may write the row from here on. */
+static void
+drop_row(MosqlEntryW *entry)
+{
+	if (entry->strength < MOSQL_SHARE)
+		entry->kept = MOSQL_ABSENT;
+}
+
 /*
  * Let go of what was locked since a level, tree by tree, some thousand rows at a time.  After
  * a commit the rows that were written are left out: their locks have gone with the applies.  So
@@ -529,6 +537,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		MosqlHeld  *held = txn->held;
 
 		held->entry->strength = held->before;
+		drop_row(held->entry);
 		held->entry->pinned = held->pinned;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
@@ -669,6 +678,22 @@ lock_in_order(LockRequest *requests, int n, int64 deadline_us)
 	}
 }
 
+/*
+ * Nobody else writes the row while it is locked SHARE or more: who changes it next need not read
+ * it again.  A lock that is lost meanwhile is an error at COMMIT, as ever (29).  Of many rows some.
+ */
+static void
+keep_row(MosqlTxn *txn, MosqlEntryW *entry, const MosqlRow *row)
+{
+	entry->kept = MOSQL_ABSENT;
+	if (!row->found || row->own || entry->strength < MOSQL_SHARE || entry->strength > MOSQL_UPDATE ||
+		txn->kept_bytes + row->columns.len > MOSQL_LOCKED_ROWS_BYTES)
+		return;
+	txn->kept_bytes += row->columns.len;
+	mosql_txn_account(txn, row->columns.len);
+	entry->kept = mosql_bytes_copy(txn->cxt, row->columns);
+}
+
 /* What is there now, of rows that are locked: beside KEY SHARE somebody may be at work. */
 static void
 read_locked(LockRequest *requests, int n, MosqlRow *rows)
@@ -752,6 +777,8 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 			held[m++] = requests[i];
 	if (m > 0)
 		read_locked(held, m, found);
+	for (int i = 0; i < m; i++)
+		keep_row(txn, entry_of(txn, tree, held[i].key), &found[i]);
 	for (int i = n - 1; i >= 0; i--)
 		rows[i] = locked[i] ? found[--m] : (MosqlRow) {.key = requests[i].key};
 	mosql_txn_end_read(&context);
@@ -848,6 +875,7 @@ mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
 	change_claims(txn->session, tree, &change, 1);
 	mosql_txn_end_read(&context);
 	entry->strength = strength;
+	drop_row(entry);
 	entry->given_back = strength == 0;
 }
 
@@ -904,6 +932,18 @@ mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimes
 	if (entry->top != NULL && entry->top->base == MOSQL_BASE_ABSENT)
 		return true;
 	return entry->strength >= strength && (entry->top != NULL || entry->claimed == version);
+}
+
+bool
+mosql_txn_locked_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength, MosqlRow *row)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+
+	if (entry == NULL || entry->top != NULL || entry->strength < strength || entry->kept.data == NULL)
+		return false;
+	*row = (MosqlRow) {.found = true,.key = entry->key,.columns = entry->kept,.version = entry->claimed};
+	return true;
 }
 
 /* ---- locks that a commit meets ---- */

@@ -421,6 +421,13 @@ extern bool mosql_txn_has_claimed(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key
 								  MosqlTimestamp version, int strength);
 
 /*
+ * A row that is locked so already, and not changed by this transaction, as it was when it was locked,
+ * and so is now; bytes live as long as the transaction.  False: it has to be asked for.  No round trip.
+ */
+extern bool mosql_txn_locked_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+								 MosqlRow *row);
+
+/*
  * The rows that the session's transaction may have locked, each once; an array with room for
  * some more, in the current context.  No round trip.
  */

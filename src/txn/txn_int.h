@@ -277,6 +277,7 @@ typedef struct MosqlEntryW
 	int			strength;		/* of its lock in Redis; 0: none */
 	bool		relied_on;		/* LOCK TABLE and kin: that lock is to be there at commit */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
+	MosqlBytes	kept;			/* its columns, as long as the lock keeps writers out; absent: not kept */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
 	bool		given_back;		/* ... and is not, since it was asked for last */
 	int			height;
@@ -410,6 +411,7 @@ struct MosqlTxn
 	MosqlLock  *locks;			/* newest first */
 	MosqlTxid	owner;			/* of claims; session 0: none yet */
 	uint64		claim_breaks;	/* of connections, before its first claim */
+	size_t		kept_bytes;		/* of rows that are locked (lock.c) */
 	struct MosqlHeld *held;		/* newest first */
 	uint32		nwaits;
 	bool		told;			/* the clock knows of the last of them */
