@@ -765,8 +765,9 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	if (entry->table == NULL || !mosql_bytes_equal(entry->definition, definition->bytes))
 		rebuild(entry, rel, session, definition);
 	mosql_wording_unshare(RelationGetRelid(rel));
-	entry->table->schema = schema;
+	/* this order: if asking fails, it is asked again */
 	entry->table->locked = definition->claimed && mosql_table_is_locked(session, entry->key);
+	entry->table->schema = schema;
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
