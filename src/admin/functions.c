@@ -175,6 +175,7 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"leaf_reads", &mosql_stats.leaf_reads},
 		{"inner_reads", &mosql_stats.inner_reads},
 		{"point_reads", &mosql_stats.point_reads},
+		{"snapshot_hits", &mosql_stats.snapshot_hits},
 		{"step_retries", &mosql_stats.step_retries},
 		{"splits", &mosql_stats.splits},
 		{"rows_loaded", &mosql_stats.rows_loaded},

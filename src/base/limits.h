@@ -105,6 +105,9 @@
 /* What one tree's cached inner nodes may take, unless mosql_fdw.inner_cache_size says other. */
 #define MOSQL_INNER_CACHE_KB	(16 * 1024)
 
+/* What is kept of what one snapshot has read, unless mosql_fdw.snapshot_cache says other. */
+#define MOSQL_SNAPSHOT_CACHE_KB	(16 * 1024)
+
 /* What the numbers of rows named by ctid may take between transactions, in all. */
 #define MOSQL_NUMBERS_KEEP_BYTES	(4 * 1024 * 1024)
 

@@ -20,6 +20,7 @@ typedef struct MosqlStats
 	int64		leaf_reads;		/* whole leaves read */
 	int64		inner_reads;	/* inner nodes read */
 	int64		point_reads;	/* rows read by key */
+	int64		snapshot_hits;	/* rows by key, and stretches of keys, that their snapshot had read */
 	int64		step_retries;	/* mini-transactions evaluated again */
 	int64		splits;			/* leaves and inner nodes split */
 	int64		rows_loaded;	/* into trees that nobody else knew: without intents */

@@ -181,6 +181,8 @@ typedef struct MosqlLeaf
 	int			nfields;
 	int			n;				/* entries within the scan's range, ascending */
 	MosqlEntry *entries;
+	int			nall;			/* all of its entries, as they were read */
+	MosqlEntry *all;			/* NULL: the scan does not keep them */
 } MosqlLeaf;
 
 typedef struct MosqlScan MosqlScan;
@@ -212,7 +214,16 @@ extern MosqlScan *mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyR
  * the direction).  0 at the end.  Valid until the next call.
  */
 extern int	mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves);
+
+/* From now on leaves come with what is outside of the ranges, too (MosqlLeaf.all). */
+extern void mosql_btree_scan_keep_all(MosqlScan *scan);
 extern void mosql_btree_scan_end(MosqlScan *scan);
+
+/*
+ * The leaf that covers a key as far as the caches know, read or not; a round trip or more only
+ * where a read of the key would take it as well.
+ */
+extern uint64 mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);

@@ -29,6 +29,7 @@ struct MosqlScan
 	int			nranges;
 	MosqlKeyRange *ranges;		/* ascending, disjoint, none empty */
 	bool		backward;
+	bool		keeps_all;		/* MosqlLeaf.all */
 	bool		done;
 
 	/*
@@ -130,6 +131,12 @@ mosql_btree_scan_begin(MosqlTree *tree, MosqlBytes low, MosqlBytes high,
 }
 
 void
+mosql_btree_scan_keep_all(MosqlScan *scan)
+{
+	scan->keeps_all = true;
+}
+
+void
 mosql_btree_scan_end(MosqlScan *scan)
 {
 	MemoryContextDelete(scan->context);
@@ -190,6 +197,18 @@ move_to(MosqlScan *scan, MosqlBytes fence)
 	return true;
 }
 
+static void
+keep_all(const MosqlScan *scan, MosqlLeaf *leaf)
+{
+	leaf->nall = 0;
+	leaf->all = NULL;
+	if (!scan->keeps_all)
+		return;
+	leaf->nall = leaf->n;
+	leaf->all = palloc(Max(leaf->n, 1) * sizeof(MosqlEntry));
+	memcpy(leaf->all, leaf->entries, leaf->n * sizeof(MosqlEntry));
+}
+
 /*
  * The leaf at the scan's position is taken: clip it and move on.  To the position,
  * not to the ranges alone: a leaf that took over its right sibling since it was returned
@@ -200,6 +219,7 @@ advance(MosqlScan *scan, MosqlLeaf *leaf)
 {
 	MosqlTree  *tree = scan->tree;
 
+	keep_all(scan, leaf);
 	if (scan->backward)
 		mosql_btree_leaf_clip(leaf, scan->ranges[0].low, scan->position);
 	else

@@ -676,6 +676,18 @@ mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward, int level
 	return find_one(&s, epoch);
 }
 
+/* See btree.h. */
+uint64
+mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key)
+{
+	const CachedNode *parent;
+
+	mosql_btree_enter(tree);
+	parent = mosql_btree_find_inner(tree, key, false, 1, 0);
+	return parent->children[mosql_btree_child_index(parent->children, parent->nchildren, key,
+													false)].node;
+}
+
 /* The root, from the cache if it is there. */
 CachedNode *
 mosql_btree_find_root(MosqlTree *tree)

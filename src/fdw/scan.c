@@ -211,6 +211,18 @@ is_repeatable(const ForeignScan *plan)
 						  columns);
 }
 
+/*
+ * What is read for a parameter of another node, or rescanned, is probably read again.  Rows
+ * that are locked at once are always the newest.
+ */
+static void
+init_reuse(MosqlScanState *scan, const Plan *plan, int eflags)
+{
+	if (!scan->locks)
+		mosql_view_reuse(scan->view, (eflags & EXEC_FLAG_REWIND) != 0 ||
+						 (scan->nvalues > 0 && !bms_is_empty(plan->extParam)));
+}
+
 void
 mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 {
@@ -220,6 +232,7 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 		return;
 	scan = palloc0(sizeof(MosqlScanState));
 	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
+	init_reuse(scan, node->ss.ps.plan, eflags);
 	scan->filters = scan->system != 0 && is_repeatable((ForeignScan *) node->ss.ps.plan);
 	node->fdw_state = scan;
 }
@@ -546,6 +559,8 @@ mosqlReScanForeignScan(ForeignScanState *node)
 		return;
 	end_range(scan);
 	mosql_lock_scan_reset(scan);
+	if (!scan->locks)
+		mosql_view_reuse(scan->view, true);
 	scan->nfetched = scan->fetched = scan->fetch_size = 0;
 	if (scan->all_in_batch &&
 		(scan->single || scan->nvalues == 0 || node->ss.ps.chgParam == NULL))

@@ -40,6 +40,7 @@ mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version)
 	MosqlLoad  *load = palloc0(sizeof(MosqlLoad));
 
 	mosql_txn_keep(mosql_txn_current(session));
+	mosql_txn_current(session)->loads = true;
 	load->session = session;
 	load->root = root;
 	load->version = version;

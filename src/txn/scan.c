@@ -4,7 +4,11 @@
  * Layer: txn.  The tree delivers windows of leaves; intents of a whole window
  * are settled with one question to the clock.  The buffer's rows that this
  * view can see do not change while it is open, so they are collected once.
+ *
+ * As far as the snapshot has seen the ranges already, from where the scan begins, rows come
+ * from there (reuse.c); the tree is asked for the rest.
  */
+#include "txn/reuse.h"
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
@@ -18,8 +22,20 @@ struct MosqlRowScan
 	bool		backward;
 	MosqlTimestamp S;
 	MosqlScan  *scan;			/* NULL: at its end */
+	int			first_window;
 	MemoryContext cxt;			/* the scan */
 	MemoryContext window_cxt;	/* what a window's intents needed */
+
+	/* --- what the snapshot has seen --- */
+	MosqlSeen  *seen;			/* NULL: nothing is looked up, nor kept, there */
+	bool		recalls;		/* the scan still stands in what was seen */
+	const MosqlSeenPart *part;	/* there, or NULL */
+	int			part_row;		/* its next row, */
+	int			part_end;		/* up to this one; they lie in ranges[range] */
+	int			nranges;
+	MosqlKeyRange *ranges;
+	int			range;
+	MosqlBytes	position;		/* in it: where to go on (backward: below it) */
 
 	/* --- the window --- */
 	int			nleaves;
@@ -66,6 +82,42 @@ mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlByt
 	return mosql_view_scan_begin_ranges(view, tree, &range, 1, backward, limit_hint);
 }
 
+/* From here on the tree is asked, for these ranges. */
+static void
+begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->cxt);
+
+	scan->recalls = false;
+	scan->scan = mosql_btree_scan_begin_ranges(scan->tree, ranges, n, scan->backward,
+											   scan->first_window);
+	MemoryContextSwitchTo(old);
+	if (mosql_reuse_fills(scan->view, scan->seen))
+		mosql_btree_scan_keep_all(scan->scan);
+}
+
+static void
+start_range(MosqlRowScan *scan, int range)
+{
+	scan->range = range;
+	if (range >= 0 && range < scan->nranges)
+		scan->position = scan->backward ? scan->ranges[range].high : scan->ranges[range].low;
+}
+
+static void
+begin_recall(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
+{
+	scan->recalls = true;
+	scan->nranges = n;
+	scan->ranges = palloc(n * sizeof(MosqlKeyRange));
+	for (int i = 0; i < n; i++)
+		scan->ranges[i] = (MosqlKeyRange)
+	{
+		mosql_bytes_copy(scan->cxt, ranges[i].low), mosql_bytes_copy(scan->cxt, ranges[i].high)
+	};
+	start_range(scan, scan->backward ? n - 1 : 0);
+}
+
 MosqlRowScan *
 mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
 							 bool backward, int64 limit_hint)
@@ -75,7 +127,6 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	MosqlRowScan *scan = palloc0(sizeof(MosqlRowScan));
-	int			window = WHOLE_RANGE_WINDOW + n - 1;
 
 	scan->cxt = cxt;
 	scan->view = view;
@@ -86,9 +137,14 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	for (int i = 0; i < n && buffer != NULL; i++)
 		collect_own(scan, buffer, &ranges[i]);
 	scan->next_own = scan->backward ? scan->nown - 1 : 0;
+	scan->first_window = WHOLE_RANGE_WINDOW + n - 1;
 	if (limit_hint > 0)
-		window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
-	scan->scan = mosql_btree_scan_begin_ranges(tree, ranges, n, backward, window);
+		scan->first_window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
+	scan->seen = mosql_reuse_seen(view, tree, scan->S);
+	if (scan->seen != NULL && mosql_seen_knows(scan->seen, mosql_btree_root(tree)))
+		begin_recall(scan, ranges, n);
+	else
+		begin_tree(scan, ranges, n);
 	for (int i = 0; i < n; i++)
 		mosql_txn_note_range(view->txn, tree, ranges[i].low, ranges[i].high, scan->S,
 							 view->certified);
@@ -96,51 +152,165 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	return scan;
 }
 
-/* Settle the intents of all leaves of the window together. */
+/* ---- rows that the snapshot has seen ---- */
+
+/* Does a range end where the part does, or before? */
+static bool
+ends_in(const MosqlRowScan *scan, const MosqlSeenPart *part)
+{
+	const MosqlKeyRange *range = &scan->ranges[scan->range];
+
+	if (scan->backward)
+		return mosql_bytes_compare(part->low, range->low) <= 0;
+	return part->high.data == NULL ||
+		(range->high.data != NULL && mosql_bytes_compare(range->high, part->high) <= 0);
+}
+
+static bool
+is_empty(const MosqlKeyRange *range)
+{
+	return range->high.data != NULL && mosql_bytes_compare(range->low, range->high) >= 0;
+}
+
 static void
-settle_window(MosqlRowScan *scan)
+leave_part(MosqlRowScan *scan)
+{
+	if (ends_in(scan, scan->part))
+		start_range(scan, scan->range + (scan->backward ? -1 : 1));
+	else
+		scan->position = scan->backward ? scan->part->low : scan->part->high;
+	scan->part = NULL;
+}
+
+/* The part at the scan's position; false if there is none, or no range any more. */
+static bool
+enter_part(MosqlRowScan *scan)
+{
+	const MosqlKeyRange *range;
+	const MosqlSeenPart *part;
+
+	mosql_view_keep_alive(scan->view);
+	while (scan->range >= 0 && scan->range < scan->nranges && is_empty(&scan->ranges[scan->range]))
+		start_range(scan, scan->range + (scan->backward ? -1 : 1));
+	if (scan->range < 0 || scan->range >= scan->nranges)
+		return false;
+	range = &scan->ranges[scan->range];
+	part = mosql_seen_find(scan->seen, mosql_btree_root(scan->tree), scan->position, scan->backward);
+	if (part == NULL)
+		return false;
+	mosql_stats.snapshot_hits++;
+	scan->part = part;
+	if (scan->backward)
+	{
+		scan->part_row = scan->position.data ? mosql_seen_position(part, scan->position) : part->n;
+		scan->part_end = mosql_seen_position(part, range->low);
+	}
+	else
+	{
+		scan->part_row = mosql_seen_position(part, scan->position);
+		scan->part_end = range->high.data ? mosql_seen_position(part, range->high) : part->n;
+	}
+	return true;
+}
+
+/* The tree is asked for what is left of the ranges. */
+static void
+end_recall(MosqlRowScan *scan)
+{
+	MosqlKeyRange *rest = scan->ranges;
+	int			n = scan->range + 1;
+
+	scan->recalls = false;
+	if (scan->range < 0 || scan->range >= scan->nranges)
+		return;
+	if (scan->backward)
+		rest[scan->range].high = scan->position;
+	else
+	{
+		rest += scan->range;
+		rest[0].low = scan->position;
+		n = scan->nranges - scan->range;
+	}
+	begin_tree(scan, rest, n);
+}
+
+/* Make `stored` the next row that was seen; false where that ends. */
+static bool
+next_seen(MosqlRowScan *scan)
+{
+	const MosqlSeenRow *row;
+
+	for (;;)
+	{
+		if (scan->part == NULL && !enter_part(scan))
+			return false;
+		if (scan->backward ? scan->part_row > scan->part_end : scan->part_row < scan->part_end)
+			break;
+		leave_part(scan);
+	}
+	row = &scan->part->rows[scan->backward ? --scan->part_row : scan->part_row++];
+	scan->stored = (MosqlRow) {.found = true,.key = row->key,.columns = row->columns,.version = row->version};
+	return scan->have = true;
+}
+
+/* ---- leaves ---- */
+
+/* See view_int.h. */
+void
+mosql_leaves_settle(MosqlSession *session, MosqlTree *tree, MosqlLeaf *leaves, int nleaves,
+					MosqlStatusCache *cache)
 {
 	int			n = 0;
 	MosqlBytes *keys;
 	MosqlPoint *points;
 	MosqlEntry **entries;
-	MosqlLeaf **leaves;
+	MosqlLeaf **leaf_of;
 
-	for (int l = 0; l < scan->nleaves; l++)
-		for (int e = 0; e < scan->leaves[l].n; e++)
-			n += scan->leaves[l].entries[e].intent.data != NULL;
-	memset(&scan->cache, 0, sizeof(scan->cache));
+	for (int l = 0; l < nleaves; l++)
+		for (int e = 0; e < leaves[l].n; e++)
+			n += leaves[l].entries[e].intent.data != NULL;
+	memset(cache, 0, sizeof(*cache));
 	if (n == 0)
 		return;
 
 	keys = palloc(n * sizeof(MosqlBytes));
 	points = palloc(n * sizeof(MosqlPoint));
 	entries = palloc(n * sizeof(MosqlEntry *));
-	leaves = palloc(n * sizeof(MosqlLeaf *));
+	leaf_of = palloc(n * sizeof(MosqlLeaf *));
 	n = 0;
-	for (int l = 0; l < scan->nleaves; l++)
-		for (int e = 0; e < scan->leaves[l].n; e++)
+	for (int l = 0; l < nleaves; l++)
+		for (int e = 0; e < leaves[l].n; e++)
 		{
-			MosqlEntry *entry = &scan->leaves[l].entries[e];
+			MosqlEntry *entry = &leaves[l].entries[e];
 
 			if (entry->intent.data == NULL)
 				continue;
 			keys[n] = entry->key;
 			points[n].row = entry->row;
 			points[n].intent = entry->intent;
-			points[n].purged = scan->leaves[l].purged;
-			points[n].leaf = scan->leaves[l].node;
-			leaves[n] = &scan->leaves[l];
+			points[n].purged = leaves[l].purged;
+			points[n].leaf = leaves[l].node;
+			leaf_of[n] = &leaves[l];
 			entries[n++] = entry;
 		}
-	mosql_points_settle(scan->view->txn->session, scan->tree, keys, points, n, false,
-						&scan->cache);
+	mosql_points_settle(session, tree, keys, points, n, false, cache);
 	for (int i = 0; i < n; i++)
 	{
 		entries[i]->row = points[i].row;
 		entries[i]->intent = points[i].intent;
-		leaves[i]->purged = Max(leaves[i]->purged, points[i].purged);
+		leaf_of[i]->purged = Max(leaf_of[i]->purged, points[i].purged);
 	}
+}
+
+/* Rows of a window, and what is around them, for who comes back. */
+static void
+keep_window(MosqlRowScan *scan)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->window_cxt);
+
+	for (int l = 0; l < scan->nleaves && mosql_reuse_fills(scan->view, scan->seen); l++)
+		mosql_reuse_keep_leaf(scan->seen, scan->tree, &scan->leaves[l], &scan->cache);
+	MemoryContextSwitchTo(old);
 }
 
 static bool
@@ -155,7 +325,8 @@ next_window(MosqlRowScan *scan)
 	mosql_txn_begin_read(scan->view->txn->session, &context);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
 	if (scan->nleaves > 0)
-		settle_window(scan);
+		mosql_leaves_settle(scan->view->txn->session, scan->tree, scan->leaves, scan->nleaves,
+							&scan->cache);
 	mosql_txn_end_read(&context);
 	MemoryContextSwitchTo(old);
 
@@ -170,6 +341,7 @@ next_window(MosqlRowScan *scan)
 		scan->scan = NULL;
 		return false;
 	}
+	keep_window(scan);
 	scan->leaf = 0;
 	scan->entry = scan->backward ? scan->leaves[0].n - 1 : 0;
 	return true;
@@ -208,6 +380,12 @@ next_stored(MosqlRowScan *scan)
 	MosqlLeaf  *leaf;
 	MosqlEntry *entry;
 
+	if (scan->recalls)
+	{
+		if (next_seen(scan))
+			return true;
+		end_recall(scan);
+	}
 	while ((entry = next_entry(scan, &leaf)) != NULL)
 	{
 		MosqlPoint	point;

@@ -36,6 +36,7 @@ typedef enum MosqlLocking
 extern bool mosql_txn_one_step;	/* small commits on one server are one step */
 extern int	mosql_txn_locking;	/* MosqlLocking */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
+extern int	mosql_txn_snapshot_cache_kb;	/* for what one snapshot has read; 0: nothing */
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
 extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
 extern int	mosql_txn_orphan_retention_s;	/* how long trees without a definition stay */
@@ -208,6 +209,14 @@ extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
  * that nothing in them was changed by others, since the snapshot, until the decision.
  */
 extern void mosql_view_certify(MosqlView *view);
+
+/*
+ * What the view's snapshot has seen need not be read again, and rows need not tell who has
+ * locked them (taken, claimed).  again: the view will probably come back for what it reads, so
+ * that is kept, as far as mosql_fdw.snapshot_cache allows; of a transaction's own snapshot all
+ * is.  For views without a snapshot it means nothing.
+ */
+extern void mosql_view_reuse(MosqlView *view, bool again);
 
 typedef struct MosqlRow
 {

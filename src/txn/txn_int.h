@@ -344,6 +344,7 @@ typedef struct MosqlStatement
 	uint64		snapid;
 	uint64		sid;			/* under which it is registered */
 	MosqlTimestamp S;
+	struct MosqlSeen *seen;		/* what was read at it (reuse.c); NULL: nothing is kept */
 } MosqlStatement;
 
 struct MosqlView
@@ -353,6 +354,8 @@ struct MosqlView
 	CommandId	curcid;
 	bool		single_read;
 	bool		certified;		/* ranges are, at every isolation level */
+	bool		reuses;			/* what its snapshot has seen, */
+	bool		again;			/* and adds to that (mosql_view_reuse) */
 };
 
 typedef enum MosqlIsolation
@@ -393,6 +396,7 @@ struct MosqlTxn
 	uint64		S_schema;		/* version drawn with it */
 	uint64		snapid;
 	uint64		snap_sid;
+	struct MosqlSeen *seen;		/* what was read at it; NULL: nothing is kept */
 
 	/* --- views --- */
 	MosqlStatement *statements;
@@ -421,7 +425,8 @@ struct MosqlTxn
 	MosqlReferenced *references;	/* newest first */
 	bool		refers;			/* some entry is, or was, `referenced` or `shown` */
 	bool		changes_schema;
-	bool		loaded;			/* rows into a tree of its own (load.c) */
+	bool		loads;			/* it has begun to, */
+	bool		loaded;			/* and has: rows into a tree of its own (load.c) */
 	uint64		load_breaks;	/* of connections, before the first of them */
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
@@ -560,6 +565,14 @@ mosql_point_has_increments(const MosqlPoint *point)
 
 	return mosql_intent_next(&intents, &intent) == 1 && intent.kind == MOSQL_INTENT_INCREMENT;
 }
+
+/*
+ * What a settled point is at S (MOSQL_TS_MAX: latest): columns of a live row; the version
+ * seen, 0: none; what is damaged, in words.  Throws nothing but for memory.
+ */
+extern MosqlVisible mosql_point_look(const MosqlPoint *point, MosqlTimestamp S,
+									 const MosqlStatusCache *cache, MosqlBytes *columns,
+									 MosqlTimestamp *version, const char **fault);
 
 /*
  * The row of a settled point at S (MOSQL_TS_MAX: latest).  Returns true and

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 
 #include "code/claim.h"
+#include "txn/reuse.h"
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
@@ -64,6 +65,15 @@ release_statement(MosqlTxn *txn, MosqlStatement *statement)
 	statement->drawn = false;
 }
 
+static void
+free_statement(MosqlTxn *txn, MosqlStatement *statement)
+{
+	release_statement(txn, statement);
+	if (statement->seen != NULL)
+		mosql_seen_free(statement->seen);
+	pfree(statement);
+}
+
 /*
  * Writes stay as well certified as they are: commit compares the versions that
  * they were based on exactly, at every level.
@@ -76,8 +86,8 @@ mosql_txn_serialize(MosqlTxn *txn)
 
 /* A statement that began to read at its own snapshot goes on so, also if the
  * transaction was made SERIALIZABLE meanwhile. */
-static bool
-has_own_snapshot(const MosqlView *view)
+bool
+mosql_view_has_own_snapshot(const MosqlView *view)
 {
 	return view->txn->isolation == MOSQL_READ_COMMITTED || view->statement->drawn;
 }
@@ -102,7 +112,7 @@ view_snapshot(MosqlView *view, bool range)
 	MosqlStatement *statement = view->statement;
 	uint64		schema = txn->session->schema;
 
-	if (!has_own_snapshot(view))
+	if (!mosql_view_has_own_snapshot(view))
 	{
 		while (!txn->drawn)
 		{
@@ -132,12 +142,24 @@ view_snapshot(MosqlView *view, bool range)
 	return statement->S;
 }
 
+/* No view is open, so nothing points there: what is full makes room for the next statements. */
+static void
+start_over(MosqlTxn *txn)
+{
+	if (txn->seen == NULL || !mosql_seen_is_full(txn->seen))
+		return;
+	mosql_seen_free(txn->seen);
+	txn->seen = NULL;
+}
+
 MosqlView *
 mosql_view_open(MosqlTxn *txn, const void *statement_id, CommandId curcid, bool single_read)
 {
 	MosqlView  *view = MemoryContextAllocZero(txn->cxt, sizeof(MosqlView));
 	MosqlStatement *statement;
 
+	if (txn->nviews == 0)
+		start_over(txn);
 	for (statement = txn->statements; statement != NULL; statement = statement->next)
 		if (statement->id == statement_id)
 			break;
@@ -172,8 +194,7 @@ unlink_statement(MosqlTxn *txn, MosqlStatement *statement)
 	while (*at != statement)
 		at = &(*at)->next;
 	*at = statement->next;
-	release_statement(txn, statement);
-	pfree(statement);
+	free_statement(txn, statement);
 }
 
 void
@@ -253,48 +274,27 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 	return true;
 }
 
-/* together: rows of one moment.  bind: increments that are shown become updates. */
+/*
+ * Rows that are read from Redis: rows[where[i]] for wanted[i].  bind: increments that are
+ * shown become updates; else those in flight are not asked about.
+ */
 static void
-get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows,
-		 bool together, bool bind)
+read_rows(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, const MosqlBytes *wanted,
+		  const int *where, int n, MosqlPoint *points, bool bind, MosqlRow *rows)
 {
 	MosqlTxn   *txn = view->txn;
-	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
-	MosqlBytes	one_key;
-	MosqlPoint	one_point;
-	int			one_where;
-	MosqlBytes *wanted = n == 1 ? &one_key : palloc(n * sizeof(MosqlBytes));
-	int		   *where = n == 1 ? &one_where : palloc(n * sizeof(int));
-	MosqlPoint *points = n == 1 ? &one_point : palloc(n * sizeof(MosqlPoint));
 	MosqlStatusCache cache = {0};
-	MosqlTimestamp S;
-	ErrorContextCallback context;
-	int			m = 0;
 
-	for (int i = 0; i < n; i++)
-	{
-		rows[i].unsettled = rows[i].own = rows[i].taken = rows[i].claimed = false;
-		if (get_own(view, buffer, keys[i], bind, &rows[i]))
-			continue;
-		where[m] = i;
-		wanted[m++] = keys[i];
-	}
-	if (m == 0)
-		return;
-
-	S = view_snapshot(view, together && n > 1);
-	memset(points, 0, m * sizeof(MosqlPoint));
-	mosql_txn_begin_read(txn->session, &context);
-	mosql_btree_get(tree, wanted, m, points);
-	for (int i = 0; i < m && !bind && S == MOSQL_TS_MAX; i++)
+	memset(points, 0, n * sizeof(MosqlPoint));
+	mosql_btree_get(tree, wanted, n, points);
+	for (int i = 0; i < n && !bind && S == MOSQL_TS_MAX; i++)
 		if (mosql_point_has_increments(&points[i]))
 		{
 			points[i].intent = MOSQL_ABSENT;
 			rows[where[i]].unsettled = true;
 		}
-	mosql_points_settle(txn->session, tree, wanted, points, m, S == MOSQL_TS_MAX, &cache);
-	mosql_txn_end_read(&context);
-	for (int i = 0; i < m; i++)
+	mosql_points_settle(txn->session, tree, wanted, points, n, S == MOSQL_TS_MAX, &cache);
+	for (int i = 0; i < n; i++)
 	{
 		MosqlRow   *row = &rows[where[i]];
 
@@ -307,6 +307,52 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		if (bind || !row->found)
 			mosql_txn_note_read(txn, tree, wanted[i]);
 	}
+}
+
+/* The same, but for those that the snapshot has seen. */
+static void
+get_others(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, MosqlBytes *wanted, int *where,
+		   int n, bool bind, MosqlRow *rows)
+{
+	MosqlSeen  *seen = bind ? mosql_reuse_seen(view, tree, S) : NULL;
+	MosqlPoint	one_point;
+	MosqlPoint *points = &one_point;
+	ErrorContextCallback context;
+
+	mosql_txn_begin_read(view->txn->session, &context);
+	if (seen != NULL)
+		n = mosql_reuse_get(view, tree, seen, wanted, where, n, rows);
+	if (n > 1)
+		points = palloc(n * sizeof(MosqlPoint));
+	if (n > 0)
+		read_rows(view, tree, S, wanted, where, n, points, bind, rows);
+	if (n > 0 && mosql_reuse_fills(view, seen))
+		mosql_reuse_keep_rows(seen, tree, points, where, n, rows);
+	mosql_txn_end_read(&context);
+}
+
+/* together: rows of one moment.  bind: increments that are shown become updates. */
+static void
+get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlRow *rows,
+		 bool together, bool bind)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(view->txn, tree, false);
+	MosqlBytes	one_key;
+	int			one_where;
+	MosqlBytes *wanted = n == 1 ? &one_key : palloc(n * sizeof(MosqlBytes));
+	int		   *where = n == 1 ? &one_where : palloc(n * sizeof(int));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		rows[i].unsettled = rows[i].own = rows[i].taken = rows[i].claimed = false;
+		if (get_own(view, buffer, keys[i], bind, &rows[i]))
+			continue;
+		where[m] = i;
+		wanted[m++] = keys[i];
+	}
+	if (m > 0)
+		get_others(view, tree, view_snapshot(view, together && n > 1), wanted, where, m, bind, rows);
 }
 
 void
@@ -337,7 +383,7 @@ mosql_view_keep_alive(MosqlView *view)
 	MosqlTxn   *txn = view->txn;
 	MosqlSession *session = txn->session;
 	MosqlStatement *statement = view->statement;
-	bool		of_txn = !has_own_snapshot(view);
+	bool		of_txn = !mosql_view_has_own_snapshot(view);
 	uint64		sid = of_txn ? txn->snap_sid : statement->sid;
 	MosqlTimestamp S;
 	uint64		schema;
@@ -374,8 +420,7 @@ mosql_view_subabort(MosqlTxn *txn, int level)
 		}
 		*at = statement->next;
 		txn->nviews -= statement->nviews;
-		release_statement(txn, statement);
-		pfree(statement);
+		free_statement(txn, statement);
 	}
 }
 

@@ -218,23 +218,6 @@ mosql_points_settle(MosqlSession *session, MosqlTree *tree, const MosqlBytes *ke
 
 /* ---- evaluation ---- */
 
-/* Columns after an increment intent, in the current context. */
-static MosqlBytes
-increment_columns(MosqlSession *session, uint64 node, const MosqlIntent *intent,
-				  MosqlBytes columns)
-{
-	MosqlIncrement *inc;
-	int			ninc;
-	StringInfoData out;
-
-	if (!mosql_increments_decode(intent->payload, &inc, &ninc))
-		mosql_report_damage(session->config.ns, node, "an increment does not decode");
-	mosql_string_init(&out, columns.len);
-	if (mosql_columns_increment(&out, columns, inc, ninc) != MOSQL_INCREMENT_OK)
-		mosql_report_damage(session->config.ns, node, "an increment does not fit its row");
-	return mosql_bytes_of(&out);
-}
-
 void
 mosql_report_too_old(MosqlSession *session)
 {
@@ -246,20 +229,59 @@ mosql_report_too_old(MosqlSession *session)
 			 errhint("Retry the transaction.")));
 }
 
+/* Columns after an increment intent, in the current context; what is wrong, or NULL. */
+static const char *
+add_increment(const MosqlIntent *intent, MosqlBytes *columns)
+{
+	MosqlIncrement *inc;
+	int			ninc;
+	StringInfoData out;
+
+	if (!mosql_increments_decode(intent->payload, &inc, &ninc))
+		return "an increment does not decode";
+	mosql_string_init(&out, columns->len);
+	if (mosql_columns_increment(&out, *columns, inc, ninc) != MOSQL_INCREMENT_OK)
+		return "an increment does not fit its row";
+	*columns = mosql_bytes_of(&out);
+	return NULL;
+}
+
+/* The version that increments stand on. */
+static MosqlVisible
+increment_base(const MosqlPoint *point, MosqlTimestamp S, MosqlBytes *columns,
+			   MosqlTimestamp *version, const char **fault)
+{
+	MosqlVersion v;
+	MosqlVisible visible = mosql_row_visible(point->row, point->purged, S, &v);
+
+	if (visible == MOSQL_VISIBLE_LIVE)
+	{
+		*columns = v.columns;
+		*version = Max(v.ts, *version);
+	}
+	else if (visible != MOSQL_VISIBLE_TOO_OLD)
+	{
+		*fault = "an increment stands on an absent row";
+		return MOSQL_VISIBLE_DAMAGED;
+	}
+	return visible;
+}
+
 /*
  * What the committed intents of a point make of its row: a put or delete stands
- * alone; increments add up on the version that S sees.
+ * alone; increments add up on the version that S sees.  False: there are none.
  */
 static bool
-intents_visible(MosqlSession *session, const MosqlPoint *point, MosqlTimestamp S,
-				const MosqlStatusCache *cache, MosqlBytes *columns, MosqlTimestamp *version,
-				bool *live)
+intents_visible(const MosqlPoint *point, MosqlTimestamp S, const MosqlStatusCache *cache,
+				MosqlBytes *columns, MosqlTimestamp *version, MosqlVisible *visible,
+				const char **fault)
 {
 	MosqlBytes	rest = point->intent;
 	MosqlIntent intent;
 	bool		any = false;
+	int			got;
 
-	while (next_intent(session, point, &rest, &intent))
+	while ((got = mosql_intent_next(&rest, &intent)) == 1)
 	{
 		int			at = status_find(cache, intent.tx);
 		MosqlTimestamp ts;
@@ -269,32 +291,56 @@ intents_visible(MosqlSession *session, const MosqlPoint *point, MosqlTimestamp S
 		if (ts == 0 || ts > S)
 			continue;
 		*version = any ? Max(*version, ts) : ts;
-		if (intent.kind == MOSQL_INTENT_INCREMENT)
+		if (intent.kind != MOSQL_INTENT_INCREMENT)
 		{
-			if (!any)
-			{
-				MosqlVersion v;
-				MosqlVisible visible = mosql_row_visible(point->row, point->purged, S, &v);
-
-				if (visible == MOSQL_VISIBLE_TOO_OLD)
-					mosql_report_too_old(session);
-				if (visible != MOSQL_VISIBLE_LIVE)
-					mosql_report_damage(session->config.ns, point->leaf,
-										"an increment stands on an absent row");
-				*columns = v.columns;
-				*version = Max(v.ts, ts);
-			}
-			*columns = increment_columns(session, point->leaf, &intent, *columns);
-			*live = true;
-		}
-		else
-		{
-			*live = intent.kind == MOSQL_INTENT_PUT;
+			*visible = intent.kind == MOSQL_INTENT_PUT ? MOSQL_VISIBLE_LIVE : MOSQL_VISIBLE_ABSENT;
 			*columns = intent.payload;
+			any = true;
+			continue;
+		}
+		if (!any)
+		{
+			*visible = increment_base(point, S, columns, version, fault);
+			if (*visible != MOSQL_VISIBLE_LIVE)
+				return true;
 		}
 		any = true;
+		*visible = MOSQL_VISIBLE_LIVE;
+		if ((*fault = add_increment(&intent, columns)) != NULL)
+		{
+			*visible = MOSQL_VISIBLE_DAMAGED;
+			return true;
+		}
 	}
-	return any;
+	if (got == 0)
+		return any;
+	*fault = "an intent does not decode";
+	*visible = MOSQL_VISIBLE_DAMAGED;
+	return true;
+}
+
+/* See txn_int.h. */
+MosqlVisible
+mosql_point_look(const MosqlPoint *point, MosqlTimestamp S, const MosqlStatusCache *cache,
+				 MosqlBytes *columns, MosqlTimestamp *version, const char **fault)
+{
+	MosqlVersion v;
+	MosqlVisible visible;
+
+	if (point->intent.data != NULL &&
+		intents_visible(point, S, cache, columns, version, &visible, fault))
+		return visible;
+	*version = 0;
+	if (point->row.data == NULL && (point->purged <= S))
+		return MOSQL_VISIBLE_ABSENT;
+	v.ts = 0;
+	visible = mosql_row_visible(point->row, point->purged, S, &v);
+	if (visible == MOSQL_VISIBLE_LIVE)
+		*columns = v.columns;
+	if (visible == MOSQL_VISIBLE_DAMAGED)
+		*fault = "a row does not decode";
+	*version = v.ts;
+	return visible;
 }
 
 bool
@@ -302,32 +348,19 @@ mosql_point_visible(MosqlSession *session, const MosqlPoint *point, uint64 node,
 					MosqlTimestamp S, const MosqlStatusCache *cache,
 					MosqlBytes *columns, MosqlTimestamp *version)
 {
-	MosqlVersion v;
-	bool		live = false;
+	const char *fault = NULL;
 
-	if (point->intent.data != NULL &&
-		intents_visible(session, point, S, cache, columns, version, &live))
-		return live;
-	if (point->row.data == NULL && (point->purged <= S))
-	{
-		*version = 0;
-		return false;
-	}
-	v.ts = 0;
-	switch (mosql_row_visible(point->row, point->purged, S, &v))
+	switch (mosql_point_look(point, S, cache, columns, version, &fault))
 	{
 		case MOSQL_VISIBLE_LIVE:
-			*columns = v.columns;
-			*version = v.ts;
 			return true;
 		case MOSQL_VISIBLE_ABSENT:
-			*version = v.ts;
-			return false;
+			break;
 		case MOSQL_VISIBLE_TOO_OLD:
 			mosql_report_too_old(session);
 			break;
 		case MOSQL_VISIBLE_DAMAGED:
-			mosql_report_damage(session->config.ns, node, "a row does not decode");
+			mosql_report_damage(session->config.ns, node, fault);
 	}
 	return false;
 }

@@ -22,6 +22,7 @@ Setting		setting;
 bool		work_stops;
 uint64		work_transactions;
 uint64		work_outcomes[4];
+uint64		work_hits;
 int64		work_longest_us;
 
 uint64		work_roots[FIXED_TREES];
@@ -174,6 +175,29 @@ work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found)
 				 found.live, found.n, found.token, wanted.live, wanted.n, wanted.token);
 }
 
+/* The same snapshot shows the same row, and its neighbours, asked for in any order. */
+static void
+read_again(Client *client, MosqlView *view, int tree, int key, MosqlTimestamp S)
+{
+	MosqlBytes	keys[4];
+	MosqlRow	rows[4];
+	int			numbers[4];
+	int			n = 1 + (int) sim_below(4);
+
+	for (int i = 0; i < n; i++)
+	{
+		numbers[i] = (key + (int) sim_below(6)) % work_keys(tree);
+		keys[i] = work_key(tree, numbers[i]);
+	}
+	mosql_view_get(view, work_tree(client, tree), keys, n, rows);
+	for (int i = 0; i < n; i++)
+	{
+		work_compare(client, tree, numbers[i], S, work_row(&rows[i]));
+		bind_write(client, tree, numbers[i], work_row(&rows[i]));
+		note_read(client, tree, numbers[i], numbers[i] + 1, S);
+	}
+}
+
 /* Read one row by its key, as a statement does that reads nothing else; the row. */
 Row
 work_read_row(Client *client, int tree, int key, MosqlRow *stored)
@@ -185,6 +209,8 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 	const Write *own;
 	Row			row;
 
+	if (sim_chance(500))
+		mosql_view_reuse(view, sim_chance(500));
 	mosql_view_get(view, work_tree(client, tree), &bytes, 1, stored);
 	row = work_row(stored);
 	own = oracle_own(client->tx, tree, key);
@@ -194,6 +220,8 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 
 		work_compare(client, tree, key, S, row);
 		note_read(client, tree, key, key + 1, S);
+		for (int n = sim_chance(200) ? 1 + (int) sim_below(3) : 0; n > 0; n--)
+			read_again(client, view, tree, key, S);
 	}
 	else if (tree == TREE_TABLE)
 		;						/* it may have been truncated meanwhile */
@@ -438,49 +466,111 @@ do_read(Client *client)
 	(void) work_read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
 }
 
-/* Rows between two keys, each and in order. */
-static void
-do_scan(Client *client)
+typedef struct Stretch
 {
-	int			tree = any_table(client);
-	int			low = (int) sim_below(work_keys(tree));
-	int			high = low + 1 + (int) sim_below(sim_chance(200) ? work_keys(tree) : 12);
+	int			low;			/* low <= key < high */
+	int			high;
+} Stretch;
+
+/* Disjoint, in the order of the keys. */
+static int
+some_stretches(int nkeys, Stretch *stretches, int max)
+{
+	int			n = 0;
+	int			low = (int) sim_below(nkeys);
+
+	do
+	{
+		int			high = low + 1 + (int) sim_below(sim_chance(200) ? nkeys : 12);
+
+		stretches[n++] = (Stretch) {low, Min(high, nkeys)};
+		low = high + (int) sim_below(8);
+	} while (n < max && low < nkeys && sim_chance(200));
+	return n;
+}
+
+/* All keys of a stretch, up to the one where the scan is (or was) ended, are as the rows said. */
+static void
+none_between(Client *client, int tree, MosqlTimestamp S, int from, int to)
+{
+	for (int key = from; key < to; key++)
+		work_compare(client, tree, key, S, (Row) {false});
+}
+
+/* Rows of stretches of keys, each and in order; up to `limit`, 0: all. */
+static void
+scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretches, int n)
+{
 	bool		backward = sim_chance(400);
 	int			limit = sim_chance(300) ? 1 + (int) sim_below(5) : 0;
-	MosqlView  *view = work_view(client, false);
 	MosqlTimestamp S = mosql_view_snapshot(view);
+	MosqlKeyRange ranges[3];
 	MosqlRowScan *scan;
 	MosqlRow	stored;
-	int			at;
-	int			n = 0;
+	int			s = backward ? n - 1 : 0;
+	int			at = backward ? stretches[s].high : stretches[s].low;	/* not seen yet from here on */
+	int			found = 0;
 
-	high = Min(high, work_keys(tree));
-	at = backward ? high - 1 : low;
-	scan = mosql_view_scan_begin(view, work_tree(client, tree), work_key(tree, low),
-								 high < work_keys(tree) ? work_key(tree, high) : MOSQL_ABSENT, backward, limit);
-	while ((limit == 0 || n < limit) && mosql_view_scan_next(scan, &stored))
+	for (int i = 0; i < n; i++)
+		ranges[i] = (MosqlKeyRange)
+	{
+		work_key(tree, stretches[i].low),
+			stretches[i].high < work_keys(tree) ? work_key(tree, stretches[i].high) : MOSQL_ABSENT
+	};
+	scan = mosql_view_scan_begin_ranges(view, work_tree(client, tree), ranges, n, backward, limit);
+	while ((limit == 0 || found < limit) && mosql_view_scan_next(scan, &stored))
 	{
 		int			key = work_key_number(tree, stored.key);
 
-		if (backward ? key > at : key < at)
+		for (; backward ? key < stretches[s].low && s > 0 : key >= stretches[s].high && s < n - 1;
+			 at = backward ? stretches[s].high : stretches[s].low)
+		{
+			none_between(client, tree, S, backward ? stretches[s].low : at, backward ? at : stretches[s].high);
+			note_read(client, tree, stretches[s].low, stretches[s].high, S);
+			s += backward ? -1 : 1;
+		}
+		if (backward ? key >= at || key < stretches[s].low : key < at || key >= stretches[s].high)
 			sim_fail("tx %d scans tree %d: key %d is out of order", client->tx->number, tree, key);
-		for (; at != key; at += backward ? -1 : 1)
-			work_compare(client, tree, at, S, (Row) {false});
+		none_between(client, tree, S, backward ? key + 1 : at, backward ? at : key);
 		work_compare(client, tree, key, S, work_row(&stored));
 		bind_write(client, tree, key, work_row(&stored));
 		if (sim_chance(100))
 			look_handle(client, work_tree(client, tree), &stored);
-		at += backward ? -1 : 1;
-		n++;
+		at = backward ? key : key + 1;
+		found++;
 	}
-	if (limit == 0 || n < limit)
-		for (; backward ? at >= low : at < high; at += backward ? -1 : 1)
-			work_compare(client, tree, at, S, (Row) {false});
+	for (bool ended = limit == 0 || found < limit; ended && s >= 0 && s < n; s += backward ? -1 : 1)
+	{
+		none_between(client, tree, S, backward ? stretches[s].low : at, backward ? at : stretches[s].high);
+		note_read(client, tree, stretches[s].low, stretches[s].high, S);
+		if (backward ? s > 0 : s < n - 1)
+			at = backward ? stretches[s - 1].high : stretches[s + 1].low;
+	}
+	if (s >= 0 && s < n)
+		note_read(client, tree, backward ? at : stretches[s].low, backward ? stretches[s].high : at, S);
 	mosql_view_scan_end(scan);
-	if (backward)
-		note_read(client, tree, at + 1, high, S);
-	else
-		note_read(client, tree, low, at, S);
+}
+
+/* A statement scans, and now and then comes back to what is near, as the inner side of a join. */
+static void
+do_scan(Client *client)
+{
+	int			tree = any_table(client);
+	MosqlView  *view = work_view(client, false);
+	Stretch		stretches[3];
+	int			n = some_stretches(work_keys(tree), stretches, 3);
+	int			again = sim_chance(300) ? (int) sim_between(1, 4) : 0;
+
+	if (sim_chance(700))
+		mosql_view_reuse(view, again > 0);
+	for (scan_stretches(client, view, tree, stretches, n); again > 0; again--)
+	{
+		if (sim_chance(300))
+			read_again(client, view, tree, stretches[0].low, mosql_view_snapshot(view));
+		if (sim_chance(700))
+			n = some_stretches(work_keys(tree), stretches, 3);
+		scan_stretches(client, view, tree, stretches, n);
+	}
 	mosql_view_close(view);
 }
 
@@ -543,7 +633,10 @@ do_index_scan(Client *client)
 {
 	MosqlView  *view = work_view(client, false);
 
+	mosql_view_reuse(view, sim_chance(300));
 	scan_index(client, TREE_MAIN, work_tree(client, TREE_INDEX), view);
+	if (sim_chance(300))
+		scan_index(client, TREE_MAIN, work_tree(client, TREE_INDEX), view);
 	mosql_view_close(view);
 }
 
@@ -554,6 +647,7 @@ do_built_index_scan(Client *client)
 	uint64		index = schema_open(client)->index;
 	MosqlView  *view = work_view(client, false);
 
+	mosql_view_reuse(view, sim_chance(300));
 	if (index != 0 && !client->table.changed && mosql_view_snapshot(view) >= client->table.version)
 		scan_index(client, TREE_TABLE, mosql_session_tree(client->session, index), view);
 	mosql_view_close(view);
@@ -599,6 +693,7 @@ do_load(Client *client)
 	{
 		MosqlRow	stored = {0};
 
+		client->cid++;			/* what was inserted is seen */
 		if (!work_read_row(client, tree, key, &stored).live)
 			insert_row(client, tree, key);
 	}
@@ -805,6 +900,7 @@ static void
 one_transaction(SimFrontEnd *self, Client *client)
 {
 	volatile bool ok = true;
+	int64		hits = mosql_stats.snapshot_hits;
 
 	work_begin(client, client->level < 3 ? client->level : (int) sim_below(3));
 	PG_TRY();
@@ -821,6 +917,7 @@ one_transaction(SimFrontEnd *self, Client *client)
 		ok = false;
 	}
 	PG_END_TRY();
+	work_hits += (uint64) (mosql_stats.snapshot_hits - hits);
 	(void) work_end(self, client, ok);
 }
 

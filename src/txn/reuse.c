@@ -1,0 +1,249 @@
+/*
+ * reuse.c: what was read at a snapshot is not read again.
+ *
+ * Layer: txn.  What a snapshot shows of a row is final once it was read and settled: what is
+ * decided later gets a timestamp above it.  So views that come back for the same rows (inner
+ * sides of nested loops, correlated subqueries, rescans; above READ COMMITTED all statements
+ * of a transaction) find them, and the rest of their leaves, in memory (seen.c): of the
+ * statement at READ COMMITTED, else of the transaction.
+ *
+ * Only the committed rows are remembered.  Own writes lie over them as over those that come
+ * from Redis, and commit certifies what was read here as if it had come from there.
+ *
+ * Never from here: what reads the latest state (no snapshot, locks, look-ups of keys that are
+ * written, foreign keys), and what asks who has locked a row; their views do not say
+ * mosql_view_reuse().  Nor definitions.  Nor anything in a transaction that loads rows past
+ * the write buffer (load.c): those come under the snapshots that are there.
+ */
+#include "postgres.h"
+
+#include "txn/reuse.h"
+#include "txn/view_int.h"
+
+int			mosql_txn_snapshot_cache_kb = MOSQL_SNAPSHOT_CACHE_KB;
+
+/* So few keys, in leaves that were read by key before: then these are read as a whole. */
+#define MAX_LEAVES	16
+
+/* See txn.h. */
+void
+mosql_view_reuse(MosqlView *view, bool again)
+{
+	view->reuses = true;
+	view->again |= again;
+}
+
+/* Is it likely that what this view reads is wanted again? */
+static bool
+fills(const MosqlView *view)
+{
+	return view->again || !mosql_view_has_own_snapshot(view);
+}
+
+/* See reuse.h. */
+MosqlSeen *
+mosql_reuse_seen(MosqlView *view, MosqlTree *tree, MosqlTimestamp S)
+{
+	MosqlTxn   *txn = view->txn;
+	MosqlSeen **seen = mosql_view_has_own_snapshot(view) ? &view->statement->seen : &txn->seen;
+
+	if (!view->reuses || S == MOSQL_TS_MAX || txn->loads || mosql_txn_snapshot_cache_kb == 0 ||
+		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
+		return NULL;
+	if (*seen == NULL && fills(view))
+		*seen = mosql_seen_create(txn->cxt, S, (size_t) mosql_txn_snapshot_cache_kb * 1024);
+	return *seen != NULL && mosql_seen_snapshot(*seen) == S ? *seen : NULL;
+}
+
+/* See reuse.h. */
+bool
+mosql_reuse_fills(const MosqlView *view, const MosqlSeen *seen)
+{
+	return seen != NULL && fills(view) && !mosql_seen_is_full(seen);
+}
+
+/* ---- leaves ---- */
+
+/* The smallest key behind this one: with a zero byte at its end. */
+static MosqlBytes
+key_after(MosqlBytes key)
+{
+	return mosql_bytes(mosql_bytes_copy(CurrentMemoryContext, key).data, key.len + 1);
+}
+
+/*
+ * The entry as it was settled, if it was: those within the ranges are, in the same order, and
+ * have the same key in memory.
+ */
+static const MosqlEntry *
+settled_entry(const MosqlLeaf *leaf, const MosqlEntry *entry, int *at)
+{
+	if (*at < leaf->n && leaf->entries[*at].key.data == entry->key.data)
+		return &leaf->entries[(*at)++];
+	return NULL;
+}
+
+/* What it is at the snapshot, if that is known without asking anybody. */
+static bool
+look_at(const MosqlLeaf *leaf, const MosqlEntry *entry, const MosqlEntry *settled,
+		MosqlTimestamp S, const MosqlStatusCache *cache, MosqlSeenRow *row, bool *live)
+{
+	MosqlPoint	point = {.purged = leaf->purged,.leaf = leaf->node};
+	MosqlVisible visible;
+	const char *fault;
+	MosqlBytes	intents = entry->intent;
+	MosqlIntent intent;
+
+	if (settled == NULL && mosql_intent_next(&intents, &intent) != 0)
+		return false;
+	point.row = settled ? settled->row : entry->row;
+	point.intent = settled ? settled->intent : MOSQL_ABSENT;
+	row->key = entry->key;
+	visible = mosql_point_look(&point, S, cache, &row->columns, &row->version, &fault);
+	*live = visible == MOSQL_VISIBLE_LIVE;
+	return *live || visible == MOSQL_VISIBLE_ABSENT;
+}
+
+/* See reuse.h. */
+void
+mosql_reuse_keep_leaf(MosqlSeen *seen, MosqlTree *tree, const MosqlLeaf *leaf,
+					  const MosqlStatusCache *cache)
+{
+	MosqlTimestamp S = mosql_seen_snapshot(seen);
+	MosqlSeenRow *rows = palloc(Max(leaf->nall, 1) * sizeof(MosqlSeenRow));
+	MosqlBytes	low = leaf->meta.low;
+	int			settled = 0;
+	int			n = 0;
+
+	if (leaf->all == NULL || leaf->purged > S)
+		return;					/* above S: rows may have gone without another trace */
+	for (int i = 0; i < leaf->nall; i++)
+	{
+		const MosqlEntry *entry = &leaf->all[i];
+		bool		live;
+
+		if (look_at(leaf, entry, settled_entry(leaf, entry, &settled), S, cache, &rows[n], &live))
+		{
+			n += live;
+			continue;
+		}
+		mosql_seen_add(seen, mosql_btree_root(tree), low, entry->key, rows, n);
+		low = key_after(entry->key);
+		n = 0;
+	}
+	mosql_seen_add(seen, mosql_btree_root(tree), low, leaf->meta.high, rows, n);
+	pfree(rows);
+}
+
+/* ---- keys ---- */
+
+/* Those that are known are taken out of the list; returns how many are left. */
+static int
+take_known(MosqlView *view, MosqlTree *tree, const MosqlSeen *seen, MosqlBytes *wanted,
+		   int *where, int n, MosqlRow *rows)
+{
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlSeenPart *part = mosql_seen_find(seen, mosql_btree_root(tree), wanted[i], false);
+		MosqlRow   *row = &rows[where[i]];
+		int			at;
+
+		if (part == NULL)
+		{
+			wanted[left] = wanted[i];
+			where[left++] = where[i];
+			continue;
+		}
+		at = mosql_seen_position(part, wanted[i]);
+		*row = (MosqlRow) {.key = wanted[i]};
+		row->found = at < part->n && mosql_bytes_equal(part->rows[at].key, wanted[i]);
+		if (row->found)
+		{
+			row->columns = part->rows[at].columns;
+			row->version = part->rows[at].version;
+		}
+		mosql_txn_note_read(view->txn, tree, wanted[i]);
+	}
+	return left;
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
+}
+
+/* The leaves of these keys, in one round trip and what their intents take. */
+static void
+read_leaves(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes *keys, int n)
+{
+	MosqlBytes *sorted = palloc(n * sizeof(MosqlBytes));
+	MosqlKeyRange *ranges = palloc(n * sizeof(MosqlKeyRange));
+	int			nranges = 0;
+	int			nleaves;
+	MosqlLeaf  *leaves;
+	MosqlScan  *scan;
+
+	for (int i = 0; i < n; i++)
+		sorted[i] = keys[i];
+	qsort(sorted, n, sizeof(MosqlBytes), compare_keys);
+	for (int i = 0; i < n; i++)
+		if (i == 0 || !mosql_bytes_equal(sorted[i - 1], sorted[i]))
+			ranges[nranges++] = (MosqlKeyRange) {sorted[i], key_after(sorted[i])};
+	scan = mosql_btree_scan_begin_ranges(tree, ranges, nranges, false, nranges);
+	mosql_btree_scan_keep_all(scan);
+	while ((nleaves = mosql_btree_scan_next(scan, &leaves)) > 0)
+	{
+		MosqlStatusCache cache = {0};
+
+		mosql_leaves_settle(view->txn->session, tree, leaves, nleaves, &cache);
+		for (int i = 0; i < nleaves; i++)
+			mosql_reuse_keep_leaf(seen, tree, &leaves[i], &cache);
+	}
+	mosql_btree_scan_end(scan);
+}
+
+/* Were other rows of all their leaves read by key before? */
+static bool
+come_back(MosqlTree *tree, const MosqlSeen *seen, const MosqlBytes *keys, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!mosql_seen_noted_leaf(seen, mosql_btree_root(tree), mosql_btree_leaf_of(tree, keys[i])))
+			return false;
+	return true;
+}
+
+/* See reuse.h. */
+int
+mosql_reuse_get(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, MosqlBytes *wanted,
+				int *where, int n, MosqlRow *rows)
+{
+	int			left = take_known(view, tree, seen, wanted, where, n, rows);
+
+	mosql_stats.snapshot_hits += n - left;
+	if (left == 0 || left > MAX_LEAVES || !mosql_reuse_fills(view, seen) ||
+		!come_back(tree, seen, wanted, left))
+		return left;
+	read_leaves(view, tree, seen, wanted, left);
+	return take_known(view, tree, seen, wanted, where, left, rows);
+}
+
+/* See reuse.h. */
+void
+mosql_reuse_keep_rows(MosqlSeen *seen, MosqlTree *tree, const MosqlPoint *points,
+					  const int *where, int n, const MosqlRow *rows)
+{
+	uint64		root = mosql_btree_root(tree);
+
+	for (int i = 0; i < n && !mosql_seen_is_full(seen); i++)
+	{
+		const MosqlRow *row = &rows[where[i]];
+		MosqlSeenRow known = {row->key, row->columns, row->version};
+
+		mosql_seen_add(seen, root, row->key, key_after(row->key), &known, row->found ? 1 : 0);
+		if (n <= MAX_LEAVES)
+			mosql_seen_note_leaf(seen, root, points[i].leaf);
+	}
+}
