@@ -184,7 +184,7 @@ COMMENT ON FUNCTION mosql_fdw_version() IS
 CREATE FUNCTION mosql_fdw_stats(OUT name text, OUT value bigint) RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_stats() IS
-    'Counters of this backend since it started or mosql_fdw_stats_reset(): round trips to Redis (waits, however many commands each), commands, bytes, leaves and inner nodes read, commits, conflicts (SQLSTATE 40001), retries, rows locked, waits for locks and their time in microseconds, deadlocks.';
+    'Counters of this backend since it started or mosql_fdw_stats_reset(): round trips to Redis (waits, however many commands each), commands, bytes, leaves and inner nodes read, reads that a snapshot had seen before (mosql_fdw.snapshot_cache), commits, conflicts (SQLSTATE 40001), retries, rows locked, waits for locks and their time in microseconds, deadlocks.';
 
 CREATE FUNCTION mosql_fdw_stats_reset() RETURNS void
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
