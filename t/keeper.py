@@ -41,7 +41,7 @@ class World:
 
     def holder(self, lease=None):
         """A connection in a transaction with a snapshot, and its session's id."""
-        conn = self.server.connect(self.db, **({"mosql_fdw.debug_lease": lease * 1000} if lease else {}))
+        conn = self.server.connect(self.db, **{"mosql_fdw.snapshot_cache": 0, **({"mosql_fdw.debug_lease": lease * 1000} if lease else {})})
         query(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ")
         query(conn, "SELECT sum(v) FROM t")
         return conn, value(conn, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own")

@@ -115,7 +115,8 @@ def churn(servers, cluster, engine):
         for i, owner in enumerate(owners):
             clients.add(Client(servers[i % 2], db, owner.work, i))
         for i, server in enumerate(servers):
-            clients.add(Client(server, db, read, 10 + i, REPEATABLE_READ, pause=.05))
+            clients.add(Client(server, db, read, 10 + i, REPEATABLE_READ, pause=.05,
+                               **{"mosql_fdw.snapshot_cache": 16384 * i}))
             clients.add(Client(server, db, maintain, 20 + i, pause=.05, **keep))
         time.sleep(SECONDS)
         tap.ok(clients.stop(), f"{name}: clients end")
