@@ -322,7 +322,7 @@ def large(cluster, server, rows=200000):
         pid = c.info.backend_pid
         query(c, "SELECT count(*) FROM wide WHERE a < 5000")
         before = private_kb(pid)
-        query(c, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+        query(c, "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL mosql_fdw.snapshot_cache = 0")
         query(c, "SELECT count(b), max(a) FROM wide")
         query(c, "SELECT count(b), max(a) FROM (SELECT * FROM wide ORDER BY a DESC) s")
         query(c, "COMMIT")
