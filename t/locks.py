@@ -542,6 +542,7 @@ def claims_of(world):
 def late(world):
     one, two = world.connect(0), world.connect(1)
     rows = [f"SELECT 1 FROM {t} WHERE id = 9 FOR NO KEY UPDATE SKIP LOCKED" for t in ("hot", "jobs")]
+    query(world.conn, "SELECT mosql_fdw_refresh('jobs')")     # the other server may have altered it: died()
     query(world.conn, "INSERT INTO jobs VALUES (9, 'new', 0)")
 
     def got(conn):
