@@ -43,7 +43,7 @@ define_settings(void)
 							&mosql_btree_cache_kb, MOSQL_INNER_CACHE_KB, 64, INT_MAX / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.snapshot_cache",
-							"Memory for what one snapshot has read and may be asked for again, per backend.",
+							"Memory for what one snapshot has read and may be asked for again, per statement or transaction.",
 							"Subqueries and inner sides of joins that come back for it take no round trip. 0: nothing is kept.",
 							&mosql_txn_snapshot_cache_kb, MOSQL_SNAPSHOT_CACHE_KB, 0, INT_MAX / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);

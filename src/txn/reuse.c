@@ -22,8 +22,8 @@
 
 int			mosql_txn_snapshot_cache_kb = MOSQL_SNAPSHOT_CACHE_KB;
 
-/* So few keys, in leaves that were read by key before: then these are read as a whole. */
-#define MAX_LEAVES	16
+/* So few keys, in a leaf that was read by key before: then it is read as a whole. */
+#define MAX_TOGETHER	16
 
 /* See txn.h. */
 void
@@ -175,9 +175,9 @@ compare_keys(const void *a, const void *b)
 	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
 }
 
-/* The leaves of these keys, in one round trip and what their intents take. */
+/* The leaf of these keys, in one round trip and what their intents take. */
 static void
-read_leaves(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes *keys, int n)
+read_leaf(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes *keys, int n)
 {
 	MosqlBytes *sorted = palloc(n * sizeof(MosqlBytes));
 	MosqlKeyRange *ranges = palloc(n * sizeof(MosqlKeyRange));
@@ -192,7 +192,7 @@ read_leaves(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes 
 	for (int i = 0; i < n; i++)
 		if (i == 0 || !mosql_bytes_equal(sorted[i - 1], sorted[i]))
 			ranges[nranges++] = (MosqlKeyRange) {sorted[i], key_after(sorted[i])};
-	scan = mosql_btree_scan_begin_ranges(tree, ranges, nranges, false, nranges);
+	scan = mosql_btree_scan_begin_ranges(tree, ranges, nranges, false, 1);
 	mosql_btree_scan_keep_all(scan);
 	while ((nleaves = mosql_btree_scan_next(scan, &leaves)) > 0)
 	{
@@ -205,14 +205,38 @@ read_leaves(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes 
 	mosql_btree_scan_end(scan);
 }
 
-/* Were other rows of all their leaves read by key before? */
-static bool
-come_back(MosqlTree *tree, const MosqlSeen *seen, const MosqlBytes *keys, int n)
+/* Damage of other rows of the leaf is for those who read these. */
+static void
+read_leaf_if_sound(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes *keys, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (!mosql_seen_noted_leaf(seen, mosql_btree_root(tree), mosql_btree_leaf_of(tree, keys[i])))
-			return false;
-	return true;
+	MemoryContext caller = CurrentMemoryContext;
+	uint32		held = InterruptHoldoffCount;
+
+	PG_TRY();
+	{
+		read_leaf(view, tree, seen, keys, n);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		if (geterrcode() != ERRCODE_DATA_CORRUPTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		InterruptHoldoffCount = held;
+	}
+	PG_END_TRY();
+}
+
+/* The leaf that all of these keys are in, if other rows of it were read by key before; else 0. */
+static uint64
+leaf_to_read(MosqlTree *tree, const MosqlSeen *seen, const MosqlBytes *keys, int n)
+{
+	uint64		leaf = mosql_btree_leaf_of(tree, keys[0]);
+
+	for (int i = 1; i < n; i++)
+		if (mosql_btree_leaf_of(tree, keys[i]) != leaf)
+			return 0;
+	return mosql_seen_noted_leaf(seen, mosql_btree_root(tree), leaf) ? leaf : 0;
 }
 
 /* See reuse.h. */
@@ -221,13 +245,18 @@ mosql_reuse_get(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, MosqlBytes *w
 				int *where, int n, MosqlRow *rows)
 {
 	int			left = take_known(view, tree, seen, wanted, where, n, rows);
+	uint64		leaf;
+	int			rest;
 
 	mosql_stats.snapshot_hits += n - left;
-	if (left == 0 || left > MAX_LEAVES || !mosql_reuse_fills(view, seen) ||
-		!come_back(tree, seen, wanted, left))
+	if (left == 0 || left > MAX_TOGETHER || !mosql_reuse_fills(view, seen) ||
+		(leaf = leaf_to_read(tree, seen, wanted, left)) == 0)
 		return left;
-	read_leaves(view, tree, seen, wanted, left);
-	return take_known(view, tree, seen, wanted, where, left, rows);
+	read_leaf_if_sound(view, tree, seen, wanted, left);
+	rest = take_known(view, tree, seen, wanted, where, left, rows);
+	if (rest == left)			/* damaged, or purged: nothing of it can be kept */
+		mosql_seen_forget_leaf(seen, mosql_btree_root(tree), leaf);
+	return rest;
 }
 
 /* See reuse.h. */
@@ -243,7 +272,7 @@ mosql_reuse_keep_rows(MosqlSeen *seen, MosqlTree *tree, const MosqlPoint *points
 		MosqlSeenRow known = {row->key, row->columns, row->version};
 
 		mosql_seen_add(seen, root, row->key, key_after(row->key), &known, row->found ? 1 : 0);
-		if (n <= MAX_LEAVES)
+		if (n <= MAX_TOGETHER)
 			mosql_seen_note_leaf(seen, root, points[i].leaf);
 	}
 }

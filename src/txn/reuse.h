@@ -25,7 +25,7 @@ extern void mosql_reuse_keep_leaf(MosqlSeen *seen, MosqlTree *tree, const MosqlL
 /*
  * Rows by key (rows[where[i]] for wanted[i]): what is known is filled in, as
  * mosql_view_get() does, and noted as read; the others move to the front of both lists.
- * Returns how many.  A round trip only where leaves that are come back to are read as a whole.
+ * Returns how many.  A round trip only where a leaf that is come back to is read as a whole.
  */
 extern int	mosql_reuse_get(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, MosqlBytes *wanted,
 							int *where, int n, MosqlRow *rows);

@@ -153,6 +153,16 @@ mosql_seen_noted_leaf(const MosqlSeen *seen, uint64 root, uint64 leaf)
 	return false;
 }
 
+void
+mosql_seen_forget_leaf(MosqlSeen *seen, uint64 root, uint64 leaf)
+{
+	SeenTree   *tree = find_tree(seen, root);
+
+	for (int i = 0; tree != NULL && i < Min(tree->nnoted, NOTED_LEAVES); i++)
+		if (tree->noted[i] == leaf)
+			tree->noted[i] = 0;
+}
+
 /* ---- looking ---- */
 
 /*

@@ -61,5 +61,6 @@ extern void mosql_seen_add(MosqlSeen *seen, uint64 root, MosqlBytes low, MosqlBy
 /* Note that rows of this leaf were read by key; was that so before, not long ago? */
 extern void mosql_seen_note_leaf(MosqlSeen *seen, uint64 root, uint64 leaf);
 extern bool mosql_seen_noted_leaf(const MosqlSeen *seen, uint64 root, uint64 leaf);
+extern void mosql_seen_forget_leaf(MosqlSeen *seen, uint64 root, uint64 leaf);
 
 #endif							/* MOSQL_SEEN_H */
