@@ -714,6 +714,7 @@ read_locked(LockRequest *requests, int n, MosqlRow *rows)
 
 		rows[i].own = entry->top != NULL;
 		entry->claimed = rows[i].version;
+		entry->kept = MOSQL_ABSENT; /* of another version perhaps */
 	}
 }
 
