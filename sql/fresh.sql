@@ -98,6 +98,28 @@ TRUNCATE f, child;
 INSERT INTO f SELECT i % 1000, i, catches(i) FROM generate_series(1, 2000) i;
 ROLLBACK;
 
+-- foreign keys have looked for rows of the table before, in the same transaction
+\set story 'TRUNCATE f, child; INSERT INTO f SELECT i, i FROM generate_series(1, 1500) i; BEGIN; TRUNCATE child; DELETE FROM f WHERE id = 3; INSERT INTO child SELECT i, 2 FROM generate_series(1, 2000) i; COMMIT; SELECT count(*), sum(f) FROM child; BEGIN; TRUNCATE child; DELETE FROM f; INSERT INTO f SELECT i, i FROM generate_series(1, 1500) i; INSERT INTO child SELECT i, 4 FROM generate_series(1, 2000) i; COMMIT; SELECT count(*), sum(f) FROM child;'
+:there :story
+:here :story
+SELECT loaded();
+BEGIN;
+CREATE FOREIGN TABLE p2 (id int PRIMARY KEY) SERVER fresh;
+CREATE FOREIGN TABLE c2 (id int PRIMARY KEY, p int REFERENCES p2) SERVER fresh;
+INSERT INTO p2 SELECT generate_series(1, 10);
+INSERT INTO c2 SELECT i, 2 FROM generate_series(1, 2000) i;
+COMMIT;
+SELECT count(*), sum(p) FROM c2;
+DROP FOREIGN TABLE c2, p2;
+
+-- who reads for a command that began before does not see them
+CREATE FUNCTION public.fills(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO f SELECT j, j FROM generate_series(1, 2000) j; RETURN i; END $$;
+CREATE FUNCTION public.one(i int) RETURNS int LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN (SELECT a FROM f WHERE id = i); END $$;
+\set story 'BEGIN; TRUNCATE f, child; SELECT fills(i), (rows()).n, one(i), stays(700) FROM generate_series(1, 1) i; SELECT (rows()).n, one(7); TRUNCATE f, child; DECLARE c CURSOR FOR SELECT (rows()).n, one(i) FROM generate_series(1, 3) i; FETCH c; INSERT INTO f SELECT i, i FROM generate_series(1, 2000) i; FETCH c; SELECT (rows()).n; COMMIT;'
+:there :story
+:here :story
+SELECT loaded();
+
 -- what it asks of Redis, per row: one command per hundred rows, and each row's bytes once
 CREATE FUNCTION public.asked(command text, n int, OUT commands_per_100 bool, OUT bytes_per_row bool) LANGUAGE plpgsql AS $$
 DECLARE commands bigint = counted('commands'); bytes bigint = counted('bytes_sent'); BEGIN
@@ -118,4 +140,4 @@ RESET mosql_fdw.max_transaction_size;
 SET search_path = public;
 DROP SCHEMA ours, native CASCADE;
 DROP SERVER fresh CASCADE;
-DROP FUNCTION counted, rows, mark, loaded, looks, stays, trigger_looks, catches, asked;
+DROP FUNCTION counted, rows, mark, loaded, looks, stays, trigger_looks, catches, asked, fills, one;

@@ -175,6 +175,9 @@ load(MosqlFresh *fresh)
 	mosql_view_close(view);
 	leave_pending(fresh, FRESH_DONE);
 	mosql_fill_end(fresh->fill, now);
+	mosql_txn_loaded_by(fresh->txn, mosql_btree_root(fresh->table->tree), fresh->cid);
+	for (int i = 0; i < fresh->table->nindexes; i++)
+		mosql_txn_loaded_by(fresh->txn, mosql_btree_root(fresh->table->indexes[i].entries->tree), fresh->cid);
 }
 
 /* See table.h. */

@@ -846,7 +846,7 @@ note(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high, MosqlTimes
 	/* a READ ONLY transaction stays one, but may have written before it became one; a
 	 * subtransaction's end ends it */
 	if ((XactReadOnly && GetCurrentTransactionNestLevel() == 1 && txn->journal == NULL) ||
-		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT)
+		mosql_btree_root(tree) == MOSQL_CATALOG_ROOT || mosql_txn_has_made(txn, mosql_btree_root(tree)))
 		return;
 	if (txn->nreads == txn->maxreads)
 	{

@@ -677,6 +677,7 @@ note_tree(MosqlTxn *txn, uint64 root, bool drop)
 
 	note->root = root;
 	note->drop = drop;
+	note->loaded_by = InvalidCommandId;
 	note->sid = txn->session->sid;
 	note->level = GetCurrentTransactionNestLevel();
 	note->next = txn->trees;

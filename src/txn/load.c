@@ -172,6 +172,29 @@ mosql_txn_is_fresh(const MosqlTxn *txn, uint64 root)
 		!mosql_txn_has_changed(txn->session, root);
 }
 
+/* See txn_int.h. */
+bool
+mosql_txn_has_made(const MosqlTxn *txn, uint64 root)
+{
+	return find_made(txn, root) != NULL;
+}
+
+/* See txn.h. */
+void
+mosql_txn_loaded_by(MosqlTxn *txn, uint64 root, CommandId cid)
+{
+	find_made(txn, root)->loaded_by = cid;
+}
+
+/* See txn_int.h. */
+bool
+mosql_load_is_later(const MosqlView *view, const MosqlTree *tree)
+{
+	const MosqlTreeNote *note = view->reuses ? find_made(view->txn, mosql_btree_root(tree)) : NULL;
+
+	return note != NULL && note->loaded_by != InvalidCommandId && note->loaded_by >= view->curcid;
+}
+
 /* See txn.h. */
 uint64
 mosql_txn_loaded_rows(const MosqlSession *session, uint64 root)

@@ -143,7 +143,7 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	scan->seen = mosql_reuse_seen(view, tree, scan->S);
 	if (scan->seen != NULL && mosql_seen_knows(scan->seen, mosql_btree_root(tree)))
 		begin_recall(scan, ranges, n);
-	else
+	else if (!mosql_load_is_later(view, tree))
 		begin_tree(scan, ranges, n);
 	for (int i = 0; i < n; i++)
 		mosql_txn_note_range(view->txn, tree, ranges[i].low, ranges[i].high, scan->S,

@@ -517,6 +517,12 @@ extern bool mosql_txn_is_fresh(const MosqlTxn *txn, uint64 root);
 /* How many rows it has loaded into a tree that it has made. */
 extern uint64 mosql_txn_loaded_rows(const MosqlSession *session, uint64 root);
 
+/*
+ * They are rows of this command: who reads plainly (mosql_view_reuse()) for it, or for one before,
+ * sees none of them.
+ */
+extern void mosql_txn_loaded_by(MosqlTxn *txn, uint64 root, CommandId cid);
+
 /* A later transaction that makes such a tree known: with what mosql_load_end() returned. */
 extern void mosql_txn_rests_on_load(MosqlTxn *txn, uint64 breaks);
 

@@ -372,7 +372,8 @@ typedef struct MosqlTreeNote
 	int			level;
 	bool		drop;			/* dropped at commit; else created, undone at abort */
 	uint64		sid;			/* the session's id then */
-	uint64		loaded;			/* rows that were written to it at once (load.c) */
+	uint64		loaded;			/* rows that were written to it at once (load.c), */
+	CommandId	loaded_by;		/* by this command, InvalidCommandId: all see them */
 } MosqlTreeNote;
 
 typedef struct MosqlHandle
@@ -463,6 +464,15 @@ extern void mosql_buffer_subabort(MosqlTxn *txn, int level);
 extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
 
 /* ---------- rows of private trees (load.c) ---------- */
+
+/*
+ * Has this transaction made the tree?  Then nobody else writes to it before the commit: what was
+ * read there need not be certified.
+ */
+extern bool mosql_txn_has_made(const MosqlTxn *txn, uint64 root);
+
+/* Is all that the tree has stored of a command that this view is not to see? */
+extern bool mosql_load_is_later(const MosqlView *view, const MosqlTree *tree);
 
 /* Before the decision: is all that the transaction has loaded there still?  40001 if that is not sure. */
 extern void mosql_load_check(const MosqlTxn *txn);

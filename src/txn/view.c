@@ -351,7 +351,10 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		where[m] = i;
 		wanted[m++] = keys[i];
 	}
-	if (m > 0)
+	if (m > 0 && mosql_load_is_later(view, tree))
+		for (int i = 0; i < m; i++)
+			rows[where[i]] = (MosqlRow) {.key = wanted[i]};
+	else if (m > 0)
 		get_others(view, tree, view_snapshot(view, together && n > 1), wanted, where, m, bind, rows);
 }
 
