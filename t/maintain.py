@@ -115,7 +115,7 @@ class World:
         for port in self.cluster.primaries:
             r = self.cluster.redis(port)
             for key in r("KEYS", self.db + ":*"):
-                if b".clock}" not in key:
+                if b".clock}" not in key and r("TYPE", key) == b"hash":     # (those of waiters are not)
                     n += r("HEXISTS", key, "l")
             r.close()
         return n
