@@ -276,8 +276,9 @@ class Clients:
         os.makedirs(where, exist_ok=True)
         for name, script in scripts.items():
             path = os.path.join(where, name + ".sql")
-            with open(path, "w") as f:
+            with open(path + ".new", "w") as f:
                 f.write(script)
+            os.replace(path + ".new", path)     # the clients before may be reading it
             files += ["-f", f"{path}@{WEIGHTS[name]}"]
         self.process = subprocess.Popen(
             ["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", "1", "--max-tries=1", "--failures-detailed",
