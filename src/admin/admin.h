@@ -323,6 +323,8 @@ extern void mosql_admin_check_ours(Oid relid);
 extern MosqlTxid mosql_admin_parse_txid(const char *text);
 
 /* REINDEX of one index of a table of ours that is locked (ShareLock at least). */
+/* Is it the index of a primary key?  Then it is the table. */
+extern bool mosql_admin_is_key_index(Oid indexid);
 extern void mosql_admin_reindex(Relation rel, MosqlSession *session, const char *index);
 
 /* A time of the clock's as PostgreSQL's. */

@@ -56,17 +56,6 @@ take(Oid relid, const char *name)
 	return index;
 }
 
-static bool
-is_primary(Oid indexid)
-{
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	bool		primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
-
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
-	return primary;
-}
-
 void
 mosql_admin_keep_index(Oid indexid)
 {
@@ -79,7 +68,7 @@ mosql_admin_keep_index(Oid indexid)
 		RegisterXactCallback(transaction_ended, NULL);
 	registered = true;
 	index->relid = IndexGetRelation(indexid, false);
-	index->primary = is_primary(indexid);
+	index->primary = mosql_admin_is_key_index(indexid);
 	index->name = get_rel_name(indexid);
 	index->comment = GetComment(indexid, RelationRelationId, 0);
 	if (OidIsValid(constraint))

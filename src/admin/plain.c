@@ -332,9 +332,9 @@ reindex_table(Oid relid, const char *index)
 	return n;
 }
 
-/* Is it an index of a primary key?  Then it is the table. */
-static bool
-is_key(Oid indexid)
+/* See admin.h. */
+bool
+mosql_admin_is_key_index(Oid indexid)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 	bool		primary = HeapTupleIsValid(tuple) && ((Form_pg_index) GETSTRUCT(tuple))->indisprimary;
@@ -365,7 +365,7 @@ run_reindex(const MosqlStatement *statement)
 		indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
 		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid) &&
 			(option_is_on(reindex->params, "concurrently") ||
-			 !is_key(indexid)))
+			 !mosql_admin_is_key_index(indexid)))
 		{
 			relid = IndexGetRelation(indexid, true);
 			index = get_rel_name(indexid);

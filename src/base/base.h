@@ -20,6 +20,27 @@
 #define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
+/* The next of a row of numbers (xorshift64, Marsaglia 2003); the state is never 0. */
+static inline uint64
+mosql_random_next(uint64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* How high an entry of a skip list is: one in four of a level is on the next, max at most. */
+static inline int
+mosql_random_height(uint64 *state, int max)
+{
+	int			height = 1;
+
+	for (uint64 r = mosql_random_next(state); (r & 3) == 0 && height < max; r >>= 2)
+		height++;
+	return height;
+}
+
 /* A run of bytes that somebody else owns.  data == NULL means "absent". */
 typedef struct MosqlBytes
 {

@@ -21,25 +21,6 @@ int			mosql_txn_max_mb = 1024;
 
 /* ---- skip list ---- */
 
-static int
-random_height(MosqlTxn *txn)
-{
-	int			height = 1;
-	uint64		r;
-
-	/* xorshift64: quality hardly matters here */
-	txn->random ^= txn->random << 13;
-	txn->random ^= txn->random >> 7;
-	txn->random ^= txn->random << 17;
-	r = txn->random;
-	while ((r & 3) == 0 && height < MOSQL_SKIP_LEVELS)
-	{
-		height++;
-		r >>= 2;
-	}
-	return height;
-}
-
 MosqlBuffer *
 mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create)
 {
@@ -118,7 +99,7 @@ mosql_buffer_add(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key)
 {
 	MosqlEntryW *before[MOSQL_SKIP_LEVELS];
 	MosqlEntryW *entry;
-	int			height = random_height(txn);
+	int			height = mosql_random_height(&txn->random, MOSQL_SKIP_LEVELS);
 	size_t		size = offsetof(MosqlEntryW, next) + height * sizeof(MosqlEntryW *);
 	bool		last;
 

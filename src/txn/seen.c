@@ -231,20 +231,6 @@ is_below(MosqlBytes key, MosqlBytes high)
 	return high.data == NULL || mosql_bytes_compare(key, high) < 0;
 }
 
-static int
-random_height(MosqlSeen *seen)
-{
-	int			height = 1;
-	uint64		r;
-
-	seen->random ^= seen->random << 13;
-	seen->random ^= seen->random >> 7;
-	seen->random ^= seen->random << 17;
-	for (r = seen->random; (r & 3) == 0 && height < MOSQL_SEEN_LEVELS; r >>= 2)
-		height++;
-	return height;
-}
-
 static char *
 put_bytes(char *to, MosqlBytes *bytes)
 {
@@ -260,7 +246,7 @@ put_bytes(char *to, MosqlBytes *bytes)
 static MosqlSeenPart *
 make_part(MosqlSeen *seen, MosqlBytes low, MosqlBytes high, const MosqlSeenRow *rows, int n)
 {
-	int			height = random_height(seen);
+	int			height = mosql_random_height(&seen->random, MOSQL_SEEN_LEVELS);
 	size_t		head = offsetof(MosqlSeenPart, next) + height * sizeof(MosqlSeenPart *);
 	size_t		size = head + n * sizeof(MosqlSeenRow) + low.len + high.len + 1;
 	MosqlSeenPart *part;

@@ -444,10 +444,7 @@ mosql_view_end(MosqlTxn *txn)
 uint32
 mosql_txn_new_tag(MosqlTxn *txn)
 {
-	txn->random ^= txn->random << 13;
-	txn->random ^= txn->random >> 7;
-	txn->random ^= txn->random << 17;
-	return (uint32) (txn->random >> 32) ^ (uint32) (txn->session->sid * UINT64CONST(2654435761));
+	return (uint32) (mosql_random_next(&txn->random) >> 32) ^ (uint32) (txn->session->sid * UINT64CONST(2654435761));
 }
 
 /*
