@@ -8,11 +8,10 @@ The stories follow the isolation tests of PostgreSQL 15 (src/test/isolation/spec
 they have, in words of our own (t/pg_specs.py plays the specs themselves).  At the end:
 what differs, as docs/locking.md says."""
 import os
-import queue
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
+from isolation import PATIENCE, WAITS, Session
 from mosqltest import *
 
 HEAP = """CREATE SCHEMA native;
@@ -22,9 +21,7 @@ OURS = """LOAD 'mosql_fdw';
     CREATE FOREIGN TABLE account (id int PRIMARY KEY, n int, s text, u int UNIQUE) SERVER redis;
     CREATE FOREIGN TABLE child (id int PRIMARY KEY, pid int REFERENCES account ON DELETE CASCADE) SERVER redis"""
 ROWS = ("DELETE FROM child", "DELETE FROM account", "INSERT INTO account VALUES (1, 0, 'one', 1), (2, 0, 'two', 2), (3, 0, 'three', 3)")
-WAITS = "waits"
 LOOK = .3           # who has not come back by then waits
-PATIENCE = 15       # for ours, where the heap's has come back
 
 GET = "SELECT id, n, s FROM account WHERE id = 1 "
 SET = "UPDATE account SET n = n + 1, s = s || '{}' WHERE id = 1"
@@ -133,38 +130,6 @@ def differing():
         (1, "BEGIN"), (1, GET + "FOR UPDATE"), (2, "INSERT INTO account VALUES (1, 0, '', 9)"), (1, "COMMIT")], 2, "23505", WAITS)
 
 
-class Session:
-    """A connection with a thread: statements are asked for, and their outcome waited for."""
-
-    def __init__(self, conn):
-        self.conn, self.todo, self.done, self.busy = conn, queue.Queue(), queue.Queue(), False
-        threading.Thread(target=self._work, daemon=True).start()
-
-    def _work(self):
-        while (sql := self.todo.get()) is not None:
-            self.done.put(attempt(self.conn, sql))
-
-    def ask(self, sql):
-        self.busy = True
-        self.todo.put(sql)
-
-    def outcome(self, seconds):
-        """(rows, SQLSTATE) or WAITS."""
-        try:
-            found = self.done.get(timeout=seconds)
-        except queue.Empty:
-            return WAITS
-        self.busy = False
-        return found
-
-    def close(self):
-        if self.busy:
-            self.conn.cancel()
-            self.outcome(PATIENCE)
-        self.todo.put(None)
-        self.conn.close()
-
-
 def tell(conns, steps, model=None):
     """What comes of each step, and of those who waited; model: the heap's, with which time is not spared."""
     sessions, said = {}, []
@@ -172,18 +137,18 @@ def tell(conns, steps, model=None):
     def note(who, what):
         expected = model[len(said)] if model and len(said) < len(model) else None
         waits = expected is not None and expected[2] == WAITS
-        said.append((who, what, sessions[who].outcome(PATIENCE if expected is not None and not waits else LOOK)))
+        said.append((who, what, sessions[who].outcome(PATIENCE if expected is not None and not waits else LOOK) or WAITS))
 
     for who, sql in steps:
         if who not in sessions:
-            sessions[who] = Session(conns[who]())
-        if sessions[who].busy:
+            sessions[who] = Session(conns[who](), attempt)
+        if sessions[who].step:
             said.append((who, sql, "cannot be asked"))
             break
-        sessions[who].ask(sql)
+        sessions[who].ask(sql, sql)
         note(who, sql)
         for other in sorted(sessions):
-            if other != who and sessions[other].busy:
+            if other != who and sessions[other].step:
                 note(other, "goes on?")
     for s in sessions.values():
         s.close()

@@ -107,19 +107,17 @@ class Spec:
 
 
 class Session:
-    """A connection with a thread of its own."""
+    """A connection with a thread of its own: steps are asked for, and their outcome, what run(conn, sql)
+    gives, is waited for."""
 
-    def __init__(self, conn):
-        self.conn, self.pid = conn, conn.info.backend_pid
+    def __init__(self, conn, run):
+        self.conn, self.pid, self.run = conn, conn.info.backend_pid, run
         self.todo, self.done, self.step = queue.Queue(), queue.Queue(), None
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self):
         while (sql := self.todo.get()) is not None:
-            del self.conn.notices[:]
-            rows, state = attempt(self.conn, sql)
-            said = [n.split(":", 1)[1].strip() for n in self.conn.notices if n.startswith("NOTICE")]
-            self.done.put((plain(rows), state, said))
+            self.done.put(self.run(self.conn, sql))
 
     def ask(self, step, sql):
         self.step = step
@@ -142,6 +140,12 @@ class Session:
         self.conn.close()
 
 
+def attempt_with_notices(conn, sql):
+    del conn.notices[:]
+    rows, state = attempt(conn, sql)
+    return plain(rows), state, [n.split(":", 1)[1].strip() for n in conn.notices if n.startswith("NOTICE")]
+
+
 def plain(rows):
     """Rows as text, in an order of their own: a heap's is the order in which it was written."""
     return rows and sorted(tuple("ctid" if re.fullmatch(r"\(\d+,\d+\)", str(v)) else str(v) for v in row) for row in rows)
@@ -160,7 +164,7 @@ class Run:
             for sql in spec.setup:
                 query(self.control, sql)
             for name, s in spec.sessions.items():
-                self.sessions[name] = Session(connect())
+                self.sessions[name] = Session(connect(), attempt_with_notices)
                 if s["setup"]:
                     query(self.sessions[name].conn, s["setup"])
             self.pids = [s.pid for s in self.sessions.values()]
