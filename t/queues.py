@@ -166,9 +166,11 @@ def procrastinate(cluster, servers):
     app.say(servers[1], "defer", JOBS // 2 + 1, JOBS)
     for i in range(4):
         app.start(i % 2, WORKERS)
+    wait_until(lambda: app.ran()[0] >= JOBS, 60)
     for worker in app.workers:
-        said = worker.communicate(timeout=120)[0]
-        tap.ok(worker.returncode == 0 and "Traceback" not in said, "procrastinate: a worker finds all done, and no error", said[-1000:])
+        worker.send_signal(signal.SIGTERM)
+        said = worker.communicate(timeout=30)[0]
+        tap.ok(worker.returncode == 0 and "Traceback" not in said, "procrastinate: a worker ends in order, without an error", said[-1000:])
     app.check("SELECT count(*) FROM procrastinate_jobs WHERE status <> 'succeeded'")
 
 

@@ -2,7 +2,8 @@
 
     procrastinate_app.py schema             make its tables, types, functions and triggers
     procrastinate_app.py defer FIRST LAST   jobs with these numbers; each fourth under one of five locks
-    procrastinate_app.py work N             N at a time, until there is nothing to do
+    procrastinate_app.py work N             N at a time, until SIGTERM; looks every 0.2 s, for jobs whose lock
+                                            was given back on another server, too
 
 The database comes from PostgreSQL's environment variables.  Each job writes its number to the
 table ran."""
@@ -30,7 +31,7 @@ async def main(what, *args):
                 lock = f"lock {key % 5}" if key % 4 == 0 else None
                 await sum_up.configure(lock=lock).defer_async(key=key)
         else:
-            await app.run_worker_async(wait=False, concurrency=int(args[0]), install_signal_handlers=False)
+            await app.run_worker_async(concurrency=int(args[0]), fetch_job_polling_interval=0.2)
 
 
 asyncio.run(main(*sys.argv[1:]))
