@@ -285,6 +285,10 @@ extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
  */
 extern void mosql_admin_prepare_alter(AlterTableStmt *statement);
 
+/* The tables that ALTER of this relation alters: it and what inherits from it; of a composite type the tables of
+ * that type, with what inherits from them. */
+extern List *mosql_admin_altered_tables(Oid relid);
+
 /* Settings and hook of the debug points; once, from _PG_init. */
 extern void mosql_admin_init_debug(void);
 

@@ -78,7 +78,10 @@ create_statement(const CreateTableAsStmt *as, const Query *query)
 
 /* ---- the rows ---- */
 
-/* INSERT INTO relid SELECT * FROM (query). */
+/*
+ * INSERT INTO relid SELECT * FROM (query).  Of the table that it has just made nobody needs the privilege, as in
+ * core: default privileges may say that its owner has none.
+ */
 static Query *
 insert_query(Oid relid, Query *query)
 {
@@ -115,10 +118,10 @@ insert_query(Oid relid, Query *query)
 #endif
 	}
 #if PG_VERSION_NUM >= 160000
-	target->p_perminfo->requiredPerms = ACL_INSERT;
+	target->p_perminfo->requiredPerms = 0;
 	insert->rteperminfos = pstate->p_rteperminfos;
 #else
-	target->p_rte->requiredPerms = ACL_INSERT;
+	target->p_rte->requiredPerms = 0;
 #endif
 	source->rtindex = 2;
 	insert->commandType = CMD_INSERT;

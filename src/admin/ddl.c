@@ -163,9 +163,9 @@ sequence_altered(Oid seqid)
 		mosql_admin_sequence_renamed(seqid, schema, name, to_schema, NameStr(form->relname));
 }
 
-/* The sequences of a schema. */
+/* The relations with this oid in that column of pg_class. */
 static List *
-sequences_in(Oid schemaid)
+relations_with(AttrNumber column, Oid value)
 {
 	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
 	List	   *found = NIL;
@@ -173,16 +173,10 @@ sequences_in(Oid schemaid)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
-	ScanKeyInit(&key, Anum_pg_class_relnamespace, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(schemaid));
+	ScanKeyInit(&key, column, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(value));
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-		if (form->relkind == RELKIND_SEQUENCE)
-			found = lappend_oid(found, form->oid);
-	}
+		found = lappend_oid(found, ((Form_pg_class) GETSTRUCT(tuple))->oid);
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return found;
@@ -202,9 +196,10 @@ schema_altered(Oid schemaid)
 	to = NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname);
 	if (from == NULL || strcmp(from, to) == 0)
 		return;
-	foreach(cell, sequences_in(schemaid))
-		mosql_admin_sequence_renamed(lfirst_oid(cell), from, get_rel_name(lfirst_oid(cell)), to,
-									 get_rel_name(lfirst_oid(cell)));
+	foreach(cell, relations_with(Anum_pg_class_relnamespace, schemaid))
+		if (get_rel_relkind(lfirst_oid(cell)) == RELKIND_SEQUENCE)
+			mosql_admin_sequence_renamed(lfirst_oid(cell), from, get_rel_name(lfirst_oid(cell)), to,
+										 get_rel_name(lfirst_oid(cell)));
 }
 
 /* ---- the hook ---- */
@@ -571,22 +566,33 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	}
 }
 
+List *
+mosql_admin_altered_tables(Oid relid)
+{
+	List	   *tables = NIL;
+	ListCell   *cell;
+
+	if (get_rel_relkind(relid) != RELKIND_COMPOSITE_TYPE)
+		return find_all_inheritors(relid, NoLock, NULL);
+	foreach(cell, relations_with(Anum_pg_class_reloftype, get_rel_type_id(relid)))
+		tables = list_concat_unique_oid(tables, find_all_inheritors(lfirst_oid(cell), NoLock, NULL));
+	return tables;
+}
+
 /*
- * ALTER TABLE of a parent reaches its children, but only the parent is
- * reported: so look at all below it.
+ * ALTER TABLE of a parent reaches its children, ALTER TYPE ... CASCADE tables of the type, but only
+ * the parent, or the type, is reported: so look at all below it.
  */
 static void
-follow_with_children(const Touched *touched, const RenameStmt *rename, Node *command)
+follow_all(const Touched *touched, const RenameStmt *rename, Node *command)
 {
 	ListCell   *cell;
 
-	if (touched->created || !has_subclass(touched->relid))
-	{
-		follow(touched->relid, touched->created, rename, command);
-		return;
-	}
-	foreach(cell, find_all_inheritors(touched->relid, NoLock, NULL))
-		follow(lfirst_oid(cell), false, rename, command);
+	if (touched->created)
+		follow(touched->relid, true, rename, command);
+	else
+		foreach(cell, mosql_admin_altered_tables(touched->relid))
+			follow(lfirst_oid(cell), false, rename, command);
 }
 
 /*
@@ -656,7 +662,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	if (command != NULL && IsA(command, RenameStmt))
 	{
 		rename = (const RenameStmt *) command;
-		if (rename->renameType != OBJECT_COLUMN)
+		if (rename->renameType != OBJECT_COLUMN && rename->renameType != OBJECT_ATTRIBUTE)
 		{
 			follow_index_name(rename);
 			follow_check_name(rename);
@@ -667,7 +673,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		if (is_first(touched, i) && get_rel_relkind(touched[i].relid) != '\0')
 		{
-			follow_with_children(&touched[i], rename, command);
+			follow_all(&touched[i], rename, command);
 			if (touched[i].created || touched[i].local)
 				mosql_admin_validate_partition(touched[i].relid, false);
 		}

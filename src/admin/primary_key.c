@@ -379,7 +379,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
 	ListCell   *cell;
 
-	if (!OidIsValid(relid) || (!ours && !has_subclass(relid)))
+	if (!OidIsValid(relid) ||
+		(!ours && !has_subclass(relid) && statement->objtype != OBJECT_TYPE))
 		return;
 	foreach(cell, statement->cmds)
 	{
@@ -391,7 +392,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 
 			if (command->subtype == AT_AlterColumnType)
 				mosql_admin_take_using(relid, command);
-			foreach(child, find_all_inheritors(relid, NoLock, NULL))
+			foreach(child, mosql_admin_altered_tables(relid))
 				mosql_admin_drop_for_retype(lfirst_oid(child), command->name, statement);
 		}
 		else if (ours && command->subtype == AT_AddConstraint)

@@ -561,6 +561,18 @@ forget_label(MosqlWording *wording, const char *name)
 	}
 }
 
+/*
+ * Do the columns of this table become others by the command itself, as those of a typed table do by ALTER
+ * TYPE ... CASCADE?  Then what it says of them is no other word for the same, and ddl.c follows.
+ */
+static bool
+is_altered_itself(Oid relid, const Node *command)
+{
+	return IsA(command, AlterTableStmt) &&
+		list_member_oid(mosql_admin_altered_tables(RangeVarGetRelid(altered_relation(command), NoLock, false)),
+						relid);
+}
+
 static void
 follow_table(Noted *table, const Node *command)
 {
@@ -573,7 +585,7 @@ follow_table(Noted *table, const Node *command)
 		return;
 	after = describe(rel);
 	check_layout(table, &after, command);
-	if (mosql_admin_refreshing)
+	if (mosql_admin_refreshing || is_altered_itself(table->relid, command))
 	{
 		relation_close(rel, AccessShareLock);
 		return;

@@ -393,6 +393,11 @@ extern void mosql_exec_fresh_end(MosqlModifyState *modify);
 extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
 								 TupleTableSlot *slot, EState *estate, bool bounded);
 
+/* The row is written: if core is about to refuse it by WITH CHECK OPTION (44000), look up what waits: 23505
+ * comes first. */
+extern void mosql_exec_before_check_option(MosqlModifyState *modify, ResultRelInfo *rri,
+										   TupleTableSlot *slot, EState *estate);
+
 /* Note that inserts have to be looked up; does so when enough wait, or all. */
 extern void mosql_exec_lookup_due(MosqlModifyState *modify);
 extern void mosql_exec_lookup_all(MosqlModifyState *modify);

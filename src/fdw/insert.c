@@ -238,6 +238,8 @@ mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		slot = mosql_exec_upsert(modify, rri, slot, estate);
 	else
 		insert_row(modify, rri, slot, estate);
+	if (slot != NULL)
+		mosql_exec_before_check_option(modify, rri, slot, estate);
 	return mosql_exec_returned(modify, slot, estate);
 }
 
@@ -262,6 +264,8 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 	*n = modify->do_nothing
 		? mosql_exec_insert_free(modify, rri, slots, *n, estate, modify->kept)
 		: mosql_exec_upsert_many(modify, rri, slots, *n, estate, modify->kept);
+	for (int i = 0; i < *n; i++)
+		mosql_exec_before_check_option(modify, rri, modify->kept[i], estate);
 	return modify->kept;
 }
 

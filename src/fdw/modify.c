@@ -20,6 +20,7 @@
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/appendinfo.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -285,6 +286,32 @@ mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlo
 		ExecPartitionCheck(rri, slot, estate, true);
 }
 
+/*
+ * WITH CHECK OPTION of a view, which core looks at once the row is written: a row that it refuses is no error
+ * before a duplicate key is.  A condition of volatile functions is evaluated once, by core, so the order is
+ * another there.
+ */
+void
+mosql_exec_before_check_option(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
+							   EState *estate)
+{
+	ExprContext *econtext = GetPerTupleExprContext(estate);
+	ListCell   *option;
+	ListCell   *expr;
+
+	forboth(option, rri->ri_WithCheckOptions, expr, rri->ri_WithCheckOptionExprs)
+	{
+		const WithCheckOption *check = lfirst_node(WithCheckOption, option);
+
+		if (check->kind != WCO_VIEW_CHECK || contain_volatile_functions(check->qual))
+			continue;
+		slot->tts_tableOid = RelationGetRelid(modify->rel);
+		econtext->ecxt_scantuple = slot;
+		if (!ExecQual((ExprState *) lfirst(expr), econtext))
+			mosql_exec_lookup_all(modify);
+	}
+}
+
 void
 mosql_exec_set_tid(MosqlModifyState *modify, MosqlBytes key, TupleTableSlot *slot)
 {
@@ -477,6 +504,7 @@ mosql_exec_update(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	if (result == MOSQL_WRITTEN)
 	{
 		mosql_references_note(modify->references, old_slot, slot);
+		mosql_exec_before_check_option(modify, rri, slot, estate);
 		slot = mosql_exec_returned(modify, slot, estate);
 	}
 	MemoryContextSwitchTo(old);
