@@ -96,6 +96,29 @@ REVOKE ALL ON FOREIGN SERVER redis FROM words_other;
 :on_ours
 :run
 
+-- DROP SCHEMA ... CASCADE meets an identity column's sequence before the table, if it is newer, as in a restored dump
+\set run 'CREATE SCHEMA words_gone; CREATE TABLE words_gone.a (id int PRIMARY KEY, v int UNIQUE NOT NULL); ALTER TABLE words_gone.a ALTER id ADD GENERATED ALWAYS AS IDENTITY, ALTER v ADD GENERATED ALWAYS AS IDENTITY; INSERT INTO words_gone.a DEFAULT VALUES; CREATE TABLE words_gone.b (id int REFERENCES words_gone.a, v int REFERENCES words_gone.a (v)); INSERT INTO words_gone.b VALUES (1, 1); BEGIN; DROP SCHEMA words_gone CASCADE; SAVEPOINT s; CREATE SCHEMA words_gone; CREATE TABLE words_gone.a (id int); INSERT INTO words_gone.a VALUES (7); SELECT * FROM words_gone.a; ROLLBACK; SELECT * FROM words_gone.a, words_gone.b; DROP SCHEMA words_gone CASCADE;'
+:on_own
+:run
+:on_ours
+:run
+-- but a key column is not dropped without the table, where there are rows
+CREATE TABLE a (id int PRIMARY KEY, v int);
+INSERT INTO a VALUES (1, 2);
+ALTER TABLE a DROP id, ADD id int;
+BEGIN;
+SAVEPOINT s;
+ALTER TABLE a DROP id;
+ROLLBACK TO s;
+ALTER TABLE a ADD w int;
+COMMIT;
+BEGIN;
+ALTER EVENT TRIGGER mosql_fdw_ddl_end DISABLE;
+ALTER TABLE a DROP id;
+COMMIT;
+SELECT * FROM a;
+DROP TABLE a;
+
 RESET search_path;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;

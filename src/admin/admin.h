@@ -139,6 +139,13 @@ extern void mosql_admin_import_comments(Oid relid);
 /* All expressions and CHECK constraints of a table, as they would be in Redis. */
 extern int	mosql_admin_all_details(Relation rel, MosqlDetail **details);
 
+/* ---- key columns that are dropped (drop_key.c) ---- */
+
+/* A key column goes though there are rows: 0A000 at the end of the command, unless its table is gone then. */
+extern void mosql_admin_init_drop_key(void);
+extern void mosql_admin_note_gone_key(Oid relid, const char *column);
+extern void mosql_admin_check_gone_keys(void);
+
 /* ---- types (type.c) ---- */
 
 /* A DDL command is about to run, or has run: what it does to types becomes known to the

@@ -116,7 +116,12 @@ drop_column(Oid relid, AttrNumber attnum)
 	if (name == NULL)
 		return;
 	rel = relation_open(relid, NoLock);
-	mosql_table_drop_column(rel, mosql_fdw_session_for(relid, InvalidOid), name);
+	if (!mosql_table_drop_column(rel, mosql_fdw_session_for(relid, InvalidOid), name))
+	{
+		mosql_admin_note_gone_key(relid, name);
+		if (!mosql_admin_drop_data)
+			mosql_admin_check_gone_keys();	/* the table stays in Redis, and so must its rows */
+	}
 	relation_close(rel, NoLock);
 }
 
@@ -656,6 +661,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	if (IsBinaryUpgrade)
 		PG_RETURN_NULL();		/* pg_upgrade: the definitions are in Redis already */
 
+	mosql_admin_check_gone_keys();
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (command != NULL)
 		mosql_admin_follow_types(command);

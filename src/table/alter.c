@@ -614,26 +614,25 @@ mosql_definition_drop_sequence(MosqlSession *session, MosqlDefinitionColumn *col
 	column->sequence.counter = 0;
 }
 
-void
+bool
 mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 {
 	Alteration	alter = {.rel = rel,.session = session};
 	MosqlDefinitionColumn *column;
+	bool		empty = true;
 
 	alter.here = mosql_definition_describe(rel);
 	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
 	if (alter.there == NULL)
-		return;
+		return true;
 	column = mosql_definition_column(alter.there, name);
 	if (column == NULL)
-		return;
+		return true;
 	mosql_table_check_unreferenced(alter.there, column->id);
 	keep_before(&alter);
 	if (column->key_position >= 0)
 	{
-		if (!stays_empty(&alter))
-			mosql_table_refuse_alter("cannot drop key column \"%s\" of a table that has rows", name,
-				   "Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).");
+		empty = stays_empty(&alter);
 		column->dropped = true;
 		renumber_key(alter.here, alter.there);
 		mosql_definition_replace_trees(session, alter.there);
@@ -647,4 +646,5 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 		if (mosql_definition_index_has(&alter.there->builds[i].index, column->id))
 			mosql_definition_remove_builds(session, alter.there);
 	mosql_table_write_definition(rel, session, alter.there);
+	return empty;
 }

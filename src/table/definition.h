@@ -52,9 +52,10 @@ extern void mosql_table_rename_column(Relation rel, MosqlSession *session,
 									  const char *from, const char *to);
 
 /* A column is about to be dropped locally: its values are forgotten, a new
- * column of the same name starts empty. 0A000 for a key column, unless the
- * table has no rows. */
-extern void mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name);
+ * column of the same name starts empty.  False for a key column of a table that
+ * has rows: they are gone, and the caller sees to it that this is rolled back, or
+ * the table is dropped, too. */
+extern bool mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name);
 
 /* DROP: definition and data go when the transaction commits. */
 extern void mosql_table_drop(Relation rel, MosqlSession *session);
