@@ -92,9 +92,10 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlScriptCall call = {keys.slot, MOSQL_SEND_ONCE};
 
-	Assert(!args->schema_change && mosql_one_step_is_possible(clock));
+	Assert(!args->schema_change);
 	*ts = 0;
-	if (args->ndrops > MOSQL_CLOCK_DROPS)
+	/* since it was planned a second primary may have got slots */
+	if (args->ndrops > MOSQL_CLOCK_DROPS || !mosql_one_step_is_possible(clock))
 		return MOSQL_REFUSED_AT_ONCE;
 	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
 	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);

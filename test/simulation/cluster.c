@@ -13,6 +13,7 @@
 int			sim_nservers;
 SimServer	sim_servers[SIM_SERVERS_MAX];
 int			sim_nshards;
+bool		sim_grows;
 SimShard	sim_shards[SIM_SHARDS_MAX];
 bool		sim_is_cluster;
 bool		sim_dumps;
@@ -68,7 +69,7 @@ sim_cluster_start(int nshards, int nreplicas, bool cluster)
 		}
 	}
 	for (int s = 0; s < 16384; s++)
-		sim_slots[s] = (int16) (s / 2048 % nshards);
+		sim_slots[s] = sim_grows ? 0 : (int16) (s / 2048 % nshards);
 }
 
 /* ---- replicas ---- */

@@ -3,7 +3,7 @@
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
- *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--numbers] [--isolate]
+ *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--numbers] [--isolate] [--grow]
  *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
  */
 #include <stdlib.h>
@@ -40,7 +40,9 @@ choose_setting(void)
 	setting.nmaintainers = sim_chance(300) ? (int) sim_between(2, 3) : 1;
 	setting.maintenance_ms = sim_chance(300) ? 10 : 200;
 	sim_dumps = sim_chance(150);
-	sim_locks_tables = sim_seed % 9 >= 1 && sim_seed % 9 <= 3;	/* nothing is drawn for it: other seeds stay as they are */
+	/* nothing is drawn for these: other seeds stay as they are */
+	sim_locks_tables = sim_seed % 9 >= 1 && sim_seed % 9 <= 3;
+	sim_grows = sim_seed % 7 == 3;
 }
 
 /* "3,17,18" */
@@ -68,6 +70,8 @@ read_options(int argc, char **argv)
 			sim_dumps = true;
 		else if (strcmp(argv[i], "--no-dumps") == 0)
 			sim_dumps = false;
+		else if (strcmp(argv[i], "--grow") == 0)
+			sim_grows = true;
 		else if (strcmp(argv[i], "--isolate") == 0)
 			sim_isolates = true;
 		else if (strcmp(argv[i], "--numbers") == 0)

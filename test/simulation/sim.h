@@ -270,15 +270,11 @@ extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern bool sim_locks_tables;	/* clients say LOCK TABLE */
 extern bool sim_locks_numbers;	/* sessions hold locks on numbers */
 extern bool sim_isolates;		/* primaries are isolated */
+extern bool sim_grows;			/* one shard has all slots at first */
 extern int64 sim_forgot_us;		/* when one did so last */
 extern int64 sim_jumped_us;		/* when a server's clock did */
 extern bool sim_is_torn;		/* some of several did: nothing is whole any more */
-extern SimServer sim_servers[SIM_SERVERS_MAX];
-extern int	sim_nshards;
-extern SimShard sim_shards[SIM_SHARDS_MAX];
-extern bool sim_is_cluster;
 extern bool sim_may_lose;		/* what was acknowledged may be gone, as a whole */
-extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern int16 sim_slots[16384];	/* which shard */
 extern SimShard *sim_moving[16384];	/* on its way to that one, key by key; or NULL */
 
