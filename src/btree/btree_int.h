@@ -187,6 +187,8 @@ typedef struct SearchItem
 	MosqlBytes	reached;		/* how far right a descent got before it had too many
 								 * right links to follow; data NULL: none had */
 	int			waits;			/* for a merge that this node is in */
+	uint64		passed;			/* the inner node that led here by its right link, if that has
+								 * to be confirmed; else 0 */
 } SearchItem;
 
 /* Siblings found by a right link; perhaps their parent does not know them. */
@@ -204,6 +206,7 @@ typedef struct Search
 	bool		backward;		/* one key: the node just below it (data NULL:
 								 * the last node) instead of the one that covers it */
 	bool		takes_dying;	/* end at nodes that are being merged away, too */
+	bool		firm;			/* what is found is built on: see confirm_passed() */
 	SearchItem *items;			/* arrived, for the caller to settle */
 	int			nitems;
 	int			maxitems;
@@ -237,6 +240,7 @@ extern void mosql_btree_search_again(Search *s, const SearchItem *item);
 extern void mosql_btree_search_help(Search *s, const uint64 *leaves, int n);
 extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
+extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);
 extern CachedNode *mosql_btree_find_root(MosqlTree *tree);

@@ -144,62 +144,58 @@ find_candidates(InnerChange *change, const MosqlChild *children, Candidate *out)
 	return n;
 }
 
-/* Does this node, which is part of its level, lead on to a child? */
+/* Does a node with this meta, which was part of its level, lead on to a child? */
 static bool
-leads_to(const MosqlNodeMeta *meta, int level, const MosqlChild *child)
+leads_to(const MosqlTree *tree, uint64 node, MosqlBytes m, int level, const MosqlChild *child)
 {
-	return meta->level == level &&
-		(meta->state == MOSQL_NODE_NORMAL || meta->state == MOSQL_NODE_SPLITTING) &&
-		meta->right == child->node && mosql_bytes_equal(meta->high, child->separator);
+	MosqlNodeMeta meta;
+
+	return m.data != NULL && mosql_btree_meta_fault(tree, node, m, &meta) == NULL &&
+		meta.level == level &&
+		(meta.state == MOSQL_NODE_NORMAL || meta.state == MOSQL_NODE_SPLITTING) &&
+		meta.right == child->node && mosql_bytes_equal(meta.high, child->separator);
 }
 
 /*
  * Find out which of the new children are part of their level, after their parents
  * were read: children that are not are left out.  One round trip, if nobody has
  * split or merged their left neighbours; else one more search for each of those.
+ *
+ * Race -- a failover takes back the split that made a child part of its level.  So what
+ * leads to it is looked at with its copies, whoever has split it.
  */
 static void
 confirm(MosqlTree *tree, int level, const MosqlChild *children, Candidate *candidates, int n)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
+	uint64	   *lefts = palloc(Min(n, BTREE_READ_BATCH) * sizeof(uint64) + 1);
+	MosqlBytes *metas = palloc(Min(n, BTREE_READ_BATCH) * sizeof(MosqlBytes) + 1);
 
 	for (int done = 0; done < n; done += BTREE_READ_BATCH)
 	{
-		MosqlFieldRead *reads = palloc0(BTREE_READ_BATCH * sizeof(MosqlFieldRead));
 		int			batch = Min(n - done, BTREE_READ_BATCH);
-		int			nreads = 0;
+		int			nlefts = 0;
 
 		for (int i = 0; i < batch; i++)
 			if (candidates[done + i].left != 0)
-				reads[nreads++] = (MosqlFieldRead)
-		{
-			.node = candidates[done + i].left, .nfields = 1, .fields = &field
-		};
-		if (nreads > 0)
-			tree->store->read_fields(tree->store, reads, nreads);
+				lefts[nlefts++] = candidates[done + i].left;
+		mosql_btree_look(tree, lefts, nlefts, metas);
 		for (int i = 0, r = 0; i < batch; i++)
 		{
 			Candidate  *c = &candidates[done + i];
 			const MosqlChild *child = &children[c->child];
-			MosqlNodeMeta meta;
 
 			/* a left neighbour that is new itself must be confirmed before it counts */
 			if (c->left != 0)
-			{
-				MosqlBytes	m = reads[r++].values[0];
-
-				c->confirmed = m.data != NULL &&
-					mosql_btree_meta_fault(tree, c->left, m, &meta) == NULL &&
-					leads_to(&meta, level - 1, child) &&
-					(c->left_child < 0 ||
-					 candidates[c->left_child].confirmed);
-			}
+				c->confirmed = leads_to(tree, c->left, metas[r++], level - 1, child) &&
+					(c->left_child < 0 || candidates[c->left_child].confirmed);
 			if (!c->confirmed)
 			{
-				const CachedNode *left = mosql_btree_find_node(tree, child->separator, true,
-															   level - 1, false);
+				uint64		left = mosql_btree_find_node(tree, child->separator, true,
+														 level - 1, false)->id;
+				MosqlBytes	m;
 
-				c->confirmed = leads_to(&left->meta, level - 1, child);
+				mosql_btree_look(tree, &left, 1, &m);
+				c->confirmed = leads_to(tree, left, m, level - 1, child);
 			}
 		}
 	}
@@ -375,20 +371,31 @@ plan_change(MosqlTree *tree, InnerChange *change, StepList *creates)
 static bool
 are_untouched(MosqlTree *tree, const InnerChange *change)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = palloc0(change->nmade * sizeof(MosqlFieldRead));
+	uint64	   *nodes = palloc(change->nmade * sizeof(uint64));
+	MosqlBytes *metas = palloc(change->nmade * sizeof(MosqlBytes));
 
 	for (int i = 0; i < change->nmade; i++)
-		reads[i] = (MosqlFieldRead)
-	{
-		.node = change->made[i].node, .nfields = 1, .fields = &field
-	};
-	tree->store->read_fields(tree->store, reads, change->nmade);
+		nodes[i] = change->made[i].node;
+	mosql_btree_look(tree, nodes, change->nmade, metas);
 	for (int i = 0; i < change->nmade; i++)
-		if (reads[i].values[0].data == NULL ||
-			!mosql_bytes_equal(reads[i].values[0], change->creates[i]->writes[0].value))
+		if (metas[i].data == NULL ||
+			!mosql_bytes_equal(metas[i], change->creates[i]->writes[0].value))
 			return false;
 	return true;
+}
+
+/* Is a node that was read as it is with its copies?  Where none are waited for that is not asked. */
+static bool
+is_current(MosqlTree *tree, const CachedNode *node)
+{
+	MosqlNodeMeta meta;
+	MosqlBytes	m;
+
+	if (!tree->store->durable)
+		return true;
+	mosql_btree_look(tree, &node->id, 1, &m);
+	return m.data != NULL && mosql_btree_meta_fault(tree, node->id, m, &meta) == NULL &&
+		meta.generation == node->meta.generation;
 }
 
 /*
@@ -397,16 +404,19 @@ are_untouched(MosqlTree *tree, const InnerChange *change)
  * node's low fence ends there, unless that node was merged away since; but then it
  * is no longer as it was created.  Looked at in this order: if the search does not
  * find it, and afterwards all new nodes are still as created, then it was not
- * part of the level when we searched, and never will be.
+ * part of the level when we searched, and never will be.  What the search ends at
+ * instead must have its copies (an old primary would tell an old story); in doubt
+ * the nodes stay, and who misses the separators inserts them.
  */
 static bool
 took_effect(MosqlTree *tree, const InnerChange *change)
 {
 	const CachedNode *found;
 
-	found = mosql_btree_find_inner(tree, change->made[0].separator, false,
-								   change->old->meta.level, ++tree->epoch);
-	return found->id == change->made[0].node || !are_untouched(tree, change);
+	found = mosql_btree_find_node(tree, change->made[0].separator, false,
+								  change->old->meta.level, false);
+	return found->id == change->made[0].node || !is_current(tree, found) ||
+		!are_untouched(tree, change);
 }
 
 /* The change is made: put what it wrote in the cache. */
@@ -607,6 +617,7 @@ change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool
 	for (int i = 0; i < n; i++)
 		keys[i] = children[i].separator;
 	mosql_btree_search_begin(&s, tree, keys, n, level);
+	s.firm = true;
 	while (mosql_btree_search_next(&s) > 0)
 	{
 		InnerChange *changes = palloc_extended(s.nitems * sizeof(InnerChange), MCXT_ALLOC_HUGE);

@@ -279,7 +279,7 @@ mosql_btree_steps_add(MosqlTree *tree, StepList *list, MosqlStep *step)
 }
 
 /*
- * Run repeatable steps until each is DONE or FAILED: one round trip if no
+ * Run steps, those that are repeatable until each is DONE or FAILED: one round trip if no
  * reply gets lost.  FAILED may then mean that an earlier sending of the same
  * step took effect; whoever calls this looks at the node to find out.  Results
  * are in the scratch context.
@@ -304,7 +304,7 @@ mosql_btree_steps_run(MosqlTree *tree, MosqlStep **steps, int n)
 		int			nlost = 0;
 
 		for (int i = 0; i < n; i++)
-			if (left[i]->status == MOSQL_STEP_LOST)
+			if (left[i]->status == MOSQL_STEP_LOST && left[i]->repeatable)
 				left[nlost++] = left[i];
 		if (nlost == 0)
 			break;

@@ -211,6 +211,8 @@ move_right(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, int cov
 	rest.n -= covered;
 	rest.from = meta->high;
 	rest.separator = MOSQL_ABSENT;
+	if (s->firm && s->tree->store->durable && meta->level > 0)
+		rest.passed = item->node;
 	if (++rest.hops > (item->epoch == 0 ? BTREE_CACHED_HOPS : BTREE_LINK_HOPS))
 	{
 		/*
@@ -530,9 +532,59 @@ pass_dead(Search *s)
 			continue;
 		mosql_btree_search_begin(&left, s->tree, &item->dead, 1, item->level);
 		left.backward = left.takes_dying = true;
+		left.firm = s->firm;
 		left.passed = s->passed + item->hops;
 		item->node = find_one(&left, ++s->tree->epoch)->id;
 		item->dead = MOSQL_ABSENT;
+	}
+}
+
+/*
+ * Who builds on what he finds (links it, merges it, takes something out of it) goes right from an inner
+ * node only when that has its copies; durable stores only.  The others, who look for rows, need not:
+ * a leaf is whole with its own fences, and its split comes to be whatever a failover takes back.
+ *
+ * Race -- a failover takes back the split that led here.  Then this node is no part of the tree, and
+ * what it has absorbed, or what was taken out of it, would be missing in the node that is.
+ */
+static void
+confirm_passed(Search *s)
+{
+	MosqlTree  *tree = s->tree;
+	uint64	   *nodes = NULL;
+	MosqlBytes *metas;
+	int			n = 0;
+
+	for (int i = 0; i < s->npending; i++)
+		if (s->pending[i].passed != 0)
+		{
+			if (nodes == NULL)
+				nodes = MemoryContextAllocHuge(tree->scratch, s->npending * sizeof(uint64));
+			nodes[n++] = s->pending[i].passed;
+		}
+	if (n == 0)
+		return;
+	metas = MemoryContextAllocHuge(tree->scratch, n * sizeof(MosqlBytes));
+	mosql_btree_look(tree, nodes, n, metas);
+	n = 0;
+	for (int i = 0; i < s->npending; i++)
+	{
+		SearchItem *item = &s->pending[i];
+		MosqlBytes	m;
+		MosqlNodeMeta meta;
+
+		if (item->passed == 0)
+			continue;
+		m = metas[n++];
+		if (m.data == NULL || mosql_btree_meta_fault(tree, item->passed, m, &meta) != NULL ||
+			meta.state != MOSQL_NODE_NORMAL || meta.right != item->node)
+		{
+			/* not, or no longer, so: look at it again; the hop counts all the same */
+			mosql_btree_cache_drop(tree, item->passed);
+			item->node = item->passed;
+			item->from = MOSQL_ABSENT;
+		}
+		item->passed = 0;
 	}
 }
 
@@ -564,6 +616,7 @@ mosql_btree_search_next(Search *s)
 			mosql_btree_merge_help(tree, s->dying, s->ndying);
 		s->ndying = 0;
 		pass_dead(s);
+		confirm_passed(s);
 		if (s->incarnation != s->tree->store->incarnation(s->tree->store))
 		{
 			(void) mosql_btree_wakes_up(tree);
@@ -705,7 +758,7 @@ mosql_btree_find_root(MosqlTree *tree)
 }
 
 /*
- * The same for any level, read now, of which it is a matter of course that the path
+ * The same for any level, read now, to build on, of which it is a matter of course that the path
  * to it may be stale.  Of a leaf only the meta is known.  takes_dying: the node may
  * be one that is being merged away.
  */
@@ -717,7 +770,40 @@ mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward, int level,
 	mosql_btree_search_begin(&s, tree, &key, 1, level);
 	s.backward = backward;
 	s.takes_dying = takes_dying;
+	s.firm = true;
 	return find_one(&s, ++tree->epoch);
+}
+
+/*
+ * The metas of nodes, as they are now (data NULL: there is no such node); one round trip.  Where
+ * copies are waited for what is returned has them: no failover takes it back, and a primary that
+ * has a successor cannot tell an old one.
+ */
+void
+mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
+	StepList	list = {0};
+
+	if (tree->store->durable)
+	{
+		for (int i = 0; i < n; i++)
+			mosql_btree_steps_add(tree, &list, mosql_btree_step_new(tree, nodes[i], 1));
+		mosql_btree_steps_run(tree, list.steps, list.n);
+		for (int i = 0; i < n; i++)
+			metas[i] = list.steps[i]->values[0];
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead)
+	{
+		.node = nodes[i], .nfields = 1, .fields = &field
+	};
+	if (n > 0)
+		tree->store->read_fields(tree->store, reads, n);
+	for (int i = 0; i < n; i++)
+		metas[i] = reads[i].values[0];
 }
 
 /* --- groups --- */

@@ -175,8 +175,7 @@ freeze(MosqlTree *tree, Split *splits, int n)
 		of[list.n] = &splits[i];
 		mosql_btree_steps_add(tree, &list, step);
 	}
-	if (list.n > 0)
-		tree->store->run_steps(tree->store, list.steps, list.n);
+	mosql_btree_steps_run(tree, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
 		if (list.steps[i]->status != MOSQL_STEP_DONE)
 		{
@@ -276,22 +275,16 @@ create_rest(MosqlTree *tree, Split *splits, int n, StepList *creates)
 static bool
 is_rest_untouched(MosqlTree *tree, const Split *split)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = palloc0(split->n * sizeof(MosqlFieldRead));
+	MosqlBytes *metas = palloc(split->n * sizeof(MosqlBytes));
 
-	for (int i = 1; i < split->n; i++)
-		reads[i] = (MosqlFieldRead)
-	{
-		.node = split->nodes[i], .nfields = 1, .fields = &field
-	};
-	tree->store->read_fields(tree->store, reads + 1, split->n - 1);
+	mosql_btree_look(tree, split->nodes + 1, split->n - 1, metas + 1);
 	for (int i = 1; i < split->n; i++)
 	{
 		MosqlNodeMeta meta;
 
-		if (reads[i].values[0].data == NULL)
+		if (metas[i].data == NULL)
 			return false;
-		mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
+		mosql_btree_meta(tree, split->nodes[i], metas[i], &meta);
 		if (!mosql_btree_is_first_generation(meta.generation))
 			return false;
 	}
@@ -313,27 +306,27 @@ is_rest_untouched(MosqlTree *tree, const Split *split)
 static void
 settle_rest(MosqlTree *tree, Split *split)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead read = {.node = split->leaf->node, .nfields = 1, .fields = &field};
+	uint64		node = split->leaf->node;
+	MosqlBytes	m;
 	bool		ours = false;
 
-	tree->store->read_fields(tree->store, &read, 1);
-	if (!is_frozen_into(tree, read.node, read.values[0], split->nodes[0]))
+	mosql_btree_look(tree, &node, 1, &m);
+	if (!is_frozen_into(tree, node, m, split->nodes[0]))
 	{
-		read.node = split->nodes[0];
+		node = split->nodes[0];
 		for (int hops = 0; !ours; hops++)
 		{
 			MosqlNodeMeta meta;
 
 			CHECK_FOR_INTERRUPTS();
-			tree->store->read_fields(tree->store, &read, 1);
-			if (read.values[0].data == NULL || hops > MOSQL_TREE_MAX_HOPS)
+			mosql_btree_look(tree, &node, 1, &m);
+			if (m.data == NULL || hops > MOSQL_TREE_MAX_HOPS)
 			{
 				/* merged away already: leave the nodes to a sweep */
 				split->n = 1;
 				return;
 			}
-			mosql_btree_meta(tree, read.node, read.values[0], &meta);
+			mosql_btree_meta(tree, node, m, &meta);
 			if (meta.state == MOSQL_NODE_DEAD)
 			{
 				split->n = 1;
@@ -341,8 +334,8 @@ settle_rest(MosqlTree *tree, Split *split)
 			}
 			if (meta.right == 0 || mosql_bytes_compare(meta.high, split->bounds[1]) > 0)
 				break;
-			read.node = meta.right;
-			ours = read.node == split->nodes[1];
+			node = meta.right;
+			ours = node == split->nodes[1];
 		}
 	}
 	if (ours)
