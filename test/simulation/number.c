@@ -2,7 +2,7 @@
  * number.c: locks on numbers that a session holds over several transactions, as
  * mosql_fdw_advisory_lock() does (src/table/advisory.c, src/txn/session_lock.c).
  *
- * Whoever gets one: nobody else believes to have what that excludes, unless his session is dead by the
+ * Whoever gets one: nobody else believes to have what that excludes, unless one of both sessions is dead by the
  * clock, or a server has forgotten.  In the end none is left (check_node() in maintain.c).
  */
 #include "work_int.h"
@@ -42,6 +42,9 @@ check_alone(const Client *client, int number, int strength)
 {
 	SimFrontEnd *fe;
 
+	/* who has slept since he was let in is dead himself: he learns it at half a lease's end, or from the clock */
+	if (claims_of_dead(client->txn->owner.session))
+		return;
 	for (int i = 0; (fe = fault_client(i)) != NULL; i++)
 	{
 		int			other = fe != sim_self ? strength_for_sure(fe, number_key(number)) : 0;
