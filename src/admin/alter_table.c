@@ -298,41 +298,62 @@ drop_shown_key(const AlterTableStmt *second, Oid relid)
 		mosql_admin_drop_local_index(primary);
 }
 
+/* One ALTER TABLE, in the order in which it is done. */
+typedef struct AlterParts
+{
+	Oid			relid;
+	AlterTableStmt *first;
+	AlterTableStmt *second;		/* without commands: none */
+	List	   *foreign_keys;	/* SQL that makes them again */
+	bool		replaces_key;
+} AlterParts;
+
+static void
+run_alter_parts(const MosqlStatement *statement, void *arg)
+{
+	const AlterParts *parts = arg;
+	ListCell   *lc;
+
+	run_one(statement, parts->first);
+	if (parts->second->cmds != NIL)
+	{
+		CommandCounterIncrement();
+		if (parts->replaces_key)
+			drop_shown_key(parts->second, parts->relid);
+		run_one(statement, parts->second);
+	}
+	if (parts->foreign_keys != NIL)
+		CommandCounterIncrement();
+	foreach(lc, parts->foreign_keys)
+		mosql_admin_run_sql(lfirst(lc));
+}
+
 bool
 mosql_admin_run_alter(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
-	AlterTableStmt *second;
-	List	   *foreign_keys;
-	ListCell   *lc;
+	AlterParts	parts;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
 	bool		drops_key;
-	bool		replaces_key;
 	AttrNumber	key[INDEX_MAX_KEYS];
 
 	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
 		return false;
 	mosql_admin_check_owner(relid); /* foreign keys that go take locks */
 	alter = copyObject(alter);
-	second = copyObject(alter);
-	second->cmds = take_later(alter, relid);
-	replaces_key = dropped_key(alter, relid, key) >= 0;
-	foreign_keys = take_foreign_keys(alter, second->cmds, relid);
-	drops_key = drop_key(alter, second, relid);
-	if (second->cmds == NIL && foreign_keys == NIL && !drops_key && !is_part)
+	parts.relid = relid;
+	parts.first = alter;
+	parts.second = copyObject(alter);
+	parts.second->cmds = take_later(alter, relid);
+	parts.replaces_key = dropped_key(alter, relid, key) >= 0;
+	parts.foreign_keys = take_foreign_keys(alter, parts.second->cmds, relid);
+	drops_key = drop_key(alter, parts.second, relid);
+	if (parts.second->cmds == NIL && parts.foreign_keys == NIL && !drops_key && !is_part)
 		return false;
-	run_one(statement, alter);
-	if (second->cmds != NIL)
-	{
-		CommandCounterIncrement();
-		if (replaces_key)
-			drop_shown_key(second, relid);
-		run_one(statement, second);
-	}
-	if (foreign_keys != NIL)
-		CommandCounterIncrement();
-	foreach(lc, foreign_keys)
-		mosql_admin_run_sql(lfirst(lc));
+	if (is_part)
+		run_alter_parts(statement, &parts);
+	else
+		mosql_admin_run_below(statement, run_alter_parts, &parts);
 	return true;
 }

@@ -171,8 +171,8 @@ lock_below(const List *names, LOCKMODE mode, bool nowait)
 	}
 }
 
-bool
-mosql_admin_run_lock(const MosqlStatement *statement)
+static void
+lock_tables(const MosqlStatement *statement, void *arg)
 {
 	LockStmt   *lock = (LockStmt *) statement->tree;
 	LockStmt   *local = copyObject(lock);
@@ -191,5 +191,19 @@ mosql_admin_run_lock(const MosqlStatement *statement)
 		mosql_admin_pass_on(statement, (Node *) local);
 		lock_below(local->relations, lock->mode, lock->nowait);
 	}
+}
+
+bool
+mosql_admin_run_lock(const MosqlStatement *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, ((const LockStmt *) statement->tree)->relations)
+		if (is_ours(lfirst(lc)))
+		{
+			mosql_admin_run_below(statement, lock_tables, NULL);
+			return true;
+		}
+	lock_tables(statement, NULL);
 	return true;
 }

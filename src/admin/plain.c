@@ -271,29 +271,18 @@ permitted(const List *tables)
 	return result;
 }
 
-/* Of our tables only the ANALYZE in it. */
-static bool
-run_vacuum(const MosqlStatement *statement)
+/* Of our tables only the ANALYZE in it; local is the VACUUM of the others. */
+static void
+vacuum_both(const MosqlStatement *statement, void *arg)
 {
 	VacuumStmt *vacuum = (VacuumStmt *) statement->tree;
-	VacuumStmt *local = copyObject(vacuum);
+	VacuumStmt *local = arg;
 	List	   *ours = NIL;
 	ListCell   *lc;
 
-	if (!vacuum->is_vacuumcmd)
-		return false;
-	local->rels = NIL;
 	foreach(lc, vacuum->rels)
-	{
-		VacuumRelation *table = copyObject(lfirst_node(VacuumRelation, lc));
-
-		if (is_ours(table->relation))
-			ours = lappend(ours, table);
-		else
-			local->rels = lappend(local->rels, table);
-	}
-	if (ours == NIL)
-		return false;
+		if (is_ours(lfirst_node(VacuumRelation, lc)->relation))
+			ours = lappend(ours, copyObject(lfirst(lc)));
 	check_vacuum(vacuum, ours);
 	PreventInTransactionBlock(is_top_level(statement), "VACUUM");
 	ours = permitted(ours);
@@ -306,6 +295,24 @@ run_vacuum(const MosqlStatement *statement)
 		mosql_admin_pass_on(statement, (Node *) analyze_of(vacuum, ours));
 	if (local->rels != NIL)
 		mosql_admin_pass_on(statement, (Node *) local);
+}
+
+static bool
+run_vacuum(const MosqlStatement *statement)
+{
+	VacuumStmt *vacuum = (VacuumStmt *) statement->tree;
+	VacuumStmt *local;
+	ListCell   *lc;
+
+	if (!vacuum->is_vacuumcmd)
+		return false;
+	local = copyObject(vacuum);
+	foreach(lc, local->rels)
+		if (is_ours(lfirst_node(VacuumRelation, lc)->relation))
+			local->rels = foreach_delete_current(local->rels, lc);
+	if (list_length(local->rels) == list_length(vacuum->rels))
+		return false;
+	mosql_admin_run_below(statement, vacuum_both, local);
 	return true;
 }
 
@@ -344,6 +351,27 @@ mosql_admin_is_key_index(Oid indexid)
 	return primary;
 }
 
+/* What REINDEX is of. */
+typedef struct Reindexed
+{
+	Oid			relid;
+	const char *index;			/* NULL: the table */
+} Reindexed;
+
+static void
+reindex_ours(const MosqlStatement *statement, void *arg)
+{
+	const ReindexStmt *reindex = (const ReindexStmt *) statement->tree;
+	const Reindexed *what = arg;
+
+	if (option_is_on(reindex->params, "concurrently"))
+		PreventInTransactionBlock(is_top_level(statement), "REINDEX CONCURRENTLY");
+	if (reindex_table(what->relid, what->index) == 0)
+		ereport(NOTICE,
+				(errmsg("\"%s\" is in Redis: there is nothing to reindex",
+						reindex->relation->relname)));
+}
+
 /*
  * REINDEX TABLE and INDEX.  The key's index is the table itself: core makes nothing of it,
  * unless CONCURRENTLY.  With that, too, writers of this server wait; others get 40001.
@@ -352,14 +380,13 @@ static bool
 run_reindex(const MosqlStatement *statement)
 {
 	ReindexStmt *reindex = (ReindexStmt *) statement->tree;
-	Oid			relid = InvalidOid;
+	Reindexed	what = {InvalidOid, NULL};
 	Oid			indexid;
-	const char *index = NULL;
 
 	if (reindex->relation == NULL)
 		return false;
 	if (reindex->kind == REINDEX_OBJECT_TABLE && is_ours(reindex->relation))
-		relid = RangeVarGetRelid(reindex->relation, NoLock, true);
+		what.relid = RangeVarGetRelid(reindex->relation, NoLock, true);
 	else if (reindex->kind == REINDEX_OBJECT_INDEX)
 	{
 		indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
@@ -367,34 +394,35 @@ run_reindex(const MosqlStatement *statement)
 			(option_is_on(reindex->params, "concurrently") ||
 			 !mosql_admin_is_key_index(indexid)))
 		{
-			relid = IndexGetRelation(indexid, true);
-			index = get_rel_name(indexid);
+			what.relid = IndexGetRelation(indexid, true);
+			what.index = get_rel_name(indexid);
 		}
 	}
-	if (!OidIsValid(relid))
+	if (!OidIsValid(what.relid))
 		return false;
-	if (option_is_on(reindex->params, "concurrently"))
-		PreventInTransactionBlock(is_top_level(statement), "REINDEX CONCURRENTLY");
-	if (reindex_table(relid, index) == 0)
-		ereport(NOTICE,
-				(errmsg("\"%s\" is in Redis: there is nothing to reindex",
-						reindex->relation->relname)));
+	mosql_admin_run_below(statement, reindex_ours, &what);
 	return true;
 }
 
-static bool
-run_cluster(const MosqlStatement *statement)
+static void
+cluster_table(const MosqlStatement *statement, void *arg)
 {
 	const ClusterStmt *cluster = (const ClusterStmt *) statement->tree;
 	const RangeVar *name = cluster->relation;
 
-	if (!is_ours(name))
-		return false;
 	mosql_admin_check_owner(RangeVarGetRelid(name, NoLock, false));
 	mosql_admin_check_index_name(RangeVarGetRelid(name, NoLock, false), cluster->indexname);
 	ereport(NOTICE,
 			(errmsg("table \"%s\" is in Redis, in the order of its primary key: there is nothing to cluster",
 					name->relname)));
+}
+
+static bool
+run_cluster(const MosqlStatement *statement)
+{
+	if (!is_ours(((const ClusterStmt *) statement->tree)->relation))
+		return false;
+	mosql_admin_run_below(statement, cluster_table, NULL);
 	return true;
 }
 

@@ -57,6 +57,72 @@ mosql_admin_run_part(const MosqlStatement *statement, Node *tree)
 	CommandCounterIncrement();
 }
 
+/* ---- below other hooks ---- */
+
+/*
+ * Hooks end in core, and core would refuse the statement.  What it does for SHOW needs nothing and changes nothing,
+ * and hands its row to the receiver that it was given: so that is the place where the work is done.
+ */
+typedef struct Bottom
+{
+	DestReceiver receiver;		/* must be first */
+	MosqlStatement statement;
+	MosqlStatementBody body;
+	void	   *arg;
+} Bottom;
+
+static void
+bottom_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+}
+
+static bool
+bottom_receive(TupleTableSlot *slot, DestReceiver *self)
+{
+	Bottom	   *bottom = (Bottom *) self;
+
+	bottom->body(&bottom->statement, bottom->arg);
+	return true;
+}
+
+static void
+bottom_shutdown(DestReceiver *self)
+{
+}
+
+/* A statement without the number by which it is counted: its parts are not it once more. */
+static PlannedStmt *
+uncounted(const PlannedStmt *pstmt)
+{
+	PlannedStmt *copy = makeNode(PlannedStmt);
+
+	*copy = *pstmt;
+	copy->queryId = 0;
+	return copy;
+}
+
+void
+mosql_admin_run_below(const MosqlStatement *statement, MosqlStatementBody body, void *arg)
+{
+	VariableShowStmt *show = makeNode(VariableShowStmt);
+	PlannedStmt *pstmt = makeNode(PlannedStmt);
+	Bottom		bottom = {
+		{bottom_receive, bottom_startup, bottom_shutdown, bottom_shutdown, DestNone}, *statement, body, arg
+	};
+
+	if (next_process_utility == NULL)
+	{
+		body(statement, arg);
+		return;
+	}
+	show->name = "server_version";
+	*pstmt = *statement->pstmt;
+	pstmt->utilityStmt = (Node *) show;
+	bottom.statement.pstmt = uncounted(statement->pstmt);
+	next_process_utility(pstmt, statement->query, false, statement->context, statement->params,
+						 statement->environment, &bottom.receiver, statement->completion);
+}
+
 /* ---- what is ours ---- */
 
 void
@@ -149,9 +215,9 @@ check_may_write(const Node *tree)
 	PreventCommandDuringRecovery(name);
 }
 
-/* As core does it (ProcessUtilitySlow). */
+/* As core does it (ProcessUtilitySlow); body is a StatementBody *. */
 static void
-run_with_triggers(const MosqlStatement *statement, StatementBody body)
+run_with_triggers(const MosqlStatement *statement, void *body)
 {
 	bool		complete = statement->context != PROCESS_UTILITY_SUBCOMMAND;
 	bool		triggers = complete && EventTriggerBeginCompleteQuery();
@@ -163,7 +229,7 @@ run_with_triggers(const MosqlStatement *statement, StatementBody body)
 		if (complete)
 			EventTriggerDDLCommandStart(statement->tree);
 		taken = before;
-		body(statement);
+		(*(StatementBody *) body) (statement);
 		if (complete)
 		{
 			EventTriggerSQLDrop(statement->tree);
@@ -197,7 +263,7 @@ take(MosqlStatement *statement)
 		return mosql_admin_run_plain(statement);
 	check_may_write(statement->tree);
 	statement->tree = copyObject(statement->tree);
-	run_with_triggers(statement, body);
+	mosql_admin_run_below(statement, run_with_triggers, &body);
 	if (statement->completion != NULL && statement->completion->commandTag == CMDTAG_UNKNOWN)
 		SetQueryCompletion(statement->completion, CreateCommandTag(statement->tree), 0);
 	return true;

@@ -33,6 +33,14 @@ typedef struct MosqlStatement
 /* The next ProcessUtility, at last core's, with the statement's tree or another. */
 extern void mosql_admin_pass_on(const MosqlStatement *statement, Node *tree);
 
+/*
+ * Do what core must not see, below the hooks that were there before ours: pg_stat_statements and its kin measure
+ * it as any statement, and may refuse it.  They see the statement's text, context and completion, but for its
+ * node that of a SHOW.  Without such hooks body is just called.
+ */
+typedef void (*MosqlStatementBody) (const MosqlStatement *statement, void *arg);
+extern void mosql_admin_run_below(const MosqlStatement *statement, MosqlStatementBody body, void *arg);
+
 /* A part of the statement, as core runs parts: through all hooks, without the
  * event triggers. */
 extern void mosql_admin_run_part(const MosqlStatement *statement, Node *tree);
