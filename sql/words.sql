@@ -119,6 +119,29 @@ COMMIT;
 SELECT * FROM a;
 DROP TABLE a;
 
+-- a foreign key is to the table of its own schema, of several that are one in Redis
+:on_ours
+CREATE TABLE a (id int PRIMARY KEY);
+CREATE TABLE b (id int REFERENCES a);
+CREATE SCHEMA words_twice;
+IMPORT FOREIGN SCHEMA words_ours LIMIT TO (a, b) FROM SERVER redis INTO words_twice;
+ALTER TABLE b ADD COLUMN v int;
+SELECT mosql_fdw_refresh('words_twice.b');
+SELECT conrelid::regclass, confrelid::regclass FROM pg_constraint WHERE contype = 'f' AND conname = 'b_id_fkey' ORDER BY 1;
+
+-- pg_dump has the rows of each table alone
+CREATE TABLE c (more int) INHERITS (a);
+INSERT INTO a VALUES (1);
+INSERT INTO c VALUES (2);
+COPY (SELECT id FROM a) TO STDOUT;
+SET application_name = 'pg_dump';
+COPY (SELECT id FROM a) TO STDOUT;
+RESET application_name;
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA words_twice CASCADE;
+RESET mosql_fdw.drop_data;
+DROP TABLE c, b, a;
+
 RESET search_path;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;

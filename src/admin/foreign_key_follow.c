@@ -124,25 +124,40 @@ drop_local(Oid oid)
 	CommandCounterIncrement();
 }
 
-/* The local table of a name in Redis; InvalidOid if there is none. */
+/* Of several tables here that are one in Redis: in the same schema, rather than elsewhere, rather than temporary. */
+static int
+nearness(Relation rel, Oid near)
+{
+	if (RelationGetNamespace(rel) == get_rel_namespace(near))
+		return 3;
+	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP ? 2 : 1;
+}
+
+/* The local table of a name in Redis, for a foreign key with that one; InvalidOid if there is none. */
 static Oid
-find_table(Oid serverid, const char *schema, const char *name)
+find_table(Oid near, const char *schema, const char *name)
 {
 	ListCell   *lc;
 	Oid			found = InvalidOid;
+	int			best = 0;
 
-	foreach(lc, mosql_admin_server_tables(serverid))
+	foreach(lc, mosql_admin_server_tables(GetForeignTable(near)->serverid))
 	{
 		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
 		const char *other_schema;
 		const char *other_name;
+		int			rank;
 
 		if (rel == NULL)
 			continue;
 		mosql_table_remote_name(rel, &other_schema, &other_name);
-		if (strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0 &&
-			(!OidIsValid(found) || rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP))
+		rank = strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0
+			? nearness(rel, near) : 0;
+		if (rank > best || (rank > 0 && rank == best && lfirst_oid(lc) > found))
+		{
+			best = rank;
 			found = lfirst_oid(lc);
+		}
 		relation_close(rel, NoLock);
 	}
 	return found;
@@ -158,7 +173,7 @@ find_local(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReferen
 	MosqlDefinition *parent;
 	bool		fits;
 
-	*other = find_table(GetForeignTable(relid)->serverid, there->schema, there->table);
+	*other = find_table(relid, there->schema, there->table);
 	if (!OidIsValid(*other))
 		return false;
 	rel = relation_open(relid, AccessShareLock);
@@ -244,8 +259,7 @@ mosql_admin_follow_foreign_keys(Oid relid)
 	definition = definition_by_oid(relid);
 	for (int i = 0; definition != NULL && i < definition->nreferrers; i++)
 	{
-		Oid			child = find_table(GetForeignTable(relid)->serverid,
-									   definition->referrers[i].schema,
+		Oid			child = find_table(relid, definition->referrers[i].schema,
 									   definition->referrers[i].table);
 
 		if (OidIsValid(child) && child != relid)

@@ -20,6 +20,7 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -120,6 +121,29 @@ run_drop(const MosqlStatement *statement)
 
 /* ---- COPY ---- */
 
+/*
+ * pg_dump --include-foreign-data reads a foreign table by COPY (SELECT ... FROM t), which has the rows of those that
+ * inherit from t, too.  They are in the dump once more as what they are: so without them.
+ */
+static bool
+run_dump(const MosqlStatement *statement)
+{
+	CopyStmt   *copy = (CopyStmt *) statement->tree;
+	const SelectStmt *select = (const SelectStmt *) copy->query;
+	const RangeVar *from;
+
+	if (application_name == NULL || strcmp(application_name, "pg_dump") != 0 || !IsA(select, SelectStmt) ||
+		list_length(select->fromClause) != 1 || !IsA(linitial(select->fromClause), RangeVar))
+		return false;
+	from = linitial_node(RangeVar, select->fromClause);
+	if (!from->inh || !is_ours(from))
+		return false;
+	copy = copyObject(copy);
+	linitial_node(RangeVar, ((SelectStmt *) copy->query)->fromClause)->inh = false;
+	mosql_admin_pass_on(statement, (Node *) copy);
+	return true;
+}
+
 static ResTarget *
 copied_column(const char *name)
 {
@@ -163,6 +187,8 @@ run_copy(const MosqlStatement *statement)
 {
 	CopyStmt   *copy = (CopyStmt *) statement->tree;
 
+	if (copy->query != NULL)
+		return run_dump(statement);
 	if (!is_ours(copy->relation) || (copy->is_from && !option_is_on(copy->options, "freeze")))
 		return false;
 	copy = copyObject(copy);
