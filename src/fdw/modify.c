@@ -307,8 +307,10 @@ mosql_exec_before_check_option(MosqlModifyState *modify, ResultRelInfo *rri, Tup
 			continue;
 		slot->tts_tableOid = RelationGetRelid(modify->rel);
 		econtext->ecxt_scantuple = slot;
-		if (!ExecQual((ExprState *) lfirst(expr), econtext))
-			mosql_exec_lookup_all(modify);
+		if (ExecQual((ExprState *) lfirst(expr), econtext))
+			continue;
+		mosql_exec_fresh_end(modify);	/* rows of a load, which the statement loses either way */
+		mosql_exec_lookup_all(modify);
 	}
 }
 
