@@ -67,6 +67,11 @@ define_settings(void)
 							 "Off: they are prepared, decided and applied like large ones.",
 							 &mosql_txn_one_step, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("mosql_fdw.one_message",
+							 "Whether what a commit asks of one Redis node at a time is one message.",
+							 "Off: one per leaf of a table or index.",
+							 &mosql_step_messages, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.intent_timeout",
 							"Time after which another server's unfinished commit is aborted.",
 							"Longer than any commit takes: a shorter time aborts live ones.",

@@ -549,6 +549,7 @@ def late(world):
         return [query(conn, sql) == [(1,)] for sql in rows]
 
     advisory(one, "advisory_lock", 31)
+    query(one, "SET mosql_fdw.one_message = off")
     query(one, "SET mosql_fdw.debug_error_at = 'apply-some'")    # one of the two is applied
     query(one, "BEGIN")
     query(one, "UPDATE hot SET s = 'late' WHERE id = 9")

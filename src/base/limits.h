@@ -61,6 +61,19 @@
 #define MOSQL_PIPELINE_MAX_COMMANDS	512
 #define MOSQL_PIPELINE_MAX_BYTES	(1024 * 1024)
 
+/*
+ * Steps for one server that are one message, and their bytes: a server does nothing else while
+ * it runs them.  A step that is larger is a message of its own.
+ */
+#define MOSQL_MESSAGE_MAX_STEPS		64
+#define MOSQL_MESSAGE_MAX_BYTES		65536
+
+/*
+ * For how long each step is a message of its own after a server left some of one to be sent alone:
+ * slots are on the move, or it wants each script to keep to one slot.  A round trip lost each time.
+ */
+#define MOSQL_MESSAGE_PAUSE_MS		1000
+
 /* Trees whose inner nodes a session remembers: each may fill a cache of its own. */
 #ifndef MOSQL_SESSION_MAX_TREES
 #define MOSQL_SESSION_MAX_TREES		256

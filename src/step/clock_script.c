@@ -25,13 +25,13 @@ call_script_as(MosqlStepper *clock, const MosqlClockKeys *keys, MosqlScript *scr
 			   MosqlSendMode mode, bool durable, bool touch, int argc, MosqlBytes *argv,
 			   MosqlReplyKind expected, MosqlBudget *budget)
 {
-	MosqlScriptCall call = {keys->slot, mode, argc, argv, NULL};
+	MosqlScriptCall call = {script, keys->slot, mode, argc, argv, NULL};
 
 	call.durable = durable && clock->durable;
 	if (touch && clock->durable)
 		call.touch = mosql_clock_touch(keys);
 
-	mosql_script_run(clock->redis, script, &call, 1, budget);
+	mosql_script_run(clock->redis, &call, 1, budget);
 	if (call.reply->kind != MOSQL_REPLY_LOST)
 		mosql_step_check(call.reply, expected, keys->prefix);
 	return call.reply;

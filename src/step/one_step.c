@@ -90,7 +90,7 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 				   MosqlTimestamp *ts, uint64 *schema, MosqlBudget *budget)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
-	MosqlScriptCall call = {keys.slot, MOSQL_SEND_ONCE};
+	MosqlScriptCall call = {&one_step_script, keys.slot, MOSQL_SEND_ONCE};
 
 	Assert(!args->schema_change);
 	*ts = 0;
@@ -100,7 +100,7 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
 	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);
 	call.durable = clock->durable;
-	mosql_script_run(clock->redis, &one_step_script, &call, 1, budget);
+	mosql_script_run(clock->redis, &call, 1, budget);
 	if (call.reply->kind == MOSQL_REPLY_LOST)
 		return MOSQL_DECISION_LOST;
 	if (call.reply->kind != MOSQL_REPLY_ARRAY || call.reply->n < 2 ||

@@ -12,57 +12,58 @@
 static MosqlScript step_script = {.name = "step", .source = step_lua};
 
 /*
- * Where the step script is believed to be cached, for detached steps: nobody
+ * Where a script is believed to be cached, for detached steps: nobody
  * could repeat one after NOSCRIPT.  One bit per slot, of the clients used last;
  * a wrong bit costs a LOST, never more.
  */
-#define CACHED_CLIENTS	4
+#define CACHED_CLIENTS	8
 
 typedef struct Cached
 {
 	const MosqlRedis *redis;
+	const MosqlScript *script;
 	uint8		slot[16384 / 8];
 } Cached;
 
 static Cached cached[CACHED_CLIENTS];
-static int	cached_next;		/* to be taken for another client */
+static int	cached_next;		/* to be taken for another client, or script */
 
 static Cached *
-cached_find(const MosqlRedis *redis)
+cached_find(const MosqlRedis *redis, const MosqlScript *script)
 {
 	for (int i = 0; i < CACHED_CLIENTS; i++)
-		if (cached[i].redis == redis)
+		if (cached[i].redis == redis && cached[i].script == script)
 			return &cached[i];
 	return NULL;
 }
 
-static void
-cached_set(const MosqlRedis *redis, uint16 slot, bool is)
+void
+mosql_script_note(const MosqlRedis *redis, const MosqlScript *script, uint16 slot, bool is_known)
 {
-	Cached	   *known = cached_find(redis);
+	Cached	   *known = cached_find(redis, script);
 
 	if (known == NULL)
 	{
 		known = &cached[cached_next];
 		cached_next = (cached_next + 1) % CACHED_CLIENTS;
-		*known = (Cached) {redis};
+		*known = (Cached) {redis, script};
 	}
-	if (is)
+	if (is_known)
 		known->slot[slot / 8] |= 1 << (slot % 8);
 	else
 		known->slot[slot / 8] &= ~(1 << (slot % 8));
 }
 
-static bool
-cached_get(const MosqlRedis *redis, uint16 slot)
+bool
+mosql_script_is_known(const MosqlRedis *redis, const MosqlScript *script, uint16 slot)
 {
-	const Cached *known = cached_find(redis);
+	const Cached *known = cached_find(redis, script);
 
 	return known != NULL && (known->slot[slot / 8] & (1 << (slot % 8))) != 0;
 }
 
-static bool
-is_noscript(const MosqlReply *reply)
+bool
+mosql_script_is_missing(const MosqlReply *reply)
 {
 	return reply->kind == MOSQL_REPLY_ERROR &&
 		reply->str.len >= 8 && memcmp(reply->str.data, "NOSCRIPT", 8) == 0;
@@ -91,8 +92,8 @@ mosql_script_argv(MosqlScript *script, int nkeys, int nargs)
 	return argv;
 }
 
-static void
-use_source(MosqlScript *script, MosqlBytes *argv)
+void
+mosql_script_use_source(const MosqlScript *script, MosqlBytes *argv)
 {
 	argv[0] = LITERAL("EVAL");
 	argv[1] = mosql_bytes(script->source, strlen(script->source));
@@ -109,11 +110,12 @@ add_call(MosqlBatch *batch, const MosqlScriptCall *call)
 
 	if (call->durable)
 		mosql_batch_make_durable(batch, group);
+	if (call->never_asks)
+		mosql_batch_never_asks(batch, group);
 }
 
 void
-mosql_script_run(MosqlRedis *redis, MosqlScript *script,
-				 MosqlScriptCall *calls, int n, MosqlBudget *budget)
+mosql_script_run(MosqlRedis *redis, MosqlScriptCall *calls, int n, MosqlBudget *budget)
 {
 	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
 	int		   *missing = NULL;
@@ -126,7 +128,7 @@ mosql_script_run(MosqlRedis *redis, MosqlScript *script,
 	for (int i = 0; i < n; i++)
 	{
 		calls[i].reply = mosql_batch_reply(batch, i, 0);
-		if (!is_noscript(calls[i].reply))
+		if (!mosql_script_is_missing(calls[i].reply))
 			continue;
 		if (missing == NULL)
 			missing = palloc(n * sizeof(int));
@@ -140,7 +142,7 @@ mosql_script_run(MosqlRedis *redis, MosqlScript *script,
 	{
 		MosqlScriptCall *call = &calls[missing[i]];
 
-		use_source(script, call->argv);
+		mosql_script_use_source(call->script, call->argv);
 		add_call(batch, call);
 	}
 	mosql_batch_run(batch, budget);
@@ -152,7 +154,7 @@ void
 mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slot,
 				  int argc, MosqlBytes *argv, MosqlReplyCallback done, void *arg)
 {
-	use_source(script, argv);
+	mosql_script_use_source(script, argv);
 	mosql_redis_send(redis, slot, argc, argv, done, arg);
 }
 
@@ -382,21 +384,20 @@ mosql_step_put_arguments(const MosqlStepper *stepper, const MosqlStep *step, Mos
 	return arg;
 }
 
-/* Fill in everything but the reply. */
-static void
-step_call(MosqlStepper *stepper, const MosqlStep *step, MosqlScriptCall *call)
+MosqlScriptCall
+mosql_step_call(const MosqlStepper *stepper, const MosqlStep *step)
 {
 	int			nargs = mosql_step_arguments(step);
 	MosqlBytes *argv = mosql_script_argv(&step_script, 1, nargs);
+	MosqlScriptCall call = {.script = &step_script, .argv = argv};
 
 	argv[3] = mosql_step_key(stepper, step->node);
-	call->slot = mosql_redis_slot(argv[3]);
-	call->mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
-	call->durable = stepper->durable && step->durable;
-	call->touch = NULL;
-	call->argv = argv;
-	call->argc = mosql_step_put_arguments(stepper, step, argv + 4) - argv;
-	Assert(call->argc <= 4 + nargs);
+	call.slot = mosql_redis_slot(argv[3]);
+	call.mode = step->repeatable ? MOSQL_SEND_REPEATABLE : MOSQL_SEND_ONCE;
+	call.durable = stepper->durable && step->durable;
+	call.argc = mosql_step_put_arguments(stepper, step, argv + 4) - argv;
+	Assert(call.argc <= 4 + nargs);
+	return call;
 }
 
 /* The script's answer into the step; false if it is not what it should be. */
@@ -419,80 +420,18 @@ step_answer(MosqlStep *step, const MosqlReply *reply)
 }
 
 void
-mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget)
+mosql_step_answered(const MosqlStepper *stepper, MosqlStep *step, MosqlBytes key, const MosqlReply *reply)
 {
-	MosqlScriptCall *calls = palloc(n * sizeof(MosqlScriptCall));
-
-	for (int i = 0; i < n; i++)
-		step_call(stepper, steps[i], &calls[i]);
-	mosql_script_run(stepper->redis, &step_script, calls, n, budget);
-	for (int i = 0; i < n; i++)
-	{
-		if (mosql_reply_is_short(calls[i].reply))
-			mosql_redis_raise_short(stepper->redis, calls[i].reply);
-		if (calls[i].reply->kind == MOSQL_REPLY_LOST)
-		{
-			steps[i]->status = MOSQL_STEP_LOST;
-			continue;
-		}
-		mosql_step_check(calls[i].reply, MOSQL_REPLY_ARRAY, calls[i].argv[3]);
-		if (!step_answer(steps[i], calls[i].reply))
-			ereport(ERROR,
-					(errcode(ERRCODE_PROTOCOL_VIOLATION),
-					 errmsg("Redis answered a step with something else")));
-		cached_set(stepper->redis, calls[i].slot, true);
-	}
-}
-
-/* What a detached step remembers until its reply is here. */
-typedef struct Detached
-{
-	MosqlRedis *redis;
-	uint16		slot;
-	MosqlStepCallback done;
-	void	   *arg;
-} Detached;
-
-static void
-detached_done(void *arg, const MosqlReply *reply)
-{
-	Detached	detached = *(Detached *) arg;
-	MosqlStepStatus status = MOSQL_STEP_LOST;
-	int			nfields = 0;
-
-	pfree(arg);
-	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n >= 2)
-	{
-		status = reply->elem[0]->integer < 0 ? MOSQL_STEP_DONE : MOSQL_STEP_FAILED;
-		nfields = (int) reply->elem[1]->integer;
-		cached_set(detached.redis, detached.slot, true);
-	}
-	else if (is_noscript(reply))
-		cached_set(detached.redis, detached.slot, false);
-	if (detached.done != NULL)
-		detached.done(detached.arg, status, nfields);
-}
-
-void
-mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,
-					   MosqlStepCallback done, void *arg)
-{
-	MosqlScriptCall call;
-	Detached   *detached;
-
-	step_call(stepper, step, &call);
-	if (!cached_get(stepper->redis, call.slot))
-		use_source(&step_script, call.argv);
-	detached = MemoryContextAlloc(TopMemoryContext, sizeof(Detached));
-	detached->redis = stepper->redis;
-	detached->slot = call.slot;
-	detached->done = done;
-	detached->arg = arg;
-	if (call.durable)
-		mosql_redis_send_durable(stepper->redis, call.slot, call.argc, call.argv,
-								 detached_done, detached);
-	else
-		mosql_redis_send(stepper->redis, call.slot, call.argc, call.argv, detached_done, detached);
+	if (mosql_reply_is_short(reply))
+		mosql_redis_raise_short(stepper->redis, reply);
+	step->status = MOSQL_STEP_LOST;
+	if (reply->kind == MOSQL_REPLY_LOST)
+		return;
+	mosql_step_check(reply, MOSQL_REPLY_ARRAY, key);
+	if (!step_answer(step, reply))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("Redis answered a step with something else")));
 }
 
 /* What a question for copies remembers: its answers to come. */

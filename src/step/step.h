@@ -193,6 +193,7 @@ typedef struct MosqlStepper
 	bool		lenient;		/* who reads a key of another type is not told XX001, but
 								 * finds a node that does not decode */
 	int64		detached_after_us;	/* watch: detached steps are LOST until then */
+	int64		alone_until_us; /* script: each step is a message until then */
 } MosqlStepper;
 
 /*
@@ -211,6 +212,19 @@ extern void mosql_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, Mosq
 typedef void (*MosqlStepCallback) (void *arg, MosqlStepStatus status, int nfields);
 extern void mosql_step_send(MosqlStepper *stepper, MosqlStep *step,
 							MosqlStepCallback done, void *arg);
+
+/*
+ * The same for many, engine `script` only: those for one server leave as one message.  After
+ * mosql_step_gather() each call of mosql_messages_next() tells how many steps the next message
+ * has, 0 when there is none left, and mosql_messages_send() sends it.  done is called for each step.
+ */
+typedef struct MosqlMessages MosqlMessages;
+extern MosqlMessages *mosql_step_gather(MosqlStepper *stepper, MosqlStep **steps, int n);
+extern int	mosql_messages_next(const MosqlMessages *messages);
+extern void mosql_messages_send(MosqlMessages *messages, MosqlStepCallback done, void *arg);
+
+/* Whether they do, and those that run in parallel; else each is a message. */
+extern bool mosql_step_messages;
 
 /*
  * Ask whether all durable steps that were sent since the last call are durable.

@@ -96,6 +96,7 @@ typedef struct MosqlScript
 
 typedef struct MosqlScriptCall
 {
+	MosqlScript *script;
 	uint16		slot;
 	MosqlSendMode mode;
 	int			argc;
@@ -103,6 +104,7 @@ typedef struct MosqlScriptCall
 	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
 	bool		durable;		/* wait for copies behind it */
 	const MosqlBytes *touch;	/* HSET key field value, sent behind it; or NULL */
+	bool		never_asks;		/* its keys are of any slots: mosql_batch_never_asks() */
 } MosqlScriptCall;
 
 #define MOSQL_TOUCH_ARGS 4
@@ -114,11 +116,10 @@ typedef struct MosqlScriptCall
 extern MosqlBytes *mosql_script_argv(MosqlScript *script, int nkeys, int nargs);
 
 /*
- * Call a script n times, in parallel: one round trip, one more where a server
- * does not have it in its cache yet.  Replies may be errors (never NOSCRIPT).
+ * n calls of scripts, in parallel: one round trip, one more where a server does not
+ * have one in its cache yet.  Replies may be errors (never NOSCRIPT).
  */
-extern void mosql_script_run(MosqlRedis *redis, MosqlScript *script,
-							 MosqlScriptCall *calls, int n, MosqlBudget *budget);
+extern void mosql_script_run(MosqlRedis *redis, MosqlScriptCall *calls, int n, MosqlBudget *budget);
 
 /* Send the source itself: for detached calls, which cannot be repeated. */
 extern void mosql_script_send(MosqlRedis *redis, MosqlScript *script, uint16 slot,
@@ -130,6 +131,25 @@ extern int	mosql_step_arguments(const MosqlStep *step);
 extern MosqlBytes *mosql_step_put_arguments(const MosqlStepper *stepper, const MosqlStep *step,
 											MosqlBytes *arg);
 
+/* A step as a call; all but the reply. */
+extern MosqlScriptCall mosql_step_call(const MosqlStepper *stepper, const MosqlStep *step);
+
+/* The script's answer into the step on that key.  Throws for errors, and what is no such answer. */
+extern void mosql_step_answered(const MosqlStepper *stepper, MosqlStep *step, MosqlBytes key,
+								const MosqlReply *reply);
+
+/* The call's vector gets the source itself. */
+extern void mosql_script_use_source(const MosqlScript *script, MosqlBytes *argv);
+
+/* Is that script believed to be cached where a slot lives?  Note that it is, or is not. */
+extern bool mosql_script_is_known(const MosqlRedis *redis, const MosqlScript *script, uint16 slot);
+extern void mosql_script_note(const MosqlRedis *redis, const MosqlScript *script, uint16 slot,
+							  bool is_known);
+
+/* NOSCRIPT. */
+extern bool mosql_script_is_missing(const MosqlReply *reply);
+
+/* --- message.c: steps for one server in one message --- */
 extern void mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n,
 								  MosqlBudget *budget);
 extern void mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,

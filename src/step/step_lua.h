@@ -34,7 +34,8 @@
 
 /*
  * The plan, and where its parts are: it is argv[o + 1].  Below, for the step of one node,
- * o is 0; a commit in one step (one_step_lua.h) has a plan per leaf.
+ * o is 0; a message (message_lua.h) has several steps, a commit in one step (one_step_lua.h) a
+ * plan per leaf.
  */
 #define LUA_STEP_PLAN \
 "local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n" \
@@ -336,105 +337,114 @@
 "    redis.pcall('RPUSH', list, '1')\n" \
 "    redis.pcall('PEXPIRE', list, 60000)\n"
 
+/* A row after increments: see mosql_step_add() */
+#define LUA_STEP_ADD \
+"local function add(row, val)\n" \
+"  if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n" \
+"  for x = 8, #val - 12, 13 do\n" \
+"    local a, b, c, d, width = byte(val, x, x + 4)\n" \
+"    local from = ((a * 256 + b) * 256 + c) * 256 + d + 1\n" \
+"    if width <= 8 and from + width - 1 <= #row then\n" \
+"      local carry, out = 0, ''\n" \
+"      for y = width - 1, 0, -1 do\n" \
+"        local sum = byte(row, from + y) + byte(val, x + 13 - width + y) + carry\n" \
+"        carry = sum > 255 and 1 or 0\n" \
+"        out = string.char(sum % 256) .. out\n" \
+"      end\n" \
+"      row = sub(row, 1, from - 1) .. out .. sub(row, from + width)\n" \
+"    end\n" \
+"  end\n" \
+"  return row\n" \
+"end\n"
+
+/* A command on list[from .. to], at most 7000 at once; `done` follows each that was made. */
+#define LUA_STEP_EACH(done) \
+"local function each(command, list, from, to)\n" \
+"  for x = from, to, 7000 do\n" \
+"    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n" \
+done \
+"  end\n" \
+"end\n"
+
+#define LUA_STEP_WRITE \
+ /* the reply's values: false, not nil, or the array would end there */ \
+"local reply = {failed, 0}\n" \
+"for x = 1, nr do reply[2 + x] = v[place(nc + x)] or false end\n" \
+ /* write: deletes first, so that the hash never outgrows its final size */ \
+"if failed < 0 then\n" \
+"  local moresets, moredels\n" \
+"  if nw > 0 then\n" \
+"    moresets, moredels = {}, {}\n" \
+"    for x = 1, nw do\n" \
+"      local kind, from = byte(plan, at), place(nc + nr + x)\n" \
+"      local field, old, val, new = argv[o + 1 + from], v[from], argv[values + x], nil\n" \
+"      at = at + 1\n" \
+"      if kind == 2 then\n"		/* MAX */ \
+"        if not old or less(old, val) then new = val end\n" \
+"      elseif kind == 3 then\n"	/* APPEND */ \
+"        if not old then\n" \
+"          new = val\n" \
+"        elseif not find(old, val) then\n" \
+"          new = old .. val\n" \
+"        end\n" \
+"      elseif kind == 5 then\n"	/* CONCAT */ \
+"        new = (old or '') .. val\n" \
+"      elseif kind == 6 then\n"	/* UNLIST */ \
+"        local y, z = nil, nil\n" \
+"        if old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
+"          new = locks().take(old, val)\n" \
+"        elseif old then\n" \
+"          new, y, z = old, intent(old, val)\n" \
+"          while y do\n" \
+"            new = sub(new, 1, y - 1) .. sub(new, z)\n" \
+"            y, z = intent(new, val)\n" \
+"          end\n" \
+"        end\n" \
+"        if new == old then\n" \
+"          new = nil\n" \
+"        elseif new == '' then\n" \
+"          moredels[#moredels + 1], new = field, nil\n" \
+"        end\n" \
+"      elseif kind == 8 then\n"	/* CLAIM */ \
+"        new = locks().request(old or '', val)\n" \
+"        if new == (old or '') then\n" \
+"          new = nil\n" \
+"        elseif new == '' then\n" \
+"          moredels[#moredels + 1], new = field, nil\n" \
+"        end\n" \
+"      elseif kind == 7 then\n"	/* ADD */ \
+"        if old and #old >= 7 then new = add(old, val) end\n" \
+"      elseif old then\n"		/* REMOVE */ \
+"        local y = find(old, val)\n" \
+"        if y and #old == 16 then\n" \
+"          moredels[#moredels + 1] = field\n" \
+"        elseif y then\n" \
+"          new = sub(old, 1, y - 1) .. sub(old, y + 16)\n" \
+"        end\n" \
+"      end\n" \
+"      if new then\n" \
+"        moresets[#moresets + 1] = field\n" \
+"        moresets[#moresets + 1] = new\n" \
+"      end\n" \
+"    end\n" \
+"    each('HDEL', moredels, 1, #moredels)\n" \
+"  end\n" \
+"  each('HDEL', argv, dels + 1, dels + nd)\n" \
+"  each('HSET', argv, sets + 1, sets + 2 * ns)\n" \
+"  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n" \
+"  for x = 1, woken and #woken or 0 do\n" LUA_STEP_TELL "  end\n" \
+"end\n" \
+ /* touch: what was seen gets into the replication stream */ \
+"if flags >= 4 and (failed >= 0 or ns == 0) then\n" \
+"  local m = call('HGET', key, 'm')\n" \
+"  if m then call('HSET', key, 'm', m) end\n" \
+"end\n" \
+"if flags % 4 < 2 then reply[2] = call('HLEN', key) end\n"
+
 static const char step_lua[] =
 "local key, plan, argv, o = KEYS[1], ARGV[1], ARGV, 0\n"
 "local byte, sub, call = string.byte, string.sub, redis.call\n"
-LUA_STEP_PLAN LUA_STEP_TOOLS
- /* a row after increments: see mosql_step_add() */
-"local function add(row, val)\n"
-"  if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n"
-"  for x = 8, #val - 12, 13 do\n"
-"    local a, b, c, d, width = byte(val, x, x + 4)\n"
-"    local from = ((a * 256 + b) * 256 + c) * 256 + d + 1\n"
-"    if width <= 8 and from + width - 1 <= #row then\n"
-"      local carry, out = 0, ''\n"
-"      for y = width - 1, 0, -1 do\n"
-"        local sum = byte(row, from + y) + byte(val, x + 13 - width + y) + carry\n"
-"        carry = sum > 255 and 1 or 0\n"
-"        out = string.char(sum % 256) .. out\n"
-"      end\n"
-"      row = sub(row, 1, from - 1) .. out .. sub(row, from + width)\n"
-"    end\n"
-"  end\n"
-"  return row\n"
-"end\n"
- /* a command on list[from .. to], at most 7000 at once */
-"local function each(command, list, from, to)\n"
-"  for x = from, to, 7000 do\n"
-"    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n"
-"  end\n"
-"end\n"
-LUA_STEP_READ LUA_STEP_COMPARE
- /* the reply's values: false, not nil, or the array would end there */
-"local reply = {failed, 0}\n"
-"for x = 1, nr do reply[2 + x] = v[place(nc + x)] or false end\n"
- /* write: deletes first, so that the hash never outgrows its final size */
-"if failed < 0 then\n"
-"  local moresets, moredels\n"
-"  if nw > 0 then\n"
-"    moresets, moredels = {}, {}\n"
-"    for x = 1, nw do\n"
-"      local kind, from = byte(plan, at), place(nc + nr + x)\n"
-"      local field, old, val, new = argv[1 + from], v[from], argv[values + x], nil\n"
-"      at = at + 1\n"
-"      if kind == 2 then\n"		/* MAX */
-"        if not old or less(old, val) then new = val end\n"
-"      elseif kind == 3 then\n"	/* APPEND */
-"        if not old then\n"
-"          new = val\n"
-"        elseif not find(old, val) then\n"
-"          new = old .. val\n"
-"        end\n"
-"      elseif kind == 5 then\n"	/* CONCAT */
-"        new = (old or '') .. val\n"
-"      elseif kind == 6 then\n"	/* UNLIST */
-"        local y, z = nil, nil\n"
-"        if old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n"
-"          new = locks().take(old, val)\n"
-"        elseif old then\n"
-"          y, z = intent(old, val)\n"
-"          new = y and sub(old, 1, y - 1) .. sub(old, z) or old\n"
-"        end\n"
-"        if new == old then\n"
-"          new = nil\n"
-"        elseif new == '' then\n"
-"          moredels[#moredels + 1], new = field, nil\n"
-"        end\n"
-"      elseif kind == 8 then\n"	/* CLAIM */
-"        new = locks().request(old or '', val)\n"
-"        if new == (old or '') then\n"
-"          new = nil\n"
-"        elseif new == '' then\n"
-"          moredels[#moredels + 1], new = field, nil\n"
-"        end\n"
-"      elseif kind == 7 then\n"	/* ADD */
-"        if old and #old >= 7 then new = add(old, val) end\n"
-"      elseif old then\n"		/* REMOVE */
-"        local y = find(old, val)\n"
-"        if y and #old == 16 then\n"
-"          moredels[#moredels + 1] = field\n"
-"        elseif y then\n"
-"          new = sub(old, 1, y - 1) .. sub(old, y + 16)\n"
-"        end\n"
-"      end\n"
-"      if new then\n"
-"        moresets[#moresets + 1] = field\n"
-"        moresets[#moresets + 1] = new\n"
-"      end\n"
-"    end\n"
-"    each('HDEL', moredels, 1, #moredels)\n"
-"  end\n"
-"  each('HDEL', argv, dels + 1, dels + nd)\n"
-"  each('HSET', argv, sets + 1, sets + 2 * ns)\n"
-"  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n"
-"  for x = 1, woken and #woken or 0 do\n" LUA_STEP_TELL "  end\n"
-"end\n"
- /* touch: what was seen gets into the replication stream */
-"if flags >= 4 and (failed >= 0 or ns == 0) then\n"
-"  local m = call('HGET', key, 'm')\n"
-"  if m then call('HSET', key, 'm', m) end\n"
-"end\n"
-"if flags % 4 < 2 then reply[2] = call('HLEN', key) end\n"
+LUA_STEP_PLAN LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH("") LUA_STEP_READ LUA_STEP_COMPARE LUA_STEP_WRITE
 "return reply\n";
 
 #endif							/* MOSQL_STEP_LUA_H */

@@ -378,18 +378,27 @@ static bool
 apply_detached(MosqlCommit *commit, MosqlPending *pending)
 {
 	ApplyStep **applies = palloc(MOSQL_ROUND_MAX_STEPS * sizeof(ApplyStep *));
+	MosqlStep **steps;
+	MosqlMessages *messages;
 	bool		all;
 	int			n = build_round(commit, applies, &all);
+	int			size;
 
 	if (!all || n > DETACHED_MAX_LEAVES || commit->session->stepper.engine == MOSQL_ENGINE_WATCH)
 		return false;
-	mosql_redis_cork(commit->session->redis);	/* one write per server */
+	steps = palloc(n * sizeof(MosqlStep *) + 1);
 	for (int i = 0; i < n; i++)
 	{
-		applies[i]->step.nreads = 0;	/* nobody will look */
-		applies[i]->step.no_count = true;
-		pending->outstanding++;
-		mosql_step_send(&commit->session->stepper, &applies[i]->step, mosql_pending_answered, pending);
+		steps[i] = &applies[i]->step;
+		steps[i]->nreads = 0;	/* nobody will look */
+		steps[i]->no_count = true;
+	}
+	messages = mosql_step_gather(&commit->session->stepper, steps, n);
+	mosql_redis_cork(commit->session->redis);	/* one write per server */
+	while ((size = mosql_messages_next(messages)) > 0)
+	{
+		pending->outstanding += size;
+		mosql_messages_send(messages, mosql_pending_answered, pending);
 		MOSQL_DEBUG_POINT("apply-some");
 	}
 	for (int m = 0; m < commit->nmarks; m++)

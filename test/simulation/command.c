@@ -792,21 +792,25 @@ look_for_keys(const SimClient *client, int argc, const MosqlBytes *argv, Whereab
 }
 
 /*
- * A script comes by keys that it did not declare, of a slot on the move: who gives it away
- * refuses what is not there any more, who takes it only several keys of which one is not there
- * yet: of a single one it shows nothing.
+ * A script comes by keys that it did not declare, of any slot.  Who gives the slot away refuses what
+ * is not there any more; who takes it shows nothing unless the script was sent on to it (ASKING), and
+ * then also of a key that is not there yet that it is absent, but no such key among several.
  */
 static bool
 is_elsewhere(const SimClient *client, int argc, const MosqlBytes *argv)
 {
+	const SimShard *shard = client->server->shard;
 	Whereabouts keys = {-1};
 
-	if (!client->in_script)
+	if (!client->in_script || !sim_is_cluster)
 		return false;
 	look_for_keys(client, argc, argv, &keys);
-	return keys.slot >= 0 && sim_moving[keys.slot] != NULL && keys.missing > 0 &&
-		!client->server->shard->isolated &&
-		(client->server->shard == &sim_shards[sim_slots[keys.slot]] || keys.there + keys.missing > 1);
+	if (keys.slot < 0 || (shard->isolated && sim_owns(client->server, keys.slot)))
+		return false;
+	if (shard == &sim_shards[sim_slots[keys.slot]])
+		return sim_moving[keys.slot] != NULL && keys.missing > 0;
+	return shard != sim_moving[keys.slot] || !client->asking ||
+		(keys.missing > 0 && keys.there + keys.missing > 1);
 }
 
 /*

@@ -43,8 +43,7 @@ sim_hasty(MosqlStep *step, bool off)
 }
 
 static inline void
-sim_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget,
-			 const char *file, const char *function)
+sim_steps_hasty(const MosqlStepper *stepper, MosqlStep **steps, int n, const char *file, const char *function)
 {
 	bool		any = false;
 
@@ -53,10 +52,26 @@ sim_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budge
 	if (any && sim_copies_are_off(file, function))
 		for (int i = 0; i < n; i++)
 			(void) sim_hasty(steps[i], true);
+}
+
+static inline void
+sim_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget,
+			 const char *file, const char *function)
+{
+	sim_steps_hasty(stepper, steps, n, file, function);
 	mosql_step_run(stepper, steps, n, budget);
 }
 
+static inline MosqlMessages *
+sim_step_gather(MosqlStepper *stepper, MosqlStep **steps, int n, const char *file, const char *function)
+{
+	sim_steps_hasty(stepper, steps, n, file, function);
+	return mosql_step_gather(stepper, steps, n);
+}
+
 #ifndef SIM_STEP_C
+#define mosql_step_gather(stepper, steps, n) \
+	sim_step_gather(stepper, steps, n, __FILE__, __func__)
 #define mosql_step_run(stepper, steps, n, budget) \
 	sim_step_run(stepper, steps, n, budget, __FILE__, __func__)
 #define mosql_step_send(stepper, step, done, arg) \
