@@ -156,7 +156,7 @@ check_step(const MosqlStep *step)
 
 /* Two steps on different nodes; range: one of them reads the whole hash. */
 static void
-run_steps(MosqlStepper *stepper, bool range, bool detached)
+run_steps(MosqlStepper *stepper, bool range, bool detached, bool message)
 {
 	MosqlCompare compares[] = {
 		{.kind = MOSQL_COMPARE_EQUAL,.field = word("m"),.bytes = word("12345678")},
@@ -172,14 +172,21 @@ run_steps(MosqlStepper *stepper, bool range, bool detached)
 	};
 	MosqlStep	one = {.node = 5,.repeatable = true,.ncompares = 2,.compares = compares,
 	.nreads = 2,.reads = reads,.nwrites = 4,.writes = writes};
-	MosqlStep	two = {.node = 6,.ncompares = 1,.compares = compares,.nreads = 1,.reads = reads,
+	MosqlStep	two = {.node = 6,.repeatable = message,.ncompares = 1,.compares = compares,.nreads = 1,.reads = reads,
 	.nwrites = 1,.writes = writes};
 	MosqlStep  *steps[] = {&one, &two};
 
+	if (message)				/* they are one where the server is known */
+		(void) mosql_redis_is_cluster(stepper->redis);
 	mosql_step_run(stepper, steps, 2, NULL);
 	check_step(&one);
 	check_step(&two);
-	if (detached)
+	if (detached && message && stepper->engine == MOSQL_ENGINE_SCRIPT)
+	{
+		mosql_messages_send(mosql_step_gather(stepper, steps, 2), NULL, NULL);
+		(void) mosql_redis_drain(stepper->redis, 100);
+	}
+	else if (detached)
 	{
 		mosql_step_send(stepper, &two, NULL, NULL);
 		(void) mosql_redis_drain(stepper->redis, 100);
@@ -209,12 +216,12 @@ read_nodes(MosqlStepper *stepper)
 }
 
 static void
-use(MosqlStepper *stepper, int choice)
+use(MosqlStepper *stepper, int choice, bool message)
 {
 	if (choice < 10)
 		use_clock(stepper, choice);
 	else if (choice < 14)
-		run_steps(stepper, choice & 1, choice & 2);
+		run_steps(stepper, choice & 1, choice & 2, message);
 	else if (choice == 15)
 		commit_at_once(stepper);
 	else
@@ -234,7 +241,7 @@ fuzz_one(MosqlBytes in)
 
 	PG_TRY();
 	{
-		use(&stepper, choice % 16);
+		use(&stepper, choice % 16, choice & 32);
 	}
 	PG_FINALLY();
 	{
