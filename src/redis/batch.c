@@ -153,13 +153,6 @@ mosql_batch_add_group(MosqlBatch *batch, uint16 slot, MosqlSendMode mode, uint64
 	return batch->ngroups - 1;
 }
 
-void
-mosql_batch_never_asks(MosqlBatch *batch, int group)
-{
-	Assert(group >= 0 && group < batch->ngroups && !batch->ran);
-	batch->groups[group].never_asking = true;
-}
-
 int
 mosql_redis_primary_count(MosqlRedis *redis)
 {

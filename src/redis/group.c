@@ -231,7 +231,6 @@ complete(MosqlBatch *batch, MosqlConnection *conn, MosqlGroup *group)
 	batch->sent--;
 	if (group->refusal == NULL || group->mode == MOSQL_SEND_PINNED ||
 		(group->mode == MOSQL_SEND_ONCE && something_ran(batch, group)) ||
-		(group->never_asking && mosql_error_classify(group->refusal->str) == MOSQL_ERROR_ASK) ||
 		(group->fixed != NULL && mosql_error_classify(group->refusal->str) != MOSQL_ERROR_LATER))
 		mosql_group_finish(batch, group, MOSQL_GROUP_DONE);
 	else

@@ -153,13 +153,6 @@ extern bool mosql_redis_is_durable(const MosqlRedis *redis);
 extern void mosql_batch_make_durable(MosqlBatch *batch, int group);
 extern bool mosql_reply_is_short(const MosqlReply *reply);
 
-/*
- * A group with commands on keys that it does not declare, of any slots.  ASKING would hold for all of
- * them: who takes several slots would show as absent what has not arrived.  So where it is told to ask
- * elsewhere (ASK) that is its reply.
- */
-extern void mosql_batch_never_asks(MosqlBatch *batch, int group);
-
 /* Raise 08006 for such a reply.  Does not return. */
 extern void mosql_redis_raise_short(const MosqlRedis *redis, const MosqlReply *reply)
 			pg_attribute_noreturn();

@@ -410,7 +410,6 @@ typedef struct MosqlGroup
 	int			redirects;
 	bool		asking;			/* the next attempt is an ASK redirection */
 	bool		durable;
-	bool		never_asking;	/* ASK is an answer, and not followed */
 	int			next;			/* in its list; -1 = last */
 	MosqlServer *fixed;			/* addressed to this server, whatever the map says */
 	MosqlServer *target;		/* of the present attempt */

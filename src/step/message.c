@@ -2,7 +2,7 @@
  * message.c: the engine `script` for steps: those for one server in one message.
  *
  * Layer: step.  Steps that run in parallel, or are sent together, are for a few servers.  Those for one
- * are one call of one script (message_lua.h), which runs one after the other; each is the
+ * are one call of the script (step_lua.h), which runs one after the other; each is the
  * mini-transaction that it is alone, with an answer of its own.  A step that the server
  * does not serve there was not done, and is sent alone, to be redirected or to fail as ever.
  *
@@ -12,9 +12,6 @@
  * Why that is the same protocol: docs/commit.md, "One message per server".
  */
 #include "step/step_int.h"
-#include "step/message_lua.h"
-
-static MosqlScript message_script = {.name = "message", .source = message_lua};
 
 bool		mosql_step_messages = true;
 
@@ -82,7 +79,7 @@ add_step(MosqlMessages *all, int i, bool together)
 	if (message == NULL)
 	{
 		message = &all->messages[all->n++];
-		*message = (Message) {.route = route, .first = i, .last = i, .argc = 4};
+		*message = (Message) {.route = route, .first = i, .last = i, .argc = 3};
 	}
 	else
 		all->next[message->last] = i;
@@ -113,7 +110,7 @@ mosql_step_gather(MosqlStepper *stepper, MosqlStep **steps, int n)
 	return all;
 }
 
-/* See message_lua.h for keys and arguments. */
+/* See step_lua.h for keys, of which a message has none, and arguments. */
 static MosqlScriptCall
 message_call(const MosqlMessages *all, const Message *message)
 {
@@ -122,13 +119,9 @@ message_call(const MosqlMessages *all, const Message *message)
 
 	if (message->n == 1)
 		return call;
-	arg = mosql_script_argv(&message_script, 1, message->argc - 4);
-	arg[3] = call.argv[3];
-	call.script = &message_script;
-	call.never_asks = true;
-	call.argv = arg;
+	arg = call.argv = mosql_script_argv(call.script, 0, message->argc - 3);
 	call.argc = message->argc;
-	arg += 4;
+	arg += 3;
 	for (int i = message->first; i >= 0; i = all->next[i])
 	{
 		const MosqlScriptCall *step = &all->alone[i];
@@ -161,23 +154,22 @@ answer(MosqlMessages *all, const Message *message, const MosqlScriptCall *call, 
 	MosqlStepper *stepper = all->stepper;
 	const MosqlReply *reply = call->reply;
 	bool		together = message->n > 1;
-	bool		elsewhere = together && mosql_step_is_redirection(reply);
 	int			k = 0;
 
-	if (together && !elsewhere && reply->kind != MOSQL_REPLY_LOST)
+	if (together && reply->kind != MOSQL_REPLY_LOST)
 		check_answers(reply, message->n, call->argv[3]);
 	for (int i = message->first; i >= 0; i = all->next[i], k++)
 	{
 		const MosqlReply *own = together && reply->kind == MOSQL_REPLY_ARRAY ? reply->elem[k] : reply;
 
-		if (elsewhere || (together && own->kind == MOSQL_REPLY_NIL))
+		if (together && own->kind == MOSQL_REPLY_NIL)
 		{
 			left[nleft++] = i;
 			continue;
 		}
 		mosql_step_answered(stepper, all->steps[i], all->alone[i].argv[3], own);
 		if (own->kind != MOSQL_REPLY_LOST)
-			mosql_script_note(stepper->redis, call->script, all->alone[i].slot, true);
+			mosql_step_note_cached(stepper->redis, all->alone[i].slot, true);
 	}
 	return nleft;
 }
@@ -220,7 +212,6 @@ mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudg
 typedef struct Detached
 {
 	MosqlRedis *redis;
-	MosqlScript *script;
 	MosqlStepCallback done;
 	void	   *arg;
 	int			n;
@@ -256,7 +247,7 @@ detached_done(void *arg, const MosqlReply *reply)
 			own = reply->kind == MOSQL_REPLY_ARRAY && reply->n == detached.n ? reply->elem[i] : NULL;
 		status = detached_status(own, &nfields);
 		if (missing || status != MOSQL_STEP_LOST)
-			mosql_script_note(detached.redis, detached.script, detached.slots[i], !missing);
+			mosql_step_note_cached(detached.redis, detached.slots[i], !missing);
 		if (detached.done != NULL)
 			detached.done(detached.arg, status, nfields);
 	}
@@ -276,10 +267,10 @@ mosql_messages_send(MosqlMessages *messages, MosqlStepCallback done, void *arg)
 	MosqlRedis *redis = messages->stepper->redis;
 	Detached   *detached = MemoryContextAlloc(TopMemoryContext, sizeof(Detached));
 
-	*detached = (Detached) {redis, call.script, done, arg};
+	*detached = (Detached) {redis, done, arg};
 	for (int i = message->first; i >= 0; i = messages->next[i])
 		detached->slots[detached->n++] = messages->alone[i].slot;
-	if (!mosql_script_is_known(redis, call.script, call.slot))
+	if (!mosql_step_is_cached(redis, call.slot))
 		mosql_script_use_source(call.script, call.argv);
 	if (call.durable)
 		mosql_redis_send_durable(redis, call.slot, call.argc, call.argv, detached_done, detached);

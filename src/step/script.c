@@ -12,52 +12,51 @@
 static MosqlScript step_script = {.name = "step", .source = step_lua};
 
 /*
- * Where a script is believed to be cached, for detached steps: nobody
+ * Where the step script is believed to be cached, for detached steps: nobody
  * could repeat one after NOSCRIPT.  One bit per slot, of the clients used last;
  * a wrong bit costs a LOST, never more.
  */
-#define CACHED_CLIENTS	8
+#define CACHED_CLIENTS	4
 
 typedef struct Cached
 {
 	const MosqlRedis *redis;
-	const MosqlScript *script;
 	uint8		slot[16384 / 8];
 } Cached;
 
 static Cached cached[CACHED_CLIENTS];
-static int	cached_next;		/* to be taken for another client, or script */
+static int	cached_next;		/* to be taken for another client */
 
 static Cached *
-cached_find(const MosqlRedis *redis, const MosqlScript *script)
+cached_find(const MosqlRedis *redis)
 {
 	for (int i = 0; i < CACHED_CLIENTS; i++)
-		if (cached[i].redis == redis && cached[i].script == script)
+		if (cached[i].redis == redis)
 			return &cached[i];
 	return NULL;
 }
 
 void
-mosql_script_note(const MosqlRedis *redis, const MosqlScript *script, uint16 slot, bool is_known)
+mosql_step_note_cached(const MosqlRedis *redis, uint16 slot, bool is)
 {
-	Cached	   *known = cached_find(redis, script);
+	Cached	   *known = cached_find(redis);
 
 	if (known == NULL)
 	{
 		known = &cached[cached_next];
 		cached_next = (cached_next + 1) % CACHED_CLIENTS;
-		*known = (Cached) {redis, script};
+		*known = (Cached) {redis};
 	}
-	if (is_known)
+	if (is)
 		known->slot[slot / 8] |= 1 << (slot % 8);
 	else
 		known->slot[slot / 8] &= ~(1 << (slot % 8));
 }
 
 bool
-mosql_script_is_known(const MosqlRedis *redis, const MosqlScript *script, uint16 slot)
+mosql_step_is_cached(const MosqlRedis *redis, uint16 slot)
 {
-	const Cached *known = cached_find(redis, script);
+	const Cached *known = cached_find(redis);
 
 	return known != NULL && (known->slot[slot / 8] & (1 << (slot % 8))) != 0;
 }
@@ -110,8 +109,6 @@ add_call(MosqlBatch *batch, const MosqlScriptCall *call)
 
 	if (call->durable)
 		mosql_batch_make_durable(batch, group);
-	if (call->never_asks)
-		mosql_batch_never_asks(batch, group);
 }
 
 void

@@ -104,7 +104,6 @@ typedef struct MosqlScriptCall
 	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
 	bool		durable;		/* wait for copies behind it */
 	const MosqlBytes *touch;	/* HSET key field value, sent behind it; or NULL */
-	bool		never_asks;		/* its keys are of any slots: mosql_batch_never_asks() */
 } MosqlScriptCall;
 
 #define MOSQL_TOUCH_ARGS 4
@@ -141,10 +140,9 @@ extern void mosql_step_answered(const MosqlStepper *stepper, MosqlStep *step, Mo
 /* The call's vector gets the source itself. */
 extern void mosql_script_use_source(const MosqlScript *script, MosqlBytes *argv);
 
-/* Is that script believed to be cached where a slot lives?  Note that it is, or is not. */
-extern bool mosql_script_is_known(const MosqlRedis *redis, const MosqlScript *script, uint16 slot);
-extern void mosql_script_note(const MosqlRedis *redis, const MosqlScript *script, uint16 slot,
-							  bool is_known);
+/* Is the script of steps believed to be cached where a slot lives?  Note that it is, or is not. */
+extern bool mosql_step_is_cached(const MosqlRedis *redis, uint16 slot);
+extern void mosql_step_note_cached(const MosqlRedis *redis, uint16 slot, bool is);
 
 /* NOSCRIPT. */
 extern bool mosql_script_is_missing(const MosqlReply *reply);

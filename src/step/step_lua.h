@@ -1,8 +1,8 @@
 /*
  * step_lua.h: the mini-transaction as one server-side script.
  *
- * Data-driven, so that every server caches one script.  KEYS[1] is the node.
- * ARGV is laid out such that Lua builds no list of its own: names to read, and
+ * Data-driven, so that every server caches one script.  KEYS[1] is the node; without KEYS there are
+ * several steps, see "A message" below.  ARGV is laid out such that Lua builds no list of its own: names to read, and
  * fields to write, go to Redis as slices of ARGV.
  *
  *     ARGV[1]    the plan, bytes: six counts of 2 bytes, big-endian: compares C,
@@ -28,14 +28,27 @@
  * fails at the first read or write.)  Lua's own `<` on strings follows the
  * server's locale, hence less().  unpack() has room for fewer than 8000
  * values, hence the slices in each().
+ *
+ * A message: steps on any nodes of the server.  ARGV has for each the node's key, the number of its arguments, and
+ * these as above.  Replies for each what is replied for one; nil: nothing was done, it is to be sent
+ * alone; or an error behind a write, where one step alone would have ended as well.  Each runs under
+ * pcall, and what ends it ends none of the others.  That comes before its first write: a
+ * key that is not served here, because its slot is elsewhere, or on the move and the key not there; one of a
+ * foreign type; bytes that do not decode; no memory; no rights.
+ *
+ * Nodes of a message are no KEYS, which a cluster wants in one slot: what a script calls may be in any
+ * that the server serves (see one_step_lua.h).
+ *
+ * Race -- slots come one by one to another server.  Sent on to it by ASK, with ASKING before, a script
+ * would find absent there what has not arrived of any of them, since that holds for all its commands.
+ * A message, having no KEYS, is never sent on: its steps are, alone.
  */
 #ifndef MOSQL_STEP_LUA_H
 #define MOSQL_STEP_LUA_H
 
 /*
  * The plan, and where its parts are: it is argv[o + 1].  Below, for the step of one node,
- * o is 0; a message (message_lua.h) has several steps, a commit in one step (one_step_lua.h) a
- * plan per leaf.
+ * o is 0; a message has one per step, a commit in one step (one_step_lua.h) one per leaf.
  */
 #define LUA_STEP_PLAN \
 "local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n" \
@@ -357,12 +370,14 @@
 "  return row\n" \
 "end\n"
 
-/* A command on list[from .. to], at most 7000 at once; `done` follows each that was made. */
-#define LUA_STEP_EACH(done) \
+/*
+ * A command on list[from .. to], at most 7000 at once.  `wrote`: of this step, something is.
+ */
+#define LUA_STEP_EACH \
 "local function each(command, list, from, to)\n" \
 "  for x = from, to, 7000 do\n" \
 "    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n" \
-done \
+"    wrote = true\n" \
 "  end\n" \
 "end\n"
 
@@ -442,9 +457,24 @@ done \
 "if flags % 4 < 2 then reply[2] = call('HLEN', key) end\n"
 
 static const char step_lua[] =
-"local key, plan, argv, o = KEYS[1], ARGV[1], ARGV, 0\n"
-"local byte, sub, call = string.byte, string.sub, redis.call\n"
-LUA_STEP_PLAN LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH("") LUA_STEP_READ LUA_STEP_COMPARE LUA_STEP_WRITE
-"return reply\n";
+"local argv, byte, sub, call = ARGV, string.byte, string.sub, redis.call\n"
+"local key, wrote\n"
+LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH
+"local function step(o)\n"
+"local plan = argv[o + 1]\n"
+LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE LUA_STEP_WRITE
+"return reply\n"
+"end\n"
+"key = KEYS[1]\n"
+"if key then return step(0) end\n"
+"local replies, o = {}, 0\n"
+"while o < #argv do\n"
+"  key, wrote, woken = argv[o + 1], false, woken and {}\n"
+"  local ok, reply = pcall(step, o + 2)\n"
+"  if not ok then reply = wrote and {err = tostring(reply)} end\n"
+"  replies[#replies + 1] = reply\n"
+"  o = o + 2 + argv[o + 2]\n"
+"end\n"
+"return replies\n";
 
 #endif							/* MOSQL_STEP_LUA_H */

@@ -86,8 +86,7 @@ add_group(Player *p, int from)
 	int			n = 0;
 	uint16		slot = 0;
 	bool		durable = strncmp(word(p, 2), "durable_", 8) == 0;
-	bool		never_asks = strncmp(word(p, 2), "never_asking_", 13) == 0;
-	MosqlSendMode mode = mode_named(word(p, 2) + (durable ? 8 : never_asks ? 13 : 0));
+	MosqlSendMode mode = mode_named(word(p, 2) + (durable ? 8 : 0));
 	int			group;
 
 	argv[0] = args;
@@ -109,8 +108,6 @@ add_group(Player *p, int from)
 								  n + 1, argc, argv);
 	if (durable)
 		mosql_batch_make_durable(p->batch, group);
-	if (never_asks)
-		mosql_batch_never_asks(p->batch, group);
 }
 
 static void

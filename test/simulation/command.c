@@ -807,6 +807,8 @@ is_elsewhere(const SimClient *client, int argc, const MosqlBytes *argv)
 	look_for_keys(client, argc, argv, &keys);
 	if (keys.slot < 0 || (shard->isolated && sim_owns(client->server, keys.slot)))
 		return false;
+	if (client->server != shard->primary)
+		return true;
 	if (shard == &sim_shards[sim_slots[keys.slot]])
 		return sim_moving[keys.slot] != NULL && keys.missing > 0;
 	return shard != sim_moving[keys.slot] || !client->asking ||
