@@ -34,7 +34,8 @@
  * alone; or an error behind a write, where one step alone would have ended as well.  Each runs under
  * pcall, and what ends it ends none of the others.  That comes before its first write: a
  * key that is not served here, because its slot is elsewhere, or on the move and the key not there; one of a
- * foreign type; bytes that do not decode; no memory; no rights.
+ * foreign type; bytes that do not decode; no memory; no rights.  Nor is done what follows when very much
+ * was read: it all would be in the server's memory at a time.
  *
  * Nodes of a message are no KEYS, which a cluster wants in one slot: what a script calls may be in any
  * that the server serves (see one_step_lua.h).
@@ -456,6 +457,9 @@
 "end\n" \
 "if flags % 4 < 2 then reply[2] = call('HLEN', key) end\n"
 
+/* Bytes that the steps of a message read; what is left is not done. */
+#define LUA_MESSAGE_MOST_READ	"1048576"
+
 static const char step_lua[] =
 "local argv, byte, sub, call = ARGV, string.byte, string.sub, redis.call\n"
 "local key, wrote\n"
@@ -467,11 +471,13 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE LUA_STEP_WRITE
 "end\n"
 "key = KEYS[1]\n"
 "if key then return step(0) end\n"
-"local replies, o = {}, 0\n"
+"local replies, o, size = {}, 0, 0\n"
 "while o < #argv do\n"
+"  local ok, reply = false, nil\n"
 "  key, wrote, woken = argv[o + 1], false, woken and {}\n"
-"  local ok, reply = pcall(step, o + 2)\n"
+"  if size < " LUA_MESSAGE_MOST_READ " then ok, reply = pcall(step, o + 2) end\n"
 "  if not ok then reply = wrote and {err = tostring(reply)} end\n"
+"  for x = 3, ok and #reply or 0 do size = size + (reply[x] and #reply[x] or 0) end\n"
 "  replies[#replies + 1] = reply\n"
 "  o = o + 2 + argv[o + 2]\n"
 "end\n"

@@ -595,6 +595,33 @@ test_message_bounds(void)
 		CHECK_INT(steps[i]->status, MOSQL_STEP_DONE);
 }
 
+/* What a message reads is bounded, too: the rest is done alone. */
+static void
+test_message_reads(void)
+{
+	MosqlStep  *steps[5];
+	MosqlBytes	large = mosql_bytes(palloc0(600 * 1024), 600 * 1024);
+
+	begin();
+	for (int i = 0; i < 5; i++)
+	{
+		set(i, B("a"), large);
+		steps[i] = new_step(i);
+		reading(steps[i], B("a"));
+		writing(steps[i], MOSQL_WRITE_SET, B("b"), B("new"));
+	}
+	stepper.alone_until_us = 0;
+	mosql_step_run(&stepper, steps, 5, NULL);
+	for (int i = 0; i < 5; i++)
+	{
+		CHECK_INT(steps[i]->status, MOSQL_STEP_DONE);
+		CHECK_INT(steps[i]->values[0].len, 600 * 1024);
+		CHECK_INT(steps[i]->nfields, 2);
+	}
+	CHECK((stepper.alone_until_us > 0) == (engine == MOSQL_ENGINE_SCRIPT));
+	stepper.alone_until_us = 0;
+}
+
 /*
  * No memory left: nothing is written, whatever the order of commands.  Deletes
  * alone still work in a script; inside MULTI Redis and Valkey up to 8 refuse
@@ -1496,6 +1523,7 @@ main(void)
 		RUN(test_wrong_type);
 		RUN(test_message);
 		RUN(test_message_bounds);
+		RUN(test_message_reads);
 		RUN(test_out_of_memory);
 		RUN(test_script_flush);
 		RUN(test_hash_is_known);
