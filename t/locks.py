@@ -334,6 +334,27 @@ def beside(world):
         query(holder, "UPDATE hot SET s = s || 'h' WHERE id = 10")
         tap.equal(attempt(holder, "COMMIT")[1], None, f"{what} before an own one")
     tap.equal(query(world.conn, "SELECT n, s FROM hot WHERE id = 10"), [(3, "uuuhh")], "and nothing is lost")
+    strong = "SET LOCAL mosql_fdw.locking = optimistic", "SELECT s FROM hot WHERE id = 10 FOR UPDATE"
+    begin(holder, lock, *strong)
+    query(other, "UPDATE hot SET s = 'changed' WHERE id = 10")
+    tap.equal(attempt(holder, "COMMIT")[1], "40001", "FOR UPDATE without locks pins the version, also beside a KEY SHARE lock")
+    begin(holder, lock, "SAVEPOINT a", *strong, "ROLLBACK TO a")
+    query(other, "UPDATE hot SET s = 'changed again' WHERE id = 10")
+    tap.equal(attempt(holder, "COMMIT")[1], None, "not if it was rolled back to a savepoint")
+    begin(holder, lock)
+    query(other, "UPDATE hot SET s = 'beside' WHERE id = 10")
+    tap.equal(attempt(holder, "INSERT INTO hot VALUES (1, 0, '')")[1], "23505", "a duplicate is not blamed on the row beside")
+    query(holder, "ROLLBACK")
+    for level, sql, expected in (("READ COMMITTED", "DELETE FROM hot WHERE id = 17", "40001"),
+                                 ("REPEATABLE READ", "UPDATE hot SET s = 'beside' WHERE id = 18", None),
+                                 ("REPEATABLE READ", "DELETE FROM hot WHERE id = 18", "40001")):
+        query(holder, f"BEGIN ISOLATION LEVEL {level}")
+        query(holder, f"SELECT s FROM hot WHERE id = {sql.split()[-1]} FOR KEY SHARE")
+        for port, key, field, _ in claims_of(world) if expected else ():
+            world.cluster.ask(port, "HDEL", key, field)
+        query(other, sql)
+        tap.equal(attempt(holder, "COMMIT")[1], expected,
+                  f"{level}: {sql.split()[0]} beside FOR KEY SHARE{', which Redis has lost,' if expected else ''} {'is noticed' if expected else 'goes on'}")
     begin(holder, "SELECT s FROM hot WHERE id = 11 FOR UPDATE")
     query(other, "SET mosql_fdw.locking = pessimistic; SET lock_timeout = '30ms'")
     for _ in range(5):

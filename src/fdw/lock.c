@@ -104,13 +104,14 @@ claim(const MosqlLocker *locker, const MosqlBytes *keys, int n, MosqlRow *rows, 
 
 /*
  * What is only locked shall be at commit what it is now: the lock may be lost in a failover.
- * Beside KEY SHARE it may change.
+ * Beside KEY SHARE it may change, and shall be there.
  */
 static void
 note_locked(const MosqlLocker *locker, const MosqlRow *row)
 {
-	if (!locker->changes && locker->strength > MOSQL_KEY_SHARE)
-		mosql_txn_lock_row(locker->txn, locker->table->tree, row->key, row->version);
+	if (!locker->changes)
+		mosql_txn_lock_row(locker->txn, locker->table->tree, row->key, row->version,
+						   locker->strength > MOSQL_KEY_SHARE);
 }
 
 /*
@@ -366,7 +367,7 @@ mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid, TupleTable
 		lock_row(estate, mark, &row, slot, updated);
 	else
 	{
-		mosql_txn_lock_row(mark->txn, mark->table->tree, row.key, row.version);
+		mosql_txn_lock_row(mark->txn, mark->table->tree, row.key, row.version, true);
 		fill_slot(estate, mark, &row, slot);
 	}
 	if (TTS_EMPTY(slot))

@@ -107,6 +107,8 @@ add_locked(MosqlTxn *txn, Suspects *suspects)
 	for (const MosqlLock *lock = txn->locks; lock != NULL && n < BLAME_MAX; lock = lock->earlier)
 	{
 		Assert(lock->entry->locked);
+		if (!lock->entry->pinned)
+			continue;			/* FOR KEY SHARE alone, beside which others may change the row */
 		add_suspect(suspects, lock->tree, lock->entry->key, SUSPECT_VERSION)->version =
 			lock->entry->lock_version;
 		n++;

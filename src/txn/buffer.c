@@ -537,13 +537,13 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	 */
 	if (change->ninc > MAX_INCREMENTS)
 		mosql_txn_note_read(txn, tree, row->key);
-	if (txn->isolation == MOSQL_REPEATABLE_READ || entry->locked || change->ninc > MAX_INCREMENTS)
+	if (txn->isolation == MOSQL_REPEATABLE_READ || entry->pinned || change->ninc > MAX_INCREMENTS)
 		mosql_change_bind(txn, tree, entry);
 	return MOSQL_WRITTEN;
 }
 
 void
-mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version)
+mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp version, bool pins)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
 	MosqlEntryW *entry = mosql_buffer_lookup(buffer, key);
@@ -554,15 +554,15 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 	if (entry->top != NULL || (entry->locked && entry->pinned))
 		return;					/* what is there is checked at commit anyway */
 	entry->lock_version = version;
-	entry->pinned = entry->strength != MOSQL_KEY_SHARE;
-	if (entry->locked)
+	if (entry->locked && !pins)
 		return;
-	entry->locked = true;
 
 	mosql_txn_account(txn, sizeof(MosqlLock));
 	lock = MemoryContextAlloc(txn->cxt, sizeof(MosqlLock));
-	*lock = (MosqlLock) {txn->locks, GetCurrentTransactionNestLevel(), tree, entry};
+	*lock = (MosqlLock) {txn->locks, GetCurrentTransactionNestLevel(), tree, entry, entry->locked};
 	txn->locks = lock;
+	entry->locked = true;
+	entry->pinned = pins;
 }
 
 /* ---- uniqueness at the statement ---- */
@@ -800,7 +800,10 @@ mosql_buffer_subabort(MosqlTxn *txn, int level)
 	}
 	Assert(txn->journal == NULL || txn->journal->level < level);
 	for (; txn->locks != NULL && txn->locks->level >= level; txn->locks = txn->locks->earlier)
-		txn->locks->entry->locked = txn->locks->entry->pinned = false;
+	{
+		txn->locks->entry->locked = txn->locks->was_locked;
+		txn->locks->entry->pinned = false;
+	}
 	for (; txn->references != NULL && txn->references->level >= level;
 		 txn->references = txn->references->earlier)
 		txn->references->entry->referenced = false;

@@ -27,13 +27,13 @@ mosql_entry_is_void(const MosqlEntryW *entry)
 }
 
 /*
- * READ COMMITTED: a row that is locked FOR KEY SHARE only, which others may change beside;
- * that it is there is what the lock says.
+ * A row that is locked FOR KEY SHARE only, which others may change beside; that it is there is
+ * what the lock says.  (SERIALIZABLE: it was read as well, and its item stands for that, too.)
  */
 static bool
 lets_update(const MosqlTxn *txn, const MosqlEntryW *e)
 {
-	return e->locked && !e->pinned && e->strength > 0 && !txn->drawn;
+	return e->locked && !e->pinned && e->strength > 0 && txn->isolation != MOSQL_SERIALIZABLE;
 }
 
 /* A lock of more than the row: LOCK TABLE, an advisory lock (rule 37). */
@@ -109,7 +109,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 		item->change = e->top;
 		item->base = e->top->base;
 		item->version = item->base == MOSQL_BASE_LIVE ? 0 : e->top->version;
-		if (e->locked && e->top->version != e->lock_version && !lets_update(txn, e))
+		if (e->pinned && e->top->version != e->lock_version)
 			mosql_commit_conflict(commit->session, "A row was changed by another transaction after this one had locked it.");
 		if (txn->drawn && item->version > txn->S)
 			mosql_commit_conflict(commit->session, "A row was changed by a transaction that committed after this one's snapshot.");

@@ -25,8 +25,7 @@ struct MosqlHeld
 	MosqlTree  *tree;
 	MosqlEntryW *entry;
 	int			level;			/* of the savepoint */
-	int			before;			/* strength, */
-	bool		pinned;			/* and whether its version counted */
+	int			before;			/* strength */
 };
 
 /* ---- asking ---- */
@@ -346,7 +345,7 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 		return;
 	mosql_txn_account(txn, sizeof(MosqlHeld));
 	held = MemoryContextAlloc(txn->cxt, sizeof(MosqlHeld));
-	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength, entry->pinned};
+	*held = (MosqlHeld) {txn->held, entry->held, tree, entry, level, entry->strength};
 	txn->held = entry->held = held;
 }
 
@@ -538,7 +537,6 @@ take_back(MosqlTxn *txn, int level, bool committed)
 
 		held->entry->strength = held->before;
 		drop_row(held->entry);
-		held->entry->pinned = held->pinned;
 		held->entry->held = held->previous;
 		if ((held->previous == NULL || held->previous->level < level) &&
 			!(committed && !mosql_entry_is_void(held->entry)) && !(held->entry->given_back && unbroken))

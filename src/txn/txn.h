@@ -450,9 +450,12 @@ extern int	mosql_txn_locked_rows(const MosqlSession *session, int more, MosqlLoc
 /* The number in a transaction's id is when it began (a TimestampTz), shifted, or a bit more. */
 #define MOSQL_TXN_AGE_SHIFT		8
 
-/* FOR UPDATE / FOR SHARE: commit fails unless the row still has this version. */
+/*
+ * FOR UPDATE and kin: commit fails unless the row still has this version; or, if that is not pinned, is there
+ * at all: beside a lock FOR KEY SHARE, without which the version counts.
+ */
 extern void mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
-							   MosqlTimestamp version);
+							   MosqlTimestamp version, bool pins);
 
 /* ---- rows that must be there (foreign keys; reference.c) ---- */
 

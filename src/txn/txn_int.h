@@ -267,13 +267,13 @@ typedef struct MosqlEntryW
 	MosqlBytes	key;
 	MosqlChange *top;			/* newest change, NULL: all rolled back */
 	bool		unchecked;		/* insert whose key was not looked up yet */
-	bool		locked;			/* FOR UPDATE: lock_version must still be there */
+	bool		locked;			/* FOR UPDATE and kin: commit compares that it is there, */
 	bool		referenced;		/* it must be live: a foreign key leads here, */
 	bool		shown;			/* or an increment that was rolled back has shown it */
 	bool		found_free;		/* insert of a key that ON CONFLICT found free */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
-	bool		pinned;			/* locked, and not FOR KEY SHARE alone: that version counts */
+	bool		pinned;			/* and in lock_version, which a lock FOR KEY SHARE alone lets go by */
 	int			strength;		/* of its lock in Redis; 0: none */
 	bool		relied_on;		/* LOCK TABLE and kin: that lock is to be there at commit */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
@@ -290,13 +290,14 @@ extern bool mosql_entry_is_void(const MosqlEntryW *entry);
 /* 40001: what an insert that is deleted again has hidden.  Does not return. */
 extern void mosql_report_hidden(void);
 
-/* A row that was locked, before it was changed. */
+/* A row that was locked, before it was changed; it was not pinned. */
 typedef struct MosqlLock
 {
 	struct MosqlLock *earlier;
 	int			level;			/* of the savepoint */
 	MosqlTree  *tree;
 	MosqlEntryW *entry;
+	bool		was_locked;
 } MosqlLock;
 
 /* A row that was found to be there, for a foreign key. */

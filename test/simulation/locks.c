@@ -107,8 +107,8 @@ judge_row(Client *client, Batch *batch, int i, bool changes)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access due to concurrent update")));
-	if (now->found && !changes && batch->strength > MOSQL_KEY_SHARE)
-		work_lock_row(client, batch->tree, batch->numbers[i], now, work_row(now));
+	if (now->found && !changes)
+		work_lock_row(client, batch->tree, batch->numbers[i], now, work_row(now), batch->strength > MOSQL_KEY_SHARE);
 	return now->found;
 }
 

@@ -381,7 +381,7 @@ judge_reads(const SimTx *tx)
 		const Lock *lock = &tx->locks[i];
 		Row			now = oracle_stored(lock->tree, lock->key, LATEST);
 
-		if (!row_equal(now, lock->seen))
+		if (lock->live ? !now.live : !row_equal(now, lock->seen))
 			wrong(tx, "a locked row was changed", lock->tree, lock->key, now, lock->seen);
 	}
 	if (tx->isolation != MOSQL_SERIALIZABLE)

@@ -61,6 +61,7 @@ typedef struct Lock
 	int			tree;
 	int			key;
 	Row			seen;
+	bool		live;			/* is to be there, whatever it has become */
 } Lock;
 
 /* What the client believes to have locked in Redis. */

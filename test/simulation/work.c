@@ -371,25 +371,22 @@ work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row s
 }
 
 void
-work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
+work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen, bool pins)
 {
 	SimTx	   *tx = client->tx;
 
 	if (oracle_own(tx, tree, key) != NULL || tx->nlocks == LOCKS_MAX)
 		return;
-	for (int i = 0; i < tx->nclaims; i++)
-		if (tx->claims[i].tree == tree && tx->claims[i].key == key && tx->claims[i].strength == MOSQL_KEY_SHARE)
-			return;				/* who asks for such locks in Redis asks there for all */
-	mosql_txn_lock_row(client->txn, work_tree(client, tree), stored->key, stored->version);
-	tx->locks[tx->nlocks++] = (Lock) {tree, key, seen};
+	mosql_txn_lock_row(client->txn, work_tree(client, tree), stored->key, stored->version, pins);
+	tx->locks[tx->nlocks++] = (Lock) {tree, key, seen, !pins};
 	tell(client, "locks", tree, key, seen);
 }
 
 static bool
-is_locked(const SimTx *tx, int tree, int key)
+is_pinned(const SimTx *tx, int tree, int key)
 {
 	for (int i = 0; i < tx->nlocks; i++)
-		if (tx->locks[i].tree == tree && tx->locks[i].key == key)
+		if (tx->locks[i].tree == tree && tx->locks[i].key == key && !tx->locks[i].live)
 			return true;
 	return false;
 }
@@ -412,7 +409,7 @@ do_change(Client *client)
 	if (!row.live)
 		insert_row(client, tree, key);
 	else if (sim_chance(150))
-		work_lock_row(client, tree, key, &stored, row);
+		work_lock_row(client, tree, key, &stored, row, true);
 	else if (sim_chance(350))
 		work_delete_row(client, tree, key, &stored, row);
 	else
@@ -449,7 +446,7 @@ do_increment(Client *client)
 	w->delta += increment.delta;
 	tell(client, "adds to", tree, key, work_row(&stored));
 	w->row.n += increment.delta;
-	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_locked(client->tx, tree, key))
+	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_pinned(client->tx, tree, key))
 	{
 		client->cid++;
 		(void) work_read_row(client, tree, key, &stored);

@@ -70,7 +70,7 @@ extern MosqlTree *work_tree(Client *client, int tree);
 extern Row	work_read_row(Client *client, int tree, int key, MosqlRow *stored);
 extern void work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
 extern void work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
-extern void work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
+extern void work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen, bool pins);
 extern void work_begin(Client *client, int level);
 extern bool work_end(SimFrontEnd *self, Client *client, bool ok);
 
