@@ -137,6 +137,7 @@ _PG_init(void)
 	mosql_references_init();
 	mosql_later_init();
 	mosql_cursor_init();
+	mosql_lock_init();
 	mosql_admin_init_ddl();
 	mosql_admin_init_types();
 	mosql_admin_init_drop_key();

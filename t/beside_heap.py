@@ -118,6 +118,32 @@ def stories():
         (1, "INSERT INTO child VALUES (1, 1)"), (1, "COMMIT"), (2, "COMMIT")]
 
 
+    # what stays locked: session 2 gets the rest
+    rest = "SELECT id FROM account ORDER BY id FOR UPDATE SKIP LOCKED"
+    for locks in (
+            "SELECT id FROM account ORDER BY id LIMIT 1 FOR UPDATE", "SELECT id FROM account ORDER BY id DESC LIMIT 2 FOR SHARE",
+            "SELECT id FROM account ORDER BY id LIMIT 1 OFFSET 1 FOR UPDATE", "SELECT id FROM account WHERE n = 0 AND u > 1 ORDER BY id LIMIT 1 FOR UPDATE",
+            "SELECT id FROM account ORDER BY s LIMIT 1 FOR UPDATE", "SELECT id FROM account WHERE id IN (1, 2, 3) ORDER BY id LIMIT 2 FOR UPDATE",
+            "SELECT id FROM account ORDER BY id FETCH FIRST (SELECT 2) ROWS ONLY FOR UPDATE", "SELECT id FROM account WHERE id = 2 LIMIT 1 FOR UPDATE",
+            "SELECT a.id, c.id FROM account a JOIN child c ON c.pid = a.id WHERE c.id > 1 FOR UPDATE", "SELECT a.id FROM account a JOIN child c ON c.pid = a.id FOR UPDATE OF c",
+            "SELECT a.id FROM account a JOIN child c ON c.pid = a.id ORDER BY a.id LIMIT 1 FOR UPDATE OF a",
+            "SELECT a.id, c.id FROM account a LEFT JOIN child c ON c.pid = a.id WHERE c.id IS NULL FOR UPDATE OF a",
+            "SELECT id FROM account a WHERE EXISTS (SELECT FROM child WHERE pid = a.id AND id > 1) FOR UPDATE",
+            "SELECT id FROM (SELECT id FROM account ORDER BY id LIMIT 1 FOR UPDATE) x JOIN child USING (id)",
+            "WITH x AS (SELECT id FROM account ORDER BY id FOR UPDATE) SELECT id FROM x LIMIT 1",
+            "DO $$ DECLARE i int; BEGIN SELECT id INTO i FROM account ORDER BY id FOR UPDATE; END $$",
+            "DO $$ DECLARE i int; BEGIN SELECT id INTO i FROM account WHERE id IN (3, 2, 1) ORDER BY id FOR UPDATE; END $$",
+            "DO $$ DECLARE i int; BEGIN SELECT id INTO i FROM account ORDER BY s FOR UPDATE; END $$",
+            "DO $$ DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id FOR UPDATE; i int; BEGIN OPEN c; FETCH c INTO i; END $$",
+            "DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id FOR UPDATE; FETCH 2 FROM c",
+            "DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id LIMIT 2 FOR UPDATE; FETCH 1 FROM c",
+            "SET cursor_tuple_fraction = 1; DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id FOR UPDATE; MOVE 1 FROM c"):
+        yield f"what stays locked: {locks}", [(1, "INSERT INTO child VALUES (1, 2), (2, 3)"), (1, "BEGIN"), (1, locks), (2, rest), (1, "COMMIT")]
+    yield "what stays locked, of rows that were skipped, or are others by now", [
+        (1, "BEGIN"), (1, "UPDATE account SET n = 1 WHERE id = 1"), (2, "BEGIN"), (2, "SELECT id FROM account WHERE n = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"),
+        (3, "BEGIN"), (3, "SELECT id FROM account WHERE n = 0 ORDER BY id LIMIT 2 FOR UPDATE"), (1, "COMMIT"), (2, "COMMIT"), (2, rest), (3, "COMMIT")]
+
+
 def differing():
     """What differs: name, steps, which of them, what the heap's says there, and ours."""
     yield ("lock-committed-update: FOR KEY SHARE above READ COMMITTED", [

@@ -445,6 +445,13 @@ def kept_rows(world):
     begin(one, "SELECT n FROM hot WHERE id = 16 FOR SHARE", "SAVEPOINT a", "UPDATE hot SET s = s || 'no', n = n + 7 WHERE id = 16", "ROLLBACK TO a",
           "UPDATE hot SET s = s || 'g', n = n + 1 WHERE id = 16", "COMMIT")
     tap.equal(query(world.conn, "SELECT s, n FROM hot WHERE id = 16"), [("abcdefg", 5)], "nothing is lost, and nothing is there that was taken back")
+    query(one, "SELECT n FROM hot FOR UPDATE")      # waits for sessions that were closed in a transaction
+    for sql in ("SELECT n FROM hot ORDER BY id LIMIT 12 FOR UPDATE", "DECLARE c CURSOR FOR SELECT n FROM hot ORDER BY id DESC FOR UPDATE; FETCH 12 FROM c"):
+        begin(one, "SELECT count(*) FROM hot")
+        n = trips(sql)
+        tap.ok(n <= 5, f"rows are locked together: {sql}", n)
+        tap.equal(len(query(other, "SELECT id FROM hot ORDER BY id FOR UPDATE SKIP LOCKED")), value(one, "SELECT count(*) - 12 FROM hot"), "as many as are wanted")
+        query(one, "ROLLBACK")
     for c in one, other:
         c.close()
 

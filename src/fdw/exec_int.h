@@ -150,6 +150,9 @@ typedef struct MosqlScanState
 	bool		locks;
 	bool		locks_at_once;	/* points in the step that reads them */
 	MosqlLocker locker;
+	const EState *estate;
+	int			lock_limit;		/* rows that LIMIT wants, 0: all */
+	bool		row_by_row;		/* one comes up after the other */
 	struct MosqlLockBatch *batch;	/* lock_scan.c; NULL: none yet */
 
 	/* --- what is read --- */
@@ -228,6 +231,9 @@ extern bool mosql_exec_scan_passes(ForeignScanState *node);
 /* mosqlIterateForeignScan() of a scan that locks; start again; end. */
 extern TupleTableSlot *mosql_lock_scan_next(ForeignScanState *node);
 extern void mosql_lock_scan_reset(MosqlScanState *scan);
+
+/* So many rows more are certainly taken by whoever reads a scan that locks, and may be locked now. */
+extern int	mosql_lock_scan_wanted(const MosqlScanState *scan);
 
 /* ---- union.c ---- */
 

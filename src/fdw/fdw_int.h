@@ -310,6 +310,9 @@ extern void mosql_later_init(void);
 /* cursor.c. */
 extern void mosql_cursor_init(void);
 
+/* lock_scan.c: how many rows a run of the executor wants. */
+extern void mosql_lock_init(void);
+
 /* ---- sequence.c ---- */
 
 /* mosql_fdw.sequence_block: values that a backend draws at once. */

@@ -3,9 +3,10 @@
  *
  * Layer: fdw, planner side.  A pessimistic transaction locks rows in batches, in the scan,
  * where each row that the scan returns is to be locked: it is the target of an UPDATE or
- * DELETE, or the only table of a SELECT ... FOR UPDATE that nobody reads in part.
- * Elsewhere rows are locked one by one, when a join or LIMIT has let them through.  Whether
- * the table's locking is pessimistic is asked when the plan is executed.
+ * DELETE, or the only table of a SELECT ... FOR UPDATE, as far as its LIMIT goes.
+ * Elsewhere rows are locked one by one, when a join has let them through, or a sort below LIMIT.  Whether
+ * the table's locking is pessimistic is asked when the plan is executed, and how many rows
+ * this run of it wants.
  */
 #include "postgres.h"
 
@@ -13,6 +14,7 @@
 #include "access/table.h"
 #include "optimizer/appendinfo.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
 #include "utils/rel.h"
@@ -119,14 +121,39 @@ row_mark(const PlannerInfo *root, const RelOptInfo *rel)
 	return NULL;
 }
 
-/* Does whoever reads the scan read all of it?  (A cursor may not.) */
+/*
+ * Is a row locked, and told to the client, before the next is asked for?  Not where the plan sorts, or
+ * merges the partitions of a table.
+ */
 static bool
-is_read_whole(const PlannerInfo *root)
+comes_row_by_row(const PlannerInfo *root, const RelOptInfo *rel, const Path *path)
+{
+	return rel->reloptkind == RELOPT_BASEREL &&
+		pathkeys_contained_in(root->query_pathkeys, path->pathkeys);
+}
+
+/* A value that is known; what the planner takes an expression for is an estimate. */
+static bool
+is_known(const Node *value)
+{
+	return value == NULL || (IsA(value, Const) && !((const Const *) value)->constisnull);
+}
+
+/*
+ * The rows that LIMIT lets through or skips, so many for sure, if there are as many; 0: all that the
+ * scan returns; -1: nobody knows.
+ */
+static int
+rows_read(const PlannerInfo *root)
 {
 	const Query *parse = root->parse;
 
-	return parse->commandType == CMD_SELECT && root->parent_root == NULL &&
-		parse->limitCount == NULL && parse->limitOffset == NULL && root->tuple_fraction <= 0;
+	if (parse->limitCount == NULL && parse->limitOffset == NULL)
+		return 0;
+	if (parse->limitCount == NULL || !is_known(parse->limitCount) || !is_known(parse->limitOffset) ||
+		root->limit_tuples <= 0)
+		return -1;
+	return (int) Min(root->limit_tuples, 1e9);
 }
 
 /* May the filter be evaluated before the executor does, and where ctid is not known? */
@@ -142,21 +169,35 @@ is_filter_plain(const RelOptInfo *rel, List *local)
 						  columns);
 }
 
+/* FOR UPDATE and kin.  Who asks for a row by its key takes it, whatever is above. */
+static List *
+plan_marked(const PlannerInfo *root, const RelOptInfo *rel, const Path *path, const PlanRowMark *mark,
+			bool at_once, bool one_key)
+{
+	bool		row_by_row = one_key || comes_row_by_row(root, rel, path);
+	int			rows = one_key ? 0 : rows_read(root);
+
+	if (!one_key && (root->parse->commandType != CMD_SELECT || root->parent_root != NULL))
+		return NIL;				/* perhaps read in part */
+	if (rows < 0 || (rows > 0 && !row_by_row))
+		return NIL;
+	return lappend_int(list_make5_int(mosql_lock_mark_strength(mark->markType), mark->waitPolicy, at_once,
+									  false, rows), row_by_row);
+}
+
 List *
-mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key, bool one_key)
+mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, const Path *path, List *local, bool by_key, bool one_key)
 {
 	bool		alone = bms_membership(root->all_baserels) == BMS_SINGLETON;
 	bool		at_once = by_key && local == NIL;
 	const PlanRowMark *mark;
 
+	one_key &= by_key;
 	if (!is_filter_plain(rel, local))
 		return NIL;
 	if (is_target(root, rel))
 		return alone || has_old_row_triggers(root, rel)
-			? list_make4_int(target_strength(root, rel, by_key && one_key), LockWaitBlock, at_once, true) : NIL;
+			? lappend_int(list_make5_int(target_strength(root, rel, one_key), LockWaitBlock, at_once, true, 0), true) : NIL;
 	mark = row_mark(root, rel);
-	if (mark == NULL || !alone || !(is_read_whole(root) || (at_once && one_key)))
-		return NIL;
-	return list_make4_int(mosql_lock_mark_strength(mark->markType), mark->waitPolicy, at_once,
-						  false);
+	return mark != NULL && alone ? plan_marked(root, rel, path, mark, at_once, one_key) : NIL;
 }

@@ -259,7 +259,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 											 entries_suffice(plan->table, index, needed, system)));
 	private = lappend(private, arms);
 	private = lappend(private, makeInteger(tids));
-	private = lappend(private, mosql_plan_lock(root, rel, local,
+	private = lappend(private, mosql_plan_lock(root, rel, &path->path, local,
 											   index == NULL && arms == NIL && tids == MOSQL_TIDS_NONE,
 											   quals->whole_key));
 

@@ -63,10 +63,11 @@ extern MosqlKeyQuals *mosql_plan_arm_quals(PlannerInfo *root, RelOptInfo *rel,
 
 /*
  * MOSQL_SCAN_LOCK: strength, LockWaitPolicy, 1 if points may be locked in the step that reads
- * them, 1 if for UPDATE or DELETE.  NIL: the scan locks nothing.  local: the filter; by_key:
- * the scan is of the table's own key; one_key: it returns one row at most.
+ * them, 1 if for UPDATE or DELETE, how many rows LIMIT wants (0: all), 1 if one comes up after the other.
+ * NIL: the scan locks nothing.  local: the filter; by_key: the scan is of the table's own key;
+ * one_key: by all of it, to one row at most.
  */
-extern List *mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, List *local, bool by_key,
+extern List *mosql_plan_lock(PlannerInfo *root, RelOptInfo *rel, const Path *path, List *local, bool by_key,
 							 bool one_key);
 
 /* ---- plan.c ---- */

@@ -137,6 +137,9 @@ init_locks(MosqlScanState *scan, List *lock, const EState *estate)
 		scan->rel, scan->table, scan->txn, linitial_int(lock), lsecond_int(lock),
 			lfourth_int(lock) != 0
 	};
+	scan->estate = estate;
+	scan->lock_limit = list_nth_int(lock, 4);
+	scan->row_by_row = list_nth_int(lock, 5) != 0;
 }
 
 void
@@ -282,12 +285,15 @@ read_points(MosqlScanState *scan)
 	int			max = MOSQL_POINTS_PER_READ;
 	int			first = scan->next_range;
 	int			n = 0;
+	int			wanted = scan->locks_at_once ? mosql_lock_scan_wanted(scan) : 0;
 	MosqlBytes	one_key;
 	MosqlBytes *keys = &one_key;
 	MemoryContext old;
 
 	if (scan->limit > 0 && first == 0)
 		max = (int) Min(max, Max(scan->limit, 8));
+	if (wanted > 0)
+		max = Min(max, wanted);
 	while (n < max && first + n < scan->ranges->n && range_at(scan, first + n)->point)
 		n++;
 	Assert(n > 0);
@@ -302,7 +308,7 @@ read_points(MosqlScanState *scan)
 	}
 	for (int i = 0; i < n; i++)
 		keys[i] = range_at(scan, first + i)->low;
-	if (scan->locks_at_once)
+	if (wanted > 0)
 		mosql_lock_get(&scan->locker, scan->view, keys, n, scan->rows);
 	else
 		mosql_view_get(scan->view, scan->keys->tree, keys, n, scan->rows);
