@@ -14,14 +14,16 @@
  * lose intents are failover.pml).  CANCEL: who waits may give up.  LOOK, with the last
  * three: who waits looks now and then, and clears away whose session is dead for good.
  * RENEW: transaction 1, whose session has ended, prepares again under a new one.
+ * KEYSHARE: transaction 1 locks FOR KEY SHARE, and writes elsewhere; 0 changes the row, which
+ * such a lock lets by, and 2 deletes it, both without a lock unless somebody is in their way.
  *
  * The rules: 28 to 32 in docs/commit.md.
  *
- * Abstracted: several rows (deadlock.pml), two strengths of the four, increments, lost
+ * Abstracted: several rows (deadlock.pml), one strength of the four, increments, lost
  * messages of a commit (commit.pml).  A row's history is its newest version.
  *
  * Claims: no lost update, whatever is lost of locks; what is locked only stays as it was
- * until the decision; no pessimistic transaction fails that lives, unless a lock was
+ * until the decision (KEY SHARE: stays there); no pessimistic transaction fails that lives, unless a lock was
  * lost; nobody overtakes who waits; nobody waits for ever: without LOOK by messages alone.
  *
  * run: ci
@@ -33,12 +35,16 @@
  * run: ci -DDEAD -DLOOK -DSHARE -DRENEW
  * run: ci -DFAILOVER -DLOOK
  * run: ci -DFAILOVER -DLOOK -DSHARE
+ * run: ci -DKEYSHARE
+ * run: ci -DFAILOVER -DLOOK -DKEYSHARE
  * run: deep -DFAILOVER -DDEAD -DLOOK -DSPLIT -DSHARE
  * mutation: MUT_UNLOCKED_PREPARE rule 28: prepare of an optimistic one does not compare the locks
  * mutation: MUT_BESIDE_INTENT rule 28: a lock is given beside an intent that it excludes
  * mutation: MUT_TAKE_BACK_ALL rule 29: an attempt that is taken back takes its lock along
  * mutation: MUT_NO_VERSION -DFAILOVER -DLOOK rule 29: prepare trusts in the lock and does not compare the version
  * mutation: MUT_SHARE_UNCHECKED -DFAILOVER -DLOOK -DSHARE rule 29: a row that was only locked is not checked at commit
+ * mutation: MUT_LIVE_UNCHECKED -DFAILOVER -DLOOK -DKEYSHARE rule 29: that a row is there which was locked FOR KEY SHARE is not checked at commit
+ * mutation: MUT_LIVE_PINNED -DKEYSHARE rule 29: of a row that was locked FOR KEY SHARE the version is compared
  * mutation: MUT_LOCK_OF_OLD_ID -DDEAD -DLOOK -DSHARE -DRENEW rule 29: who decides under another id than its locks have trusts in them
  * mutation: MUT_OVERTAKE -DSHARERS rule 30: who comes to a row that is waited for does not queue
  * mutation: MUT_NO_PASS rule 30: who frees the row does not give it to whoever is next
@@ -80,15 +86,27 @@ bit checked;					/* that transaction 1 has its lock still */
 bit renewed;					/* transaction 1 has a new session, which lives */
 bit marked;						/* and its mark is at the row */
 bit failed_over;
+bit deleted, gone;				/* KEYSHARE: the row, by a decision; and where it is */
 
-#ifdef SHARE
+#if defined(SHARE) || defined(KEYSHARE)
 #define writes(x) ((x) != 1)
 #elif defined(SHARERS)
 #define writes(x) ((x) == 0)
 #else
 #define writes(x) true
 #endif
-#if defined(PESSIMISTS) || defined(SHARERS)
+#ifdef KEYSHARE
+#define deletes(x) ((x) == 2)
+#define lets_by(x) ((x) == 0)
+#define stayed(x) ((x) == 1 -> !deleted : current == base[x])
+#else
+#define deletes(x) false
+#define lets_by(x) false
+#define stayed(x) (current == base[x])
+#endif
+#ifdef KEYSHARE
+#define optimist(x) ((x) != 1)
+#elif defined(PESSIMISTS) || defined(SHARERS)
 #define optimist(x) false
 #else
 #define optimist(x) ((x) == 2)
@@ -100,6 +118,10 @@ inline find_in_the_way(x)
 	if
 	:: row[0].exclusive & bit(x) -> set = 0		/* who waits, waits for x */
 	:: else -> find_ahead(x, 0)
+	fi;
+	if
+	:: lets_by(x) -> set = set & ~row[0].shared
+	:: else
 	fi;
 	if
 	:: intent != NOBODY && intent != x -> set = set | bit(intent)
@@ -135,7 +157,7 @@ inline leave(x)
 inline do_apply(x)
 {
 	if
-	:: intent == x -> assert(version < decided[x]); version = decided[x]
+	:: intent == x -> assert(version < decided[x]); version = decided[x]; gone = (deletes(x) -> 1 : gone)
 	:: else
 	fi;
 	leave(x)
@@ -275,10 +297,20 @@ lock:
 	:: !bound ->
 		d_step {
 			base[x] = version; bound = true;
+#ifdef KEYSHARE
+			assert(failed_over || dead[x] || gone == deleted)
+#else
 			assert(failed_over || dead[x] || base[x] == current)
+#endif
 		}
 	:: else
 	fi;
+#ifdef KEYSHARE
+	if
+	:: !writes(x) && gone -> goto release		/* there is no row to lock */
+	:: else
+	fi;
+#endif
 
 prepare:
 	skip;
@@ -305,11 +337,15 @@ prepare:
 			printf("%d prepares: %d\n", x, res)
 		}
 	:: !writes(x) && !(MARKS && renewed) ->
-#ifdef MUT_SHARE_UNCHECKED
+#if defined(MUT_SHARE_UNCHECKED) || defined(MUT_LIVE_UNCHECKED)
 		res = 0
 #else
 		d_step {
+#if defined(KEYSHARE) && !defined(MUT_LIVE_PINNED)
+			res = (holds(x, 0) && !gone -> 0 : 2);
+#else
 			res = (holds(x, 0) && version == base[x] -> 0 : 2);
+#endif
 			checked = true;
 			printf("%d checks its lock: %d\n", x, res)
 		}
@@ -362,7 +398,8 @@ prepare:
 			last++;
 			record[x] = COMMITTED; decided[x] = last;
 			printf("%d is decided\n", x);
-			assert(current == base[x]);
+			assert(stayed(x));
+			deleted = (deletes(x) -> 1 : deleted);
 			if
 			:: writes(x) -> current = last
 			:: else
