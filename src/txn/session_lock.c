@@ -113,6 +113,27 @@ mosql_session_is_needed(const MosqlSession *session)
 
 /* ---- locking ---- */
 
+/* Not known to be where it was taken: perhaps a node has forgotten, or what gave it back has failed. */
+static bool
+is_in_doubt(const MosqlSession *session)
+{
+	return session->lock_breaks != mosql_redis_breaks(session->redis);
+}
+
+/*
+ * Give a lock back, down to a strength.  Throws; then it is in doubt whether that was done, so that the next
+ * transaction looks for the locks, and this one asks before it relies on them.
+ */
+static void
+lower(MosqlSession *session, MosqlTree *tree, MosqlBytes key, int strength)
+{
+	uint64		breaks = session->lock_breaks;
+
+	session->lock_breaks = PG_UINT64_MAX;
+	mosql_lock_lower(session, tree, key, strength);
+	session->lock_breaks = breaks;
+}
+
 bool
 mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 				   LockWaitPolicy policy)
@@ -122,7 +143,7 @@ mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 	MosqlSessionLock *made = NULL;
 
 	Assert(strength > 0 && strength < MOSQL_SESSION_STRENGTHS);
-	if (strength_of(lock) < strength)
+	if (strength_of(lock) < strength || is_in_doubt(session))
 	{
 		uint64		breaks = mosql_redis_breaks(session->redis);
 
@@ -163,7 +184,7 @@ mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strengt
 	left = strength_of(lock);
 	lock->counts[strength]++;	/* until it is done */
 	if (left < before)
-		mosql_lock_lower(session, tree, key, Max(left, mosql_txn_strength(txn, tree, key)));
+		lower(session, tree, key, Max(left, mosql_txn_strength(txn, tree, key)));
 	lock->counts[strength]--;
 	if (left == 0)
 		forget_lock(session, lock);
@@ -179,8 +200,8 @@ unlock_all(MosqlSession *session)
 		MosqlSessionLock *lock = session->locks;
 		MosqlTree  *tree = mosql_session_tree(session, lock->root);
 
-		mosql_lock_lower(session, tree, lock->key,
-						 session->txn != NULL ? mosql_txn_strength(session->txn, tree, lock->key) : 0);
+		lower(session, tree, lock->key,
+			  session->txn != NULL ? mosql_txn_strength(session->txn, tree, lock->key) : 0);
 		forget_lock(session, lock);
 	}
 }
@@ -231,7 +252,7 @@ mosql_session_report_lost(MosqlSession *session)
 			 errhint("Lock again.")));
 }
 
-/* A connection broke: perhaps a node has forgotten what it had. */
+/* They are in doubt. */
 static bool
 are_there(MosqlSession *session)
 {
@@ -265,7 +286,7 @@ mosql_session_keep_locks(MosqlSession *session)
 
 	if (!mosql_session_extend(session))
 		mosql_session_renew(session);	/* throws */
-	if (breaks != session->lock_breaks)
+	if (is_in_doubt(session))
 	{
 		if (!are_there(session))
 			leave(session);		/* throws */

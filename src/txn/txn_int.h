@@ -144,7 +144,7 @@ struct MosqlSession
 	MosqlSessionLock *locks;	/* NULL: none */
 	MosqlTxid	lock_owner;		/* of all claims, as long as there are any */
 	uint32		lock_waits;		/* how often that one has waited */
-	uint64		lock_breaks;	/* of connections, when they were surely there */
+	uint64		lock_breaks;	/* of connections, when they were surely there; PG_UINT64_MAX: not now */
 	MosqlLeftover *leftovers;
 	int64		leftovers_due_us;	/* not tried before */
 	bool		locks_lost;		/* and nobody was told yet */
