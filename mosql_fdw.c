@@ -47,6 +47,11 @@ define_settings(void)
 							"Subqueries and inner sides of joins that come back for it take no round trip. 0: nothing is kept.",
 							&mosql_txn_snapshot_cache_kb, MOSQL_SNAPSHOT_CACHE_KB, 0, INT_MAX / 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.join_batch",
+							"Outer rows of a nested loop whose look-ups are read together.",
+							"1: they are read one by one. mosql_fdw.snapshot_cache bounds what they find.",
+							&mosql_fdw_join_batch, MOSQL_JOIN_BATCH, 1, 10000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.max_transaction_size",
 							"Memory for the writes of one transaction.",
 							"Writes stay in the backend until commit; a larger transaction is refused.",
@@ -138,6 +143,7 @@ _PG_init(void)
 	mosql_later_init();
 	mosql_cursor_init();
 	mosql_lock_init();
+	mosql_ahead_init();
 	mosql_admin_init_ddl();
 	mosql_admin_init_types();
 	mosql_admin_init_drop_key();

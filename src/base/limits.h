@@ -121,6 +121,10 @@
 /* What is kept of what one snapshot has read, unless mosql_fdw.snapshot_cache says other. */
 #define MOSQL_SNAPSHOT_CACHE_KB	(16 * 1024)
 
+/* Outer rows whose look-ups are read together, unless mosql_fdw.join_batch says other: a round trip
+ * for each of them is then a thousandth. */
+#define MOSQL_JOIN_BATCH		1000
+
 /* What the numbers of rows named by ctid may take between transactions, in all. */
 #define MOSQL_NUMBERS_KEEP_BYTES	(4 * 1024 * 1024)
 

@@ -17,6 +17,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "commands/explain.h"
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -229,6 +230,21 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 							es);
 	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))
 		ExplainPropertyText("Order", "backward", es);
+}
+
+char *
+mosql_explain_lookup(Oid relid, Oid userid, const char *name, int index, List *conds, List *exprs,
+					 List *dpcontext)
+{
+	Relation	rel = table_open(relid, NoLock);
+	MosqlTable *table = mosql_table_open(rel, mosql_fdw_session_for(relid, userid));
+	const MosqlIndex *read = named_index(table, list_make1_int(index));
+	MosqlCond  *decoded;
+	int			n = mosql_conds_decode(conds, &decoded);
+	char	   *text = describe_conds(read ? read->entries : table, decoded, n, exprs, dpcontext);
+
+	table_close(rel, NoLock);
+	return psprintf("%s (%s)", quote_identifier(name), text);
 }
 
 void

@@ -172,6 +172,8 @@ enum MosqlScanPrivate
 								 * 0: by the key */
 	MOSQL_SCAN_LOCK,			/* IntList: how the scan may lock what it returns, NIL: not
 								 * at all (lock_plan.c) */
+	MOSQL_SCAN_AHEAD,			/* Integer: the parameter that has the node which reads ahead for
+								 * this scan (ahead.c), -1: none does */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */
@@ -313,6 +315,11 @@ extern void mosql_cursor_init(void);
 /* lock_scan.c: how many rows a run of the executor wants. */
 extern void mosql_lock_init(void);
 
+/* mosql_fdw.join_batch: outer rows of a join whose look-ups are read together; joins that do so
+ * (ahead_path.c). */
+extern int	mosql_fdw_join_batch;
+extern void mosql_ahead_init(void);
+
 /* ---- sequence.c ---- */
 
 /* mosql_fdw.sequence_block: values that a backend draws at once. */
@@ -418,6 +425,10 @@ typedef struct MosqlScanCost
 	int64		rows_read;		/* rows that the view returned, before rechecks */
 } MosqlScanCost;
 extern void mosql_explain_scan(ForeignScanState *node, struct ExplainState *es);
+
+/* "orders (customer = c.id)": what is looked up in a table, by which index of it and conditions. */
+extern char *mosql_explain_lookup(Oid relid, Oid userid, const char *name, int index, List *conds,
+								  List *exprs, List *dpcontext);
 extern void mosql_explain_cost(const MosqlScanCost *cost, struct ExplainState *es);
 
 extern void mosqlExplainForeignScan(ForeignScanState *node, struct ExplainState *es);

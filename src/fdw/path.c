@@ -39,7 +39,8 @@
 /* ---- one path ---- */
 
 /* ForeignPath.fdw_private: Boolean backward, the index's id (0: the table itself); then for
- * rows by ctid the condition, for a union its OR and the ids of its arms' indexes. */
+ * rows by ctid the condition, for a union its OR and the ids of its arms' indexes; for look-ups
+ * that are read ahead, mosql_ahead_link()'s. */
 static List *
 path_private(const MosqlAccess *access, bool backward)
 {

@@ -16,6 +16,7 @@
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
 
+#include "fdw/ahead.h"
 #include "fdw/plan_int.h"
 
 /* ---- which attributes ---- */
@@ -218,11 +219,20 @@ tids_private(const ForeignPath *path, Index relid, List **exprs)
 	MosqlTids	tids;
 	Expr	   *value;
 
-	if (list_length(path->fdw_private) != 3)
+	if (list_length(path->fdw_private) != 3 || !IsA(lthird(path->fdw_private), RestrictInfo))
 		return MOSQL_TIDS_NONE;
 	tids = mosql_tid_value(lthird(path->fdw_private), relid, &value);
 	*exprs = lappend(*exprs, value);
 	return tids;
+}
+
+/* MOSQL_SCAN_AHEAD of a path that ahead_path.c has made. */
+static int
+ahead_private(PlannerInfo *root, const ForeignPath *path)
+{
+	if (list_length(path->fdw_private) != 3 || !IsA(lthird(path->fdw_private), Integer))
+		return -1;
+	return mosql_ahead_link(root, lthird(path->fdw_private));
 }
 
 ForeignScan *
@@ -262,6 +272,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, mosql_plan_lock(root, rel, &path->path, local,
 											   index == NULL && arms == NIL && tids == MOSQL_TIDS_NONE,
 											   quals->whole_key));
+	private = lappend(private, makeInteger(ahead_private(root, path)));
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
 							NIL, exact, outer_plan);

@@ -25,6 +25,7 @@
 #include "utils/plancache.h"
 #include "utils/rel.h"
 
+#include "fdw/ahead.h"
 #include "fdw/exec_int.h"
 
 /* ---- setting up ---- */
@@ -236,6 +237,8 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 	scan = palloc0(sizeof(MosqlScanState));
 	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
 	init_reuse(scan, node->ss.ps.plan, eflags);
+	mosql_ahead_join(node->ss.ps.state, intVal(list_nth(((ForeignScan *) node->ss.ps.plan)->fdw_private,
+														 MOSQL_SCAN_AHEAD)), scan);
 	scan->filters = scan->system != 0 && is_repeatable((ForeignScan *) node->ss.ps.plan);
 	node->fdw_state = scan;
 }

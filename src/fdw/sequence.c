@@ -714,6 +714,8 @@ mosql_fdw_share_plan(Plan *plan)
 		parts = ((Append *) plan)->appendplans;
 	else if (IsA(plan, MergeAppend))
 		parts = ((MergeAppend *) plan)->mergeplans;
+	else if (IsA(plan, CustomScan))
+		parts = ((CustomScan *) plan)->custom_plans;
 	else if (IsA(plan, SubqueryScan))
 		mosql_fdw_share_plan(((SubqueryScan *) plan)->subplan);
 	foreach(cell, parts)

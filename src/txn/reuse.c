@@ -62,11 +62,42 @@ mosql_reuse_fills(const MosqlView *view, const MosqlSeen *seen)
 	return seen != NULL && fills(view) && !mosql_seen_is_full(seen);
 }
 
+/* What was read ahead, of the same snapshot; NULL: nothing. */
+static const MosqlSeen *
+ahead_of(const MosqlView *view, const MosqlSeen *seen)
+{
+	if (view->ahead == NULL || mosql_seen_snapshot(view->ahead) != mosql_seen_snapshot(seen))
+		return NULL;
+	return view->ahead;
+}
+
+/* See reuse.h. */
+const MosqlSeenPart *
+mosql_reuse_find(const MosqlView *view, const MosqlSeen *seen, const MosqlTree *tree,
+				 MosqlBytes key, bool below)
+{
+	uint64		root = mosql_btree_root(tree);
+	const MosqlSeenPart *part = mosql_seen_find(seen, root, key, below);
+	const MosqlSeen *ahead = part == NULL ? ahead_of(view, seen) : NULL;
+
+	return ahead != NULL ? mosql_seen_find(ahead, root, key, below) : part;
+}
+
+/* See reuse.h. */
+bool
+mosql_reuse_knows(const MosqlView *view, const MosqlSeen *seen, const MosqlTree *tree)
+{
+	uint64		root = mosql_btree_root(tree);
+	const MosqlSeen *ahead = ahead_of(view, seen);
+
+	return mosql_seen_knows(seen, root) || (ahead != NULL && mosql_seen_knows(ahead, root));
+}
+
 /* ---- leaves ---- */
 
-/* The smallest key behind this one: with a zero byte at its end. */
-static MosqlBytes
-key_after(MosqlBytes key)
+/* See reuse.h. */
+MosqlBytes
+mosql_reuse_key_after(MosqlBytes key)
 {
 	return mosql_bytes(mosql_bytes_copy(CurrentMemoryContext, key).data, key.len + 1);
 }
@@ -128,7 +159,7 @@ mosql_reuse_keep_leaf(MosqlSeen *seen, MosqlTree *tree, const MosqlLeaf *leaf,
 			continue;
 		}
 		mosql_seen_add(seen, mosql_btree_root(tree), low, entry->key, rows, n);
-		low = key_after(entry->key);
+		low = mosql_reuse_key_after(entry->key);
 		n = 0;
 	}
 	mosql_seen_add(seen, mosql_btree_root(tree), low, leaf->meta.high, rows, n);
@@ -146,7 +177,7 @@ take_known(MosqlView *view, MosqlTree *tree, const MosqlSeen *seen, MosqlBytes *
 
 	for (int i = 0; i < n; i++)
 	{
-		const MosqlSeenPart *part = mosql_seen_find(seen, mosql_btree_root(tree), wanted[i], false);
+		const MosqlSeenPart *part = mosql_reuse_find(view, seen, tree, wanted[i], false);
 		MosqlRow   *row = &rows[where[i]];
 		int			at;
 
@@ -162,6 +193,8 @@ take_known(MosqlView *view, MosqlTree *tree, const MosqlSeen *seen, MosqlBytes *
 		if (row->found)
 		{
 			row->columns = part->rows[at].columns;
+			if (view->ahead != NULL)	/* which goes with the next batch */
+				row->columns = mosql_bytes_copy(CurrentMemoryContext, row->columns);
 			row->version = part->rows[at].version;
 		}
 		mosql_txn_note_read(view->txn, tree, wanted[i]);
@@ -191,7 +224,7 @@ read_leaf(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlBytes *k
 	qsort(sorted, n, sizeof(MosqlBytes), compare_keys);
 	for (int i = 0; i < n; i++)
 		if (i == 0 || !mosql_bytes_equal(sorted[i - 1], sorted[i]))
-			ranges[nranges++] = (MosqlKeyRange) {sorted[i], key_after(sorted[i])};
+			ranges[nranges++] = (MosqlKeyRange) {sorted[i], mosql_reuse_key_after(sorted[i])};
 	scan = mosql_btree_scan_begin_ranges(tree, ranges, nranges, false, 1);
 	mosql_btree_scan_keep_all(scan);
 	while ((nleaves = mosql_btree_scan_next(scan, &leaves)) > 0)
@@ -261,6 +294,14 @@ mosql_reuse_get(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, MosqlBytes *w
 
 /* See reuse.h. */
 void
+mosql_reuse_keep_key(MosqlSeen *seen, MosqlTree *tree, const MosqlSeenRow *row, bool found)
+{
+	mosql_seen_add(seen, mosql_btree_root(tree), row->key, mosql_reuse_key_after(row->key), row,
+				   found ? 1 : 0);
+}
+
+/* See reuse.h. */
+void
 mosql_reuse_keep_rows(MosqlSeen *seen, MosqlTree *tree, const MosqlPoint *points,
 					  const int *where, int n, const MosqlRow *rows)
 {
@@ -271,7 +312,7 @@ mosql_reuse_keep_rows(MosqlSeen *seen, MosqlTree *tree, const MosqlPoint *points
 		const MosqlRow *row = &rows[where[i]];
 		MosqlSeenRow known = {row->key, row->columns, row->version};
 
-		mosql_seen_add(seen, root, row->key, key_after(row->key), &known, row->found ? 1 : 0);
+		mosql_reuse_keep_key(seen, tree, &known, row->found);
 		if (n <= MAX_TOGETHER)
 			mosql_seen_note_leaf(seen, root, points[i].leaf);
 	}

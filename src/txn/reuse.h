@@ -14,6 +14,15 @@ extern MosqlSeen *mosql_reuse_seen(MosqlView *view, MosqlTree *tree, MosqlTimest
 /* Is what the view reads to be kept there? */
 extern bool mosql_reuse_fills(const MosqlView *view, const MosqlSeen *seen);
 
+/* The part that a key is in (seen.h), also among what the view has read ahead; and is anything
+ * known there of the tree? */
+extern const MosqlSeenPart *mosql_reuse_find(const MosqlView *view, const MosqlSeen *seen,
+											 const MosqlTree *tree, MosqlBytes key, bool below);
+extern bool mosql_reuse_knows(const MosqlView *view, const MosqlSeen *seen, const MosqlTree *tree);
+
+/* The smallest key behind this one: with a zero byte at its end. */
+extern MosqlBytes mosql_reuse_key_after(MosqlBytes key);
+
 /*
  * Keep a leaf that was read, with `all` of its entries, after the snapshot was drawn, and whose
  * `entries` were settled: all stretches of keys without an intent that nobody has asked about,
@@ -29,6 +38,10 @@ extern void mosql_reuse_keep_leaf(MosqlSeen *seen, MosqlTree *tree, const MosqlL
  */
 extern int	mosql_reuse_get(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, MosqlBytes *wanted,
 							int *where, int n, MosqlRow *rows);
+
+/* Keep a key that was read, settled, at the snapshot: its row, or (found false) that there is none. */
+extern void mosql_reuse_keep_key(MosqlSeen *seen, MosqlTree *tree, const MosqlSeenRow *row,
+								 bool found);
 
 /* Keep rows that were read by key, settled, at the snapshot. */
 extern void mosql_reuse_keep_rows(MosqlSeen *seen, MosqlTree *tree, const MosqlPoint *points,

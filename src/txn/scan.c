@@ -141,7 +141,7 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	if (limit_hint > 0)
 		scan->first_window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
 	scan->seen = mosql_reuse_seen(view, tree, scan->S);
-	if (scan->seen != NULL && mosql_seen_knows(scan->seen, mosql_btree_root(tree)))
+	if (scan->seen != NULL && mosql_reuse_knows(view, scan->seen, tree))
 		begin_recall(scan, ranges, n);
 	else if (!mosql_load_is_later(view, tree))
 		begin_tree(scan, ranges, n);
@@ -195,7 +195,7 @@ enter_part(MosqlRowScan *scan)
 	if (scan->range < 0 || scan->range >= scan->nranges)
 		return false;
 	range = &scan->ranges[scan->range];
-	part = mosql_seen_find(scan->seen, mosql_btree_root(scan->tree), scan->position, scan->backward);
+	part = mosql_reuse_find(scan->view, scan->seen, scan->tree, scan->position, scan->backward);
 	if (part == NULL)
 		return false;
 	mosql_stats.snapshot_hits++;

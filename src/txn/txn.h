@@ -218,6 +218,19 @@ extern void mosql_view_certify(MosqlView *view);
  */
 extern void mosql_view_reuse(MosqlView *view, bool again);
 
+/*
+ * Reading ahead: what keys, and ranges, hold at the view's snapshot is brought into memory,
+ * where the reads of this view that follow find it.  For views that reuse.  Nothing of it counts
+ * as read before such a read: nothing is certified for it, and damage is theirs to report.
+ *
+ * start: a new batch, in so much of this memory (which lives as long as the view) as does not
+ * fit into what is kept of the snapshot; what was read ahead before may be gone.
+ */
+extern void mosql_view_ahead_start(MosqlView *view, MemoryContext cxt);
+extern void mosql_view_ahead_keys(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n);
+extern void mosql_view_ahead_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges,
+									int n);
+
 typedef struct MosqlRow
 {
 	bool		found;
@@ -246,6 +259,13 @@ extern void mosql_view_get_each(MosqlView *view, MosqlTree *tree, const MosqlByt
  */
 extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
 							MosqlRow *rows);
+
+/*
+ * The first row in the range as far as it is known; the range shrinks to what is behind it.  False:
+ * there is none, or what comes next is not known.  Valid until the next batch.
+ */
+extern bool mosql_view_ahead_next(MosqlView *view, MosqlTree *tree, MosqlKeyRange *range,
+								  MosqlRow *row);
 
 typedef struct MosqlRowScan MosqlRowScan;
 

@@ -357,6 +357,8 @@ struct MosqlView
 	bool		certified;		/* ranges are, at every isolation level */
 	bool		reuses;			/* what its snapshot has seen, */
 	bool		again;			/* and adds to that (mosql_view_reuse) */
+	MemoryContext ahead_cxt;	/* NULL: it does not read ahead */
+	struct MosqlSeen *ahead;	/* what was read ahead and found no room there; or NULL */
 };
 
 typedef enum MosqlIsolation

@@ -203,6 +203,7 @@ mosql_view_close(MosqlView *view)
 	MosqlTxn   *txn = view->txn;
 
 	Assert(txn->nviews > 0 && view->statement->nviews > 0);
+	mosql_view_ahead_start(view, NULL);
 	txn->nviews--;
 	if (--view->statement->nviews == 0)
 		unlink_statement(txn, view->statement);
