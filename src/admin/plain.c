@@ -286,7 +286,7 @@ permitted(const List *tables)
 
 		if (!HeapTupleIsValid(tuple))
 			continue;
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 170000
 		if (vacuum_is_permitted_for_relation(relid, (Form_pg_class) GETSTRUCT(tuple), VACOPT_VACUUM))
 #else
 		if (vacuum_is_relation_owner(relid, (Form_pg_class) GETSTRUCT(tuple), VACOPT_VACUUM))
