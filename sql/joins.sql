@@ -126,6 +126,12 @@ ROLLBACK;
 SELECT p FROM plan('SELECT o.id FROM o JOIN i ON i.id = o.c WHERE o.id < 300 FOR UPDATE OF i') p WHERE p LIKE '%Key Batch%';
 SELECT p FROM plan('UPDATE i SET v = 0 FROM o WHERE i.id = o.c AND o.id < 300') p WHERE p LIKE '%Key Batch%';
 SELECT p FROM plan('SELECT o.id FROM o JOIN i ON i.id = 1000 / o.x') p WHERE p LIKE '%Key Batch%';
+-- not where somebody could tell that more is read than LIMIT wants: rows locked, or volatile functions called, on the way
+SELECT p FROM plan('SELECT o.id FROM o JOIN i ON i.id = o.c WHERE (SELECT true FROM ho WHERE ho.id = o.id FOR UPDATE) LIMIT 2') p WHERE p LIKE '%Key Batch%';
+SELECT p FROM plan('WITH x AS MATERIALIZED (SELECT * FROM ho FOR UPDATE) SELECT * FROM (SELECT x.id FROM x JOIN i ON i.id = x.c OFFSET 0) s LIMIT 2') p WHERE p LIKE '%Key Batch%';
+SELECT p FROM plan('SELECT o.id FROM o JOIN i ON i.id = o.c WHERE pg_try_advisory_xact_lock(o.id) LIMIT 2') p WHERE p LIKE '%Key Batch%';
+SELECT p FROM plan('SELECT s.id FROM (SELECT id, c, random() AS r FROM o OFFSET 0) s JOIN i ON i.id = s.c LIMIT 2') p WHERE p LIKE '%Key Batch%';
+SELECT p FROM plan('SELECT o.id, random() FROM o JOIN i ON i.id = o.c WHERE o.id < 300') p WHERE p LIKE '%Key Batch%';
 -- with the other joins it is a matter of costs: few outer rows, and many
 RESET enable_hashjoin;
 RESET enable_mergejoin;

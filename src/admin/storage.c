@@ -34,7 +34,11 @@ mosql_admin_notice_storage(const char *table)
 static void
 check_table_options(List *options)
 {
+#if PG_VERSION_NUM >= 180000
+	static const char *const namespaces[] = HEAP_RELOPT_NAMESPACES;
+#else
 	static char *namespaces[] = HEAP_RELOPT_NAMESPACES;
+#endif
 
 	(void) heap_reloptions(RELKIND_RELATION,
 						   transformRelOptions((Datum) 0, options, NULL, namespaces, true, false), true);

@@ -149,7 +149,7 @@ read_points(MosqlView *view, MosqlTree *tree, const MosqlRanges *ranges)
 	for (int i = 0; i < ranges->n; i++)
 		if (ranges->ranges[i].point)
 			keys[n++] = ranges->ranges[i].low;
-	for (int i = 0; i < n; i += MOSQL_POINTS_PER_READ)
+	for (int i = 0; i < n && mosql_view_ahead_has_room(view); i += MOSQL_POINTS_PER_READ)
 		mosql_view_ahead_keys(view, tree, keys + i, Min(n - i, MOSQL_POINTS_PER_READ));
 }
 
@@ -187,6 +187,8 @@ read_rows(MosqlScanState *inner, const MosqlRanges *ranges)
 				continue;
 			mosql_view_ahead_keys(inner->view, inner->table->tree, keys, n);
 			n = 0;
+			if (!mosql_view_ahead_has_room(inner->view))
+				return;
 		}
 	}
 	mosql_view_ahead_keys(inner->view, inner->table->tree, keys, n);
@@ -198,7 +200,7 @@ most_rows(int64 bytes, int nrows)
 {
 	int64		fit = (int64) mosql_txn_snapshot_cache_kb * 1024 / 2 / (bytes / nrows + KEPT_OVERHEAD);
 
-	return (int) Min(Max(fit, 1), mosql_fdw_join_batch);
+	return (int) Min(Max(fit, 2), mosql_fdw_join_batch);	/* one alone is not read ahead, nor measured */
 }
 
 static void
@@ -299,6 +301,7 @@ rescan_batches(CustomScanState *node)
 
 	if (!state->ended || state->row < state->nrows)
 		state->size = 1;
+	state->most = mosql_fdw_join_batch;
 	state->row = state->nrows;
 	state->ended = false;
 	if (node->ss.ps.chgParam != NULL)

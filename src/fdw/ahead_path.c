@@ -17,7 +17,7 @@
  * time is lost.
  *
  * Only where the values are columns and constants: evaluating them early cannot fail.  Not where rows
- * are locked: those that LIMIT leaves alone must not be.
+ * are locked, or volatile functions find them: those that LIMIT leaves alone must not be.
  */
 #include "postgres.h"
 
@@ -101,25 +101,49 @@ are_plain(const MosqlKeyQuals *quals, const RelOptInfo *outerrel)
 	return outer && quals->nequal > 0;
 }
 
-/* Are rows locked somewhere below, as they come? */
+/*
+ * Can others tell that more of its rows are read than are wanted: are rows locked as they come, or volatile
+ * functions called to find them?
+ */
 static bool
-locks_rows(const Query *query)
+is_told_by_reading(const Query *query)
 {
 	ListCell   *lc;
 
-	if (query->hasForUpdate || query->rowMarks != NIL)
+	if (query->hasForUpdate || query->rowMarks != NIL ||
+		contain_volatile_functions((Node *) query->jointree))
 		return true;
 	foreach(lc, query->rtable)
 	{
 		const RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		if (rte->rtekind == RTE_SUBQUERY && rte->subquery != NULL && locks_rows(rte->subquery))
+		if (contain_volatile_functions((Node *) rte->functions) ||
+			contain_volatile_functions((Node *) rte->securityQuals) ||
+			(rte->rtekind == RTE_SUBQUERY && rte->subquery != NULL &&
+			 (is_told_by_reading(rte->subquery) ||
+			  contain_volatile_functions((Node *) rte->subquery->targetList))))
 			return true;
 	}
 	foreach(lc, query->cteList)
-		if (locks_rows(castNode(Query, lfirst_node(CommonTableExpr, lc)->ctequery)))
+		if (is_told_by_reading(castNode(Query, lfirst_node(CommonTableExpr, lc)->ctequery)))
 			return true;
 	return false;
+}
+
+/* The same of this query, and of those in its conditions and above it, which are planned by now. */
+static bool
+is_told_anywhere(const PlannerInfo *root)
+{
+	ListCell   *lc;
+
+	foreach(lc, root->glob->subroots)
+	{
+		const Query *query = lfirst_node(PlannerInfo, lc)->parse;
+
+		if (is_told_by_reading(query) || contain_volatile_functions((Node *) query->targetList))
+			return true;
+	}
+	return is_told_by_reading(root->parse);
 }
 
 /* May this join be one? */
@@ -133,7 +157,7 @@ is_candidate(PlannerInfo *root, RelOptInfo *outerrel, RelOptInfo *innerrel, Join
 		innerrel->fdwroutine->GetForeignRelSize == mosqlGetForeignRelSize &&
 		(outerrel->reloptkind == RELOPT_BASEREL || outerrel->reloptkind == RELOPT_JOINREL) &&
 		(root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT) &&
-		!locks_rows(root->parse) && has_only_columns(outerrel);
+		has_only_columns(outerrel) && !is_told_anywhere(root);
 }
 
 /* ---- costs ---- */

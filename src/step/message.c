@@ -49,7 +49,7 @@ call_bytes(const MosqlScriptCall *call)
 
 /*
  * The message that a step may be added to: the last one for its server, if its steps are sent alike and
- * there is room.  (Not an earlier one: steps on one node keep their order.)
+ * there is room.
  */
 static Message *
 find_room(const MosqlMessages *all, const MosqlScriptCall *call, int route, size_t bytes)
@@ -136,15 +136,25 @@ message_call(const MosqlMessages *all, const Message *message)
 	return call;
 }
 
-/* A reply that has an answer for each of n steps, or none for any. */
-static void
-check_answers(const MosqlReply *reply, int n, MosqlBytes key)
+/*
+ * A reply that has an answer for each of n steps; one that is lost has none; false: the message was refused as
+ * a whole, and its steps may be sent again: who refuses scripts without keys perhaps takes them.
+ */
+static bool
+has_answers(const MosqlScriptCall *call, int n)
 {
-	mosql_step_check(reply, MOSQL_REPLY_ARRAY, key);
+	const MosqlReply *reply = call->reply;
+
+	if (reply->kind == MOSQL_REPLY_LOST)
+		return true;
+	if (reply->kind == MOSQL_REPLY_ERROR && call->mode == MOSQL_SEND_REPEATABLE)
+		return false;
+	mosql_step_check(reply, MOSQL_REPLY_ARRAY, call->argv[3]);
 	if (reply->n != n)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("Redis answered %d steps with %d answers", n, reply->n)));
+	return true;
 }
 
 /* Answers to the steps; those that were not done, for where they were sent, go to `left`. */
@@ -154,15 +164,14 @@ answer(MosqlMessages *all, const Message *message, const MosqlScriptCall *call, 
 	MosqlStepper *stepper = all->stepper;
 	const MosqlReply *reply = call->reply;
 	bool		together = message->n > 1;
+	bool		refused = together && !has_answers(call, message->n);
 	int			k = 0;
 
-	if (together && reply->kind != MOSQL_REPLY_LOST)
-		check_answers(reply, message->n, call->argv[3]);
 	for (int i = message->first; i >= 0; i = all->next[i], k++)
 	{
 		const MosqlReply *own = together && reply->kind == MOSQL_REPLY_ARRAY ? reply->elem[k] : reply;
 
-		if (together && own->kind == MOSQL_REPLY_NIL)
+		if (refused || (together && own->kind == MOSQL_REPLY_NIL))
 		{
 			left[nleft++] = i;
 			continue;

@@ -462,22 +462,25 @@
 
 static const char step_lua[] =
 "local argv, byte, sub, call = ARGV, string.byte, string.sub, redis.call\n"
-"local key, wrote\n"
+"local key, wrote, size\n"
 LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH
 "local function step(o)\n"
 "local plan = argv[o + 1]\n"
-LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE LUA_STEP_WRITE
+LUA_STEP_PLAN LUA_STEP_READ
+"local seen = all or v or {}\n"
+"for x = 1, size and #seen or 0 do size = size + (seen[x] and #seen[x] or 0) end\n"
+LUA_STEP_COMPARE LUA_STEP_WRITE
 "return reply\n"
 "end\n"
 "key = KEYS[1]\n"
 "if key then return step(0) end\n"
-"local replies, o, size = {}, 0, 0\n"
+"local replies, o = {}, 0\n"
+"size = 0\n"
 "while o < #argv do\n"
 "  local ok, reply = false, nil\n"
 "  key, wrote, woken = argv[o + 1], false, woken and {}\n"
 "  if size < " LUA_MESSAGE_MOST_READ " then ok, reply = pcall(step, o + 2) end\n"
 "  if not ok then reply = wrote and {err = tostring(reply)} end\n"
-"  for x = 3, ok and #reply or 0 do size = size + (reply[x] and #reply[x] or 0) end\n"
 "  replies[#replies + 1] = reply\n"
 "  o = o + 2 + argv[o + 2]\n"
 "end\n"

@@ -24,6 +24,12 @@ mosql_view_ahead_start(MosqlView *view, MemoryContext cxt)
 	view->ahead_cxt = cxt;
 }
 
+bool
+mosql_view_ahead_has_room(const MosqlView *view)
+{
+	return view->ahead == NULL || !mosql_seen_is_full(view->ahead);
+}
+
 /* What the snapshot has seen, if it is possible to read ahead; else NULL. */
 static MosqlSeen *
 seen_of(MosqlView *view, MosqlTree *tree)
@@ -104,6 +110,7 @@ read_if_sound(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlByte
 			  const MosqlKeyRange *ranges, int n)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext reading = AllocSetContextCreate(caller, "mosql read ahead", ALLOCSET_DEFAULT_SIZES);
 	uint32		held = InterruptHoldoffCount;
 	ErrorContextCallback context;
 
@@ -111,10 +118,12 @@ read_if_sound(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlByte
 	mosql_txn_begin_read(view->txn->session, &context);
 	PG_TRY();
 	{
+		MemoryContextSwitchTo(reading);
 		if (keys != NULL)
 			read_keys(view, tree, seen, keys, n);
 		else
 			read_ranges(view, tree, seen, ranges, n);
+		MemoryContextSwitchTo(caller);
 	}
 	PG_CATCH();
 	{
@@ -126,6 +135,7 @@ read_if_sound(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlByte
 	}
 	PG_END_TRY();
 	mosql_txn_end_read(&context);
+	MemoryContextDelete(reading);
 }
 
 /* ---- what is not known yet ---- */

@@ -553,9 +553,9 @@ mosql_txn_lock_row(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestam
 		entry = mosql_buffer_add(txn, buffer, key);
 	if (entry->top != NULL || (entry->locked && entry->pinned))
 		return;					/* what is there is checked at commit anyway */
-	entry->lock_version = version;
 	if (entry->locked && !pins)
 		return;
+	entry->lock_version = version;
 
 	mosql_txn_account(txn, sizeof(MosqlLock));
 	lock = MemoryContextAlloc(txn->cxt, sizeof(MosqlLock));

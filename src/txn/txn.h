@@ -227,6 +227,7 @@ extern void mosql_view_reuse(MosqlView *view, bool again);
  * fit into what is kept of the snapshot; what was read ahead before may be gone.
  */
 extern void mosql_view_ahead_start(MosqlView *view, MemoryContext cxt);
+extern bool mosql_view_ahead_has_room(const MosqlView *view);
 extern void mosql_view_ahead_keys(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n);
 extern void mosql_view_ahead_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges,
 									int n);
