@@ -492,12 +492,21 @@ def worker(cluster, one):
         query(c, f"ALTER DATABASE {world.db} SET mosql_fdw.debug_crash_at = 'maintain-vacuum'")
     tap.ok(wait_until(lambda: attempt(conn, "SELECT 1")[1] is not None, 15, 0.2), f"{name}: it is killed")
     tap.ok(server.wait_up(), f"{name}: PostgreSQL is back")
-    for _ in range(20):                 # the next worker may be quicker than we are
-        with contextlib.suppress(psycopg2.OperationalError), contextlib.closing(server.connect()) as c:
-            if attempt(c, f"ALTER DATABASE {world.db} RESET mosql_fdw.debug_crash_at")[1] is None:
-                break
-        time.sleep(0.2)
-    server.wait_up()
+    began = []
+
+    def calm():
+        """No worker is to be killed any more; the next one may be quicker than we are."""
+        with contextlib.suppress(psycopg2.Error), contextlib.closing(server.connect()) as c:
+            if not began:
+                query(c, f"ALTER DATABASE {world.db} RESET mosql_fdw.debug_crash_at")
+                began.append(value(c, "SELECT clock_timestamp()"))
+            alive = ("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'mosql_fdw maintenance' "
+                     "AND backend_start <= %s")
+            if value(c, alive, (began[0],)) == 0:
+                time.sleep(0.5)         # one that has its settings, and is not shown yet
+                return value(c, alive, (began[0],)) == 0
+        return False
+    tap.ok(wait_until(calm, 30, 0.2), f"{name}: and stays there")
     for s in clock.sessions():
         clock.end_lease(s)
     conn = server.connect(world.db)
