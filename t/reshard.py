@@ -81,7 +81,7 @@ def under_load(cluster, servers, db, name, seed):
             rng.shuffle(slots)
             for i, slot in enumerate(slots):
                 mover.move(slot, rng)
-                if i % 5 == 0:
+                if i % 5 == 0 and mover.is_rested(clock):
                     mover.move(clock, rng)
                 if time.monotonic() > end:
                     break

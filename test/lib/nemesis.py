@@ -389,7 +389,8 @@ class MoveSlots(Repeated):
 
     def harm(self):
         slot = self.clock if self.rng.random() < 0.2 else self.rng.choice(self.mover.slots_with_keys())
-        self.mover.move(slot, self.rng)
+        if self.mover.is_rested(slot):
+            self.mover.move(slot, self.rng)
 
     def mend(self):
         self.log(f"{self.mover.moved} slots with {self.mover.keys} keys")
