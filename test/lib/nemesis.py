@@ -433,9 +433,9 @@ class AddNode(Nemesis):
 # ---- the network ----
 
 class CutConnections(Repeated):
-    """Redis hangs up on some of its clients, time and again."""
+    """Redis hangs up on some of its clients, time and again: somebody may be hit each time that he tries."""
 
-    group, pause = "network", (0.0, 0.05)
+    group, hold, pause, stall = "network", (1.0, 3.0), (0.0, 0.05), 3.0 + BLOCKED
 
     def harm(self):
         port = self.rng.choice(self.world.primaries() or self.world.cluster.ports)
