@@ -333,9 +333,10 @@ extern void mosql_admin_check_ours(Oid relid);
 /* "<session>.<number>", both decimal and not 0; else 22P02. */
 extern MosqlTxid mosql_admin_parse_txid(const char *text);
 
-/* REINDEX of one index of a table of ours that is locked (ShareLock at least). */
 /* Is it the index of a primary key?  Then it is the table. */
 extern bool mosql_admin_is_key_index(Oid indexid);
+
+/* REINDEX of one index of a table of ours that is locked (ShareLock at least). */
 extern void mosql_admin_reindex(Relation rel, MosqlSession *session, const char *index);
 
 /* A time of the clock's as PostgreSQL's. */

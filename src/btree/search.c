@@ -783,11 +783,12 @@ void
 mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 {
 	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
-	StepList	list = {0};
+	MosqlFieldRead *reads;
 
 	if (tree->store->durable)
 	{
+		StepList	list = {0};
+
 		for (int i = 0; i < n; i++)
 			mosql_btree_steps_add(tree, &list, mosql_btree_step_new(tree, nodes[i], 1));
 		mosql_btree_steps_run(tree, list.steps, list.n);
@@ -795,6 +796,7 @@ mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 			metas[i] = list.steps[i]->values[0];
 		return;
 	}
+	reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
 	for (int i = 0; i < n; i++)
 		reads[i] = (MosqlFieldRead)
 	{

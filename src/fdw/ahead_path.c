@@ -157,7 +157,7 @@ is_candidate(PlannerInfo *root, RelOptInfo *outerrel, RelOptInfo *innerrel, Join
 		innerrel->fdwroutine->GetForeignRelSize == mosqlGetForeignRelSize &&
 		(outerrel->reloptkind == RELOPT_BASEREL || outerrel->reloptkind == RELOPT_JOINREL) &&
 		(root->parse->commandType == CMD_SELECT || root->parse->commandType == CMD_INSERT) &&
-		has_only_columns(outerrel) && !is_told_anywhere(root);
+		has_only_columns(outerrel);
 }
 
 /* ---- costs ---- */
@@ -256,11 +256,8 @@ access_of(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path)
 	const MosqlRelPlan *plan = rel->fdw_private;
 	List	   *clauses = list_concat_copy(rel->baserestrictinfo, path->path.param_info->ppi_clauses);
 	MosqlAccess access = {.keys = plan->table};
-	uint32		id = intVal(lsecond(path->fdw_private));
 
-	for (int i = 0; id != 0 && i < plan->table->nindexes; i++)
-		if (plan->table->indexes[i].id == id)
-			access.index = &plan->table->indexes[i];
+	access.index = mosql_table_index(plan->table, intVal(lsecond(path->fdw_private)));
 	if (access.index != NULL)
 	{
 		access.keys = access.index->entries;
@@ -318,7 +315,8 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel, RelO
 
 		if (IsA(path, ForeignPath) && path->path.param_info != NULL &&
 			list_length(path->fdw_private) == 2 &&
-			bms_is_subset(PATH_REQ_OUTER(&path->path), outerrel->relids))
+			bms_is_subset(PATH_REQ_OUTER(&path->path), outerrel->relids) &&
+			!is_told_anywhere(root))	/* last: it looks at the whole query */
 			add_paths_of(root, joinrel, outerrel, innerrel, jointype, extra, path);
 	}
 }

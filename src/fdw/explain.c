@@ -136,16 +136,6 @@ scan_user(ForeignScanState *node)
 #endif
 }
 
-/* The index that MOSQL_SCAN_INDEX names; NULL: none, or it is gone. */
-static const MosqlIndex *
-named_index(const MosqlTable *table, const List *index)
-{
-	for (int i = 0; linitial_int(index) != 0 && i < table->nindexes; i++)
-		if (table->indexes[i].id == linitial_int(index))
-			return &table->indexes[i];
-	return NULL;
-}
-
 /*
  * "o_a (a = 1), o_b (b = 2), key (id = 3)"; of arms that are all of one key only what
  * bounds it: "(a = 1) OR (a > 5)".  *points: stays true if all arms are whole keys.
@@ -161,7 +151,7 @@ describe_arms(const MosqlTable *table, const List *arms, bool same, List *exprs,
 	initStringInfo(&out);
 	foreach(lc, arms)
 	{
-		const MosqlIndex *index = named_index(table, linitial((List *) lfirst(lc)));
+		const MosqlIndex *index = mosql_table_index(table, linitial_int(linitial((List *) lfirst(lc))));
 		MosqlCond  *conds;
 		int			n = mosql_conds_decode(lsecond((List *) lfirst(lc)), &conds);
 
@@ -204,7 +194,7 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
 	List	   *arms = list_nth(plan->fdw_private, MOSQL_SCAN_ARMS);
 	MosqlTids	tids = intVal(list_nth(plan->fdw_private, MOSQL_SCAN_TIDS));
-	const MosqlIndex *read = named_index(table, index);
+	const MosqlIndex *read = mosql_table_index(table, linitial_int(index));
 	const MosqlTable *keys = read ? read->entries : table;
 
 	if (read != NULL)
@@ -238,7 +228,7 @@ mosql_explain_lookup(Oid relid, Oid userid, const char *name, int index, List *c
 {
 	Relation	rel = table_open(relid, NoLock);
 	MosqlTable *table = mosql_table_open(rel, mosql_fdw_session_for(relid, userid));
-	const MosqlIndex *read = named_index(table, list_make1_int(index));
+	const MosqlIndex *read = mosql_table_index(table, index);
 	MosqlCond  *decoded;
 	int			n = mosql_conds_decode(conds, &decoded);
 	char	   *text = describe_conds(read ? read->entries : table, decoded, n, exprs, dpcontext);

@@ -167,15 +167,6 @@ wanted_rows(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, List *local)
 	return (int) Min(ceil(rows), 1e9);
 }
 
-static const MosqlIndex *
-index_by_id(const MosqlRelPlan *plan, uint32 id)
-{
-	for (int i = 0; id != 0 && i < plan->table->nindexes; i++)
-		if (plan->table->indexes[i].id == id)
-			return &plan->table->indexes[i];
-	return NULL;
-}
-
 /* As MOSQL_SCAN_INDEX has it. */
 static List *
 index_private(const MosqlIndex *index, bool only)
@@ -200,7 +191,7 @@ arms_private(PlannerInfo *root, RelOptInfo *rel, const ForeignPath *path, List *
 	or = lthird(path->fdw_private);
 	foreach(lc, (List *) lfourth(path->fdw_private))
 	{
-		const MosqlIndex *index = index_by_id(plan, lfirst_int(lc));
+		const MosqlIndex *index = mosql_table_index(plan->table, lfirst_int(lc));
 		const MosqlTable *keys = index ? index->entries : plan->table;
 		MosqlKeyQuals *quals = mosql_plan_arm_quals(root, rel, keys, or,
 													foreach_current_index(lc), clauses);
@@ -240,7 +231,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 					List *clauses, Plan *outer_plan)
 {
 	const MosqlRelPlan *plan = rel->fdw_private;
-	const MosqlIndex *index = index_by_id(plan, intVal(lsecond(path->fdw_private)));
+	const MosqlIndex *index = mosql_table_index(plan->table, intVal(lsecond(path->fdw_private)));
 	const MosqlTable *keys = index ? index->entries : plan->table;
 	List	   *exprs = NIL;
 	List	   *arms = arms_private(root, rel, path, clauses, &exprs);

@@ -96,9 +96,10 @@ init_values(MosqlScanState *scan, ForeignScanState *node, List *exprs)
 const MosqlIndex *
 mosql_exec_index(const MosqlTable *table, int id, uint64 root)
 {
-	for (int i = 0; i < table->nindexes; i++)
-		if (table->indexes[i].id == (uint32) id && table->indexes[i].entries->root == root)
-			return &table->indexes[i];
+	const MosqlIndex *index = mosql_table_index(table, id);
+
+	if (index != NULL && index->entries->root == root)
+		return index;
 	ResetPlanCache();
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

@@ -541,6 +541,15 @@ mosql_table_is_unique_column(const MosqlTable *table, AttrNumber attnum)
 	return false;
 }
 
+const MosqlIndex *
+mosql_table_index(const MosqlTable *table, uint32 id)
+{
+	for (int i = 0; id != 0 && i < table->nindexes; i++)
+		if (table->indexes[i].id == id)
+			return &table->indexes[i];
+	return NULL;
+}
+
 /* ---- reading ---- */
 
 MosqlBytes

@@ -309,6 +309,9 @@ extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, Mo
 													 TupleTableSlot *new_slot, MosqlBytes new_key,
 													 CommandId cid, MosqlBytes *duplicate);
 
+/* The index with this id; NULL: there is none (any more), or the id is 0, as that of the key is said. */
+extern const MosqlIndex *mosql_table_index(const MosqlTable *table, uint32 id);
+
 /* Is a column's value in some index, or is one computed by it? */
 extern bool mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum);
 

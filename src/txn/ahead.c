@@ -98,7 +98,7 @@ read_ranges(MosqlView *view, MosqlTree *tree, MosqlSeen *seen, const MosqlKeyRan
 			if (mosql_seen_is_full(seen))
 				mosql_reuse_keep_leaf(own_part(view, seen), tree, &leaves[i], &cache);
 		}
-		if (view->ahead != NULL && mosql_seen_is_full(view->ahead))
+		if (!mosql_view_ahead_has_room(view))
 			break;
 	}
 	mosql_btree_scan_end(scan);

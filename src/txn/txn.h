@@ -224,7 +224,8 @@ extern void mosql_view_reuse(MosqlView *view, bool again);
  * as read before such a read: nothing is certified for it, and damage is theirs to report.
  *
  * start: a new batch, in so much of this memory (which lives as long as the view) as does not
- * fit into what is kept of the snapshot; what was read ahead before may be gone.
+ * fit into what is kept of the snapshot; what was read ahead before may be gone.  has_room: is any of
+ * that memory left?
  */
 extern void mosql_view_ahead_start(MosqlView *view, MemoryContext cxt);
 extern bool mosql_view_ahead_has_room(const MosqlView *view);
