@@ -13,6 +13,7 @@
   counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
   kept_rows  what is locked need not be read again to be changed; but if the lock was given back in between
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
+  moved   who waits for a row that a split takes to another leaf is told to look there
   quiet   who waits does not hammer Redis
   numbers mosql_fdw_advisory_xact_lock() and its kin hold on both servers
   kept    mosql_fdw_advisory_lock() and its kin hold beyond transactions, as PostgreSQL's do, and
@@ -485,6 +486,31 @@ def died(world):
 def commands(cluster):
     return sum(int(line.split(":")[1]) for info in cluster.everywhere("INFO", "stats")
                for line in info.decode().splitlines() if line.startswith("total_commands_processed:"))
+
+
+def moved(world):
+    """Who waits for a row is told when a split takes it to another leaf, and need not find out by looking."""
+    def told():
+        return sum(int(calls) for info in world.cluster.everywhere("INFO", "commandstats")
+                   for calls in re.findall(r"cmdstat_rpush:calls=(\d+)", info.decode()))
+
+    query(world.conn, "CREATE FOREIGN TABLE long (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+    query(world.conn, "INSERT INTO long SELECT 10000 + g FROM generate_series(1, 20) g")
+    one, two = world.connect(), world.connect()
+    begin(one, "SELECT id FROM long WHERE id = 10020 FOR UPDATE")
+    threads, results = together(lambda: value(two, "SELECT id FROM long WHERE id = 10020 FOR UPDATE"))
+    wait_until(lambda: value(world.conn, "SELECT count(*) FROM mosql_fdw_locks WHERE NOT granted") == 1)
+    before, splits = told(), dict(query(world.conn, "SELECT * FROM mosql_fdw_stats()"))["splits"]
+    query(world.conn, "INSERT INTO long SELECT generate_series(1, 2000)")
+    tap.ok(dict(query(world.conn, "SELECT * FROM mosql_fdw_stats()"))["splits"] > splits, "the leaf is split")
+    wait_until(lambda: told() > before, 5)
+    tap.ok(told() > before, "who waits is told, though nobody let him in", (before, told()))
+    tap.ok(threads[0].is_alive(), "and waits on")
+    query(one, "COMMIT")
+    tap.equal((finish(threads), results), (True, [10020]), "until it is his turn")
+    for c in one, two:
+        c.close()
+    query(world.conn, "DROP FOREIGN TABLE long")
 
 
 def quiet(world):
@@ -1122,7 +1148,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, kept_rows, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, kept_rows, moved, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -23,6 +23,7 @@
  * why any number of splitters and helpers may be at it.
  */
 #include "btree/btree_int.h"
+#include "code/claim.h"
 
 /* The fields that an entry may have, in the order of the arrays below. */
 static const char kinds[3] = {MOSQL_FIELD_ROW, MOSQL_FIELD_INTENT, MOSQL_FIELD_KEY_MARKS};
@@ -85,6 +86,28 @@ create_step(MosqlTree *tree, const Split *split, int piece)
 	return step;
 }
 
+/* An intents field goes: those who wait in it listen at this node, and are told. */
+static void
+take_intents(MosqlTree *tree, MosqlStep *step, const MosqlEntry *entry)
+{
+	MosqlBytes	field = mosql_btree_field_name(tree, MOSQL_FIELD_INTENT, entry->key);
+	MosqlBytes	rest = entry->intent;
+	StringInfoData ids = {0};
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&rest, &claim))
+		if (claim.kind == MOSQL_CLAIM_WAIT)
+		{
+			if (ids.data == NULL)
+				initStringInfo(&ids);
+			mosql_txid_put(&ids, claim.owner);
+		}
+	if (ids.data == NULL)
+		mosql_btree_step_delete(step, field);
+	else
+		step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_MOVED, field, mosql_bytes_of(&ids)};
+}
+
 /* Cut the frozen leaf. */
 static MosqlStep *
 cut_step(MosqlTree *tree, const Split *split)
@@ -105,11 +128,13 @@ cut_step(MosqlTree *tree, const Split *split)
 	for (int i = first; i < leaf->n; i++)
 	{
 		const MosqlEntry *entry = &leaf->entries[i];
-		const MosqlBytes values[] = {entry->row, entry->intent, entry->marks};
 
-		for (int k = 0; k < 3; k++)
-			if (values[k].data != NULL)
-				mosql_btree_step_delete(step, mosql_btree_field_name(tree, kinds[k], entry->key));
+		if (entry->row.data != NULL)
+			mosql_btree_step_delete(step, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, entry->key));
+		if (entry->intent.data != NULL)
+			take_intents(tree, step, entry);
+		if (entry->marks.data != NULL)
+			mosql_btree_step_delete(step, mosql_btree_field_name(tree, MOSQL_FIELD_KEY_MARKS, entry->key));
 	}
 	return step;
 }

@@ -262,6 +262,7 @@ mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 		case MOSQL_WRITE_SET:
 			return write->value;
 		case MOSQL_WRITE_DELETE:
+		case MOSQL_WRITE_MOVED:
 			return MOSQL_ABSENT;
 		case MOSQL_WRITE_MAX:
 			if (old.data == NULL || mosql_bytes_compare(old, write->value) < 0)

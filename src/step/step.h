@@ -72,7 +72,10 @@ typedef enum MosqlWriteKind
 	/* only in a commit of one step (one_step.h), which draws their time */
 	MOSQL_WRITE_VERSION,		/* a row gets a new version: these columns */
 	MOSQL_WRITE_TOMBSTONE,		/* a row is deleted */
-	MOSQL_WRITE_INCREMENT		/* a row that is live, see mosql_step_increment() */
+	MOSQL_WRITE_INCREMENT,		/* a row that is live, see mosql_step_increment() */
+
+	MOSQL_WRITE_MOVED			/* an intents field is another node's from now on: it is deleted,
+								 * and these (16-byte ids), who wait in it, are told */
 } MosqlWriteKind;
 
 typedef struct MosqlWrite
@@ -90,8 +93,9 @@ typedef enum MosqlStepStatus
 } MosqlStepStatus;
 
 /*
- * Whoever a step lets in (UNLIST, CLAIM: its wait has become a lock) is told by a message
- * in the same step: an element of a list in the node's slot, which lives for a minute,
+ * Whoever a step lets in (UNLIST, CLAIM: its wait has become a lock), and who waits in a field that
+ * it takes elsewhere (MOVED), is told by a message in the same step: an element of a list in the
+ * node's slot, which lives for a minute,
  *
  *     <key of the node>:w:<owner, 32 hex digits>
  */

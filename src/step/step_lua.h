@@ -15,7 +15,7 @@
  *                255, C + R + W bytes: which of the N fields each one is
  *     then       N or C + R + W   fields to read
  *                B           bytes of the compares
- *                W           values of the conditional writes (MAX, APPEND, REMOVE)
+ *                W           values of the conditional writes (all but SET and DELETE)
  *                D           fields to delete
  *                2 * S       field, value
  *                2 per RANGE upper, at_most
@@ -428,6 +428,10 @@
 "        elseif new == '' then\n" \
 "          moredels[#moredels + 1], new = field, nil\n" \
 "        end\n" \
+"      elseif kind == 12 then\n"	/* MOVED */ \
+"        locks()\n" \
+"        for y = 1, old and #val or 0, 16 do woken[#woken + 1] = sub(val, y, y + 15) end\n" \
+"        if old then moredels[#moredels + 1] = field end\n" \
 "      elseif kind == 7 then\n"	/* ADD */ \
 "        if old and #old >= 7 then new = add(old, val) end\n" \
 "      elseif old then\n"		/* REMOVE */ \

@@ -305,20 +305,29 @@ values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *ima
 	return values;
 }
 
-/* The messages for those whom a write has let in (step.h). */
+/* A message (step.h). */
 static void
-add_messages(WatchStep *watch, MosqlBytes before, MosqlBytes after)
+add_message(WatchStep *watch, MosqlBytes owner)
+{
+	MosqlBytes	list = mosql_step_wake_key(watch->key, owner);
+
+	mosql_commands_put(&watch->commands, LITERAL("RPUSH"), list, LITERAL("1"));
+	mosql_commands_put(&watch->commands, LITERAL("PEXPIRE"), list,
+					   mosql_clock_number(MOSQL_WAKE_KEEP_MS));
+}
+
+/* The messages that a write leaves. */
+static void
+add_messages(WatchStep *watch, const MosqlWrite *write, MosqlBytes before, MosqlBytes after)
 {
 	MosqlBytes	owner;
 
-	for (int n = 0; mosql_claims_woken(before, after, n, &owner); n++)
-	{
-		MosqlBytes	list = mosql_step_wake_key(watch->key, owner);
-
-		mosql_commands_put(&watch->commands, LITERAL("RPUSH"), list, LITERAL("1"));
-		mosql_commands_put(&watch->commands, LITERAL("PEXPIRE"), list,
-						   mosql_clock_number(MOSQL_WAKE_KEEP_MS));
-	}
+	if (before.data == after.data)
+		return;
+	for (int n = 0; lets_in(write) && mosql_claims_woken(before, after, n, &owner); n++)
+		add_message(watch, owner);
+	for (size_t at = 0; write->kind == MOSQL_WRITE_MOVED && at < write->value.len; at += MOSQL_TXID_BYTES)
+		add_message(watch, mosql_bytes(write->value.data + at, MOSQL_TXID_BYTES));
 }
 
 /*
@@ -335,8 +344,7 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 	MosqlBytes *afters = palloc((1 + step->nwrites) * sizeof(MosqlBytes));
 	const MosqlBytes *befores = old;
 	int			ndels = 2,
-				nsets = 2,
-				nafters = 0;
+				nsets = 2;
 
 	for (int i = 0; i < step->nwrites; i++)
 	{
@@ -344,9 +352,7 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 		MosqlBytes	before = needs_old(write) ? *old++ : MOSQL_ABSENT;
 		MosqlBytes	after = mosql_step_written(write, before);
 
-		if (needs_old(write))
-			afters[nafters++] = lets_in(write) ? after : MOSQL_ABSENT;
-
+		afters[i] = after;
 		if (needs_old(write) && after.data == before.data)
 			continue;
 		if (after.data == NULL)
@@ -368,9 +374,9 @@ make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
 		mosql_commands_copy(&watch->commands, ndels, dels);
 	if (nsets > 2)
 		mosql_commands_copy(&watch->commands, nsets, sets);
-	for (int i = 0; i < nafters; i++)
-		if (afters[i].data != NULL)
-			add_messages(watch, befores[i], afters[i]);
+	for (int i = 0; i < step->nwrites; i++)
+		if (needs_old(&step->writes[i]))
+			add_messages(watch, &step->writes[i], *befores++, afters[i]);
 	mosql_commands_put(&watch->commands, LITERAL("HLEN"), watch->key);
 	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
 	return true;

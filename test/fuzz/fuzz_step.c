@@ -102,6 +102,7 @@ check_written(const MosqlWrite *write, MosqlBytes old)
 			MUST(mosql_bytes_equal(new, write->value));
 			break;
 		case MOSQL_WRITE_DELETE:
+		case MOSQL_WRITE_MOVED:
 			MUST(new.data == NULL);
 			break;
 		case MOSQL_WRITE_MAX:

@@ -878,10 +878,10 @@ random_step(void)
 	for (int i = 0; i < nwrites; i++)
 	{
 		int			f = random_field();
-		MosqlWriteKind kind = random_below(10);
+		MosqlWriteKind kind = random_below(11);
 
 		if (kind > MOSQL_WRITE_CLAIM)
-			kind = MOSQL_WRITE_CLAIM;
+			kind = kind == 9 ? MOSQL_WRITE_CLAIM : MOSQL_WRITE_MOVED;
 
 		if (used[f])
 			continue;
@@ -1093,6 +1093,38 @@ test_messages(void)
 	CHECK(!holds(MOSQL_COMPARE_HOLDS, "absent", 0, asked(5, MOSQL_KEY_SHARE)));
 	unlist(4);
 	CHECK(get(1, B("ik")).data == NULL);
+}
+
+static void
+moved(char one, char other)
+{
+	StringInfoData buf;
+	MosqlStep  *step = new_step(1);
+
+	initStringInfo(&buf);
+	mosql_txid_put(&buf, (MosqlTxid) {1, one});
+	mosql_txid_put(&buf, (MosqlTxid) {1, other});
+	writing(step, MOSQL_WRITE_SET, B("m"), B("y"));
+	writing(step, MOSQL_WRITE_MOVED, B("ik"), mosql_bytes_of(&buf));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+/* Who waits in a field that goes elsewhere is told in the step that takes it away. */
+static void
+test_messages_moved(void)
+{
+	begin();
+	set(1, B("m"), B("x"));
+	moved(2, 3);
+	CHECK_INT(messages(2) + messages(3), 0);
+	claim(1, MOSQL_CLAIM_WAIT, MOSQL_UPDATE);
+	claim(2, MOSQL_CLAIM_WAIT, MOSQL_SHARE);
+	claim(3, MOSQL_CLAIM_WAIT, MOSQL_SHARE);
+	moved(2, 3);
+	CHECK(messages(1) == 0 && messages(2) == 1 && messages(3) == 1);
+	CHECK(get(1, B("ik")).data == NULL);
+	moved(2, 3);
+	CHECK(messages(2) == 1 && messages(3) == 1);
 }
 
 /* --- many at once --- */
@@ -1529,6 +1561,7 @@ main(void)
 		RUN(test_hash_is_known);
 		RUN(test_random_steps);
 		RUN(test_messages);
+		RUN(test_messages_moved);
 		RUN(test_concurrent);
 		RUN(test_concurrent_chains);
 		RUN(test_moving_slot);
