@@ -550,6 +550,32 @@ def neighbours(server, data):
     data.restore()
 
 
+def formats(server, r, c):
+    """A definition has the lowest format that says all; one that nobody knows yet is refused."""
+    def stored():
+        return next((k, f, r("HGET", k, f)) for k in r("KEYS", "*") if b"clock" not in k and r("TYPE", k) == b"hash"
+                    for f in r("HKEYS", k) if f[:2] == b"rT" and b"formats\0\x01" in f)
+
+    def format():
+        return re.search(rb"\x09\0(.)\x13", stored()[2])[1][0]  # columns 1, of 2 bytes, and 2, of 8
+    query(c, "CREATE FOREIGN TABLE formats (id int OPTIONS (key 'true'), ip inet, a int) SERVER redis")
+    said = [format()]
+    for sql in ("CREATE INDEX byip ON formats (a, ip)", "DROP INDEX byip", "CREATE INDEX byip ON formats ((host(ip)::inet))",
+                "DROP INDEX byip", "ALTER TABLE formats DROP CONSTRAINT formats_pkey, ADD PRIMARY KEY (ip)",
+                "ALTER TABLE formats ALTER ip TYPE text"):
+        query(c, sql)
+        said.append(format())
+    tap.equal(said, [2, 4, 2, 4, 2, 4, 2], "formats of a definition: what its keys need")
+    key, field, row = stored()
+    r("HSET", key, field, re.sub(rb"\x09\0.\x13", b"\x09\0\x05\x13", row, count=1))
+    with contextlib.closing(server.connect(DB)) as d:
+        state, text = error_of(d, "SELECT * FROM formats")
+        tap.ok(state == "0A000" and "format 5" in text and "newer mosql_fdw" in text, "one that is not known is refused",
+               (state, text))
+    r("HSET", key, field, row)
+    query(c, "DROP FOREIGN TABLE formats")
+
+
 def body():
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 25
@@ -568,6 +594,7 @@ def body():
                   f"array[g, NULL, -g], timestamptz '2024-01-01' + g * interval '1 day' "
                   f"FROM generate_series(1, {ROWS}) g; INSERT INTO other SELECT g, 0 FROM generate_series(1, 5) g; "
                   f"INSERT INTO k SELECT chr(96 + g), g + 0.50, 'v' || g FROM generate_series(1, 20) g")
+            formats(server, Redis(plain.ports[0]), conn)
             time.sleep(0.2)
             data = Data(Redis(plain.ports[0]), conn)
             conns = [conn]

@@ -5,8 +5,8 @@
  *
  * Why each is prefix-free, so that the next column cannot influence how two
  * values compare: integers, floats and fixed bytes have one width per column;
- * strings end in a pair that cannot be inside of one.  An encoding that is
- * inverted for descending order stays prefix-free.
+ * strings end in a pair that cannot be inside of one; how long an address is,
+ * its first byte and the number of bits say.  An encoding that is inverted for descending order stays prefix-free.
  *
  * One value, one encoding: `get` refuses bytes that `put` would not write.
  */
@@ -219,6 +219,97 @@ mosql_key_get_bytes(MosqlBytes *in, StringInfo out)
 		if (what == STRING_END)
 			return true;
 	}
+}
+
+/* ---- addresses ---- */
+
+/* The first byte: PostgreSQL puts the family of 4 bytes first. */
+#define INET_FAMILY_4	4
+#define INET_FAMILY_6	6
+
+/* The bits of byte i that are the network's. */
+static uint8
+network_mask(int i, int bits)
+{
+	int			within = bits - 8 * i;
+
+	return within >= 8 ? 0xFF : within <= 0 ? 0 : (uint8) (0xFF << (8 - within));
+}
+
+/*
+ * network_cmp() compares the bits that both networks have, then which has more, then the
+ * whole address.  Of two networks that agree in the bits of the shorter one, it has zeros
+ * where the other may have ones: so it is not above it there, and where they are equal
+ * still, the number of bits follows.
+ */
+void
+mosql_key_put_inet(StringInfo out, const uint8 *address, int n, int bits)
+{
+	char	   *p = grow(out, 1 + n + 1 + n - bits / 8);
+
+	Assert((n == 4 || n == 16) && bits >= 0 && bits <= 8 * n);
+	*p++ = n == 4 ? INET_FAMILY_4 : INET_FAMILY_6;
+	for (int i = 0; i < n; i++)
+		*p++ = (char) (address[i] & network_mask(i, bits));
+	*p++ = (char) bits;
+	for (int i = bits / 8; i < n; i++)
+		*p++ = (char) (address[i] & ~network_mask(i, bits));
+}
+
+bool
+mosql_key_get_inet(MosqlBytes *in, uint8 *address, int *n, int *bits)
+{
+	const char *p;
+
+	if (!take(in, 1, &p) || (*p != INET_FAMILY_4 && *p != INET_FAMILY_6))
+		return false;
+	*n = *p == INET_FAMILY_4 ? 4 : 16;
+	if (!take(in, *n + 1, &p))
+		return false;
+	*bits = (uint8) p[*n];
+	if (*bits > 8 * *n)
+		return false;
+	memcpy(address, p, *n);
+	if (!take(in, *n - *bits / 8, &p))
+		return false;
+	for (int i = *bits / 8; i < *n; i++, p++)
+	{
+		if ((address[i] & ~network_mask(i, *bits)) || (*p & network_mask(i, *bits)))
+			return false;
+		address[i] |= (uint8) *p;
+	}
+	return true;
+}
+
+/* ---- strings of bits ---- */
+
+/*
+ * bit_cmp() compares the bytes, and the number of bits where the one's are the beginning
+ * of the other's, or the same.
+ */
+void
+mosql_key_put_bits(StringInfo out, MosqlBytes bytes, int64 bits)
+{
+	Assert((int64) bytes.len == (bits + 7) / 8);
+	mosql_key_put_bytes(out, bytes);
+	*grow(out, 1) = (char) (bits - 8 * Max((int64) bytes.len - 1, 0));
+}
+
+bool
+mosql_key_get_bits(MosqlBytes *in, StringInfo out, int64 *bits)
+{
+	int			start = out->len;
+	const char *last;
+	int			n;
+
+	if (!mosql_key_get_bytes(in, out) || !take(in, 1, &last))
+		return false;
+	n = out->len - start;
+	*bits = 8 * (int64) Max(n - 1, 0) + (uint8) *last;
+	if (n == 0)
+		return *last == 0;
+	return *last >= 1 && *last <= 8 &&
+		((uint8) out->data[out->len - 1] & (0xFF >> *last)) == 0;
 }
 
 /* The marker is never part of what is inverted: it has its own order. */

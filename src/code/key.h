@@ -54,6 +54,18 @@ extern bool mosql_key_skip_numeric(MosqlBytes *in);
 extern bool mosql_key_get_numeric(MosqlBytes *in, MosqlNumericKind *kind, bool *negative,
 								  int *weight, int16 *digits, int *ndigits);
 
+/*
+ * An address of a network: the family, 4 or 16 bytes long, the bytes of the network (bits
+ * of the mask, then zeros), the number of these bits, and the bits of the host, from the
+ * byte on in which the first one is.  So a network is before all that is within it.
+ */
+extern void mosql_key_put_inet(StringInfo out, const uint8 *address, int n /* 4,16 */ , int bits);
+extern bool mosql_key_get_inet(MosqlBytes *in, uint8 *address /* [16] */ , int *n, int *bits);
+
+/* A string of bits, the last byte filled up with zeros: its bytes; how many bits of the last. */
+extern void mosql_key_put_bits(StringInfo out, MosqlBytes bytes, int64 bits);
+extern bool mosql_key_get_bits(MosqlBytes *in, StringInfo out, int64 *bits);
+
 /* NULL marker for index columns that may be null: one byte before the value. */
 extern void mosql_key_put_null(StringInfo out, bool isnull, bool nulls_first);
 extern bool mosql_key_get_null(MosqlBytes *in, bool nulls_first, bool *isnull);

@@ -143,6 +143,7 @@ mosql_ranges_can_convert(Oid column, Oid value)
 		(is_integer(column) && is_integer(value)) ||
 		(is_float(column) && is_float(value)) ||
 		is_time_pair(column, value) ||
+		(column == CIDROID && value == INETOID) ||	/* what compares is inet */
 		IsBinaryCoercible(value, column);
 }
 

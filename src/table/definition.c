@@ -30,8 +30,6 @@
 
 #define BUILD_FIRST		(5 << 16)	/* an index being built, with id n, is at BUILD_FIRST + n */
 
-#define CATALOG_FORMAT			2	/* of tables */
-#define CATALOG_FORMAT_LABELS	3	/* of those with former names of labels */
 #define SEQUENCE_FORMAT	1	/* of sequences that no column owns */
 
 #define FLAG_HIDDEN_ROW_ID	1
@@ -173,17 +171,6 @@ get_labels(MosqlBytes *in, MosqlDefinitionColumn *column)
 		if (!get_label(in, &column->labels[i]))
 			return false;
 	return true;
-}
-
-/* Is there a label whose former names are said? */
-static bool
-has_former_labels(const MosqlDefinition *definition)
-{
-	for (int i = 0; i < definition->ncolumns; i++)
-		for (int j = 0; j < definition->columns[i].nlabels; j++)
-			if (definition->columns[i].labels[j].former != NIL)
-				return true;
-	return false;
 }
 
 static MosqlBytes
@@ -623,8 +610,7 @@ mosql_definition_encode(MosqlDefinition *definition)
 	initStringInfo(&names);
 	put_string(&names, definition->schema);
 	put_string(&names, definition->name);
-	mosql_column_put_int(&out, COLUMN_FORMAT, has_former_labels(definition)
-						 ? CATALOG_FORMAT_LABELS : CATALOG_FORMAT, 2);
+	mosql_column_put_int(&out, COLUMN_FORMAT, mosql_definition_format(definition), 2);
 	mosql_column_put_int(&out, COLUMN_ID, (int64) definition->id, 8);
 	mosql_column_put_int(&out, COLUMN_ROOT, (int64) definition->root, 8);
 	mosql_column_put_int(&out, COLUMN_FLAGS,
@@ -663,9 +649,9 @@ mosql_definition_encode(MosqlDefinition *definition)
 }
 
 static void
-refuse_format(int64 format, int known)
+check_format(int64 format, int oldest, int known)
 {
-	if (format != known)
+	if (format < oldest || format > known)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("table definition in Redis has format " INT64_FORMAT, format),
@@ -820,8 +806,8 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	switch (stored->column)
 	{
 		case COLUMN_FORMAT:
-			if (mosql_read_int(value.data, 2) != CATALOG_FORMAT)
-				refuse_format(mosql_read_int(value.data, 2), CATALOG_FORMAT_LABELS);
+			check_format(mosql_read_int(value.data, 2), MOSQL_DEFINITION_FORMAT,
+						 MOSQL_DEFINITION_FORMAT_KEYS);
 			return true;
 		case COLUMN_ID:
 			definition->id = (uint64) mosql_read_int(value.data, 8);
@@ -955,7 +941,7 @@ decode_sequence_field(const MosqlColumn *stored, MosqlNamedSequence *sequence)
 		case SEQUENCE_COLUMN_FORMAT:
 			if (stored->wire != MOSQL_WIRE_2)
 				return false;
-			refuse_format(mosql_read_int(stored->value.data, 2), SEQUENCE_FORMAT);
+			check_format(mosql_read_int(stored->value.data, 2), SEQUENCE_FORMAT, SEQUENCE_FORMAT);
 			return true;
 		case SEQUENCE_COLUMN_SEQUENCE:
 			return stored->wire == MOSQL_WIRE_BYTES &&

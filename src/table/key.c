@@ -9,6 +9,8 @@
  */
 #include "postgres.h"
 
+#include <sys/socket.h>
+
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
@@ -18,6 +20,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
+#include "utils/inet.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
 #include "utils/numeric.h"
@@ -63,6 +66,17 @@ key_class(Oid type)
 			return MOSQL_KEY_BYTEA;
 		case UUIDOID:
 			return MOSQL_KEY_UUID;
+		case MACADDROID:
+		case MACADDR8OID:
+		case PG_LSNOID:
+		case XID8OID:
+			return MOSQL_KEY_FIXED;
+		case INETOID:
+		case CIDROID:
+			return MOSQL_KEY_INET;
+		case BITOID:
+		case VARBITOID:
+			return MOSQL_KEY_BITS;
 		case DATEOID:
 			return MOSQL_KEY_DATE;
 		case TIMEOID:
@@ -248,6 +262,30 @@ put_timetz(const TimeTzADT *time, StringInfo out)
 	mosql_key_put_int(out, time->zone, 4);
 }
 
+/* Of the binary format of inet, and of cidr: family, bits of the mask, is it a cidr, length,
+ * address. */
+#define INET_HEADER_BYTES	4
+
+static void
+put_inet(const MosqlTableColumn *column, Datum value, StringInfo out)
+{
+	const uint8 *sent = (const uint8 *) mosql_codec_bytes(column, value).data;
+
+	mosql_key_put_inet(out, sent + INET_HEADER_BYTES, sent[3], sent[1]);
+}
+
+/* The binary format: the number of bits, the bytes. */
+static void
+put_bits(const MosqlTableColumn *column, Datum value, StringInfo out)
+{
+	MosqlBytes	sent = mosql_codec_bytes(column, value);
+	uint32		bits;
+
+	memcpy(&bits, sent.data, sizeof(bits));
+	mosql_key_put_bits(out, mosql_bytes(sent.data + sizeof(bits), sent.len - sizeof(bits)),
+					   pg_ntoh32(bits));
+}
+
 static MosqlBytes
 name_bytes(Datum value)
 {
@@ -295,6 +333,15 @@ put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 			return;
 		case MOSQL_KEY_UUID:
 			mosql_key_put_fixed(out, DatumGetUUIDP(value)->data, UUID_LEN);
+			return;
+		case MOSQL_KEY_FIXED:
+			mosql_key_put_fixed(out, mosql_codec_bytes(column, value).data, column->typlen);
+			return;
+		case MOSQL_KEY_INET:
+			put_inet(column, value, out);
+			return;
+		case MOSQL_KEY_BITS:
+			put_bits(column, value, out);
 			return;
 		case MOSQL_KEY_DATE:
 			mosql_key_put_int(out, DatumGetDateADT(value), 4);
@@ -418,6 +465,58 @@ get_texts(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *i
 		*value = varlena_of(&buf);
 	else
 		*value = text_datum(table, column, &buf);
+	return true;
+}
+
+/* So many bytes of the type's binary format. */
+static bool
+get_fixed(const MosqlTable *table, const MosqlTableColumn *column, int n, MosqlBytes *in,
+		  Datum *value)
+{
+	const char *data;
+
+	if (!mosql_key_get_fixed(in, n, &data))
+		return false;
+	if (value != NULL)
+		*value = mosql_codec_value(table, column, mosql_bytes(data, n));
+	return true;
+}
+
+static bool
+get_inet(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+{
+	uint8		sent[INET_HEADER_BYTES + 16] = {0};
+	int			n;
+	int			bits;
+
+	if (!mosql_key_get_inet(in, sent + INET_HEADER_BYTES, &n, &bits))
+		return false;
+	if (value == NULL)
+		return true;
+	sent[0] = n == 4 ? PGSQL_AF_INET : PGSQL_AF_INET6;
+	sent[1] = (uint8) bits;
+	sent[2] = column->type == CIDROID;
+	sent[3] = (uint8) n;
+	*value = mosql_codec_value(table, column, mosql_bytes((char *) sent, INET_HEADER_BYTES + n));
+	return true;
+}
+
+static bool
+get_bits(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+{
+	StringInfoData sent;
+	int64		bits;
+	uint32		length = 0;
+
+	initStringInfo(&sent);
+	appendBinaryStringInfo(&sent, (char *) &length, sizeof(length));
+	if (!mosql_key_get_bits(in, &sent, &bits))
+		return false;
+	length = pg_hton32((uint32) bits);
+	memcpy(sent.data, &length, sizeof(length));
+	if (value != NULL)
+		*value = mosql_codec_value(table, column, mosql_bytes_of(&sent));
+	pfree(sent.data);
 	return true;
 }
 
@@ -560,8 +659,6 @@ get_int(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 static bool
 get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 {
-	const char *data;
-
 	switch (column->key_class)
 	{
 		case MOSQL_KEY_FLOAT:
@@ -574,11 +671,13 @@ get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *i
 		case MOSQL_KEY_ENUM:
 			return get_texts(table, column, in, value);
 		case MOSQL_KEY_UUID:
-			if (!mosql_key_get_fixed(in, UUID_LEN, &data))
-				return false;
-			if (value != NULL)
-				*value = mosql_codec_value(table, column, mosql_bytes(data, UUID_LEN));
-			return true;
+			return get_fixed(table, column, UUID_LEN, in, value);
+		case MOSQL_KEY_FIXED:
+			return get_fixed(table, column, column->typlen, in, value);
+		case MOSQL_KEY_INET:
+			return get_inet(table, column, in, value);
+		case MOSQL_KEY_BITS:
+			return get_bits(table, column, in, value);
 		case MOSQL_KEY_TIMETZ:
 			return get_timetz(in, value);
 		case MOSQL_KEY_INTERVAL:

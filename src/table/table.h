@@ -20,6 +20,9 @@ typedef enum MosqlKeyClass
 	MOSQL_KEY_TEXT,				/* text, varchar */
 	MOSQL_KEY_BPCHAR,			/* trailing blanks do not count */
 	MOSQL_KEY_BYTEA, MOSQL_KEY_UUID,
+	MOSQL_KEY_FIXED,			/* the bytes of the binary format: macaddr, pg_lsn, xid8 */
+	MOSQL_KEY_INET,				/* cidr, too */
+	MOSQL_KEY_BITS,				/* bit, varbit */
 	MOSQL_KEY_DATE, MOSQL_KEY_TIME, MOSQL_KEY_TIMETZ, MOSQL_KEY_TIMESTAMP, MOSQL_KEY_INTERVAL,
 	MOSQL_KEY_ENUM				/* by label: equality only */
 } MosqlKeyClass;

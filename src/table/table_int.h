@@ -80,6 +80,15 @@ extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *colum
 /* Why this column cannot be part of a key, NULL if it can. */
 extern const char *mosql_key_refusal(const MosqlTableColumn *column);
 
+/* ---- format.c ---- */
+
+#define MOSQL_DEFINITION_FORMAT			2	/* of tables */
+#define MOSQL_DEFINITION_FORMAT_LABELS	3	/* of those with former names of labels */
+#define MOSQL_DEFINITION_FORMAT_KEYS	4	/* ... with keys of types that could be none before */
+
+/* The one that says all that is in the definition. */
+extern int	mosql_definition_format(const MosqlDefinition *definition);
+
 /* ---- definition.c ---- */
 
 /* Fill definition->bytes from the rest. */
@@ -262,7 +271,7 @@ extern MosqlLoggedChange mosql_build_log_decode(MosqlBytes columns);
 /* ---- create.c ---- */
 
 #define MOSQL_KEY_TYPES_HINT \
-	"Keys can be: boolean, integers, oid, money, real, double precision, numeric, text, varchar, char, name, bytea, uuid, date, time and timestamp (both with or without time zone), interval, and enums."
+	"Keys can be: boolean, numbers, money, oid, text and its like, bytea, bit strings, uuid, network addresses, dates, times, intervals, pg_lsn, xid8, and enums."
 
 /* 0A000 unless values of this column can be keys. */
 extern void mosql_definition_check_key(Form_pg_attribute att);

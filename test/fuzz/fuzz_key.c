@@ -17,7 +17,8 @@ const int	fuzz_errors[] = {0};
 
 typedef enum Kind
 {
-	INT1, INT2, INT4, INT8, FLOAT4, FLOAT8, FIXED16, BYTES, NUMERIC, NULL_INT, DESCENDING_BYTES, NKINDS
+	INT1, INT2, INT4, INT8, FLOAT4, FLOAT8, FIXED16, BYTES, NUMERIC, NULL_INT, DESCENDING_BYTES,
+	INET, BITS, NKINDS
 } Kind;
 
 typedef struct Value
@@ -58,6 +59,18 @@ get_bytes(MosqlBytes *in, Value *v)
 }
 
 static bool
+get_bits(MosqlBytes *in, Value *v)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	if (!mosql_key_get_bits(in, &out, &v->integer))
+		return false;
+	v->bytes = mosql_bytes_of(&out);
+	return true;
+}
+
+static bool
 get_value(MosqlBytes *in, Value *v)
 {
 	static const int widths[] = {1, 2, 4, 8, 4, 8};
@@ -89,6 +102,12 @@ get_value(MosqlBytes *in, Value *v)
 				return false;
 			v->negative = isnull;
 			return isnull || mosql_key_get_int(in, 4, &v->integer);
+		case INET:
+			v->bytes.data = palloc(16);
+			return mosql_key_get_inet(in, (uint8 *) unconstify(char *, v->bytes.data), &v->ndigits,
+									  &v->weight);
+		case BITS:
+			return get_bits(in, v);
 		default:				/* DESCENDING_BYTES */
 			flipped = inverted(*in);
 			before = flipped.len;
@@ -138,6 +157,12 @@ put_value(StringInfo out, const Value *v)
 			mosql_key_put_null(out, v->negative, false);
 			if (!v->negative)
 				mosql_key_put_int(out, v->integer, 4);
+			break;
+		case INET:
+			mosql_key_put_inet(out, (const uint8 *) v->bytes.data, v->ndigits, v->weight);
+			break;
+		case BITS:
+			mosql_key_put_bits(out, v->bytes, v->integer);
 			break;
 		default:
 			mosql_key_put_bytes(out, v->bytes);
@@ -190,6 +215,41 @@ compare_numerics(const Value *a, const Value *b)
 }
 
 static int
+compare_bits(MosqlBytes a, MosqlBytes b, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			x = (uint8) a.data[i / 8] >> (7 - i % 8) & 1;
+		int			y = (uint8) b.data[i / 8] >> (7 - i % 8) & 1;
+
+		if (x != y)
+			return x - y;
+	}
+	return 0;
+}
+
+/* As network_cmp() and bit_cmp() do it. */
+static int
+compare_addresses(const Value *a, const Value *b)
+{
+	int			c = a->ndigits - b->ndigits;
+
+	if (c == 0)
+		c = compare_bits(a->bytes, b->bytes, Min(a->weight, b->weight));
+	if (c == 0)
+		c = a->weight - b->weight;
+	return c != 0 ? c : compare_bits(a->bytes, b->bytes, 8 * a->ndigits);
+}
+
+static int
+compare_bit_strings(const Value *a, const Value *b)
+{
+	int			c = compare_bits(a->bytes, b->bytes, Min(a->integer, b->integer));
+
+	return c != 0 ? c : sign((double) (a->integer - b->integer));
+}
+
+static int
 compare_values(const Value *a, const Value *b)
 {
 	switch (a->kind)
@@ -206,6 +266,10 @@ compare_values(const Value *a, const Value *b)
 			return compare_numerics(a, b);
 		case DESCENDING_BYTES:
 			return -mosql_bytes_compare(a->bytes, b->bytes);
+		case INET:
+			return compare_addresses(a, b);
+		case BITS:
+			return compare_bit_strings(a, b);
 		case NULL_INT:
 			if (a->negative || b->negative)
 				return a->negative - b->negative;

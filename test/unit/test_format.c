@@ -109,6 +109,7 @@ test_keys(void)
 	static const int16 digits[] = {1, 2345, 6780};
 	static const int16 cent[] = {100};
 	static const int16 one[] = {1};
+	static const uint8 host[] = {10, 1, 2, 3};
 	int			from;
 
 	EXAMPLE("key-int4-7", mosql_key_put_int(&b, 7, 4));
@@ -134,6 +135,10 @@ test_keys(void)
 	EXAMPLE("key-numeric-minus-12345.678",
 			mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, true, 1, digits, 3));
 	EXAMPLE("key-numeric-1e400", mosql_key_put_numeric(&b, MOSQL_NUMERIC_FINITE, false, 100, one, 1));
+	EXAMPLE("key-inet-host", mosql_key_put_inet(&b, host, 4, 32));
+	EXAMPLE("key-inet-12", mosql_key_put_inet(&b, host, 4, 12));
+	EXAMPLE("key-bits", mosql_key_put_bits(&b, mosql_bytes("\xa0\x80", 2), 9));
+	EXAMPLE("key-bits-empty", mosql_key_put_bits(&b, chars(""), 0));
 	EXAMPLE("key-descending",
 			from = b.len;
 			mosql_key_put_bytes(&b, chars("ab"));

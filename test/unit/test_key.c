@@ -646,6 +646,174 @@ test_fixed(void)
 	CHECK(!mosql_key_get_fixed(&in, 1, &data));
 }
 
+/* ---- addresses and strings of bits ---- */
+
+typedef struct Address
+{
+	int			n;
+	int			bits;
+	uint8		bytes[16];
+} Address;
+
+/* Few different bytes, so that many agree in their first bits. */
+static Address
+random_address(void)
+{
+	static const uint8 bytes[] = {0, 0, 1, 0x7F, 0x80, 0xFE, 0xFF};
+	Address		a = {random_below(2) ? 4 : 16};
+
+	a.bits = random_below(8 * a.n + 1);
+	for (int i = 0; i < a.n; i++)
+		a.bytes[i] = i < 2 || random_below(3) == 0 ? bytes[random_below(lengthof(bytes))] : 0;
+	return a;
+}
+
+static int
+compare_bits(const uint8 *a, const uint8 *b, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		int			x = a[i / 8] >> (7 - i % 8) & 1;
+		int			y = b[i / 8] >> (7 - i % 8) & 1;
+
+		if (x != y)
+			return x - y;
+	}
+	return 0;
+}
+
+/* As network_cmp() does it. */
+static int
+compare_addresses(const Address *a, const Address *b)
+{
+	int			c;
+
+	if (a->n != b->n)
+		return sign(a->n - b->n);
+	c = compare_bits(a->bytes, b->bytes, Min(a->bits, b->bits));
+	if (c == 0)
+		c = sign(a->bits - b->bits);
+	return c != 0 ? c : compare_bits(a->bytes, b->bytes, 8 * a->n);
+}
+
+static bool
+decode_inet(MosqlBytes in)
+{
+	Address		a;
+	MosqlBytes	all = in;
+	bool		ok = mosql_key_get_inet(&in, a.bytes, &a.n, &a.bits);
+
+	if (ok)
+	{
+		reset(&key_a);
+		mosql_key_put_inet(&key_a, a.bytes, a.n, a.bits);
+		CHECK(mosql_bytes_equal(mosql_bytes_of(&key_a), mosql_bytes(all.data, all.len - in.len)));
+	}
+	return ok && in.len == 0;
+}
+
+static void
+test_inet(void)
+{
+	int			wrong = 0;
+
+	setup();
+	for (int i = 0; i < 100000; i++)
+	{
+		Address		a = random_address();
+		Address		b = random_below(4) ? random_address() : a;
+		Address		back = {0};
+		MosqlBytes	in;
+
+		if (random_below(2))
+			b.bits = Min(a.bits, 8 * b.n);
+		reset(&key_a);
+		reset(&key_b);
+		mosql_key_put_inet(&key_a, a.bytes, a.n, a.bits);
+		mosql_key_put_inet(&key_b, b.bytes, b.n, b.bits);
+		wrong += sign(mosql_bytes_compare(mosql_bytes_of(&key_a), mosql_bytes_of(&key_b))) !=
+			compare_addresses(&a, &b);
+		in = tight(mosql_bytes_of(&key_a));
+		wrong += !mosql_key_get_inet(&in, back.bytes, &back.n, &back.bits) || in.len != 0 ||
+			compare_addresses(&a, &back) != 0;
+		if (i < 300)
+			(void) damage(mosql_bytes_of(&key_a), decode_inet);
+	}
+	CHECK_INT(wrong, 0);
+	damage_random(MOSQL_ABSENT, 20000, decode_inet);
+	damage_random(mosql_bytes("\x04", 1), 20000, decode_inet);
+}
+
+static bool
+decode_bits(MosqlBytes in)
+{
+	StringInfoData bytes;
+	MosqlBytes	all = in;
+	int64		bits;
+	bool		ok;
+
+	initStringInfo(&bytes);
+	ok = mosql_key_get_bits(&in, &bytes, &bits);
+	if (ok)
+	{
+		reset(&key_a);
+		mosql_key_put_bits(&key_a, mosql_bytes_of(&bytes), bits);
+		CHECK(mosql_bytes_equal(mosql_bytes_of(&key_a), mosql_bytes(all.data, all.len - in.len)));
+	}
+	pfree(bytes.data);
+	return ok && in.len == 0;
+}
+
+/* Up to 40 bits; returns how many. */
+static int
+random_bit_string(uint8 *bytes)
+{
+	static const uint8 some[] = {0, 0, 0x80, 1, 0xFF};
+	int			n = random_below(41);
+
+	memset(bytes, 0, 5);
+	for (int i = 0; i < (n + 7) / 8; i++)
+		bytes[i] = some[random_below(lengthof(some))];
+	if (n % 8 > 0)
+		bytes[n / 8] &= 0xFF << (8 - n % 8);
+	return n;
+}
+
+static void
+test_bits(void)
+{
+	int			wrong = 0;
+
+	setup();
+	for (int i = 0; i < 100000; i++)
+	{
+		uint8		a[5];
+		uint8		b[5];
+		int			na = random_bit_string(a);
+		int			nb = random_bit_string(b);
+		int			c = compare_bits(a, b, Min(na, nb));
+		int64		bits;
+		StringInfoData back;
+		MosqlBytes	in;
+
+		reset(&key_a);
+		reset(&key_b);
+		mosql_key_put_bits(&key_a, mosql_bytes((char *) a, (na + 7) / 8), na);
+		mosql_key_put_bits(&key_b, mosql_bytes((char *) b, (nb + 7) / 8), nb);
+		wrong += sign(mosql_bytes_compare(mosql_bytes_of(&key_a), mosql_bytes_of(&key_b))) !=
+			(c != 0 ? c : sign(na - nb));
+		in = tight(mosql_bytes_of(&key_a));
+		initStringInfo(&back);
+		wrong += !mosql_key_get_bits(&in, &back, &bits) || in.len != 0 || bits != na ||
+			memcmp(back.data, a, (na + 7) / 8) != 0;
+		pfree(back.data);
+		if (i < 300)
+			(void) damage(mosql_bytes_of(&key_a), decode_bits);
+	}
+	CHECK_INT(wrong, 0);
+	damage_random(MOSQL_ABSENT, 20000, decode_bits);
+}
+
 int
 main(void)
 {
@@ -661,5 +829,7 @@ main(void)
 	RUN(test_null);
 	RUN(test_columns);
 	RUN(test_fixed);
+	RUN(test_inet);
+	RUN(test_bits);
 	return unit_finish();
 }

@@ -1,0 +1,145 @@
+-- keys of each type: what is equal, what is less and in which order they come is what PostgreSQL says
+\set VERBOSITY terse
+SET client_min_messages = warning;
+SET timezone = 'UTC';
+SELECT setseed(0.14);
+
+-- a random one of the elements
+CREATE FUNCTION one_of(VARIADIC elements text[]) RETURNS text LANGUAGE sql VOLATILE AS
+	$$ SELECT elements[1 + floor(random() * cardinality(elements))::int] $$;
+
+/*
+ * Random values of the type, in a table of PostgreSQL's own and in ours: as the primary key, and as
+ * keys of two indexes. What differs; and where an order is not that of the key.
+ */
+CREATE FUNCTION differences(type text, value text) RETURNS SETOF text LANGUAGE plpgsql
+	SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+	asked text;
+	ours text;
+	theirs text;
+	line text;
+BEGIN
+	EXECUTE format('CREATE TABLE own (n int, k %1$s, d %1$s);
+		CREATE FOREIGN TABLE keyed (n int, k %1$s OPTIONS (key ''true'')) SERVER redis;
+		CREATE FOREIGN TABLE indexed (n int OPTIONS (key ''true''), k %1$s, d %1$s) SERVER redis
+			OPTIONS (fdw_tuple_cost ''100'', fdw_startup_cost ''0'');
+		CREATE TABLE pairs (a %1$s, b %1$s)', type);
+	EXECUTE format('INSERT INTO own SELECT n, %1$s, CASE WHEN n %% 7 > 0 THEN %1$s END
+		FROM generate_series(1, 120) n', value);
+	INSERT INTO indexed SELECT * FROM own;
+	CREATE INDEX ON indexed (k, n);
+	CREATE INDEX ON indexed (d DESC NULLS LAST, k DESC);
+	INSERT INTO keyed SELECT n, k FROM own ORDER BY n ON CONFLICT (k) DO NOTHING;
+	INSERT INTO pairs SELECT x.k, y.k FROM own x, own y WHERE x.n <= 6 AND y.n BETWEEN 7 AND 12;
+
+	IF (SELECT count(*) FROM keyed) <> (SELECT count(DISTINCT k) FROM own) THEN
+		RETURN NEXT type || ': others are equal';
+	END IF;
+	FOREACH asked IN ARRAY ARRAY['k', 'k DESC'] LOOP
+		EXECUTE format('SELECT string_agg(n || k::text, '';'') FROM (SELECT n, k FROM keyed ORDER BY %s) s', asked)
+			INTO ours;
+		EXECUTE format('SELECT string_agg(n || k::text, '';'' ORDER BY %s) FROM
+			(SELECT DISTINCT ON (k) n, k FROM own ORDER BY k, n) s', asked) INTO theirs;
+		IF ours <> theirs THEN
+			RETURN NEXT format('%s: in another order: %s', type, asked);
+		END IF;
+	END LOOP;
+	FOREACH asked IN ARRAY ARRAY['ORDER BY k, n', 'ORDER BY d DESC NULLS LAST, n', 'ORDER BY d NULLS FIRST, n'] LOOP
+		asked := 'SELECT string_agg(n::text, '','') FROM (SELECT n FROM %s ' || asked || ') s';
+		EXECUTE format(asked, 'indexed') INTO ours;
+		EXECUTE format(asked, 'own') INTO theirs;
+		IF ours <> theirs THEN
+			RETURN NEXT format('%s: another answer: %s', type, asked);
+		END IF;
+	END LOOP;
+	FOREACH asked IN ARRAY ARRAY['k = a', 'k < a', 'k BETWEEN a AND b', 'd >= b', 'd = a AND k > b', 'd IN (a, b)',
+			'd IS NULL', '(d, k) < (a, b)'] LOOP
+		asked := 'SELECT string_agg(concat((SELECT string_agg(concat(n, k, d), '','' ORDER BY n) FROM %s WHERE '
+			|| asked || ')), '';'') FROM pairs';
+		EXECUTE format(asked, 'indexed') INTO ours;
+		EXECUTE format(asked, 'own') INTO theirs;
+		IF ours <> theirs THEN
+			RETURN NEXT format('%s: another answer: %s', type, asked);
+		END IF;
+	END LOOP;
+	FOREACH asked IN ARRAY ARRAY['SELECT k FROM keyed ORDER BY k', 'SELECT k FROM keyed ORDER BY k DESC',
+			'SELECT k FROM indexed ORDER BY k, n', 'SELECT d FROM indexed ORDER BY d DESC NULLS LAST'] LOOP
+		FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || asked LOOP
+			IF line LIKE '%Sort%' THEN
+				RETURN NEXT type || ': sorted: ' || asked;
+			END IF;
+		END LOOP;
+	END LOOP;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) SELECT * FROM keyed WHERE k > (SELECT a FROM pairs LIMIT 1)' LOOP
+		IF line LIKE '%Filter%' THEN
+			RETURN NEXT type || ': no range: ' || line;
+		END IF;
+	END LOOP;
+	BEGIN
+		INSERT INTO keyed SELECT 0, k FROM own WHERE n = 1;
+		RETURN NEXT type || ': not unique';
+	EXCEPTION WHEN unique_violation THEN
+		NULL;
+	END;
+	IF EXISTS (SELECT FROM mosql_fdw_check('keyed')) OR EXISTS (SELECT FROM mosql_fdw_check('indexed')) THEN
+		RETURN NEXT type || ': damaged';
+	END IF;
+	DROP FOREIGN TABLE keyed, indexed;
+	DROP TABLE own, pairs;
+END $$;
+
+CREATE FUNCTION some_inet() RETURNS inet LANGUAGE sql VOLATILE AS $$
+	SELECT CASE WHEN random() < 0.6 THEN
+		set_masklen((one_of('10', '11', '138') || '.' || one_of('0', '128', '255') || '.0.' || one_of('0', '1', '3'))::inet,
+			one_of('0', '1', '7', '8', '9', '16', '24', '31', '32', '32')::int)
+	ELSE
+		set_masklen((one_of('::', 'fe80::', '2001:db8:8000::') || one_of('0', '1', 'ffff:0', '8000'))::inet,
+			one_of('0', '3', '10', '33', '64', '112', '127', '128', '128')::int)
+	END $$;
+SELECT differences(type, value) FROM (VALUES
+	('inet', 'some_inet()'),
+	('cidr', 'network(some_inet())'),
+	('macaddr', $$('08:00:2b:' || one_of('00', '01', '80', 'ff') || ':' || one_of('00', '7f', 'ff') || ':0' || one_of('0', '1', '2'))::macaddr$$),
+	('macaddr8', $$(one_of('00', 'ff', '08') || ':00:2b:01:02:' || one_of('00', '01', '80', 'ff') || ':' || one_of('00', '7f', 'ff') || ':0' || one_of('0', '1', '2'))::macaddr8$$),
+	('pg_lsn', $$(one_of('0', '1', '7FFFFFFF', '80000000', 'FFFFFFFF') || '/' || one_of('0', '1', '80000000', 'FFFFFFFF'))::pg_lsn$$),
+	('xid8', $$one_of('0', '1', '127', '128', '4294967296', '9223372036854775807', '9223372036854775808', '18446744073709551615')::xid8$$),
+	('bit(9)', $$((random() * 511)::int::bit(9) & one_of('111111111', '100000001', '000000111')::bit(9))$$),
+	('varbit', $$substring((one_of('00000000', '10000000', '11111111') || (random() * 3)::int::bit(2)::text || repeat('0', 12))::varbit
+		from 1 for (random() * 20)::int)$$)) types (type, value);
+
+-- of a subnet all that is in it; foreign keys; a domain; values of the other type
+CREATE DOMAIN address AS inet CHECK (family(VALUE) = 4);
+CREATE FOREIGN TABLE hosts (ip address OPTIONS (key 'true'), net cidr, mac macaddr UNIQUE) SERVER redis;
+CREATE FOREIGN TABLE seen (id int OPTIONS (key 'true'), ip inet REFERENCES hosts ON UPDATE CASCADE) SERVER redis;
+CREATE INDEX ON hosts (net);
+INSERT INTO hosts SELECT ('10.0.' || i || '.1')::inet, ('10.0.' || i / 4 * 4 || '.0/22')::cidr,
+	('08:00:2b:01:02:' || to_hex(i))::macaddr FROM generate_series(1, 9) i;
+INSERT INTO seen VALUES (1, '10.0.1.1'), (2, '10.0.9.1');
+INSERT INTO seen VALUES (3, '10.0.1.0');
+INSERT INTO seen VALUES (3, '10.0.1.1/24');
+INSERT INTO hosts VALUES ('10.0.1.1/32', NULL, NULL);
+INSERT INTO hosts VALUES ('::1', NULL, NULL);
+INSERT INTO hosts VALUES ('10.0.1.1/24', '10.0.0.0/22', '08-00-2b-01-02-09') ON CONFLICT (mac) DO UPDATE SET net = excluded.net;
+UPDATE hosts SET ip = '10.0.200.1' WHERE ip = '10.0.9.1';
+DELETE FROM hosts WHERE ip <= '10.0.1.1';
+SELECT * FROM seen ORDER BY id;
+SET enable_seqscan = off;
+SELECT ip FROM hosts WHERE net = '10.0.4.0/22' ORDER BY ip;
+SELECT ip FROM hosts WHERE net > '10.0.4.1/22'::inet ORDER BY net, ip;
+RESET enable_seqscan;
+EXPLAIN (COSTS OFF) SELECT * FROM hosts WHERE ip BETWEEN '10.0.4.0' AND '10.0.7.255' ORDER BY ip DESC;
+SELECT * FROM mosql_fdw_check('hosts');
+SELECT * FROM mosql_fdw_check('seen');
+
+-- another type of such a column, and of a key of another
+ALTER FOREIGN TABLE hosts ALTER net TYPE inet, ALTER mac TYPE macaddr8;
+INSERT INTO hosts VALUES ('10.0.9.9', '10.0.8.1/22', '08:00:2b:ff:fe:01:02:05');
+INSERT INTO hosts VALUES ('10.0.9.9', '10.0.8.1/22', '08:00:2b:ff:fe:01:02:15');
+SELECT net FROM hosts ORDER BY net DESC LIMIT 2;
+ALTER FOREIGN TABLE seen ALTER id TYPE bit(4) USING id::bit(4);
+SELECT id FROM seen WHERE id >= B'0001' ORDER BY id;
+SELECT * FROM mosql_fdw_check('hosts');
+SELECT * FROM mosql_fdw_check('seen');
+DROP FOREIGN TABLE seen, hosts;
+DROP DOMAIN address;
