@@ -280,7 +280,7 @@ SELECT outcome('ALTER FOREIGN TABLE t2 ADD PRIMARY KEY (id)');
 SELECT outcome('CREATE FOREIGN TABLE x (id int PRIMARY KEY DEFERRABLE) SERVER redis');
 SELECT outcome('CREATE FOREIGN TABLE x (id int, EXCLUDE (id WITH =)) SERVER redis');
 SELECT outcome('CREATE FOREIGN TABLE x (k jsonb OPTIONS (key ''true'') NOT NULL) SERVER redis');
-SELECT outcome('CREATE FOREIGN TABLE x (k int[] OPTIONS (key ''true'') NOT NULL) SERVER redis');
+SELECT outcome('CREATE FOREIGN TABLE x (k jsonb[] OPTIONS (key ''true'') NOT NULL) SERVER redis');
 SELECT outcome('CREATE FOREIGN TABLE x (k point OPTIONS (key ''true'') NOT NULL) SERVER redis');
 SELECT outcome(format('CREATE FOREIGN TABLE x (%s) SERVER redis',
 	(SELECT string_agg(format('k%s int OPTIONS (key ''true'') NOT NULL', i), ', ') FROM generate_series(1, 33) i)));

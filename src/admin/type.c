@@ -486,7 +486,9 @@ check_labels(Relation rel, const MosqlWording *wording, Oid type)
 	for (int i = 0; i < wording->nindexes; i++)
 		for (int j = 0; j < wording->indexes[i].nkeys; j++)
 			if (wording->indexes[i].keys[j].expression != NULL &&
-				strcmp(wording->indexes[i].keys[j].type, mosql_type_name(type, -1)) == 0)
+				(strcmp(wording->indexes[i].keys[j].type, mosql_type_name(type, -1)) == 0 ||
+				 strcmp(wording->indexes[i].keys[j].type,
+						mosql_type_name(get_array_type(type), -1)) == 0))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot alter type \"%s\" because index \"%s\" has its labels as keys",

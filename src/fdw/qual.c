@@ -105,22 +105,16 @@ is_value(const Matcher *m, Node *node)
 		!contain_volatile_functions(node);
 }
 
-static bool
-is_characters(const MosqlTableColumn *column)
-{
-	return column->key_class == MOSQL_KEY_TEXT || column->key_class == MOSQL_KEY_BPCHAR;
-}
-
 bool
 mosql_quals_key_ordered(const MosqlTableColumn *column, Oid collation)
 {
-	return is_characters(column) ? mosql_key_is_byte_order(collation) : column->range_order;
+	return mosql_key_is_characters(column) ? mosql_key_is_byte_order(collation) : column->range_order;
 }
 
 static bool
 equality_is_bytes(const MosqlTableColumn *column, Oid collation)
 {
-	if (!is_characters(column))
+	if (!mosql_key_is_characters(column))
 		return true;
 	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
 }

@@ -19,15 +19,18 @@ has_former_labels(const MosqlDefinition *definition)
 	return false;
 }
 
-/* A type, as definitions say it, whose values could not be keys from the beginning. */
+/* A type, as definitions say it, whose values could not be keys from the beginning: format 4. */
 static bool
 is_later_key_type(const char *type)
 {
 	static const char *const names[] = {
-		"inet", "cidr", "macaddr", "macaddr8", "pg_lsn", "xid8", "bit", "\"bit\"", "bit varying"
+		"inet", "cidr", "macaddr", "macaddr8", "pg_lsn", "xid8", "bit", "\"bit\"", "bit varying",
+		"int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange"
 	};
 	size_t		len = strcspn(type, "(");	/* what follows is its typmod */
 
+	if (type[0] != '\0' && type[strlen(type) - 1] == ']')
+		return true;			/* arrays */
 	for (int i = 0; i < lengthof(names); i++)
 		if (strlen(names[i]) == len && strncmp(names[i], type, len) == 0)
 			return true;

@@ -37,6 +37,20 @@
 
 /* ---- which encoding ---- */
 
+static MosqlKeyClass key_class(Oid type);
+
+/* Of a type that is made of others, or none of those that are known by their OIDs. */
+static MosqlKeyClass
+other_key_class(Oid type)
+{
+	MosqlKeyClass class;
+	Oid			part = mosql_key_part_type(type, &class);
+
+	if (OidIsValid(part))
+		return key_class(part) != MOSQL_KEY_NONE ? class : MOSQL_KEY_NONE;
+	return get_typtype(type) == TYPTYPE_ENUM ? MOSQL_KEY_ENUM : MOSQL_KEY_NONE;
+}
+
 static MosqlKeyClass
 key_class(Oid type)
 {
@@ -89,7 +103,7 @@ key_class(Oid type)
 		case INTERVALOID:
 			return MOSQL_KEY_INTERVAL;
 		default:
-			return get_typtype(type) == TYPTYPE_ENUM ? MOSQL_KEY_ENUM : MOSQL_KEY_NONE;
+			return other_key_class(type);
 	}
 }
 
@@ -106,10 +120,11 @@ mosql_key_is_byte_order(Oid collation)
 #endif
 }
 
-static bool
-is_characters(MosqlKeyClass class)
+bool
+mosql_key_is_characters(const MosqlTableColumn *column)
 {
-	return class == MOSQL_KEY_TEXT || class == MOSQL_KEY_BPCHAR;
+	return column->key_class == MOSQL_KEY_TEXT || column->key_class == MOSQL_KEY_BPCHAR ||
+		(column->key_class == MOSQL_KEY_ARRAY && mosql_key_is_characters(column->part));
 }
 
 void
@@ -142,6 +157,10 @@ mosql_key_setup(MosqlTableColumn *column)
 		case MOSQL_KEY_ENUM:	/* the label: servers may order labels differently */
 			column->in_row = false;
 			break;
+		case MOSQL_KEY_ARRAY:
+		case MOSQL_KEY_RANGE:
+			mosql_key_setup_part(column);
+			break;
 		default:
 			column->in_row = false;
 			column->range_order = true;
@@ -153,9 +172,12 @@ mosql_key_refusal(const MosqlTableColumn *column)
 {
 	MosqlKeyClass class = key_class(column->type);
 
+	if (class == MOSQL_KEY_NONE && OidIsValid(get_element_type(column->type)) &&
+		get_typtype(get_element_type(column->type)) == TYPTYPE_DOMAIN)
+		return "Its elements are of a domain, and another server may mean another type by its name.";
 	if (class == MOSQL_KEY_NONE)
 		return "Its type has no key encoding.";
-	if (is_characters(class) && !get_collation_isdeterministic(column->collation))
+	if (OidIsValid(column->collation) && !get_collation_isdeterministic(column->collation))
 		return "Its collation is nondeterministic: equal values may have different bytes.";
 	return NULL;
 }
@@ -302,8 +324,8 @@ without_blanks(MosqlBytes text)
 	return text;
 }
 
-static void
-put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
+void
+mosql_key_put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 {
 	switch (column->key_class)
 	{
@@ -358,6 +380,12 @@ put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 		case MOSQL_KEY_INTERVAL:
 			put_interval(DatumGetIntervalP(value), out);
 			return;
+		case MOSQL_KEY_ARRAY:
+			mosql_key_put_array(column, value, out);
+			return;
+		case MOSQL_KEY_RANGE:
+			mosql_key_put_range(column, value, out);
+			return;
 		case MOSQL_KEY_NONE:
 			break;
 	}
@@ -380,7 +408,7 @@ mosql_table_put_key(const MosqlTable *table, int key_position, Datum value, Stri
 	if (column->nullable)
 		mosql_key_put_null(out, false, column->nulls_first);
 	start = out->len;
-	put_value(column, value, out);
+	mosql_key_put_value(column, value, out);
 	if (column->descending)
 		mosql_key_invert(out, start);
 }
@@ -656,8 +684,9 @@ get_int(const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
 	}
 }
 
-static bool
-get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in, Datum *value)
+bool
+mosql_key_get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *in,
+					Datum *value)
 {
 	switch (column->key_class)
 	{
@@ -682,6 +711,10 @@ get_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes *i
 			return get_timetz(in, value);
 		case MOSQL_KEY_INTERVAL:
 			return get_interval(in, value);
+		case MOSQL_KEY_ARRAY:
+			return mosql_key_get_array(table, column, in, value);
+		case MOSQL_KEY_RANGE:
+			return mosql_key_get_range(table, column, in, value);
 		case MOSQL_KEY_NONE:
 			return false;
 		default:
@@ -701,7 +734,7 @@ get_descending(const MosqlTable *table, const MosqlTableColumn *column, MosqlByt
 	appendBinaryStringInfo(&copy, in->data, in->len);
 	mosql_key_invert(&copy, 0);
 	left = mosql_bytes_of(&copy);
-	if (!get_value(table, column, &left, value))
+	if (!mosql_key_get_value(table, column, &left, value))
 		return false;
 	in->data += in->len - left.len;
 	in->len = left.len;
@@ -718,7 +751,7 @@ mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column, MosqlByte
 	if (*isnull)
 		return true;
 	return column->descending ? get_descending(table, column, in, value)
-		: get_value(table, column, in, value);
+		: mosql_key_get_value(table, column, in, value);
 }
 
 void

@@ -111,7 +111,9 @@ mosql_rewrite_is_needless(MosqlSession *session, const MosqlDefinition *before,
 	old = &before_key;
 	if (now.codec != old->codec || now.fixed_width != old->fixed_width ||
 		now.key_class != old->key_class || now.in_row != old->in_row ||
-		(now.key_class == MOSQL_KEY_INT && now.type != old->type))	/* oid has no sign */
+		(now.type != old->type &&	/* oid has no sign; what do arrays consist of? */
+		 (now.key_class == MOSQL_KEY_INT || now.key_class == MOSQL_KEY_ARRAY ||
+		  now.key_class == MOSQL_KEY_RANGE)))
 		return false;
 
 	/* casts that change no value are relabelings, also those of wider lengths */

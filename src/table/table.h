@@ -24,7 +24,8 @@ typedef enum MosqlKeyClass
 	MOSQL_KEY_INET,				/* cidr, too */
 	MOSQL_KEY_BITS,				/* bit, varbit */
 	MOSQL_KEY_DATE, MOSQL_KEY_TIME, MOSQL_KEY_TIMETZ, MOSQL_KEY_TIMESTAMP, MOSQL_KEY_INTERVAL,
-	MOSQL_KEY_ENUM				/* by label: equality only */
+	MOSQL_KEY_ENUM,				/* by label: equality only */
+	MOSQL_KEY_ARRAY, MOSQL_KEY_RANGE	/* of such (key_parts.c) */
 } MosqlKeyClass;
 
 /* How a value is stored in a row; docs: src/table/README.md. */
@@ -88,6 +89,7 @@ typedef struct MosqlTableColumn
 	bool		in_row;			/* value stored in the row (false: the key gives it back) */
 	bool		range_order;	/* key order = the type's btree order (text: only
 								 * collation C); false: only equality may be pushed */
+	struct MosqlTableColumn *part;	/* ARRAY, RANGE: an element, a bound */
 	bool		nullable;		/* key column of an index: a marker before the value */
 	bool		descending;		/* ... the value's bytes are inverted */
 	bool		nulls_first;	/* ... the marker of null is below that of values */
@@ -253,6 +255,9 @@ extern void mosql_table_new_row_id(const MosqlTable *table, StringInfo out);
 
 /* Are the bytes of a key of characters in the order of this collation? */
 extern bool mosql_key_is_byte_order(Oid collation);
+
+/* Are there such in it? */
+extern bool mosql_key_is_characters(const MosqlTableColumn *column);
 
 /* A column of the key as messages name it: of an attribute, not quoted. */
 extern char *mosql_table_key_name(const MosqlTable *table, int key_position);

@@ -77,6 +77,27 @@ extern void mosql_key_setup(MosqlTableColumn *column);
 extern bool mosql_key_get(const MosqlTable *table, const MosqlTableColumn *column,
 						  MosqlBytes *in, Datum *value, bool *isnull);
 
+/* A value without the marker of null, ascending; and the same off the key. */
+extern void mosql_key_put_value(const MosqlTableColumn *column, Datum value, StringInfo out);
+extern bool mosql_key_get_value(const MosqlTable *table, const MosqlTableColumn *column,
+								MosqlBytes *in, Datum *value);
+
+/* ---- key_parts.c ---- */
+
+/* What values of the type are made of, and how; InvalidOid: of nothing. */
+extern Oid	mosql_key_part_type(Oid type, MosqlKeyClass *class);
+
+/* Fill part, in_row and range_order of a key column that is an array or a range. */
+extern void mosql_key_setup_part(MosqlTableColumn *column);
+
+/* As those of values. */
+extern void mosql_key_put_array(const MosqlTableColumn *column, Datum value, StringInfo out);
+extern void mosql_key_put_range(const MosqlTableColumn *column, Datum value, StringInfo out);
+extern bool mosql_key_get_array(const MosqlTable *table, const MosqlTableColumn *column,
+								MosqlBytes *in, Datum *value);
+extern bool mosql_key_get_range(const MosqlTable *table, const MosqlTableColumn *column,
+								MosqlBytes *in, Datum *value);
+
 /* Why this column cannot be part of a key, NULL if it can. */
 extern const char *mosql_key_refusal(const MosqlTableColumn *column);
 
@@ -271,7 +292,7 @@ extern MosqlLoggedChange mosql_build_log_decode(MosqlBytes columns);
 /* ---- create.c ---- */
 
 #define MOSQL_KEY_TYPES_HINT \
-	"Keys can be: boolean, numbers, money, oid, text and its like, bytea, bit strings, uuid, network addresses, dates, times, intervals, pg_lsn, xid8, and enums."
+	"Keys can be: boolean, numbers, money, oid, text and its like, bytea, bit strings, uuid, network addresses, dates, times, intervals, pg_lsn, xid8, enums; arrays of these, and PostgreSQL's own ranges."
 
 /* 0A000 unless values of this column can be keys. */
 extern void mosql_definition_check_key(Form_pg_attribute att);

@@ -43,7 +43,14 @@ static const Type types[] = {
 	{NAMEOID, MOSQL_CODEC_TEXT, 0, MOSQL_KEY_TEXT, false},
 	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_NUMERIC, true},
 	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_TIMETZ, false},
-	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_INTERVAL, true}
+	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_INTERVAL, true},
+	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_ARRAY, true},
+	{INT4OID, MOSQL_CODEC_FIXED, 4, MOSQL_KEY_RANGE, true}
+};
+
+/* What arrays and ranges are made of. */
+static MosqlTableColumn part = {
+	.type = TEXTOID,.key_class = MOSQL_KEY_TEXT,.codec = MOSQL_CODEC_TEXT
 };
 
 #define NTYPES lengthof(types)
@@ -68,7 +75,7 @@ make_table(int choice)
 		columns[i] = (MosqlTableColumn) {
 			.attnum = i + 1,.id = i + 1,.type = type->oid,.key_class = type->key_class,
 			.codec = type->codec,.fixed_width = type->width,.byval = type->codec == MOSQL_CODEC_FIXED,
-			.in_row = !is_key || type->in_row
+			.in_row = !is_key || type->in_row,.part = &part
 		};
 		by_id[i + 1] = i;
 		if (is_key)
