@@ -48,6 +48,13 @@
 #define MOSQL_KEY_MAX_COLUMNS		32
 #define MOSQL_KEY_MAX_BYTES			8192
 
+/*
+ * Rows of a block, more than a leaf has: with the length of keys it bounds what decoding
+ * allocates.  And its bytes before compression: what Redis takes as one value.
+ */
+#define MOSQL_BLOCK_MAX_ROWS		1024
+#define MOSQL_BLOCK_MAX_BYTES		(512 * 1024 * 1024)
+
 /* One value: 64 MB, so that a row and its intent stay below Redis' 512 MB. */
 #define MOSQL_VALUE_MAX_BYTES		(64 * 1024 * 1024)
 

@@ -11,6 +11,7 @@
  *     "p"        leaves: purge mark, 7 bytes timestamp (absent: 0)
  *     "l"        leaves: transactions with a range read mark on the leaf
  *     "r" + key  leaves: a row's history
+ *     "b"        packed leaves: the rows as a block (block.h)
  *     "i" + key  leaves: the intent on that key
  *     "k" + key  leaves: transactions with a read mark on that key
  *     "u"        dead nodes: when they were unlinked; see src/txn/sweep.c
@@ -29,6 +30,7 @@
 #define MOSQL_FIELD_PURGED		'p'
 #define MOSQL_FIELD_RANGE_MARKS	'l'
 #define MOSQL_FIELD_ROW			'r'
+#define MOSQL_FIELD_BLOCK		'b'
 #define MOSQL_FIELD_INTENT		'i'
 #define MOSQL_FIELD_KEY_MARKS	'k'
 #define MOSQL_FIELD_UNLINKED	'u'
