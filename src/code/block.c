@@ -194,9 +194,11 @@ start_reading(MosqlBytes body, Reader *reader)
 		parts += head.further;
 		rows += head.row;
 	}
+	if (body.len != parts + rows)
+		return false;
 	reader->part = body.data;
 	reader->row = body.data + parts;
-	return body.len == parts + rows;
+	return true;
 }
 
 /*

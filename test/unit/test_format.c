@@ -15,6 +15,7 @@
 #include <ctype.h>
 #include <math.h>
 
+#include "code/block.h"
 #include "code/key.h"
 #include "code/claim.h"
 #include "code/node.h"
@@ -188,6 +189,32 @@ test_rows(void)
 	EXAMPLE("row-absent-first", mosql_history_encode(&b, &(MosqlHistory) {3, false, versions}));
 }
 
+/* Compressed bytes are LZ4's; the ones here are put down, and must be read. */
+static void
+test_blocks(void)
+{
+	MosqlBytes	keys[] = {mosql_bytes("\x80\0\0\7", 4), mosql_bytes("\x80\0\0\x08", 4)};
+	MosqlVersion version = {.ts = 40, .end = MOSQL_TS_MAX, .live = true, .columns = example_columns(9)};
+	StringInfoData row;
+	MosqlBytes	rows[2];
+	MosqlBlock	block;
+
+	initStringInfo(&row);
+	mosql_history_encode(&row, &(MosqlHistory) {1, true, &version});
+	rows[0] = rows[1] = mosql_bytes_of(&row);
+	EXAMPLE("block-plain", mosql_block_encode(&b, false, keys, rows, 2));
+	EXAMPLE("block-compressed",
+			StringInfoData plain;
+			initStringInfo(&plain);
+			mosql_block_encode(&plain, false, keys, rows, 2);
+			appendBinaryStringInfo(&b, "\1\x30\xF9\x0F", 4);
+			appendBinaryStringInfo(&b, plain.data + 2, 30);
+			appendBinaryStringInfo(&b, "\x12\0\x50\x15\3abc", 8);
+			CHECK(mosql_block_decode(mosql_bytes_of(&b), &block) && block.n == 2);
+			for (int i = 0; i < block.n; i++)
+				CHECK(mosql_bytes_equal(block.keys[i], keys[i]) && mosql_bytes_equal(block.rows[i], rows[i])));
+}
+
 static void
 test_nodes(void)
 {
@@ -249,6 +276,7 @@ main(int argc, char **argv)
 	RUN(test_scalars);
 	RUN(test_keys);
 	RUN(test_rows);
+	RUN(test_blocks);
 	RUN(test_nodes);
 	if (!print_only)
 		RUN(test_all_compared);
