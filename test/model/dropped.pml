@@ -1,0 +1,223 @@
+/*
+ * dropped.pml: the leaves of a tree that a commit has dropped stay for a while, and whoever knows
+ * the way to them reads without asking anybody (docs/commit.md, "Dropped trees"; rules 39 to 41).
+ *
+ * Modelled: time, which passes between any two steps; a committer that decides (the definition does not
+ * name the tree any more, the record names it), kills the root, perhaps destroys what there is, else
+ * puts the tree on the clock's list and lets the record go, waits, and tells its client; a reader of the
+ * latest state, who knows the schema version that it has heard last and when it asked for it, asks
+ * again where a statement begins and that is too long ago, and reads a leaf by what it has cached; two rounds of maintenance: dead committers' records, then the
+ * list.  Committer and the first maintenance may stop for any time, or for good, anywhere.  FORGETS: the server with the
+ * definitions comes back as it was before the commit; connections to it break.
+ *
+ * Abstracted: the tree is one leaf and its root, whose killing changes nothing for who has cached the
+ * way; snapshots are drawn with the version, in one step (snapshot.pml), and read the old tree where they are older; the version
+ * is of this table alone; a reader who learns that it has moved fails, or begins anew.
+ *
+ * Claims: whoever begins to read after the client was told that the tree is dropped does not get its
+ * rows; what maintenance destroys no definition names; after the last round of maintenance nothing
+ * is left.
+ *
+ * run: ci
+ * run: ci -DFORGETS
+ * mutation: MUT_NO_WAIT rule 39: the client is told before the others have to ask
+ * mutation: MUT_ONCE rule 39: only a transaction's first statement looks how old its word of the version is
+ * mutation: MUT_HEARD_LATE rule 39: the age counts from the answer
+ * mutation: MUT_WAIT_EARLY rule 39: the wait counts from before the decision
+ * mutation: MUT_DROP_FIRST rule 40: the record goes before the tree is on the list
+ * mutation: MUT_REAP_FIRST rule 40: maintenance takes the record away before the tree is on the list
+ * mutation: MUT_UNLIST_FIRST rule 40: the tree is taken off the list before it is destroyed
+ * mutation: MUT_NO_LOOK -DFORGETS rule 41: trees on the list are destroyed whoever names them
+ * mutation: MUT_NO_FENCE -DFORGETS rule 41: connections that broke since it looked do not count
+ */
+#define FRESH	2				/* ticks */
+#define END		6
+
+byte now;
+bit moved;						/* the schema version */
+bit named = 1;					/* the definition names the old tree */
+bit leaf = 1;					/* it is there, with its rows */
+bit record, listed;
+bit ended, dead;				/* the committer */
+bit told;						/* its client, that it is committed */
+byte breaks;
+
+proctype Time()
+{
+	do
+	:: d_step { now < END -> now++ }
+	:: now == END -> break
+	od
+}
+
+proctype Committer()
+{
+	byte since = 0;
+
+#ifdef MUT_WAIT_EARLY
+	d_step { since = now };
+#endif
+	d_step { moved = 1; named = 0; record = 1; printf("decided at %d\n", now) }
+#ifndef MUT_WAIT_EARLY
+	d_step { since = now };
+#endif
+	if
+	:: goto gone
+	:: true
+	fi;
+#ifdef MUT_DROP_FIRST
+	d_step { record = 0 };
+	if
+	:: goto gone
+	:: true
+	fi;
+#endif
+	if
+	:: d_step { leaf = 0; printf("all is destroyed at once\n") }
+	:: d_step { listed = 1; printf("listed\n") }
+	fi;
+	if
+	:: goto gone
+	:: true
+	fi;
+#ifndef MUT_DROP_FIRST
+	d_step { record = 0 };
+#endif
+#ifndef MUT_NO_WAIT
+	(!leaf || now - since > FRESH);
+#endif
+	d_step { told = 1; printf("told at %d\n", now) }
+	goto done;
+gone:
+	skip;
+	d_step { dead = 1; printf("the committer dies\n") }
+done:
+	ended = 1
+}
+
+/* Two statements of a transaction: each begins after the client has sent it. */
+proctype Reader()
+{
+	byte heard = 0, sent = 0, times = 0;
+	bit known = 0, was_told = 0, found = 0;
+
+	do
+	:: times < 2 ->
+		d_step { was_told = told; times++; found = 0 }
+		if
+#ifdef MUT_ONCE
+		:: now - heard > FRESH && times == 1 ->
+#else
+		:: now - heard > FRESH ->
+#endif
+			d_step { sent = now };
+			d_step { known = moved };
+#ifdef MUT_HEARD_LATE
+			d_step { heard = now }
+#else
+			d_step { heard = sent }
+#endif
+		:: else
+		fi;
+		if
+		:: known -> break		/* it knows the new tree */
+		:: else
+		fi;
+		d_step { found = leaf; printf("reads at %d: %d\n", now, found) }
+		d_step {
+			assert(!found || !was_told);
+			sent = 0
+		}
+	:: else -> break
+	od
+}
+
+inline finish_record()
+{
+	if
+	:: dead && record ->
+#ifdef MUT_REAP_FIRST
+		d_step { record = 0 };
+		d_step { listed = 1 }
+#else
+		d_step { listed = 1; printf("listed by maintenance\n") }
+		d_step { record = 0 }
+#endif
+	:: else
+	fi
+}
+
+inline finish_list()
+{
+	if
+	:: listed ->
+		d_step { fence = breaks };
+#ifdef MUT_NO_LOOK
+		d_step { names = 0 };
+#else
+		d_step { names = named };
+#endif
+		if
+		:: !names ->
+#ifdef MUT_UNLIST_FIRST
+			d_step { listed = 0 };
+#endif
+			d_step {
+				if
+#ifndef MUT_NO_FENCE
+				:: fence != breaks -> skip
+#endif
+				:: else ->
+					assert(!named);
+					leaf = 0;
+					printf("destroyed\n")
+				fi
+			}
+#ifndef MUT_UNLIST_FIRST
+			d_step {
+				if
+				:: !leaf -> listed = 0
+				:: else
+				fi
+			}
+#endif
+		:: else
+		fi
+	:: else
+	fi
+}
+
+proctype Maintenance()
+{
+	bit names = 0;
+	byte fence = 0;
+
+	finish_record();
+	finish_list()
+}
+
+/* When all has ended. */
+proctype LastMaintenance()
+{
+	bit names = 0;
+	byte fence = 0;
+
+	ended;
+	finish_record();
+	finish_list();
+	assert(!leaf || named || breaks > 0)
+}
+
+proctype Forgetter()
+{
+#ifdef FORGETS
+	d_step { moved && leaf -> named = 1; breaks++; printf("the definitions are as before\n") }
+#endif
+	skip
+}
+
+init {
+	atomic {
+		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter()
+	}
+}
