@@ -82,6 +82,11 @@ define_settings(void)
 							"Longer than any commit takes: a shorter time aborts live ones.",
 							&mosql_txn_intent_timeout_ms, 500, 10, INT_MAX / 1000,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("mosql_fdw.drop_time",
+							"Time for which COMMIT gives back the memory of dropped and truncated tables.",
+							"What is left then is left to maintenance.",
+							&mosql_txn_drop_ms, MOSQL_DROP_TIME_MS, 0, INT_MAX / 1000,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.signpost_retention",
 							"Time for which maintenance keeps a node that was merged away.",
 							"Counted from when it was unlinked, and in any case until all sessions of that time have ended.",

@@ -33,6 +33,7 @@ DDL = """
 CREATE FOREIGN TABLE acct (id int OPTIONS (key 'true') NOT NULL, bal int, note text) SERVER redis;
 CREATE FOREIGN TABLE log (id int OPTIONS (key 'true') NOT NULL, tag text) SERVER redis;
 CREATE FOREIGN TABLE cnt (name text OPTIONS (key 'true') NOT NULL, n bigint) SERVER redis;
+CREATE FOREIGN TABLE bin (id int OPTIONS (key 'true') NOT NULL) SERVER redis;
 """
 TABLES = ("acct", "log", "cnt")
 
@@ -129,6 +130,7 @@ class World:
         out += [f"snapshot {f.decode()}" for f in self.clock("HKEYS", "p")
                 if int(f.split(b".")[0]) not in mine]
         out += [f"dead {s.decode()}" for s in self.clock("SMEMBERS", "d")]
+        out += [f"tree {r.decode()}" for r in self.clock("HKEYS", "g")]
         out += [f"intent of {t}" for t in self.intents(conn)]
         out += [str(f) for t in TABLES for fs in findings(conn, t) for f in fs]
         if self.marks():
@@ -305,9 +307,11 @@ def unknown(plain, one, two, engine):
 # ---- maintenance itself dies ----
 
 def rubbish(world, number):
-    """Work for all of maintenance: a commit of the dead, nodes of a split that nobody
-    finished, old versions, emptied leaves."""
+    """Work for all of maintenance: commits of the dead, one with a tree that it has dropped, nodes of a
+    split that nobody finished, old versions, emptied leaves."""
     world.victim("after-decide", WORK.format(tag=f"k{number}", number=number))
+    world.clock.end_lease(world.clock.newest())
+    world.victim("after-decide", "TRUNCATE bin")
     world.clock.end_lease(world.clock.newest())
     world.victim("split-pieces", f"INSERT INTO log SELECT {number} * 100000 + g, 'never' FROM generate_series(1, 1000) g")
     world.clock.end_lease(world.clock.newest())

@@ -321,6 +321,86 @@ def counters(world):
     tap.equal(set(world.nodes()) - before, set(), f"{at}: dropped, it leaves nothing")
 
 
+def dropped(world):
+    """COMMIT leaves to maintenance what it has no time to destroy: nobody reads it, and it goes."""
+    table = "CREATE FOREIGN TABLE d (id int OPTIONS (key 'true') NOT NULL, v text, n serial) SERVER redis"
+
+    def fill(conn, rows, first=1):
+        query(conn, f"INSERT INTO d SELECT g, 'old' FROM generate_series({first}, {first + rows - 1}) g")
+
+    def listed():
+        return {int(r) for r in world.clock("HKEYS", "g")}
+
+    def gone(at, least):
+        left = world.garbage(("t", "d"))
+        tap.ok(len(left) >= least, f"{at}: leaves stay at first", len(left))
+        world.maintain()
+        rest = world.garbage(("t", "d"))            # of the index and the sequence, which are no table
+        tap.ok(len(rest) <= 4, f"{at}: and maintenance takes them away", rest)
+        tap.equal(listed(), set(), f"{at}: and off the list")
+
+    conn = world.one.connect(world.db, **{"mosql_fdw.drop_time": 0})
+    reader = world.two.connect(world.db)
+    query(conn, table)
+    query(conn, "CREATE INDEX d_v ON d (v)")
+    query(world.conn, table)
+    query(world.conn, "SELECT mosql_fdw_gc('redis')")
+    commands = "SELECT value FROM mosql_fdw_stats() WHERE name = 'commands'"
+    costs = []
+    for rows in (300, 6000):
+        at = f"{world.engine}, TRUNCATE of {rows} rows"
+        fill(conn, rows)
+        query(reader, "BEGIN")
+        tap.equal(value(reader, "SELECT v FROM d WHERE id = 5"), "old", f"{at}: somebody knows the way")
+        query(conn, "BEGIN")
+        query(conn, "TRUNCATE d")
+        before = value(conn, commands)
+        query(conn, "COMMIT")
+        costs.append(value(conn, commands) - before)
+        tap.equal(attempt(reader, "SELECT v FROM d WHERE id = 5")[1], "40001",
+                  f"{at}: who has read before in his transaction is told")
+        query(reader, "ROLLBACK")
+        tap.equal(query(reader, "SELECT v FROM d WHERE id = 5"), [], f"{at}: another one finds nothing")
+        gone(at, rows // 70)
+    tap.ok(costs[1] <= costs[0] + 10, f"{world.engine}: COMMIT costs as much whatever there was", costs)
+
+    at = f"{world.engine}, ROLLBACK of what was loaded"
+    query(conn, "BEGIN")
+    query(conn, "TRUNCATE d")
+    fill(conn, 3000)
+    query(conn, "ROLLBACK")
+    gone(at, 40)
+
+    at = f"{world.engine}, a root on the list that a definition names"
+    fill(conn, 100)
+    root = int(value(conn, "SELECT substring(node FROM '[0-9a-f]{16}') FROM mosql_fdw_dump('d') LIMIT 1"), 16)
+    world.clock("HSET", "g", str(root), "")
+    world.maintain()
+    tap.equal(value(conn, "SELECT count(*) FROM d"), 100, f"{at}: its rows stay")
+    tap.equal(listed(), {root}, f"{at}: and so does the entry")
+    world.clock("HDEL", "g", str(root))
+
+    at = f"{world.engine}, TRUNCATE, killed before the list"
+    fill(conn, 3000, 1001)
+    conn.close()
+    probe = world.one.connect()
+    victim = world.one.connect(world.db, **{"mosql_fdw.drop_time": 0, "mosql_fdw.debug_crash_at": "garbage-left"})
+    query(victim, "SELECT count(*) FROM d WHERE id = 1")
+    attempt(victim, "TRUNCATE d")
+    tap.ok(victim.closed, f"{at}: it dies")
+    wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+    world.one.wait_up()
+    world.end_lease(world.newest())
+    gone(at, 40)
+
+    query(world.conn, "DROP FOREIGN TABLE d")
+    world.maintain()
+    tap.equal(world.garbage(), {}, f"{world.engine}, DROP: nothing is left")
+    with contextlib.closing(world.one.connect(world.db)) as conn:
+        query(conn, "DROP FOREIGN TABLE d")
+    reader.close()
+
+
 def lost(cluster, server):
     """Redis has lost the root of a table, then that of the definitions: what is left stays."""
     db = "sweep_lost"
@@ -363,6 +443,8 @@ def body():
             loaders(world)
         with section(f"{engine}, counters"):
             counters(world)
+        with section(f"{engine}, dropped"):
+            dropped(world)
         world.conn.close()
     with section("roots are lost"):
         lost(cluster, one)

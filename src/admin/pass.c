@@ -6,6 +6,7 @@
  *   sessions    forget those whose lease ran out; after that, nothing that they
  *               held back is held back any more
  *   commits     finish what dead sessions committed, the small ones
+ *   dropped     destroy trees that transactions have given up
  *   vacuum      each tree, the definitions' own first
  *   commits     the large ones: their leaves were just tidied
  *   sweep       nodes that nobody can reach
@@ -438,6 +439,45 @@ vacuum_trees(Pass *pass)
 		mosql_clock_drop_sizes(pass->clock, gone, ngone);
 }
 
+/* ---- trees that transactions have given up ---- */
+
+/* Deleting so many nodes takes a server as long as looking at a leaf. */
+#define NODES_PER_LEAF	10
+
+/* A MosqlDestroyMore. */
+static bool
+go_on_destroying(void *arg, int nodes)
+{
+	Pass	   *pass = arg;
+
+	pass->done += nodes;
+	pass->result->vacuum.nodes_deleted += nodes;
+	pace(pass, (nodes + NODES_PER_LEAF - 1) / NODES_PER_LEAF);
+	return !pass->lost;
+}
+
+/* If a definition cannot be read, nobody knows which trees it names: then none is destroyed. */
+static void
+destroy_dropped(Pass *pass)
+{
+	MosqlGarbage *garbage = mosql_garbage_begin(pass->session);
+	PassTree   *trees;
+	uint64	   *named;
+	int			damaged;
+	int			n;
+
+	if (garbage == NULL)
+		return;
+	enter_phase(pass, "dropped tables", NULL, -1);
+	n = list_trees(pass->session, &trees, &damaged);
+	if (damaged > 0)
+		return;
+	named = palloc(n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+		named[i] = trees[i].root;
+	mosql_garbage_destroy(garbage, named, n, go_on_destroying, pass, &pass->result->vacuum);
+}
+
 /* ---- nodes that nobody can reach ---- */
 
 static bool
@@ -573,7 +613,8 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	MOSQL_DEBUG_POINT("maintain-forgot");
 	enter_phase(pass, "commits", NULL, -1);
 	mosql_orphans_finish(pass->session, false, &result->orphans);
-	if (mosql_txn_may_chain(pass->session) && !IsolationUsesXactSnapshot())
+	destroy_dropped(pass);
+	if (!pass->lost && mosql_txn_may_chain(pass->session) && !IsolationUsesXactSnapshot())
 		(void) mosql_table_drop_dead_builds(pass->session);
 	if (automatic && last != NULL && decided != 0 && last->mark == decided && !held_back &&
 		!has_worked(result) && swept_recently(pass))
@@ -581,11 +622,13 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 		result->outcome = MOSQL_PASS_IDLE;
 		return decided;
 	}
-	vacuum_trees(pass);
+	if (!pass->lost)
+		vacuum_trees(pass);
 	if (!pass->lost && result->orphans.postponed > 0)
 	{
 		enter_phase(pass, "commits", NULL, -1);
 		mosql_orphans_finish(pass->session, true, &result->orphans);
+		destroy_dropped(pass);
 	}
 	if (!pass->lost && !(automatic && swept_recently(pass)))
 		sweep(pass);

@@ -453,7 +453,7 @@ mosql_repair_tree(Repair *repair)
 static void
 destroy_tree(void *arg)
 {
-	mosql_btree_destroy(arg);
+	(void) mosql_btree_destroy(arg, NULL, NULL);
 }
 
 /* Do the bytes of a node that a tree leads to belong to no other tree? */

@@ -90,6 +90,15 @@
 #define MOSQL_LEASE_MS				60000
 
 /*
+ * A statement goes by definitions only if the schema version was heard no longer ago than this; else
+ * the clock is asked first.  Who drops a tree that is not gone yet waits as long (rule 39).
+ */
+#define MOSQL_SCHEMA_FRESH_MS		1000
+
+/* For how long COMMIT destroys trees that it has dropped, unless mosql_fdw.drop_time says other. */
+#define MOSQL_DROP_TIME_MS			500
+
+/*
  * For how long maintenance keeps the outcome of a dead session's transaction, so
  * that whoever was told 08007 can ask.  Long enough for an operator to come back.
  */

@@ -68,9 +68,15 @@ extern bool mosql_btree_create(MosqlNodeStore *store, uint64 root);
 /* Does the tree's root exist?  One round trip. */
 extern bool mosql_btree_exists(MosqlNodeStore *store, uint64 root);
 
-/* Delete all nodes of a tree that nobody uses any more; restartable: children
- * go before parents, the root last. */
-extern void mosql_btree_destroy(MosqlTree *tree);
+/*
+ * Mark the root of a tree that nobody uses any more dead, and delete all nodes; restartable: children
+ * go before parents, the root last.  more (NULL: go on to the end) is asked before the first are deleted,
+ * and after each few hundred nodes, how many these were; where it says no the rest is left for
+ * another call, and false returned.  A tree of one leaf goes at once: one who draws from a sequence looks
+ * at its counter alone.
+ */
+typedef bool (*MosqlDestroyMore) (void *arg, int nodes);
+extern bool mosql_btree_destroy(MosqlTree *tree, MosqlDestroyMore more, void *arg);
 
 /* --- steps on leaves: which leaf, at which generation --- */
 

@@ -80,43 +80,67 @@ mosql_btree_exists(MosqlNodeStore *store, uint64 root)
 	return meta.state != MOSQL_NODE_DEAD;
 }
 
+/* A tree that is being destroyed, or as much of it as somebody has time for. */
+typedef struct Destruction
+{
+	MosqlTree  *tree;
+	MosqlDestroyMore more;		/* NULL: all of it */
+	void	   *arg;
+	bool		stopped;
+} Destruction;
+
+static void
+delete_some(Destruction *work, const uint64 *nodes, int n)
+{
+	if (n == 0 || work->stopped)
+		return;
+	work->tree->store->delete_nodes(work->tree->store, nodes, n);
+	work->stopped = work->more != NULL && !work->more(work->arg, n);
+}
+
 /*
- * Delete all below an inner node, bottom up; siblings that no parent links go
- * before those that lead to them, so that an interrupted run finds the rest.
+ * Delete all below an inner node, bottom up and from the right; siblings that no parent links go
+ * before those that lead to them, so that who is interrupted, or stops, leaves what another run
+ * finds.  A node with children goes when they have: what is gone is not looked for again.
  */
 static void
-destroy_below(MosqlTree *tree, const WalkNode *node)
+destroy_below(Destruction *work, const WalkNode *node)
 {
+	MosqlTree  *tree = work->tree;
 	MemoryContext cxt = AllocSetContextCreate(tree->call, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	WalkNode   *nodes;
 	int			n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high,
 									 false, &nodes);
-	uint64	   *unlinked = palloc_extended(2 * n * sizeof(uint64), MCXT_ALLOC_HUGE);
-	uint64	   *linked = palloc_extended(n * sizeof(uint64), MCXT_ALLOC_HUGE);
+	uint64	   *unlinked = palloc_extended((2 * n + 1) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	uint64	   *linked = palloc_extended((n + 1) * sizeof(uint64), MCXT_ALLOC_HUGE);
 	int			nunlinked = 0;
 	int			nlinked = 0;
 
-	for (int i = n - 1; i >= 0; i--)
+	for (int i = n - 1; i >= 0 && !work->stopped; i--)
 	{
 		if (nodes[i].found && nodes[i].fault == NULL)
 		{
 			if (nodes[i].meta.level + 1 != node->meta.level)
 				mosql_btree_damage(tree, nodes[i].id, "it is not on the level where the tree has it");
-			if (nodes[i].nchildren > 0)
-				destroy_below(tree, &nodes[i]);
 			if (nodes[i].meta.state == MOSQL_NODE_SPLITTING)
 				unlinked[nunlinked++] = nodes[i].meta.other;
+			if (nodes[i].nchildren > 0)
+			{
+				destroy_below(work, &nodes[i]);
+				delete_some(work, unlinked, nunlinked);
+				delete_some(work, &nodes[i].id, 1);
+				nunlinked = 0;
+				continue;
+			}
 		}
 		if (nodes[i].linked)
 			linked[nlinked++] = nodes[i].id;
 		else
 			unlinked[nunlinked++] = nodes[i].id;
 	}
-	if (nunlinked > 0)
-		tree->store->delete_nodes(tree->store, unlinked, nunlinked);
-	if (nlinked > 0)
-		tree->store->delete_nodes(tree->store, linked, nlinked);
+	delete_some(work, unlinked, nunlinked);
+	delete_some(work, linked, nlinked);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
@@ -162,10 +186,18 @@ kill_root(MosqlTree *tree)
 	}
 }
 
-/* See btree.h.  Safe to repeat; the root goes last. */
-void
-mosql_btree_destroy(MosqlTree *tree)
+/* An empty table, or the counter of a sequence. */
+static bool
+is_tiny(const WalkNode *root)
 {
+	return root->meta.level == 1 && root->nchildren == 1;
+}
+
+/* See btree.h.  Safe to repeat; the root goes last. */
+bool
+mosql_btree_destroy(MosqlTree *tree, MosqlDestroyMore more, void *arg)
+{
+	Destruction work = {tree, more, arg};
 	MemoryContext old;
 	WalkNode   *root;
 
@@ -174,9 +206,15 @@ mosql_btree_destroy(MosqlTree *tree)
 	root = kill_root(tree);
 	if (root != NULL)
 	{
-		destroy_below(tree, root);
-		tree->store->delete_nodes(tree->store, &tree->root, 1);
+		if (is_tiny(root))
+			work.more = NULL;
+		work.stopped = work.more != NULL && !more(arg, 0);
+		if (!work.stopped)
+			destroy_below(&work, root);
+		if (!work.stopped)
+			tree->store->delete_nodes(tree->store, &tree->root, 1);
 	}
 	mosql_btree_cache_drop(tree, tree->root);
 	MemoryContextSwitchTo(old);
+	return !work.stopped;
 }

@@ -36,6 +36,7 @@ mosql_clock_keys(const char *ns)
 	keys.jobs = key_of(ns, "j");
 	keys.sizes = key_of(ns, "z");
 	keys.unnamed = key_of(ns, "u");
+	keys.garbage = key_of(ns, "g");
 	keys.waits = key_of(ns, "w");
 	keys.prefix = key_of(ns, "s:");
 	keys.slot = mosql_redis_slot(keys.counter);

@@ -512,6 +512,47 @@ mosql_clock_drop_unnamed(MosqlStepper *clock, const uint64 *roots, int n)
 	drop_roots(clock, &keys, keys.unnamed, roots, n);
 }
 
+/* ---- trees that are to be destroyed ---- */
+
+int
+mosql_clock_garbage(MosqlStepper *clock, uint64 **roots)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	argv[] = {LITERAL("HKEYS"), keys.garbage};
+	const MosqlReply *fields = run_one(clock, &keys, lengthof(argv), argv, MOSQL_REPLY_ARRAY);
+
+	*roots = palloc(Max(fields->n, 1) * sizeof(uint64));
+	for (int i = 0; i < fields->n; i++)
+		(*roots)[i] = mosql_reply_u64(mosql_step_elem(fields, i));
+	return fields->n;
+}
+
+void
+mosql_clock_put_garbage(MosqlStepper *clock, const uint64 *roots, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes *argv = palloc((2 + 2 * n) * sizeof(MosqlBytes));
+
+	if (n == 0)
+		return;
+	argv[0] = LITERAL("HSET");
+	argv[1] = keys.garbage;
+	for (int i = 0; i < n; i++)
+	{
+		argv[2 + 2 * i] = mosql_clock_number(roots[i]);
+		argv[3 + 2 * i] = LITERAL("");
+	}
+	(void) run_one(clock, &keys, 2 + 2 * n, argv, MOSQL_REPLY_INTEGER);
+}
+
+void
+mosql_clock_drop_garbage(MosqlStepper *clock, const uint64 *roots, int n)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+
+	drop_roots(clock, &keys, keys.garbage, roots, n);
+}
+
 /* ---- repair ---- */
 
 /* The number in a text; 0 if it is none.  *sound: no text, or a number. */
@@ -589,7 +630,7 @@ remove_foreign(MosqlStepper *clock, const MosqlClockKeys *keys)
 	}			all[] = {
 		{keys->counter, "hash"}, {keys->ends, "zset"}, {keys->snapshots, "hash"},
 		{keys->dead, "set"}, {keys->outcomes, "zset"}, {keys->jobs, "hash"},
-		{keys->sizes, "hash"}, {keys->unnamed, "hash"}
+		{keys->sizes, "hash"}, {keys->unnamed, "hash"}, {keys->garbage, "hash"}
 	};
 
 	for (int i = 0; i < lengthof(all); i++)

@@ -118,6 +118,13 @@ extern int	mosql_clock_unnamed(MosqlStepper *clock, MosqlUnnamedTree **trees, Mo
 extern void mosql_clock_put_unnamed(MosqlStepper *clock, const MosqlUnnamedTree *trees, int n);
 extern void mosql_clock_drop_unnamed(MosqlStepper *clock, const uint64 *roots, int n);
 
+/* ---- trees that a transaction has given up, and that are to be destroyed ---- */
+
+/* The roots of all, in the current context. */
+extern int	mosql_clock_garbage(MosqlStepper *clock, uint64 **roots);
+extern void mosql_clock_put_garbage(MosqlStepper *clock, const uint64 *roots, int n);
+extern void mosql_clock_drop_garbage(MosqlStepper *clock, const uint64 *roots, int n);
+
 /* ---- repair ---- */
 
 /* What the clock has issued so far. */

@@ -268,6 +268,7 @@ typedef struct MosqlClockKeys
 	MosqlBytes	jobs;			/* ...:j */
 	MosqlBytes	sizes;			/* ...:z */
 	MosqlBytes	unnamed;		/* ...:u */
+	MosqlBytes	garbage;		/* ...:g */
 	MosqlBytes	waits;			/* ...:w */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;

@@ -824,7 +824,7 @@ open_table(Relation rel, MosqlSession *session, bool planned)
 	 * Now, also where a plan alone is made: a transaction that fails for a table that
 	 * changed makes the next one ask for the schema version.
 	 */
-	(void) mosql_txn_current(session);
+	(void) mosql_txn_begin_statement(session);
 	entry = hash_search(cache->tables, &relid, HASH_ENTER, &found);
 	if (!found)
 		memset((char *) entry + sizeof(Oid), 0, sizeof(TableEntry) - sizeof(Oid));

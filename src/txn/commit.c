@@ -327,6 +327,8 @@ mosql_txn_raise_schema(MosqlTxn *txn)
 		session->schema = schema;
 		if (txn->schema == before)
 			txn->schema = schema;
+		if (txn->compared == before)
+			txn->compared = schema;
 	}
 	else
 		session->ask_schema = true;
@@ -534,6 +536,8 @@ mosql_commit_decide(MosqlCommit *commit)
 	bool		decided = go_on(commit, decide_once, MOSQL_COMMIT_DECIDED);
 
 	commit->txn->decided |= decided;
+	if (decided)
+		commit->txn->decided_us = mosql_now_us();
 	return decided;
 }
 
@@ -553,13 +557,19 @@ mosql_commit_take_back(MosqlCommit *commit)
  * commit fail, Redis names what was made, and does not name what was dropped.  That is
  * left to maintenance then, so that nothing goes that somebody can still reach.
  */
-void
+bool
 mosql_txn_settle_trees(MosqlTxn *txn, bool committed)
 {
+	bool		drops = false;
+
 	for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+	{
+		drops |= committed && note->drop;
 		if (committed ? note->drop : !note->drop && !txn->decided)
 			mosql_session_add_garbage(txn->session, note->root, txn->breaks);
+	}
 	txn->trees = NULL;
+	return drops;
 }
 
 /* Tell those who want to know that definitions are changed. */
@@ -658,8 +668,7 @@ mosql_txn_commit(MosqlTxn *txn)
 		mosql_commit_end(commit);
 		mosql_local_leave();
 	}
-	mosql_txn_settle_trees(txn, true);
-	mosql_session_collect_garbage(txn->session);
+	mosql_session_end_trees(txn->session, mosql_txn_settle_trees(txn, true), txn->decided_us);
 }
 
 /* ---- schema changes ---- */

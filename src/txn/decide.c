@@ -173,6 +173,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	};
 	MemoryContext caller = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount + 1;
+	int64		before_us = mosql_now_us();
 	ErrorData  *volatile doubt = NULL;
 	volatile MosqlDecision decision = MOSQL_DECISION_LOST;
 
@@ -207,6 +208,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	else if (decision != MOSQL_REFUSED_AT_ONCE)
 	{
 		session->ndrops = 0;
+		session->heard_us = before_us;
 		mosql_session_note_contact(session);
 	}
 	RESUME_INTERRUPTS();

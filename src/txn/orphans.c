@@ -9,9 +9,9 @@
  *
  * Race -- a table is dropped meanwhile: there is nothing left to apply to.
  *
- * A tree that the commit dropped is destroyed here, since the record says so: no
- * definition names it, but neither does one name a tree whose definition was lost, and
- * those stay (sweep.c).
+ * A tree that the commit dropped is put on the list of what is to be destroyed (garbage.c), since the
+ * record says so: no definition names it, but neither does one name a tree whose definition was lost,
+ * and those stay (sweep.c).
  *
  * Race -- the owner was only paused, and drops its record itself: then it has
  * seen all of its applies acknowledged, and nobody will ask how it ended.
@@ -143,7 +143,7 @@ finish_part(void *arg)
 			mosql_recover_unmark(session, tree, part->low, part->high, tx);
 			break;
 		case MOSQL_PART_TREE:
-			mosql_btree_destroy(tree);
+			mosql_clock_put_garbage(&session->stepper, &part->root, 1);
 			break;
 	}
 }

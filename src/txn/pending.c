@@ -339,6 +339,9 @@ mosql_pending_finish(MosqlSession *session)
 			continue;
 		/* rule 5: no intent of it is left */
 		Assert(pending->outstanding == 0 && (pending->unknown || !pending->failed));
+		/* rule 40: nor a tree that nothing else names */
+		if (session->ngarbage > 0 && !pending->unknown)
+			continue;
 		/* of an unknown one the record stays with the session: somebody may ask */
 		if (!pending->unknown)
 			drop_record(session, pending->tx);

@@ -19,12 +19,6 @@ MosqlKeep	mosql_txn_keep_hook = NULL;
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
-/*
- * A session that has had nothing to do with the clock for so long asks for the schema
- * version first: what only writes learns of a newer one by being refused.
- */
-#define SCHEMA_FRESH_US	1000000
-
 /* How long a session that is to be closed waits for replies. */
 #define DRAIN_MS		1000
 
@@ -245,7 +239,7 @@ give_up_id(MosqlSession *session)
 	if (!proc_exit_inprogress)
 	{
 		mosql_session_forget_drawing(session);
-		mosql_session_collect_garbage(session);
+		mosql_session_end_trees(session, false, 0);
 	}
 	mosql_pending_finish(session);
 	mosql_session_drop(session);
@@ -414,11 +408,23 @@ mosql_session_schema_read(MosqlSession *session)
 void
 mosql_session_refresh_schema(MosqlSession *session)
 {
+	int64		before_us = mosql_now_us();
 	MosqlSnapshotList list;
 
 	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
 	session->ask_schema = false;
-	session->schema_us = mosql_now_us();
+	session->heard_us = before_us;
+}
+
+/*
+ * Was the schema version, as the session knows it, the clock's a short while ago?  That counts from when
+ * it was asked for: what the answer says was so at that time or later (rule 39).
+ */
+bool
+mosql_session_is_fresh(const MosqlSession *session)
+{
+	return !session->ask_schema &&
+		mosql_now_us() - session->heard_us < (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
 }
 
 void **
@@ -472,9 +478,8 @@ mosql_session_forget_trees(MosqlSession *session)
 	session->ntrees = n;
 }
 
-/* The tree was destroyed: its handle goes at the end of the transaction. */
-static void
-note_dead(MosqlSession *session, uint64 root)
+void
+mosql_session_note_dead(MosqlSession *session, uint64 root)
 {
 	for (int i = 0; i < session->ntrees; i++)
 		if (session->trees[i].root == root)
@@ -601,7 +606,7 @@ draw_id(MosqlSession *session)
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
 	session->overdue = session->leaves_id = false;
-	session->contact_us = session->drawn_us = before;
+	session->contact_us = session->drawn_us = session->heard_us = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
 
@@ -644,43 +649,6 @@ mosql_session_renew(MosqlSession *session)
 	mosql_session_lose_locks(session);
 	draw_id(session);
 	mosql_session_report_lost(session);
-}
-
-static void
-destroy_garbage(void *arg)
-{
-	MosqlSession *session = arg;
-
-	while (session->ngarbage > 0)
-	{
-		uint64		root = session->garbage[session->ngarbage - 1];
-
-		mosql_btree_destroy(mosql_session_tree(session, root));
-		note_dead(session, root);
-		session->ngarbage--;
-	}
-}
-
-static void
-collect_garbage(void *arg)
-{
-	MosqlSession *session = arg;
-
-	mosql_session_do_unbroken(session, session->garbage_breaks, destroy_garbage, session);
-}
-
-/*
- * Destroy the trees that nobody can reach any more.  A failure is no failure of
- * what the caller is doing: the rest is tried again with the next transaction.  If a
- * connection broke since they became garbage, somebody may be able to reach them again;
- * then that is left to the sweep.
- */
-void
-mosql_session_collect_garbage(MosqlSession *session)
-{
-	if (session->ngarbage > 0 && !mosql_do_quietly(collect_garbage, session) &&
-		!session->stepper.durable && session->garbage_breaks != mosql_redis_breaks(session->redis))
-		session->ngarbage = 0;
 }
 
 /*
@@ -729,12 +697,11 @@ mosql_session_ready(MosqlSession *session)
 	else if (!session->keeps_id &&
 			 mosql_now_us() - session->drawn_us > (int64) MOSQL_SESSION_MAX_AGE_MS * 1000)
 		replace_id(session, take_turns);
-	if (session->ask_schema ||
-		mosql_now_us() - Max(session->contact_us, session->schema_us) > SCHEMA_FRESH_US)
+	if (!mosql_session_is_fresh(session))
 		mosql_session_refresh_schema(session);
 	mosql_session_forget_drawing(session);
+	mosql_session_end_trees(session, false, 0);
 	mosql_pending_finish(session);
-	mosql_session_collect_garbage(session);
 }
 
 void

@@ -13,8 +13,7 @@
  *   strays      that died with a split in the middle, or came too late for it
  *   orphans    whole trees that no definition names.  What was never anybody's goes at
  *               once: CREATE TABLE rolled back by a crash, or a tree whose destruction
- *               has begun.  (What DROP and TRUNCATE leave behind is named by the record
- *               of the transaction: orphans.c.)  What is left had a definition, says
+ *               has begun.  (What DROP and TRUNCATE leave behind is on a list: garbage.c.)  What is left had a definition, says
  *               the label of its root (src/table/label.c), or its root is lost: data
  *               that somebody may want back.  It is noted at the clock, not touched,
  *               and destroyed when mosql_fdw.orphan_retention is over.
@@ -405,7 +404,7 @@ is_kept(MosqlSweep *sweep, uint64 root, RootState state)
 static void
 destroy_now(void *arg)
 {
-	mosql_btree_destroy(((const Page *) arg)->tree);
+	(void) mosql_btree_destroy(((const Page *) arg)->tree, NULL, NULL);
 }
 
 /*

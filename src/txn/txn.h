@@ -40,6 +40,7 @@ extern int	mosql_txn_snapshot_cache_kb;	/* for what one snapshot has read; 0: no
 extern int	mosql_txn_commit_timeout_ms;	/* budget of prepare and its retries */
 extern int	mosql_txn_signpost_retention_ms;	/* how long dead nodes stay */
 extern int	mosql_txn_orphan_retention_s;	/* how long trees without a definition stay */
+extern int	mosql_txn_drop_ms;		/* for how long COMMIT destroys what it has dropped */
 extern int	mosql_txn_intent_timeout_ms;	/* then an undecided intent is aborted */
 extern int	mosql_txn_lease_ms;		/* MOSQL_LEASE_MS; tests make it shorter */
 
@@ -138,6 +139,12 @@ extern void **mosql_session_cache_slot(MosqlSession *session);
  * on abort; savepoints are followed.
  */
 extern MosqlTxn *mosql_txn_current(MosqlSession *session);
+
+/*
+ * The same, where a statement begins that reads by definitions: if the session has not heard of the
+ * schema version for a second, and reads by the latest, it asks (rule 39).
+ */
+extern MosqlTxn *mosql_txn_begin_statement(MosqlSession *session);
 
 /*
  * PostgreSQL's transaction has got the snapshot of another one: until it ends,
@@ -658,11 +665,24 @@ typedef struct MosqlVacuumCounts
 	uint64		marks_removed;
 	uint64		splits_finished;
 	uint64		leaves_merged;	/* emptied leaves and small inner nodes merged away */
-	uint64		nodes_deleted;	/* by the sweep */
+	uint64		nodes_deleted;	/* by the sweep, or with their trees */
 	uint64		nodes_scanned;	/* by the sweep */
 	uint64		trees_destroyed;	/* by the sweep */
 	uint64		damaged;		/* leaves, or more, left out for damage */
 } MosqlVacuumCounts;
+
+/* ---- trees that transactions have given up (garbage.c) ---- */
+
+/* What is on the list, in the current context; NULL: nothing. */
+typedef struct MosqlGarbage MosqlGarbage;
+extern MosqlGarbage *mosql_garbage_begin(MosqlSession *session);
+
+/*
+ * Destroy those that none of n definitions' trees are, which were listed after that began; more as in
+ * mosql_btree_destroy().  Who stops, or dies, leaves the rest on the list.
+ */
+extern void mosql_garbage_destroy(MosqlGarbage *garbage, const uint64 *named, int n, MosqlDestroyMore more,
+								  void *arg, MosqlVacuumCounts *counts);
 
 /*
  * Tidy the next leaves of a tree, at most max_leaves (<= 64) of them, from

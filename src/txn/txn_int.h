@@ -39,7 +39,7 @@ typedef struct MosqlSessionStore
 typedef struct MosqlSessionTree
 {
 	uint64		root;
-	bool		dead;			/* destroyed in Redis */
+	bool		dead;			/* given up */
 	MosqlTree  *tree;
 } MosqlSessionTree;
 
@@ -130,7 +130,7 @@ struct MosqlSession
 	int			maxprefixes;
 	uint64	   *prefixes;
 	uint64		schema;
-	int64		schema_us;		/* last time that the clock was asked for it alone */
+	int64		heard_us;		/* when it was asked for what is known of it */
 	uint64		gone_schema;	/* by which a tree was gone that a statement read, */
 	int64		gone_since_us;	/* the first time, and the last */
 	int64		gone_last_us;
@@ -221,8 +221,18 @@ extern void mosql_session_expect_garbage(MosqlSession *session, int n);
  */
 extern void mosql_session_forget_trees(MosqlSession *session);
 
-/* Destroy the trees noted as garbage; never throws. */
-extern void mosql_session_collect_garbage(MosqlSession *session);
+/* The tree is given up: its handle goes at the end of the transaction. */
+extern void mosql_session_note_dead(MosqlSession *session, uint64 root);
+
+/* Does the session know the schema version as it was a short while ago (rule 39)? */
+extern bool mosql_session_is_fresh(const MosqlSession *session);
+
+/*
+ * A transaction has ended, or left something over: what is noted as garbage is destroyed for mosql_fdw.drop_time,
+ * and left to maintenance then.  drops: trees that others may know; if not all are gone this returns when
+ * nobody reads them any more who began to do so when it has returned (rule 39).  Never throws.
+ */
+extern void mosql_session_end_trees(MosqlSession *session, bool drops, int64 decided_us);
 extern dlist_head mosql_sessions;
 
 /* ---------- write buffer ---------- */
@@ -392,6 +402,8 @@ struct MosqlTxn
 	MosqlIsolation isolation;
 	uint64		schema;			/* version when it began; decide compares it */
 	uint64		first_schema;	/* the same, whatever it prepared again for */
+	uint64		compared;		/* as of which its definitions were compared last */
+	int64		decided_us;
 	uint64		breaks;			/* of connections, before it began */
 
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */

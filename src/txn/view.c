@@ -35,6 +35,7 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 	MosqlTimestamp S;
 	uint64		schema = session->schema;
 	uint64		known;
+	int64		before_us;
 
 	do
 	{
@@ -42,17 +43,21 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 		mosql_session_forget_drawing(session);
 		*snapid = session->drawing = ++session->last_snapid;
 		known = schema;
+		before_us = mosql_now_us();
 		while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
 									 &S, &schema))
 		{
 			mosql_session_renew(session);
 			*snapid = session->drawing = ++session->last_snapid;
 			known = session->schema;
+			before_us = mosql_now_us();
 		}
 	} while (schema != known);
 	session->drawing = 0;
 	*sid = session->sid;
 	session->schema = schema;
+	session->heard_us = before_us;
+	session->ask_schema = false;
 	mosql_session_note_contact(session);
 	return S;
 }
@@ -92,16 +97,23 @@ mosql_view_has_own_snapshot(const MosqlView *view)
 	return view->txn->isolation == MOSQL_READ_COMMITTED || view->statement->drawn;
 }
 
-/* Both are of one moment: a change of a definition is visible to S if and only if the
- * schema version that came with S counts it (race 13).  False: a later S is to be drawn, for
- * a table was locked. */
+/*
+ * Both are of one moment: a change of a definition is visible to S if and only if the
+ * schema version that came with S counts it (race 13).  Whatever else the session has heard of
+ * it since the transaction's definitions were compared last counts as moved.  False: a later S is to
+ * be drawn, for a table was locked.
+ */
 static bool
-check_schema(MosqlView *view, uint64 before)
+check_schema(MosqlView *view)
 {
-	MosqlSession *session = view->txn->session;
+	MosqlTxn   *txn = view->txn;
+	uint64		schema = txn->session->schema;
+	bool		moved = false;
 
-	return session->schema == before || mosql_txn_schema_moved == NULL ||
-		!mosql_txn_schema_moved(session, view);
+	if (schema != txn->compared && mosql_txn_schema_moved != NULL)
+		moved = mosql_txn_schema_moved(txn->session, view);
+	txn->compared = schema;
+	return !moved;
 }
 
 /* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
@@ -110,7 +122,6 @@ view_snapshot(MosqlView *view, bool range)
 {
 	MosqlTxn   *txn = view->txn;
 	MosqlStatement *statement = view->statement;
-	uint64		schema = txn->session->schema;
 
 	if (!mosql_view_has_own_snapshot(view))
 	{
@@ -120,12 +131,11 @@ view_snapshot(MosqlView *view, bool range)
 			txn->S_schema = txn->session->schema;
 			txn->drawn = true;
 			mosql_txn_keep(txn);
-			if (!check_schema(view, schema))
+			if (!check_schema(view))
 			{
 				mosql_clock_release(&txn->session->stepper, txn->snap_sid, txn->snapid);
 				txn->drawn = false;
 			}
-			schema = txn->session->schema;
 		}
 		return txn->S;
 	}
@@ -135,9 +145,8 @@ view_snapshot(MosqlView *view, bool range)
 	{
 		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid);
 		statement->drawn = true;
-		if (!check_schema(view, schema))
+		if (!check_schema(view))
 			release_statement(txn, statement);
-		schema = txn->session->schema;
 	}
 	return statement->S;
 }

@@ -198,10 +198,21 @@ mosql_txn_current(MosqlSession *session)
 	txn->handle_cxt = AllocSetContextCreate(cxt, "mosql row handles", ALLOCSET_DEFAULT_SIZES);
 	txn->session = session;
 	txn->isolation = isolation_level();
-	txn->schema = txn->first_schema = session->schema;
+	txn->schema = txn->first_schema = txn->compared = session->schema;
 	txn->breaks = mosql_redis_breaks(session->redis);
 	txn->random = (uint64) mosql_now_us() | 1;
 	session->txn = txn;
+	return txn;
+}
+
+/* A snapshot that the transaction has says more than the version of now. */
+MosqlTxn *
+mosql_txn_begin_statement(MosqlSession *session)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+
+	if (!(txn->drawn && txn->isolation != MOSQL_READ_COMMITTED) && !mosql_session_is_fresh(session))
+		mosql_session_refresh_schema(session);
 	return txn;
 }
 
@@ -317,11 +328,11 @@ mosql_txn_cancel(MosqlSession *session)
 		mosql_locks_end(session->txn, false);
 	else if (session->txn->held != NULL)
 		mosql_session_leave_locks(session);
-	mosql_txn_settle_trees(session->txn, false);
+	(void) mosql_txn_settle_trees(session->txn, false);
 	session->ask_schema = true; /* perhaps it failed for a table that changed */
 	forget(session);
 	if (!mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
-		mosql_session_collect_garbage(session);
+		mosql_session_end_trees(session, false, 0);
 	mosql_session_forget_trees(session);
 }
 
@@ -362,10 +373,13 @@ pre_commit(void)
 static void
 finish(MosqlSession *session)
 {
+	int64		decided_us = session->txn->decided_us;
+	bool		drops;
+
 	mosql_locks_end(session->txn, true);
-	mosql_txn_settle_trees(session->txn, true);
+	drops = mosql_txn_settle_trees(session->txn, true);
 	forget(session);
-	mosql_session_collect_garbage(session);
+	mosql_session_end_trees(session, drops, decided_us);
 	mosql_session_forget_trees(session);
 }
 

@@ -14,6 +14,7 @@
 extern void mosql_txn_commit_all(void);
 
 /* The transaction has ended: note the trees that nobody needs now as garbage. */
-extern void mosql_txn_settle_trees(MosqlTxn *txn, bool committed);
+/* True: the transaction has dropped some. */
+extern bool mosql_txn_settle_trees(MosqlTxn *txn, bool committed);
 
 #endif							/* MOSQL_XACT_INT_H */

@@ -164,7 +164,7 @@ use(MemStore *mem, uint64 root)
 	ATTEMPT(mosql_btree_split(tree, keys[1], false));
 	ATTEMPT(mosql_btree_split(tree, keys[2], true));
 	ATTEMPT(read_all(tree, keys, lengthof(keys)));
-	ATTEMPT(mosql_btree_destroy(tree));
+	ATTEMPT(mosql_btree_destroy(tree, NULL, NULL));
 }
 
 /* Nothing ever breaks here. */

@@ -553,7 +553,7 @@ def findings(conn, table):
 
 # Debug points that only one operation reaches; all others are those of transactions.
 OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-",
-              "several namespaces": "decided-", "row locks": "lock-"}
+              "several namespaces": "decided-", "row locks": "lock-", "dropped trees": "garbage-"}
 
 
 def debug_points(operation=None):

@@ -115,6 +115,26 @@ vacuum_tree(void *arg)
 		;
 }
 
+/* Sometimes it stops half way: the rest is for another round. */
+static bool
+goes_on(void *arg, int nodes)
+{
+	(void) nodes;
+	return *(bool *) arg || sim_chance(900);
+}
+
+/* to_the_end: all of it must go. */
+static void
+destroy_dropped(MosqlSession *session, bool to_the_end)
+{
+	MosqlGarbage *garbage = mosql_garbage_begin(session);
+	MosqlVacuumCounts counts = {0};
+	uint64		all[ROOTS_MAX];
+
+	if (garbage != NULL)
+		mosql_garbage_destroy(garbage, all, all_roots(session, all), goes_on, &to_the_end, &counts);
+}
+
 static void
 vacuum_trees(MosqlSession *session)
 {
@@ -125,6 +145,8 @@ vacuum_trees(MosqlSession *session)
 
 	mosql_orphans_forget(session, &orphans);
 	mosql_orphans_finish(session, false, &orphans);
+	if (work_stops || sim_chance(500))
+		destroy_dropped(session, work_stops);
 	for (int i = 0; i < n; i++)
 	{
 		Vacuum		vacuum = {session, all[i], &counts};
@@ -291,13 +313,16 @@ check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *
 
 /* Our own record, if there is one, goes with our next transaction. */
 static void
-check_clock(MosqlSession *session, const SimKey *key)
+check_clock(MosqlSession *session, const SimKey *key, bool at_last)
 {
 	const char *own = psprintf(":s:" UINT64_FORMAT, mosql_session_id(session));
 	const char *ns = session->config.ns;
 
 	if (key->type == 'l' && key->expires_us == 0)
 		sim_fail("a list never ends: %.*s", (int) key->name.len, key->name.data);
+	if (at_last && memcmp(key->name.data + key->name.len - 2, ":g", 2) == 0 &&
+		memcmp(key->name.data, ns, strlen(ns)) == 0)
+		sim_fail("%d trees are left on the list of those that are to be destroyed", key->n);
 	if (memcmp(key->name.data, ns, strlen(ns)) != 0 || memmem(key->name.data, key->name.len, own, strlen(own)) != NULL)
 		return;
 	for (int i = 0; i < key->n; i++)
@@ -324,7 +349,7 @@ check_leftovers(MosqlSession *session, bool at_last)
 			else if (mosql_node_key_parse(key->name, session->config.ns, &node))
 				check_node(session, key, node, all, n, at_last);
 			else
-				check_clock(session, key);
+				check_clock(session, key, at_last);
 	}
 }
 

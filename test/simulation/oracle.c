@@ -165,6 +165,25 @@ oracle_table_root(void)
 	return epochs[nepochs - 1].root;
 }
 
+int
+oracle_table_told(void)
+{
+	int			e = nepochs - 1;
+
+	while (e > 0 && !epochs[e].tx->acknowledged)
+		e--;
+	return e;
+}
+
+bool
+oracle_table_is_older(uint64 root, int told)
+{
+	for (int e = 0; e < told && e < nepochs; e++)
+		if (epochs[e].root == root)
+			return true;
+	return false;
+}
+
 Row
 oracle_table_row(uint64 root, int key, MosqlTimestamp S, bool *truncated)
 {

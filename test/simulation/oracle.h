@@ -164,6 +164,10 @@ extern bool row_equal(Row a, Row b);
 /* The rows of TREE_TABLE that a tree of this root has at S; `truncated`: it has others. */
 extern Row	oracle_table_row(uint64 root, int key, MosqlTimestamp S, bool *truncated);
 extern void oracle_table_made(uint64 root);
+
+/* Up to which truncation somebody was told that it is committed; is a tree one of before? */
+extern int	oracle_table_told(void);
+extern bool oracle_table_is_older(uint64 root, int told);
 extern uint64 oracle_table_root(void);
 
 /* Values of a sequence: drawn after `moment`, which oracle_sequence() was then. */

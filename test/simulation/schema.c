@@ -187,7 +187,7 @@ schema_open(Client *client)
 {
 	Known	   *known = &client->table;
 
-	(void) mosql_txn_current(client->session);
+	(void) mosql_txn_begin_statement(client->session);
 	if (!known->valid || known->schema != mosql_session_schema_read(client->session))
 	{
 		uint64		schema = mosql_session_schema_read(client->session);

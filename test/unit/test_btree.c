@@ -799,7 +799,7 @@ test_empty(void)
 	mosql_btree_estimate(w->trees[0], &rows, &bytes, &leaves, &levels);
 	CHECK(rows == 0 && leaves == 1 && levels == 2);
 	CHECK_INT(mosql_btree_leaf_ids(w->trees[0], &ids), 1);
-	mosql_btree_destroy(w->trees[0]);
+	mosql_btree_destroy(w->trees[0], NULL, NULL);
 	CHECK_INT(w->mem->nnodes, 0);
 	CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(w->trees[0], &key, 1, &point));
 	world_close(w);
@@ -893,7 +893,7 @@ test_bulk_load(void)
 	CHECK(bytes == 12);
 	if (getenv("BTREE_TEST_BENCH"))
 		printf("# %d rows, %d levels, %lld leaves\n", w->nkeys, levels, (long long) check_leaves);
-	mosql_btree_destroy(w->trees[0]);
+	mosql_btree_destroy(w->trees[0], NULL, NULL);
 	CHECK_INT(w->mem->nnodes, 0);
 	world_close(w);
 }
@@ -1347,7 +1347,7 @@ test_crash_load(void)
 			touch_all(&c, c.trees[1]);
 			expect_sound(&c);
 			expect_no_garbage(&c);
-			mosql_btree_destroy(c.trees[1]);
+			mosql_btree_destroy(c.trees[1], NULL, NULL);
 			CHECK_INT(c.mem->nnodes, 0);
 			world_close(&c);
 			MemoryContextSwitchTo(old);
@@ -2379,7 +2379,7 @@ damage(World *w)
 static void
 destroy_all(World *w)
 {
-	mosql_btree_destroy(w->trees[0]);
+	mosql_btree_destroy(w->trees[0], NULL, NULL);
 }
 
 static void
@@ -2513,7 +2513,7 @@ test_destroy(void)
 		mosql_btree_get(reader, &w->keys[10], 1, &point);
 		mem->crash_at = at;
 		mem->crash_after = true;
-		crashed = PGSTUB_RAISES(mosql_btree_destroy(tree));
+		crashed = PGSTUB_RAISES(mosql_btree_destroy(tree, NULL, NULL));
 		MemoryContextSwitchTo(cxt);
 		mem->crash_at = 0;
 		if (at == 1)
@@ -2524,7 +2524,7 @@ test_destroy(void)
 			CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(late, &w->keys[10], 1, &point));
 			mosql_btree_close(late);
 		}
-		mosql_btree_destroy(tree);
+		mosql_btree_destroy(tree, NULL, NULL);
 		CHECK_INT(mem->nnodes, 0);
 		CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(reader, &w->keys[10], 1, &point));
 		mosql_btree_close(tree);
@@ -2533,6 +2533,42 @@ test_destroy(void)
 		if (!crashed)
 			break;
 	}
+	world_close(w);
+}
+
+static bool
+destroy_a_little(void *arg, int nodes)
+{
+	int		   *asked = arg;
+
+	(void) nodes;
+	return ++*asked % 3 != 0;
+}
+
+/* One that stops half way has killed the root, and goes on where it was. */
+static void
+test_destroy_in_parts(void)
+{
+	World	   *w = crash_world(TINY ? 100 : 100000);
+	MosqlTree  *tree = mosql_btree_open(&w->mem->store, ROOT, CurrentMemoryContext);
+	MosqlTree  *late = mosql_btree_open(&w->mem->store, ROOT, CurrentMemoryContext);
+	MosqlPoint	point;
+	int			left = w->mem->nnodes;
+	int			asked = 2;
+	int			parts = 1;
+
+	CHECK(!mosql_btree_destroy(tree, destroy_a_little, &asked));
+	CHECK_INT(w->mem->nnodes, left);
+	CHECK_RAISES(ERRCODE_UNDEFINED_TABLE, mosql_btree_get(late, &w->keys[10], 1, &point));
+	for (; !mosql_btree_destroy(tree, destroy_a_little, &asked); parts++)
+	{
+		CHECK(w->mem->nnodes < left);
+		left = w->mem->nnodes;
+	}
+	CHECK(parts > 2);
+	CHECK_INT(w->mem->nnodes, 0);
+	mosql_btree_close(tree);
+	mosql_btree_close(late);
 	world_close(w);
 }
 
@@ -2650,6 +2686,7 @@ main(void)
 	CASE(test_late_splitter);
 	CASE(test_dangling);
 	CASE(test_destroy);
+	CASE(test_destroy_in_parts);
 	CASE(test_first_and_dead);
 	CASE(test_ruins);
 	CASE(test_circle);
