@@ -111,6 +111,20 @@ SELECT mosql_fdw_stats_reset();
 INSERT INTO t SELECT i, i, '' FROM generate_series(10001, 11500) i;
 SELECT counter('locks');
 ROLLBACK;
+-- not looked up: a row whose key says that its parent is one which the transaction has inserted
+CREATE FOREIGN TABLE line (t int OPTIONS (key 'true') NOT NULL, n int OPTIONS (key 'true') NOT NULL) SERVER redis;
+ALTER TABLE line ADD FOREIGN KEY (t) REFERENCES t;
+BEGIN;
+INSERT INTO t VALUES (-9, 0, '');
+INSERT INTO line VALUES (-9, 1);
+COMMIT;
+BEGIN;
+INSERT INTO t VALUES (-10, 0, '');
+SELECT mosql_fdw_stats_reset();
+INSERT INTO line VALUES (-10, 1), (-10, 2);
+SELECT counter('round_trips'), counter('commands');
+COMMIT;
+DROP FOREIGN TABLE line;
 RESET mosql_fdw.locking;
 
 -- EXPLAIN (ANALYZE)

@@ -443,6 +443,12 @@ extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const M
 extern struct MosqlReferences *mosql_references_open(MosqlModifyState *modify, EState *estate,
 													 CmdType operation);
 
+/*
+ * Can nobody else commit a row of the key that this new row has?  So it is if a foreign key leads from columns of
+ * the key to a row that this transaction has inserted: without that there is no such child.
+ */
+extern bool mosql_references_prove_free(struct MosqlReferences *references, TupleTableSlot *slot);
+
 /* A row was written: old_slot NULL for a new one, new_slot for a deleted one. */
 extern void mosql_references_note(struct MosqlReferences *references, TupleTableSlot *old_slot,
 								  TupleTableSlot *new_slot);

@@ -135,9 +135,11 @@ buffer_row(MosqlModifyState *modify, TupleTableSlot *slot)
 {
 	MosqlBytes	key = mosql_bytes_of(&modify->key);
 	bool		keyed = modify->table->nkeys > 0;
+	MosqlNewKey known = !keyed ? MOSQL_KEY_NEW
+		: mosql_references_prove_free(modify->references, slot) ? MOSQL_KEY_PROVED_FREE : MOSQL_KEY_MAY_EXIST;
 
 	if (mosql_txn_insert(modify->txn, modify->table->tree, key, mosql_bytes_of(&modify->columns),
-						 modify->cid, keyed ? MOSQL_KEY_MAY_EXIST : MOSQL_KEY_NEW) == MOSQL_DUPLICATE)
+						 modify->cid, known) == MOSQL_DUPLICATE)
 		mosql_exec_report_duplicate(modify, NULL, key);
 	if (keyed)
 		mosql_exec_lookup_due(modify);

@@ -55,6 +55,7 @@ typedef struct Side
 {
 	MosqlReference *reference;
 	bool		is_parent;
+	bool		in_key;			/* children: their key has all columns of the foreign key */
 	Keys		fresh;			/* children: to be looked up */
 	MemoryContext fresh_cxt;
 	Keys		waiting[2];		/* parents: by deletes, by updates; children: [0] */
@@ -229,6 +230,21 @@ statement_of(EState *estate)
 	return statement;
 }
 
+/*
+ * Where that is so, a child's key says which parent it has.  Not what is deferred: such children may be written,
+ * and locked, before their parents.
+ */
+static bool
+is_in_key(const MosqlReference *reference)
+{
+	const MosqlForeignKey *key = &reference->key;
+
+	for (int i = 0; i < key->n; i++)
+		if (reference->child->columns[key->columns[i] - 1].key_position < 0)
+			return false;
+	return !key->deferrable && key->child != key->parent && reference->index == NULL;
+}
+
 static void
 add_side(MosqlReferences *references, MosqlReference *reference, bool is_parent)
 {
@@ -236,6 +252,7 @@ add_side(MosqlReferences *references, MosqlReference *reference, bool is_parent)
 
 	side->reference = reference;
 	side->is_parent = is_parent;
+	side->in_key = !is_parent && is_in_key(reference);
 	if (!is_parent)
 		side->fresh_cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql referenced keys",
 												ALLOCSET_DEFAULT_SIZES);
@@ -449,6 +466,32 @@ same_values(const AttrNumber *columns, int n, TupleTableSlot *a, TupleTableSlot 
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Whoever commits a child commits it with a parent that is there (docs/commit.md, 12a).  This one was not when the
+ * transaction locked its key; so there was no child, and as nobody else inserts the parent there will be none.
+ */
+bool
+mosql_references_prove_free(MosqlReferences *references, TupleTableSlot *slot)
+{
+	for (int i = 0; references != NULL && i < references->nsides; i++)
+	{
+		MosqlReference *reference = references->sides[i].reference;
+		Datum		values[INDEX_MAX_KEYS];
+		bool		nulls[INDEX_MAX_KEYS];
+		StringInfoData key;
+
+		if (!references->sides[i].in_key)
+			continue;
+		for (int c = 0; c < reference->key.n; c++)
+			values[c] = slot_getattr(slot, reference->key.columns[c], &nulls[c]);
+		initStringInfo(&key);
+		if (mosql_reference_of_child(reference, values, nulls, &key) == MOSQL_REFERENCE_KEY &&
+			mosql_txn_has_inserted(reference->txn, reference->target->tree, mosql_bytes_of(&key)))
+			return true;
+	}
+	return false;
 }
 
 static void

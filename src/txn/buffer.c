@@ -324,8 +324,9 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	change->base = MOSQL_BASE_ABSENT;
 	change->version = 0;
 	entry->found_free = known == MOSQL_KEY_FOUND_FREE;
+	entry->proved_free = known == MOSQL_KEY_PROVED_FREE && !txn->session->doubts;
 	entry->hides = false;
-	if (known == MOSQL_KEY_MAY_EXIST)
+	if (known == MOSQL_KEY_MAY_EXIST || known == MOSQL_KEY_PROVED_FREE)
 		add_unchecked(txn, buffer, entry);
 	return MOSQL_WRITTEN;
 }
@@ -718,6 +719,30 @@ drop_leaving(MosqlBuffer *buffer, int n)
 	return m;
 }
 
+/* What is proved free is not looked at: locked, where it is to be, by a step that nobody waits for. */
+static int
+drop_proved(MosqlTxn *txn, MosqlBuffer *buffer, int n, bool locks)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes) + 1);
+	int			nproved = 0;
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (buffer->unchecked[i]->proved_free && !leaves(buffer->unchecked[i]))
+		{
+			keys[nproved++] = buffer->unchecked[i]->key;
+			buffer->unchecked[i]->unchecked = false;
+		}
+		else
+			buffer->unchecked[m++] = buffer->unchecked[i];
+	if (nproved > 0 && locks)
+	{
+		txn->ninsert_locks += nproved;
+		mosql_txn_claim_ahead(txn, buffer->tree, keys, nproved);
+	}
+	return m;
+}
+
 /*
  * All keys in one batch of reads of their rows and intents as they are now
  * (not as of a snapshot: a row that somebody committed since would conflict at
@@ -745,6 +770,8 @@ mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertLocking locki
 	old = MemoryContextSwitchTo(cxt);
 	n = sort_unchecked(buffer);
 	locks = locking == MOSQL_INSERTS_LOCK && locks_inserts(txn, n);
+	n = drop_proved(txn, buffer, n, locks);
+	locks &= n > 0;
 	buffer->nunchecked = seen = n = locks ? n : drop_leaving(buffer, n);
 	keys = palloc(n * sizeof(MosqlBytes) + 1);
 	rows = palloc0(n * sizeof(MosqlRow) + 1);

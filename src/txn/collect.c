@@ -81,7 +81,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 			continue;
 		item = &part->items[part->n++];
 		item->key = e->key;
-		item->claims = e->strength > 0;
+		item->claims = e->strength > 0 || e->held != NULL;
 		if (mosql_entry_is_void(e) && !e->locked && !is_relied_on(e))
 		{
 			item->kind = MOSQL_ITEM_REFERENCE;

@@ -844,6 +844,42 @@ mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, con
 	return found;
 }
 
+/*
+ * The answers would say nothing that is not known.  A lock that is not had, or lost, is one that others need
+ * not wait for; that it may be there is remembered, so that it is taken back.
+ *
+ * Race -- it is asked for after it was taken back: the later steps of this session go over the same
+ * connection, or one broke (take_back()).
+ */
+void
+mosql_txn_claim_ahead(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n)
+{
+	LockRequest *requests;
+	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
+	ClaimChange **all = palloc(n * sizeof(ClaimChange *));
+	MosqlLeafGroup *groups;
+	ErrorContextCallback context;
+	int			ngroups;
+
+	mosql_txn_begin_read(txn->session, &context);
+	requests = start_requests(txn, tree, keys, n, MOSQL_UPDATE);
+	if (txn->session->stepper.engine == MOSQL_ENGINE_WATCH)
+		mosql_lock_ask(requests, n);
+	else
+	{
+		for (int i = 0; i < n; i++)
+		{
+			changes[i] = (ClaimChange) {keys[i], MOSQL_WRITE_CLAIM, claim_bytes(&requests[i].claim)};
+			all[i] = &changes[i];
+		}
+		ngroups = mosql_btree_group(tree, keys, n, &groups);
+		for (int g = 0; g < ngroups; g++)
+			mosql_step_send(&txn->session->stepper,
+							build_claim_step(&groups[g], all + groups[g].first, groups[g].n), NULL, NULL);
+	}
+	mosql_txn_end_read(&context);
+}
+
 int
 mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {

@@ -502,7 +502,10 @@ judge_row(MosqlCommit *commit, uint64 node, MosqlItem *item, MosqlBytes row, Mos
 			return v.ts == item->version ? MOSQL_PREPARED : MOSQL_CONFLICT;
 		case MOSQL_BASE_ABSENT:
 			if (live || (bounded && v.ts > txn->S))
+			{
+				txn->session->doubts |= live && item->change->entry->proved_free;
 				return MOSQL_CONFLICT;
+			}
 			item->version = v.ts;	/* a tombstone, or 0: nothing */
 			return MOSQL_PREPARED;
 	}

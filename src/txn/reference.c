@@ -45,6 +45,16 @@ mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool locks)
 		entry->strength >= MOSQL_KEY_SHARE;
 }
 
+bool
+mosql_txn_has_inserted(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+{
+	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, false);
+	const MosqlEntryW *entry = buffer ? mosql_buffer_lookup(buffer, key) : NULL;
+
+	return entry != NULL && entry->top != NULL && entry->top->kind == MOSQL_CHANGE_PUT &&
+		entry->top->base == MOSQL_BASE_ABSENT && !entry->unchecked && entry->strength >= MOSQL_UPDATE;
+}
+
 /*
  * An intent that leaves a live row live need not be asked about: a row that many
  * increment costs no more than others.

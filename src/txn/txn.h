@@ -310,7 +310,9 @@ typedef enum MosqlNewKey
 	MOSQL_KEY_NEW,				/* not to be looked up: hidden row ids, entries with one */
 	MOSQL_KEY_MAY_EXIST,		/* looked up by the next mosql_txn_check_inserts (batched:
 								 * one read for many rows) */
-	MOSQL_KEY_FOUND_FREE		/* it was looked up (ON CONFLICT) */
+	MOSQL_KEY_FOUND_FREE,		/* it was looked up (ON CONFLICT) */
+	MOSQL_KEY_PROVED_FREE		/* nobody else can commit it: not looked up, and locked, if at all, by a
+								 * step that nobody waits for */
 } MosqlNewKey;
 
 extern MosqlWriteResult mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key,
@@ -433,6 +435,13 @@ extern bool mosql_session_is_needed(const MosqlSession *session);
 extern int	mosql_txn_claim_free(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys,
 								 const bool *leaves, int n, MosqlRow *rows);
 
+/*
+ * Lock keys that nobody else can commit, for whoever inserts one of them to wait: the request is sent
+ * ahead, and nothing rests on it.  No round trip, where the leaves are known (engine `watch`: as any
+ * lock).
+ */
+extern void mosql_txn_claim_ahead(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n);
+
 /* How strongly is it locked (0: not at all); and make that weaker again, before its savepoint
  * does.  The latter takes a round trip. */
 extern int	mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
@@ -512,6 +521,12 @@ extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *ke
  * held, unlike one that was only incremented?
  */
 extern bool mosql_txn_knows(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, bool locks);
+
+/*
+ * Has this transaction inserted the row, and locked its key when that was free?  Then nobody else commits
+ * it before the transaction has ended.  No round trip.
+ */
+extern bool mosql_txn_has_inserted(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
 /* ---- schema changes ---- */
 

@@ -138,6 +138,7 @@ struct MosqlSession
 	bool		keeps_id;		/* whatever its age */
 	bool		leaves_id;		/* as soon as it can: locks are left under it */
 	bool		overdue;		/* its lease may be over: no other id could be drawn */
+	bool		doubts;			/* a key that was proved free was not: none is believed to be any more */
 	MosqlTimestamp checked_last;	/* the clock's last time, as check.c saw it */
 
 	/* --- locks held beyond transactions (session_lock.c) --- */
@@ -280,7 +281,8 @@ typedef struct MosqlEntryW
 	bool		locked;			/* FOR UPDATE and kin: commit compares that it is there, */
 	bool		referenced;		/* it must be live: a foreign key leads here, */
 	bool		shown;			/* or an increment that was rolled back has shown it */
-	bool		found_free;		/* insert of a key that ON CONFLICT found free */
+	bool		found_free;		/* insert of a key that ON CONFLICT found free, */
+	bool		proved_free;	/* or that is free since nobody else could commit it */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
 	bool		pinned;			/* and in lock_version, which a lock FOR KEY SHARE alone lets go by */
