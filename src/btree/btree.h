@@ -129,6 +129,21 @@ extern void mosql_btree_forget(MosqlTree *tree);
  */
 extern void mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes);
 
+/* Ascending keys of a tree. */
+typedef struct MosqlTreeKeys
+{
+	MosqlTree  *tree;
+	const MosqlBytes *keys;
+	int			n;
+} MosqlTreeKeys;
+
+/*
+ * Before keys of several trees of one store are looked for, each tree by itself: what the caches do not know
+ * of their leaves is read together, in one round trip instead of one for each tree.  Advisory: leaves to which
+ * the caches do not lead are left out.
+ */
+extern void mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n);
+
 /* After a step reported nfields: is this leaf due for a split? */
 extern bool mosql_btree_is_crowded(int nfields, size_t row_bytes);
 

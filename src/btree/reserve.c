@@ -270,6 +270,88 @@ reserve_round(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
 	return again;
 }
 
+/* ---- leaves of several trees ---- */
+
+/* The leaf that takes a key, by the caches, if they know nothing of it; 0: they do, or do not say which. */
+static uint64
+unknown_leaf(MosqlTree *tree, MosqlBytes key)
+{
+	const CachedNode *node = mosql_btree_cache_find(tree, tree->root);
+
+	while (node != NULL && node->meta.level > 0 && node->nchildren > 0)
+	{
+		int			level = node->meta.level;
+		uint64		child = node->children[mosql_btree_child_index(node->children, node->nchildren, key,
+																   false)].node;
+
+		node = mosql_btree_cache_find(tree, child);
+		if (node == NULL)
+			return level == 1 ? child : 0;
+		if (node->meta.level >= level)
+			return 0;
+	}
+	return 0;
+}
+
+/* Reads for a tree's leaves, n at most; how many. */
+static int
+list_unknown(const MosqlTreeKeys *wanted, MosqlBytes *field, MosqlFieldRead *reads, int max)
+{
+	int			n = 0;
+
+	for (int i = 0; i < wanted->n && n < max; i++)
+	{
+		uint64		leaf = unknown_leaf(wanted->tree, wanted->keys[i]);
+
+		if (leaf != 0 && (n == 0 || reads[n - 1].node != leaf))
+			reads[n++] = (MosqlFieldRead)
+		{
+			.node = leaf, .nfields = 1, .fields = field
+		};
+	}
+	return n;
+}
+
+/* See btree.h.  Not for loads, which have many leaves in each tree. */
+void
+mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads;
+	int		   *ends = palloc(n * sizeof(int));
+	int			max = 0;
+	int			nreads = 0;
+	int			ntrees = 0;
+
+	for (int t = 0; t < n; t++)
+		max = Min(max + wanted[t].n, BTREE_READ_BATCH);
+	reads = palloc(max * sizeof(MosqlFieldRead));
+	for (int t = 0; t < n; t++)
+	{
+		int			m = 0;
+
+		mosql_btree_enter(wanted[t].tree);
+		if (wanted[t].n <= BTREE_READ_BATCH)
+			m = list_unknown(&wanted[t], &field, reads + nreads, max - nreads);
+		ntrees += m > 0;
+		ends[t] = nreads += m;
+	}
+	if (ntrees < 2)
+		return;
+	wanted[0].tree->store->read_fields(wanted[0].tree->store, reads, nreads);
+	for (int t = 0, i = 0; t < n; t++)
+		for (; i < ends[t]; i++)
+			if (reads[i].values[0].data != NULL)
+			{
+				MosqlNodeMeta meta;
+
+				mosql_btree_meta(wanted[t].tree, reads[i].node, reads[i].values[0], &meta);
+				mosql_btree_hint_put(wanted[t].tree, reads[i].node, &meta, -1);
+			}
+}
+
+/* ---- reserving ---- */
+
 /* See btree.h.  Advisory: gives up quietly when others keep splitting. */
 void
 mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)

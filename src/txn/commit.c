@@ -48,30 +48,45 @@ mosql_commit_conflict(const MosqlSession *session, const char *detail)
 
 /* ---- room for new rows ---- */
 
+/* The keys of a participant's new rows, and how long these are on average. */
+static MosqlTreeKeys
+new_keys(MosqlCommit *commit, const MosqlParticipant *part, size_t *row_bytes)
+{
+	MosqlBytes *keys = NULL;
+	size_t		bytes = 0;
+	int			n = 0;
+
+	for (int i = 0; i < part->n; i++)
+	{
+		const MosqlItem *item = &part->items[i];
+
+		if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_ABSENT)
+			continue;
+		if (keys == NULL)
+			keys = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlBytes));
+		keys[n++] = item->key;
+		bytes += item->change->columns.len;
+	}
+	*row_bytes = bytes / Max(n, 1) + 1;
+	return (MosqlTreeKeys) {part->tree, keys, n};
+}
+
 static void
 reserve(MosqlCommit *commit)
 {
+	MosqlTreeKeys *wanted = palloc(commit->nparts * sizeof(MosqlTreeKeys) + 1);
+	size_t	   *row_bytes = palloc(commit->nparts * sizeof(size_t) + 1);
+	int			n = 0;
+
 	for (int p = 0; p < commit->nparts; p++)
 	{
-		MosqlParticipant *part = &commit->parts[p];
-		MosqlBytes *keys = NULL;
-		size_t		bytes = 0;
-		int			n = 0;
-
-		for (int i = 0; i < part->n; i++)
-		{
-			const MosqlItem *item = &part->items[i];
-
-			if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_ABSENT)
-				continue;
-			if (keys == NULL)
-				keys = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlBytes));
-			keys[n++] = item->key;
-			bytes += item->change->columns.len;
-		}
-		if (n > 0)
-			mosql_btree_reserve(part->tree, keys, n, bytes / n + 1);
+		wanted[n] = new_keys(commit, &commit->parts[p], &row_bytes[n]);
+		n += wanted[n].n > 0;
 	}
+	if (n > 1)
+		mosql_btree_look_ahead(wanted, n);
+	for (int i = 0; i < n; i++)
+		mosql_btree_reserve(wanted[i].tree, wanted[i].keys, wanted[i].n, row_bytes[i]);
 }
 
 /* ---- attempts ---- */

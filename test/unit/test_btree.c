@@ -805,6 +805,44 @@ test_empty(void)
 	world_close(w);
 }
 
+/* Leaves of several trees that are not known are read together. */
+static void
+test_look_ahead(void)
+{
+	World	   *w = world_open(3000, true, 3);
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlTreeKeys wanted[2];
+	MosqlLeafGroup *groups;
+	int64		before;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		uint32		value = k + 1;
+
+		mosql_btree_reserve(w->trees[0], &w->keys[k], 1, 20);
+		write_keys(w, w->trees[0], &k, &value, 1, 0);
+	}
+	for (int t = 0; t < 2; t++)
+	{
+		mosql_btree_get(w->trees[1 + t], w->keys, w->nkeys, points);	/* inner nodes */
+		for (int k = 0; k < w->nkeys; k++)
+			mosql_btree_observe(w->trees[1 + t], points[k].leaf, MOSQL_ABSENT, -1);
+		wanted[t] = (MosqlTreeKeys) {w->trees[1 + t], w->keys + 100 * t, w->nkeys / 4};
+	}
+	before = w->mem->round_trips;
+	mosql_btree_look_ahead(wanted, 1);
+	CHECK_INT(w->mem->round_trips - before, 0);	/* one tree does so by itself */
+	mosql_btree_look_ahead(wanted, 2);
+	CHECK_INT(w->mem->round_trips - before, 1);
+	for (int t = 0; t < 2; t++)
+		mosql_btree_group(wanted[t].tree, wanted[t].keys, wanted[t].n, &groups);
+	CHECK_INT(w->mem->round_trips - before, 1);
+	mosql_btree_look_ahead(wanted, 2);
+	CHECK_INT(w->mem->round_trips - before, 1);
+	expect_sound(w);
+	world_close(w);
+}
+
 /* One round trip per read with a warm cache, none to group. */
 static void
 test_round_trips(void)
@@ -2662,6 +2700,7 @@ main(void)
 {
 	CASE(test_empty);
 	CASE(test_round_trips);
+	CASE(test_look_ahead);
 	CASE(test_bulk_load);
 	CASE(test_private_load);
 	CASE(test_load_overtaken);
