@@ -12,7 +12,7 @@ CREATE FUNCTION one_of(VARIADIC elements text[]) RETURNS text LANGUAGE sql VOLAT
  * Random values of the type, in a table of PostgreSQL's own and in ours: as the primary key, and as
  * keys of two indexes. What differs; and where an order is not that of the key.
  */
-CREATE FUNCTION differences(type text, value text) RETURNS SETOF text LANGUAGE plpgsql
+CREATE FUNCTION differences(type text, value text, key text DEFAULT 'PRIMARY KEY') RETURNS SETOF text LANGUAGE plpgsql
 	SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
 	asked text;
@@ -21,10 +21,10 @@ DECLARE
 	line text;
 BEGIN
 	EXECUTE format('CREATE TABLE own (n int, k %1$s, d %1$s);
-		CREATE FOREIGN TABLE keyed (n int, k %1$s PRIMARY KEY) SERVER redis;
+		CREATE FOREIGN TABLE keyed (n int, k %1$s %2$s) SERVER redis;
 		CREATE FOREIGN TABLE indexed (n int OPTIONS (key ''true''), k %1$s, d %1$s) SERVER redis
 			OPTIONS (fdw_tuple_cost ''100'', fdw_startup_cost ''0'');
-		CREATE TABLE pairs (a %1$s, b %1$s)', type);
+		CREATE TABLE pairs (a %1$s, b %1$s)', type, key);
 	EXECUTE format('INSERT INTO own SELECT n, %1$s, CASE WHEN n %% 7 > 0 THEN %1$s END
 		FROM generate_series(1, 120) n', value);
 	INSERT INTO indexed SELECT * FROM own;
@@ -201,3 +201,61 @@ INSERT INTO bookings VALUES (4, '[2026-01-01,2026-01-30]');
 DELETE FROM periods WHERE during < '(,2000-01-01)';
 SELECT * FROM bookings ORDER BY id;
 DROP FOREIGN TABLE bookings, periods;
+
+-- citext, where it is to be had: of indexes alone
+DO $$
+BEGIN
+	IF EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citext') THEN
+		CREATE SCHEMA ci;
+		CREATE EXTENSION citext SCHEMA ci;
+		SET search_path = public, ci;
+	END IF;
+END $$;
+SELECT differences(type, value, 'UNIQUE NOT NULL') FROM (VALUES
+	('ci.citext COLLATE "C"', $$(one_of('', 'a', 'A', 'b', 'B') || one_of('x', 'X', '_', 'Ä', 'ä', '') || one_of('', 'y', 'Y'))::ci.citext$$)) types (type, value)
+	WHERE EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citext');
+DO $$
+DECLARE
+	found text;
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citext') THEN
+		RETURN;
+	END IF;
+	CREATE FOREIGN TABLE people (id int OPTIONS (key 'true'), mail citext UNIQUE, n int DEFAULT 0) SERVER redis;
+	CREATE FOREIGN TABLE letters (id int OPTIONS (key 'true'), mail citext REFERENCES people (mail) ON UPDATE CASCADE) SERVER redis;
+	INSERT INTO people VALUES (1, 'Ann@x.org'), (2, 'bob@x.org'), (3, NULL), (4, NULL);
+	BEGIN
+		INSERT INTO people VALUES (5, 'ANN@X.ORG');
+		RAISE 'ANN is another';
+	EXCEPTION WHEN unique_violation THEN NULL;
+	END;
+	INSERT INTO people VALUES (5, 'ANN@x.org') ON CONFLICT (mail) DO UPDATE SET n = people.n + 1;
+	INSERT INTO letters VALUES (1, 'ann@X.org');
+	BEGIN
+		INSERT INTO letters VALUES (2, 'anna@X.org');
+		RAISE 'nobody is called anna';
+	EXCEPTION WHEN foreign_key_violation THEN NULL;
+	END;
+	UPDATE people SET mail = 'ANN@X.ORG' WHERE mail = 'ann@x.org';
+	ASSERT (SELECT (mail::text, n) = ('ANN@X.ORG', 1) FROM people WHERE id = 1), 'the value is what was written';
+	ASSERT (SELECT mail = 'ann@x.org' FROM letters), 'it refers to the same';
+	SET LOCAL enable_seqscan = off;
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT mail FROM people WHERE mail = $q$BOB@x.org$q$' INTO found;
+	ASSERT found LIKE '%people_mail_key%' AND found NOT LIKE '%Filter%', found;
+	ASSERT (SELECT mail::text FROM people WHERE mail = 'BOB@x.org') = 'bob@x.org', 'found by equality';
+	BEGIN
+		ALTER FOREIGN TABLE people ALTER mail TYPE text;
+		RAISE 'altered';
+	EXCEPTION WHEN feature_not_supported THEN NULL;
+	END;
+	BEGIN
+		CREATE FOREIGN TABLE bad (mail citext OPTIONS (key 'true')) SERVER redis;
+		RAISE 'created';
+	EXCEPTION WHEN feature_not_supported THEN NULL;
+	END;
+	ASSERT NOT EXISTS (SELECT FROM mosql_fdw_check('people')), 'damaged';
+	DROP FOREIGN TABLE letters, people;
+	DROP EXTENSION citext;
+	DROP SCHEMA ci;
+	RESET search_path;
+END $$;

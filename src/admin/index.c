@@ -482,6 +482,7 @@ globalize(Relation rel, const MosqlLocalIndex *index, const MosqlDefinition *def
 	}
 	if (index->predicate != NULL)
 		mosql_definition_set_predicate(there, index->predicate, &attributes);
+	mosql_definition_note_locale(there, &attributes);
 	return there;
 }
 

@@ -233,7 +233,7 @@ add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 		fill_new_column(alter, added);
 	else
 	{
-		mosql_definition_check_key(attribute(alter, column->name));
+		mosql_definition_check_key(attribute(alter, column->name), false);
 		alter->rewrites = true;
 	}
 }
@@ -334,7 +334,23 @@ retype_expressions(Alteration *alter)
 			mosql_definition_set_predicate(index, mosql_expression_decode(index->predicate,
 																		 &attributes, true),
 										   &attributes);
+		mosql_definition_note_locale(index, &attributes);
 	}
+}
+
+/* An index of the column as citext goes with the locale, as one of another type does not. */
+static void
+check_folded(const MosqlDefinition *there, const MosqlDefinitionColumn *column)
+{
+	for (int i = 0; i < there->nindexes; i++)
+		for (int j = 0; j < there->indexes[i].nkeys; j++)
+			if (there->indexes[i].keys[j].column == column->id &&
+				there->indexes[i].locale != NULL && mosql_type_name_is_citext(column->type))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot alter column \"%s\", which is a key of index \"%s\" as citext",
+								column->name, there->indexes[i].name),
+						 errhint("Drop the index, and create it again.")));
 }
 
 /* Labels that are copied into a new column keep the names that they had. */
@@ -369,7 +385,8 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	MosqlDefinitionColumn old;
 
 	if (mine->key_position >= 0 || is_index_key(alter->there, theirs->id))
-		mosql_definition_check_key(att);
+		mosql_definition_check_key(att, false);
+	check_folded(alter->there, theirs);
 	if (strcmp(mine->type, theirs->type) != 0)
 		mosql_type_check_names(att);
 	alter->changed = true;

@@ -46,7 +46,7 @@ check_expression(const MosqlDefinitionIndexColumn *there, Node *node)
 
 	column.type = getBaseType(exprType(node));
 	column.collation = mosql_collation_oid(there->collation);
-	refusal = mosql_key_refusal(&column);
+	refusal = mosql_key_refusal(&column, true);
 	if (refusal != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -79,6 +79,14 @@ mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
 	mosql_expression_check_encoding(node);
 	if (index->locale == NULL)
 		index->locale = mosql_expression_locale(node);
+}
+
+void
+mosql_definition_note_locale(MosqlDefinitionIndex *index, const MosqlAttributes *attributes)
+{
+	for (int i = 0; i < index->nkeys && index->locale == NULL; i++)
+		if (mosql_index_key_is_citext(index, i, attributes))
+			index->locale = mosql_expression_database_locale();
 }
 
 /* The name of an index that is being built is taken. */
@@ -114,7 +122,8 @@ mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
 			if (there->columns[j].id == index->keys[i].column)
 				mosql_definition_check_key(TupleDescAttr(RelationGetDescr(rel),
 											   get_attnum(RelationGetRelid(rel),
-														  there->columns[j].name) - 1));
+														  there->columns[j].name) - 1),
+										   true);
 }
 
 MosqlDefinitionIndex *

@@ -24,7 +24,7 @@
 /* ---- CREATE ---- */
 
 void
-mosql_definition_check_key(Form_pg_attribute att)
+mosql_definition_check_key(Form_pg_attribute att, bool of_index)
 {
 	MosqlTableColumn column = {0};
 	const char *refusal = NULL;
@@ -40,7 +40,7 @@ mosql_definition_check_key(Form_pg_attribute att)
 				 errdetail("Virtual generated columns are not stored."),
 				 errhint("Declare the column GENERATED ALWAYS AS (...) STORED.")));
 #endif
-	refusal = mosql_key_refusal(&column);
+	refusal = mosql_key_refusal(&column, of_index);
 	if (refusal != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -60,7 +60,7 @@ check_key(Relation rel)
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("a key can have at most %d columns", MOSQL_KEY_MAX_COLUMNS)));
 	for (int i = 0; i < nkeys; i++)
-		mosql_definition_check_key(TupleDescAttr(RelationGetDescr(rel), key[i] - 1));
+		mosql_definition_check_key(TupleDescAttr(RelationGetDescr(rel), key[i] - 1), false);
 }
 
 /* The columns of a new table; one that is there already may have such. */

@@ -423,6 +423,11 @@ extern MosqlDefinitionIndex *mosql_definition_index(const MosqlDefinition *defin
 /* Is an index computed by expressions or a predicate? */
 extern bool mosql_definition_is_computed(const MosqlDefinitionIndex *index);
 
+/* Is this key column one of citext?  They go with the locale of the database. */
+struct MosqlAttributes;
+extern bool mosql_index_key_is_citext(const MosqlDefinitionIndex *index, int position,
+									  const struct MosqlAttributes *attributes);
+
 /* Do they index the same, whatever their names and trees? */
 extern bool mosql_definition_same_index(const MosqlDefinitionIndex *a,
 										const MosqlDefinitionIndex *b);
@@ -515,6 +520,10 @@ extern Node *mosql_expression_decode(const char *text, const MosqlAttributes *at
 extern void mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node *node,
 											const char *collation,
 											const MosqlAttributes *attributes);
+
+/* The locale of an index that has citext as keys; after the others. */
+extern void mosql_definition_note_locale(MosqlDefinitionIndex *index,
+										 const MosqlAttributes *attributes);
 extern void mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
 										   const MosqlAttributes *attributes);
 
@@ -541,6 +550,7 @@ extern char *mosql_expression_renumber(const char *text, uint32 from, uint32 to)
 /* What the expression's value depends on besides: the locale of the database, by
  * name; NULL: it does not. */
 extern const char *mosql_expression_locale(Node *node);
+extern const char *mosql_expression_database_locale(void);
 
 /*
  * Is its value here what it is in a database whose encoding is UTF-8?  Functions of

@@ -591,8 +591,8 @@ append_locale(StringInfo out, const char *name)
 	}
 }
 
-static char *
-database_locale(void)
+const char *
+mosql_expression_database_locale(void)
 {
 	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	StringInfoData locale;
@@ -626,7 +626,7 @@ database_locale(void)
 const char *
 mosql_expression_locale(Node *node)
 {
-	return needs_locale(node, NULL) ? database_locale() : NULL;
+	return needs_locale(node, NULL) ? mosql_expression_database_locale() : NULL;
 }
 
 /* ---- what depends on the encoding ---- */

@@ -34,7 +34,16 @@ is_later_key_type(const char *type)
 	for (int i = 0; i < lengthof(names); i++)
 		if (strlen(names[i]) == len && strncmp(names[i], type, len) == 0)
 			return true;
-	return false;
+	return mosql_type_name_is_citext(type);
+}
+
+bool
+mosql_type_name_is_citext(const char *type)
+{
+	static const char end[] = ".citext";
+	size_t		len = strlen(type);
+
+	return len > sizeof(end) - 1 && strcmp(type + len - (sizeof(end) - 1), end) == 0;
 }
 
 static bool

@@ -150,6 +150,19 @@ mosql_definition_is_computed(const MosqlDefinitionIndex *index)
 	return computed;
 }
 
+bool
+mosql_index_key_is_citext(const MosqlDefinitionIndex *index, int position,
+						  const MosqlAttributes *attributes)
+{
+	uint32		id = index->keys[position].column;
+	AttrNumber	attnum = id < (uint32) attributes->nids ? attributes->by_id[id] + 1 : 0;
+
+	Oid			type = attnum > 0 ? get_atttype(attributes->relid, attnum) : InvalidOid;
+
+	return index->keys[position].expression == NULL && OidIsValid(type) &&
+		mosql_key_is_citext(getBaseType(type));
+}
+
 /* The attributes that an expression reads. */
 static void
 note_attributes(MosqlIndex *index, Node *node)
@@ -162,16 +175,21 @@ note_attributes(MosqlIndex *index, Node *node)
 		index->reads[member + FirstLowInvalidHeapAttributeNumber - 1] = true;
 }
 
+/* here: of this database, if it matters. */
 static void
-check_locale(const MosqlDefinitionIndex *definition, Node *node)
+compare_locale(const MosqlDefinitionIndex *definition, const char *here)
 {
-	const char *here = definition->locale ? mosql_expression_locale(node) : NULL;
-
 	if (here != NULL && strcmp(here, definition->locale) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("it depends on the locale of the database, which is \"%s\" here and \"%s\" where it was made",
 						here, definition->locale)));
+}
+
+static void
+check_locale(const MosqlDefinitionIndex *definition, Node *node)
+{
+	compare_locale(definition, definition->locale ? mosql_expression_locale(node) : NULL);
 	mosql_expression_check_encoding(node);
 }
 
@@ -200,6 +218,9 @@ read_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *
 	for (int i = 0; i < definition->nkeys; i++)
 		if (definition->keys[i].expression != NULL)
 			computed->expressions[i] = read_expression(definition, i, attributes);
+	for (int i = 0; i < definition->nkeys && definition->locale != NULL; i++)
+		if (mosql_index_key_is_citext(definition, i, attributes))
+			compare_locale(definition, mosql_expression_database_locale());
 	if (definition->predicate == NULL)
 		return;
 	computed->predicate = mosql_expression_decode(definition->predicate, attributes, true);
@@ -229,7 +250,7 @@ mosql_index_compute(const MosqlDefinitionIndex *definition, const MosqlAttribute
 	};
 	Reading		reading = {definition, attributes, &computed};
 
-	if (!mosql_definition_is_computed(definition))
+	if (!mosql_definition_is_computed(definition) && definition->locale == NULL)
 		return computed;
 	if (IsInParallelMode())
 		read_expressions(definition, attributes, &computed);	/* no subtransactions there */
@@ -286,11 +307,9 @@ mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *defini
 			.nulls_not_distinct = definition->nulls_not_distinct,
 			.entries = describe_entries(table, definition)
 	};
-	if (!mosql_definition_is_computed(definition))
-		return;
 	computed = mosql_index_compute(definition, &attributes);
 	index->broken = computed.broken;
-	if (index->broken != NULL)
+	if (index->broken != NULL || !mosql_definition_is_computed(definition))
 		return;
 	index->reads = palloc0(Max(table->natts, 1) * sizeof(bool));
 	index->econtext = CreateStandaloneExprContext();

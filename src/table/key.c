@@ -11,8 +11,11 @@
 
 #include <sys/socket.h>
 
+#include "access/transam.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "port/pg_bswap.h"
@@ -20,9 +23,11 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
+#include "utils/formatting.h"
 #include "utils/inet.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
+#include "utils/syscache.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
@@ -39,6 +44,26 @@
 
 static MosqlKeyClass key_class(Oid type);
 
+bool
+mosql_key_is_citext(Oid type)
+{
+	HeapTuple	tuple;
+	bool		named;
+	Oid			extension;
+
+	if (type < FirstNormalObjectId)
+		return false;
+	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	named = HeapTupleIsValid(tuple) &&
+		strcmp(NameStr(((Form_pg_type) GETSTRUCT(tuple))->typname), "citext") == 0;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!named)
+		return false;
+	extension = getExtensionOfObject(TypeRelationId, type);
+	return OidIsValid(extension) && extension == get_extension_oid("citext", true);
+}
+
 /* Of a type that is made of others, or none of those that are known by their OIDs. */
 static MosqlKeyClass
 other_key_class(Oid type)
@@ -47,7 +72,10 @@ other_key_class(Oid type)
 	Oid			part = mosql_key_part_type(type, &class);
 
 	if (OidIsValid(part))
-		return key_class(part) != MOSQL_KEY_NONE ? class : MOSQL_KEY_NONE;
+		return key_class(part) != MOSQL_KEY_NONE && key_class(part) != MOSQL_KEY_CITEXT ? class
+			: MOSQL_KEY_NONE;
+	if (mosql_key_is_citext(type))
+		return MOSQL_KEY_CITEXT;
 	return get_typtype(type) == TYPTYPE_ENUM ? MOSQL_KEY_ENUM : MOSQL_KEY_NONE;
 }
 
@@ -124,6 +152,7 @@ bool
 mosql_key_is_characters(const MosqlTableColumn *column)
 {
 	return column->key_class == MOSQL_KEY_TEXT || column->key_class == MOSQL_KEY_BPCHAR ||
+		column->key_class == MOSQL_KEY_CITEXT ||
 		(column->key_class == MOSQL_KEY_ARRAY && mosql_key_is_characters(column->part));
 }
 
@@ -148,6 +177,7 @@ mosql_key_setup(MosqlTableColumn *column)
 			column->range_order = true;
 			break;
 		case MOSQL_KEY_BPCHAR:	/* trailing blanks */
+		case MOSQL_KEY_CITEXT:	/* upper case */
 			column->range_order = mosql_key_is_byte_order(column->collation);
 			break;
 		case MOSQL_KEY_TEXT:
@@ -168,13 +198,15 @@ mosql_key_setup(MosqlTableColumn *column)
 }
 
 const char *
-mosql_key_refusal(const MosqlTableColumn *column)
+mosql_key_refusal(const MosqlTableColumn *column, bool of_index)
 {
 	MosqlKeyClass class = key_class(column->type);
 
 	if (class == MOSQL_KEY_NONE && OidIsValid(get_element_type(column->type)) &&
 		get_typtype(get_element_type(column->type)) == TYPTYPE_DOMAIN)
 		return "Its elements are of a domain, and another server may mean another type by its name.";
+	if (class == MOSQL_KEY_CITEXT && !of_index)
+		return "What is lower case depends on the locale of the database: keys of citext are of indexes alone, which are not changed with a column's type.";
 	if (class == MOSQL_KEY_NONE)
 		return "Its type has no key encoding.";
 	if (OidIsValid(column->collation) && !get_collation_isdeterministic(column->collation))
@@ -324,6 +356,17 @@ without_blanks(MosqlBytes text)
 	return text;
 }
 
+/* What citext_cmp() compares, and citext_eq(). */
+static void
+put_citext(Datum value, StringInfo out)
+{
+	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
+	char	   *lower = str_tolower(VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text),
+									DEFAULT_COLLATION_OID);
+
+	mosql_key_put_bytes(out, mosql_text_to_utf8(lower, strlen(lower)));
+}
+
 void
 mosql_key_put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 {
@@ -348,6 +391,9 @@ mosql_key_put_value(const MosqlTableColumn *column, Datum value, StringInfo out)
 			return;
 		case MOSQL_KEY_BPCHAR:
 			mosql_key_put_bytes(out, without_blanks(mosql_codec_bytes(column, value)));
+			return;
+		case MOSQL_KEY_CITEXT:
+			put_citext(value, out);
 			return;
 		case MOSQL_KEY_BYTEA:
 		case MOSQL_KEY_ENUM:
@@ -696,6 +742,7 @@ mosql_key_get_value(const MosqlTable *table, const MosqlTableColumn *column, Mos
 			return get_numeric(in, value);
 		case MOSQL_KEY_TEXT:
 		case MOSQL_KEY_BPCHAR:
+		case MOSQL_KEY_CITEXT:
 		case MOSQL_KEY_BYTEA:
 		case MOSQL_KEY_ENUM:
 			return get_texts(table, column, in, value);

@@ -19,6 +19,7 @@ typedef enum MosqlKeyClass
 	MOSQL_KEY_BOOL, MOSQL_KEY_INT, MOSQL_KEY_FLOAT, MOSQL_KEY_NUMERIC,
 	MOSQL_KEY_TEXT,				/* text, varchar */
 	MOSQL_KEY_BPCHAR,			/* trailing blanks do not count */
+	MOSQL_KEY_CITEXT,			/* in lower case; of indexes alone */
 	MOSQL_KEY_BYTEA, MOSQL_KEY_UUID,
 	MOSQL_KEY_FIXED,			/* the bytes of the binary format: macaddr, pg_lsn, xid8 */
 	MOSQL_KEY_INET,				/* cidr, too */

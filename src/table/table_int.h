@@ -98,14 +98,20 @@ extern bool mosql_key_get_array(const MosqlTable *table, const MosqlTableColumn 
 extern bool mosql_key_get_range(const MosqlTable *table, const MosqlTableColumn *column,
 								MosqlBytes *in, Datum *value);
 
-/* Why this column cannot be part of a key, NULL if it can. */
-extern const char *mosql_key_refusal(const MosqlTableColumn *column);
+/* The type of the extension citext?  Its keys depend on the locale of the database. */
+extern bool mosql_key_is_citext(Oid type);
+
+/* Why this column cannot be part of the table's key, or of an index's; NULL if it can. */
+extern const char *mosql_key_refusal(const MosqlTableColumn *column, bool of_index);
 
 /* ---- format.c ---- */
 
 #define MOSQL_DEFINITION_FORMAT			2	/* of tables */
 #define MOSQL_DEFINITION_FORMAT_LABELS	3	/* of those with former names of labels */
 #define MOSQL_DEFINITION_FORMAT_KEYS	4	/* ... with keys of types that could be none before */
+
+/* Is this how definitions call it?  (Also a type of that name that is not the extension's.) */
+extern bool mosql_type_name_is_citext(const char *type);
 
 /* The one that says all that is in the definition. */
 extern int	mosql_definition_format(const MosqlDefinition *definition);
@@ -292,10 +298,10 @@ extern MosqlLoggedChange mosql_build_log_decode(MosqlBytes columns);
 /* ---- create.c ---- */
 
 #define MOSQL_KEY_TYPES_HINT \
-	"Keys can be: boolean, numbers, money, oid, text and its like, bytea, bit strings, uuid, network addresses, dates, times, intervals, pg_lsn, xid8, enums; arrays of these, and PostgreSQL's own ranges."
+	"Keys can be: boolean, numbers, money, oid, text and its like, bytea, bit strings, uuid, network addresses, dates, times, intervals, pg_lsn, xid8, enums; in indexes citext; arrays of these, and PostgreSQL's own ranges."
 
 /* 0A000 unless values of this column can be keys. */
-extern void mosql_definition_check_key(Form_pg_attribute att);
+extern void mosql_definition_check_key(Form_pg_attribute att, bool of_index);
 
 /* Would they be the same if some columns here were key columns, too? */
 extern bool mosql_definition_lacks_only_keys(const MosqlDefinition *here,
