@@ -134,7 +134,7 @@ TRUNCATE wide;
 SELECT * FROM asked($$INSERT INTO wide SELECT i, repeat('x', 84) FROM generate_series(1, 20000) i$$, 20000);
 COMMIT;
 SELECT count(*), min(id), max(id), sum(length(pad)) FROM wide;
-SELECT bool_and(state = 'normal' AND intents = 0) AS sound, sum(entries) / count(*) >= 60 AS dense
+SELECT bool_and(state IN ('normal', 'packed') AND intents = 0) AS sound, sum(entries) / count(*) >= 60 AS dense
 FROM mosql_fdw_dump('wide') WHERE level = 0;
 RESET mosql_fdw.max_transaction_size;
 SET search_path = public;

@@ -3,7 +3,7 @@ SET client_min_messages = warning;
 CREATE FUNCTION loaded() RETURNS bigint LANGUAGE sql AS
 	$$ SELECT value FROM mosql_fdw_stats() WHERE name = 'rows_loaded' $$;
 CREATE FUNCTION shape(t regclass) RETURNS TABLE (sound bool, dense bool) LANGUAGE sql AS $$
-	SELECT bool_and(state = 'normal' AND intents = 0), sum(entries) / count(*) >= 60
+	SELECT bool_and(state IN ('normal', 'packed') AND intents = 0), sum(entries) / count(*) >= 60
 	FROM mosql_fdw_dump(t) WHERE level = 0 $$;
 CREATE FOREIGN TABLE p (id int OPTIONS (key 'true') NOT NULL, a int, b text) SERVER redis;
 INSERT INTO p SELECT i, i * 7919 % 10007, 'row ' || i FROM generate_series(1, 10000) i;

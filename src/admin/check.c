@@ -353,6 +353,8 @@ state_name(MosqlNodeState state)
 	{
 		case MOSQL_NODE_NORMAL:
 			return "normal";
+		case MOSQL_NODE_PACKED:
+			return "packed";
 		case MOSQL_NODE_SPLITTING:
 			return "splitting";
 		case MOSQL_NODE_DYING:

@@ -179,6 +179,8 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"step_retries", &mosql_stats.step_retries},
 		{"splits", &mosql_stats.splits},
 		{"rows_loaded", &mosql_stats.rows_loaded},
+		{"leaves_packed", &mosql_stats.leaves_packed},
+		{"leaves_unpacked", &mosql_stats.leaves_unpacked},
 		{"commits", &mosql_stats.commits},
 		{"conflicts", &mosql_stats.conflicts},
 		{"prepare_retries", &mosql_stats.prepare_retries},

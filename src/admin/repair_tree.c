@@ -17,6 +17,7 @@
 #include "utils/timestamp.h"
 
 #include "admin/repair.h"
+#include "code/block.h"
 #include "code/node.h"
 #include "code/row.h"
 
@@ -66,10 +67,19 @@ see_session(Highest *highest, uint64 sid)
 }
 
 static void
+see_row(Highest *highest, MosqlBytes row)
+{
+	MosqlVersion version;
+
+	if (mosql_row_newest(row, &version))
+		see_time(highest, version.ts);
+}
+
+static void
 see_field(Highest *highest, const MosqlFieldValue *field)
 {
 	MosqlBytes	rest = field->value;
-	MosqlVersion version;
+	MosqlBlock	block;
 	MosqlIntent intent;
 
 	if (field->field.len == 0)
@@ -77,8 +87,12 @@ see_field(Highest *highest, const MosqlFieldValue *field)
 	switch (field->field.data[0])
 	{
 		case MOSQL_FIELD_ROW:
-			if (mosql_row_newest(field->value, &version))
-				see_time(highest, version.ts);
+			see_row(highest, field->value);
+			break;
+		case MOSQL_FIELD_BLOCK:
+			if (mosql_block_decode(field->value, &block))
+				for (int i = 0; i < block.n; i++)
+					see_row(highest, block.rows[i]);
 			break;
 		case MOSQL_FIELD_PURGED:
 			if (field->value.len == MOSQL_TS_BYTES)

@@ -18,6 +18,14 @@
 #define MOSQL_LEAF_MAX_ROWS			70
 #endif
 
+/*
+ * A leaf that is packed has so many rows, or half as many bytes as fit.  Smaller ones stay fields:
+ * they take little, and small tables are written to all the time.
+ */
+#ifndef MOSQL_PACK_MIN_ROWS
+#define MOSQL_PACK_MIN_ROWS			(MOSQL_LEAF_MAX_ROWS / 2)
+#endif
+
 /* Bytes in a leaf before it splits; a single larger row has a leaf alone. */
 #ifndef MOSQL_LEAF_MAX_BYTES
 #define MOSQL_LEAF_MAX_BYTES		(32 * 1024)
@@ -53,7 +61,7 @@
  * allocates.  And its bytes before compression: what Redis takes as one value.
  */
 #define MOSQL_BLOCK_MAX_ROWS		1024
-#define MOSQL_BLOCK_MAX_BYTES		(512 * 1024 * 1024)
+#define MOSQL_BLOCK_MAX_BYTES		(4 * 1024 * 1024)
 
 /* One value: 64 MB, so that a row and its intent stay below Redis' 512 MB. */
 #define MOSQL_VALUE_MAX_BYTES		(64 * 1024 * 1024)

@@ -24,6 +24,8 @@ typedef struct MosqlStats
 	int64		step_retries;	/* mini-transactions evaluated again */
 	int64		splits;			/* leaves and inner nodes split */
 	int64		rows_loaded;	/* into trees that nobody else knew: without intents */
+	int64		leaves_packed;	/* written as blocks */
+	int64		leaves_unpacked;	/* by who came to write */
 	int64		commits;
 	int64		conflicts;		/* 40001 raised */
 	int64		prepare_retries;	/* attempts to prepare after the first */

@@ -117,6 +117,13 @@ extern void mosql_btree_finish_split(MosqlTree *tree, uint64 leaf);
  */
 extern void mosql_btree_observe(MosqlTree *tree, uint64 leaf, MosqlBytes meta, int nfields);
 
+/*
+ * Unpack what of a range's next leaves is packed (at most max of them, and those below one inner
+ * node), before they are grouped one by one: at most four round trips, and none
+ * where the caches know all of them.  Advisory.
+ */
+extern void mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max);
+
 /* Empty the caches: for who has read much of a tree and will not come back soon. */
 extern void mosql_btree_forget(MosqlTree *tree);
 
@@ -159,12 +166,12 @@ extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
 /*
  * Write rows, ascending and above all that the tree holds, into leaves as full as can be.
  * Returns how many of them: what does not fill a leaf is to come again first with the next
- * call, unless this is the last one (finish).  40001 if somebody else has written there, or
- * a connection broke, where a server may have forgotten then.  About six round trips for
- * any number of rows.
+ * call, unless this is the last one (finish).  packs: leaves of some rows are packed.  40001
+ * if somebody else has written there, or a connection broke, where a server may have forgotten
+ * then.  About six round trips for any number of rows.
  */
 extern int	mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n,
-							 bool finish);
+							 bool packs, bool finish);
 
 /* --- reading by key --- */
 

@@ -167,6 +167,10 @@ extern int	mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key);
 extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);
 extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
 
+/* --- pack.c --- */
+extern MosqlBytes mosql_btree_block_field(void);
+extern void mosql_btree_unpack(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
+
 /* --- search.c --- */
 
 /* A run of keys on its way to the nodes that cover them. */
@@ -277,7 +281,7 @@ typedef struct Split
 } Split;
 
 extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);
-extern void mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n);
+extern void mosql_btree_thaw(MosqlTree *tree, const uint64 *leaves, int n);
 extern MosqlBytes mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key);
 extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);
 

@@ -2,8 +2,10 @@
  * get.c: reading rows by key.
  *
  * Layer: btree.  One read per leaf asks for its meta, its purge mark and per
- * key the row and the intent; the meta tells whether this was the right leaf.
+ * key the row and the intent, or for the block that holds all rows, or, where it is not known
+ * whether the leaf is packed, for both; the meta tells whether this was the right leaf.
  */
+#include "code/block.h"
 #include "btree/btree_int.h"
 
 /* Points are asked for in any order; the search wants them ascending. */
@@ -19,39 +21,86 @@ compare_asked(const void *a, const void *b)
 	return mosql_bytes_compare(((const Asked *) a)->key, ((const Asked *) b)->key);
 }
 
-/* Fields per key after meta and purge mark. */
+/* Meta and purge mark; then per key the row and the intent; then the block. */
+#define FIELDS_FIRST	2
 #define FIELDS_PER_KEY	2
+
+/* What a read of a leaf asks for: an unknown one's fields and block. */
+typedef struct Question
+{
+	bool		fields;
+	bool		block;
+} Question;
+
+static Question
+choose_question(const CachedNode *hint)
+{
+	bool		packed = hint != NULL && hint->meta.state == MOSQL_NODE_PACKED;
+
+	return (Question) {.fields = !packed,.block = hint == NULL || packed};
+}
 
 /* The read that an item needs; names in the scratch context. */
 static MosqlFieldRead
-build_read(const Search *s, const SearchItem *item)
+build_read(const Search *s, const SearchItem *item, Question question)
 {
 	static const char purged = MOSQL_FIELD_PURGED;
-	MosqlFieldRead read = {.node = item->node, .nfields = 2 + FIELDS_PER_KEY * item->n};
+	int			nkeys = question.fields ? item->n : 0;
+	MosqlFieldRead read = {
+		.node = item->node,
+		.nfields = FIELDS_FIRST + FIELDS_PER_KEY * nkeys + (question.block ? 1 : 0)
+	};
 	const MosqlBytes *keys = s->keys + item->first;
 	size_t		size = 0;
 	char	   *to;
 
-	for (int i = 0; i < item->n; i++)
+	for (int i = 0; i < nkeys; i++)
 		size += FIELDS_PER_KEY * (keys[i].len + 1);
 	read.fields = MemoryContextAllocHuge(s->tree->scratch, read.nfields * sizeof(MosqlBytes) + size);
 	to = (char *) (read.fields + read.nfields);
 	read.fields[0] = mosql_btree_meta_field();
 	read.fields[1] = mosql_bytes(&purged, 1);
-	for (int i = 0; i < item->n; i++)
+	for (int i = 0; i < nkeys; i++)
 	{
 		static const char kinds[FIELDS_PER_KEY] = {MOSQL_FIELD_ROW, MOSQL_FIELD_INTENT};
 
 		for (int k = 0; k < FIELDS_PER_KEY; k++)
 		{
-			read.fields[2 + FIELDS_PER_KEY * i + k] = mosql_bytes(to, keys[i].len + 1);
+			read.fields[FIELDS_FIRST + FIELDS_PER_KEY * i + k] = mosql_bytes(to, keys[i].len + 1);
 			*to++ = kinds[k];
 			if (keys[i].len > 0)
 				memcpy(to, keys[i].data, keys[i].len);
 			to += keys[i].len;
 		}
 	}
+	if (question.block)
+		read.fields[read.nfields - 1] = mosql_btree_block_field();
 	return read;
+}
+
+/* Take over rows as they are fields. */
+static void
+take_fields(const MosqlFieldRead *read, int n, MosqlPoint *points)
+{
+	for (int i = 0; i < n; i++)
+	{
+		points[i].row = read->values[FIELDS_FIRST + FIELDS_PER_KEY * i];
+		points[i].intent = read->values[FIELDS_FIRST + FIELDS_PER_KEY * i + 1];
+	}
+}
+
+/* Take over rows of a packed leaf, which has no intents. */
+static void
+take_block(Search *s, const SearchItem *item, MosqlBytes block, MosqlPoint *points)
+{
+	MosqlBytes *rows = MemoryContextAllocHuge(s->tree->scratch, item->n * sizeof(MosqlBytes));
+
+	if (block.data == NULL)
+		mosql_btree_damage(s->tree, item->node, "it is packed, but its block is missing");
+	if (!mosql_block_find(block, s->keys + item->first, item->n, rows))
+		mosql_btree_damage(s->tree, item->node, "its block does not decode");
+	for (int i = 0; i < item->n; i++)
+		points[i].row = rows[i];
 }
 
 /*
@@ -59,11 +108,12 @@ build_read(const Search *s, const SearchItem *item)
  * leaf is being split and may not serve them (mosql_btree_serves()).
  */
 static bool
-take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points)
+take(Search *s, SearchItem *item, Question question, const MosqlFieldRead *read, MosqlPoint *points)
 {
 	MosqlTree  *tree = s->tree;
 	MosqlTimestamp purged = 0;
 	MosqlNodeMeta meta;
+	bool		packed;
 
 	if (read->values[0].data == NULL)
 	{
@@ -79,6 +129,13 @@ take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points
 		mosql_btree_search_again(s, item);
 		return false;
 	}
+	packed = meta.state == MOSQL_NODE_PACKED;
+	if (!(packed ? question.block : question.fields))
+	{
+		/* not as the hint had it, which is what was read now */
+		mosql_btree_search_again(s, item);
+		return true;
+	}
 	if (read->values[1].data != NULL)
 	{
 		if (read->values[1].len != MOSQL_TS_BYTES)
@@ -86,14 +143,13 @@ take(Search *s, SearchItem *item, const MosqlFieldRead *read, MosqlPoint *points
 		purged = mosql_ts_get(read->values[1].data);
 	}
 	item->n = mosql_btree_search_settle(s, item, &meta);
+	points += item->first;
 	for (int i = 0; i < item->n; i++)
-		points[item->first + i] = (MosqlPoint)
-	{
-		.row = read->values[2 + FIELDS_PER_KEY * i],
-			.intent = read->values[2 + FIELDS_PER_KEY * i + 1],
-			.purged = purged,
-			.leaf = item->node
-	};
+		points[i] = (MosqlPoint) {.purged = purged,.leaf = item->node};
+	if (packed)
+		take_block(s, item, read->values[read->nfields - 1], points);
+	else
+		take_fields(read, item->n, points);
 	return true;
 }
 
@@ -108,7 +164,7 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 	{
 		MosqlFieldRead *reads = MemoryContextAllocHuge(tree->scratch,
 													   s.nitems * sizeof(MosqlFieldRead));
-
+		Question   *questions = MemoryContextAllocHuge(tree->scratch, s.nitems * sizeof(Question));
 		int			nreads = 0;
 		int			nfrozen = 0;
 		uint64	   *frozen = NULL;
@@ -119,18 +175,19 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 
 			/* what is known to be further right need not be asked for here */
 			if (hint != NULL && hint->epoch >= s.items[i].epoch && hint->meta.level == 0 &&
-				hint->meta.state == MOSQL_NODE_NORMAL)
+				(hint->meta.state == MOSQL_NODE_NORMAL || hint->meta.state == MOSQL_NODE_PACKED))
 				s.items[i].n = mosql_btree_search_settle(&s, &s.items[i], &hint->meta);
 			if (s.items[i].n == 0)
 				continue;
 			s.items[nreads] = s.items[i];
-			reads[nreads] = build_read(&s, &s.items[nreads]);
+			questions[nreads] = choose_question(hint);
+			reads[nreads] = build_read(&s, &s.items[nreads], questions[nreads]);
 			nreads++;
 		}
 		if (nreads > 0)
 			tree->store->read_fields(tree->store, reads, nreads);
 		for (int i = 0; i < nreads; i++)
-			if (!take(&s, &s.items[i], &reads[i], points))
+			if (!take(&s, &s.items[i], questions[i], &reads[i], points))
 			{
 				if (frozen == NULL)
 					frozen = MemoryContextAllocHuge(tree->scratch, nreads * sizeof(uint64));

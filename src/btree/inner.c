@@ -152,7 +152,7 @@ leads_to(const MosqlTree *tree, uint64 node, MosqlBytes m, int level, const Mosq
 
 	return m.data != NULL && mosql_btree_meta_fault(tree, node, m, &meta) == NULL &&
 		meta.level == level &&
-		(meta.state == MOSQL_NODE_NORMAL || meta.state == MOSQL_NODE_SPLITTING) &&
+		mosql_node_is_alive(meta.state) &&
 		meta.right == child->node && mosql_bytes_equal(meta.high, child->separator);
 }
 

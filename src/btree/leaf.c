@@ -4,6 +4,7 @@
  * Layer: btree.  The hot path of every scan: one array per leaf, no palloc per
  * entry, bytes stay where the reply has them.
  */
+#include "code/block.h"
 #include "btree/btree_int.h"
 
 static int
@@ -43,9 +44,28 @@ merge_extras(MosqlLeaf *leaf, const MosqlEntry *extras, int n)
 	leaf->n = nout;
 }
 
+/* The rows of a packed leaf, which has no entries beside its block.  Returns what is wrong, or NULL. */
+static const char *
+take_block(MosqlLeaf *leaf, MosqlBytes bytes)
+{
+	MosqlBlock	block;
+
+	if (bytes.data == NULL)
+		return "it is packed, but its block is missing";
+	if (!mosql_block_decode(bytes, &block))
+		return "its block does not decode";
+	leaf->entries = palloc(block.n * sizeof(MosqlEntry));
+	for (int i = 0; i < block.n; i++)
+		leaf->entries[i] = (MosqlEntry) {.key = block.keys[i],.row = block.rows[i]};
+	leaf->n = block.n;
+	leaf->nfields += block.n - 1;
+	return NULL;
+}
+
 /*
  * Fill in everything but the meta, which must be decoded already.  Entries are
- * palloc'ed, bytes point into the image.  Returns what is wrong, or NULL.
+ * palloc'ed, bytes point into the image, or into what a block was decoded to.
+ * Returns what is wrong, or NULL.
  */
 const char *
 mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
@@ -55,6 +75,9 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	int			nextras = 0;
 	int			n = 0;
 	bool		sorted = true;
+	bool		packed = leaf->meta.state == MOSQL_NODE_PACKED;
+	MosqlBytes	block = MOSQL_ABSENT;
+	const char *fault;
 
 	leaf->node = image->node;
 	leaf->nfields = image->nfields;
@@ -95,6 +118,11 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 			case MOSQL_FIELD_RANGE_MARKS:
 				leaf->range_marks = value;
 				break;
+			case MOSQL_FIELD_BLOCK:
+				if (!packed)
+					return "it has a block, but is not packed";
+				block = value;
+				break;
 			default:
 				return "it has a field of an unknown kind";
 		}
@@ -102,9 +130,14 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 			return "it has a field of an unknown kind";
 	}
 
+	if (packed && (n > 0 || nextras > 0 || leaf->range_marks.data != NULL))
+		return "it is packed, but has rows, intents or marks beside its block";
+	if (packed && (fault = take_block(leaf, block)) != NULL)
+		return fault;
 	if (!sorted)
 		qsort(entries, n, sizeof(MosqlEntry), compare_entries);
-	leaf->n = n;
+	if (!packed)
+		leaf->n = n;
 	if (nextras > 0)
 	{
 		qsort(extras - nextras, nextras, sizeof(MosqlEntry), compare_entries);

@@ -11,6 +11,8 @@
  *              itself if it is empty.
  *   4. link    R1 .. Rk in the parent (inner.c)
  *
+ * Where it pays they are packed (pack.c): the first one that leads to such a leaf is step 3.
+ *
  * It is a split whose new leaves hold what comes rather than what was there, so L need not
  * be frozen: step 3 compares that it holds nothing from the bound on, and, by its
  * generation, that it is the last leaf still.  Whoever dies before step 3 leaves leaves that
@@ -19,6 +21,7 @@
  * At each moment the tree is whole.
  */
 #include "base/interrupt.h"
+#include "code/block.h"
 #include "btree/btree_int.h"
 
 typedef struct Load
@@ -28,6 +31,8 @@ typedef struct Load
 	const MosqlBytes *rows;
 	int		   *starts;			/* [npieces + 1] the first row of each piece, and the end */
 	int			npieces;
+	bool		packs;
+	int			npacked;		/* leaves, by the last attempt */
 	MosqlLeaf  *last;			/* of the tree */
 	bool		fills;			/* the first piece goes into it */
 	MosqlChild *leaves;			/* new ones */
@@ -54,7 +59,8 @@ read_last(Load *load)
 {
 	MosqlLeaf  *last = mosql_btree_read_covering(load->tree, load->keys[0], false);
 
-	if (last->meta.state != MOSQL_NODE_NORMAL || last->meta.high.data != NULL ||
+	if ((last->meta.state != MOSQL_NODE_NORMAL && last->meta.state != MOSQL_NODE_PACKED) ||
+		last->meta.high.data != NULL ||
 		last->purged != 0 || last->range_marks.data != NULL ||
 		(last->n > 0 &&
 		 mosql_bytes_compare(last->entries[last->n - 1].key, load->keys[0]) >= 0))
@@ -83,10 +89,44 @@ name_leaves(Load *load)
 	}
 }
 
-static void
-set_rows(Load *load, MosqlStep *step, int piece)
+/* What Redis keeps for a field beside its bytes, about. */
+#define FIELD_OVERHEAD	20
+
+/*
+ * Make a block of a piece, if that pays: of a leaf that is half full, and comes to be a quarter
+ * smaller at least.  For who reads one row gets the whole block.
+ */
+static bool
+pack_piece(const Load *load, int first, int n, StringInfo block)
 {
-	for (int i = load->starts[piece]; i < load->starts[piece + 1]; i++)
+	size_t		bytes = 0;
+
+	for (int i = first; i < first + n; i++)
+		bytes += load->keys[i].len + load->rows[i].len;
+	if (!load->packs || n < 2 || (n < MOSQL_PACK_MIN_ROWS && bytes < MOSQL_LEAF_MAX_BYTES / 2))
+		return false;
+	mosql_string_init(block, bytes / 2);
+	mosql_block_encode(block, true, load->keys + first, load->rows + first, n);
+	return (size_t) block->len <= (bytes + (size_t) n * FIELD_OVERHEAD) / 4 * 3;
+}
+
+/* The writes of a leaf that is to hold a piece: its meta, and its rows, packed where that pays. */
+static void
+set_leaf(Load *load, MosqlStep *step, MosqlNodeMeta *meta, int piece)
+{
+	int			first = load->starts[piece];
+	int			n = load->starts[piece + 1] - first;
+	StringInfoData block;
+
+	meta->state = pack_piece(load, first, n, &block) ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, meta));
+	if (meta->state == MOSQL_NODE_PACKED)
+	{
+		mosql_btree_step_set(step, mosql_btree_block_field(), mosql_bytes_of(&block));
+		load->npacked++;
+		return;
+	}
+	for (int i = first; i < first + n; i++)
 		mosql_btree_step_set(step, mosql_btree_field_name(load->tree, MOSQL_FIELD_ROW, load->keys[i]),
 							 load->rows[i]);
 }
@@ -100,15 +140,14 @@ create_leaf(Load *load, int leaf)
 	MosqlStep  *step = mosql_btree_step_new(load->tree, load->leaves[leaf].node,
 											1 + load->starts[piece + 1] - load->starts[piece]);
 	MosqlNodeMeta meta = {
-		.generation = mosql_btree_next_generation(0),.state = MOSQL_NODE_NORMAL,
+		.generation = mosql_btree_next_generation(0),
 		.tree = load->tree->root,.low = load->leaves[leaf].separator,
 		.high = next != NULL ? next->separator : MOSQL_ABSENT,
 		.right = next != NULL ? next->node : 0
 	};
 
 	mosql_btree_step_expect_absent(step);
-	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, &meta));
-	set_rows(load, step, piece);
+	set_leaf(load, step, &meta, piece);
 	return step;
 }
 
@@ -133,14 +172,18 @@ bring_in(Load *load)
 	generation = step->compares;
 	step->compares = palloc0(2 * sizeof(MosqlCompare));
 	step->compares[0] = *generation;
-	/* no row however old, no intent whoever's, where its range ends or is filled */
+	/*
+	 * No row however old, no intent whoever's, where its range ends or is filled.  A packed leaf has
+	 * none there, by its generation.
+	 */
 	mosql_step_expect(step, MOSQL_COMPARE_RANGE,
 					  load->fills ? load->last->meta.low : load->leaves[0].separator, 0,
 					  mosql_bytes(nobody, sizeof(nobody)));
 	step->compares[1].at_most = mosql_bytes(never, sizeof(never));
-	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, &meta));
 	if (load->fills)
-		set_rows(load, step, 0);
+		set_leaf(load, step, &meta, 0);
+	else
+		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, &meta));
 	return step;
 }
 
@@ -150,6 +193,7 @@ write_leaves(void *arg)
 {
 	Load	   *load = arg;
 
+	load->npacked = 0;
 	for (int i = 0; i < load->nleaves; i++)
 		load->creates[i] = create_leaf(load, i);
 	mosql_btree_steps_run(load->tree, load->creates, load->nleaves);
@@ -212,6 +256,7 @@ link_leaves(Load *load)
 	mosql_btree_remember(tree, load->bring_in);
 	for (int i = 0; i < load->nleaves; i++)
 		mosql_btree_remember(tree, load->creates[i]);
+	mosql_stats.leaves_packed += load->npacked;
 	if (load->nleaves > 0)
 		mosql_btree_inner_insert(tree, 1, load->leaves, load->nleaves);
 }
@@ -234,10 +279,11 @@ cut_pieces(Load *load, int n, bool finish)
 
 /* See btree.h. */
 int
-mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n, bool finish)
+mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n, bool packs,
+				 bool finish)
 {
 	MosqlBudget budget = mosql_budget_start(BTREE_WAIT_MS);
-	Load		load = {.tree = tree,.keys = keys,.rows = rows};
+	Load		load = {.tree = tree,.keys = keys,.rows = rows,.packs = packs};
 	MemoryContext old;
 
 	mosql_btree_enter(tree);

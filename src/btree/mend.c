@@ -58,47 +58,7 @@
  * counts is decided by what was found before: a node that was brought in since may be
  * missing there, but the walk comes to it by its left neighbour, which is sound.
  */
-#include "btree/btree_int.h"
-#include "code/row.h"
-
-/* Nodes read ahead in one round trip. */
-#define MEND_BATCH		64
-
-/* The nodes of a level that count: ascending, and no two cover the same key. */
-typedef struct Chain
-{
-	int			n;
-	const MosqlKnownNode **nodes;
-	bool	   *sure;			/* [n] false: counts only because nobody can tell */
-} Chain;
-
-typedef struct Mend
-{
-	MosqlTree  *tree;
-	const MosqlMending *how;
-	int			nknown;
-	const MosqlKnownNode *known;	/* by level, then low fence */
-	Chain		chains[MOSQL_TREE_MAX_LEVEL + 2];
-	int			done;			/* nodes made anew, or that would be */
-
-	/* --- read ahead --- */
-	MemoryContext ahead;
-	int			nimages;
-	MosqlNodeImage images[MEND_BATCH];
-} Mend;
-
-/* A place in the chain of a level. */
-typedef struct Place
-{
-	uint64		node;
-	int			level;
-	MosqlBytes	low;
-	MosqlBytes	high;			/* data NULL: none */
-	uint64		right;
-	bool		bounded;		/* high and right are known */
-	int			nchildren;		/* inner nodes */
-	MosqlChild *children;
-} Place;
+#include "btree/mend_int.h"
 
 /* ---- what is known ---- */
 
@@ -203,7 +163,7 @@ is_left_out(const Mend *mend, int level, const MosqlChild *child)
 static bool
 is_alive(const MosqlKnownNode *known)
 {
-	return known->meta.state == MOSQL_NODE_NORMAL || known->meta.state == MOSQL_NODE_SPLITTING;
+	return mosql_node_is_alive(known->meta.state);
 }
 
 /* Does it end beyond this low fence? */
@@ -425,83 +385,6 @@ node_fault(Mend *mend, const MosqlNodeImage *image, Place *place, bool *contradi
 									  &place->children, &place->nchildren);
 }
 
-/* What is wrong with a field of a leaf; NULL: nothing. */
-static const char *
-field_fault(Mend *mend, const MosqlFieldValue *field, const Place *place)
-{
-	MosqlBytes	key;
-	MosqlBytes	rest = field->value;
-	MosqlIntent intent;
-	int			got;
-
-	if (field->field.len == 0)
-		return "a field without a name";
-	key = mosql_bytes(field->field.data + 1, field->field.len - 1);
-	if (key.len > 0 && strchr("rik", field->field.data[0]) != NULL &&
-		(mosql_bytes_compare(key, place->low) < 0 ||
-		 (place->high.data != NULL && mosql_bytes_compare(key, place->high) >= 0)))
-		return "a key beyond the fences";
-	switch (field->field.data[0])
-	{
-		case MOSQL_FIELD_META:
-			return key.len > 0 ? "a field of an unknown kind" : NULL;
-		case MOSQL_FIELD_PURGED:
-			return key.len > 0 || field->value.len != MOSQL_TS_BYTES ? "a damaged purge mark" : NULL;
-		case MOSQL_FIELD_RANGE_MARKS:
-		case MOSQL_FIELD_KEY_MARKS:
-			return field->value.len % MOSQL_TXID_BYTES != 0 ? "damaged read marks" : NULL;
-		case MOSQL_FIELD_INTENT:
-			while ((got = mosql_intent_next(&rest, &intent)) == 1)
-				;
-			return key.len == 0 || got < 0 ? "a damaged intent" : NULL;
-		case MOSQL_FIELD_ROW:
-			return key.len == 0 ? "a row without a key" :
-				mend->how->row_fault(mend->how->arg, key, field->value);
-		default:
-			return "a field of an unknown kind";
-	}
-}
-
-/* Take what is damaged out of a leaf, and give it a meta if meta is not NULL. */
-static void
-mend_fields(Mend *mend, const MosqlNodeImage *image, const Place *place, const MosqlNodeMeta *meta)
-{
-	MosqlBytes	old = image->found ? mosql_btree_image_field(image, MOSQL_FIELD_META) : MOSQL_ABSENT;
-	MosqlStep  *step = mosql_btree_step_new(mend->tree, place->node, image->nfields + 2);
-	const char *fault;
-
-	step->compares = palloc((image->nfields + 1) * sizeof(MosqlCompare));
-	mosql_step_expect_same(step, mosql_btree_meta_field(), old);
-	for (int i = 0; i < image->nfields; i++)
-	{
-		const MosqlFieldValue *field = &image->fields[i];
-
-		if (place->level > 0 || (meta != NULL && mosql_bytes_equal(field->field, mosql_btree_meta_field())))
-			continue;
-		fault = field_fault(mend, field, place);
-		if (fault == NULL)
-			continue;
-		mend->how->report(mend->how->arg, MOSQL_MEND_FIELD, place->node,
-						  mosql_bytes(field->field.data + Min(field->field.len, 1),
-									  field->field.len - Min(field->field.len, 1)),
-						  MOSQL_ABSENT, fault);
-		mend->done++;
-		mosql_step_expect_same(step, field->field, field->value);
-		mosql_btree_step_delete(step, field->field);
-	}
-	if (meta != NULL)
-		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(mend->tree, meta));
-	if (meta != NULL && place->level > 0)
-		mosql_btree_step_set(step, mosql_btree_separators_field(),
-							 mosql_btree_children_bytes(mend->tree, place->children, place->nchildren));
-	if (mend->how->dry_run || step->nwrites == 0)
-		return;
-	mosql_btree_steps_run(mend->tree, &step, 1);
-	mosql_btree_cache_drop(mend->tree, place->node);
-	if (step->status != MOSQL_STEP_DONE)
-		mosql_btree_damage(mend->tree, place->node, "it changed while it was repaired; try again");
-}
-
 /*
  * Where a node that is made anew ends: at the next one that counts, or that is listed and
  * lost.  What is listed and does not count is a signpost.
@@ -597,10 +480,10 @@ make_anew(Mend *mend, const MosqlNodeImage *image, Place *place, const char *fau
 	{
 		MosqlNodeImage none = {.node = image->node};
 
-		mend_fields(mend, &none, place, &meta);
+		mosql_btree_mend_fields(mend, &none, place, &meta);
 	}
 	else
-		mend_fields(mend, image, place, &meta);
+		mosql_btree_mend_fields(mend, image, place, &meta);
 }
 
 /*
@@ -778,7 +661,7 @@ mend_node(Mend *mend, Place *place, const MosqlChild *listed, int nlisted)
 		make_anew(mend, image, place, fault, listed, nlisted);
 	else if (place->level == 0)
 	{
-		mend_fields(mend, image, place, NULL);
+		mosql_btree_mend_fields(mend, image, place, NULL);
 		mend_split(mend, image);
 	}
 	return true;

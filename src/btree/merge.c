@@ -141,7 +141,7 @@ absorb(MosqlTree *tree, const CachedNode *left, Dying *const *run, int n)
 	MosqlChild *children = NULL;
 	int			nchildren = 0;
 
-	Assert(meta.state == MOSQL_NODE_NORMAL);
+	Assert(meta.state == MOSQL_NODE_NORMAL || meta.state == MOSQL_NODE_PACKED);
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.high = run[n - 1]->meta.high;
 	meta.right = run[n - 1]->meta.right;
@@ -187,7 +187,7 @@ absorb(MosqlTree *tree, const CachedNode *left, Dying *const *run, int n)
 		return false;
 	}
 	mosql_btree_cache_put(tree, left->id, &meta, children, nchildren,
-						  meta.level == 0 ? step->nfields : -1);
+						  meta.level == 0 && meta.state == MOSQL_NODE_NORMAL ? step->nfields : -1);
 	return true;
 }
 
@@ -318,7 +318,7 @@ merge_away(Merge *merge, Dying *node)
 		}
 		if (left->meta.state == MOSQL_NODE_SPLITTING)
 		{
-			mosql_btree_split_help(tree, &left->id, 1);
+			mosql_btree_thaw(tree, &left->id, 1);
 			continue;
 		}
 		run[n++] = first;
@@ -422,13 +422,14 @@ begin(MosqlTree *tree, const MosqlNodeMeta *metas, Dying *nodes, int n)
 
 			mosql_btree_step_expect_generation(step, metas[i].generation);
 			one = step->compares;
-			step->compares = palloc0(3 * sizeof(MosqlCompare));
+			step->compares = palloc0(4 * sizeof(MosqlCompare));
 			step->compares[0] = *one;
 			mosql_step_expect(step, MOSQL_COMPARE_ABSENT, mosql_bytes(&range_marks, 1), 0, MOSQL_ABSENT);
-			/* no row however old, no intent whoever's */
+			/* no rows in a block, none that is a field, however old, no intent whoever's */
+			mosql_step_expect(step, MOSQL_COMPARE_ABSENT, mosql_btree_block_field(), 0, MOSQL_ABSENT);
 			mosql_step_expect(step, MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0,
 							  mosql_bytes(nobody, sizeof(nobody)));
-			step->compares[2].at_most = mosql_bytes(never, sizeof(never));
+			step->compares[3].at_most = mosql_bytes(never, sizeof(never));
 		}
 		mosql_btree_steps_add(tree, &list, step);
 	}

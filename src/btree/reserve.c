@@ -219,10 +219,10 @@ reserve_batch(MosqlTree *tree, const MosqlBytes *keys, MosqlLeafGroup **groups, 
 		load_build(tree, &load, leaf, first, groups[i]->n, row_bytes);
 		if (fits(load.n, load.bytes))
 			continue;
-		if (leaf->meta.state == MOSQL_NODE_SPLITTING)
+		if (leaf->meta.state != MOSQL_NODE_NORMAL)
 		{
-			/* somebody is at its other end; finish that first */
-			mosql_btree_split_help(tree, &leaf->node, 1);
+			/* somebody is at its other end, or it came to be packed again: that first */
+			mosql_btree_thaw(tree, &leaf->node, 1);
 			again = true;
 			continue;
 		}
@@ -403,9 +403,9 @@ mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
 		int			end = 0;
 
 		split.leaf = mosql_btree_read_covering(tree, key, false);
-		if (split.leaf->meta.state == MOSQL_NODE_SPLITTING)
+		if (split.leaf->meta.state != MOSQL_NODE_NORMAL)
 		{
-			mosql_btree_split_help(tree, &split.leaf->node, 1);
+			mosql_btree_thaw(tree, &split.leaf->node, 1);
 			continue;
 		}
 		load_build(tree, &load, split.leaf, NULL, 0, 0);

@@ -148,7 +148,7 @@ stands_at(const MosqlScan *scan, const MosqlNodeMeta *meta)
 {
 	MosqlBytes	pos = scan->position;
 
-	if (meta->state != MOSQL_NODE_NORMAL && meta->state != MOSQL_NODE_SPLITTING)
+	if (!mosql_node_is_alive(meta->state))
 		return false;
 	if (scan->backward)
 		return (meta->high.data == NULL || (pos.data != NULL && mosql_bytes_compare(pos, meta->high) <= 0)) &&
@@ -354,7 +354,7 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 		if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))
 		{
 			if (taken == 0)
-				mosql_btree_split_help(tree, &ids[0], 1);
+				mosql_btree_thaw(tree, &ids[0], 1);
 			break;
 		}
 		advance(scan, leaf);

@@ -151,14 +151,14 @@ mosql_btree_search_again(Search *s, const SearchItem *item)
 }
 
 /*
- * Finish the splits of leaves that cannot serve their items yet, before the next round.  Once
- * should do; but a connection may break each time, or another split begin.  So from the second
+ * Finish the splits of leaves that cannot serve their items yet, or unpack them, before the next round.
+ * Once should do; but a connection may break each time, or another split begin.  So from the second
  * time on the search pauses, and ends with an error when its budget is spent.
  */
 void
 mosql_btree_search_help(Search *s, const uint64 *leaves, int n)
 {
-	mosql_btree_split_help(s->tree, leaves, n);
+	mosql_btree_thaw(s->tree, leaves, n);
 	s->pause |= s->helped;
 	s->helped = true;
 }
@@ -914,10 +914,11 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 			item.n = mosql_btree_search_settle(&s, &item, hint ? &hint->meta : NULL);
 			if (item.n == 0)
 				continue;
-			if (hint->meta.state == MOSQL_NODE_SPLITTING &&
-				mosql_bytes_compare(keys[item.first + item.n - 1], hint->meta.split_key) >= 0)
+			if (hint->meta.state == MOSQL_NODE_PACKED ||
+				(hint->meta.state == MOSQL_NODE_SPLITTING &&
+				 mosql_bytes_compare(keys[item.first + item.n - 1], hint->meta.split_key) >= 0))
 			{
-				/* nobody may write there before the split is finished */
+				/* nobody may write there before it is unpacked, or the split is finished */
 				frozen = room_for(tree, frozen, nfrozen, &maxfrozen, sizeof(uint64));
 				frozen[nfrozen++] = item.node;
 				mosql_btree_search_again(&s, &item);

@@ -562,18 +562,16 @@ mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
 	MemoryContextSwitchTo(old);
 }
 
-/*
- * Finish the splits that these leaves are in; leaves that are in none get a
- * fresh hint.
- */
-void
-mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
+/* mosql_btree_thaw() of a batch. */
+static void
+thaw_batch(MosqlTree *tree, const uint64 *leaves, int n)
 {
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
 	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
+	MosqlLeaf **packed = palloc(n * sizeof(MosqlLeaf *));
 	Split	   *splits = palloc0(n * sizeof(Split));
 	uint64		incarnation = tree->store->incarnation(tree->store);
 	int			nsplits = 0;
+	int			npacked = 0;
 
 	mosql_btree_read_images(tree, leaves, n, images);
 	for (int i = 0; i < n; i++)
@@ -588,6 +586,8 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 		}
 		mosql_btree_leaf_decode(tree, &images[i], leaf);
 		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+		if (leaf->meta.state == MOSQL_NODE_PACKED)
+			packed[npacked++] = leaf;
 		if (leaf->meta.state != MOSQL_NODE_SPLITTING)
 			continue;
 		split->leaf = leaf;
@@ -598,10 +598,33 @@ mosql_btree_split_help(MosqlTree *tree, const uint64 *leaves, int n)
 		split->incarnation = incarnation;
 		nsplits++;
 	}
+	if (npacked > 0)
+		mosql_btree_unpack(tree, packed, npacked);
 	mosql_btree_split_run(tree, splits, nsplits);
 	for (int i = 0; i < nsplits; i++)
 		mosql_stats.helps += splits[i].cut;
-	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Make leaves fit for writing, as far as they are frozen: finish the splits that they are in,
+ * and unpack them.  Others get a fresh hint.  Two round trips where they are packed.
+ */
+void
+mosql_btree_thaw(MosqlTree *tree, const uint64 *leaves, int n)
+{
+	MemoryContext outer = tree->scratch;
+
+	for (int done = 0; done < n; done += BTREE_LEAF_BATCH)
+	{
+		MemoryContext cxt = AllocSetContextCreate(outer, "mosql tree batch", ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		tree->scratch = cxt;
+		thaw_batch(tree, leaves + done, Min(n - done, BTREE_LEAF_BATCH));
+		tree->scratch = outer;
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+	}
 }
 
 /* See btree.h. */
@@ -609,5 +632,5 @@ void
 mosql_btree_finish_split(MosqlTree *tree, uint64 leaf)
 {
 	mosql_btree_enter(tree);
-	mosql_btree_split_help(tree, &leaf, 1);
+	mosql_btree_thaw(tree, &leaf, 1);
 }

@@ -37,7 +37,7 @@ find_cover(MosqlTree *tree, const MosqlNodeMeta *meta)
 		if (found->meta.state != MOSQL_NODE_SPLITTING)
 			return found;
 		CHECK_FOR_INTERRUPTS();
-		mosql_btree_split_help(tree, &found->id, 1);
+		mosql_btree_thaw(tree, &found->id, 1);
 	}
 }
 

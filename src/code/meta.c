@@ -6,7 +6,7 @@
  *     offset 0  8 bytes  generation, big-endian
  *            8  1 byte   format, MOSQL_NODE_FORMAT
  *            9  1 byte   level
- *           10  1 byte   state: 'N', 'S', 'D', 'X'
+ *           10  1 byte   state: 'N', 'S', 'P', 'D', 'X'
  *           11  1 byte   what follows (META_* below), other bits 0
  *           12  8 bytes  tree
  *           20  8 bytes  right sibling       if META_RIGHT
@@ -70,6 +70,7 @@ flags_fit_state(int flags, int state)
 	switch (state)
 	{
 		case MOSQL_NODE_NORMAL:
+		case MOSQL_NODE_PACKED:
 			return (flags & (META_OTHER | META_SPLIT_KEY)) == 0;
 		case MOSQL_NODE_SPLITTING:
 			return (flags & META_OTHER) != 0 && (flags & META_SPLIT_KEY) != 0;

@@ -11,7 +11,11 @@
  *     "p"        leaves: purge mark, 7 bytes timestamp (absent: 0)
  *     "l"        leaves: transactions with a range read mark on the leaf
  *     "r" + key  leaves: a row's history
+<<<<<<< HEAD
+ *     "b"        packed leaves: all rows in one block (block.h)
+=======
  *     "b"        packed leaves: the rows as a block (block.h)
+>>>>>>> main
  *     "i" + key  leaves: the intent on that key
  *     "k" + key  leaves: transactions with a read mark on that key
  *     "u"        dead nodes: when they were unlinked; see src/txn/sweep.c
@@ -64,9 +68,17 @@ typedef enum MosqlNodeState
 {
 	MOSQL_NODE_NORMAL = 'N',
 	MOSQL_NODE_SPLITTING = 'S', /* keys >= split_key are frozen, go to `other` */
+	MOSQL_NODE_PACKED = 'P',	/* a leaf whose rows are frozen, in one block */
 	MOSQL_NODE_DYING = 'D',		/* being merged away: serves nobody */
 	MOSQL_NODE_DEAD = 'X'		/* signpost: its keys are at `other` */
 } MosqlNodeState;
+
+/* Does a node in this state serve its keys?  (A splitting one those below its split key.) */
+static inline bool
+mosql_node_is_alive(MosqlNodeState state)
+{
+	return state != MOSQL_NODE_DYING && state != MOSQL_NODE_DEAD;
+}
 
 typedef struct MosqlNodeMeta
 {

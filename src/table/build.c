@@ -478,7 +478,8 @@ load_entries(MosqlBuild *build)
 	uint64		n = 0;
 
 	next_transaction(build);
-	load = mosql_load_begin(build->session, build->root, build->base);
+	load = mosql_load_begin(build->session, build->root, build->base,
+							mosql_table_packs(RelationGetRelid(build->rel)));
 	while (mosql_sorter_next_distinct(build->sorter, report_equal, build, NULL))
 	{
 		if (++n % LOAD_ENTRIES == 0)

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -26,6 +28,30 @@ struct MosqlFill
 	MosqlReportDuplicate report;	/* NULL: as of an index that is created */
 	void	   *report_arg;
 };
+
+/* What an option of this name says; NULL: nothing. */
+static const char *
+find_said(List *options, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
+			return defGetString(lfirst_node(DefElem, lc));
+	return NULL;
+}
+
+/* See table_int.h. */
+bool
+mosql_table_packs(Oid relid)
+{
+	ForeignTable *table = GetForeignTable(relid);
+	const char *said = find_said(table->options, "compression");
+
+	if (said == NULL)
+		said = find_said(GetForeignServer(table->serverid)->options, "compression");
+	return said == NULL || strcmp(said, "none") != 0;
+}
 
 /* See table_int.h. */
 MosqlFill *
@@ -104,7 +130,8 @@ static void
 load_sorted(MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *version)
 {
 	MosqlLoad  *load = mosql_load_begin(fill->table->session, mosql_btree_root(tree),
-										*(const MosqlTimestamp *) version);
+										*(const MosqlTimestamp *) version,
+										mosql_table_packs(RelationGetRelid(fill->rel)));
 
 	while (mosql_sorter_next_distinct(fill->sorter, report_duplicate, fill, index))
 	{

@@ -25,6 +25,7 @@ struct MosqlLoad
 	MosqlSession *session;
 	uint64		root;
 	MosqlTimestamp version;
+	bool		packs;
 	uint64		breaks;			/* of connections, before the first row */
 	MemoryContext batch;		/* keys and rows that wait */
 	MosqlBytes *keys;			/* [BATCH_ROWS] */
@@ -35,7 +36,7 @@ struct MosqlLoad
 };
 
 MosqlLoad *
-mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version)
+mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, bool packs)
 {
 	MosqlLoad  *load = palloc0(sizeof(MosqlLoad));
 
@@ -44,6 +45,7 @@ mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version)
 	load->session = session;
 	load->root = root;
 	load->version = version;
+	load->packs = packs;
 	load->breaks = mosql_redis_breaks(session->redis);
 	load->batch = AllocSetContextCreate(CurrentMemoryContext, "mosql load", ALLOCSET_DEFAULT_SIZES);
 	load->keys = palloc(BATCH_ROWS * sizeof(MosqlBytes));
@@ -92,7 +94,7 @@ write_batch(MosqlLoad *load, bool finish)
 	check_unbroken(load->session, load->breaks);
 	mosql_txn_begin_read(load->session, &context);	/* swept, after the lease was over */
 	written = mosql_btree_load(mosql_session_tree(load->session, load->root), load->keys,
-							   load->rows, load->n, finish);
+							   load->rows, load->n, load->packs, finish);
 	mosql_txn_end_read(&context);
 	Assert(!finish || written == load->n);
 	mosql_stats.rows_loaded += written;

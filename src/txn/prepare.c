@@ -147,6 +147,7 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 {
 	MosqlBytes	at = range->key;
 
+	mosql_btree_thaw_range(part->tree, range->key, range->high, ROUND_MAX_RANGE_LEAVES);
 	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < MOSQL_ROUND_MAX_STEPS; n++)
 	{
 		MosqlLeafGroup *group;

@@ -425,7 +425,7 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	step->nreads = 1;
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 					  mosql_generation_bytes(leaf->meta.generation));
-	prune->empties = leaf->range_marks.data == NULL;
+	prune->empties = leaf->range_marks.data == NULL && leaf->meta.state == MOSQL_NODE_NORMAL;
 	for (int i = 0; i < leaf->n && leaf->meta.state == MOSQL_NODE_NORMAL; i++)
 		if (prune_row(vacuum, leaf, &leaf->entries[i], prune))
 			prune->empties = false;

@@ -276,6 +276,12 @@ is_signpost(MosqlSession *session, uint64 node, const MosqlNodeMeta *meta)
 
 static bool is_tidy;			/* nothing is there that is kept for a time */
 
+static bool
+is_at_rest(MosqlNodeState state)
+{
+	return state == MOSQL_NODE_NORMAL || state == MOSQL_NODE_PACKED;
+}
+
 /*
  * All that is left of a node is rows, and it is part of a tree that somebody has.
  * at_last: what has to be kept for a time has been.
@@ -291,7 +297,7 @@ check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *
 		sim_fail("node %016lx has no meta", (unsigned long) node);
 	if (is_one_of(meta.tree, all, n) && is_signpost(session, node, &meta))
 		return;
-	if (!at_last && (!is_one_of(meta.tree, all, n) || meta.state != MOSQL_NODE_NORMAL))
+	if (!at_last && (!is_one_of(meta.tree, all, n) || !is_at_rest(meta.state)))
 	{
 		is_tidy = false;
 		return;
@@ -303,7 +309,7 @@ check_node(MosqlSession *session, const SimKey *key, uint64 node, const uint64 *
 			sim_fail("an intent or mark is left in node %016lx of tree %016lx: %.*s",
 					 (unsigned long) node, (unsigned long) meta.tree,
 					 (int) key->fields[i].name.len, key->fields[i].name.data);
-	if (meta.state != MOSQL_NODE_NORMAL)
+	if (!is_at_rest(meta.state))
 		sim_fail("node %016lx of tree %016lx is left in state %d", (unsigned long) node,
 				 (unsigned long) meta.tree, meta.state);
 	if (node != meta.tree &&

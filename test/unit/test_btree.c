@@ -936,6 +936,9 @@ test_bulk_load(void)
 	world_close(w);
 }
 
+/* Out of three loads so many pack. */
+static uint32 loads_pack = 2;
+
 /* Write keys[from ..] as a load does, as far as it goes; batch: rows per call. */
 static int
 load_keys(World *w, MosqlTree *tree, int from, int n, int batch)
@@ -955,7 +958,7 @@ load_keys(World *w, MosqlTree *tree, int from, int n, int batch)
 	{
 		int			next = Min(batch, n - done);
 		int			written = mosql_btree_load(tree, w->keys + from + done, rows + done, next,
-											   done + next == n);
+											   rnd(w, 3) < loads_pack, done + next == n);
 
 		CHECK(written <= next && (written > 0 || batch <= MOSQL_LEAF_MAX_ROWS));
 		if (written == 0)
@@ -979,7 +982,7 @@ test_private_load(void)
 		int			half = w->nkeys / 2;
 		MosqlBytes	row = mosql_bytes("four", 4);
 
-		CHECK_INT(mosql_btree_load(w->trees[0], NULL, NULL, 0, true), 0);
+		CHECK_INT(mosql_btree_load(w->trees[0], NULL, NULL, 0, true, true), 0);
 		CHECK_INT(w->mem->round_trips, before);
 		load_keys(w, w->trees[0], 0, half, batch);
 		expect_sound(w);
@@ -995,7 +998,7 @@ test_private_load(void)
 		}
 
 		/* below what is there: it is not ours alone */
-		CHECK(PGSTUB_RAISES(mosql_btree_load(w->trees[0], &w->keys[half], &row, 1, true)));
+		CHECK(PGSTUB_RAISES(mosql_btree_load(w->trees[0], &w->keys[half], &row, 1, true, true)));
 		MemoryContextSwitchTo(caller);
 		CHECK_INT(pgstub_error.sqlstate, ERRCODE_T_R_SERIALIZATION_FAILURE);
 		for (int i = 0; i < scaled(300); i++)
@@ -1004,6 +1007,73 @@ test_private_load(void)
 		expect_rows(w, w->trees[0]);
 		world_close(w);
 	}
+}
+
+static int
+count_packed(World *w)
+{
+	MosqlTree  *tree = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
+	uint64	   *ids;
+	int			n = mosql_btree_leaf_ids(tree, &ids);
+	MosqlLeaf  *leaves;
+	int			npacked = 0;
+
+	mosql_btree_read_leaves(tree, ids, n, &leaves);
+	for (int i = 0; i < n; i++)
+		npacked += leaves[i].meta.state == MOSQL_NODE_PACKED;
+	mosql_btree_close(tree);
+	return npacked;
+}
+
+/* One value each, of keys that are scattered; by a handle that may believe what is over. */
+static void
+write_scattered(World *w, MosqlTree *tree, int n, uint32 value)
+{
+	int		   *which = palloc(n * sizeof(int));
+	uint32	   *values = palloc(n * sizeof(uint32));
+
+	for (int i = 0; i < n; i++)
+	{
+		which[i] = (int) ((int64) i * w->nkeys / n);
+		values[i] = value + i;
+	}
+	mosql_btree_reserve(tree, w->keys, 1, 20);
+	write_keys(w, tree, which, values, n, 0);
+}
+
+/*
+ * Leaves that are packed are read as they are, by key and in ranges, and unpacked by who
+ * writes, two round trips for any number of them; another handle, which knows them as packed, finds
+ * the rows all the same, and the other way round.
+ */
+static void
+test_packed(void)
+{
+	World	   *w = world_open(60 * MOSQL_LEAF_MAX_ROWS, true, 2);
+	MosqlPoint	point;
+	int			npacked;
+	int64		before;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	npacked = count_packed(w);
+	CHECK(npacked > 0);
+	expect_rows(w, w->trees[1]);
+	CHECK_INT(count_packed(w), npacked);
+	mosql_btree_get(w->trees[1], &w->keys[7], 1, &point);
+	before = w->mem->round_trips;
+	mosql_btree_get(w->trees[1], &w->keys[7], 1, &point);
+	CHECK_INT(w->mem->round_trips - before, 1);
+	write_scattered(w, w->trees[0], w->nkeys / 3, 1000000);
+	CHECK_INT(count_packed(w), 0);
+	expect_rows(w, w->trees[1]);	/* its hints say packed */
+	write_scattered(w, w->trees[1], w->nkeys / 2, 2000000);
+	expect_rows(w, w->trees[0]);
+	expect_sound(w);
+	expect_no_garbage(w);
+	world_close(w);
+	loads_pack = 2;
 }
 
 /* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
@@ -1037,6 +1107,7 @@ test_load_overtaken(void)
 		volatile int from = empty ? 0 : 100;
 		bool		raised;
 
+		loads_pack = 0;			/* a packed leaf has no intents */
 		if (!empty)
 			load_keys(w, w->trees[0], 0, from, 1000);
 		overtaking_key = w->keys[500];
@@ -1052,6 +1123,7 @@ test_load_overtaken(void)
 		world_close(w);
 	}
 	overtaking_key = MOSQL_ABSENT;
+	loads_pack = 2;
 }
 
 /* One row at a time, ascending, descending, random, then in random order away. */
@@ -2703,6 +2775,7 @@ main(void)
 	CASE(test_look_ahead);
 	CASE(test_bulk_load);
 	CASE(test_private_load);
+	CASE(test_packed);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);

@@ -153,7 +153,7 @@ test_open(void)
 	CHECK_INT(schema, 0);
 	b = open_session(LEASE_MS);
 	CHECK(a > 0 && b > a);
-	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "3");
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "4");
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
 	CHECK(number(server_command(ck.redis, "HGET", session_key(a), "lease"))
 		  > (int64) server_now() + 50 * 1000000);

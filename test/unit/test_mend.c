@@ -156,6 +156,22 @@ write_keys(World *w, int first, int n, bool delete)
 	}
 }
 
+/* All keys at once, in leaves that are packed. */
+static void
+load_packed(World *w)
+{
+	MosqlBytes *rows = palloc(w->nkeys * sizeof(MosqlBytes));
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		uint32	   *value = palloc(sizeof(uint32));
+
+		*value = w->values[k] = ++w->last_value;
+		rows[k] = mosql_bytes((char *) value, 4);
+	}
+	CHECK_INT(mosql_btree_load(w->tree, w->keys, rows, w->nkeys, true, true), w->nkeys);
+}
+
 /* Make room for a stretch; dies at the given step, if it comes to that many. */
 static void
 reserve(World *w, int first, int n, int dies_at)
@@ -256,9 +272,9 @@ lose(World *w, uint64 node)
 }
 
 static const char *
-no_row_fault(void *arg, MosqlBytes key, MosqlBytes row)
+row_fault(void *arg, MosqlBytes key, MosqlBytes row)
 {
-	return NULL;
+	return row.len == sizeof(uint32) ? NULL : "it is no number";
 }
 
 /* A key, or what is left of it as a fence, as a number. */
@@ -318,7 +334,7 @@ mend(World *w, bool dry_run, Said *said)
 {
 	MosqlKnownNode *known;
 	int			n = known_nodes(w, &known);
-	MosqlMending how = {.dry_run = dry_run,.arg = said,.row_fault = no_row_fault,.report = hear};
+	MosqlMending how = {.dry_run = dry_run,.arg = said,.row_fault = row_fault,.report = hear};
 
 	*said = (Said) {0};
 	said->low = palloc_extended(MAX_LOST * sizeof(MosqlBytes), MCXT_ALLOC_HUGE);
@@ -806,6 +822,8 @@ lose_rounds(bool leaves)
 		World	   *w = world_open(TINY ? 400 : 4000);
 		int			old = 0;
 
+		if (round % 3 == 1)
+			load_packed(w);
 		for (int i = 0; i < 60; i++)
 			do_something(w);
 		for (int i = 0; i < 3; i++)
@@ -883,6 +901,75 @@ test_large(void)
 	world_close(w);
 }
 
+static int
+count_packed(World *w)
+{
+	MosqlKnownNode *known;
+	int			n = known_nodes(w, &known);
+	int			npacked = 0;
+
+	for (int i = 0; i < n; i++)
+		npacked += known[i].meta.state == MOSQL_NODE_PACKED;
+	return npacked;
+}
+
+/* The state of a packed leaf says that it is not. */
+static void
+make_normal(World *w, uint64 leaf)
+{
+	MosqlNodeMeta meta;
+	MosqlBytes	separators;
+
+	CHECK(meta_of(w, leaf, &meta, &separators));
+	meta.state = MOSQL_NODE_NORMAL;
+	memstore_set(w->mem, leaf, mosql_bytes("m", 1), meta_bytes(&meta));
+}
+
+/*
+ * Packed leaves: one that has lost its meta, or whose state is wrong, keeps its rows;
+ * a block that is damaged, or gone, is lost, and said; the others stay packed.
+ */
+static void
+test_packed(void)
+{
+	World	   *w = world_open(40 * MOSQL_LEAF_MAX_ROWS);
+	Said		said;
+	uint64		leaves[6];
+	int			npacked;
+
+	load_packed(w);
+	CHECK_INT(mend(w, false, &said), 0);
+	npacked = count_packed(w);
+	CHECK(npacked >= 39);
+	for (int i = 0; i < 6; i++)
+		leaves[i] = leaf_of(w, (i + 1) * 5 * MOSQL_LEAF_MAX_ROWS);
+	memstore_set(w->mem, leaves[0], mosql_bytes("m", 1), mosql_bytes("x", 1));
+	memstore_set(w->mem, leaves[1], mosql_bytes("b", 1), mosql_bytes("x", 1));
+	memstore_set(w->mem, leaves[2], mosql_bytes("b", 1), MOSQL_ABSENT);
+	/* beside a block: what is damaged does not take the block's row along */
+	memstore_set(w->mem, leaves[3], field_of('r', w->keys[20 * MOSQL_LEAF_MAX_ROWS]), mosql_bytes("x", 1));
+	memstore_set(w->mem, leaves[4], field_of('r', w->keys[25 * MOSQL_LEAF_MAX_ROWS]), mosql_bytes("", 0));
+	memstore_set(w->mem, leaves[4], mosql_bytes("m", 1), mosql_bytes("x", 1));
+	make_normal(w, leaves[5]);
+	CHECK(count_errors(w) > 0);
+	CHECK_INT(mend(w, true, &said), 7);
+	CHECK_INT(mend(w, false, &said), 7);
+	CHECK_INT(said.counts[MOSQL_MEND_FIELD], 2);
+	CHECK_INT(said.counts[MOSQL_MEND_LEAF], 3);
+	CHECK_INT(said.counts[MOSQL_MEND_LOST], 2);
+	CHECK_INT(judge(w, &said), 0);
+	for (int k = 0, absent = 0; k < w->nkeys; k++)
+	{
+		absent += w->values[k] == 0;
+		if (k == w->nkeys - 1)
+			CHECK(absent == 2 * MOSQL_LEAF_MAX_ROWS);
+	}
+	CHECK_INT(count_errors(w), 0);
+	CHECK_INT(count_packed(w), npacked - 6);
+	CHECK_INT(mend(w, false, &said), 0);
+	world_close(w);
+}
+
 int
 main(void)
 {
@@ -895,6 +982,7 @@ main(void)
 	RUN(test_unlinked);
 	RUN(test_split_lost);
 	RUN(test_nothing_lost);
+	RUN(test_packed);
 	RUN(test_lost_leaves);
 	RUN(test_lost_nodes);
 	RUN(test_large);

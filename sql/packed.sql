@@ -1,0 +1,76 @@
+-- packed leaves: what a load or a build writes is blocks, until somebody writes to a leaf; each
+-- story is told of PostgreSQL's own table, of a packed one, and of one with rows as fields
+SET client_min_messages = warning;
+\getenv nodes MOSQL_NODES
+CREATE SERVER packed FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'packed');
+CREATE SCHEMA native; CREATE SCHEMA lz4; CREATE SCHEMA plain;
+CREATE TABLE native.t (id int PRIMARY KEY, n int, s text);
+CREATE FOREIGN TABLE lz4.t (id int PRIMARY KEY, n int, s text) SERVER packed OPTIONS (schema_name 'lz4');
+CREATE FOREIGN TABLE plain.t (id int PRIMARY KEY, n int, s text) SERVER packed
+	OPTIONS (schema_name 'plain', compression 'none');
+CREATE FUNCTION packed(t regclass) RETURNS TABLE (any_leaf bool, every_leaf bool) LANGUAGE sql AS $$
+	SELECT bool_or(state = 'packed'), bool_and(state = 'packed') FROM mosql_fdw_dump(t) WHERE level = 0 $$;
+CREATE FUNCTION unpacked() RETURNS bigint LANGUAGE sql AS
+	$$ SELECT value FROM mosql_fdw_stats() WHERE name = 'leaves_unpacked' $$;
+CREATE FUNCTION sums(OUT n bigint, OUT sum bigint, OUT md5 text) LANGUAGE plpgsql STABLE AS
+	$$ BEGIN SELECT count(*), sum(t.n), md5(string_agg(t::text, ',' ORDER BY id)) FROM t INTO n, sum, md5; END $$;
+
+-- loads pack; reads leave it so, by key, in ranges, backwards, at snapshots
+\set load 'BEGIN; TRUNCATE t; INSERT INTO t SELECT i, i % 100, repeat(md5(i::text), i % 5) FROM generate_series(2000, 2, -2) i; COMMIT;'
+\set reads 'SELECT * FROM sums(); SELECT id, n, s FROM t WHERE id IN (40, 41, 1400) ORDER BY id; SELECT id FROM t WHERE id BETWEEN 995 AND 1001 ORDER BY id DESC; SELECT count(*) FROM t WHERE id > 1990; SELECT count(*) FROM t a JOIN t b ON b.id = a.n;'
+SET search_path = native, public; :load :reads
+SET search_path = plain, public; :load :reads
+SET search_path = lz4, public; :load :reads
+BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT * FROM sums(); COMMIT;
+SELECT * FROM packed('plain.t');
+SELECT * FROM packed('lz4.t');
+
+-- builds pack
+CREATE INDEX ON native.t (n, id); CREATE INDEX ON plain.t (n, id); CREATE INDEX ON lz4.t (n, id);
+\set reads 'SELECT count(*), min(id), max(id) FROM t WHERE n = 40; SELECT id FROM t WHERE n > 95 ORDER BY n, id LIMIT 3;'
+SET search_path = native, public; :reads
+SET search_path = plain, public; :reads
+SET search_path = lz4, public; :reads
+SELECT * FROM mosql_fdw_check('lz4.t');
+
+-- a write unpacks its leaf and its entries' leaves, once, and no other
+SELECT unpacked() AS before \gset
+UPDATE t SET s = 'written' WHERE id = 500;
+SELECT unpacked() - :before AS leaves;
+UPDATE t SET s = 'again' WHERE id IN (498, 500, 502);
+SELECT unpacked() - :before AS leaves;
+SELECT * FROM packed('lz4.t');
+UPDATE plain.t SET s = 'written' WHERE id = 500; UPDATE native.t SET s = 'written' WHERE id = 500;
+UPDATE plain.t SET s = 'again' WHERE id IN (498, 500, 502); UPDATE native.t SET s = 'again' WHERE id IN (498, 500, 502);
+
+-- all sorts of writes, rolled back in parts, below a snapshot and a cursor
+\set story 'BEGIN; UPDATE t SET n = n + 1 WHERE id BETWEEN 100 AND 300; DELETE FROM t WHERE id BETWEEN 900 AND 1200; SAVEPOINT s; INSERT INTO t SELECT i, -i FROM generate_series(1, 1999, 200) i; SELECT * FROM sums(); ROLLBACK TO s; INSERT INTO t VALUES (7, 7), (1400, 0) ON CONFLICT (id) DO UPDATE SET n = t.n + 1000; SELECT * FROM sums(); COMMIT; SELECT * FROM sums(); BEGIN ISOLATION LEVEL REPEATABLE READ; DECLARE c CURSOR FOR SELECT id FROM t WHERE id > 1500 ORDER BY id; FETCH 2 FROM c; DELETE FROM t WHERE id > 1503; FETCH 3 FROM c; SELECT count(*) FROM t; ROLLBACK; BEGIN; SELECT id FROM t WHERE id IN (1700, 1702) ORDER BY id FOR UPDATE; ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t WHERE id > 1800; INSERT INTO t VALUES (1801, 1); COMMIT; INSERT INTO t VALUES (1803, 0); DELETE FROM t WHERE id = 1803; INSERT INTO t VALUES (1803, 0), (1802, 0); SELECT * FROM sums();'
+SET search_path = native, public; :story
+SET search_path = plain, public; :story
+SET search_path = lz4, public; :story
+SELECT * FROM packed('lz4.t');
+SELECT * FROM mosql_fdw_check('lz4.t');
+SELECT count(*) FROM native.t FULL JOIN lz4.t o ON t = o::text::native.t WHERE t.id IS NULL OR o.id IS NULL;
+
+-- behind what was loaded, in the same transaction too; a foreign key's look at its parent
+\set story 'BEGIN; TRUNCATE t; INSERT INTO t SELECT i, i FROM generate_series(1, 1500) i; INSERT INTO t SELECT i, i FROM generate_series(1501, 3000) i; UPDATE t SET n = -1 WHERE id % 500 = 0; COMMIT; INSERT INTO t VALUES (3001, 1); SELECT * FROM sums();'
+SET search_path = native, public; :story
+SET search_path = plain, public; :story
+SET search_path = lz4, public; :story
+CREATE FOREIGN TABLE lz4.child (id int PRIMARY KEY, t int REFERENCES lz4.t) SERVER packed OPTIONS (schema_name 'lz4');
+INSERT INTO child VALUES (1, 800);
+INSERT INTO child VALUES (2, 8000);
+DELETE FROM t WHERE id = 800;
+DELETE FROM t WHERE id = 801;
+SELECT * FROM mosql_fdw_check('lz4.t');
+SELECT count(*) > 0 AS maintained FROM mosql_fdw_maintain('packed');
+SELECT * FROM sums();
+
+-- the option
+ALTER FOREIGN TABLE plain.t OPTIONS (SET compression 'zip');
+ALTER SERVER packed OPTIONS (ADD compression 'none');
+ALTER FOREIGN TABLE plain.t OPTIONS (DROP compression);
+SET search_path = plain, public; :load
+SELECT * FROM packed('plain.t');
+DROP SERVER packed CASCADE;
+DROP SCHEMA native, lz4, plain CASCADE;
