@@ -707,7 +707,7 @@ SCENARIOS = {
         1: UPDATE p SET v = 's1' WHERE id IN (1, 4)
         2: UPDATE p SET v = v || '!' RETURNING *
         3: SELECT * FROM p WHERE id = 2 FOR UPDATE SKIP LOCKED
-        3: SELECT * FROM p WHERE v = 'old' ORDER BY id FOR UPDATE
+        3: SELECT * FROM p WHERE id IN (1, 4) AND v = 'old' ORDER BY id FOR UPDATE
         1: COMMIT""",
     "partitions in a join": """
         1: BEGIN
