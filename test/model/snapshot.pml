@@ -4,11 +4,13 @@
  * Modelled: one row that comes, changes and goes (WRITES commits), with its history as
  * src/code/history.c keeps it: a subset of the versions with their ends, beginning with
  * "absent" from time 0 (which the bytes write out only where they must; a history
- * without it is a truncated one); the leaf's purge mark.  A writer that prunes with the list of its decision; a vacuum that prunes and
- * purges with a list of any age; a clock whose time passes on its own; readers that
+ * without it is a truncated one); the leaf's purge mark.  A writer that prunes with the list of its
+ * decision; a vacuum that prunes and purges with a list of any age, which has all snapshots; a
+ * clock whose time passes on its own; readers that
  * draw and register S, the request perhaps sent twice and arriving twice (DUPLICATE);
  * leases that run out.  INSERTER: a REPEATABLE READ transaction that saw nothing and
- * inserts.
+ * inserts.  THREE_READERS: the list of a decision has only the oldest snapshot and the newest
+ * (and no lease runs out).
  *
  * Abstracted: decision and apply are one step (a reader that meets an intent:
  * commit.pml); rows do not move (split.pml and merge.pml carry the purge mark).
@@ -20,13 +22,17 @@
  * run: ci -DWRITES=4 -DTWO_READERS
  * run: ci -DWRITES=3 -DDUPLICATE
  * run: ci -DWRITES=3 -DINSERTER
+ * run: ci -DWRITES=3 -DTWO_READERS -DTHREE_READERS
  * run: deep -DWRITES=6 -DTWO_READERS -DDUPLICATE
  * run: deep -DWRITES=5 -DDUPLICATE
  * run: deep -DWRITES=5 -DINSERTER
+ * run: deep -DWRITES=5 -DTWO_READERS -DTHREE_READERS
  * mutation: MUT_S_TIME rule 8: S is the server's time, and not stored as the last value
  * mutation: MUT_LATE_REGISTER rule 8: S is drawn and registered in two steps
  * mutation: MUT_REREGISTER -DWRITES=3 -DDUPLICATE rule 8: a repeated registration draws a new S
  * mutation: MUT_GAP -DWRITES=4 -DTWO_READERS rule 9: versions do not carry the time when they were superseded
+ * mutation: MUT_BETWEEN -DWRITES=3 -DTWO_READERS -DTHREE_READERS rule 9: what a bounded list leaves out is taken for free
+ * mutation: MUT_NO_OLDEST -DWRITES=3 -DTWO_READERS -DTHREE_READERS rule 11: a bounded list has the newest snapshots only
  * mutation: MUT_STUB rule 9: "did not exist before" is not kept for a snapshot that needs it
  * mutation: MUT_PRUNE_STALE rule 10: an old list prunes what was superseded after it
  * mutation: MUT_PURGE_ANY rule 11: a tombstone is purged although a snapshot below is registered
@@ -43,10 +49,11 @@ short alive;					/* which of all versions are live */
 short ever = 1;					/* truth: all versions decided */
 byte end[TIMES];
 byte purged;
+hidden byte low, high;			/* of the list of a decision */
 
 byte now = 1, last = 1;
-byte S[2];						/* registered snapshots, 0: none */
-bit lease[2];
+byte S[3];						/* registered snapshots, 0: none */
+bit lease[3];
 
 #define top(h) ((h) & 512 -> 9 : ((h) & 256 -> 8 : ((h) & 128 -> 7 : ((h) & 64 -> 6 : ((h) & 32 -> 5 : \
 	((h) & 16 -> 4 : ((h) & 8 -> 3 : ((h) & 4 -> 2 : ((h) & 2 -> 1 : 0)))))))))
@@ -59,8 +66,19 @@ bit lease[2];
 #define draw() (now > last -> now : last)
 #define on_list(s, from, to) (s != 0 && from <= s && s < to)
 
-/* Version n against the list (l0, l1), taken when the last value was ll. */
-inline prune_one(n, l0, l1, ll)
+
+/* May a snapshot that a bounded list leaves out, between the two that it has, need that version? */
+#if defined(THREE_READERS) && !defined(MUT_BETWEEN)
+#define between(from, to, low, high) (low != 0 && from <= high && to > low)
+#else
+#define between(from, to, low, high) false
+#endif
+
+/*
+ * Version n against the list (l0, l1, l2), taken when the last value was ll; bounded: l0 is
+ * the oldest, l1 the newest.
+ */
+inline prune_one(n, l0, l1, l2, bounded, ll)
 {
 	if
 	:: present & (1 << n) && end[n] != FOREVER &&
@@ -70,24 +88,27 @@ inline prune_one(n, l0, l1, ll)
 #ifdef MUT_STUB
 		(n == 0 || !(on_list(l0, n, end[n]) || on_list(l1, n, end[n]))) ->
 #else
-		!(on_list(l0, n, end[n]) || on_list(l1, n, end[n])) ->
+		!(on_list(l0, n, end[n]) || on_list(l1, n, end[n]) || on_list(l2, n, end[n]) ||
+		  (bounded && between(n, end[n], l0, l1))) ->
 #endif
 		present = present & ~(1 << n); end[n] = 0
 	:: else
 	fi
 }
 
-inline prune(l0, l1, ll)
+inline prune(l0, l1, l2, bounded, ll)
 {
-	prune_one(0, l0, l1, ll); prune_one(1, l0, l1, ll); prune_one(2, l0, l1, ll);
-	prune_one(3, l0, l1, ll); prune_one(4, l0, l1, ll); prune_one(5, l0, l1, ll);
-	prune_one(6, l0, l1, ll); prune_one(7, l0, l1, ll); prune_one(8, l0, l1, ll)
+	prune_one(0, l0, l1, l2, bounded, ll); prune_one(1, l0, l1, l2, bounded, ll);
+	prune_one(2, l0, l1, l2, bounded, ll); prune_one(3, l0, l1, l2, bounded, ll);
+	prune_one(4, l0, l1, l2, bounded, ll); prune_one(5, l0, l1, l2, bounded, ll);
+	prune_one(6, l0, l1, l2, bounded, ll); prune_one(7, l0, l1, l2, bounded, ll);
+	prune_one(8, l0, l1, l2, bounded, ll)
 }
 
 #ifdef MUT_PURGE_ANY
-#define none_below(t, l0, l1) true
+#define none_below(t, l0, l1, l2) true
 #else
-#define none_below(t, l0, l1) ((l0 == 0 || l0 >= t) && (l1 == 0 || l1 >= t))
+#define none_below(t, l0, l1, l2) ((l0 == 0 || l0 >= t) && (l1 == 0 || l1 >= t) && (l2 == 0 || l2 >= t))
 #endif
 
 #ifdef MUT_PURGE_STALE
@@ -97,10 +118,10 @@ inline prune(l0, l1, ll)
 #endif
 
 /* Purge the row if its newest version is a tombstone that nobody is below. */
-inline purge(l0, l1, ll)
+inline purge(l0, l1, l2, ll)
 {
 	if
-	:: top(present) != 0 && !is_live(top(present)) && none_below(top(present), l0, l1) && not_newer(ll) ->
+	:: top(present) != 0 && !is_live(top(present)) && none_below(top(present), l0, l1, l2) && not_newer(ll) ->
 #ifndef MUT_PURGE_NOMARK
 		if
 		:: top(present) > purged -> purged = top(present)
@@ -115,6 +136,16 @@ inline purge(l0, l1, ll)
 	fi
 }
 
+/* The oldest snapshot, and the newest. */
+#define newest(a, b) (a > b -> a : b)
+#define older(a, b) (a == 0 || (b != 0 && b < a) -> b : a)
+#define high_of(a, b, c) newest(newest(a, b), c)
+#ifdef MUT_NO_OLDEST
+#define low_of(a, b, c) high_of(a, b, c)
+#else
+#define low_of(a, b, c) older(older(a, b), c)
+#endif
+
 /* Decide and apply: a change of the row, live or not. */
 inline commit(makes_live)
 {
@@ -128,8 +159,16 @@ inline commit(makes_live)
 	:: else
 	fi;
 	printf("%d commits %d, live %d\n", _pid, last, makes_live);
-	prune(S[0], S[1], last);
-	purge(S[0], S[1], last)
+#ifdef THREE_READERS
+	low = low_of(S[0], S[1], S[2]);
+	high = high_of(S[0], S[1], S[2]);
+	prune(low, high, 0, true, last);
+	purge(low, high, 0, last);
+	low = 0; high = 0
+#else
+	prune(S[0], S[1], 0, false, last);
+	purge(S[0], S[1], 0, last)
+#endif
 }
 
 proctype Writer()
@@ -151,10 +190,10 @@ proctype Writer()
 
 proctype Vacuum()
 {
-	byte l0 = 0, l1 = 0, ll = 0;
+	byte l0 = 0, l1 = 0, l2 = 0, ll = 0;
 	do
-	:: d_step { l0 = S[0]; l1 = S[1]; ll = last }
-		d_step { prune(l0, l1, ll); purge(l0, l1, ll); l0 = 0; l1 = 0; ll = 0 }
+	:: d_step { l0 = S[0]; l1 = S[1]; l2 = S[2]; ll = last }
+		d_step { prune(l0, l1, l2, false, ll); purge(l0, l1, l2, ll); l0 = 0; l1 = 0; l2 = 0; ll = 0 }
 	od
 }
 
@@ -278,8 +317,13 @@ proctype Inserter()
 
 init {
 	atomic {
-		end[0] = FOREVER; lease[0] = 1; lease[1] = 1;
-		run Writer(); run Vacuum(); run Time(); run Reader(0); run Expiry(0);
+		end[0] = FOREVER; lease[0] = 1; lease[1] = 1; lease[2] = 1;
+		run Writer(); run Vacuum(); run Time(); run Reader(0);
+#ifdef THREE_READERS
+		run Reader(2);
+#else
+		run Expiry(0);
+#endif
 #ifdef DUPLICATE
 		run Duplicate();
 #endif
