@@ -394,8 +394,8 @@ def misleading(data):
         ("the clock is far ahead", lambda g: r("HSET", clock + b"c", "last", 1 << 57)),
         ("the clock's last time is no number", lambda g: r("HSET", clock + b"c", "last", "x")),
         ("sessions are no numbers", lambda g: r("HSET", clock + b"c", "sid", "-5")),
-        ("a snapshot is no number", lambda g: r("HSET", clock + b"p", "1.1", "garbage")),
-        ("a snapshot far ahead", lambda g: r("HSET", clock + b"p", "1.1", 1 << 60)),
+        ("a snapshot is no whole number", lambda g: r("ZADD", clock + b"p", "5.5", "1.1")),
+        ("a snapshot far ahead", lambda g: r("ZADD", clock + b"p", 1 << 60, "1.1")),
         ("the index of sessions is a string", lambda g: r("SET", clock + b"e", "x")),
         ("the snapshots are a list", lambda g: (r("DEL", clock + b"p"), r("RPUSH", clock + b"p", "x"))),
         ("a definition with another root", lambda g: definition(g, struct.pack(">Q", node_of(root)), struct.pack(">Q", 4711 << 24))),
@@ -436,12 +436,12 @@ def decided(server, data):
     decision: COMMIT must not say that it failed."""
     r, key = data.r, b"damage:{damage.clock}:p"
     with contextlib.closing(server.connect(DB)) as c, contextlib.closing(server.connect(DB)) as d:
-        for value_ in ("garbage", 1 << 60):
+        for value_ in (-5, 1 << 60):
             before = value(c, "SELECT n FROM other WHERE id = 3")
             value(d, "SELECT n FROM other WHERE id = 3")
-            r("HSET", key, "1.1", value_)
+            r("ZADD", key, value_, "1.1")
             state, text = error_of(c, "UPDATE other SET n = 1 + n * 1 WHERE id = 3")
-            r("HDEL", key, "1.1")
+            r("ZREM", key, "1.1")
             tap.ok(state == "08007" and "damaged clock" in text, f"a snapshot {value_}: COMMIT does not know", (state, text))
             tx = re.search(r"outcome of transaction ([0-9.]+)", text)
             fate = tx and value(d, "SELECT mosql_fdw_transaction_status('redis', %s)", (tx[1],))

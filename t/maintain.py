@@ -127,7 +127,7 @@ class World:
         for sid in self.clock.sessions():
             if sid not in mine:
                 out.append(f"session {sid}: {self.clock.records(sid)}")
-        out += [f"snapshot {f.decode()}" for f in self.clock("HKEYS", "p")
+        out += [f"snapshot {f.decode()}" for f in self.clock("ZRANGE", "p", 0, -1)
                 if int(f.split(b".")[0]) not in mine]
         out += [f"dead {s.decode()}" for s in self.clock("SMEMBERS", "d")]
         out += [f"tree {r.decode()}" for r in self.clock("HKEYS", "g")]

@@ -34,7 +34,9 @@
  * snapshot in the list keeps it, and a new row is written as plain 'L' only
  * when no snapshot in the list can see that it was absent before.  It holds
  * as well for a purge (rule 11: mark <= L, no snapshot of the list below it).
- * So a list may be arbitrarily old; it only prunes less.
+ * So a list may be arbitrarily old; it only prunes less.  And it may leave out snapshots, if it says
+ * from where to where: what was alive then is kept.  The oldest is always on it, so a
+ * purge and "absent" need to know no more.
  *
  * test/unit/test_history.c plays this out with random clocks, stale lists,
  * purges and readers.
@@ -287,12 +289,27 @@ mosql_history_encode(StringInfo out, const MosqlHistory *history)
 	put_history(out, history->versions, history->n, history->truncated);
 }
 
+bool
+mosql_row_is_long(MosqlBytes field, int max)
+{
+	Walk		walk;
+	int			n = 0;
+
+	if (field.data == NULL || !walk_start(&walk, field))
+		return false;
+	while (n <= max && walk_next(&walk) == 1)
+		n++;
+	return n > max;
+}
+
 /* Whether a snapshot may need a superseded version. */
 static bool
 is_needed(const MosqlVersion *version, const MosqlSnapshotList *list)
 {
 	if (version->end > list->last)
 		return true;			/* superseded after the list was taken */
+	if (list->gap_to > 0 && version->ts <= list->gap_to && list->gap_from < version->end)
+		return true;			/* snapshots that the list leaves out may be there */
 	for (int i = 0; i < list->n; i++)
 		if (version->ts <= list->snapshots[i] && list->snapshots[i] < version->end)
 			return true;

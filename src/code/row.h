@@ -156,12 +156,17 @@ typedef enum MosqlVisible
 extern MosqlVisible mosql_row_visible(MosqlBytes field, MosqlTimestamp purged,
 									  MosqlTimestamp S, MosqlVersion *out);
 
-/* The registered snapshots as one clock step returned them with its last ts. */
+/*
+ * The registered snapshots as one clock step returned them with its last ts.  A bounded list
+ * has the oldest and the newest of many; the others are somewhere from gap_from to gap_to.
+ */
 typedef struct MosqlSnapshotList
 {
 	MosqlTimestamp last;
 	int			n;
 	const MosqlTimestamp *snapshots;	/* any order, duplicates allowed */
+	MosqlTimestamp gap_from,	/* the oldest; both 0: none is left out */
+				gap_to;			/* the oldest of the newest */
 } MosqlSnapshotList;
 
 /*
@@ -194,6 +199,9 @@ typedef enum MosqlPruned
 	MOSQL_PRUNED_SOME,			/* what is left was appended to out */
 	MOSQL_PRUNED_DAMAGED
 } MosqlPruned;
+
+/* Does a row keep more than so many older versions?  Not if it is damaged. */
+extern bool mosql_row_is_long(MosqlBytes field, int max);
 
 /* The same without a new version, for maintenance.  The newest one stays. */
 extern MosqlPruned mosql_row_prune(StringInfo out, MosqlBytes old, const MosqlSnapshotList *list);

@@ -7,6 +7,8 @@
  */
 #include "step/step_int.h"
 
+#include <math.h>
+
 static const MosqlClockEngine *
 engine(const MosqlStepper *clock)
 {
@@ -111,29 +113,58 @@ mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, MosqlBytes stored)
 					keys->prefix.data, sid)));
 }
 
+static void
+refuse_time(const MosqlClockKeys *keys, const char *text)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("damaged clock: impossible time %s in Redis key \"%s\" or \"%s\"",
+					text, keys->counter.data, keys->snapshots.data)));
+}
+
 /* Rows have 7 bytes for a time: one that does not fit must not get that far. */
 MosqlTimestamp
 mosql_clock_time(const MosqlClockKeys *keys, uint64 ts)
 {
 	if (ts == 0 || ts >= MOSQL_TS_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("damaged clock: impossible time " UINT64_FORMAT " in Redis key \"%s\" or \"%s\"",
-						ts, keys->counter.data, keys->snapshots.data)));
+		refuse_time(keys, psprintf(UINT64_FORMAT, ts));
 	return ts;
 }
 
-MosqlSnapshotList
-mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *values, const MosqlReply *last)
+MosqlTimestamp
+mosql_clock_snapshot_time(const MosqlClockKeys *keys, const MosqlReply *score)
 {
-	MosqlTimestamp *snapshots = palloc(Max(values->n, 1) * sizeof(MosqlTimestamp));
-	uint64		ts = mosql_reply_u64(last);
+	double		time;
 
-	mosql_step_check(values, MOSQL_REPLY_ARRAY, keys->snapshots);
-	for (int i = 0; i < values->n; i++)
-		snapshots[i] = mosql_clock_time(keys, mosql_reply_u64(values->elem[i]));
-	/* a new clock has none yet */
-	return (MosqlSnapshotList) {ts == 0 ? 0 : mosql_clock_time(keys, ts), values->n, snapshots};
+	mosql_step_check(score, MOSQL_REPLY_STRING, keys->snapshots);
+	time = strtod(score->str.data, NULL);
+	if (!(time >= 1 && time < (double) MOSQL_CLOCK_SCORES) || time != floor(time))
+		refuse_time(keys, pnstrdup(score->str.data, Min(score->str.len, 40)));
+	return (MosqlTimestamp) time;
+}
+
+/*
+ * Engine watch reads the oldest before the newest.  It may be gone by then, which only makes the gap
+ * larger than it need be; and who is new then is newer than `last`, and matters to nobody.
+ */
+MosqlSnapshotList
+mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *last, const MosqlReply *newest,
+				 int stride, const MosqlReply *oldest)
+{
+	uint64		ts = mosql_reply_u64(last);
+	MosqlTimestamp *snapshots;
+	MosqlSnapshotList list = {ts == 0 ? 0 : mosql_clock_time(keys, ts)};	/* a new clock has none */
+
+	mosql_step_check(newest, MOSQL_REPLY_ARRAY, keys->snapshots);
+	list.snapshots = snapshots = palloc((newest->n / stride + 1) * sizeof(MosqlTimestamp));
+	for (int i = stride - 1; i < newest->n; i += stride)
+		snapshots[list.n++] = mosql_clock_snapshot_time(keys, newest->elem[i]);
+	if (oldest == NULL || oldest->kind == MOSQL_REPLY_NIL || list.n < MOSQL_CLOCK_NEWEST)
+		return list;
+	list.gap_from = mosql_clock_snapshot_time(keys, oldest);
+	list.gap_to = snapshots[list.n - 1];
+	snapshots[list.n++] = list.gap_from;
+	return list;
 }
 
 void
@@ -186,7 +217,15 @@ bool
 mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 					 MosqlTimestamp *S, uint64 *schema)
 {
-	return engine(clock)->snapshot(clock, sid, snapid, lease_ms, S, schema);
+	if (!engine(clock)->snapshot(clock, sid, snapid, lease_ms, S, schema))
+		return false;
+	if (*S >= MOSQL_CLOCK_SCORES)
+	{
+		MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+
+		refuse_time(&keys, psprintf(UINT64_FORMAT, *S));	/* not what is registered */
+	}
+	return true;
 }
 
 static void
@@ -200,7 +239,7 @@ mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes	argv[] = {
-		LITERAL("HDEL"), keys.snapshots, mosql_clock_snapshot_field(sid, snapid)
+		LITERAL("ZREM"), keys.snapshots, mosql_clock_snapshot_field(sid, snapid)
 	};
 
 	mosql_redis_send(clock->redis, keys.slot, lengthof(argv), argv, ignore_reply, NULL);

@@ -9,7 +9,7 @@
  *                                  (highest commit timestamp), forgot (clock_keep.h)
  *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
  *                                  for finding expired sessions
- *     <ns>:{<ns>.clock}:p          hash "<sid>.<snapid>" -> snapshot timestamp
+ *     <ns>:{<ns>.clock}:p          sorted set: "<sid>.<snapid>" by snapshot timestamp
  *     <ns>:{<ns>.clock}:d          set: ids of dead sessions that left committed records
  *     <ns>:{<ns>.clock}:o, :j, :z, :u  housekeeping: clock_keep.h
  *     <ns>:{<ns>.clock}:w          who waits for whom: clock_wait.h
@@ -88,6 +88,11 @@ extern void mosql_clock_close(MosqlStepper *clock, uint64 sid);
 extern bool mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 								 MosqlTimestamp *S, uint64 *schema);
 
+/*
+ * Lists of snapshots that come with decisions and records are bounded: of more than
+ * MOSQL_CLOCK_NEWEST they have the newest and the oldest, and a gap between (code/row.h).  Scores are doubles, exact below: times until the year 2255. */
+#define MOSQL_CLOCK_SCORES (UINT64CONST(1) << 53)
+
 /* Unregister; detached. */
 extern void mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid);
 
@@ -97,6 +102,7 @@ typedef struct MosqlDecideArgs
 	uint64		schema;			/* version the transaction used */
 	uint64		since;			/* and when it began; 0: it does not matter */
 	bool		schema_change;	/* it changes the schema: version + 1 */
+	bool		all_snapshots;	/* the list is to have them all */
 	MosqlBytes	parts;			/* participants, opaque here */
 	int			lease_ms;
 	int			ndrops;			/* earlier records of this session to drop in */
@@ -105,7 +111,7 @@ typedef struct MosqlDecideArgs
 
 /*
  * Decide: refuse or commit (docs/commit.md).  On DECIDED *ts is the commit
- * timestamp, *list (current context) the registered snapshots with last = ts,
+ * timestamp, *list (current context) the registered snapshots (a bounded list) with last = ts,
  * *schema the version now.  Deciding a decided transaction returns the same
  * ts again.  On a refusal *schema is the version now.  If this throws XX001 and *ts is
  * not 0, the record may be written all the same; otherwise it is not.
@@ -114,7 +120,7 @@ extern MosqlDecision mosql_clock_decide(MosqlStepper *clock, const MosqlDecideAr
 										MosqlTimestamp *ts, MosqlSnapshotList *list,
 										uint64 *schema, MosqlBudget *budget);
 
-/* Records of several transactions, in one step, with the snapshot list. */
+/* Records of several transactions, in one step, with a bounded list of snapshots. */
 extern void mosql_clock_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 							   MosqlRecord *records, MosqlSnapshotList *list);
 
@@ -132,7 +138,7 @@ extern void mosql_clock_settle(MosqlStepper *clock, MosqlTxid tx,
 /* Drop records of this session, all applies of which are acknowledged. Detached. */
 extern void mosql_clock_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n);
 
-/* Snapshot list alone (vacuum, checks), and the schema version. */
+/* All snapshots (vacuum, checks), and the schema version. */
 extern void mosql_clock_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema);
 
 /*

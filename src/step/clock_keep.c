@@ -587,7 +587,7 @@ mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
 		LITERAL("HMGET"), keys.counter, LITERAL("last"), LITERAL("sid"), LITERAL("schema"), LITERAL("format")
 	};
 	MosqlBytes	ends[] = {LITERAL("ZRANGE"), keys.ends, LITERAL("0"), LITERAL("-1")};
-	MosqlBytes	snapshots[] = {LITERAL("HGETALL"), keys.snapshots};
+	MosqlBytes	snapshots[] = {LITERAL("ZRANGE"), keys.snapshots, LITERAL("0"), LITERAL("-1")};
 	const MosqlReply *reply;
 	bool		sound = true;
 	bool		ignored = true;
@@ -611,7 +611,7 @@ mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
 	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i < reply->n; i++)
 		state->sid = Max(state->sid, some_number(reply->elem[i], &ignored));
 	reply = mosql_batch_reply(batch, 2, 0);
-	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i + 1 < reply->n; i += 2)
+	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i < reply->n; i++)
 		state->sid = Max(state->sid, some_number(reply->elem[i], &ignored));
 	reply = mosql_batch_reply(batch, 3, 0);
 	mosql_step_check(reply, MOSQL_REPLY_ARRAY, keys.counter);
@@ -628,7 +628,7 @@ remove_foreign(MosqlStepper *clock, const MosqlClockKeys *keys)
 		MosqlBytes	key;
 		const char *type;
 	}			all[] = {
-		{keys->counter, "hash"}, {keys->ends, "zset"}, {keys->snapshots, "hash"},
+		{keys->counter, "hash"}, {keys->ends, "zset"}, {keys->snapshots, "zset"},
 		{keys->dead, "set"}, {keys->outcomes, "zset"}, {keys->jobs, "hash"},
 		{keys->sizes, "hash"}, {keys->unnamed, "hash"}, {keys->garbage, "hash"}
 	};
@@ -750,6 +750,15 @@ mosql_clock_extend(MosqlStepper *clock, uint64 sid, int lease_ms)
 
 /* ---- who is there? ---- */
 
+/* 0 for what is no time. */
+static MosqlTimestamp
+some_score(const MosqlReply *reply)
+{
+	double		score = reply->kind == MOSQL_REPLY_STRING ? strtod(copy_text(reply->str), NULL) : 0;
+
+	return score >= 1 && score < (double) MOSQL_CLOCK_SCORES ? (MosqlTimestamp) score : 0;
+}
+
 static int
 compare_sessions(const void *a, const void *b)
 {
@@ -771,7 +780,7 @@ collect_sessions(const MosqlReply *snapshots, const MosqlReply *ends, MosqlSessi
 		sessions[n++] = (MosqlSessionState)
 		{
 			.sid = some_number(snapshots->elem[i], &ignored),.nsnapshots = 1,
-			.oldest = some_number(snapshots->elem[i + 1], &ignored)
+			.oldest = some_score(snapshots->elem[i + 1])
 		};
 	qsort(sessions, n, sizeof(MosqlSessionState), compare_sessions);
 	for (int i = 0; i < n; i++)
@@ -811,7 +820,8 @@ mosql_clock_list_sessions(MosqlStepper *clock, MosqlSessionState **sessions, Mos
 	int			n;
 
 	atomic_begin(&watch);
-	mosql_commands_put(&watch.commands, LITERAL("HGETALL"), watch.keys.snapshots);
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.snapshots, LITERAL("0"),
+					   LITERAL("-1"), LITERAL("WITHSCORES"));
 	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.ends, LITERAL("0"), LITERAL("-1"));
 	(void) atomic_run(&watch, false);
 	snapshots = mosql_step_elem(watch.exec, 1);
@@ -844,18 +854,17 @@ MosqlTimestamp
 mosql_clock_decided(MosqlStepper *clock, bool *held_back)
 {
 	Watch		watch = watch_start(clock, NULL);
-	const MosqlReply *snapshots;
+	const MosqlReply *oldest;
 	MosqlTimestamp decided;
 
 	atomic_begin(&watch);
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.counter, LITERAL("decided"));
-	mosql_commands_put(&watch.commands, LITERAL("HVALS"), watch.keys.snapshots);
+	mosql_commands_put(&watch.commands, LITERAL("ZRANGE"), watch.keys.snapshots, LITERAL("0"),
+					   LITERAL("0"), LITERAL("WITHSCORES"));
 	(void) atomic_run(&watch, false);
 	decided = mosql_reply_u64(mosql_step_elem(watch.exec, 1));
-	snapshots = mosql_step_elem(watch.exec, 2);
-	*held_back = false;
-	for (int i = 0; i < snapshots->n; i++)
-		*held_back |= mosql_reply_u64(mosql_step_elem(snapshots, i)) < decided;
+	oldest = mosql_step_elem(watch.exec, 2);
+	*held_back = oldest->n == 2 && mosql_clock_snapshot_time(&watch.keys, oldest->elem[1]) < decided;
 	return decided;
 }
 

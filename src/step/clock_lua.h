@@ -9,6 +9,8 @@
 #ifndef MOSQL_CLOCK_LUA_H
 #define MOSQL_CLOCK_LUA_H
 
+#include "base/limits.h"
+
 /*
  * How far `last` leaps: more than the clocks of any two servers differ, and than
  * a predecessor may have issued unreplicated beyond its own time.
@@ -90,15 +92,27 @@ LUA_ME \
 "end\n"
 
 /*
- * forget(): a session's lease, "aborted" records, snapshots (names: all field
- * names of the snapshot hash) and index entry; committed records stay, and the session
+ * snapshots(): the newest of those that are registered, or all, and, if there may be more, the
+ * oldest; scores.
+ */
+#define LUA_SNAPSHOTS \
+"local function snapshots(key, all)\n" \
+"  local newest, list = call('ZREVRANGE', key, 0, all and -1 or " CppAsString2(MOSQL_CLOCK_NEWEST) " - 1, 'WITHSCORES'), {}\n" \
+"  for x = 2, #newest, 2 do list[x / 2] = newest[x] end\n" \
+"  if all or #list < " CppAsString2(MOSQL_CLOCK_NEWEST) " then return list, false end\n" \
+"  return list, call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]\n" \
+"end\n"
+
+/*
+ * forget(): a session's lease, "aborted" records, snapshots (names: all members
+ * of the snapshots) and index entry; committed records stay, and the session
  * is among the dead then.  So it is if there is nothing of it: a slot that is on its way
  * here may bring it later.
  */
 #define LUA_FORGET \
-"local function remove(key, fields)\n" \
+"local function remove(command, key, fields)\n" \
 "  for x = 1, #fields, 7000 do\n" \
-"    call('HDEL', key, unpack(fields, x, x + 6999 < #fields and x + 6999 or #fields))\n" \
+"    call(command, key, unpack(fields, x, x + 6999 < #fields and x + 6999 or #fields))\n" \
 "  end\n" \
 "end\n" \
 "local function forget(sid, session, ends, snapshots, deads, names)\n" \
@@ -112,8 +126,8 @@ LUA_ME \
 "    if sub(names[x], 1, #prefix) == prefix then mine[#mine + 1] = names[x] end\n" \
 "  end\n" \
 "  call('ZREM', ends, sid)\n" \
-"  remove(session, gone)\n" \
-"  remove(snapshots, mine)\n" \
+"  remove('HDEL', session, gone)\n" \
+"  remove('ZREM', snapshots, mine)\n" \
 "  if keep then call('SADD', deads, sid) end\n" \
 "end\n"
 
@@ -133,7 +147,7 @@ LUA_ME \
 "  local far = call('ZREVRANGEBYSCORE', KEYS[2], '+inf',\n" \
 "    '(' .. text(now + " MOSQL_CLOCK_LEASE_US "), 'LIMIT', 0, limit)\n" \
 "  for x = 1, #far do ended[n + x] = far[x] end\n" \
-"  local names = #ended > 0 and call('HKEYS', KEYS[3])\n" \
+"  local names = #ended > 0 and call('ZRANGE', KEYS[3], 0, -1)\n" \
 "  for x = 1, #ended do\n" \
 "    local session = argv[1] .. ended[x]\n" \
 "    local s = call('HMGET', session, 'lease', 'span')\n" \
@@ -196,11 +210,11 @@ LUA_HEAD LUA_AT_REST LUA_NOW LUA_DEAD LUA_FORGET LUA_SWEEP
 /* KEYS: s, e, p, d.  ARGV: sid. */
 static const char close_lua[] =
 LUA_HEAD LUA_FORGET
-"forget(argv[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], call('HKEYS', KEYS[3]))\n"
+"forget(argv[1], KEYS[1], KEYS[2], KEYS[3], KEYS[4], call('ZRANGE', KEYS[3], 0, -1))\n"
 "return 0\n";
 
 /*
- * KEYS: c, s, e, p.  ARGV: sid, field of the snapshot, lease length.
+ * KEYS: c, s, e, p.  ARGV: sid, member of the snapshot, lease length.
  * Replies {0, S, schema, 1 if the clock was taken over} or {1, schema} for a
  * dead session.
  */
@@ -213,33 +227,33 @@ LUA_TAKE_OVER
 "if dead(lease) then return {1, schema} end\n"
 "local last = (c[1] or 0) + 0\n"
 "local S = text(last > now and last or now)\n"
-"if call('HSETNX', KEYS[4], argv[2], S) == 1 then\n"
+"if call('ZADD', KEYS[4], 'NX', S, argv[2]) == 1 then\n"
 "  call('HSET', KEYS[1], 'last', S)\n"
 "else\n"
-"  S = call('HGET', KEYS[4], argv[2])\n"
+"  S = text(call('ZSCORE', KEYS[4], argv[2]))\n"
 "end\n"
 "extend(lease, argv[3] + 0, KEYS[2], KEYS[3], argv[1])\n"
 "return {0, S, schema, leapt}\n";
 
 /*
  * KEYS: c, s, e, p.  ARGV: n, schema, 1 if the schema changes, sid, lease
- * length, participants, the schema when the transaction began (0: whatever it was), then the
- * numbers of records to drop.
- * Replies {0, schema, ts, last, snapshots} or {MosqlDecision, schema}.  What a damaged
+ * length, participants, the schema when the transaction began (0: whatever it was), 1 for all
+ * snapshots, then the numbers of records to drop.
+ * Replies {0, schema, ts, last, newest snapshots, oldest} or {MosqlDecision, schema}.  What a damaged
  * key can make fail stands before the record: what a script has written stays.
  */
 static const char decide_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP
-"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8))\n"
+LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP LUA_SNAPSHOTS
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 9))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
 LUA_TAKE_OVER
 "local lease, record, schema = s[1], s[2], c[2] or '0'\n"
 "local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
-"for x = 8, #argv do drop(KEYS[2], argv[x], s[x - 5], leap) end\n"
+"for x = 9, #argv do drop(KEYS[2], argv[x], s[x - 6], leap) end\n"
 "if record then\n"
 "  local ts = string.match(record, '^C(%d+) ')\n"
 "  if not ts then return {1, schema} end\n"
-"  return {0, schema, ts, c[1], call('HVALS', KEYS[4])}\n"
+"  return {0, schema, ts, c[1], snapshots(KEYS[4], argv[8] == '1')}\n"
 "end\n"
 "if dead(lease) then return {2, schema} end\n"
 "local forgotten = argv[7] ~= '0' and leap > argv[7] + 0\n"
@@ -250,7 +264,7 @@ LUA_TAKE_OVER
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"
 "local ts = text(issued)\n"
-"local snapshots = call('HVALS', KEYS[4])\n"
+"local newest, oldest = snapshots(KEYS[4], argv[8] == '1')\n"
 "extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
 "if argv[3] == '1' then\n"
 "  schema = text(schema + 1 > issued and schema + 1 or issued)\n"
@@ -259,16 +273,16 @@ LUA_TAKE_OVER
 "  call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
-"return {0, schema, ts, ts, snapshots}\n";
+"return {0, schema, ts, ts, newest, oldest}\n";
 
 /*
  * KEYS: c, p, then s per record.  ARGV: n per record.
- * These three reply {unknown, last, snapshots, record ...}.
+ * These three reply {unknown, last, newest snapshots, oldest, record ...}.
  */
 static const char status_lua[] =
-LUA_HEAD
-"local reply = {0, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2])}\n"
-"for x = 1, #argv do reply[3 + x] = call('HGET', KEYS[2 + x], argv[x]) end\n"
+LUA_HEAD LUA_SNAPSHOTS
+"local reply = {0, call('HGET', KEYS[1], 'last'), snapshots(KEYS[2])}\n"
+"for x = 1, #argv do reply[4 + x] = call('HGET', KEYS[2 + x], argv[x]) end\n"
 "return reply\n";
 
 /*
@@ -276,18 +290,20 @@ LUA_HEAD
  * session is already forgotten; with it somebody will forget this record too.
  */
 static const char abort_lua[] =
-LUA_HEAD
+LUA_HEAD LUA_SNAPSHOTS
+"local newest, oldest = snapshots(KEYS[2])\n"
 "local record = 'A'\n"
 "if call('HSETNX', KEYS[3], argv[1], 'A') == 1 then\n"
 "  call('ZADD', KEYS[4], 'NX', 0, argv[2])\n"
 "else\n"
 "  record = call('HGET', KEYS[3], argv[1])\n"
 "end\n"
-"return {0, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2]), record}\n";
+"return {0, call('HGET', KEYS[1], 'last'), newest, oldest, record}\n";
 
 /* KEYS: c, p, s.  ARGV: n. */
 static const char settle_lua[] =
-LUA_HEAD LUA_NOW LUA_DEAD
+LUA_HEAD LUA_NOW LUA_DEAD LUA_SNAPSHOTS
+"local newest, oldest = snapshots(KEYS[2])\n"
 "local s = call('HMGET', KEYS[3], 'lease', argv[1])\n"
 "local record, unknown = s[2], 0\n"
 "if not record or record == 'A' then\n"
@@ -298,7 +314,7 @@ LUA_HEAD LUA_NOW LUA_DEAD
 "    call('HSET', KEYS[3], argv[1], 'A')\n"
 "  end\n"
 "end\n"
-"return {unknown, call('HGET', KEYS[1], 'last'), call('HVALS', KEYS[2]), record}\n";
+"return {unknown, call('HGET', KEYS[1], 'last'), newest, oldest, record}\n";
 
 /* KEYS: c, s.  ARGV: n per record, fewer than 7000.  Who has not taken over drops nothing. */
 static const char drop_lua[] =
@@ -334,12 +350,13 @@ LUA_HEAD LUA_NOW LUA_DEAD
 "call('SREM', KEYS[2], argv[1])\n"
 "return 1\n";
 
-/* KEYS: c, p.  Replies {last, schema, snapshots, 1 if the clock was taken over}. */
+/* KEYS: c, p.  Replies {last, schema, all snapshots, 1 if the clock was taken over}. */
 static const char snapshots_lua[] =
-LUA_HEAD LUA_NOW
+LUA_HEAD LUA_NOW LUA_SNAPSHOTS
+"local all = snapshots(KEYS[2], true)\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node')\n"
 LUA_TAKE_OVER
-"return {c[1] or '0', c[2] or '0', call('HVALS', KEYS[2]), leapt}\n";
+"return {c[1] or '0', c[2] or '0', all, leapt}\n";
 
 /* KEYS: c, e.  Replies {highest id, the ids that are not forgotten}. */
 static const char sessions_lua[] =

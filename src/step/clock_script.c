@@ -145,6 +145,14 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 	return !dead;
 }
 
+/* In a reply, from `last` on. */
+static MosqlSnapshotList
+script_list(const MosqlClockKeys *keys, const MosqlReply *reply, int i)
+{
+	return mosql_clock_list(keys, mosql_step_elem(reply, i), mosql_step_elem(reply, i + 1), 1,
+							mosql_step_elem(reply, i + 2));
+}
+
 StaticAssertDecl(MOSQL_DECIDED == 0 && MOSQL_REFUSED_ABORTED == 1 &&
 				 MOSQL_REFUSED_LEASE == 2 && MOSQL_REFUSED_SCHEMA == 3 && MOSQL_REFUSED_FORGOTTEN == 4,
 				 "decide_lua knows these numbers");
@@ -154,7 +162,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 			  MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
-	MosqlBytes *argv = mosql_script_argv(&decide_script, 4, 7 + args->ndrops);
+	MosqlBytes *argv = mosql_script_argv(&decide_script, 4, 8 + args->ndrops);
 	MosqlBytes *arg = argv + 3;
 	const MosqlReply *reply;
 	int64		decision;
@@ -171,6 +179,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	*arg++ = lease_length(args->lease_ms);
 	*arg++ = args->parts;
 	*arg++ = mosql_clock_number(clock->durable ? 0 : args->since);
+	*arg++ = args->all_snapshots ? LITERAL("1") : LITERAL("0");
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 
@@ -186,7 +195,7 @@ script_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *
 	{
 		*ts = mosql_reply_u64(mosql_step_elem(reply, 2));	/* also if it is damaged */
 		*ts = mosql_clock_time(&keys, *ts);
-		*list = mosql_clock_list(&keys, mosql_step_elem(reply, 4), mosql_step_elem(reply, 3));
+		*list = script_list(&keys, reply, 3);
 	}
 	return (MosqlDecision) decision;
 }
@@ -207,10 +216,10 @@ script_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 		argv[5 + n + i] = mosql_clock_number(txs[i].n);
 	}
 	reply = call_durable(clock, &keys, &status_script, 5 + 2 * n, argv, MOSQL_REPLY_ARRAY, NULL);
-	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 1));
+	*list = script_list(&keys, reply, 1);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&keys, txs[i].session,
-										mosql_reply_bytes(mosql_step_elem(reply, 3 + i)));
+										mosql_reply_bytes(mosql_step_elem(reply, 4 + i)));
 }
 
 /* The answer of abort and settle. */
@@ -218,10 +227,10 @@ static void
 one_record(const MosqlClockKeys *keys, MosqlTxid tx, const MosqlReply *reply,
 		   MosqlRecord *record, MosqlSnapshotList *list)
 {
-	*record = mosql_clock_record(keys, tx.session, mosql_reply_bytes(mosql_step_elem(reply, 3)));
+	*record = mosql_clock_record(keys, tx.session, mosql_reply_bytes(mosql_step_elem(reply, 4)));
 	if (mosql_step_elem(reply, 0)->integer != 0)
 		record->state = MOSQL_RECORD_UNKNOWN;
-	*list = mosql_clock_list(keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 1));
+	*list = script_list(keys, reply, 1);
 }
 
 static void
@@ -281,7 +290,7 @@ script_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 	if (has_leapt(clock, mosql_step_elem(reply, 3)))
 		reply = call_durable(clock, &keys, &snapshots_script, 5, argv, MOSQL_REPLY_ARRAY, NULL);
 	*schema = mosql_reply_u64(mosql_step_elem(reply, 1));
-	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 2), mosql_step_elem(reply, 0));
+	*list = mosql_clock_list(&keys, mosql_step_elem(reply, 0), mosql_step_elem(reply, 2), 1, NULL);
 }
 
 static bool

@@ -95,31 +95,50 @@ take_over(Watch *watch, const Issued *issued)
 }
 
 /*
- * The last two commands of a group that returns the snapshot list, in this order: a
- * snapshot that is registered between them is on the list, and newer than `last`; one that
+ * The last commands of a group that returns the snapshot list, in this order: a
+ * snapshot that is registered between them is newer than `last`; one that
  * is released between them needs nothing any more.
  */
+#define LIST_COMMANDS 3
+
 static void
-add_list(Watch *watch)
+add_list(Watch *watch, bool all)
 {
+	MosqlBytes	most = all ? LITERAL("-1") : mosql_clock_number(MOSQL_CLOCK_NEWEST - 1);
+
 	mosql_commands_put(&watch->commands, LITERAL("HGET"), watch->keys.counter, LITERAL("last"));
-	mosql_commands_put(&watch->commands, LITERAL("HVALS"), watch->keys.snapshots);
+	mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.snapshots, LITERAL("0"),
+					   LITERAL("0"), LITERAL("WITHSCORES"));
+	mosql_commands_put(&watch->commands, LITERAL("ZREVRANGE"), watch->keys.snapshots, LITERAL("0"),
+					   most, LITERAL("WITHSCORES"));
+}
+
+/* Of their replies. */
+static MosqlSnapshotList
+read_list(const Watch *watch, const MosqlReply *last, const MosqlReply *oldest,
+		  const MosqlReply *newest, bool all)
+{
+	mosql_step_check(oldest, MOSQL_REPLY_ARRAY, watch->keys.snapshots);
+	return mosql_clock_list(&watch->keys, last, newest, 2,
+							all || oldest->n < 2 ? NULL : oldest->elem[1]);
 }
 
 static MosqlSnapshotList
-exec_list(const Watch *watch)
+exec_list(const Watch *watch, bool all)
 {
 	const MosqlReply *exec = watch->exec;
+	int			i = exec->n - LIST_COMMANDS;
 
-	return mosql_clock_list(&watch->keys, mosql_step_elem(exec, exec->n - 1),
-							mosql_step_elem(exec, exec->n - 2));
+	return read_list(watch, mosql_step_elem(exec, i), mosql_step_elem(exec, i + 1),
+					 mosql_step_elem(exec, i + 2), all);
 }
 
-/* Of reads alone: the first of the two is the i-th of them. */
+/* Of reads alone: the first of them is the i-th. */
 static MosqlSnapshotList
-plain_list(const Watch *watch, int i)
+plain_list(const Watch *watch, int i, bool all)
 {
-	return mosql_clock_list(&watch->keys, plain_reply(watch, i + 1), plain_reply(watch, i));
+	return read_list(watch, plain_reply(watch, i), plain_reply(watch, i + 1),
+					 plain_reply(watch, i + 2), all);
 }
 
 static void
@@ -175,16 +194,16 @@ read_life(const MosqlReply *fields)
 	return life;
 }
 
-/* In the write group: one HDEL of some fields. */
+/* In the write group: one HDEL or ZREM of some fields or members. */
 static void
-add_removal(Watch *watch, MosqlBytes key, int n, const MosqlBytes *fields)
+add_removal(Watch *watch, MosqlBytes command, MosqlBytes key, int n, const MosqlBytes *fields)
 {
 	MosqlBytes *argv;
 
 	if (n == 0)
 		return;
 	argv = mosql_commands_add(&watch->commands, 2 + n);
-	argv[0] = LITERAL("HDEL");
+	argv[0] = command;
 	argv[1] = key;
 	memcpy(argv + 2, fields, n * sizeof(MosqlBytes));
 }
@@ -205,8 +224,8 @@ add_forget(Watch *watch, uint64 sid, const Life *life, const MosqlReply *snapsho
 		if (strncmp(snapshots->elem[i]->str.data, prefix, strlen(prefix)) == 0)
 			mine[n++] = snapshots->elem[i]->str;
 	mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
-	add_removal(watch, mosql_clock_session_key(&watch->keys, sid), life->n, life->fields);
-	add_removal(watch, watch->keys.snapshots, n, mine);
+	add_removal(watch, LITERAL("HDEL"), mosql_clock_session_key(&watch->keys, sid), life->n, life->fields);
+	add_removal(watch, LITERAL("ZREM"), watch->keys.snapshots, n, mine);
 	if (life->committed || life->empty)
 		mosql_commands_put(&watch->commands, LITERAL("SADD"), watch->keys.dead, name);
 }
@@ -223,7 +242,7 @@ sweep(Watch *watch, uint64 sid)
 
 	read_begin(watch, session, MOSQL_ABSENT);
 	mosql_commands_put(&watch->commands, LITERAL("HGETALL"), session);
-	mosql_commands_put(&watch->commands, LITERAL("HKEYS"), watch->keys.snapshots);
+	mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.snapshots, LITERAL("0"), LITERAL("-1"));
 	/* nothing is seen of a slot that is on its way, unless both have arrived */
 	mosql_commands_put(&watch->commands, LITERAL("EXISTS"), session, watch->keys.snapshots);
 	read_run(watch);
@@ -395,6 +414,7 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 
 	for (;;)
 	{
+		const MosqlReply *registered;
 		MosqlBytes	lease;
 		MosqlBytes	text;
 		Issued		issued;
@@ -403,7 +423,7 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 		read_begin(&watch, watch.keys.counter, session);
 		add_issued(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HGET"), session, LITERAL("lease"));
-		mosql_commands_put(&watch.commands, LITERAL("HGET"), watch.keys.snapshots, field);
+		mosql_commands_put(&watch.commands, LITERAL("ZSCORE"), watch.keys.snapshots, field);
 		read_run(&watch);
 		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
 		lease = mosql_reply_bytes(read_reply(&watch, ISSUED_COMMANDS));
@@ -412,12 +432,12 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 		*schema = issued.schema;
 		if (is_dead(&watch, lease))
 			return false;
-		*S = mosql_reply_u64(read_reply(&watch, ISSUED_COMMANDS + 1));
-		if (*S != 0)
-			*S = mosql_clock_time(&watch.keys, *S);
-		if (*S != 0 && (watch.outcome != MOSQL_EXEC_LOST || !clock->durable))
+		registered = read_reply(&watch, ISSUED_COMMANDS + 1);
+		again = registered->kind != MOSQL_REPLY_NIL;
+		if (again)
+			*S = mosql_clock_snapshot_time(&watch.keys, registered);
+		if (again && (watch.outcome != MOSQL_EXEC_LOST || !clock->durable))
 			return true;		/* registered by a call whose reply was lost */
-		again = *S != 0;
 		write_begin(&watch);
 		if (again)
 			add_touch(&watch);
@@ -426,7 +446,7 @@ watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 			*S = mosql_clock_time(&watch.keys, Max(watch.now, issued.last));
 			text = mosql_clock_number(*S);
 			mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter, LITERAL("last"), text);
-			mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.snapshots, field, text);
+			mosql_commands_put(&watch.commands, LITERAL("ZADD"), watch.keys.snapshots, text, field);
 			add_extend(&watch, sid, lease, lease_ms);
 		}
 		if (write_run_as(&watch, again) == MOSQL_EXEC_DONE)
@@ -448,11 +468,11 @@ watch_snapshots(MosqlStepper *clock, MosqlSnapshotList *list, uint64 *schema)
 
 		plain_begin(&watch);
 		add_issued(&watch);
-		add_list(&watch);
+		add_list(&watch, true);
 		run_reads(&watch);
 		issued = read_issued(&watch, plain_reply(&watch, 0), plain_reply(&watch, 1));
 		*schema = issued.schema;
-		*list = plain_list(&watch, ISSUED_COMMANDS);
+		*list = plain_list(&watch, ISSUED_COMMANDS, true);
 		if (!issued.foreign)
 			return;
 
@@ -482,7 +502,7 @@ add_drops(Watch *watch, const Issued *issued, MosqlBytes session, const MosqlRep
 		if (is_committed(record) && strtoull(record.data + 1, NULL, 10) > issued->leapt)
 			fields[ngone++] = mosql_clock_number(ns[i]);
 	}
-	add_removal(watch, session, ngone, fields);
+	add_removal(watch, LITERAL("HDEL"), session, ngone, fields);
 	return ngone;
 }
 
@@ -558,7 +578,7 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, const Issued *issued, Mo
 	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
 	(void) add_drops(watch, issued, session, s, 2, args->drops, args->ndrops);
 	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 0)), args->lease_ms);
-	add_list(watch);
+	add_list(watch, args->all_snapshots);
 }
 
 static MosqlDecision
@@ -616,7 +636,7 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 			return MOSQL_DECISION_LOST;
 		if (watch.outcome == MOSQL_EXEC_DONE)
 		{
-			*list = exec_list(&watch);
+			*list = exec_list(&watch, args->all_snapshots);
 			return MOSQL_DECIDED;
 		}
 		start_over(&watch);
@@ -637,12 +657,12 @@ status_of_session(MosqlStepper *clock, const MosqlTxid *txs, int n,
 	argv[1] = mosql_clock_session_key(&watch.keys, txs[0].session);
 	for (int i = 0; i < n; i++)
 		argv[2 + i] = mosql_clock_number(txs[i].n);
-	add_list(&watch);
+	add_list(&watch, false);
 	run_reads(&watch);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
 										mosql_reply_bytes(mosql_step_elem(plain_reply(&watch, 0), i)));
-	*list = plain_list(&watch, 1);
+	*list = plain_list(&watch, 1, false);
 }
 
 static bool
@@ -671,12 +691,12 @@ watch_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 						   mosql_clock_session_key(&watch.keys, txs[i].session),
 						   mosql_clock_number(txs[i].n));
 	add_touch(&watch);
-	add_list(&watch);
+	add_list(&watch, false);
 	run_atomic(&watch, true);
 	for (int i = 0; i < n; i++)
 		records[i] = mosql_clock_record(&watch.keys, txs[i].session,
 										mosql_reply_bytes(mosql_step_elem(watch.exec, i)));
-	*list = exec_list(&watch);
+	*list = exec_list(&watch, false);
 }
 
 /*
@@ -696,10 +716,10 @@ watch_abort(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record, MosqlSnapsho
 					   LITERAL("0"), mosql_clock_number(tx.session));
 	mosql_commands_put(&watch.commands, LITERAL("HGET"), session, n);
 	add_touch(&watch);
-	add_list(&watch);
+	add_list(&watch, false);
 	run_atomic(&watch, true);
 	*record = mosql_clock_record(&watch.keys, tx.session, mosql_reply_bytes(mosql_step_elem(watch.exec, 2)));
-	*list = exec_list(&watch);
+	*list = exec_list(&watch, false);
 }
 
 static void
@@ -731,10 +751,10 @@ watch_settle(MosqlStepper *clock, MosqlTxid tx, MosqlRecord *record,
 			record->state = MOSQL_RECORD_ABORTED;
 		}
 		add_touch(&watch);
-		add_list(&watch);
+		add_list(&watch, false);
 		if (write_run(&watch) == MOSQL_EXEC_DONE)
 		{
-			*list = exec_list(&watch);
+			*list = exec_list(&watch, false);
 			return;
 		}
 		start_over(&watch);

@@ -78,8 +78,8 @@
 /*
  * versions(): of a row, newest first, each {from, to, live, columns}, and whether it is truncated;
  * nil if it does not decode.  supersede(): the row with a version of time `issued` on top,
- * pruned by `snapshots`, of which `oldest` is the least; '' if it goes as a whole, and the
- * purge mark is raised.
+ * pruned by the registered snapshots, of which `oldest` is the least and `newest` the greatest; each
+ * version is asked for at the clock; '' if the row goes as a whole, and the purge mark is raised.
  */
 #define LUA_ROW_HISTORY \
 "local function versions(row)\n" \
@@ -103,9 +103,10 @@
 "  return list, truncated\n" \
 "end\n" \
 "local function needed(version)\n" \
-"  for x = 1, #snapshots do\n" \
-"    if version[1] <= snapshots[x] and snapshots[x] < version[2] then return true end\n" \
-"  end\n" \
+"  if version[1] > newest or version[2] <= oldest then return false end\n" \
+"  if version[1] <= oldest or version[2] > newest then return true end\n" \
+"  asked = asked + 1\n" \
+"  return #call('ZRANGEBYSCORE', KEYS[4], text(version[1]), '(' .. text(version[2]), 'LIMIT', 0, 1) > 0\n" \
 "end\n" \
 "local function supersede(old, live, columns)\n" \
 "  local list, truncated, kept = {}, false, {}\n" \
@@ -114,7 +115,7 @@
 "    if time_at(old, 1) >= issued then return nil end\n" \
 "  end\n" \
 "  if not live and oldest >= issued then return '' end\n" \
-"  if #snapshots == 0 then return ts7 .. (live and 'L' or 'T') .. columns end\n" \
+"  if newest == 0 then return ts7 .. (live and 'L' or 'T') .. columns end\n" \
 "  if old then\n" \
 "    list, truncated = versions(old)\n" \
 "    if not list then return nil end\n" \
@@ -233,16 +234,18 @@
 #define LUA_SANE \
 "local function sane(time) return time > 0 and time < 2 ^ 52 end\n"
 
-/* Old bytes that are read, and with how many snapshots these may be compared. */
+/* Old bytes that are read, and versions asked for. */
 #define LUA_MOST_OLD		"262144"
-#define LUA_MOST_COMPARED	"16777216"
+#define LUA_MOST_ASKED		"4096"
 
 static const char one_step_lua[] =
 LUA_HEAD LUA_NOW LUA_DEAD LUA_EXTEND LUA_DROP LUA_SANE
 "local byte = string.byte\n"
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8, 7 + argv[5]))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
-"local texts = call('HVALS', KEYS[4])\n"
+"local p = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')\n"
+"local newest, oldest, asked = 0, math.huge, 0\n"
+"if p[2] then newest, oldest = p[2] + 0, call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2] + 0 end\n"
 LUA_TAKE_OVER
 "local lease, schema = s[1], c[2] or '0'\n"
 "local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
@@ -253,12 +256,7 @@ LUA_TAKE_OVER
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"
 "if not sane(issued) then return {6, schema} end\n"
-"local snapshots, oldest = {}, math.huge\n"
-"for x = 1, #texts do\n"
-"  snapshots[x] = texts[x] + 0\n"
-"  if not sane(snapshots[x]) then return {6, schema} end\n"
-"  if snapshots[x] < oldest then oldest = snapshots[x] end\n"
-"end\n"
+"if p[2] and not (sane(newest) and sane(oldest)) then return {6, schema} end\n"
 LUA_ROW_NUMBERS
 "local ts7 = stamp(issued)\n"
 LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
@@ -274,7 +272,7 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    local field, old, val = argv[o + 1 + from], v[from], argv[values + x]\n"
 "    local new\n"
 "    size = size + (old and #old or 0)\n"
-"    if size > " LUA_MOST_OLD " or size * #texts > " LUA_MOST_COMPARED " then return {6, schema} end\n"
+"    if size > " LUA_MOST_OLD " or asked > " LUA_MOST_ASKED " then return {6, schema} end\n"
 "    at = at + 1\n"
 "    if kind == 6 then\n"		/* UNLIST */
 "      new = old and locks().take(old, val) or ''\n"

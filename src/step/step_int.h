@@ -291,12 +291,20 @@ extern MosqlRecord mosql_clock_record(const MosqlClockKeys *keys, uint64 sid, Mo
 /* A time of the clock as it came from Redis: XX001 for one that is never issued. */
 extern MosqlTimestamp mosql_clock_time(const MosqlClockKeys *keys, uint64 ts);
 
-/* A snapshot list from the replies of HVALS and of HGET last. */
-extern MosqlSnapshotList mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *values,
-										  const MosqlReply *last);
+/* A registered snapshot, by its score: XX001 for what none is. */
+extern MosqlTimestamp mosql_clock_snapshot_time(const MosqlClockKeys *keys, const MosqlReply *score);
+
+/*
+ * A snapshot list from replies: `last`; the newest MOSQL_CLOCK_NEWEST snapshots, descending, each
+ * stride-th of the array a score; and the score of the oldest.  If that is NULL or nil, or
+ * those are fewer, all are there.
+ */
+extern MosqlSnapshotList mosql_clock_list(const MosqlClockKeys *keys, const MosqlReply *last,
+										  const MosqlReply *newest, int stride,
+										  const MosqlReply *oldest);
 
 /* The version of the data layout, in the field "format" of ...:c */
-#define MOSQL_CLOCK_FORMAT "4"
+#define MOSQL_CLOCK_FORMAT "5"
 extern void mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found) pg_attribute_noreturn();
 
 /* Sessions that ran out, forgotten by one open. */

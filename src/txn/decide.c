@@ -72,6 +72,21 @@ encode_parts(MosqlCommit *commit)
 	return mosql_bytes_of(&out);
 }
 
+/*
+ * Does a row that is written keep many versions?  By a bounded list of snapshots it might keep
+ * ever more: those from the gap are never found out to be needed by nobody.
+ */
+static bool
+writes_long_row(const MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE &&
+				mosql_row_is_long(commit->parts[p].items[i].old_row, MOSQL_ROW_LONG_VERSIONS))
+				return true;
+	return false;
+}
+
 static void
 report_unknown(MosqlCommit *commit, const char *why)
 {
@@ -166,6 +181,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 		.schema = commit->txn->schema,
 		.since = commit->txn->first_schema,
 		.schema_change = commit->txn->changes_schema,
+		.all_snapshots = writes_long_row(commit),
 		.parts = parts,
 		.lease_ms = mosql_txn_lease_ms,
 		.ndrops = session->ndrops,

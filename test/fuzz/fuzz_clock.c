@@ -30,6 +30,7 @@ check_list(const MosqlSnapshotList *list)
 	MUST(list->last < MOSQL_TS_MAX);
 	for (int i = 0; i < list->n; i++)
 		MUST(list->snapshots[i] < MOSQL_TS_MAX);
+	MUST(list->gap_from < MOSQL_TS_MAX && list->gap_to < MOSQL_TS_MAX);
 }
 
 static void

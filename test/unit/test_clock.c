@@ -153,7 +153,7 @@ test_open(void)
 	CHECK_INT(schema, 0);
 	b = open_session(LEASE_MS);
 	CHECK(a > 0 && b > a);
-	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "4");
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "5");
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
 	CHECK(number(server_command(ck.redis, "HGET", session_key(a), "lease"))
 		  > (int64) server_now() + 50 * 1000000);
@@ -203,7 +203,7 @@ test_damaged_answer(void)
 
 	begin();
 	a = open_session(LEASE_MS);
-	server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "garbage");
+	server_command(ck.redis, "ZADD", "test:{test.clock}:p", "5.5", "1.1");
 	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) decide(a, 1));
 	CHECK(ts != 0);
 	server_command(ck.redis, "DEL", "test:{test.clock}:p");
@@ -274,12 +274,12 @@ test_sweep_spares_others(void)
 		live = i == 10 ? sid : live;
 		CHECK(mosql_clock_snapshot(&ck, sid, 5, SHORT_MS * 4, &S, &schema));
 	}
-	server_command(ck.redis, "HSET", "test:{test.clock}:p", psprintf(UINT64_FORMAT "0.5", first), "7");
+	server_command(ck.redis, "ZADD", "test:{test.clock}:p", "7", psprintf(UINT64_FORMAT "0.5", first));
 	usleep(SHORT_MS * 5000);
 	(void) open_session(LEASE_MS);	/* 16 of 19 */
-	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 5);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:p")), 5);
 	(void) open_session(LEASE_MS);
-	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 2);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:p")), 2);
 	CHECK(mosql_clock_snapshot(&ck, live, 6, LEASE_MS, &S, &schema));
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 3);
 }
@@ -443,7 +443,7 @@ test_list_sessions(void)
 	CHECK_INT(sessions[2].lease, 0);
 
 	/* a snapshot of somebody who is not in the index; and words instead of numbers */
-	server_command(ck.redis, "HSET", "test:{test.clock}:p", "99.1", "5");
+	server_command(ck.redis, "ZADD", "test:{test.clock}:p", "5", "99.1");
 	server_command(ck.redis, "HSET", session_key(a), "lease", "soon");
 	CHECK_INT(mosql_clock_list_sessions(&ck, &sessions, &now), 4);
 	CHECK(sessions[0].sid == 99 && sessions[0].oldest == 5 && sessions[0].lease == 0);
@@ -487,6 +487,97 @@ test_snapshots(void)
 	CHECK(mosql_redis_drain(ck.redis, 1000));
 	mosql_clock_snapshots(&ck, &list, &schema);
 	CHECK(list.n == 1 && listed(S2));
+}
+
+/* Is the list bounded: the newest of these, and the oldest? */
+static bool
+is_bounded(const MosqlTimestamp *S, int n)
+{
+	bool		all = list.n == MOSQL_CLOCK_NEWEST + 1 && listed(S[0]);
+
+	for (int i = n - MOSQL_CLOCK_NEWEST; i < n; i++)
+		all &= listed(S[i]);
+	return all && list.gap_from == S[0] && list.gap_to == S[n - MOSQL_CLOCK_NEWEST];
+}
+
+static bool
+is_whole(int n)
+{
+	return list.n == n && list.gap_from == 0 && list.gap_to == 0;
+}
+
+/* Lists that come with answers do not grow with the snapshots. */
+static void
+test_many_snapshots(void)
+{
+	MosqlTimestamp S[100];
+	MosqlDecideArgs args;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	for (int i = 0; i < lengthof(S); i++)
+	{
+		CHECK(mosql_clock_snapshot(&ck, a, i, LEASE_MS, &S[i], &schema));
+		if (i + 1 == MOSQL_CLOCK_NEWEST - 1)
+		{
+			CHECK_INT(decide(a, 1), MOSQL_DECIDED);
+			CHECK(is_whole(MOSQL_CLOCK_NEWEST - 1) && listed(S[0]));
+		}
+	}
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK(is_bounded(S, lengthof(S)) && list.last == ts);
+	CHECK_INT(decide(a, 2), MOSQL_DECIDED);
+	CHECK_INT(status(a, 2), MOSQL_RECORD_COMMITTED);
+	CHECK(is_bounded(S, lengthof(S)) && list.last == ts);
+	CHECK_INT(aborted(a, 3), MOSQL_RECORD_ABORTED);
+	CHECK(is_bounded(S, lengthof(S)) && list.last == ts);
+	CHECK_INT(settle(a, 4), MOSQL_RECORD_ABORTED);
+	CHECK(is_bounded(S, lengthof(S)) && list.last == ts);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK(is_whole(lengthof(S)) && listed(S[50]));
+	args = args_for(a, 5);
+	args.all_snapshots = true;
+	CHECK_INT(mosql_clock_decide(&ck, &args, &ts, &list, &schema, NULL), MOSQL_DECIDED);
+	CHECK(is_whole(lengthof(S)) && listed(S[50]));
+
+	for (int i = MOSQL_CLOCK_NEWEST - 5; i < lengthof(S); i++)
+		mosql_clock_release(&ck, a, i);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+	CHECK_INT(decide(a, 6), MOSQL_DECIDED);
+	CHECK(is_whole(MOSQL_CLOCK_NEWEST - 5) && listed(S[0]));
+}
+
+/* A score is a double: what it does not hold is not handed out. */
+static void
+test_snapshot_beyond_scores(void)
+{
+	MosqlTimestamp S;
+	uint64		a;
+
+	begin();
+	a = open_session(LEASE_MS);
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", text_of(MOSQL_CLOCK_SCORES - 1));
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK_INT(S, MOSQL_CLOCK_SCORES - 1);
+	CHECK(mosql_clock_snapshot(&ck, a, 1, LEASE_MS, &S, &schema));
+	CHECK_INT(S, MOSQL_CLOCK_SCORES - 1);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK(list.n == 1 && listed(MOSQL_CLOCK_SCORES - 1));
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "last", text_of(MOSQL_CLOCK_SCORES + 2));
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) mosql_clock_snapshot(&ck, a, 2, LEASE_MS, &S, &schema));
+}
+
+/* A namespace of the format before, whose snapshots are a hash, is left as it is. */
+static void
+test_former_format(void)
+{
+	begin();
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "4", "last", "5");
+	server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "5");
+	CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, open_session(LEASE_MS));
+	CHECK(strstr(pgstub_error.message, "\"4\"") != NULL && strstr(pgstub_error.message, "\"5\"") != NULL);
+	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
 }
 
 /* last may be ahead of the time (a failover); nothing goes backward. */
@@ -1064,7 +1155,7 @@ test_expire(void)
 	CHECK_INT(mosql_clock_expire(&ck, 3), 3);
 	CHECK_INT(mosql_clock_expire(&ck, 3), 1);
 	CHECK_INT(mosql_clock_expire(&ck, 3), 0);
-	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
+	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:p")), 1);
 	CHECK_INT(server_command(ck.redis, "KEYS", "test:{test.clock}:s:*")->n, 1);
 }
 
@@ -1575,6 +1666,9 @@ main(void)
 		RUN(test_extend);
 		RUN(test_list_sessions);
 		RUN(test_snapshots);
+		RUN(test_many_snapshots);
+		RUN(test_snapshot_beyond_scores);
+		RUN(test_former_format);
 		RUN(test_time_behind);
 		RUN(test_decide);
 		RUN(test_decide_without_parts);

@@ -3,12 +3,23 @@
  *
  * test_world plays random clocks, snapshots, stale lists of snapshots, commits
  * and purges, and asks readers: whoever is registered reads the truth, whoever
- * is not reads the truth or is told "too old".
+ * is not reads the truth or is told "too old".  Lists are bounded or not.
  */
 #include "bytes.h"
 
 #include "code/node.h"
 #include "code/row.h"
+
+/* What the clock makes of a list: the oldest, and so many of the newest.  s is sorted. */
+static MosqlSnapshotList
+bounded(MosqlTimestamp last, MosqlTimestamp *s, int n, int newest)
+{
+	qsort(s, n, sizeof(MosqlTimestamp), mosql_uint64_compare);
+	if (n <= newest)
+		return (MosqlSnapshotList) {last, n, s};
+	memmove(s + 1, s + n - newest, newest * sizeof(MosqlTimestamp));
+	return (MosqlSnapshotList) {last, newest + 1, s, s[0], s[1]};
+}
 
 static MosqlBytes
 chars(const char *s)
@@ -347,9 +358,78 @@ test_many(void)
 	CHECK_INT(row.len, 8);
 }
 
+/* ---- bounded lists ---- */
+
+#define BOUNDED_SNAPSHOTS 12
+
+/* Is each version of a in b?  "Absent" goes without saying where b is complete. */
+static bool
+has_all(const MosqlHistory *a, const MosqlHistory *b)
+{
+	int			j = 0;
+
+	for (int i = 0; i < a->n; i++)
+	{
+		while (j < b->n && b->versions[j].ts != a->versions[i].ts)
+			j++;
+		if (j == b->n ? b->truncated || a->versions[i].ts > 0 : a->versions[i].end != b->versions[j].end)
+			return false;
+	}
+	return true;
+}
+
+/* What a full list keeps, a bounded one keeps; and it keeps nothing that is newer than all snapshots. */
+static void
+prune_by_both(void)
+{
+	MosqlTimestamp s[BOUNDED_SNAPSHOTS];
+	int			n = 1 + random_below(BOUNDED_SNAPSHOTS);
+	MosqlTimestamp every[40];
+	MosqlTimestamp last = 10 * lengthof(every);
+	MosqlBytes	row = MOSQL_ABSENT;
+	StringInfoData by_full,
+				by_bounded;
+	MosqlHistory full,
+				some;
+	MosqlSnapshotList list;
+	MosqlTimestamp newest = 0;
+
+	for (int i = 0; i < lengthof(every); i++)
+	{
+		every[i] = 10 * i + 5;
+		row = supersede(row, 10 * i + 10, random_below(5) ? "x" : NULL, 10 * i + 10, i + 1, every);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		s[i] = 1 + random_below(last);
+		newest = Max(newest, s[i]);
+	}
+	list = (MosqlSnapshotList) {last, n, s};
+	initStringInfo(&by_full);
+	initStringInfo(&by_bounded);
+	CHECK_INT(mosql_row_prune(&by_full, row, &list), MOSQL_PRUNED_SOME);
+	list = bounded(last, s, n, 1 + random_below(BOUNDED_SNAPSHOTS));
+	if (mosql_row_prune(&by_bounded, row, &list) == MOSQL_PRUNED_NOTHING)
+		appendBinaryStringInfo(&by_bounded, row.data, (int) row.len);
+	CHECK(mosql_history_decode(mosql_bytes_of(&by_full), &full));
+	CHECK(mosql_history_decode(mosql_bytes_of(&by_bounded), &some));
+	CHECK(has_all(&full, &some));
+	CHECK(full.truncated || !some.truncated);
+	for (int i = 1; i < some.n; i++)
+		CHECK(some.versions[i].ts <= newest);
+	CHECK(!mosql_row_is_long(row, lengthof(every)) && mosql_row_is_long(row, lengthof(every) - 2));
+}
+
+static void
+test_bounded(void)
+{
+	for (int i = 0; i < 2000; i++)
+		prune_by_both();
+}
+
 /* ---- the model: a few lines that say what the bytes must mean ---- */
 
-#define MODEL_MAX 64
+#define MODEL_MAX 256
 
 typedef struct ModelVersion
 {
@@ -380,7 +460,8 @@ model_prune(Model *m, const MosqlSnapshotList *list)
 	m->n = 1;
 	for (int i = 1; i < full.n; i++)
 	{
-		bool		need = full.v[i].end > list->last;
+		bool		need = full.v[i].end > list->last ||
+			(list->gap_to > 0 && full.v[i].ts <= list->gap_to && full.v[i].end > list->gap_from);
 
 		for (int j = 0; j < list->n; j++)
 			if (full.v[i].ts <= list->snapshots[j] && list->snapshots[j] < full.v[i].end)
@@ -478,8 +559,10 @@ take_list(const World *w)
 }
 
 static MosqlSnapshotList
-snapshot_list(const List *list)
+snapshot_list(List *list)
 {
+	if (random_below(2))
+		return bounded(list->last, list->s, list->n, 1 + random_below(3));
 	return (MosqlSnapshotList) {list->last, list->n, list->s};
 }
 
@@ -726,6 +809,8 @@ increments_in_any_order(void)
 			if (snapshots[s] < ts[at])
 				known[list.n++] = snapshots[s];
 		list.snapshots = known;
+		if (random_below(2))
+			list = bounded(list.last, known, list.n, 1);
 		initStringInfo(&next);
 		CHECK(mosql_row_increment(&next, mosql_bytes_of(&row), ts[at],
 								  &(MosqlIncrement) {1, 4, delta[at]}, 1, &list) == MOSQL_INCREMENT_OK);
@@ -797,6 +882,7 @@ main(void)
 	RUN(test_prune);
 	RUN(test_may_purge);
 	RUN(test_many);
+	RUN(test_bounded);
 	RUN(test_world);
 	RUN(test_increments);
 	RUN(test_increment_in_hole);
