@@ -88,6 +88,18 @@ wait_until_fresh(int64 decided_us)
 		pg_usleep((long) Min(until - now, MOSQL_RETRY_MAX_US));
 }
 
+/* See txn_int.h. */
+void
+mosql_txn_wait_for_drops(const MosqlTxn *txn)
+{
+	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+		if (note->drop)
+		{
+			wait_until_fresh(txn->decided_us);
+			return;
+		}
+}
+
 /* See txn_int.h.  If the clock cannot be told, all that is tried again with the next transaction. */
 void
 mosql_session_end_trees(MosqlSession *session, bool drops, int64 decided_us)

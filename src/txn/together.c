@@ -209,12 +209,19 @@ report_half(Together *all, const ErrorData *error)
 {
 	StringInfoData fate;
 	bool		decided = all->commits[0]->state == MOSQL_COMMIT_DECIDED;
+	MosqlTxn  **txns = palloc(all->n * sizeof(MosqlTxn *));
+	int			n = 0;
 
 	initStringInfo(&fate);
 	name_all(&fate, all, MOSQL_COMMIT_DECIDED, "It is committed in namespace ");
 	name_all(&fate, all, MOSQL_COMMIT_IDLE, decided ? ", and not in namespace " : "It is not committed in namespace ");
 	name_all(&fate, all, MOSQL_COMMIT_UNKNOWN, fate.len > 0 ? "; it is not known in namespace " : "It is not known in namespace ");
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == MOSQL_COMMIT_DECIDED)
+			txns[n++] = all->commits[i]->txn;
 	apply_all(all);
+	for (int i = 0; i < n; i++)
+		mosql_txn_wait_for_drops(txns[i]);	/* what they have dropped stays, and this tells of it */
 	ereport(ERROR,
 			(errcode(ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN),
 			 errmsg(decided ? "the transaction is committed in part" : "the transaction may be committed in part"),

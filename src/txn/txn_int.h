@@ -234,6 +234,9 @@ extern bool mosql_session_is_fresh(const MosqlSession *session);
  * nobody reads them any more who began to do so when it has returned (rule 39).  Never throws.
  */
 extern void mosql_session_end_trees(MosqlSession *session, bool drops, int64 decided_us);
+
+/* Before an error tells of a commit that has dropped trees, and leaves them all: wait as long (rule 39). */
+extern void mosql_txn_wait_for_drops(const MosqlTxn *txn);
 extern dlist_head mosql_sessions;
 
 /* ---------- write buffer ---------- */
