@@ -83,6 +83,7 @@
 #ifndef MOSQL_ROW_LONG_VERSIONS
 #define MOSQL_ROW_LONG_VERSIONS		32
 #endif
+#define MOSQL_ROW_LONG_BYTES		(16 * 1024)
 
 /* Commands under way on one connection before replies are read. */
 #define MOSQL_PIPELINE_MAX_COMMANDS	512

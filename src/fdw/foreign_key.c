@@ -62,6 +62,7 @@ read_key(HeapTuple tuple, MosqlForeignKey *key)
 	key->child = form->conrelid;
 	key->parent = form->confrelid;
 	key->index = form->conindid;
+	key->validated = form->convalidated;
 	key->deferrable = form->condeferrable;
 	key->deferred = form->condeferred;
 	key->match = form->confmatchtype;

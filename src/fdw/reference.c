@@ -231,7 +231,8 @@ statement_of(EState *estate)
 }
 
 /*
- * Where that is so, a child's key says which parent it has.  Not what is deferred: such children may be written,
+ * Where that is so, a child's key says which parent it has, and children that are stored have one.  Not what is
+ * deferred, or not validated here, or compared by converting values: such children may be written,
  * and locked, before their parents.
  */
 static bool
@@ -242,7 +243,8 @@ is_in_key(const MosqlReference *reference)
 	for (int i = 0; i < key->n; i++)
 		if (reference->child->columns[key->columns[i] - 1].key_position < 0)
 			return false;
-	return !key->deferrable && key->child != key->parent && reference->index == NULL;
+	return key->validated && !key->deferrable && key->child != key->parent && reference->index == NULL &&
+		reference->alike;
 }
 
 static void

@@ -25,6 +25,7 @@ typedef struct MosqlForeignKey
 	Oid			child;
 	Oid			parent;
 	Oid			index;			/* of the parent, that makes its columns unique */
+	bool		validated;		/* by this server: children from before have parents */
 	bool		deferrable;
 	bool		deferred;		/* initially */
 	char		match;			/* FKCONSTR_MATCH_..., and the actions: */

@@ -73,8 +73,9 @@ encode_parts(MosqlCommit *commit)
 }
 
 /*
- * Does a row that is written keep many versions?  By a bounded list of snapshots it might keep
- * ever more: those from the gap are never found out to be needed by nobody.
+ * Does a row that is written keep many versions, or is it so large that many would be too much?  By a
+ * bounded list of snapshots it might keep ever more: those from the gap are never found out to be
+ * needed by nobody.
  */
 static bool
 writes_long_row(const MosqlCommit *commit)
@@ -82,7 +83,8 @@ writes_long_row(const MosqlCommit *commit)
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
 			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE &&
-				mosql_row_is_long(commit->parts[p].items[i].old_row, MOSQL_ROW_LONG_VERSIONS))
+				(commit->parts[p].items[i].old_row.len > MOSQL_ROW_LONG_BYTES ||
+				 mosql_row_is_long(commit->parts[p].items[i].old_row, MOSQL_ROW_LONG_VERSIONS)))
 				return true;
 	return false;
 }

@@ -88,6 +88,31 @@ wait_until_fresh(int64 decided_us)
 		pg_usleep((long) Min(until - now, MOSQL_RETRY_MAX_US));
 }
 
+static void
+list_dropped(void *arg)
+{
+	const MosqlTxn *txn = arg;
+	uint64	   *roots;
+	int			n = 0;
+
+	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+		n += note->drop;
+	roots = palloc(n * sizeof(uint64) + 1);
+	n = 0;
+	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+		if (note->drop)
+			roots[n++] = note->root;
+	if (n > 0)
+		mosql_clock_put_garbage(&txn->session->stepper, roots, n);
+}
+
+/* See txn_int.h. */
+void
+mosql_txn_leave_drops(MosqlTxn *txn)
+{
+	(void) mosql_do_quietly(list_dropped, txn);
+}
+
 /* See txn_int.h. */
 void
 mosql_txn_wait_for_drops(const MosqlTxn *txn)
@@ -165,9 +190,18 @@ destroy_listed_unbroken(void *arg)
 	mosql_session_do_unbroken(garbage->session, garbage->breaks, destroy_listed, arg);
 }
 
+static void
+take_off_list(void *arg)
+{
+	MosqlGarbage *garbage = arg;
+
+	mosql_clock_drop_garbage(&garbage->session->stepper, &garbage->root, 1);
+}
+
 /*
  * See txn.h.  One that is damaged stays on the list: its root is dead, or damaged, so the sweep sees
- * to what is left of it.
+ * to what is left of it.  One that a definition names is taken off: the definitions were read after the
+ * list, so the commit that dropped it is forgotten; and should that definition be lost, its label keeps it.
  */
 void
 mosql_garbage_destroy(MosqlGarbage *garbage, const uint64 *named, int n, MosqlDestroyMore more,
@@ -184,9 +218,12 @@ mosql_garbage_destroy(MosqlGarbage *garbage, const uint64 *named, int n, MosqlDe
 
 		for (int j = 0; j < n && !is_named; j++)
 			is_named = named[j] == garbage->roots[i];
-		if (is_named)
-			continue;
 		garbage->root = garbage->roots[i];
+		if (is_named)
+		{
+			mosql_session_do_unbroken(garbage->session, garbage->breaks, take_off_list, garbage);
+			continue;
+		}
 		MOSQL_DEBUG_POINT("maintain-garbage");
 		if (mosql_session_try_tree_damage(destroy_listed_unbroken, garbage, &damage) == MOSQL_TREE_DAMAGED)
 		{

@@ -454,11 +454,12 @@ take_own(MosqlRowScan *scan, MosqlRow *row)
  * key's look for children would miss it, and the deletion of their parent pass.
  */
 static void
-check_hidden(MosqlEntryW *own)
+check_hidden(MosqlSession *session, MosqlEntryW *own)
 {
 	if (own->top->base != MOSQL_BASE_ABSENT)
 		return;
 	own->hides = true;
+	session->doubts |= own->proved_free;
 	if (own->top->kind == MOSQL_CHANGE_DELETE)
 		mosql_report_hidden();
 }
@@ -481,7 +482,7 @@ mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 				c = -c;
 			if (c == 0)
 			{
-				check_hidden(scan->own[scan->next_own]);
+				check_hidden(scan->view->txn->session, scan->own[scan->next_own]);
 				scan->have = false; /* own row hides it */
 			}
 			if (c <= 0)

@@ -235,6 +235,12 @@ extern bool mosql_session_is_fresh(const MosqlSession *session);
  */
 extern void mosql_session_end_trees(MosqlSession *session, bool drops, int64 decided_us);
 
+/*
+ * PostgreSQL's commit failed after ours was decided: what was dropped is on the list before the record that
+ * tells of it goes (rule 40); maintenance destroys what no definition names.  Never throws.
+ */
+extern void mosql_txn_leave_drops(MosqlTxn *txn);
+
 /* Before an error tells of a commit that has dropped trees, and leaves them all: wait as long (rule 39). */
 extern void mosql_txn_wait_for_drops(const MosqlTxn *txn);
 extern dlist_head mosql_sessions;

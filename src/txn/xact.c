@@ -328,6 +328,8 @@ mosql_txn_cancel(MosqlSession *session)
 		mosql_locks_end(session->txn, false);
 	else if (session->txn->held != NULL)
 		mosql_session_leave_locks(session);
+	if (session->txn->decided && !mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
+		mosql_txn_leave_drops(session->txn);
 	(void) mosql_txn_settle_trees(session->txn, false);
 	session->ask_schema = true; /* perhaps it failed for a table that changed */
 	forget(session);
