@@ -9,6 +9,7 @@ they have, in words of our own (t/pg_specs.py plays the specs themselves).  At t
 what differs, as docs/locking.md says."""
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 from isolation import PATIENCE, WAITS, Session
@@ -156,14 +157,27 @@ def differing():
         (1, "BEGIN"), (1, GET + "FOR UPDATE"), (2, "INSERT INTO account VALUES (1, 0, '', 9)"), (1, "COMMIT")], 2, "23505", WAITS)
 
 
-def tell(conns, steps, model=None):
-    """What comes of each step, and of those who waited; model: the heap's, with which time is not spared."""
+def waits_for_lock(monitor, session):
+    return value(monitor, f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {session.pid}") == "Lock"
+
+
+def tell(conns, steps, monitor=None, model=None):
+    """What comes of each step, and of those who waited; model: the heap's, with which time is not spared.
+    monitor: asked whether they wait for a lock, or are slow."""
     sessions, said = {}, []
+
+    def patient_outcome(session):
+        end = time.monotonic() + PATIENCE
+        while not (found := session.outcome(LOOK)) and time.monotonic() < end and not waits_for_lock(monitor, session):
+            pass
+        return found
 
     def note(who, what):
         expected = model[len(said)] if model and len(said) < len(model) else None
         waits = expected is not None and expected[2] == WAITS
-        said.append((who, what, sessions[who].outcome(PATIENCE if expected is not None and not waits else LOOK) or WAITS))
+        found = patient_outcome(sessions[who]) if monitor else \
+            sessions[who].outcome(PATIENCE if expected is not None and not waits else LOOK)
+        said.append((who, what, found or WAITS))
 
     for who, sql in steps:
         if who not in sessions:
@@ -210,14 +224,14 @@ def body():
         for conn in native, ours:
             for sql in ROWS:
                 query(conn, sql)
-        theirs = tell(heaps, steps)
-        found = tell(both, steps, theirs)
+        theirs = tell(heaps, steps, native)
+        found = tell(both, steps, model=theirs)
         tap.equal(found, theirs, name)
     for name, steps, at, there, here in differing():
         for conn in native, ours:
             for sql in ROWS:
                 query(conn, sql)
-        said = [tell(conns, steps) for conns in (heaps, both)]
+        said = [tell(heaps, steps, native), tell(both, steps)]
         states = [what if what == WAITS else what[1] for s in said for who, sql, what in s if (who, sql) == steps[at]]
         tap.equal(states, [there, here], f"differs: {name}")
     for conn in native, ours:
