@@ -31,22 +31,11 @@
 
 #include "admin/admin.h"
 
-static const char *
-option_string(List *options, const char *name)
-{
-	ListCell   *cell;
-
-	foreach(cell, options)
-		if (strcmp(lfirst_node(DefElem, cell)->defname, name) == 0)
-			return defGetString(lfirst_node(DefElem, cell));
-	return NULL;
-}
-
 static bool
 names_table(List *options)
 {
-	return option_string(options, "schema_name") != NULL ||
-		option_string(options, "table_name") != NULL;
+	return mosql_table_option(options, "schema_name") != NULL ||
+		mosql_table_option(options, "table_name") != NULL;
 }
 
 /*
@@ -73,8 +62,8 @@ has_name(Relation catalog, HeapTuple tuple, const char *schema, const char *name
 	Datum		datum = heap_getattr(tuple, Anum_pg_foreign_table_ftoptions,
 									 RelationGetDescr(catalog), &isnull);
 	List	   *options = isnull ? NIL : untransformRelOptions(datum);
-	const char *its_schema = option_string(options, "schema_name");
-	const char *its_name = option_string(options, "table_name");
+	const char *its_schema = mosql_table_option(options, "schema_name");
+	const char *its_name = mosql_table_option(options, "table_name");
 
 	return its_schema != NULL && its_name != NULL && strcmp(its_schema, schema) == 0 &&
 		strcmp(its_name, name) == 0 && !isAnyTempNamespace(get_rel_namespace(relid));

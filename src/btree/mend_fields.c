@@ -215,8 +215,8 @@ mosql_btree_mend_fields(Mend *mend, const MosqlNodeImage *image, const Place *pl
 						  "it has a block, but is not packed");
 		mend->done++;
 	}
-	if (place->level == 0 && (has_block || unpacked.state == MOSQL_NODE_PACKED) &&
-		unpacked.state != MOSQL_NODE_SPLITTING)
+	if (place->level == 0 &&
+		(unpacked.state == MOSQL_NODE_PACKED || (unpacked.state == MOSQL_NODE_NORMAL && has_block)))
 		step = mend_packed(mend, image, place, &unpacked,
 						   meta != NULL || unpacked.state == MOSQL_NODE_NORMAL);
 	else

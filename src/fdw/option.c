@@ -522,27 +522,13 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 	return out;
 }
 
-static DefElem *
-find_said(List *options, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return lfirst_node(DefElem, lc);
-	return NULL;
-}
-
 MosqlLocking
 mosql_fdw_locking(Oid relid)
 {
-	ForeignTable *table = GetForeignTable(relid);
-	DefElem    *said = find_said(table->options, "locking");
+	const char *said = mosql_table_or_server_option(relid, "locking");
 
 	if (said == NULL)
-		said = find_said(GetForeignServer(table->serverid)->options, "locking");
-	if (said == NULL)
 		return (MosqlLocking) mosql_txn_locking;
-	return strcmp(defGetString(said), "pessimistic") == 0 ? MOSQL_PESSIMISTIC :
+	return strcmp(said, "pessimistic") == 0 ? MOSQL_PESSIMISTIC :
 		MOSQL_OPTIMISTIC;
 }

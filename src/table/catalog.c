@@ -31,8 +31,9 @@
 
 /* ---- names ---- */
 
-static const char *
-option_string(List *options, const char *name)
+/* See definition.h. */
+const char *
+mosql_table_option(List *options, const char *name)
 {
 	ListCell   *cell;
 
@@ -46,13 +47,23 @@ option_string(List *options, const char *name)
 	return NULL;
 }
 
+/* See definition.h. */
+const char *
+mosql_table_or_server_option(Oid relid, const char *name)
+{
+	const ForeignTable *table = GetForeignTable(relid);
+	const char *said = mosql_table_option(table->options, name);
+
+	return said != NULL ? said : mosql_table_option(GetForeignServer(table->serverid)->options, name);
+}
+
 void
 mosql_table_remote_name(Relation rel, const char **schema, const char **name)
 {
 	List	   *options = GetForeignTable(RelationGetRelid(rel))->options;
 
-	*schema = option_string(options, "schema_name");
-	*name = option_string(options, "table_name");
+	*schema = mosql_table_option(options, "schema_name");
+	*name = mosql_table_option(options, "table_name");
 	if (*schema == NULL)
 		*schema = get_namespace_name(RelationGetNamespace(rel));
 	if (*name == NULL)
@@ -63,7 +74,7 @@ mosql_table_remote_name(Relation rel, const char **schema, const char **name)
 static int
 key_place(Oid relid, AttrNumber attnum)
 {
-	const char *value = option_string(GetForeignColumnOptions(relid, attnum), "key");
+	const char *value = mosql_table_option(GetForeignColumnOptions(relid, attnum), "key");
 	bool		is_key;
 
 	if (value == NULL)

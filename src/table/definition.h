@@ -76,6 +76,12 @@ extern bool mosql_table_is_of_command(HeapTuple tuple);
 /* The namespace-wide name: options schema_name and table_name, else the local ones. */
 extern void mosql_table_remote_name(Relation rel, const char **schema, const char **name);
 
+/* What the option of this name says in a list of options; NULL: it is not there. */
+extern const char *mosql_table_option(List *options, const char *name);
+
+/* The same of a table, or else of its server. */
+extern const char *mosql_table_or_server_option(Oid relid, const char *name);
+
 /* ---- what they are (definition.c, catalog.c) ---- */
 
 /* A table's definition as the catalog in Redis has it. */

@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include "commands/defrem.h"
-#include "foreign/foreign.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -29,27 +27,12 @@ struct MosqlFill
 	void	   *report_arg;
 };
 
-/* What an option of this name says; NULL: nothing. */
-static const char *
-find_said(List *options, const char *name)
-{
-	ListCell   *lc;
-
-	foreach(lc, options)
-		if (strcmp(lfirst_node(DefElem, lc)->defname, name) == 0)
-			return defGetString(lfirst_node(DefElem, lc));
-	return NULL;
-}
-
 /* See table_int.h. */
 bool
 mosql_table_packs(Oid relid)
 {
-	ForeignTable *table = GetForeignTable(relid);
-	const char *said = find_said(table->options, "compression");
+	const char *said = mosql_table_or_server_option(relid, "compression");
 
-	if (said == NULL)
-		said = find_said(GetForeignServer(table->serverid)->options, "compression");
 	return said == NULL || strcmp(said, "none") != 0;
 }
 
