@@ -77,6 +77,21 @@ SET ROLE mosql_reflector;
 SELECT last_value FROM author_id_seq;
 SELECT schemaname, sequencename, last_value FROM pg_sequences ORDER BY 2;
 RESET ROLE;
+-- one Redis of several is away: the view says what is known, once for each server; who asks for the sequence is told
+CREATE SERVER away FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns', connect_timeout '100');
+CREATE FOREIGN TABLE far (id serial PRIMARY KEY, no int GENERATED ALWAYS AS IDENTITY) SERVER away;
+INSERT INTO far DEFAULT VALUES;
+ALTER SERVER away OPTIONS (SET nodes '127.0.0.1:1');
+BEGIN;
+SELECT sequencename, last_value FROM pg_sequences ORDER BY 1;
+INSERT INTO author (name) VALUES ('d');
+COMMIT;
+SELECT sequencename, last_value FROM pg_sequences WHERE sequencename = 'author_id_seq';
+SELECT last_value FROM far_id_seq;
+ALTER SERVER away OPTIONS (SET nodes :'nodes');
+SELECT last_value > 0 AS known FROM pg_sequences WHERE sequencename = 'far_id_seq';
+DROP FOREIGN TABLE far;
+DROP SERVER away;
 DROP OWNED BY mosql_reflector;
 DROP ROLE mosql_reflector;
 -- pg_dump sees what it dumps

@@ -130,19 +130,84 @@ mosql_fdw_shown_expr(PG_FUNCTION_ARGS)
 
 /* ---- sequences ---- */
 
-/* pg_sequence_last_value(): null if nothing was drawn yet. */
+/* One sequence that is asked for in Redis. */
+typedef struct Asked
+{
+	Oid			seqid;
+	bool		shared;			/* it is there */
+	MosqlSequenceState state;
+} Asked;
+
+/* A MosqlAttempt. */
+static void
+ask(void *arg)
+{
+	Asked	   *asked = arg;
+
+	asked->shared = mosql_fdw_sequence_state(asked->seqid, &asked->state);
+}
+
+/* May sequences elsewhere be in order all the same? */
+static bool
+is_of_one_server(int code)
+{
+	switch (ERRCODE_TO_CATEGORY(code))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION:
+			return true;
+		default:
+			return code == ERRCODE_CANNOT_CONNECT_NOW || code == ERRCODE_TOO_MANY_CONNECTIONS ||
+				code == ERRCODE_UNDEFINED_TABLE || code == ERRCODE_INVALID_TABLE_DEFINITION;
+	}
+}
+
+/*
+ * In a query of all sequences one server that does not answer is no reason not to see the others: false, with a
+ * WARNING.  Once is enough: it is not asked again for other sequences of this query.
+ */
+static bool
+ask_one_of_many(FmgrInfo *call, Oid serverid, Asked *asked)
+{
+	List	   *silent = call->fn_extra;
+	MemoryContext caller;
+	ErrorData  *error;
+
+	if (list_member_oid(silent, serverid))
+		return false;
+	error = mosql_admin_attempt(ask, asked);
+	if (error == NULL)
+		return true;
+	if (!is_of_one_server(error->sqlerrcode))
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("where sequence \"%s\" stands is not known: %s", get_rel_name(asked->seqid), error->message),
+			 error->detail ? errdetail("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0));
+	if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE || error->sqlerrcode == ERRCODE_INVALID_TABLE_DEFINITION)
+		return false;
+	caller = MemoryContextSwitchTo(call->fn_mcxt);
+	call->fn_extra = lappend_oid(silent, serverid);
+	MemoryContextSwitchTo(caller);
+	return false;
+}
+
+/* pg_sequence_last_value(): null if nothing was drawn yet, or it cannot be known. */
 Datum
 mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
 {
 	LOCAL_FCINFO(core, 1);
-	MosqlSequenceState state;
+	Asked		asked = {.seqid = PG_GETARG_OID(0)};
+	Oid			serverid = mosql_fdw_sequence_server(asked.seqid);
 	Datum		result;
 
-	if (mosql_fdw_sequence_state(PG_GETARG_OID(0), &state))
+	if (OidIsValid(serverid))
 	{
-		if (!state.called)
+		if (!ask_one_of_many(fcinfo->flinfo, serverid, &asked) || (asked.shared && !asked.state.called))
 			PG_RETURN_NULL();
-		PG_RETURN_INT64(state.value);
+		if (asked.shared)
+			PG_RETURN_INT64(asked.state.value);
 	}
 	InitFunctionCallInfoData(*core, fcinfo->flinfo, 1, InvalidOid, NULL, NULL);
 	core->args[0] = fcinfo->args[0];

@@ -365,6 +365,9 @@ extern List *mosql_fdw_shared_sequences(Oid serverid);
  * default of ours? */
 extern bool mosql_fdw_is_shared(Oid seqid);
 
+/* ... and from which server's; InvalidOid: from none. */
+extern Oid	mosql_fdw_sequence_server(Oid seqid);
+
 /* What makes an identity column of it, after a blank. */
 extern void mosql_fdw_put_identity(StringInfo sql, const MosqlSequence *sequence);
 

@@ -259,15 +259,22 @@ server_of_sequence(Oid seqid)
 	return serverid;
 }
 
-bool
-mosql_fdw_is_shared(Oid seqid)
+Oid
+mosql_fdw_sequence_server(Oid seqid)
 {
 	Oid			relid;
 	AttrNumber	attnum;
 	bool		identity;
 
-	return mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity) ||
-		OidIsValid(server_of_sequence(seqid));
+	if (mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity))
+		return GetForeignTable(relid)->serverid;
+	return server_of_sequence(seqid);
+}
+
+bool
+mosql_fdw_is_shared(Oid seqid)
+{
+	return OidIsValid(mosql_fdw_sequence_server(seqid));
 }
 
 /* What is known now; blocks of another one are worth nothing. */
