@@ -402,6 +402,19 @@ def clock(world):
         world.maintain()
     rows = query(world.conn, "SELECT * FROM mosql_fdw_repair('redis', 'clock')")
     tap.ok(all(x[2] is None for x in rows), f"{world.engine}: a sound clock needs no repair", rows)
+    # of another program's namespace nothing is repaired
+    snapshots = world.clock("ZRANGE", "p", 0, -1)
+    for f in ("4", "6"):
+        world.clock("HSET", "c", "format", f)
+        before = (world.everything(), seen(), snapshots)
+        for action in ("'clock'", "'table', 't'", "'definitions'", "'index', 't_n'", "'session', '1'", "'transaction', '1.1'",
+                       "'discard', '0000000001000002'"):
+            tap.equal(error_of(world.conn, f"SELECT mosql_fdw_repair('redis', {action}" +
+                               f"{', NULL' if ',' not in action else ''}, dry_run := false)")[0], "0A000",
+                      f"{world.engine}: a namespace of format {f}: {action} is refused")
+        tap.ok(before == (world.everything(), seen(), world.clock("ZRANGE", "p", 0, -1)) and
+               world.clock("HGET", "c", "format") == f.encode(), f"{world.engine}: and nothing of it is changed")
+    world.clock("HSET", "c", "format", "5")
     # damage is no time, and no id
     at = f"{world.engine}, the clock is gone, and rows are damaged"
     before = seen()

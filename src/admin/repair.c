@@ -374,6 +374,8 @@ mosql_fdw_repair(PG_FUNCTION_ARGS)
 			mosql_repair_put(&repair, actions[i].name, actions[i].what, NULL);
 		else if (strcmp(action, actions[i].name) == 0)
 		{
+			/* not all of them draw a session's id, which would be refused */
+			mosql_clock_check_format(repair.stepper);
 			actions[i].run(&repair);
 			return (Datum) 0;
 		}

@@ -576,6 +576,34 @@ some_number(const MosqlReply *reply, bool *sound)
 	return number;
 }
 
+/* Is the text a number, and another one than our format's?  What no program writes is damage. */
+static bool
+is_foreign_format(MosqlBytes format)
+{
+	if (format.data == NULL || format.len == 0 || mosql_bytes_equal(format, LITERAL(MOSQL_CLOCK_FORMAT)))
+		return false;
+	for (size_t i = 0; i < format.len; i++)
+		if (format.data[i] < '0' || format.data[i] > '9')
+			return false;
+	return format.data[0] != '0';
+}
+
+/* See clock_keep.h. */
+void
+mosql_clock_check_format(MosqlStepper *clock)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	MosqlBytes	argv[] = {LITERAL("HGET"), keys.counter, LITERAL("format")};
+	const MosqlReply *reply;
+
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
+	mosql_batch_run(batch, NULL);
+	reply = mosql_batch_reply(batch, 0, 0);
+	if (reply->kind == MOSQL_REPLY_STRING && is_foreign_format(reply->str))
+		mosql_clock_refuse_format(&keys, reply->str);
+}
+
 /* Each command by itself: one that meets another type fails alone. */
 void
 mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
@@ -650,6 +678,7 @@ mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
 {
 	Watch		watch = watch_start(clock, NULL);
 
+	mosql_clock_check_format(clock);
 	remove_foreign(clock, &watch.keys);
 	for (;;)
 	{
@@ -658,10 +687,12 @@ mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
 
 		read_begin(&watch, watch.keys.counter, MOSQL_ABSENT);
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter, LITERAL("last"),
-						   LITERAL("sid"), LITERAL("schema"));
+						   LITERAL("sid"), LITERAL("schema"), LITERAL("format"));
 		read_run(&watch);
 		reply = read_reply(&watch, 0);
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, watch.keys.counter);
+		if (is_foreign_format(mosql_reply_bytes(mosql_step_elem(reply, 3))))
+			mosql_clock_refuse_format(&watch.keys, mosql_step_elem(reply, 3)->str);
 		write_begin(&watch);
 		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter,
 						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT),

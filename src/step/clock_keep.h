@@ -138,13 +138,21 @@ typedef struct MosqlClockState
 } MosqlClockState;
 
 /*
+ * 0A000 if the namespace has another format than this program's, of which it may not understand, nor
+ * change, anything.  No format, or damage in its place, is none.  One round trip.
+ */
+extern void mosql_clock_check_format(MosqlStepper *clock);
+
+/*
  * What is left of the clock: its counters, or what registered snapshots and sessions say
  * if those are higher.  Damaged parts count as 0.
  */
 extern void mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state);
 
-/* Make the clock's counters at least these; whatever holds another type than it should is
- * removed. */
+/*
+ * Make the clock's counters at least these; whatever holds another type than it should is
+ * removed, so only of a namespace of our format, or none: else 0A000, and nothing is changed.
+ */
 extern void mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least);
 
 /*

@@ -580,6 +580,40 @@ test_former_format(void)
 	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
 }
 
+/* Nor is it rebuilt, nor a later one; what no program ever wrote there is damage. */
+static void
+test_rebuild_by_format(void)
+{
+	static const struct
+	{
+		const char *format;
+		bool		foreign;
+	}			all[] = {{"4", true}, {"6", true}, {"10", true}, {"5", false}, {"", false}, {"5x", false}, {"05", false}};
+	const MosqlClockState least = {.last = 10,.sid = 10,.schema = 10};
+
+	for (int i = 0; i < lengthof(all); i++)
+	{
+		begin();
+		server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", all[i].format, "last", "5");
+		server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "5");
+		if (all[i].foreign)
+		{
+			CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, mosql_clock_check_format(&ck));
+			CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, mosql_clock_rebuild(&ck, &least));
+		}
+		else
+		{
+			mosql_clock_check_format(&ck);
+			mosql_clock_rebuild(&ck, &least);
+		}
+		CHECK_INT(number(server_command(ck.redis, "EXISTS", "test:{test.clock}:p")), all[i].foreign);
+		CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data,
+				  all[i].foreign ? all[i].format : "5");
+		CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "last")->str.data,
+				  all[i].foreign ? "5" : "10");
+	}
+}
+
 /* last may be ahead of the time (a failover); nothing goes backward. */
 static void
 test_time_behind(void)
@@ -1669,6 +1703,7 @@ main(void)
 		RUN(test_many_snapshots);
 		RUN(test_snapshot_beyond_scores);
 		RUN(test_former_format);
+		RUN(test_rebuild_by_format);
 		RUN(test_time_behind);
 		RUN(test_decide);
 		RUN(test_decide_without_parts);

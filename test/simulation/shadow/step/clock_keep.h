@@ -20,6 +20,7 @@ extern void sim_clock_runs(const char *function);
 #define mosql_clock_unnamed(...) (sim_clock_runs("mosql_clock_unnamed"), mosql_clock_unnamed(__VA_ARGS__))
 #define mosql_clock_put_unnamed(...) (sim_clock_runs("mosql_clock_put_unnamed"), mosql_clock_put_unnamed(__VA_ARGS__))
 #define mosql_clock_drop_unnamed(...) (sim_clock_runs("mosql_clock_drop_unnamed"), mosql_clock_drop_unnamed(__VA_ARGS__))
+#define mosql_clock_check_format(...) (sim_clock_runs("mosql_clock_check_format"), mosql_clock_check_format(__VA_ARGS__))
 #define mosql_clock_read_state(...) (sim_clock_runs("mosql_clock_read_state"), mosql_clock_read_state(__VA_ARGS__))
 #define mosql_clock_rebuild(...) (sim_clock_runs("mosql_clock_rebuild"), mosql_clock_rebuild(__VA_ARGS__))
 #define mosql_clock_end_session(...) (sim_clock_runs("mosql_clock_end_session"), mosql_clock_end_session(__VA_ARGS__))
