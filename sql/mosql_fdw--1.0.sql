@@ -41,7 +41,7 @@ COMMENT ON ACCESS METHOD mosql IS
 CREATE FUNCTION mosql_fdw_ddl_start() RETURNS event_trigger
     AS 'MODULE_PATHNAME' LANGUAGE C;
 COMMENT ON FUNCTION mosql_fdw_ddl_start() IS
-    'Loads the library before any DDL, so that it sees drops. 55000 for a CREATE TABLE that should make a foreign table, in a session that had not loaded it.';
+    'Loads the library before any DDL, so that it sees drops, and does what a session''s first command needs it for. 55000 for CREATE TABLE AS in a function, in a session that had not loaded it.';
 
 CREATE FUNCTION mosql_fdw_ddl_end() RETURNS event_trigger
     AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -56,7 +56,7 @@ COMMENT ON FUNCTION mosql_fdw_reference() IS
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
 CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
-    WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
+    WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
                  'ALTER TABLE', 'ALTER INDEX', 'CREATE SEQUENCE', 'ALTER SEQUENCE', 'COMMENT',
                  'IMPORT FOREIGN SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION',
                  'ALTER SCHEMA', 'ALTER EXTENSION', 'CREATE VIEW', 'ALTER VIEW',

@@ -190,7 +190,6 @@ CREATE TABLE IF NOT EXISTS old AS SELECT 1;
 CREATE TABLE named (a, b) AS SELECT 1, 'x'::text UNION ALL VALUES (2, 'y') WITH DATA;
 CREATE TABLE bare AS SELECT * FROM author WITH NO DATA;
 SELECT count(*) AS n INTO counted FROM author;
-PREPARE p AS SELECT 1;
 SELECT outcome('CREATE TABLE x AS EXECUTE p');
 SELECT outcome('CREATE TABLE x (a, b) AS SELECT 1');
 CREATE FUNCTION made(n int) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -337,12 +336,58 @@ CREATE TABLE later (id int PRIMARY KEY, v int);
 -- a session that has not loaded the library
 ALTER DATABASE :DBNAME SET session_preload_libraries = 'plpgsql';
 \c -
-CREATE TABLE silent (id int PRIMARY KEY);
-CREATE TABLE silent (id int PRIMARY KEY);
+CREATE TABLE silent (id serial PRIMARY KEY, v int UNIQUE REFERENCES later);
+INSERT INTO later VALUES (3);
+INSERT INTO silent (v) VALUES (3) RETURNING *;
 SELECT relkind FROM pg_class WHERE relname = 'silent';
-DROP TABLE silent;
+-- messages are what they were
+CREATE TABLE IF NOT EXISTS silent (id int PRIMARY KEY);
 \c -
-SELECT 1 AS i INTO silent;
+CREATE TABLE IF NOT EXISTS silent (id int PRIMARY KEY);
+\c -
+CREATE TABLE silent (id int PRIMARY KEY);
+\c -
+CREATE FOREIGN TABLE spoken (id int PRIMARY KEY, v text UNIQUE) SERVER redis;
+INSERT INTO spoken VALUES (1, 'x'), (2, 'x');
+\c -
+CREATE TABLE faulty (id int PRIMARY KEY, v nosuch);
+\c -
+BEGIN;
+CREATE TABLE undone (id int PRIMARY KEY);
+SHOW client_min_messages;
+ROLLBACK;
+SELECT to_regclass('undone');
+\c -
+SELECT * INTO copied FROM generate_series(1, 3) i;
+SELECT relkind, (SELECT sum(i) FROM copied) FROM pg_class WHERE relname = 'copied';
+SHOW client_min_messages;
+\c -
+CREATE TABLE copied2 AS SELECT i * 2 AS j FROM copied;
+SELECT relkind, (SELECT sum(j) FROM copied2) FROM pg_class WHERE relname = 'copied2';
+\c -
+DO $$ BEGIN CREATE TABLE done (id int PRIMARY KEY); INSERT INTO done VALUES (1); END $$;
+SELECT relkind, (SELECT sum(id) FROM done) FROM pg_class WHERE relname = 'done';
+\c -
+DO $$ DECLARE n int := 4; BEGIN CREATE TABLE with_n AS SELECT n; END $$;
+DO $$ DECLARE n int := 4; BEGIN CREATE TABLE with_n AS SELECT n; END $$;
+TABLE with_n;
+-- what other event triggers see
+CREATE TABLE seen (id serial PRIMARY KEY, tag text, command text);
+CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+	INSERT INTO seen (tag, command) SELECT tg_tag, command_tag || ' ' || object_identity FROM pg_event_trigger_ddl_commands();
+END $$;
+CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION note();
+\c -
+CREATE TABLE told (id int PRIMARY KEY, v int);
+CREATE INDEX ON told (v);
+SELECT tag, command FROM seen ORDER BY id;
+DELETE FROM seen;
+DROP TABLE told;
+CREATE TABLE told (id int PRIMARY KEY, v int);
+CREATE INDEX ON told (v);
+SELECT tag, command FROM seen ORDER BY id;
+DROP EVENT TRIGGER note;
+DROP TABLE silent, spoken, copied, copied2, done, with_n, seen, told;
 \c -
 CREATE UNIQUE INDEX later_v ON later (v);
 \c -

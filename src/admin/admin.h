@@ -240,6 +240,13 @@ extern void mosql_admin_init_present(void);
 extern bool mosql_admin_was_taken(const Node *tree);
 
 /*
+ * ddl_command_start of a statement that the hook has not seen, as it was not there yet: do what it would have
+ * done, and leave core with nothing.  55000 where that is not possible.  At ddl_command_end all is as before.
+ */
+extern void mosql_admin_run_first(Node *command);
+extern void mosql_admin_end_first(void);
+
+/*
  * ALTER TABLE ... ADD FOREIGN KEY: enforced from here on, if both tables are on one
  * server of ours, and by the rows that are there (23503), unless NOT VALID; otherwise
  * known to the catalogs alone, with a NOTICE.

@@ -12,7 +12,8 @@
  *                      names of sequences, too, also by ALTER SCHEMA
  *   ddl_command_start  loads this library, lest a session's first command is a
  *                      DROP that the hook does not see; does what core would
- *                      refuse in ALTER TABLE (primary_key.c)
+ *                      refuse in ALTER TABLE (primary_key.c), and what the utility
+ *                      hook would have done, had it been there (first.c)
  *
  * All changes belong to the current transaction: ROLLBACK takes them back on
  * both sides.
@@ -259,31 +260,6 @@ mosql_admin_init_ddl(void)
 /* ---- creations and changes ---- */
 
 /*
- * CREATE INDEX, as a session's first command: the hook was not there to take it.
- * So it is done here, and core is left with an ALTER TABLE that does nothing.
- * Each of pg_restore's parallel workers may begin like this.
- */
-static void
-run_index(IndexStmt *create)
-{
-	AlterTableStmt nothing = {
-		.type = T_AlterTableStmt,.relation = create->relation,.objtype = OBJECT_FOREIGN_TABLE
-	};
-	Oid			relid = RangeVarGetRelid(create->relation, NoLock, true);
-	IndexStmt  *copy;
-	ObjectAddress address;
-
-	StaticAssertStmt(sizeof(AlterTableStmt) <= sizeof(IndexStmt), "it goes into its place");
-	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
-		return;
-	copy = copyObject(create);
-	address = mosql_admin_create_index(copy);
-	if (OidIsValid(address.objectId))
-		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) copy);
-	memcpy(create, &nothing, sizeof(nothing));
-}
-
-/*
  * DROP TABLE, as a session's first command, of our tables alone: core shall take it for
  * DROP FOREIGN TABLE.  Nor does core know that an index is in use if its table is:
  * nobody opens those of foreign tables.
@@ -309,69 +285,10 @@ prepare_drop(DropStmt *drop)
 	drop->removeType = OBJECT_FOREIGN_TABLE;
 }
 
-/* Has it what core knows only of its own tables: keys, LIKE? */
-static bool
-needs_hook(const CreateStmt *create)
-{
-	ListCell   *cell;
-
-	foreach(cell, create->tableElts)
-	{
-		const List *constraints = NIL;
-		ListCell   *lc;
-
-		if (IsA(lfirst(cell), TableLikeClause))
-			return true;
-		if (IsA(lfirst(cell), ColumnDef))
-			constraints = lfirst_node(ColumnDef, cell)->constraints;
-		else if (IsA(lfirst(cell), Constraint))
-			constraints = list_make1(lfirst(cell));
-		foreach(lc, constraints)
-		{
-			ConstrType	type = lfirst_node(Constraint, lc)->contype;
-
-			if (type == CONSTR_PRIMARY || type == CONSTR_UNIQUE || type == CONSTR_FOREIGN)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* Would the hook have taken it? */
-static bool
-is_for_hook(const Node *command)
-{
-	switch (nodeTag(command))
-	{
-		case T_CreateStmt:
-			return mosql_admin_takes_create((const CreateStmt *) command);
-		case T_CreateTableAsStmt:
-			return mosql_admin_takes_create_as((const CreateTableAsStmt *) command);
-		case T_CreateForeignTableStmt:
-			return mosql_admin_takes_create_foreign((const CreateForeignTableStmt *) command) &&
-				needs_hook(&((const CreateForeignTableStmt *) command)->base);
-		default:
-			return false;
-	}
-}
-
-/*
- * A session's first command came while the hook was not there to take it: above
- * all, CREATE TABLE must not make a local table without a word.
- */
-static void
-check_hook(const Node *command)
-{
-	if (is_for_hook(command))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("mosql_fdw was not loaded when this command began"),
-				 errhint("It is loaded now: run the command again. To have it loaded always, call mosql_fdw_enable(), or add mosql_fdw to session_preload_libraries.")));
-}
-
 /*
  * The tree is the one that core runs after this (a copy, if it came from a
- * cached plan), so that changes to it count.
+ * cached plan), so that changes to it count.  Did they not, core would refuse the
+ * command, as it does for foreign tables.
  */
 Datum
 mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
@@ -394,12 +311,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		prepare_drop((DropStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
 		mosql_admin_note_owner((AlterSeqStmt *) command);
-	else if (mosql_admin_was_taken(command))
-		PG_RETURN_NULL();
-	else if (IsA(command, IndexStmt))
-		run_index((IndexStmt *) command);
-	else
-		check_hook(command);
+	else if (!mosql_admin_was_taken(command))
+		mosql_admin_run_first(command);
 	PG_RETURN_NULL();
 }
 
@@ -662,7 +575,10 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();		/* pg_upgrade: the definitions are in Redis already */
 
 	mosql_admin_check_gone_keys();
+	mosql_admin_end_first();
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (command != NULL && IsA(command, CreateTableAsStmt))
+		PG_RETURN_NULL();		/* ours is complete */
 	if (command != NULL)
 		mosql_admin_follow_types(command);
 	if (command != NULL && IsA(command, RenameStmt))

@@ -7,8 +7,7 @@
  *
  * A session in which the library is not loaded yet when such a statement arrives
  * has no hook: the ddl_command_start trigger (ddl.c), which asks
- * mosql_admin_was_taken() whether a hook was there, creates indexes itself, and
- * refuses CREATE TABLE with a hint.
+ * mosql_admin_was_taken() whether a hook was there, has first.c do it.
  */
 #include "postgres.h"
 
