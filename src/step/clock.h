@@ -4,8 +4,8 @@
  * Layer: step.  All keys of the clock share one slot (tag "{<ns>.clock}"):
  *
  *     <ns>:{<ns>.clock}:c          hash: last (timestamp), sid (session counter),
- *                                  schema (version counter), format, node (run_id of
- *                                  the process that issued `last`); decided
+ *                                  schema (version counter), format, node (master_replid
+ *                                  of who issued `last`); decided
  *                                  (highest commit timestamp), forgot (clock_keep.h)
  *     <ns>:{<ns>.clock}:e          sorted set: session id by lease end (us), the index
  *                                  for finding expired sessions

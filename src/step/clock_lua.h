@@ -30,20 +30,20 @@
 "local time = call('TIME')\n" \
 "local now = time[1] * 1000000 + time[2]\n"
 
-/* INFO is the only thing that tells a process from the one before it; who may not call it
+/* INFO is the only thing that tells a primary from the one before it; who may not call it
  * is refused the step. */
 #define LUA_ME \
-"local info = redis.pcall('INFO', 'server')\n" \
+"local info = redis.pcall('INFO', 'replication')\n" \
 "if type(info) ~= 'string' then return info end\n" \
-"local at = string.find(info, 'run_id:', 1, true)\n" \
-"local me = at and string.match(info, '^%w+', at + 7) or '-'\n"
+"local at = string.find(info, 'master_replid:', 1, true)\n" \
+"local me = at and string.match(info, '^%w+', at + 14) or '-'\n"
 
 /*
- * The process that issues is another one than before (failover, slot moved, restart):
+ * Who issues is another primary than before (failover, slot moved, restart), or is primary once more:
  * its time may be behind, and what its predecessor issued last it may not know.  So
  * `last` leaps ahead of both, and the schema version with it (rule 16; where there is
  * none yet, nobody knows a definition).  KEYS[1]: c;
- * c[1] to c[3]: last, schema, and the run_id of who issued.
+ * c[1] to c[3]: last, schema, and the master_replid of who issued.
  *
  * How far: mosql_clock_leap() in step_int.h says why.
  */

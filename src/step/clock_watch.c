@@ -25,7 +25,7 @@ typedef struct Issued
 	uint64		schema;
 	uint64		leapt;			/* see mosql_clock_leap() */
 	uint64		took;
-	MosqlBytes	me;				/* run_id of the process that answers */
+	MosqlBytes	me;				/* master_replid of the server that answers */
 	bool		foreign;		/* another one issued last */
 } Issued;
 
@@ -37,19 +37,20 @@ add_issued(Watch *watch)
 	mosql_commands_put(&watch->commands, LITERAL("HMGET"), watch->keys.counter,
 					   LITERAL("last"), LITERAL("schema"), LITERAL("node"), LITERAL("leapt"),
 					   LITERAL("took"));
-	mosql_commands_put(&watch->commands, LITERAL("INFO"), LITERAL("server"));
+	mosql_commands_put(&watch->commands, LITERAL("INFO"), LITERAL("replication"));
 }
 
-/* The run_id in what INFO says; "-" where it has none. */
+/* The master_replid in what INFO says; "-" where it has none. */
 static MosqlBytes
-run_id(MosqlBytes info)
+term_of(MosqlBytes info)
 {
-	char	   *text = pnstrdup(info.data, info.len);
-	char	   *at = strstr(text, "run_id:");
+	static const char name[] = "master_replid:";
+	const char *at = strstr(pnstrdup(info.data, info.len), name);
 
 	if (at == NULL)
 		return LITERAL("-");
-	return mosql_bytes(at + 7, strcspn(at + 7, "\r\n"));
+	at += strlen(name);
+	return mosql_bytes(at, strcspn(at, "\r\n"));
 }
 
 /* The replies to add_issued(). */
@@ -64,7 +65,7 @@ read_issued(const Watch *watch, const MosqlReply *c, const MosqlReply *info)
 	issued.schema = mosql_reply_u64(mosql_step_elem(c, 1));
 	issued.leapt = mosql_reply_u64(mosql_step_elem(c, 3));
 	issued.took = mosql_reply_u64(mosql_step_elem(c, 4));
-	issued.me = run_id(info->str);
+	issued.me = term_of(info->str);
 	issued.foreign = mosql_step_elem(c, 0)->kind != MOSQL_REPLY_NIL &&
 		!mosql_bytes_equal(node, issued.me);
 	return issued;

@@ -169,7 +169,7 @@ sim_fail_over(SimShard *shard, bool old_comes_back)
 	old->up = old_comes_back;
 	old->applied = shard->position; /* synchronised anew */
 	old->nscripts = 0;
-	old->starts++;
+	shard->primary->terms++;
 }
 
 /*
@@ -198,6 +198,7 @@ sim_isolate(SimShard *shard)
 	own->position = shard->position;	/* who waits for copies goes on to */
 	own->first_undo = own->position - own->nundo;
 	shard->primary = shard->replicas[best];
+	shard->primary->terms++;
 	shard->replicas[best] = old;
 	old->shard = own;
 	old->applied = 0;
@@ -253,7 +254,7 @@ sim_restart(SimServer *server, uint64 position)
 	if (server == server->shard->primary)
 		lose(server->shard, Max(position, server->shard->first_undo));
 	server->nscripts = 0;
-	server->starts++;
+	server->terms++;
 	server->up = true;
 }
 
@@ -264,7 +265,7 @@ sim_empty(SimServer *server)
 	sim_clear(server->shard);
 	timeline[server->shard->number]++;
 	server->nscripts = 0;
-	server->starts++;
+	server->terms++;
 }
 
 /* ---- slots that move ---- */

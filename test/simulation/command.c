@@ -613,14 +613,14 @@ cluster(Call *call)
 		refuse(call, "ERR unknown subcommand");
 }
 
-/* A process has a name of its own each time that it starts. */
+/* A primary has a name of its own each time that it starts, or becomes one. */
 static void
 say_info(Call *call)
 {
 	const SimServer *server = call->client->server;
 	char		text[80];
 
-	snprintf(text, sizeof(text), "# Server\r\nrun_id:%020d%020d\r\n", server->number + 1, server->starts);
+	snprintf(text, sizeof(text), "# Replication\r\nmaster_replid:%020d%020d\r\n", server->number + 1, server->terms);
 	say_bulk(call, text_of(text));
 }
 

@@ -180,7 +180,7 @@ typedef struct SimShard
 struct SimServer
 {
 	int			number;			/* its port is 7000 + number */
-	int			starts;			/* of its process */
+	int			terms;			/* it has started, or become a primary */
 	SimShard   *shard;
 	bool		up;
 	bool		full;			/* refuses writes that need memory */

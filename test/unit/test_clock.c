@@ -153,7 +153,7 @@ test_open(void)
 	CHECK_INT(schema, 0);
 	b = open_session(LEASE_MS);
 	CHECK(a > 0 && b > a);
-	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "5");
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "6");
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
 	CHECK(number(server_command(ck.redis, "HGET", session_key(a), "lease"))
 		  > (int64) server_now() + 50 * 1000000);
@@ -573,10 +573,10 @@ static void
 test_former_format(void)
 {
 	begin();
-	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "4", "last", "5");
+	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "5", "last", "5");
 	server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "5");
 	CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, open_session(LEASE_MS));
-	CHECK(strstr(pgstub_error.message, "\"4\"") != NULL && strstr(pgstub_error.message, "\"5\"") != NULL);
+	CHECK(strstr(pgstub_error.message, "\"5\"") != NULL && strstr(pgstub_error.message, "\"6\"") != NULL);
 	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
 }
 
@@ -678,6 +678,16 @@ test_takeover(void)
 	mosql_clock_snapshots(&ck, &list, &schema);
 	CHECK(list.last > future + 2 * MOSQL_CLOCK_LEAP + 2 && list.last < future + 3 * MOSQL_CLOCK_LEAP);
 	CHECK(schema > known);
+
+	/* a primary that was a replica meanwhile, of one that was asked for nothing */
+	before = list.last;
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.last, before);
+	server_command(ck.redis, "REPLICAOF", "127.0.0.1", "1");
+	server_command(ck.redis, "REPLICAOF", "NO", "ONE");
+	known = schema;
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK(list.last >= before + MOSQL_CLOCK_LEAP && schema > known);
 }
 
 /*
