@@ -9,7 +9,13 @@ CREATE INDEX t_b ON t USING btree (b DESC NULLS LAST, a) INCLUDE (c);
 CREATE UNIQUE INDEX ON t (c);
 CREATE INDEX IF NOT EXISTS t_b ON t (a);
 CREATE INDEX t_b ON t (a);
-CREATE INDEX ON t USING hash (a);
+CREATE INDEX t_hash ON t USING hash (d);
+CREATE UNIQUE INDEX ON t USING hash (a);
+CREATE INDEX ON t USING hash (a, b);
+CREATE INDEX ON t USING hash (a) INCLUDE (b);
+CREATE INDEX ON t USING hash (a DESC);
+CREATE INDEX ON t USING hash (a NULLS FIRST);
+CREATE INDEX ON t USING gin (a);
 CREATE INDEX ON t (nosuch);
 CREATE INDEX ON t (b COLLATE "POSIX");
 CREATE UNIQUE INDEX ON t (a);
@@ -26,6 +32,8 @@ BEGIN
 		RETURN NEXT regexp_replace(line, ' \(returns .*\)$', '');	-- until PostgreSQL 16
 	END LOOP;
 END $$;
+SELECT plan($$SELECT * FROM t WHERE d = 'ddd'$$);
+DROP INDEX t_hash;
 SELECT plan('SELECT * FROM t WHERE a = 5');
 SELECT plan('SELECT id, a FROM t WHERE a = 5');
 SELECT plan('SELECT count(*) FROM t WHERE a BETWEEN 5 AND 6');

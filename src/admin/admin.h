@@ -80,6 +80,9 @@ extern const char *mosql_admin_kept_key(Oid relid);
 
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
+
+/* USING btree, hash and mosql become an index of ours; 0A000 for others (index_am.c). */
+extern void mosql_admin_check_access_method(const IndexStmt *create);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
 extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
 extern void mosql_admin_index_dropped(Oid indexid);

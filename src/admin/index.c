@@ -758,10 +758,7 @@ check_statement(const IndexStmt *statement)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)
 		refuse("exclusion constraints", "Only uniqueness can be enforced.");
-	if (strcmp(statement->accessMethod, "btree") != 0 &&
-		strcmp(statement->accessMethod, "mosql") != 0)
-		refuse("indexes of other access methods than mosql",
-			   "Leave USING away: such an index is ordered like a btree.");
+	mosql_admin_check_access_method(statement);
 }
 
 /* ---- expressions and predicates ---- */

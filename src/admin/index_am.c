@@ -21,7 +21,7 @@
 #include "access/reloptions.h"
 #include "catalog/index.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 PG_FUNCTION_INFO_V1(mosql_fdw_index_handler);
 
@@ -151,4 +151,45 @@ mosql_fdw_index_handler(PG_FUNCTION_ARGS)
 	am->amrescan = rescan;
 	am->amendscan = end_scan;
 	PG_RETURN_POINTER(am);
+}
+
+/* ---- USING ---- */
+
+/* As core says it. */
+static void
+refuse_of_hash(bool refused, const char *what)
+{
+	if (refused)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"hash\" does not support %s", what)));
+}
+
+static void
+check_hash(const IndexStmt *create)
+{
+	ListCell   *lc;
+
+	refuse_of_hash(create->unique, "unique indexes");
+	refuse_of_hash(create->indexIncludingParams != NIL, "included columns");
+	refuse_of_hash(list_length(create->indexParams) > 1, "multicolumn indexes");
+	foreach(lc, create->indexParams)
+	{
+		refuse_of_hash(lfirst_node(IndexElem, lc)->ordering != SORTBY_DEFAULT, "ASC/DESC options");
+		refuse_of_hash(lfirst_node(IndexElem, lc)->nulls_ordering != SORTBY_NULLS_DEFAULT,
+					   "NULLS FIRST/LAST options");
+	}
+}
+
+/* USING hash is for equality, which an index in order finds as well. */
+void
+mosql_admin_check_access_method(const IndexStmt *create)
+{
+	const char *method = create->accessMethod;
+
+	if (strcmp(method, "hash") == 0)
+		check_hash(create);
+	else if (strcmp(method, "btree") != 0 && strcmp(method, "mosql") != 0)
+		mosql_admin_refuse(psprintf("an index USING %s", method),
+						   "Indexes are ordered, as those of btree: leave USING away, if it is for equality or ranges. Other searches read the whole table; leave the index away.");
 }
