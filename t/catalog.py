@@ -628,8 +628,20 @@ def promises(pair):
             ("ALTER DOMAIN", "ALTER DOMAIN few ADD CHECK (VALUE < 5)", "(2, 7)")):
         query(a, "BEGIN")
         query(a, promise)
+        states = []
+        writer = threading.Thread(target=lambda: states.append(error_of(b, f"INSERT INTO u VALUES {row}")[0]))
+        writer.start()
+        writer.join(1)
+        tap.ok(writer.is_alive(), f"{what}: such a row waits")
+        tap.equal(error_of(a, "ROLLBACK")[0], None, f"{what}, rolled back")
+        writer.join(20)
+        tap.equal(states, [None], f"{what}, rolled back: the row comes")
+        tap.equal(error_of(a, promise)[0], "23514", f"{what}, which it does not allow: 23514")
+        query(b, f"DELETE FROM u WHERE id = {row[1:].split(',')[0]}")
+        query(a, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM u")
+        query(a, promise)
         query(b, f"INSERT INTO u VALUES {row}")
-        tap.equal(error_of(a, "COMMIT")[0], "40001", f"{what}, and such a row meanwhile: 40001")
+        tap.equal(error_of(a, "COMMIT")[0], "40001", f"{what} at a snapshot, and such a row meanwhile: 40001")
         tap.equal(error_of(a, promise)[0], "23514", f"{what}, once more: 23514")
         query(b, f"DELETE FROM u WHERE id = {row[1:].split(',')[0]}")
         state = [error_of(a, promise)[0] for again in range(2)]

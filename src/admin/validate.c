@@ -16,9 +16,8 @@
  *
  * The errors are those of PostgreSQL.  ADD COLUMN of a domain is in table/alter.c.
  *
- * Race -- another server writes such a row meanwhile.  Everything read here is
- * certified at our commit, as for a rewrite (table/rewrite.c): whoever decides before
- * us makes us fail with 40001.  Whoever decides after us does so under the new schema
+ * Race -- another server writes such a row meanwhile.  It waits for us, or what is read here is
+ * certified at our commit, as for a rewrite (table/rewrite.c).  Whoever decides after us does so under the new schema
  * version, and knows of the NOT NULL; of a CHECK, if it is brought there (details.c).
  * Domains and partitions are each server's own: what other servers write later, they
  * do not check by ours.  Sessions of this server are kept out by locks.  Whoever attaches
@@ -104,7 +103,7 @@ attributes_in(Relation rel, Node *condition)
  * Is there a row for which this is true?  Of the relation's attributes as varno 1.  It is
  * evaluated as it stands, without conclusions from what is declared, and as that role,
  * whose functions it may have: of the table's own constraints its owner, else, as core
- * does, the current user.  certify: nor will there be one at commit (40001).
+ * does, the current user.  certify: nor will there be one at commit (mosql_table_visit()).
  * Round trips: of a scan of the table, at most.
  */
 static bool

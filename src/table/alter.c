@@ -516,6 +516,7 @@ finish_alteration(Alteration *alter)
 {
 	if (alter->rewrites)
 	{
+		mosql_table_hold_still(alter->rel, alter->session, alter->before.root);
 		renumber_key(alter->here, alter->there);
 		retype_expressions(alter);
 		mosql_definition_replace_trees(alter->session, alter->there);

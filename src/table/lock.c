@@ -101,6 +101,20 @@ mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode)
 	return true;
 }
 
+/* See table_int.h. */
+void
+mosql_table_hold_still(Relation rel, MosqlSession *session, uint64 root)
+{
+	MosqlTxn   *txn = mosql_txn_current(session);
+
+	if (mosql_txn_has_made(txn, root))
+		return;
+	if (mosql_txn_is_read_committed(txn))
+		(void) mosql_table_lock(rel, session, ShareRowExclusiveLock, true);
+	else
+		mosql_txn_serialize(txn);
+}
+
 static MosqlTable *
 open_table(Relation rel, MosqlSession *session, bool planned)
 {

@@ -6,10 +6,12 @@
  * column by column, sorted, and written into the new trees (fill.c), which are seen when
  * the transaction commits, or go with it; duplicates of a new key are found.
  *
- * Other servers may write to the old tree all the while.  Who decides after us is
- * refused, since the schema version is a new one.  Who decides before us wrote
- * what we have not read: so everything read here is certified at our commit, as
- * for a SERIALIZABLE transaction, and we fail with 40001.
+ * Other servers would write to the old tree all the while.  Who decides after us is
+ * refused, since the schema version is a new one.  Who would decide before us, with what we have not
+ * read, waits: the table is locked, as by LOCK TABLE, before the first row is read
+ * (mosql_table_hold_still()).  Certifying all of it at our commit, as a SERIALIZABLE transaction
+ * does, would cost a step on each leaf, unpack it, and fail us wherever others write all the time.  That is done only
+ * above READ COMMITTED, where the snapshot that we read at may be older than the lock.
  */
 #include "postgres.h"
 
@@ -366,7 +368,6 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	MosqlIdentity identity;
 
 	rewrite.txn = mosql_txn_current(session);
-	mosql_txn_serialize(rewrite.txn);
 	rewrite.source = mosql_table_of_definition(session, before);
 	rewrite.target = mosql_table_open(rel, session);
 	rewrite.estate = CreateExecutorState();
@@ -403,8 +404,10 @@ mosql_table_visit(Relation rel, MosqlSession *session, const bool *needed, bool 
 
 	if (certify)
 	{
-		mosql_txn_serialize(txn);
-		mosql_definition_touch(session, mosql_definition_of_existing(rel, session));
+		MosqlDefinition *definition = mosql_definition_of_existing(rel, session);
+
+		mosql_table_hold_still(rel, session, definition->root);
+		mosql_definition_touch(session, definition);
 	}
 	table = mosql_table_open(rel, session);
 	mosql_fresh_give_way(table);

@@ -376,7 +376,7 @@ extern MosqlBytes mosql_text_from_utf8(MosqlBytes stored);
 
 /*
  * Visit all rows as the current command sees them, until one visit returns false.
- * certify: what is read is so still at commit: the transaction becomes SERIALIZABLE, 40001.
+ * certify: what is read is so still at commit (mosql_table_hold_still(): others wait, or 40001).
  * needed: as above; the current context of a visit lives as long as its row.  Returns the
  * snapshot that they were read at.
  */

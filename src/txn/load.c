@@ -20,6 +20,9 @@
 #define BATCH_ROWS			(256 * MOSQL_LEAF_MAX_ROWS)
 #define BATCH_BYTES			(4 * 1024 * 1024)
 
+/* What a row without a past has beside its columns, about. */
+#define ROW_HEAD_BYTES		16
+
 struct MosqlLoad
 {
 	MosqlSession *session;
@@ -111,7 +114,7 @@ encode_row(const MosqlLoad *load, MosqlBytes columns)
 	MosqlHistory history = {.n = 1,.truncated = true,.versions = &version};
 	StringInfoData row;
 
-	initStringInfo(&row);
+	mosql_string_init(&row, columns.len + ROW_HEAD_BYTES);	/* a batch has many */
 	mosql_history_encode(&row, &history);
 	return mosql_bytes_of(&row);
 }
@@ -174,7 +177,7 @@ mosql_txn_is_fresh(const MosqlTxn *txn, uint64 root)
 		!mosql_txn_has_changed(txn->session, root);
 }
 
-/* See txn_int.h. */
+/* See txn.h. */
 bool
 mosql_txn_has_made(const MosqlTxn *txn, uint64 root)
 {

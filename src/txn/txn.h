@@ -190,10 +190,13 @@ extern MosqlAbortHook mosql_txn_abort_hook;
 
 /*
  * From here on the transaction is SERIALIZABLE, as which level ever it was begun:
- * what it reads from now on is certified at commit.  For schema changes that copy
+ * what it reads from now on is certified at commit.  For schema changes that read
  * rows and must not miss anybody's commit meanwhile.
  */
 extern void mosql_txn_serialize(MosqlTxn *txn);
+
+/* Does each statement read at a snapshot of its own, drawn when it begins? */
+extern bool mosql_txn_is_read_committed(const MosqlTxn *txn);
 
 /* ---- reading ---- */
 
@@ -555,6 +558,12 @@ extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTime
 								   bool packs);
 extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
 extern uint64 mosql_load_end(MosqlLoad *load);
+
+/*
+ * Has this transaction made the tree?  Then nobody else writes to it before the commit: what was
+ * read there need not be certified.
+ */
+extern bool mosql_txn_has_made(const MosqlTxn *txn, uint64 root);
 
 /*
  * Has it made this tree, in the savepoint at hand, and neither loaded nor changed, locked or

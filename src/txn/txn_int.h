@@ -491,11 +491,6 @@ extern void mosql_buffer_subcommit(MosqlTxn *txn, int level);
 
 /* ---------- rows of private trees (load.c) ---------- */
 
-/*
- * Has this transaction made the tree?  Then nobody else writes to it before the commit: what was
- * read there need not be certified.
- */
-extern bool mosql_txn_has_made(const MosqlTxn *txn, uint64 root);
 
 /* Is all that the tree has stored of a command that this view is not to see? */
 extern bool mosql_load_is_later(const MosqlView *view, const MosqlTree *tree);

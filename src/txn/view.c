@@ -89,6 +89,13 @@ mosql_txn_serialize(MosqlTxn *txn)
 	txn->isolation = MOSQL_SERIALIZABLE;
 }
 
+/* See txn.h. */
+bool
+mosql_txn_is_read_committed(const MosqlTxn *txn)
+{
+	return txn->isolation == MOSQL_READ_COMMITTED;
+}
+
 /* A statement that began to read at its own snapshot goes on so, also if the
  * transaction was made SERIALIZABLE meanwhile. */
 bool
