@@ -17,6 +17,7 @@ Two PostgreSQL servers on one cluster, both engines.
 
     t/maintain.py [PART]...
 """
+import contextlib
 import json
 import os
 import re
@@ -216,13 +217,13 @@ def unknown(plain, one, two, engine):
     query(other, "UPDATE acct SET bal = bal WHERE id = 900")    # the server knows the script
     holder = one.connect(db)
 
-    def commit(how, between, n):
+    def commit(how, between, n, also="", before=before):
         """Spoil decide, do something before it is settled; (the error, session)."""
         conn = one.connect(db)
         query(conn, "SELECT count(*) FROM acct")
         sid = clock.newest()
         query(holder, f"SELECT mosql_fdw_debug_lock('{before}'), mosql_fdw_debug_lock('before-settle')")
-        query(conn, f"SET mosql_fdw.debug_points = on; BEGIN; UPDATE acct SET bal = bal + 1 WHERE id IN ({n}, {n + 500})")
+        query(conn, f"SET mosql_fdw.debug_points = on; BEGIN; UPDATE acct SET bal = bal + 1 WHERE id IN ({n}, {n + 500}); {also}")
         result = []
         t = threading.Thread(target=lambda: result.append(error_of(conn, "COMMIT")))
         t.start()
@@ -234,9 +235,13 @@ def unknown(plain, one, two, engine):
         wait_until(waiting)
         between(sid)
         query(holder, "SELECT mosql_fdw_debug_unlock('before-settle')")
+        since = time.monotonic()
         t.join(30)
+        taken.append(time.monotonic() - since)
         attempt(conn, "ROLLBACK; SET mosql_fdw.debug_points = off")
         return conn, sid, result[0] if result else (None, "no answer")
+
+    taken = []
 
     def changed(n):
         return [r[0] - 100 for r in query(other, f"SELECT bal FROM acct WHERE id IN ({n}, {n + 500}) ORDER BY id")]
@@ -271,6 +276,22 @@ def unknown(plain, one, two, engine):
     query(other, "SELECT mosql_fdw_maintain('redis')")
     tap.equal(clock.records(sid), {}, f"{at}: maintenance drops the record")
     tap.equal(status(tx), "committed", f"{at}: and keeps the outcome")
+
+    # the same, with a tree that it has dropped
+    at = f"{name}, a truncated table"
+    query(other, "CREATE FOREIGN TABLE big (id int OPTIONS (key 'true')) SERVER redis; INSERT INTO big SELECT generate_series(1, 1000)")
+    with contextlib.closing(one.connect(db)) as c:
+        query(c, "CREATE FOREIGN TABLE big (id int OPTIONS (key 'true')) SERVER redis")
+    conn, sid, error = commit("reply", lambda _: plain.signal(plain.ports[0], signal.SIGSTOP), 60, "TRUNCATE big", "after-prepare")
+    plain.signal(plain.ports[0], signal.SIGCONT)
+    tap.equal(error[0], "08007", f"{at}: 08007")
+    tap.ok(taken[-1] >= 0.5 + 1.25, f"{at}: it says so when nobody reads the old tree any more", taken)
+    tap.equal((status(id_of(error)), clock("HLEN", "g")), ("committed", 0), f"{at}: committed")
+    query(conn, "SELECT count(*) FROM acct WHERE id = 2")
+    tap.equal(clock("HLEN", "g"), 1, f"{at}: its session's next transaction puts the tree on the list")
+    query(other, "SELECT mosql_fdw_maintain('redis')")
+    tap.equal((clock("HLEN", "g"), value(other, "SELECT count(*) FROM big")), (0, 0), f"{at}: and maintenance destroys it")
+    conn.close()
 
     # 2. never decided; the request comes when nobody waits for it any more
     at = f"{name}, request late, lease over"

@@ -663,6 +663,68 @@ def held(world):
         c.close()
 
 
+def dropped(world):
+    """Trees that a commit has dropped: one that is damaged keeps nobody from the others; one that is attached again stays."""
+    r = world.r
+    at = f"{world.engine}, dropped tables"
+    listed = lambda: sorted(int(x) for x in world.clock("HKEYS", "g"))
+    state = lambda root: r("HGET", node_key(world, root), "m")[10:11] if r("EXISTS", node_key(world, root)) else None
+    query(world.conn, "CREATE SCHEMA many")
+    for i in range(5):
+        query(world.conn, f"CREATE FOREIGN TABLE many.d{i} (id int OPTIONS (key 'true'), s text) SERVER redis; "
+                          f"INSERT INTO many.d{i} SELECT g, repeat('x', 100) FROM generate_series(1, 400) g")
+    roots = [world.root(f"many.d{i}") for i in range(5)]
+    r("HSET", node_key(world, roots[3]), "s", "garbage")
+    r("HSET", node_key(world, roots[1]), "m", "garbage")
+    query(world.conn, "SET mosql_fdw.drop_time = 0")
+    del world.conn.notices[:]
+    query(world.conn, "DROP SCHEMA many CASCADE")
+    said = [n for n in world.conn.notices if n.startswith("WARNING")]
+    query(world.conn, "SET mosql_fdw.drop_time = '500ms'")
+    tap.ok([state(x) for x in roots if x != roots[1]] == [b"X"] * 4 and listed() == sorted(roots),
+           f"{at}: all roots are dead, whichever is damaged, and what is left is listed", ([state(x) for x in roots], listed(), roots))
+    tap.equal(len([n for n in said if "could not be destroyed" in n]), 2, f"{at}: and each that is damaged is a warning")
+    world.maintain()
+    tap.equal((listed(), [state(x) for x in (roots[0], roots[2], roots[4])]), (sorted([roots[1], roots[3]]), [None] * 3),
+              f"{at}: maintenance destroys the sound ones")
+    for root in (roots[1], roots[3]):
+        r("DEL", node_key(world, root))
+    world.maintain()
+    tap.equal(listed(), [], f"{at}: who has lost its root is listed no more")
+    # the tree of a lost definition is on the list, since the server with its root has forgotten that it was killed
+    for when in ("read", "killed"):
+        *_, root = lose_definition(world, "t")
+        index = next(int(t[0], 16) for t in gc_trees(world) if "index or sequence of public.t" in t[1])
+        for tree in (root, index):
+            world.clock("HSET", "g", tree, "")
+        sql = "SELECT * FROM mosql_fdw_repair('redis', 'attach', '%016x', false)" % root
+        holder, victim = world.connect(), world.connect(**{"mosql_fdw.debug_points": "on"})
+        point = "maintain-garbage-read" if when == "read" else "maintain-garbage"
+        query(holder, f"SELECT mosql_fdw_debug_lock('{point}')")
+        if when == "read":
+            # attached, and not committed when the definitions are read
+            world.conn.autocommit = False
+            query(world.conn, sql)
+            tap.equal(listed(), [], f"{at}: what is attached is taken off the list, its index too")
+            world.clock("HSET", "g", 1, "")	    # no session made it: it is taken off
+        t = threading.Thread(target=lambda: attempt(victim, "SELECT * FROM mosql_fdw_maintain('redis')"))
+        t.start()
+        tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20), f"{at}, {when}: they are being destroyed")
+        other = world.connect()
+        tap.equal(error_of(other, sql)[0], "55006" if when == "read" else "55000", f"{at}, {when}: attach is refused meanwhile")
+        query(holder, f"SELECT mosql_fdw_debug_unlock('{point}')")
+        t.join(30)
+        if when == "read":
+            world.conn.commit()
+            world.conn.autocommit = True
+            tap.equal((value(world.conn, "SELECT count(*) FROM t"), findings(world.conn, "t")), (ROWS, ([], [])),
+                      f"{at}: attached, all rows are there, and the index")
+        else:
+            tap.equal((listed(), state(root), state(index)), ([], None, None), f"{at}: else it is gone")
+        for c in (holder, victim, other):
+            c.close()
+
+
 def attached(world):
     """Sequences and parts of a table come back with it, or are left out where they are ruined."""
     r = world.r
@@ -763,7 +825,7 @@ def kept(world):
               f"{world.engine}, the clock is rebuilt: how a transaction ended before is not known")
 
 
-PARTS = {"repair": (mend, strays, clock, attach, others), "unnamed": (ruined, beside, held, attached, kept),
+PARTS = {"repair": (mend, strays, clock, attach, others), "unnamed": (ruined, beside, held, dropped, attached, kept),
          "damage": (damage,), "orphans": (orphans, lost_root, killed)}
 
 

@@ -17,9 +17,10 @@ extern int	mosql_maintain_rate;	/* leaves per second, 0: as fast as it goes */
 extern bool mosql_maintain_on;	/* the worker works */
 extern int	mosql_maintain_naptime_s;	/* between two passes of the worker */
 
-/* The names of a pass, and of its sweep, in the list of jobs (step/clock_keep.h). */
+/* The names of a pass, of its sweep, and of killing what is dropped, in the list of jobs (step/clock_keep.h). */
 #define MOSQL_JOB_MAINTAIN	"maintenance"
 #define MOSQL_JOB_SWEEP		"sweep"
+#define MOSQL_JOB_GARBAGE	"dropped tables"
 
 /* How a pass went. */
 typedef enum MosqlPassOutcome
@@ -53,8 +54,8 @@ extern const char *mosql_pass_outcome_name(MosqlPassOutcome outcome);
  */
 extern bool mosql_maintain_names_tree(MosqlSession *session, uint64 root);
 
-/* Give up the sweep that a session has taken, so that others may; raises nothing. */
-extern void mosql_maintain_forget_sweep(MosqlStepper *clock, uint64 sid);
+/* Give up a job that a session has taken, so that others may have it; raises nothing. */
+extern void mosql_maintain_forget_job(MosqlStepper *clock, const char *name, uint64 sid);
 
 extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result);
 

@@ -456,9 +456,36 @@ go_on_destroying(void *arg, int nodes)
 	return !pass->lost;
 }
 
-/* If a definition cannot be read, nobody knows which trees it names: then none is destroyed. */
+typedef struct ForgetWork
+{
+	MosqlStepper *clock;
+	const char *name;
+	uint64		sid;
+} ForgetWork;
+
 static void
-destroy_dropped(Pass *pass)
+forget_job(void *arg)
+{
+	const ForgetWork *work = arg;
+
+	mosql_clock_job_forget(work->clock, work->name, work->sid);
+}
+
+/* See maintain.h. */
+void
+mosql_maintain_forget_job(MosqlStepper *clock, const char *name, uint64 sid)
+{
+	ForgetWork	work = {clock, name, sid};
+
+	(void) mosql_do_quietly(forget_job, &work);
+}
+
+/*
+ * Kill what is on the list and has no name.  If a definition cannot be read, nobody knows which
+ * trees it names: then NULL, as if there were none.
+ */
+static MosqlGarbage *
+kill_dropped(Pass *pass)
 {
 	MosqlGarbage *garbage = mosql_garbage_begin(pass->session);
 	PassTree   *trees;
@@ -467,15 +494,45 @@ destroy_dropped(Pass *pass)
 	int			n;
 
 	if (garbage == NULL)
-		return;
-	enter_phase(pass, "dropped tables", NULL, -1);
+		return NULL;
 	n = list_trees(pass->session, &trees, &damaged);
 	if (damaged > 0)
-		return;
+		return NULL;
 	named = palloc(n * sizeof(uint64));
 	for (int i = 0; i < n; i++)
 		named[i] = trees[i].root;
-	mosql_garbage_destroy(garbage, named, n, go_on_destroying, pass, &pass->result->vacuum);
+	MOSQL_DEBUG_POINT("maintain-garbage-read");
+	mosql_garbage_kill(garbage, named, n, &pass->result->vacuum);
+	return garbage;
+}
+
+/*
+ * Who attaches such a tree again has the job meanwhile: it takes as long as killing the roots
+ * does, not destroying the trees.  If it is somebody's, this is for the next pass.
+ */
+static void
+destroy_dropped(Pass *pass)
+{
+	MosqlGarbage *volatile garbage = NULL;
+	MosqlJob	other;
+
+	if (mosql_garbage_begin(pass->session) == NULL)
+		return;
+	enter_phase(pass, "dropped tables", NULL, -1);
+	if (!mosql_clock_job_start(pass->clock, MOSQL_JOB_GARBAGE, pass->sid, mosql_txn_lease_ms,
+							   describe(pass, NULL), &other))
+		return;
+	PG_TRY();
+	{
+		garbage = kill_dropped(pass);
+	}
+	PG_FINALLY();
+	{
+		mosql_maintain_forget_job(pass->clock, MOSQL_JOB_GARBAGE, pass->sid);
+	}
+	PG_END_TRY();
+	if (garbage != NULL)
+		mosql_garbage_destroy(garbage, go_on_destroying, pass);
 }
 
 /* ---- nodes that nobody can reach ---- */
@@ -504,27 +561,15 @@ swept_recently(Pass *pass)
 		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
 }
 
-typedef struct ForgetWork
+/* A MosqlDestroyMore: trees that the sweep destroys are paid for as its pages are. */
+static bool
+go_on_sweeping(void *arg, int nodes)
 {
-	MosqlStepper *clock;
-	uint64		sid;
-} ForgetWork;
+	Pass	   *pass = arg;
 
-static void
-forget_sweep(void *arg)
-{
-	const ForgetWork *work = arg;
-
-	mosql_clock_job_forget(work->clock, MOSQL_JOB_SWEEP, work->sid);
-}
-
-/* See maintain.h. */
-void
-mosql_maintain_forget_sweep(MosqlStepper *clock, uint64 sid)
-{
-	ForgetWork	work = {clock, sid};
-
-	(void) mosql_do_quietly(forget_sweep, &work);
+	pass->result->vacuum.nodes_deleted += nodes;
+	pace(pass, (nodes + NODES_PER_LEAF - 1) / NODES_PER_LEAF);
+	return !pass->lost;
 }
 
 /*
@@ -550,7 +595,7 @@ sweep_nodes(Pass *pass)
 	mosql_sweep_roots(sweep, roots, n);
 	while (more && !pass->lost)
 	{
-		more = mosql_sweep_next(sweep, &pass->result->vacuum);
+		more = mosql_sweep_next(sweep, go_on_sweeping, pass, &pass->result->vacuum);
 		MOSQL_DEBUG_POINT("maintain-sweep");
 		pass->done = pass->result->vacuum.nodes_scanned;
 		pace(pass, BATCH_LEAVES);
@@ -574,12 +619,12 @@ sweep(Pass *pass)
 	}
 	PG_CATCH();
 	{
-		mosql_maintain_forget_sweep(pass->clock, pass->sid);
+		mosql_maintain_forget_job(pass->clock, MOSQL_JOB_SWEEP, pass->sid);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 	if (pass->lost)
-		mosql_maintain_forget_sweep(pass->clock, pass->sid);
+		mosql_maintain_forget_job(pass->clock, MOSQL_JOB_SWEEP, pass->sid);
 	else
 		mosql_clock_job_end(pass->clock, MOSQL_JOB_SWEEP, pass->sid, mosql_txn_lease_ms, 0,
 							describe(pass, mosql_pass_outcome_name(MOSQL_PASS_DONE)));

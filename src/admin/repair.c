@@ -116,16 +116,16 @@ mosql_admin_reindex(Relation rel, MosqlSession *session, const char *index)
 
 /* ---- trees without a definition ---- */
 
-/* Keep the sweep away, so that it does not take for an orphan what gets a name. */
+/* Keep those away who look which trees have no name, so that they do not destroy what gets one. */
 static void
-hold_sweep(Repair *repair, uint64 sid)
+hold_job(Repair *repair, const char *name, uint64 sid, const char *what)
 {
 	MosqlJob	other;
 
-	if (!mosql_clock_job_start(repair->stepper, MOSQL_JOB_SWEEP, sid, mosql_txn_lease_ms, "{}", &other))
+	if (!mosql_clock_job_start(repair->stepper, name, sid, mosql_txn_lease_ms, "{}", &other))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("maintenance is looking for unreachable nodes just now"),
+				 errmsg("maintenance is looking for %s just now", what),
 				 errhint("Try again in a moment; mosql_fdw_progress shows how far it is.")));
 }
 
@@ -176,15 +176,17 @@ attach(Repair *repair, uint64 root, const MosqlTableLabel *label, List **notes)
 
 	(void) mosql_txn_current(repair->session);	/* a live session id, until the end */
 	sid = mosql_session_id(repair->session);
-	hold_sweep(repair, sid);
+	hold_job(repair, MOSQL_JOB_SWEEP, sid, "unreachable nodes");
 	PG_TRY();
 	{
+		hold_job(repair, MOSQL_JOB_GARBAGE, sid, "dropped tables");
 		keep_unnamed(repair, root);
 		mosql_table_attach(repair->session, root, label, false, notes);
 	}
 	PG_FINALLY();
 	{
-		mosql_maintain_forget_sweep(repair->stepper, sid);
+		mosql_maintain_forget_job(repair->stepper, MOSQL_JOB_GARBAGE, sid);
+		mosql_maintain_forget_job(repair->stepper, MOSQL_JOB_SWEEP, sid);
 	}
 	PG_END_TRY();
 }

@@ -112,9 +112,12 @@
 
 /*
  * A statement goes by definitions only if the schema version was heard no longer ago than this; else
- * the clock is asked first.  Who drops a tree that is not gone yet waits as long (rule 39).
+ * the clock is asked first.  Who drops a tree that is not gone yet waits for longer (rule 39), by another machine's
+ * clock, which runs at another speed: where both are being set, at most by a twelfth (chrony's maxslewrate),
+ * the one back and the other forth, a second there is 1.18 of them here.
  */
 #define MOSQL_SCHEMA_FRESH_MS		1000
+#define MOSQL_DROP_WAIT_MS			1250
 
 /* For how long COMMIT destroys trees that it has dropped, unless mosql_fdw.drop_time says other. */
 #define MOSQL_DROP_TIME_MS			500

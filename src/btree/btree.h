@@ -78,6 +78,20 @@ extern bool mosql_btree_exists(MosqlNodeStore *store, uint64 root);
 typedef bool (*MosqlDestroyMore) (void *arg, int nodes);
 extern bool mosql_btree_destroy(MosqlTree *tree, MosqlDestroyMore more, void *arg);
 
+/* What became of a root that was to be marked dead. */
+typedef enum MosqlKilled
+{
+	MOSQL_KILLED,				/* it is dead; its tree can be destroyed */
+	MOSQL_KILL_GONE,			/* it was not there */
+	MOSQL_KILL_DAMAGED			/* its meta does not decode: left as it is */
+} MosqlKilled;
+
+/*
+ * Mark the roots of n trees of one store dead, as mosql_btree_destroy() does first with each: two round
+ * trips for all of them.
+ */
+extern void mosql_btree_kill(MosqlTree **trees, int n, MosqlKilled *killed);
+
 /* --- steps on leaves: which leaf, at which generation --- */
 
 typedef struct MosqlLeafGroup

@@ -145,7 +145,21 @@ destroy_below(Destruction *work, const WalkNode *node)
 	MemoryContextDelete(cxt);
 }
 
-/* Mark the root dead, so that whoever still comes learns that the tree is gone. */
+/* The step that marks a root dead, as it was read, so that whoever still comes learns that the tree is gone. */
+static MosqlStep *
+kill_step(MosqlTree *tree, MosqlNodeMeta meta)
+{
+	MosqlStep  *step = mosql_btree_step_new(tree, tree->root, 1);
+
+	mosql_btree_step_expect_generation(step, meta.generation);
+	meta.generation = mosql_btree_next_generation(meta.generation);
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = tree->root;	/* nobody inherits */
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+	return step;
+}
+
+/* The root, dead, with what it leads to; NULL: it is gone.  Also one that leads to nothing that decodes is killed. */
 static WalkNode *
 kill_root(MosqlTree *tree)
 {
@@ -156,7 +170,6 @@ kill_root(MosqlTree *tree)
 		MosqlBytes	fields[2];
 		MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
 		WalkNode   *root = palloc0(sizeof(WalkNode));
-		MosqlNodeMeta meta;
 		MosqlStep  *step;
 
 		fields[0] = mosql_btree_meta_field();
@@ -168,22 +181,71 @@ kill_root(MosqlTree *tree)
 		mosql_btree_meta(tree, root->id, read.values[0], &root->meta);
 		root->fault = mosql_btree_children_fault(&root->meta, read.values[1], &root->children,
 												 &root->nchildren);
-		if (root->fault != NULL)
-			mosql_btree_damage(tree, root->id, root->fault);
 		if (root->meta.state == MOSQL_NODE_DEAD)
 			return root;
-		meta = root->meta;
-		meta.generation = mosql_btree_next_generation(meta.generation);
-		meta.state = MOSQL_NODE_DEAD;
-		meta.other = tree->root;	/* nobody inherits */
-		step = mosql_btree_step_new(tree, root->id, 1);
-		mosql_btree_step_expect_generation(step, root->meta.generation);
-		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+		step = kill_step(tree, root->meta);
 		mosql_btree_steps_run(tree, &step, 1);
 		if (step->status == MOSQL_STEP_DONE)
 			return root;
 		mosql_btree_wait(tree, &budget, root->id);
 	}
+}
+
+/* One try at those of the trees that `left` has; those that somebody else was faster at stay.  Returns how many. */
+static int
+kill_left(MosqlTree **trees, MosqlKilled *killed, int *left, int n)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+	MosqlStep **steps = palloc(n * sizeof(MosqlStep *));
+	int			nsteps = 0;
+	int			nleft = 0;
+
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = trees[left[i]]->root, .nfields = 1, .fields = &field};
+	trees[left[0]]->store->read_fields(trees[left[0]]->store, reads, n);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlTree  *tree = trees[left[i]];
+		MosqlNodeMeta meta;
+
+		if (reads[i].values[0].data == NULL)
+			killed[left[i]] = MOSQL_KILL_GONE;
+		else if (mosql_btree_meta_fault(tree, tree->root, reads[i].values[0], &meta) != NULL)
+			killed[left[i]] = MOSQL_KILL_DAMAGED;
+		else if (meta.state == MOSQL_NODE_DEAD)
+			killed[left[i]] = MOSQL_KILLED;
+		else
+		{
+			steps[nsteps++] = kill_step(tree, meta);
+			left[nleft++] = left[i];
+		}
+	}
+	mosql_btree_steps_run(trees[left[0]], steps, nsteps);
+	n = nleft;
+	nleft = 0;
+	for (int i = 0; i < n; i++)
+		if (steps[i]->status == MOSQL_STEP_DONE)
+			killed[left[i]] = MOSQL_KILLED;
+		else
+			left[nleft++] = left[i];
+	return nleft;
+}
+
+/* See btree.h. */
+void
+mosql_btree_kill(MosqlTree **trees, int n, MosqlKilled *killed)
+{
+	MosqlBudget budget = mosql_budget_start(BTREE_WAIT_MS);
+	int		   *left = palloc(n * sizeof(int) + 1);
+
+	for (int i = 0; i < n; i++)
+	{
+		mosql_btree_enter(trees[i]);
+		left[i] = i;
+	}
+	while (n > 0 && (n = kill_left(trees, killed, left, n)) > 0)
+		mosql_btree_wait(trees[left[0]], &budget, trees[left[0]]->root);
 }
 
 /* An empty table, or the counter of a sequence. */
@@ -206,6 +268,8 @@ mosql_btree_destroy(MosqlTree *tree, MosqlDestroyMore more, void *arg)
 	root = kill_root(tree);
 	if (root != NULL)
 	{
+		if (root->fault != NULL)
+			mosql_btree_damage(tree, root->id, root->fault);
 		if (is_tiny(root))
 			work.more = NULL;
 		work.stopped = work.more != NULL && !more(arg, 0);

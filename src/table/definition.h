@@ -338,8 +338,8 @@ extern char *mosql_table_label_text(const MosqlTableLabel *label);
  * Put the definition back that a table's or sequence's label has a copy of, as part of the
  * current transaction; dry_run: only look.  What it names and Redis has lost, or whose root
  * is damaged, is left out: notes gets a sentence (char *) about each.  42P07 if there is one
- * of that name; 55000 if the label has no copy; XX001 if it is that of another tree than
- * this one.
+ * of that name; 55000 if the label has no copy, or the tree is being destroyed; XX001 if it is that of another tree than
+ * this one.  What it names is taken off the list of dropped trees: the caller has MOSQL_JOB_GARBAGE.
  */
 extern void mosql_table_attach(MosqlSession *session, uint64 root, const MosqlTableLabel *label,
 							   bool dry_run, List **notes);

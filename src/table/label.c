@@ -18,6 +18,7 @@
 #include "utils/builtins.h"
 
 #include "code/node.h"
+#include "step/clock_keep.h"
 #include "table/table_int.h"
 
 /* Roots looked at in one round trip. */
@@ -373,6 +374,24 @@ row_to_attach(MosqlSession *session, const MosqlTableLabel *label, uint64 *root,
 	return table->bytes;
 }
 
+/* What gets a name is not to be destroyed, should a commit have dropped it (txn/garbage.c). */
+static void
+take_off_list(MosqlSession *session, const MosqlTableLabel *label, MosqlBytes row, uint64 root)
+{
+	const MosqlDefinition *table = mosql_catalog_is_sequence(label->key) ? NULL :
+		mosql_definition_decode(row, 0);
+	uint64	   *roots = palloc((1 + (table ? table->nindexes + table->ncolumns : 0)) * sizeof(uint64));
+	int			n = 0;
+
+	roots[n++] = root;
+	for (int i = 0; table != NULL && i < table->nindexes; i++)
+		roots[n++] = table->indexes[i].root;
+	for (int i = 0; table != NULL && i < table->ncolumns; i++)
+		if (table->columns[i].sequence.counter != 0)
+			roots[n++] = table->columns[i].sequence.counter;
+	mosql_clock_drop_garbage(mosql_session_stepper(session), roots, n);
+}
+
 /* See table.h. */
 void
 mosql_table_attach(MosqlSession *session, uint64 root, const MosqlTableLabel *label, bool dry_run,
@@ -398,8 +417,14 @@ mosql_table_attach(MosqlSession *session, uint64 root, const MosqlTableLabel *la
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("what the tree says it was is another one")));
-	if (!dry_run)
-		mosql_catalog_insert(session, label->key, bytes);
+	if (!is_there(session, root))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the tree is gone, or is being destroyed")));
+	if (dry_run)
+		return;
+	take_off_list(session, label, bytes, root);
+	mosql_catalog_insert(session, label->key, bytes);
 }
 
 typedef struct FaultWork

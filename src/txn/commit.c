@@ -457,7 +457,8 @@ guarded(MosqlCommit *commit, AttemptStep step)
 			mosql_txn_release_detached(commit);
 		else
 		{
-			commit->txn->trees = NULL;	/* made or dropped: nobody knows */
+			commit->txn->unknown = true;
+			commit->txn->decided_us = mosql_now_us();
 			mosql_pending_unknown(commit);
 			commit->state = MOSQL_COMMIT_UNKNOWN;
 		}
@@ -580,7 +581,8 @@ mosql_txn_settle_trees(MosqlTxn *txn, bool committed)
 	for (MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
 	{
 		drops |= committed && note->drop;
-		if (committed ? note->drop : !note->drop && !txn->decided)
+		/* where nobody knows, pending.c finds out */
+		if (committed ? note->drop : !note->drop && !txn->decided && !txn->unknown)
 			mosql_session_add_garbage(txn->session, note->root, txn->breaks);
 	}
 	txn->trees = NULL;
@@ -675,6 +677,8 @@ mosql_txn_commit(MosqlTxn *txn)
 		PG_CATCH();
 		{
 			mosql_local_catch();
+			if (txn->unknown)
+				mosql_txn_wait_for_drops(txn);
 			mosql_local_leave();
 			PG_RE_THROW();
 		}

@@ -18,6 +18,11 @@
  * Race -- a server has forgotten the commit, without copies, and a definition names such a tree again.
  * Maintenance reads the list first, then the definitions, and leaves alone what these name; if a connection
  * breaks between, it destroys nothing.  COMMIT itself destroys only if none has broken since it began.
+ *
+ * Race -- somebody attaches such a tree again, whose root was not killed yet (mosql_fdw_repair()), and his
+ * definition is not committed when we read them.  He takes it off the list, and looks whether its root is alive,
+ * while he has the job MOSQL_JOB_GARBAGE; under which maintenance reads the list, and the definitions, and kills the roots
+ * (mosql_garbage_begin(), mosql_garbage_kill()).  It destroys without the job, but only what is dead.
  */
 #include "postgres.h"
 
@@ -34,6 +39,10 @@ typedef struct Collection
 {
 	MosqlSession *session;
 	int64		until_us;
+
+	/* --- the tree at hand --- */
+	MosqlTree  *tree;
+	bool		done;
 } Collection;
 
 static bool
@@ -43,17 +52,64 @@ has_time(void *arg, int nodes)
 	return mosql_now_us() < ((const Collection *) arg)->until_us;
 }
 
-/* Each root is killed, also when there is no time for more.  What is not gone stays noted. */
+/* A MosqlTreeWork. */
+static void
+destroy_one(void *arg)
+{
+	Collection *work = arg;
+
+	work->done = mosql_btree_destroy(work->tree, has_time, work);
+}
+
+/* True: it is gone.  One that is damaged stays noted, and keeps nobody from the others. */
+static bool
+destroy_guarded(Collection *work)
+{
+	const char *damage;
+
+	work->done = false;
+	switch (mosql_session_try_tree_damage(destroy_one, work, &damage))
+	{
+		case MOSQL_TREE_SOUND:
+			return work->done;
+		case MOSQL_TREE_GONE:
+			return true;
+		case MOSQL_TREE_DAMAGED:
+			break;
+	}
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a tree in namespace \"%s\" that nobody uses any more could not be destroyed",
+					work->session->config.ns),
+			 errdetail("%s", damage),
+			 errhint("Maintenance deletes what is left of it.")));
+	return false;
+}
+
+/*
+ * All roots are killed first, in two round trips, also when there is no time for more: nobody who begins
+ * there finds anything, whatever becomes of the others.  What is not gone stays noted.
+ */
 static void
 destroy_noted(void *arg)
 {
 	Collection *work = arg;
 	MosqlSession *session = work->session;
+	int			n = session->ngarbage;
+	MosqlTree **trees = palloc(n * sizeof(MosqlTree *));
+	MosqlKilled *killed = palloc(n * sizeof(MosqlKilled));
 
-	for (int i = session->ngarbage - 1; i >= 0; i--)
+	for (int i = 0; i < n; i++)
 	{
+		trees[i] = mosql_session_tree(session, session->garbage[i]);
 		mosql_session_note_dead(session, session->garbage[i]);
-		if (mosql_btree_destroy(mosql_session_tree(session, session->garbage[i]), has_time, work))
+	}
+	if (n > 1)					/* else destroying it begins so */
+		mosql_btree_kill(trees, n, killed);
+	for (int i = n - 1; i >= 0; i--)
+	{
+		work->tree = trees[i];
+		if ((n > 1 && killed[i] == MOSQL_KILL_GONE) || destroy_guarded(work))
 			session->garbage[i] = session->garbage[--session->ngarbage];
 	}
 }
@@ -82,28 +138,36 @@ put_on_list(void *arg)
 static void
 wait_until_fresh(int64 decided_us)
 {
-	int64		until = decided_us + (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
+	int64		until = decided_us + (int64) MOSQL_DROP_WAIT_MS * 1000;
 
 	for (int64 now = mosql_now_us(); now < until && !ProcDiePending; now = mosql_now_us())
 		pg_usleep((long) Min(until - now, MOSQL_RETRY_MAX_US));
+}
+
+/* See txn_int.h. */
+int
+mosql_txn_dropped(const MosqlTxn *txn, uint64 *roots)
+{
+	int			n = 0;
+
+	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
+		if (note->drop)
+		{
+			if (roots != NULL)
+				roots[n] = note->root;
+			n++;
+		}
+	return n;
 }
 
 static void
 list_dropped(void *arg)
 {
 	const MosqlTxn *txn = arg;
-	uint64	   *roots;
-	int			n = 0;
+	uint64	   *roots = palloc(mosql_txn_dropped(txn, NULL) * sizeof(uint64) + 1);
+	int			n = mosql_txn_dropped(txn, roots);
 
-	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
-		n += note->drop;
-	roots = palloc(n * sizeof(uint64) + 1);
-	n = 0;
-	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
-		if (note->drop)
-			roots[n++] = note->root;
-	if (n > 0)
-		mosql_clock_put_garbage(&txn->session->stepper, roots, n);
+	mosql_clock_put_garbage(&txn->session->stepper, roots, n);
 }
 
 /* See txn_int.h. */
@@ -117,12 +181,8 @@ mosql_txn_leave_drops(MosqlTxn *txn)
 void
 mosql_txn_wait_for_drops(const MosqlTxn *txn)
 {
-	for (const MosqlTreeNote *note = txn->trees; note != NULL; note = note->next)
-		if (note->drop)
-		{
-			wait_until_fresh(txn->decided_us);
-			return;
-		}
+	if (mosql_txn_dropped(txn, NULL) > 0)
+		wait_until_fresh(txn->decided_us);
 }
 
 /* See txn_int.h.  If the clock cannot be told, all that is tried again with the next transaction. */
@@ -144,12 +204,22 @@ mosql_session_end_trees(MosqlSession *session, bool drops, int64 decided_us)
 
 /* ---- by maintenance ---- */
 
+/* Trees whose roots are killed at a time. */
+#define KILL_BATCH	64
+
 struct MosqlGarbage
 {
 	MosqlSession *session;
 	uint64		breaks;			/* of connections, before the list was read */
 	int			n;
-	uint64	   *roots;
+	uint64	   *roots;			/* on the list */
+	int			ndead;
+	uint64	   *dead;			/* those of them that are to be destroyed: their roots are dead */
+
+	/* --- those to be killed --- */
+	int			nleft;
+	uint64	   *left;
+	MosqlVacuumCounts *counts;
 
 	/* --- the one at hand --- */
 	uint64		root;
@@ -166,7 +236,84 @@ mosql_garbage_begin(MosqlSession *session)
 	garbage->session = session;
 	garbage->breaks = mosql_redis_breaks(session->redis);
 	garbage->n = mosql_clock_garbage(&session->stepper, &garbage->roots);
+	garbage->dead = palloc(garbage->n * sizeof(uint64) + 1);
+	garbage->left = palloc(garbage->n * sizeof(uint64) + 1);
 	return garbage->n > 0 ? garbage : NULL;
+}
+
+/* One that a definition names, or that no session made, is left alone. */
+static bool
+is_named(uint64 root, const uint64 *named, int n)
+{
+	return root >> MOSQL_ID_COUNTER_BITS == 0 ||
+		bsearch(&root, named, n, sizeof(uint64), mosql_uint64_compare) != NULL;
+}
+
+/* The next of those that are left: their roots are killed, and what is gone is on the list no more. */
+static void
+kill_batch(MosqlGarbage *garbage, const uint64 *roots, int n)
+{
+	MosqlSession *session = garbage->session;
+	MosqlTree  *trees[KILL_BATCH];
+	MosqlKilled killed[KILL_BATCH];
+	uint64		gone[KILL_BATCH];
+	int			ngone = 0;
+
+	for (int i = 0; i < n; i++)
+		trees[i] = mosql_btree_open(&session->store.store, roots[i], CurrentMemoryContext);
+	mosql_btree_kill(trees, n, killed);
+	for (int i = 0; i < n; i++)
+	{
+		mosql_btree_close(trees[i]);
+		if (killed[i] == MOSQL_KILLED)
+			garbage->dead[garbage->ndead++] = roots[i];
+		else if (killed[i] == MOSQL_KILL_GONE)
+			gone[ngone++] = roots[i];
+		else
+			garbage->counts->damaged++;
+	}
+	mosql_clock_drop_garbage(&session->stepper, gone, ngone);
+	garbage->counts->trees_destroyed += ngone;
+}
+
+static void
+kill_left(void *arg)
+{
+	MosqlGarbage *garbage = arg;
+
+	for (int done = 0; done < garbage->nleft; done += KILL_BATCH)
+		kill_batch(garbage, garbage->left + done, Min(garbage->nleft - done, KILL_BATCH));
+}
+
+static void
+take_off_named(void *arg)
+{
+	MosqlGarbage *garbage = arg;
+
+	mosql_clock_drop_garbage(&garbage->session->stepper, garbage->roots, garbage->n);
+}
+
+/*
+ * See txn.h.  One that is damaged stays on the list: its root is dead, or damaged, so the sweep sees
+ * to what is left of it.  One that a definition names is taken off: the definitions were read after the
+ * list, so the commit that dropped it is forgotten; and should that definition be lost, its label keeps it.
+ */
+void
+mosql_garbage_kill(MosqlGarbage *garbage, uint64 *named, int n, MosqlVacuumCounts *counts)
+{
+	int			nnamed = 0;
+
+	garbage->counts = counts;
+	qsort(named, n, sizeof(uint64), mosql_uint64_compare);
+	for (int i = 0; i < garbage->n; i++)
+		if (is_named(garbage->roots[i], named, n))
+			garbage->roots[nnamed++] = garbage->roots[i];
+		else
+			garbage->left[garbage->nleft++] = garbage->roots[i];
+	garbage->n = nnamed;
+	if (nnamed > 0)
+		mosql_session_do_unbroken(garbage->session, garbage->breaks, take_off_named, garbage);
+	mosql_session_do_unbroken(garbage->session, garbage->breaks, kill_left, garbage);
 }
 
 static void
@@ -190,47 +337,25 @@ destroy_listed_unbroken(void *arg)
 	mosql_session_do_unbroken(garbage->session, garbage->breaks, destroy_listed, arg);
 }
 
-static void
-take_off_list(void *arg)
-{
-	MosqlGarbage *garbage = arg;
-
-	mosql_clock_drop_garbage(&garbage->session->stepper, &garbage->root, 1);
-}
-
-/*
- * See txn.h.  One that is damaged stays on the list: its root is dead, or damaged, so the sweep sees
- * to what is left of it.  One that a definition names is taken off: the definitions were read after the
- * list, so the commit that dropped it is forgotten; and should that definition be lost, its label keeps it.
- */
+/* See txn.h. */
 void
-mosql_garbage_destroy(MosqlGarbage *garbage, const uint64 *named, int n, MosqlDestroyMore more,
-					  void *arg, MosqlVacuumCounts *counts)
+mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, void *arg)
 {
 	const char *damage;
 
 	garbage->more = more;
 	garbage->arg = arg;
 	garbage->done = true;
-	for (int i = 0; i < garbage->n && garbage->done; i++)
+	for (int i = 0; i < garbage->ndead && garbage->done; i++)
 	{
-		bool		is_named = garbage->roots[i] >> MOSQL_ID_COUNTER_BITS == 0;	/* fixed: no session made it */
-
-		for (int j = 0; j < n && !is_named; j++)
-			is_named = named[j] == garbage->roots[i];
-		garbage->root = garbage->roots[i];
-		if (is_named)
-		{
-			mosql_session_do_unbroken(garbage->session, garbage->breaks, take_off_list, garbage);
-			continue;
-		}
+		garbage->root = garbage->dead[i];
 		MOSQL_DEBUG_POINT("maintain-garbage");
 		if (mosql_session_try_tree_damage(destroy_listed_unbroken, garbage, &damage) == MOSQL_TREE_DAMAGED)
 		{
-			counts->damaged++;
+			garbage->counts->damaged++;
 			garbage->done = true;
 		}
 		else
-			counts->trees_destroyed += garbage->done;
+			garbage->counts->trees_destroyed += garbage->done;
 	}
 }

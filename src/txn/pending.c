@@ -9,6 +9,7 @@
 
 #include "storage/ipc.h"
 
+#include "step/clock_keep.h"
 #include "txn/txn_int.h"
 
 static size_t
@@ -52,6 +53,7 @@ mosql_pending_make(MosqlCommit *commit)
 		size += copied_size(commit->marks[m].low) + copied_size(commit->marks[m].high);
 	size += nkeys * (sizeof(uint64) + sizeof(MosqlBytes));
 	size += commit->nmarks * (sizeof(uint64) + 2 * sizeof(MosqlBytes));
+	size += mosql_txn_dropped(commit->txn, NULL) * sizeof(uint64);
 
 	pending = MemoryContextAllocHuge(session->cxt, size);
 	memset(pending, 0, sizeof(*pending));
@@ -68,6 +70,9 @@ mosql_pending_make(MosqlCommit *commit)
 	at += nkeys * sizeof(uint64);
 	pending->mark_roots = (uint64 *) at;
 	at += commit->nmarks * sizeof(uint64);
+	pending->dropped = (uint64 *) at;
+	pending->ndropped = mosql_txn_dropped(commit->txn, pending->dropped);
+	at += pending->ndropped * sizeof(uint64);
 
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
@@ -226,7 +231,8 @@ redo(MosqlSession *session, MosqlPending *pending)
 /*
  * Settle a transaction whose outcome was reported as unknown, and finish it one
  * way or the other; may throw.  If the lease is over, only others can tell
- * (from the record, for which maintenance keeps the outcome).
+ * (from the record, for which maintenance keeps the outcome).  What it dropped goes on the list: its record
+ * stays for as long as the session, and nobody else would look for these trees.
  */
 static void
 settle_unknown(MosqlSession *session, MosqlPending *pending)
@@ -240,6 +246,7 @@ settle_unknown(MosqlSession *session, MosqlPending *pending)
 	if (record.state == MOSQL_RECORD_COMMITTED)
 	{
 		pending->ts = record.ts;
+		mosql_clock_put_garbage(&session->stepper, pending->dropped, pending->ndropped);
 		redo(session, pending);
 	}
 	else if (record.state == MOSQL_RECORD_ABORTED)

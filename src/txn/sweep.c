@@ -74,6 +74,8 @@ struct MosqlSweep
 	uint64	   *roots;			/* ascending */
 	HTAB	   *unnamed;		/* Unnamed, by root: noted before, or found now */
 	MosqlTimestamp now;			/* by the clock, when we began */
+	MosqlDestroyMore more;		/* of the call at hand: shall trees go on being destroyed? */
+	void	   *arg;
 	int			primary;
 	char		cursor[SCAN_CURSOR_BYTES];
 };
@@ -107,6 +109,7 @@ typedef struct Found
 /* What a page comes to. */
 typedef struct Page
 {
+	const MosqlSweep *sweep;
 	MosqlSession *session;
 	uint64		breaks;			/* of connections, before the sweep read anything */
 	int			n;
@@ -117,6 +120,7 @@ typedef struct Page
 	Found	  **marks;			/* unlinked now */
 	MosqlTree  *tree;			/* of the node at hand; of our own if not known */
 	bool		own;
+	bool		destroyed;		/* all of that tree */
 	RootState	root;			/* of that tree */
 } Page;
 
@@ -404,7 +408,9 @@ is_kept(MosqlSweep *sweep, uint64 root, RootState state)
 static void
 destroy_now(void *arg)
 {
-	(void) mosql_btree_destroy(((const Page *) arg)->tree, NULL, NULL);
+	Page	   *page = arg;
+
+	page->destroyed = mosql_btree_destroy(page->tree, page->sweep->more, page->sweep->arg);
 }
 
 /*
@@ -456,6 +462,11 @@ judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCoun
 		if (!known)
 			entry->tree.since = sweep->now;
 		delete_ruined(page, entry);
+		return;
+	}
+	if (!page->destroyed)
+	{
+		page->root = ROOT_DEAD;	/* the rest is for the next sweep */
 		return;
 	}
 	page->root = ROOT_MISSING;
@@ -584,7 +595,7 @@ delete_page(void *arg)
 static void
 sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 {
-	Page		page = {.session = sweep->session,.breaks = sweep->breaks};
+	Page		page = {.sweep = sweep,.session = sweep->session,.breaks = sweep->breaks};
 	uint64	   *nodes;
 	int			n = scan_nodes(sweep->session, sweep->primary, sweep->cursor, &nodes);
 
@@ -647,12 +658,14 @@ note_unnamed(MosqlSweep *sweep)
 
 /* See txn.h. */
 bool
-mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts)
+mosql_sweep_next(MosqlSweep *sweep, MosqlDestroyMore go_on, void *arg, MosqlVacuumCounts *counts)
 {
 	MemoryContext old = MemoryContextSwitchTo(sweep->page);
 	bool		more;
 
 	Assert(sweep->roots != NULL);
+	sweep->more = go_on;
+	sweep->arg = arg;
 	sweep_page(sweep, counts);
 	if (strcmp(sweep->cursor, "0") == 0)
 		sweep->primary++;

@@ -249,6 +249,9 @@ fail(Together *all, MemoryContext cxt)
 		half |= all->commits[i]->state == MOSQL_COMMIT_DECIDED ||
 			(all->commits[i]->state == MOSQL_COMMIT_UNKNOWN &&
 			 (all->n > 1 || TransactionIdIsValid(GetTopTransactionIdIfAny())));
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == MOSQL_COMMIT_UNKNOWN)
+			mosql_txn_wait_for_drops(all->commits[i]->txn);	/* perhaps it is committed, and this tells so */
 	if (half)
 		report_half(all, error);
 	mosql_local_leave();

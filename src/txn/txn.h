@@ -703,11 +703,17 @@ typedef struct MosqlGarbage MosqlGarbage;
 extern MosqlGarbage *mosql_garbage_begin(MosqlSession *session);
 
 /*
- * Destroy those that none of n definitions' trees are, which were listed after that began; more as in
- * mosql_btree_destroy().  Who stops, or dies, leaves the rest on the list.
+ * Kill the roots of those that none of n definitions' trees are, which were listed after that began, some round
+ * trips for 64 of them; and take off the list what is named, or gone.  named is sorted by it.  The caller has had MOSQL_JOB_GARBAGE since before
+ * mosql_garbage_begin().
  */
-extern void mosql_garbage_destroy(MosqlGarbage *garbage, const uint64 *named, int n, MosqlDestroyMore more,
-								  void *arg, MosqlVacuumCounts *counts);
+extern void mosql_garbage_kill(MosqlGarbage *garbage, uint64 *named, int n, MosqlVacuumCounts *counts);
+
+/*
+ * Destroy what is killed; more as in mosql_btree_destroy().  Who stops, or dies, leaves the rest on the
+ * list.  The counts are those of mosql_garbage_kill().
+ */
+extern void mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, void *arg);
 
 /*
  * Tidy the next leaves of a tree, at most max_leaves (<= 64) of them, from
@@ -747,12 +753,13 @@ extern void mosql_session_visit_nodes(MosqlSession *session, MosqlVisitNodes vis
  * (not an older one: a table made meanwhile would be taken for garbage).
  *
  * Each call of next looks at one page of keys of one Redis node, some hundreds;
- * false at the end.  Memory: the roots and one page.
+ * false at the end.  go_on is asked, as by mosql_btree_destroy(), where a tree is destroyed: what it
+ * leaves is for another sweep.  Memory: the roots and one page.
  */
 typedef struct MosqlSweep MosqlSweep;
 extern MosqlSweep *mosql_sweep_begin(MosqlSession *session);
 extern void mosql_sweep_roots(MosqlSweep *sweep, const uint64 *roots, int n);
-extern bool mosql_sweep_next(MosqlSweep *sweep, MosqlVacuumCounts *counts);
+extern bool mosql_sweep_next(MosqlSweep *sweep, MosqlDestroyMore go_on, void *arg, MosqlVacuumCounts *counts);
 extern void mosql_sweep_end(MosqlSweep *sweep);
 
 /*

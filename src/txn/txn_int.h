@@ -68,6 +68,8 @@ typedef struct MosqlPending
 	uint64	   *mark_roots;
 	MosqlBytes *mark_low;
 	MosqlBytes *mark_high;
+	int			ndropped;		/* trees that are for the list, if it turns out to be committed */
+	uint64	   *dropped;
 } MosqlPending;
 
 /*
@@ -241,8 +243,11 @@ extern void mosql_session_end_trees(MosqlSession *session, bool drops, int64 dec
  */
 extern void mosql_txn_leave_drops(MosqlTxn *txn);
 
-/* Before an error tells of a commit that has dropped trees, and leaves them all: wait as long (rule 39). */
+/* Before an error tells of a commit that has, or may have, dropped trees, and leaves them all: wait as long (rule 39). */
 extern void mosql_txn_wait_for_drops(const MosqlTxn *txn);
+
+/* The roots of the trees that it drops, if there is room for them; how many these are. */
+extern int	mosql_txn_dropped(const MosqlTxn *txn, uint64 *roots);
 extern dlist_head mosql_sessions;
 
 /* ---------- write buffer ---------- */
@@ -414,7 +419,7 @@ struct MosqlTxn
 	uint64		schema;			/* version when it began; decide compares it */
 	uint64		first_schema;	/* the same, whatever it prepared again for */
 	uint64		compared;		/* as of which its definitions were compared last */
-	int64		decided_us;
+	int64		decided_us;		/* when it learned that it is; or gave up asking whether */
 	uint64		breaks;			/* of connections, before it began */
 
 	/* --- snapshot of REPEATABLE READ and SERIALIZABLE --- */
@@ -457,6 +462,7 @@ struct MosqlTxn
 	uint64		load_breaks;	/* of connections, before the first of them */
 	MosqlTreeNote *trees;
 	bool		decided;		/* committed in Redis; PostgreSQL's own commit comes yet */
+	bool		unknown;		/* whether it is committed there: 08007 */
 
 	/* --- reads --- */
 	int			nreads;

@@ -8,11 +8,12 @@
  * latest state, who knows the schema version that it has heard last and when it asked for it, asks
  * again where a statement begins and that is too long ago, and reads a leaf by what it has cached; two rounds of maintenance: dead committers' records, then the
  * list.  Committer and the first maintenance may stop for any time, or for good, anywhere.  FORGETS: the server with the
- * definitions comes back as it was before the commit; connections to it break.
+ * definitions comes back as it was before the commit; connections to it break.  ATTACHES: when the committer is dead, and
+ * nobody finishes its record any more, somebody gives the tree its name again, by a transaction that commits any time later.
  *
  * Abstracted: the tree is one leaf and its root, whose killing changes nothing for who has cached the
  * way; snapshots are drawn with the version, in one step (snapshot.pml), and read the old tree where they are older; the version
- * is of this table alone; a reader who learns that it has moved fails, or begins anew.
+ * is of this table alone; a reader who learns that it has moved fails, or begins anew.  Who has the job lives.
  *
  * Claims: whoever begins to read after the client was told that the tree is dropped does not get its
  * rows; what maintenance destroys no definition names; after the last round of maintenance nothing
@@ -20,6 +21,7 @@
  *
  * run: ci
  * run: ci -DFORGETS
+ * run: ci -DATTACHES
  * mutation: MUT_NO_WAIT rule 39: the client is told before the others have to ask
  * mutation: MUT_ONCE rule 39: only a transaction's first statement looks how old its word of the version is
  * mutation: MUT_HEARD_LATE rule 39: the age counts from the answer
@@ -29,6 +31,9 @@
  * mutation: MUT_UNLIST_FIRST rule 40: the tree is taken off the list before it is destroyed
  * mutation: MUT_NO_LOOK -DFORGETS rule 41: trees on the list are destroyed whoever names them
  * mutation: MUT_NO_FENCE -DFORGETS rule 41: connections that broke since it looked do not count
+ * mutation: MUT_ATTACH_BESIDE -DATTACHES rule 41: who attaches does so while others read the list and kill
+ * mutation: MUT_STAYS_LISTED -DATTACHES rule 41: what is attached stays on the list
+ * mutation: MUT_ATTACH_DEAD -DATTACHES rule 41: who attaches does not look whether the root is alive
  */
 #define FRESH	2				/* ticks */
 #define END		6
@@ -38,6 +43,10 @@ bit moved;						/* the schema version */
 bit named = 1;					/* the definition names the old tree */
 bit leaf = 1;					/* it is there, with its rows */
 bit record, listed;
+bit alive = 1;					/* the root */
+bit job;						/* somebody reads the list and kills, or attaches */
+byte finished;					/* how many rounds of maintenance have done with records */
+bit taken;						/* off the list, by who attaches */
 bit ended, dead;				/* the committer */
 bit told;						/* its client, that it is committed */
 byte breaks;
@@ -73,7 +82,7 @@ proctype Committer()
 	fi;
 #endif
 	if
-	:: d_step { leaf = 0; printf("all is destroyed at once\n") }
+	:: d_step { alive = 0; leaf = 0; printf("all is destroyed at once\n") }
 	:: d_step { listed = 1; printf("listed\n") }
 	fi;
 	if
@@ -144,11 +153,13 @@ inline finish_record()
 		d_step { record = 0 }
 #endif
 	:: else
-	fi
+	fi;
+	d_step { finished++ }
 }
 
 inline finish_list()
 {
+	d_step { !job -> job = 1 };
 	if
 	:: listed ->
 		d_step { fence = breaks };
@@ -158,38 +169,92 @@ inline finish_list()
 		d_step { names = named };
 #endif
 		if
-		:: !names ->
-#ifdef MUT_UNLIST_FIRST
-			d_step { listed = 0 };
-#endif
-			d_step {
-				if
-#ifndef MUT_NO_FENCE
-				:: fence != breaks -> skip
-#endif
-				:: else ->
-					assert(!named);
-					leaf = 0;
-					printf("destroyed\n")
-				fi
-			}
-#ifndef MUT_UNLIST_FIRST
-			d_step {
-				if
-				:: !leaf -> listed = 0
-				:: else
-				fi
-			}
-#endif
+		:: !names -> kill()
 		:: else
 		fi
+	:: else
+	fi;
+	d_step { job = 0 };
+	if
+	:: killed -> destroy()
 	:: else
 	fi
 }
 
+inline kill()
+{
+	d_step {
+		if
+#ifndef MUT_NO_FENCE
+		:: fence != breaks -> skip
+#endif
+		:: else -> alive = 0; killed = 1; printf("killed\n")
+		fi
+	}
+}
+
+inline destroy()
+{
+#ifdef MUT_UNLIST_FIRST
+	d_step { listed = 0 };
+#endif
+	d_step {
+		if
+#ifndef MUT_NO_FENCE
+		:: fence != breaks -> skip
+#endif
+		:: else ->
+			assert(!named);
+			leaf = 0;
+			printf("destroyed\n")
+		fi
+	}
+#ifndef MUT_UNLIST_FIRST
+	d_step {
+		if
+		:: !leaf -> listed = 0
+		:: else
+		fi
+	}
+#endif
+}
+
+proctype Attacher()
+{
+#ifdef ATTACHES
+	bit there = 0;
+
+	dead && !record && finished == 2;
+#ifndef MUT_ATTACH_BESIDE
+	d_step { !job -> job = 1 };
+#endif
+#ifdef MUT_ATTACH_DEAD
+	d_step { there = 1 };
+#else
+	d_step { there = alive };
+#endif
+	if
+	:: there ->
+#ifndef MUT_STAYS_LISTED
+		d_step { listed = 0 };
+#endif
+		d_step { taken = 1; printf("to be attached\n") }
+	:: else
+	fi;
+#ifndef MUT_ATTACH_BESIDE
+	d_step { job = 0 };
+#endif
+	if
+	:: there -> d_step { named = 1; printf("attached\n"); assert(alive && leaf) }
+	:: else
+	fi;
+#endif
+	skip
+}
+
 proctype Maintenance()
 {
-	bit names = 0;
+	bit names = 0, killed = 0;
 	byte fence = 0;
 
 	finish_record();
@@ -199,13 +264,13 @@ proctype Maintenance()
 /* When all has ended. */
 proctype LastMaintenance()
 {
-	bit names = 0;
+	bit names = 0, killed = 0;
 	byte fence = 0;
 
 	ended;
 	finish_record();
 	finish_list();
-	assert(!leaf || named || breaks > 0)
+	assert(!leaf || named || taken || breaks > 0)
 }
 
 proctype Forgetter()
@@ -218,6 +283,6 @@ proctype Forgetter()
 
 init {
 	atomic {
-		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter()
+		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter(); run Attacher()
 	}
 }

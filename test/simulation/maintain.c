@@ -131,8 +131,10 @@ destroy_dropped(MosqlSession *session, bool to_the_end)
 	MosqlVacuumCounts counts = {0};
 	uint64		all[ROOTS_MAX];
 
-	if (garbage != NULL)
-		mosql_garbage_destroy(garbage, all, all_roots(session, all), goes_on, &to_the_end, &counts);
+	if (garbage == NULL)
+		return;
+	mosql_garbage_kill(garbage, all, all_roots(session, all), &counts);
+	mosql_garbage_destroy(garbage, goes_on, &to_the_end);
 }
 
 static void
@@ -164,9 +166,10 @@ sweep_nodes(MosqlSession *session)
 	MosqlVacuumCounts counts = {0};
 	MosqlSweep *sweep = mosql_sweep_begin(session);
 	uint64		all[ROOTS_MAX];
+	bool		to_the_end = work_stops;
 
 	mosql_sweep_roots(sweep, all, all_roots(session, all));
-	while (mosql_sweep_next(sweep, &counts))
+	while (mosql_sweep_next(sweep, goes_on, &to_the_end, &counts))
 		;
 	mosql_sweep_end(sweep);
 }
