@@ -588,7 +588,7 @@ test_rebuild_by_format(void)
 	{
 		const char *format;
 		bool		foreign;
-	}			all[] = {{"4", true}, {"6", true}, {"10", true}, {"5", false}, {"", false}, {"5x", false}, {"05", false}};
+	}			all[] = {{"5", true}, {"7", true}, {"10", true}, {MOSQL_CLOCK_FORMAT, false}, {"", false}, {"6x", false}, {"06", false}};
 	const MosqlClockState least = {.last = 10,.sid = 10,.schema = 10};
 
 	for (int i = 0; i < lengthof(all); i++)
@@ -608,7 +608,7 @@ test_rebuild_by_format(void)
 		}
 		CHECK_INT(number(server_command(ck.redis, "EXISTS", "test:{test.clock}:p")), all[i].foreign);
 		CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data,
-				  all[i].foreign ? all[i].format : "5");
+				  all[i].foreign ? all[i].format : MOSQL_CLOCK_FORMAT);
 		CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "last")->str.data,
 				  all[i].foreign ? "5" : "10");
 	}
