@@ -199,11 +199,21 @@ server_of_entry(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *e
 	return mosql_cluster_server(redis, host->str.data, host->str.len, entry->elem[1]->integer);
 }
 
+/* What a map says: by slot the server's index, -1 where none is; who serves any. */
+typedef struct Map
+{
+	int16		slots[MOSQL_SLOTS];
+	bool		primary[SERVERS_MAX];
+} Map;
+
 /* One range [first, last, primary, replica ...]; false if malformed. */
 static bool
-read_range(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *range, int16 *map)
+read_range(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *range, Map *map)
 {
 	MosqlServer *server;
+	int64		first,
+				last;
+	int16		index;
 
 	if (range->kind != MOSQL_REPLY_ARRAY || range->n < 3 ||
 		range->elem[0]->kind != MOSQL_REPLY_INTEGER ||
@@ -213,8 +223,12 @@ read_range(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *range,
 	server = server_of_entry(redis, asked, range->elem[2]);
 	if (server == NULL)
 		return false;
-	for (int64 slot = range->elem[0]->integer; slot <= range->elem[1]->integer; slot++)
-		map[slot] = server->index;
+	first = range->elem[0]->integer;
+	last = range->elem[1]->integer;
+	index = server->index;
+	for (int64 slot = first; slot <= last; slot++)
+		map->slots[slot] = index;
+	map->primary[index] |= first <= last;
 	return true;
 }
 
@@ -236,24 +250,18 @@ make_primary(MosqlRedis *redis, MosqlServer *server, bool primary)
 static bool
 read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
 {
-	int16		map[MOSQL_SLOTS];
-	bool	   *primary;
+	Map			map = {0};
 
-	memset(map, 0xFF, sizeof(map));
+	memset(map.slots, 0xFF, sizeof(map.slots));
 	if (reply->kind != MOSQL_REPLY_ARRAY)
 		return false;
 	for (int i = 0; i < reply->n; i++)
-		if (!read_range(redis, asked, reply->elem[i], map))
+		if (!read_range(redis, asked, reply->elem[i], &map))
 			return false;
 
-	memcpy(redis->map, map, sizeof(map));
-	primary = palloc0(redis->nservers * sizeof(bool));
-	for (int slot = 0; slot < MOSQL_SLOTS; slot++)
-		if (map[slot] >= 0)
-			primary[map[slot]] = true;
+	memcpy(redis->map, map.slots, sizeof(map.slots));
 	for (int i = 0; i < redis->nservers; i++)
-		make_primary(redis, redis->servers[i], primary[i]);
-	pfree(primary);
+		make_primary(redis, redis->servers[i], map.primary[i]);
 	return true;
 }
 

@@ -18,29 +18,34 @@ engine(const MosqlStepper *clock)
 /* --- names and numbers --- */
 
 static MosqlBytes
-key_of(const char *ns, const char *suffix)
+key_of(MosqlBytes base, const char *suffix)
 {
-	char	   *key = psprintf("%s:{%s.clock}:%s", ns, ns, suffix);
+	size_t		len = strlen(suffix);
+	char	   *key = palloc(base.len + len + 1);
 
-	return mosql_bytes(key, strlen(key));
+	memcpy(key, base.data, base.len);
+	memcpy(key + base.len, suffix, len + 1);
+	return mosql_bytes(key, base.len + len);
 }
 
 MosqlClockKeys
 mosql_clock_keys(const char *ns)
 {
+	const char *text = psprintf("%s:{%s.clock}:", ns, ns);
+	MosqlBytes	base = mosql_bytes(text, strlen(text));
 	MosqlClockKeys keys;
 
-	keys.counter = key_of(ns, "c");
-	keys.ends = key_of(ns, "e");
-	keys.snapshots = key_of(ns, "p");
-	keys.dead = key_of(ns, "d");
-	keys.outcomes = key_of(ns, "o");
-	keys.jobs = key_of(ns, "j");
-	keys.sizes = key_of(ns, "z");
-	keys.unnamed = key_of(ns, "u");
-	keys.garbage = key_of(ns, "g");
-	keys.waits = key_of(ns, "w");
-	keys.prefix = key_of(ns, "s:");
+	keys.counter = key_of(base, "c");
+	keys.ends = key_of(base, "e");
+	keys.snapshots = key_of(base, "p");
+	keys.dead = key_of(base, "d");
+	keys.outcomes = key_of(base, "o");
+	keys.jobs = key_of(base, "j");
+	keys.sizes = key_of(base, "z");
+	keys.unnamed = key_of(base, "u");
+	keys.garbage = key_of(base, "g");
+	keys.waits = key_of(base, "w");
+	keys.prefix = key_of(base, "s:");
 	keys.slot = mosql_redis_slot(keys.counter);
 	return keys;
 }

@@ -3,6 +3,7 @@
  */
 #include "sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "redis/redis.h"
@@ -62,6 +63,23 @@ say_number(Call *call, int64 n)
 {
 	call->to->integer(call->to, n);
 }
+
+/* A number as text; at: what is behind the place for it. */
+static MosqlBytes
+digits_of(int64 n, char *at)
+{
+	const char *end = at;
+	uint64		left = n < 0 ? -(uint64) n : (uint64) n;
+
+	do
+		*--at = (char) ('0' + left % 10);
+	while ((left /= 10) > 0);
+	if (n < 0)
+		*--at = '-';
+	return mosql_bytes(at, end - at);
+}
+
+#define DIGITS(n)	digits_of(n, (char[32]) {0} + 32)
 
 /* ---- hashes ---- */
 
@@ -165,15 +183,13 @@ hash_add(Call *call)
 {
 	SimKey	   *key;
 	MosqlBytes	old;
-	char		text[32];
 	int64		sum;
 
 	if (!key_of(call, 'h', true, &key))
 		return;
 	old = sim_get(key, call->argv[2]);
 	sum = (old.data ? strtoll(old.data, NULL, 10) : 0) + strtoll(call->argv[3].data, NULL, 10);
-	snprintf(text, sizeof(text), INT64_FORMAT, sum);
-	put(call, key, 'h', call->argv[2], text_of(text));
+	put(call, key, 'h', call->argv[2], DIGITS(sum));
 	if (call->argv[2].len == 3 && memcmp(call->argv[2].data, "sid", 3) == 0 && !call->shard->isolated)
 		sim_session_drawn((uint64) sum);
 	say_number(call, sum);
@@ -236,6 +252,11 @@ say_score(Call *call, double score)
 {
 	char		text[40];
 
+	if (fabs(score) < 1e15 && score == (double) (int64) score)
+	{
+		say_bulk(call, DIGITS((int64) score));
+		return;
+	}
 	snprintf(text, sizeof(text), "%.17g", score);
 	say_bulk(call, text_of(text));
 }
@@ -557,13 +578,10 @@ static void
 say_time(Call *call)
 {
 	int64		now = sim_server_time(call->client->server);
-	char		text[32];
 
 	call->to->array(call->to, 2);
-	snprintf(text, sizeof(text), INT64_FORMAT, now / 1000000);
-	say_bulk(call, text_of(text));
-	snprintf(text, sizeof(text), INT64_FORMAT, now % 1000000);
-	say_bulk(call, text_of(text));
+	say_bulk(call, DIGITS(now / 1000000));
+	say_bulk(call, DIGITS(now % 1000000));
 }
 
 /* CLUSTER SLOTS: every run of slots of one shard. */
@@ -740,12 +758,19 @@ run(Call *call, const char *name)
 	}
 }
 
+/* It is looked for once, and then found by its letters. */
 static const Command *
 find_command(MosqlBytes name)
 {
+	static const Command *found[256];
+	const Command **last = &found[name.len == 0 ? 0 : (uint8) (name.data[0] * 7 + name.data[name.len - 1] * 31 + name.len * 5 +
+														   name.data[name.len / 2])];
+
+	if (*last != NULL && strncmp(name.data, (*last)->name, name.len) == 0 && (*last)->name[name.len] == '\0')
+		return *last;
 	for (const Command *c = commands; c->name != NULL; c++)
 		if ((name.data[0] & 0x5f) == c->name[0] && name.len == strlen(c->name) && pg_strncasecmp(name.data, c->name, name.len) == 0)
-			return c;
+			return *last = c;
 	return NULL;
 }
 

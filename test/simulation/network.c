@@ -48,6 +48,7 @@ typedef struct SimSocket
 	int64		last_down_us;
 	int64		cut_us;			/* what arrives from then on is lost; 0: not cut */
 	Bytes		server_in;		/* arrived at the server */
+	Bytes		server_out;		/* room for what it answers */
 	uint64		server_epoch;	/* the server has not restarted since */
 	SimClient	client;
 } SimSocket;
@@ -311,7 +312,9 @@ parse_number(const char **p, const char *end, int64 *n)
 
 	if (line == NULL)
 		return false;
-	*n = strtoll(*p + 1, NULL, 10);
+	*n = 0;
+	for (const char *digit = *p + 1; digit < line && *digit >= '0' && *digit <= '9'; digit++)
+		*n = *n * 10 + (*digit - '0');
 	*p = line + 1;
 	return true;
 }
@@ -414,7 +417,7 @@ note_waiting(SimSocket *s)
 static void
 serve(SimSocket *s)
 {
-	WireAnswer	to = {{wire_integer, wire_bulk, wire_array, wire_status, wire_error}};
+	WireAnswer	to = {{wire_integer, wire_bulk, wire_array, wire_status, wire_error}, s->server_out};
 	SimClient  *client = &s->client;
 	SimShard   *shard = client->server->shard;
 	uint64		before = shard->position;
@@ -453,7 +456,8 @@ serve(SimSocket *s)
 	if (shard->position != before)
 		sim_replicate(shard);
 	ship(s, &to.out);
-	free(to.out.data);
+	to.out.len = 0;
+	s->server_out = to.out;
 	if (shard->position != before)
 		sim_check_lists();
 }
