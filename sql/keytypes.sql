@@ -251,7 +251,9 @@ BEGIN
 	BEGIN
 		CREATE FOREIGN TABLE bad (mail citext OPTIONS (key 'true')) SERVER redis;
 		RAISE 'created';
-	EXCEPTION WHEN feature_not_supported THEN NULL;
+	EXCEPTION WHEN feature_not_supported THEN
+		GET STACKED DIAGNOSTICS found = PG_EXCEPTION_DETAIL;
+		ASSERT found LIKE '%NOT NULL UNIQUE%', found;
 	END;
 	ASSERT NOT EXISTS (SELECT FROM mosql_fdw_check('people')), 'damaged';
 	DROP FOREIGN TABLE letters, people;

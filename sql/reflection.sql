@@ -13,7 +13,9 @@ CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', name
 -- ---- the extension is in nobody's way ----
 SELECT classid::regclass, count(*) > 0 AS any, count(*) FILTER (WHERE s.schema <> 'pg_catalog') AS elsewhere
 	FROM pg_depend d, pg_identify_object(d.classid, d.objid, d.objsubid) s
-	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND s.schema IS NOT NULL GROUP BY 1 ORDER BY 1::text;
+	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND s.schema IS NOT NULL
+	AND classid <> 'pg_type'::regclass	-- rows of the views, from PostgreSQL 17 on
+	GROUP BY 1 ORDER BY 1::text;
 SELECT table_schema, table_name FROM information_schema.tables
 	WHERE table_schema NOT IN ('pg_catalog', 'information_schema');
 -- and is found by plain names

@@ -10,7 +10,9 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -193,6 +195,17 @@ ask_one_of_many(FmgrInfo *call, Oid serverid, Asked *asked)
 	return false;
 }
 
+/* Since PostgreSQL 18 pg_sequences leaves it to the function to say nothing to those who may not know. */
+static bool
+may_know(Oid seqid)
+{
+#if PG_VERSION_NUM >= 180000
+	return pg_class_aclcheck(seqid, GetUserId(), ACL_SELECT | ACL_USAGE) == ACLCHECK_OK;
+#else
+	return true;
+#endif
+}
+
 /* pg_sequence_last_value(): null if nothing was drawn yet, or it cannot be known. */
 Datum
 mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
@@ -204,7 +217,8 @@ mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
 
 	if (OidIsValid(serverid))
 	{
-		if (!ask_one_of_many(fcinfo->flinfo, serverid, &asked) || (asked.shared && !asked.state.called))
+		if (!may_know(asked.seqid) || !ask_one_of_many(fcinfo->flinfo, serverid, &asked) ||
+			(asked.shared && !asked.state.called))
 			PG_RETURN_NULL();
 		if (asked.shared)
 			PG_RETURN_INT64(asked.state.value);

@@ -206,7 +206,7 @@ mosql_key_refusal(const MosqlTableColumn *column, bool of_index)
 		get_typtype(get_element_type(column->type)) == TYPTYPE_DOMAIN)
 		return "Its elements are of a domain, and another server may mean another type by its name.";
 	if (class == MOSQL_KEY_CITEXT && !of_index)
-		return "What is lower case depends on the locale of the database: keys of citext are of indexes alone, which are not changed with a column's type.";
+		return "What is lower case depends on the locale of the database, and rows are where their keys are: citext is the key of indexes alone. NOT NULL UNIQUE does what a primary key of it would; it is not changed with a column's type.";
 	if (class == MOSQL_KEY_NONE)
 		return "Its type has no key encoding.";
 	if (OidIsValid(column->collation) && !get_collation_isdeterministic(column->collation))
