@@ -190,7 +190,17 @@ CREATE TABLE IF NOT EXISTS old AS SELECT 1;
 CREATE TABLE named (a, b) AS SELECT 1, 'x'::text UNION ALL VALUES (2, 'y') WITH DATA;
 CREATE TABLE bare AS SELECT * FROM author WITH NO DATA;
 SELECT count(*) AS n INTO counted FROM author;
+PREPARE p (int, text) AS SELECT id, name || $2 AS name FROM author WHERE born < $1;
+CREATE TABLE executed AS EXECUTE p(1000 + 720, '!');
+CREATE TABLE executed2 (who, what) AS EXECUTE p(least(1, 2), NULL) WITH NO DATA;
 SELECT outcome('CREATE TABLE x AS EXECUTE p');
+SELECT outcome('CREATE TABLE x AS EXECUTE p(''now''::date, ''x'')');
+SELECT outcome('CREATE TABLE x AS EXECUTE q');
+PREPARE q AS DELETE FROM author RETURNING id;
+SELECT outcome('CREATE TABLE x AS EXECUTE q');
+DEALLOCATE q;
+SELECT outcome('EXPLAIN (ANALYZE off) CREATE TABLE x AS EXECUTE p(1, ''x'')');
+TABLE executed;
 SELECT outcome('CREATE TABLE x (a, b) AS SELECT 1');
 CREATE FUNCTION made(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
@@ -203,7 +213,7 @@ SELECT * FROM named ORDER BY a;
 TABLE bare;
 TABLE counted;
 SELECT * FROM kinds();
-DROP TABLE old, named, bare, counted, from_function;
+DROP TABLE old, named, bare, counted, from_function, executed, executed2;
 DROP FUNCTION made;
 
 -- ---- CREATE FOREIGN TABLE ----
@@ -364,6 +374,10 @@ SHOW client_min_messages;
 \c -
 CREATE TABLE copied2 AS SELECT i * 2 AS j FROM copied;
 SELECT relkind, (SELECT sum(j) FROM copied2) FROM pg_class WHERE relname = 'copied2';
+\c -
+PREPARE three (int) AS SELECT g FROM generate_series(1, $1) g;
+CREATE TABLE copied3 AS EXECUTE three(3);
+SELECT relkind, (SELECT sum(g) FROM copied3) FROM pg_class WHERE relname = 'copied3';
 \c -
 DO $$ BEGIN CREATE TABLE done (id int PRIMARY KEY); INSERT INTO done VALUES (1); END $$;
 SELECT relkind, (SELECT sum(id) FROM done) FROM pg_class WHERE relname = 'done';

@@ -10,15 +10,21 @@
 #include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/namespace.h"
+#include "commands/prepare.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "parser/analyze.h"
+#include "parser/parse_coerce.h"
+#include "parser/parse_collate.h"
+#include "parser/parse_expr.h"
 #include "parser/parse_node.h"
 #include "parser/parse_relation.h"
 #include "rewrite/rewriteHandler.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -168,27 +174,104 @@ run_insert(const MosqlStatement *statement, Query *insert)
 	return rows;
 }
 
-void
-mosql_admin_run_create_as(const MosqlStatement *statement)
+/* ---- CREATE TABLE AS EXECUTE ---- */
+
+/* The parameters' values, as EXECUTE finds them: each as the type that PREPARE gave it. */
+static ParamListInfo
+evaluate_parameters(const ExecuteStmt *execute, const CachedPlanSource *source, EState *estate)
 {
-	CreateTableAsStmt *as = castNode(CreateTableAsStmt, statement->tree);
-	Query	   *query = castNode(Query, as->query);
-	uint64		rows = 0;
+	ParseState *pstate = make_parsestate(NULL);
+	ParamListInfo params = makeParamList(source->num_params);
+	ListCell   *lc;
+	int			n = 0;
+
+	if (list_length(execute->params) != source->num_params)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("wrong number of parameters for prepared statement \"%s\"", execute->name),
+				 errdetail("Expected %d parameters but got %d.", source->num_params, list_length(execute->params))));
+	pstate->p_sourcetext = source->query_string;
+	foreach(lc, execute->params)
+	{
+		ParamExternData *param = &params->params[n];
+		Node	   *given = transformExpr(pstate, copyObject(lfirst(lc)), EXPR_KIND_EXECUTE_PARAMETER);
+		Node	   *value;
+
+		param->ptype = source->param_types[n++];
+		param->pflags = PARAM_FLAG_CONST;
+		value = coerce_to_target_type(pstate, given, exprType(given), param->ptype, -1,
+									  COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
+		if (value == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("parameter $%d of type %s cannot be coerced to the expected type %s", n,
+							format_type_be(exprType(given)), format_type_be(param->ptype)),
+					 errhint("You will need to rewrite or cast the expression.")));
+		assign_expr_collations(pstate, value);
+		param->value = ExecEvalExprSwitchContext(ExecPrepareExpr((Expr *) value, estate),
+												 GetPerTupleExprContext(estate), &param->isnull);
+	}
+	free_parsestate(pstate);
+	return params;
+}
+
+/*
+ * The query of a prepared statement, parsed anew: tables may have changed since PREPARE.  In *statement its
+ * parameters and text take the place of those of CREATE TABLE AS.  They live as long as estate.
+ */
+static Query *
+prepared_query(MosqlStatement *statement, const ExecuteStmt *execute, EState *estate)
+{
+	const CachedPlanSource *source = FetchPreparedStatement(execute->name, true)->plansource;
+	List	   *queries;
+
+	if (source->commandTag != CMDTAG_SELECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("prepared statement is not a SELECT")));
+	statement->params = evaluate_parameters(execute, source, estate);
+	statement->query = source->query_string;
+	queries = list_make1(parse_analyze_fixedparams(copyObject(source->raw_parse_tree), source->query_string,
+												   source->param_types, source->num_params,
+												   statement->environment));
+	return linitial_node(Query, queries);
+}
+
+/* The table, and its rows where they are wanted. */
+static void
+create_and_fill(const MosqlStatement *statement, Query *query)
+{
+	const CreateTableAsStmt *as = castNode(CreateTableAsStmt, statement->tree);
+	uint64		rows;
 	Oid			relid;
 
-	if (query->commandType != CMD_SELECT)
-		mosql_admin_refuse("CREATE TABLE AS EXECUTE", "Use CREATE TABLE AS with the query itself.");
 	if (query->hasModifyingCTE)
 		mosql_admin_refuse("a data-modifying WITH clause in CREATE TABLE AS",
 						   "Use CREATE TABLE, then INSERT ... SELECT.");
 	relid = mosql_admin_create_table(statement, create_statement(as, query),
 									 mosql_admin_default_server, NIL);
-	if (!OidIsValid(relid))
+	if (!OidIsValid(relid) || as->into->skipData)
 		return;
-	if (!as->into->skipData)
+	rows = run_insert(statement, insert_query(relid, query));
+	if (statement->completion != NULL)
+		SetQueryCompletion(statement->completion, CMDTAG_SELECT, rows);
+}
+
+void
+mosql_admin_run_create_as(const MosqlStatement *statement)
+{
+	Query	   *query = castNode(Query, castNode(CreateTableAsStmt, statement->tree)->query);
+
+	if (query->commandType == CMD_UTILITY)
 	{
-		rows = run_insert(statement, insert_query(relid, query));
-		if (statement->completion != NULL)
-			SetQueryCompletion(statement->completion, CMDTAG_SELECT, rows);
+		MosqlStatement with_params = *statement;
+		EState	   *estate = CreateExecutorState();
+
+		estate->es_param_list_info = statement->params;
+		query = prepared_query(&with_params, castNode(ExecuteStmt, query->utilityStmt), estate);
+		create_and_fill(&with_params, query);
+		FreeExecutorState(estate);
 	}
+	else
+		create_and_fill(statement, query);
 }

@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "miscadmin.h"
 
@@ -154,7 +155,7 @@ refuse_explained(const ExplainStmt *explain)
 		ListCell   *lc;
 
 		foreach(lc, explain->options)
-			if (strcmp(lfirst_node(DefElem, lc)->defname, "analyze") == 0)
+			if (strcmp(lfirst_node(DefElem, lc)->defname, "analyze") == 0 && defGetBoolean(lfirst(lc)))
 				mosql_admin_refuse("EXPLAIN ANALYZE of CREATE TABLE AS",
 								   "Explain the query alone, or INSERT ... SELECT.");
 	}
