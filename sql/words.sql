@@ -142,6 +142,29 @@ DROP SCHEMA words_twice CASCADE;
 RESET mosql_fdw.drop_data;
 DROP TABLE c, b, a;
 
+-- the row as a value of its type, beside the one that identifies it
+CREATE TABLE a (id int PRIMARY KEY, v text);
+INSERT INTO a VALUES (1, 'one'), (2, 'two');
+CREATE FUNCTION words_id(a) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1.id; END';
+UPDATE a SET v = n.v || a::text FROM (VALUES (1, 'x'), (3, 'y')) n (id, v) WHERE words_id(a.*) = n.id RETURNING a;
+DELETE FROM a USING (VALUES (2)) n (id) WHERE words_id(a.*) = n.id RETURNING a, v;
+CREATE FUNCTION words_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE WARNING ''%'', OLD; RETURN NEW; END';
+CREATE TRIGGER words_row AFTER UPDATE ON a FOR EACH ROW EXECUTE FUNCTION words_row();
+UPDATE a SET v = n.v FROM (VALUES (1, 'x')) n (id, v) WHERE words_id(a.*) = n.id RETURNING a;
+DROP FUNCTION words_id;
+DROP TABLE a;
+DROP FUNCTION words_row;
+
+-- types that cannot be compared
+CREATE TYPE words_mood AS ENUM ('sad', 'ok');
+CREATE TABLE a (mood words_mood PRIMARY KEY, no bigint UNIQUE);
+CREATE TABLE b (a int REFERENCES a);
+CREATE TABLE b (a text REFERENCES a (no));
+CREATE TABLE b (a int);
+ALTER TABLE b ADD FOREIGN KEY (a) REFERENCES a;
+DROP TABLE a, b;
+DROP TYPE words_mood;
+
 RESET search_path;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;

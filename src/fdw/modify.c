@@ -19,6 +19,7 @@
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
@@ -37,6 +38,33 @@ has_indexes(Relation target)
 		(OidIsValid(mosql_fdw_primary_key(target)) ? 1 : 0);
 }
 
+/* Does the statement read the target's row as a value of the table's type, as f(t.*) does? */
+static bool
+reads_row(Node *node, Index *rtindex)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+	{
+		const Var  *var = (const Var *) node;
+
+		return var->varno == *rtindex && var->varattno == InvalidAttrNumber && var->varlevelsup == 0;
+	}
+	return expression_tree_walker(node, reads_row, rtindex);
+}
+
+/*
+ * Core identifies the row of an UPDATE by one of type record, and above a join takes the first whole row that
+ * comes from below for any.  So where the statement reads it as the table's type, that one comes first.
+ */
+static void
+add_typed_row(PlannerInfo *root, Index rtindex, RangeTblEntry *rte)
+{
+	if (rtindex == root->parse->resultRelation &&
+		(reads_row((Node *) root->parse->jointree, &rtindex) || reads_row((Node *) root->processed_tlist, &rtindex)))
+		add_row_identity_var(root, makeWholeRowVar(rte, rtindex, 0, false), rtindex, "typed row");
+}
+
 /*
  * Junk columns that identify the row: ctid, and for DELETE ... RETURNING, for the
  * entries of indexes and for rows that foreign keys lead to the whole row, unless core
@@ -52,6 +80,7 @@ mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *ta
 
 	var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 	add_row_identity_var(root, var, rtindex, "ctid");
+	add_typed_row(root, rtindex, target_rte);
 
 	if (command != CMD_DELETE ||
 		(root->parse->returningList == NIL && !has_indexes(target) &&

@@ -9,8 +9,11 @@
  */
 #include "postgres.h"
 
+#include "access/stratnum.h"
 #include "access/table.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "utils/acl.h"
@@ -94,6 +97,38 @@ find_target(MosqlReference *reference, Oid primary)
 				 errhint("Call mosql_fdw_refresh() for both tables of the foreign key.")));
 }
 
+/* Would PostgreSQL compare them in a foreign key of its own: by an operator of the key's family, or as one type? */
+static bool
+are_comparable(Oid to, Oid from)
+{
+	Oid			opclass = GetDefaultOpClass(to, BTREE_AM_OID);
+	Oid			input = get_opclass_input_type(opclass);
+	Oid			given[2] = {to, from};
+	Oid			wanted[2] = {input, input};
+
+	return OidIsValid(get_opfamily_member(get_opclass_family(opclass), input, getBaseType(from), BTEqualStrategyNumber)) ||
+		can_coerce_type(2, given, wanted, COERCION_IMPLICIT);
+}
+
+static void refuse_types(const MosqlReference *reference, Oid to, Oid from) pg_attribute_noreturn();
+
+/* 42804 where PostgreSQL says it, 0A000 where only we cannot. */
+static void
+refuse_types(const MosqlReference *reference, Oid to, Oid from)
+{
+	if (!are_comparable(to, from))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("foreign key constraint \"%s\" cannot be implemented", NameStr(reference->key.name)),
+				 errdetail("Key columns are of incompatible types: %s and %s.",
+						   format_type_be(from), format_type_be(to))));
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("foreign key \"%s\" compares %s with %s, which is not supported",
+					NameStr(reference->key.name), format_type_be(from), format_type_be(to)),
+			 errhint("Give both columns the same type.")));
+}
+
 /* How values of the child become values of the parent's type. */
 static void
 find_conversion(MosqlReference *reference, int position)
@@ -113,11 +148,7 @@ find_conversion(MosqlReference *reference, int position)
 	if (mosql_ranges_can_convert(to, from))
 		return;
 	if (find_coercion_pathway(to, from, COERCION_IMPLICIT, &function) != COERCION_PATH_FUNC)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("foreign key \"%s\" compares %s with %s, which is not supported",
-						NameStr(reference->key.name), format_type_be(from), format_type_be(to)),
-				 errhint("Give both columns the same type.")));
+		refuse_types(reference, to, from);
 	reference->converts[at] = true;
 	fmgr_info(function, &reference->convert[at]);
 	reference->target_types[position] = to;
