@@ -13,6 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "lib"))
 import isolation
 from mosqltest import *
+from postgres_source import source
 
 SPECS = """aborted-keyrevoke deadlock-hard deadlock-simple deadlock-soft deadlock-soft-2 delete-abort-savept
     delete-abort-savept-2 eval-plan-qual eval-plan-qual-trigger fk-contention fk-deadlock fk-deadlock2 fk-snapshot
@@ -67,7 +68,7 @@ def body():
     chosen = [a for a in sys.argv[1:] if a != "--all"]
     cluster, server = Cluster("pgspecs", plain=True), Server("pgspecs")
     with contextlib.closing(server.connect()) as conn:
-        where = isolation.source(value(conn, "SELECT current_setting('server_version_num')::int / 10000"))
+        where = source(value(conn, "SELECT current_setting('server_version_num')::int / 10000"), "src/test/isolation/specs")
         if where is None:
             tap.skip("PostgreSQL's isolation specs", "Debian's source package is not to be had")
             return

@@ -4,49 +4,16 @@ import itertools
 import os
 import queue
 import re
-import subprocess
-import tarfile
 import threading
 import time
 
-from mosqltest import TOP, attempt, query, run, value
+from mosqltest import attempt, query, value
 
 WAITS = "waits"
 PATIENCE = 15.0         # what is to come back has so long
 STUCK = 6.0             # who waits for a lock for so long is not to come back
 LOCKED = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
 BLOCKED = "SELECT pg_catalog.pg_isolation_test_session_is_blocked(%s, %s)"
-
-
-def source(major):
-    """Folder with the isolation specs of a PostgreSQL, from a source package of Debian's that this
-    machine knows; None where there is none."""
-    where = os.path.join(TOP, "tmp", f"postgresql-{major}")
-    if os.path.isdir(where):
-        return where
-    versions = re.findall(rf"^\s*postgresql-{major} \| (\S+) ", run("apt-cache", "madison", f"postgresql-{major}", check=False), re.M)
-    for version in dict.fromkeys(versions):
-        uri = re.search(r"'(\S+/)postgresql-\S+\.deb'", run("apt-get", "download", "--print-uris", f"postgresql-{major}={version}",
-                                                            check=False))
-        file = f"{where}.tar.bz2"
-        if uri and subprocess.run(["/usr/lib/apt/apt-helper", "download-file",
-                                   f"{uri[1]}postgresql-{major}_{version.split('-')[0]}.orig.tar.bz2", file],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
-            unpack(file, where)
-            return where
-    return None
-
-
-def unpack(file, where):
-    """What of it is a spec: found names only, no path of the archive."""
-    os.makedirs(where + ".new", exist_ok=True)
-    with tarfile.open(file) as tar:
-        for member in tar:
-            if re.search(r"/src/test/isolation/specs/[\w-]+\.spec$", member.name) and member.isfile():
-                with open(os.path.join(where + ".new", os.path.basename(member.name)), "wb") as out:
-                    out.write(tar.extractfile(member).read())
-    os.remove(file)
-    os.rename(where + ".new", where)
 
 
 class Spec:
