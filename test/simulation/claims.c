@@ -293,6 +293,22 @@ count_held(MosqlTxid owner, MosqlBytes field)
 	return n;
 }
 
+/* Since when it waits, 0: it does not. */
+static int64
+waits_since(MosqlTxid owner)
+{
+	int64		since_us = 0;
+
+	for (int p = 0; p < nplaces; p++)
+	{
+		int			at = find_claim(&places[p], owner, MOSQL_CLAIM_WAIT);
+
+		if (at >= 0)
+			since_us = places[p].claims[at].since_us;
+	}
+	return since_us;
+}
+
 /* Rule 32.  What a split moves is at its new place by then. */
 static void
 check_kept(const Place *before, const Place *now)
@@ -310,8 +326,8 @@ check_kept(const Place *before, const Place *now)
 			wait_gone_us = sim_now_us;
 		if (before->claims[i].is.kind != MOSQL_CLAIM_LOCK || find_claim(now, owner, MOSQL_CLAIM_LOCK) >= 0)
 			continue;
-		if (is_dead(owner.session))
-			wait_gone_us = sim_now_us;	/* a circle may end so, too */
+		if (is_dead(owner.session) || waits_since(owner) != 0)
+			wait_gone_us = sim_now_us;	/* a circle may end so, too: who gives up may let go of his locks first */
 		session = session_of(owner, &fe);
 		if (session == NULL)
 			continue;
@@ -461,22 +477,6 @@ leads_to(MosqlTxid from, MosqlTxid to)
 			}
 		}
 	return false;
-}
-
-/* Since when it waits, 0: it does not. */
-static int64
-waits_since(MosqlTxid owner)
-{
-	int64		since_us = 0;
-
-	for (int p = 0; p < nplaces; p++)
-	{
-		int			at = find_claim(&places[p], owner, MOSQL_CLAIM_WAIT);
-
-		if (at >= 0)
-			since_us = places[p].claims[at].since_us;
-	}
-	return since_us;
 }
 
 /*
