@@ -242,12 +242,13 @@ CREATE FUNCTION mosql_fdw_maintain(server_name text DEFAULT NULL, OUT server tex
                                    OUT tombstones_purged bigint, OUT intents_applied bigint,
                                    OUT intents_removed bigint, OUT marks_removed bigint,
                                    OUT splits_finished bigint, OUT nodes_merged bigint,
-                                   OUT nodes_deleted bigint, OUT leaves_damaged bigint,
-                                   OUT tables_analyzed bigint, OUT seconds double precision)
+                                   OUT nodes_deleted bigint, OUT leaves_packed bigint,
+                                   OUT leaves_damaged bigint, OUT tables_analyzed bigint,
+                                   OUT seconds double precision)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_maintain(text) IS
-    'Maintenance of one server, or of all that one may use: finishes what dead front-ends committed, removes what they left behind and what no snapshot needs, merges emptied nodes away, deletes unreachable ones, refreshes statistics of tables one owns. outcome: done; busy: another session is at it; taken over: this one paused for too long. Speed: mosql_fdw.maintenance_rate. Needs USAGE on the server; 42704 if there is no such server; 25001 in a transaction that changed its tables, or above READ COMMITTED.';
+    'Maintenance of one server, or of all that one may use: finishes what dead front-ends committed, removes what they left behind and what no snapshot needs, merges emptied nodes away, packs leaves that nobody has written to for pack_after, deletes unreachable nodes, refreshes statistics of tables one owns. outcome: done; busy: another session is at it; taken over: this one paused for too long. Speed: mosql_fdw.maintenance_rate. Needs USAGE on the server; 42704 if there is no such server; 25001 in a transaction that changed its tables, or above READ COMMITTED.';
 
 CREATE FUNCTION mosql_fdw_progress(server_name text DEFAULT NULL, OUT server text, OUT operation text,
                                    OUT state text, OUT started timestamptz, OUT updated timestamptz,

@@ -73,7 +73,7 @@ class World:
     def __init__(self, cluster, one, two, engine, db):
         self.cluster, self.one, self.two, self.engine, self.db = cluster, one, two, engine, db
         for s in (one, two):
-            make_database(s, db, cluster.nodes, {"atomic": engine, "command_timeout": 1500}, DDL)
+            make_database(s, db, cluster.nodes, {"atomic": engine, "command_timeout": 1500, "pack_after": 0}, DDL)
         with contextlib.closing(one.connect(db)) as c:
             query(c, f"""
                 INSERT INTO acct SELECT g, 100, '' FROM generate_series(1, {ROWS}) g;

@@ -131,6 +131,7 @@ put_result(ReturnSetInfo *out, const char *server, const MosqlPassResult *result
 		Int64GetDatum(v->splits_finished),
 		Int64GetDatum(v->leaves_merged),
 		Int64GetDatum(v->nodes_deleted),
+		Int64GetDatum(v->packed.leaves),
 		Int64GetDatum(v->damaged),
 		Int64GetDatum(result->analyzed),
 		Float8GetDatum(result->seconds)
@@ -155,7 +156,7 @@ mosql_fdw_maintain(PG_FUNCTION_ARGS)
 		MosqlSession *session = mosql_fdw_session(lfirst_oid(lc), InvalidOid);
 		MosqlPassResult result;
 
-		mosql_maintain_pass(session, false, &result);
+		mosql_maintain_pass(lfirst_oid(lc), session, false, &result);
 		result.analyzed = mosql_maintain_statistics(lfirst_oid(lc), session);
 		put_result((ReturnSetInfo *) fcinfo->resultinfo,
 				   GetForeignServer(lfirst_oid(lc))->servername, &result);

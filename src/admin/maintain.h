@@ -44,12 +44,6 @@ typedef struct MosqlPassResult
 extern const char *mosql_pass_outcome_name(MosqlPassOutcome outcome);
 
 /*
- * Forget expired sessions, finish commits of the dead, vacuum each tree, sweep.
- * Leaves per second as mosql_fdw.maintenance_rate says.  automatic: skip what need
- * not be done now.  Inside a PostgreSQL transaction that has written nothing to
- * this server, at READ COMMITTED; interrupts are served throughout.
- */
-/*
  * Does a definition name this tree, or may one do so that cannot be read?  Some round trips.
  */
 extern bool mosql_maintain_names_tree(MosqlSession *session, uint64 root);
@@ -57,7 +51,14 @@ extern bool mosql_maintain_names_tree(MosqlSession *session, uint64 root);
 /* Give up a job that a session has taken, so that others may have it; raises nothing. */
 extern void mosql_maintain_forget_job(MosqlStepper *clock, const char *name, uint64 sid);
 
-extern void mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result);
+/*
+ * Forget expired sessions, finish commits of the dead, vacuum each tree, pack what is quiet of tables that
+ * this database has on serverid, sweep.
+ * Leaves per second as mosql_fdw.maintenance_rate says.  automatic: skip what need
+ * not be done now.  Inside a PostgreSQL transaction that has written nothing to
+ * this server, at READ COMMITTED; interrupts are served throughout.
+ */
+extern void mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPassResult *result);
 
 /*
  * ANALYZE this database's tables on a server whose trees have grown or shrunk by

@@ -7,7 +7,7 @@
  *               held back is held back any more
  *   commits     finish what dead sessions committed, the small ones
  *   dropped     destroy trees that transactions have given up
- *   vacuum      each tree, the definitions' own first
+ *   vacuum      each tree, the definitions' own first; leaves of tables that are quiet are packed
  *   commits     the large ones: their leaves were just tidied
  *   sweep       nodes that nobody can reach
  *   sessions    once more: those that vacuum wrote "aborted" for
@@ -24,14 +24,17 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/wait_event.h"
 
 #include "admin/maintain.h"
@@ -55,6 +58,8 @@ typedef struct Pass
 {
 	MosqlSession *session;
 	MosqlStepper *clock;
+	Oid			serverid;
+	bool		automatic;
 	uint64		sid;			/* under which the job was taken */
 	MosqlPassResult *result;
 	bool		lost;			/* the job is somebody else's now */
@@ -68,6 +73,8 @@ typedef struct Pass
 
 	/* --- the pace --- */
 	int64		due_us;			/* when the leaves so far are paid for */
+	MosqlTimestamp now;			/* by the clock, when it began */
+	MosqlTimestamp last;		/* when the pass before was over, by the clock; 0: none was */
 
 	/* --- trees as they were counted last --- */
 	int			nsizes;
@@ -79,6 +86,7 @@ typedef struct PassTree
 {
 	uint64		root;
 	const char *table;			/* NULL: the definitions */
+	const MosqlDefinition *of;	/* its table's, if it is rows or an index that is ready; else NULL */
 } PassTree;
 
 const char *
@@ -123,6 +131,9 @@ put_result(StringInfo out, const MosqlPassResult *result)
 		{"splits_finished", v->splits_finished},
 		{"nodes_merged", v->leaves_merged},
 		{"nodes_deleted", v->nodes_deleted},
+		{"leaves_packed", v->packed.leaves},
+		{"bytes_before_packing", v->packed.bytes_before},
+		{"bytes_packed", v->packed.bytes_after},
 		{"leaves_damaged", v->damaged}
 	};
 
@@ -245,9 +256,9 @@ list_trees(MosqlSession *session, PassTree **trees, int *damaged)
 		const MosqlDefinition *table = &definitions[i];
 		const char *name = psprintf("%s.%s", table->schema, table->name);
 
-		(*trees)[n++] = (PassTree) {table->root, name};
+		(*trees)[n++] = (PassTree) {table->root, name, table};
 		for (int j = 0; j < table->nindexes; j++)
-			(*trees)[n++] = (PassTree) {table->indexes[j].root, name};
+			(*trees)[n++] = (PassTree) {table->indexes[j].root, name, table};
 		for (int j = 0; j < table->ncolumns; j++)
 			if (table->columns[j].sequence.counter != 0)
 				(*trees)[n++] = (PassTree) {table->columns[j].sequence.counter, name};
@@ -302,6 +313,7 @@ typedef struct BatchWork
 {
 	Pass	   *pass;
 	const PassTree *tree;
+	const MosqlPacking *packing;
 	StringInfo	position;
 	int			single;			/* leaves still to be looked at one by one */
 	bool		more;
@@ -317,7 +329,7 @@ vacuum_batch(void *arg)
 
 	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->tree->root),
 								   work->position, work->single > 0 ? 1 : batch_leaves(),
-								   &work->pass->result->vacuum);
+								   work->packing, &work->pass->result->vacuum);
 }
 
 /* A MosqlTreeWork. */
@@ -381,12 +393,12 @@ run_batch(BatchWork *work)
 }
 
 static void
-vacuum_tree(Pass *pass, const PassTree *tree)
+vacuum_tree(Pass *pass, const PassTree *tree, const MosqlPacking *packing)
 {
 	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
 												ALLOCSET_DEFAULT_SIZES);
 	StringInfoData position;
-	BatchWork	work = {.pass = pass,.tree = tree,.position = &position,.more = true};
+	BatchWork	work = {.pass = pass,.tree = tree,.packing = packing,.position = &position,.more = true};
 
 	initStringInfo(&position);
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
@@ -412,9 +424,83 @@ vacuum_tree(Pass *pass, const PassTree *tree)
 	MemoryContextDelete(batch);
 }
 
+/* ---- which leaves are packed ---- */
+
+/* Times pack_after that passes go on for leaves that may be packed: all but one in a thousand have had their turn. */
+#define PACK_TURNS		8
+
+/* A table of this database, and what its option pack_after says. */
+typedef struct PackedTable
+{
+	const char *schema;			/* in Redis */
+	const char *name;
+	int			after_s;		/* -1: never */
+} PackedTable;
+
+/* This database's tables on the server; those that somebody is changing are left for another pass. */
+static List *
+packed_tables(Oid serverid)
+{
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, mosql_admin_server_tables(serverid))
+	{
+		PackedTable *table = palloc0(sizeof(PackedTable));
+		Relation	rel;
+
+		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+			continue;
+		rel = try_table_open(lfirst_oid(lc), NoLock);
+		if (rel != NULL)
+		{
+			mosql_table_remote_name(rel, &table->schema, &table->name);
+			table->schema = pstrdup(table->schema);
+			table->name = pstrdup(table->name);
+			table->after_s = mosql_table_pack_after_s(RelationGetRelid(rel));
+			tables = lappend(tables, table);
+			table_close(rel, NoLock);
+		}
+		UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
+	}
+	return tables;
+}
+
+/*
+ * Which leaves of a tree are packed; false: none.  An automatic pass takes so many of those that are
+ * quiet that each has its turn once in pack_after, as a mean: what is unpacked all the time without being
+ * changed, since it is locked or looked at, would else be packed by each pass.
+ */
+static bool
+plan_packing(const Pass *pass, const PassTree *tree, const List *tables, MosqlPacking *packing)
+{
+	ListCell   *lc;
+
+	if (tree->of == NULL)
+		return false;
+	foreach(lc, tables)
+	{
+		const PackedTable *table = lfirst(lc);
+		uint64		after_us = (uint64) Max(table->after_s, 0) * 1000000;
+
+		if (strcmp(table->schema, tree->of->schema) != 0 || strcmp(table->name, tree->of->name) != 0)
+			continue;
+		if (table->after_s < 0 || pass->now < after_us)
+			return false;
+		packing->before = pass->now - after_us;
+		packing->share = !pass->automatic || after_us == 0 ? 1 :
+			(double) (pass->now - Min(pass->last, pass->now)) / (double) after_us;
+		packing->since = pass->now - Min(PACK_TURNS * after_us, pass->now);
+		return true;
+	}
+	return false;
+}
+
 static void
 vacuum_trees(Pass *pass)
 {
+	List	   *tables = packed_tables(pass->serverid);
+	MosqlPacking packing;
 	PassTree   *trees;
 	int			damaged;
 	int			n = list_trees(pass->session, &trees, &damaged);
@@ -423,7 +509,7 @@ vacuum_trees(Pass *pass)
 
 	pass->nsizes = mosql_clock_sizes(pass->clock, &pass->sizes);
 	for (int i = 0; i < n && !pass->lost; i++)
-		vacuum_tree(pass, &trees[i]);
+		vacuum_tree(pass, &trees[i], plan_packing(pass, &trees[i], tables, &packing) ? &packing : NULL);
 
 	gone = palloc(Max(pass->nsizes, 1) * sizeof(uint64));
 	for (int s = 0; s < pass->nsizes; s++)
@@ -680,7 +766,7 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	if (!pass->lost)
 		mosql_orphans_forget(pass->session, &result->orphans);	/* aborted on the way */
 	result->outcome = pass->lost ? MOSQL_PASS_TAKEN_OVER : MOSQL_PASS_DONE;
-	return held_back || has_worked(result) ? 0 : decided;
+	return held_back || has_worked(result) || result->vacuum.leaves_unripe > 0 ? 0 : decided;
 }
 
 typedef struct Failure
@@ -728,14 +814,26 @@ run_guarded(Pass *pass, bool automatic, const MosqlJob *last)
 							describe(pass, mosql_pass_outcome_name(pass->result->outcome)));
 }
 
+/* When it is, and when the last pass was over: by the clock, which has drawn the versions of rows. */
+static void
+look_at_clock(Pass *pass, bool any, const MosqlJob *last)
+{
+	MosqlJob	own;
+
+	if (find_job(pass, MOSQL_JOB_MAINTAIN, &own))
+		pass->now = own.now;
+	if (any && !last->running)
+		pass->last = last->updated;
+}
+
 void
-mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *result)
+mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPassResult *result)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	int64		start_us = mosql_now_us();
-	Pass		pass = {.session = session,.result = result,.total = -1};
+	Pass		pass = {.session = session,.serverid = serverid,.automatic = automatic,.result = result,.total = -1};
 	MosqlJob	last;
 	MosqlJob	other;
 	bool		any;
@@ -756,6 +854,7 @@ mosql_maintain_pass(MosqlSession *session, bool automatic, MosqlPassResult *resu
 	{
 		mosql_session_note_contact(session);
 		MOSQL_DEBUG_POINT("maintain-started");
+		look_at_clock(&pass, any, &last);
 		run_guarded(&pass, automatic, any && !last.running ? &last : NULL);
 	}
 	result->seconds = (double) (mosql_now_us() - start_us) / 1e6;

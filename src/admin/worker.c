@@ -395,7 +395,7 @@ maintain(const ForeignServer *server)
 
 	pgstat_report_activity(STATE_RUNNING, psprintf("maintenance of server %s", server->servername));
 	StartTransactionCommand();
-	mosql_maintain_pass(mosql_fdw_session(server->serverid, server->owner), true, &result);
+	mosql_maintain_pass(server->serverid, mosql_fdw_session(server->serverid, server->owner), true, &result);
 	CommitTransactionCommand();
 
 	StartTransactionCommand();

@@ -26,6 +26,12 @@
 #define MOSQL_PACK_MIN_ROWS			(MOSQL_LEAF_MAX_ROWS / 2)
 #endif
 
+/*
+ * Seconds after the newest of its rows that maintenance packs a leaf, unless option pack_after says other:
+ * who comes back to a row mostly does so sooner.
+ */
+#define MOSQL_PACK_AFTER_S			600
+
 /* Bytes in a leaf before it splits; a single larger row has a leaf alone. */
 #ifndef MOSQL_LEAF_MAX_BYTES
 #define MOSQL_LEAF_MAX_BYTES		(32 * 1024)

@@ -227,6 +227,22 @@ typedef struct MosqlLeaf
 	MosqlEntry *all;			/* NULL: the scan does not keep them */
 } MosqlLeaf;
 
+/* Is a leaf in a state, and of a size, to be packed? */
+extern bool mosql_btree_may_pack(const MosqlLeaf *leaf);
+
+/*
+ * Pack leaves that were read, may be packed, and hold nothing but rows, where that pays, and where they are
+ * still as they were read.  Changed ones stay as they are.  One round trip.
+ */
+typedef struct MosqlPackCounts
+{
+	uint64		leaves;			/* packed */
+	uint64		bytes_before;	/* of their fields, as Redis keeps them, about */
+	uint64		bytes_after;	/* of their blocks */
+} MosqlPackCounts;
+
+extern void mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts);
+
 typedef struct MosqlScan MosqlScan;
 
 /*

@@ -21,7 +21,6 @@
  * At each moment the tree is whole.
  */
 #include "base/interrupt.h"
-#include "code/block.h"
 #include "btree/btree_int.h"
 
 typedef struct Load
@@ -89,36 +88,18 @@ name_leaves(Load *load)
 	}
 }
 
-/* What Redis keeps for a field beside its bytes, about. */
-#define FIELD_OVERHEAD	20
-
-/*
- * Make a block of a piece, if that pays: of a leaf that is half full, and comes to be a quarter
- * smaller at least.  For who reads one row gets the whole block.
- */
-static bool
-pack_piece(const Load *load, int first, int n, StringInfo block)
-{
-	size_t		bytes = 0;
-
-	for (int i = first; i < first + n; i++)
-		bytes += load->keys[i].len + load->rows[i].len;
-	if (!load->packs || n < 2 || (n < MOSQL_PACK_MIN_ROWS && bytes < MOSQL_LEAF_MAX_BYTES / 2))
-		return false;
-	mosql_string_init(block, bytes / 2);
-	mosql_block_encode(block, true, load->keys + first, load->rows + first, n);
-	return (size_t) block->len <= (bytes + (size_t) n * FIELD_OVERHEAD) / 4 * 3;
-}
-
 /* The writes of a leaf that is to hold a piece: its meta, and its rows, packed where that pays. */
 static void
 set_leaf(Load *load, MosqlStep *step, MosqlNodeMeta *meta, int piece)
 {
 	int			first = load->starts[piece];
 	int			n = load->starts[piece + 1] - first;
+	size_t		bytes;
 	StringInfoData block;
+	bool		packs = load->packs &&
+		mosql_btree_make_block(load->keys + first, load->rows + first, n, &block, &bytes);
 
-	meta->state = pack_piece(load, first, n, &block) ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
+	meta->state = packs ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, meta));
 	if (meta->state == MOSQL_NODE_PACKED)
 	{

@@ -4,7 +4,9 @@
  * Layer: btree.  A packed leaf holds its rows in one field, compressed (code/block.h), instead
  * of a field each: state PACKED, field "b", and no rows, intents or marks beside it.
  *
- *     pack     by who makes the leaf (load.c), before anybody leads to it
+ *     pack     by who makes the leaf (load.c), before anybody leads to it; or by maintenance: one
+ *              step, that compares the generation, all rows as they were read, and that there is
+ *              no other field, takes the fields out and sets the block
  *     unpack   by whoever comes to write: one step, that compares the generation, sets all
  *              rows as fields, takes the block out, and makes the leaf NORMAL
  *
@@ -83,6 +85,157 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 	}
 	if (n > 0)
 		mosql_btree_thaw(tree, ids, n);
+	MemoryContextSwitchTo(old);
+}
+
+/* What Redis keeps for a field beside its bytes, about. */
+#define FIELD_OVERHEAD	20
+
+/* And no more than a block takes. */
+static bool
+is_half_full(int n, size_t bytes)
+{
+	return n >= 2 && n <= MOSQL_BLOCK_MAX_ROWS && bytes <= MOSQL_BLOCK_MAX_BYTES / 2 &&
+		(n >= MOSQL_PACK_MIN_ROWS || bytes >= MOSQL_LEAF_MAX_BYTES / 2);
+}
+
+/* See btree.h. */
+bool
+mosql_btree_may_pack(const MosqlLeaf *leaf)
+{
+	size_t		bytes = 0;
+
+	for (int i = 0; i < leaf->n; i++)
+		bytes += leaf->entries[i].key.len + leaf->entries[i].row.len;
+	return leaf->meta.state == MOSQL_NODE_NORMAL && is_half_full(leaf->n, bytes);
+}
+
+/*
+ * Make a block of rows, if that pays: of a leaf that is half full, and comes to be a quarter
+ * smaller at least.  For who reads one row gets the whole block.  *bytes: what the fields take.
+ */
+bool
+mosql_btree_make_block(const MosqlBytes *keys, const MosqlBytes *rows, int n, StringInfo block, size_t *bytes)
+{
+	size_t		own = 0;
+
+	for (int i = 0; i < n; i++)
+		own += keys[i].len + rows[i].len;
+	*bytes = own + (size_t) n * FIELD_OVERHEAD;
+	if (!is_half_full(n, own))
+		return false;
+	mosql_string_init(block, own / 2);
+	mosql_block_encode(block, true, keys, rows, n);
+	return (size_t) block->len <= *bytes / 4 * 3;
+}
+
+/*
+ * The step that packs a leaf, as it was read: it compares the node as a whole, so that it turns what
+ * is there into another form of the same, however late it comes.  The generation stands for the
+ * meta, which it writes; and it is raised, so that no step which was planned for fields finds them
+ * gone and takes that for rows that are not there.
+ */
+static MosqlStep *
+pack_step(MosqlTree *tree, const MosqlLeaf *leaf, const StringInfo block)
+{
+	static const char purged = MOSQL_FIELD_PURGED;
+	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 2 + leaf->n);
+	MosqlNodeMeta meta = leaf->meta;
+	int			nfields = 1 + leaf->n + (leaf->purged != 0);
+	const MosqlCompare *generation;
+	StringInfoData purge_mark;
+
+	Assert(meta.state == MOSQL_NODE_NORMAL && leaf->range_marks.data == NULL);
+	meta.generation = mosql_btree_next_generation(meta.generation);
+	meta.state = MOSQL_NODE_PACKED;
+	mosql_btree_step_expect_generation(step, leaf->meta.generation);
+	generation = step->compares;
+	step->compares = palloc((3 + leaf->n) * sizeof(MosqlCompare));
+	step->compares[0] = *generation;
+	mosql_step_expect(step, MOSQL_COMPARE_COUNT, mosql_btree_meta_field(), nfields, MOSQL_ABSENT);
+	mosql_string_init(&purge_mark, MOSQL_TS_BYTES);
+	mosql_ts_put(&purge_mark, leaf->purged);
+	mosql_step_expect_same(step, mosql_bytes(&purged, 1),
+						   leaf->purged != 0 ? mosql_bytes_of(&purge_mark) : MOSQL_ABSENT);
+	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+	mosql_btree_step_set(step, mosql_btree_block_field(), mosql_bytes_of(block));
+	for (int i = 0; i < leaf->n; i++)
+	{
+		MosqlBytes	field = mosql_btree_field_name(tree, MOSQL_FIELD_ROW, leaf->entries[i].key);
+
+		Assert(leaf->entries[i].intent.data == NULL && leaf->entries[i].marks.data == NULL);
+		mosql_step_expect_same(step, field, leaf->entries[i].row);
+		mosql_btree_step_delete(step, field);
+	}
+	return step;
+}
+
+/* The block of a leaf, as it was read; false if it does not pay. */
+static bool
+leaf_block(const MosqlLeaf *leaf, StringInfo block, size_t *bytes)
+{
+	MosqlBytes *keys = palloc(2 * leaf->n * sizeof(MosqlBytes) + 1);
+	MosqlBytes *rows = keys + leaf->n;
+	bool		pays;
+
+	for (int i = 0; i < leaf->n; i++)
+	{
+		keys[i] = leaf->entries[i].key;
+		rows[i] = leaf->entries[i].row;
+	}
+	pays = mosql_btree_make_block(keys, rows, leaf->n, block, bytes);
+	pfree(keys);
+	return pays;
+}
+
+/* Packs leaves as they were read; see btree.h. */
+static void
+pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts)
+{
+	MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
+	size_t	   *before = palloc(n * sizeof(size_t) + 1);
+	int		   *after = palloc(n * sizeof(int) + 1);
+	int			nsteps = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		StringInfoData block;
+
+		if (!leaf_block(leaves[i], &block, &before[nsteps]))
+			continue;
+		after[nsteps] = block.len;
+		steps[nsteps++] = pack_step(tree, leaves[i], &block);
+	}
+	if (nsteps > 0)
+	{
+		MOSQL_DEBUG_POINT("vacuum-pack");
+		mosql_btree_steps_run(tree, steps, nsteps);
+		MOSQL_DEBUG_POINT("vacuum-packed");
+	}
+	for (int i = 0; i < nsteps; i++)
+	{
+		if (steps[i]->status != MOSQL_STEP_DONE)
+		{
+			mosql_btree_cache_drop(tree, steps[i]->node);
+			continue;
+		}
+		mosql_btree_remember(tree, steps[i]);
+		mosql_stats.leaves_packed++;
+		counts->leaves++;
+		counts->bytes_before += before[i];
+		counts->bytes_after += after[i];
+	}
+}
+
+/* See btree.h. */
+void
+mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts)
+{
+	MemoryContext old;
+
+	mosql_btree_enter(tree);
+	old = MemoryContextSwitchTo(tree->scratch);
+	pack_leaves(tree, leaves, n, counts);
 	MemoryContextSwitchTo(old);
 }
 

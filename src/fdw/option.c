@@ -48,7 +48,8 @@ typedef enum OptionKind
 	OPTION_ENGINE,
 	OPTION_DURABILITY,
 	OPTION_LOCKING,
-	OPTION_COMPRESSION
+	OPTION_COMPRESSION,
+	OPTION_TIME					/* seconds, or a number with a unit; or never */
 } OptionKind;
 
 typedef struct Option
@@ -81,7 +82,8 @@ static const Option options_known[] = {
 	{"fdw_tuple_cost", ON_SERVER | ON_TABLE, OPTION_COST, 0, 0, "the planner's cost of one row read"},
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether rows are counted in Redis even after ANALYZE"},
 	{"locking", ON_SERVER | ON_TABLE, OPTION_LOCKING, 0, 0, "whether transactions wait for each other's rows, or are checked at commit"},
-	{"compression", ON_SERVER | ON_TABLE, OPTION_COMPRESSION, 0, 0, "how leaves are packed that are loaded or built at once"},
+	{"compression", ON_SERVER | ON_TABLE, OPTION_COMPRESSION, 0, 0, "how leaves are packed that are loaded or built at once, or quiet"},
+	{"pack_after", ON_SERVER | ON_TABLE, OPTION_TIME, 0, 0, "for how long nobody has written to a leaf when maintenance packs it"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
 	{"key", ON_COLUMN, OPTION_KEY, 1, MOSQL_KEY_MAX_COLUMNS, "whether the column belongs to the primary key, or its place there"},
@@ -304,6 +306,11 @@ check_value(const Option *option, DefElem *def)
 		case OPTION_COMPRESSION:
 			if (strcmp(value, "lz4") != 0 && strcmp(value, "none") != 0)
 				report_value(option, value, "\"lz4\" or \"none\"");
+			break;
+		case OPTION_TIME:
+			if (strcmp(value, MOSQL_PACK_NEVER) != 0 &&
+				(!parse_int(value, &i, GUC_UNIT_S, NULL) || i < 0))
+				report_value(option, value, "seconds, a time as 90s, 10min or 2h, or \"never\"");
 			break;
 	}
 }

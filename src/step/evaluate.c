@@ -136,6 +136,9 @@ mosql_step_holds(const MosqlCompare *compare, MosqlBytes value, const MosqlNodeI
 			return value.data == NULL || mosql_claims_admit(value, compare->bytes);
 		case MOSQL_COMPARE_HOLDS:
 			return value.data != NULL && mosql_claims_hold(value, compare->bytes);
+		case MOSQL_COMPARE_COUNT:
+			Assert(image != NULL);
+			return image->nfields == compare->offset;
 	}
 	elog(ERROR, "unknown kind of compare: %d", (int) compare->kind);
 	return false;
@@ -150,7 +153,7 @@ mosql_step_evaluate(const MosqlStep *step, MosqlFieldGetter get, void *arg,
 		const MosqlCompare *compare = &step->compares[i];
 		MosqlBytes	value = MOSQL_ABSENT;
 
-		if (compare->kind != MOSQL_COMPARE_RANGE)
+		if (!mosql_step_sees_all(compare))
 			value = get(arg, compare->field);
 		if (!mosql_step_holds(compare, value, image))
 			return i;

@@ -175,6 +175,12 @@ typedef struct StepCounts
 	int			bytes;			/* of compares, not counting repeated ones */
 } StepCounts;
 
+static bool
+takes_bytes(const MosqlCompare *compare)
+{
+	return compare->kind != MOSQL_COMPARE_ABSENT && compare->kind != MOSQL_COMPARE_COUNT;
+}
+
 /*
  * Does the i-th compare need bytes other than those before it?  Many rows are
  * compared with one transaction id.
@@ -184,10 +190,10 @@ has_bytes(const MosqlStep *step, int i)
 {
 	const MosqlCompare *compare = &step->compares[i];
 
-	if (compare->kind == MOSQL_COMPARE_ABSENT)
+	if (!takes_bytes(compare))
 		return false;
 	while (--i >= 0)
-		if (step->compares[i].kind != MOSQL_COMPARE_ABSENT)
+		if (takes_bytes(&step->compares[i]))
 			return !mosql_bytes_equal(step->compares[i].bytes, compare->bytes);
 	return true;
 }
@@ -235,7 +241,7 @@ StaticAssertDecl(MOSQL_COMPARE_ABSENT == 0 && MOSQL_COMPARE_EQUAL == 1 &&
 				 MOSQL_WRITE_UNLIST == 6 && MOSQL_WRITE_ADD == 7 &&
 				 MOSQL_COMPARE_OPEN == 6 && MOSQL_COMPARE_LISTED == 7 &&
 				 MOSQL_COMPARE_WHOLE == 8 && MOSQL_COMPARE_ADMITS == 9 &&
-				 MOSQL_COMPARE_HOLDS == 10 && MOSQL_WRITE_CLAIM == 8 &&
+				 MOSQL_COMPARE_HOLDS == 10 && MOSQL_COMPARE_COUNT == 11 && MOSQL_WRITE_CLAIM == 8 &&
 				 MOSQL_WRITE_VERSION == 9 && MOSQL_WRITE_TOMBSTONE == 10 && MOSQL_WRITE_INCREMENT == 11 &&
 				 MOSQL_WRITE_MOVED == 12 &&
 				 MOSQL_WAKE_KEEP_MS == 60000, "step_lua.h knows these numbers");

@@ -39,7 +39,8 @@ typedef enum MosqlCompareKind
 	MOSQL_COMPARE_WHOLE,		/* it exists and is `bytes` as a whole */
 	MOSQL_COMPARE_ADMITS,		/* an intents field in which nobody is in the way of
 								 * `bytes`: owner, strength (claim.h) */
-	MOSQL_COMPARE_HOLDS			/* ... in which this owner has a lock as strong */
+	MOSQL_COMPARE_HOLDS,		/* ... in which this owner has a lock as strong */
+	MOSQL_COMPARE_COUNT			/* the node has as many fields as `offset` says */
 } MosqlCompareKind;
 
 /* As the offset of a RANGE: claims before the intents do not count. */
@@ -146,6 +147,13 @@ mosql_step_expect(MosqlStep *step, MosqlCompareKind kind, MosqlBytes field, int 
 	{
 		.kind = kind, .field = field, .offset = offset, .bytes = bytes
 	};
+}
+
+/* Does it look at the node as a whole, rather than at one field? */
+static inline bool
+mosql_step_sees_all(const MosqlCompare *compare)
+{
+	return compare->kind == MOSQL_COMPARE_RANGE || compare->kind == MOSQL_COMPARE_COUNT;
 }
 
 /* One more compare: the field is as it was read, as a whole, or absent as it was. */
@@ -259,7 +267,7 @@ extern void mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, 
  * Evaluate compares against field values in C: the meaning of a step, shared
  * by the watch engine and the in-memory store of the unit tests.  `get`
  * returns a field's value (data NULL: absent); `image` is the whole hash, only
- * needed for RANGE.  Returns the index of the first that fails, or -1.
+ * needed for RANGE and COUNT.  Returns the index of the first that fails, or -1.
  */
 typedef MosqlBytes (*MosqlFieldGetter) (void *arg, MosqlBytes field);
 extern int	mosql_step_evaluate(const MosqlStep *step, MosqlFieldGetter get, void *arg,

@@ -82,7 +82,7 @@ mosql_clock_drawn(uint64 sid)
 
 /* --- evaluate.c --- */
 
-/* One compare; image only for RANGE, value for all others. */
+/* One compare; image only for RANGE and COUNT, value for all others. */
 extern bool mosql_step_holds(const MosqlCompare *compare, MosqlBytes value,
 							 const MosqlNodeImage *image);
 

@@ -9,7 +9,7 @@
  *                bytes of compares B, reads R, conditional writes W, deletes D,
  *                sets S; 1 byte: 1 = read the whole hash, + 2 = do not count its
  *                fields; 1 byte: number N of distinct fields to read, 255 =
- *                all C + R + W stand there one by one; per compare 3 bytes: kind, + 128 if it has no bytes of its own (ABSENT, or the same
+ *                all C + R + W stand there one by one; per compare 3 bytes: kind, + 128 if it has no bytes of its own (ABSENT, COUNT, or the same
  *                as those before), and offset (2; for RANGE the first: 1 = there is
  *                an upper bound, the second: 1 = claims do not count); per conditional write 1 byte: kind; unless N is
  *                255, C + R + W bytes: which of the N fields each one is
@@ -313,6 +313,8 @@
 "    ok = not val or locks().admits(val, want)\n" \
 "  elseif kind == 10 then\n"		/* HOLDS */ \
 "    ok = val and locks().holds(val, want)\n" \
+"  elseif kind == 11 then\n"		/* COUNT */ \
+"    ok = (all and #all / 2 or call('HLEN', key)) == hi * 256 + lo\n" \
 "  else\n"						/* RANGE */ \
 "    local low, upper, most = argv[o + 1 + place(x)], argv[extra + 1], argv[extra + 2]\n" \
 "    extra = extra + 2\n" \

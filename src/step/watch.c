@@ -197,7 +197,7 @@ static bool
 reads_whole(const MosqlStep *step)
 {
 	for (int i = 0; i < step->ncompares; i++)
-		if (step->compares[i].kind == MOSQL_COMPARE_RANGE)
+		if (mosql_step_sees_all(&step->compares[i]))
 			return true;
 	return fields_to_read(step) > MOSQL_STEP_WHOLE_FIELDS;
 }
@@ -277,7 +277,7 @@ fields_get(const Fields *fields, MosqlBytes name)
 	return found != NULL ? found->value : MOSQL_ABSENT;
 }
 
-/* The values of fields_to_read(), in that order; *image for RANGE. */
+/* The values of fields_to_read(), in that order; *image for RANGE and COUNT. */
 static MosqlBytes *
 values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *image)
 {

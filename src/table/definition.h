@@ -82,6 +82,10 @@ extern const char *mosql_table_option(List *options, const char *name);
 /* The same of a table, or else of its server. */
 extern const char *mosql_table_or_server_option(Oid relid, const char *name);
 
+/* Option pack_after: seconds after which maintenance packs a leaf; -1: never. */
+extern int	mosql_table_pack_after_s(Oid relid);
+#define MOSQL_PACK_NEVER	"never"
+
 /* ---- what they are (definition.c, catalog.c) ---- */
 
 /* A table's definition as the catalog in Redis has it. */

@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #include "table/table_int.h"
@@ -34,6 +35,20 @@ mosql_table_packs(Oid relid)
 	const char *said = mosql_table_or_server_option(relid, "compression");
 
 	return said == NULL || strcmp(said, "none") != 0;
+}
+
+/* See definition.h. */
+int
+mosql_table_pack_after_s(Oid relid)
+{
+	const char *said = mosql_table_or_server_option(relid, "pack_after");
+	int			seconds = MOSQL_PACK_AFTER_S;
+
+	if (!mosql_table_packs(relid) || (said != NULL && strcmp(said, MOSQL_PACK_NEVER) == 0))
+		return -1;
+	if (said != NULL)
+		(void) parse_int(said, &seconds, GUC_UNIT_S, NULL);
+	return seconds;
 }
 
 /* See table_int.h. */

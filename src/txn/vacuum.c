@@ -10,7 +10,8 @@
  *      of sessions that are dead (who waits for such a lock does not wait for us);
  *   3. remove old versions and tombstones that no snapshot needs: one step per
  *      leaf that has any;
- *   4. merge leaves away that are empty now (btree/merge.c).
+ *   4. merge leaves away that are empty now (btree/merge.c);
+ *   5. pack leaves that nobody has written to for a while (btree/pack.c).
  *
  * Nothing here is special: every step is one that a writer or helper might make,
  * and compares what it relies on.  So any number of maintainers may be at it, and
@@ -26,6 +27,8 @@
  */
 #include "postgres.h"
 
+#include "common/pg_prng.h"
+
 #include "code/claim.h"
 #include "txn/txn_int.h"
 
@@ -40,11 +43,13 @@ typedef struct Vacuum
 	MosqlSession *session;
 	MosqlTree  *tree;
 	MosqlVacuumCounts *counts;
+	const MosqlPacking *packing;	/* NULL: none */
 	MosqlSnapshotList list;
 	bool		asked;			/* who lives, in this batch: */
 	MosqlSessions sessions;
 	int			n;
 	MosqlLeaf  *leaves;			/* as read; replaced where something was settled */
+	bool	   *changed;		/* by pruning: not as read any more */
 } Vacuum;
 
 /* ---- the batch ---- */
@@ -453,6 +458,7 @@ prune_leaves(Vacuum *vacuum, MosqlLeaf **empty)
 	for (int i = 0; i < vacuum->n; i++)
 	{
 		prunes[i] = plan_prune(vacuum, &vacuum->leaves[i]);
+		vacuum->changed[i] = prunes[i]->step.nwrites > 0;
 		if (prunes[i]->step.nwrites > 0)
 			steps[nsteps++] = &prunes[i]->step;
 	}
@@ -477,6 +483,57 @@ prune_leaves(Vacuum *vacuum, MosqlLeaf **empty)
 			empty[nempty++] = &vacuum->leaves[i];
 	}
 	return nempty;
+}
+
+/* ---- leaves that nobody writes to ---- */
+
+/*
+ * Are all rows of a leaf plain, live, and old, *last the newest, and is nothing else there?  Who reads, at whatever
+ * snapshot, finds in a block what he would find in the fields, so nobody's snapshot is asked about.
+ */
+static bool
+is_quiet(const Vacuum *vacuum, const MosqlLeaf *leaf, MosqlTimestamp *last)
+{
+	MosqlVersion newest;
+
+	*last = 0;
+	for (int e = 0; e < leaf->n; e++)
+	{
+		const MosqlEntry *entry = &leaf->entries[e];
+
+		if (entry->row.data == NULL || entry->intent.data != NULL || entry->marks.data != NULL ||
+			!mosql_row_newest(entry->row, &newest) || newest.ts >= vacuum->packing->before ||
+			entry->row.data[MOSQL_ROW_KIND_OFFSET] != *MOSQL_ROW_PLAIN_KIND)
+			return false;
+		*last = Max(*last, newest.ts);
+	}
+	return leaf->range_marks.data == NULL;
+}
+
+/* The share is for leaves that are looked at or locked all the time: see docs/maintenance.md. */
+static void
+pack_leaves(Vacuum *vacuum)
+{
+	const MosqlLeaf **ripe = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
+	int			n = 0;
+
+	for (int i = 0; i < vacuum->n; i++)
+	{
+		const MosqlLeaf *leaf = &vacuum->leaves[i];
+		MosqlTimestamp last;
+
+		if (!mosql_btree_may_pack(leaf))
+			continue;
+		if (vacuum->changed[i] || !is_quiet(vacuum, leaf, &last))
+			vacuum->counts->leaves_unripe++;
+		else if (vacuum->packing->share >= 1 ||
+				 pg_prng_double(&pg_global_prng_state) < vacuum->packing->share)
+			ripe[n++] = leaf;
+		else if (last >= vacuum->packing->since)
+			vacuum->counts->leaves_unripe++;
+	}
+	if (n > 0)
+		mosql_btree_pack(vacuum->tree, ripe, n, &vacuum->counts->packed);
 }
 
 /* ---- one call ---- */
@@ -520,10 +577,13 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
 	drop_overtaken(vacuum);
 	empty = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
+	vacuum->changed = palloc0(vacuum->n * sizeof(bool) + 1);
 	nempty = prune_leaves(vacuum, empty);
 	if (nempty > 0)
 		vacuum->counts->leaves_merged += mosql_btree_merge_leaves(vacuum->tree, empty, nempty);
 	vacuum->counts->leaves_merged += mosql_btree_merge_parents(vacuum->tree, next);
+	if (vacuum->packing != NULL)
+		pack_leaves(vacuum);
 
 	resetStringInfo(position);
 	if (next.data == NULL)
@@ -535,12 +595,12 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 /* See txn.h. */
 bool
 mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position, int max_leaves,
-				  MosqlVacuumCounts *counts)
+				  const MosqlPacking *packing, MosqlVacuumCounts *counts)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql vacuum",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Vacuum		vacuum = {.session = session, .tree = tree, .counts = counts};
+	Vacuum		vacuum = {.session = session, .tree = tree, .packing = packing, .counts = counts};
 	bool		more;
 
 	more = vacuum_batch(&vacuum, position, max_leaves);

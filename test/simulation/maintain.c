@@ -107,11 +107,13 @@ static void
 vacuum_tree(void *arg)
 {
 	Vacuum	   *vacuum = arg;
+	MosqlPacking packing = {.before = MOSQL_TS_MAX,.share = 0.5};
+	bool		packs = sim_chance(500);
 	StringInfoData position;
 
 	initStringInfo(&position);
 	while (mosql_vacuum_tree(vacuum->session, mosql_session_tree(vacuum->session, vacuum->root),
-							 &position, (int) sim_between(1, 16), vacuum->counts))
+							 &position, (int) sim_between(1, 16), packs ? &packing : NULL, vacuum->counts))
 		;
 }
 

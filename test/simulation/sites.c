@@ -32,7 +32,7 @@ static char wanted[200];
 
 static const char *const kinds[] = {
 	"ABSENT", "EQUAL", "AT_MOST", "IN", "ONLY", "RANGE", "OPEN", "LISTED", "WHOLE",
-	"ADMITS", "HOLDS", "COPIES"
+	"ADMITS", "HOLDS", "COUNT", "COPIES"
 };
 
 #define KIND_COPIES		((int) lengthof(kinds) - 1)

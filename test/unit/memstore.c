@@ -228,7 +228,7 @@ run_step(MemStore *mem, MosqlStep *step)
 		goto unmade;
 	lost = lost || mem->steps == mem->lose_at;
 	for (int i = 0; i < step->ncompares; i++)
-		if (step->compares[i].kind == MOSQL_COMPARE_RANGE)
+		if (mosql_step_sees_all(&step->compares[i]))
 			memstore_image(mem, step->node, &image);
 	step->failed = mosql_step_evaluate(step, get_field, node, &image);
 	step->status = step->failed < 0 ? MOSQL_STEP_DONE : MOSQL_STEP_FAILED;

@@ -119,6 +119,11 @@ test_compares(void)
 	CHECK(!holds(MOSQL_COMPARE_WHOLE, "m", 0, B("abc")));
 	CHECK(!holds(MOSQL_COMPARE_WHOLE, "m", 0, B("abc\0def\xffg")));
 	CHECK(!holds(MOSQL_COMPARE_WHOLE, "e", 0, B("abc")));
+
+	CHECK(holds(MOSQL_COMPARE_COUNT, "m", 3, MOSQL_ABSENT));
+	CHECK(!holds(MOSQL_COMPARE_COUNT, "m", 2, MOSQL_ABSENT));
+	CHECK(!holds(MOSQL_COMPARE_COUNT, "m", 4, MOSQL_ABSENT));
+	CHECK(!holds(MOSQL_COMPARE_COUNT, "x", 256 + 3, MOSQL_ABSENT));
 }
 
 /* Upper-case letters sort first in bytes, last in many locales. */
@@ -821,6 +826,18 @@ random_entries(void)
 	return mosql_bytes(out, 2 * MOSQL_TXID_BYTES);
 }
 
+static MosqlNodeImage
+model_image(void)
+{
+	MosqlNodeImage image = {1, false, 0, palloc(sizeof(model))};
+
+	for (int i = 0; i < MODEL_FIELDS; i++)
+		if (model[i].value.data != NULL)
+			image.fields[image.nfields++] = model[i];
+	image.found = image.nfields > 0;
+	return image;
+}
+
 static MosqlStep *
 random_step(void)
 {
@@ -844,7 +861,7 @@ random_step(void)
 	{
 		MosqlBytes	field = model[random_field()].field;
 		MosqlBytes	value = model_get(NULL, field);
-		MosqlCompareKind kind = random_below(11);
+		MosqlCompareKind kind = random_below(12);
 		bool		whole;
 
 		/* mostly what holds, so that long steps get through */
@@ -853,6 +870,8 @@ random_step(void)
 		whole = kind == MOSQL_COMPARE_ONLY || kind == MOSQL_COMPARE_WHOLE;
 		if (kind == MOSQL_COMPARE_LISTED)
 			compare(step, kind, field, 0, random_entry());
+		else if (kind == MOSQL_COMPARE_COUNT)
+			compare(step, kind, field, model_image().nfields + (random_below(4) == 0), MOSQL_ABSENT);
 		else if (kind >= MOSQL_COMPARE_ADMITS)
 			compare(step, kind, field, 0, random_asked());
 		else if (kind == MOSQL_COMPARE_RANGE)
@@ -895,18 +914,6 @@ random_step(void)
 				random_below(4) == 0 ? random_entry() : random_value(9));
 	}
 	return step;
-}
-
-static MosqlNodeImage
-model_image(void)
-{
-	MosqlNodeImage image = {1, false, 0, palloc(sizeof(model))};
-
-	for (int i = 0; i < MODEL_FIELDS; i++)
-		if (model[i].value.data != NULL)
-			image.fields[image.nfields++] = model[i];
-	image.found = image.nfields > 0;
-	return image;
 }
 
 static bool
