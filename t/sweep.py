@@ -341,7 +341,9 @@ def dropped(world):
         tap.equal(listed(), set(), f"{at}: and off the list")
 
     conn = world.one.connect(world.db, **{"mosql_fdw.drop_time": 0})
-    reader = world.two.connect(world.db)
+    reader, later = world.two.connect(world.db), world.two.connect(world.db)
+    query(later, "CREATE FUNCTION opens() RETURNS refcursor LANGUAGE plpgsql AS $$ DECLARE c refcursor; "
+                 "BEGIN OPEN c FOR SELECT v FROM d WHERE id = 5; RETURN c; END $$")
     query(conn, table)
     query(conn, "CREATE INDEX d_v ON d (v)")
     query(world.conn, table)
@@ -353,6 +355,9 @@ def dropped(world):
         fill(conn, rows)
         query(reader, "BEGIN")
         tap.equal(value(reader, "SELECT v FROM d WHERE id = 5"), "old", f"{at}: somebody knows the way")
+        query(later, "BEGIN")
+        query(later, "SELECT v FROM d WHERE id = 5")
+        portal = value(later, "SELECT opens()")
         query(conn, "BEGIN")
         query(conn, "TRUNCATE d")
         before = value(conn, commands)
@@ -362,6 +367,8 @@ def dropped(world):
                   f"{at}: who has read before in his transaction is told")
         query(reader, "ROLLBACK")
         tap.equal(query(reader, "SELECT v FROM d WHERE id = 5"), [], f"{at}: another one finds nothing")
+        tap.equal(attempt(later, f'FETCH ALL IN "{portal}"')[1], "40001", f"{at}: who has opened a portal before, and fetches now, is told")
+        query(later, "ROLLBACK")
         gone(at, rows // 70)
     tap.ok(costs[1] <= costs[0] + 10, f"{world.engine}: COMMIT costs as much whatever there was", costs)
 
@@ -398,7 +405,8 @@ def dropped(world):
     tap.equal(world.garbage(), {}, f"{world.engine}, DROP: nothing is left")
     with contextlib.closing(world.one.connect(world.db)) as conn:
         query(conn, "DROP FOREIGN TABLE d")
-    reader.close()
+    for c in (reader, later):
+        c.close()
 
 
 def lost(cluster, server):

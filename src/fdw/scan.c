@@ -252,6 +252,7 @@ mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext)
 	MosqlStats	before = mosql_stats;
 	MemoryContext old;
 
+	mosql_view_begin_read(scan->view);
 	if (scan->ranges != NULL)
 		MemoryContextReset(scan->range_cxt);
 	for (int i = 0; i < scan->nvalues && scan->tids != MOSQL_TIDS_CURRENT; i++)

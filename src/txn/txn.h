@@ -215,6 +215,12 @@ extern void mosql_view_close(MosqlView *view);
 extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
 
 /*
+ * A scan begins to read.  If that is a while after its statement began (a portal that was opened without a name, and is fetched
+ * from later), the one row is read at a snapshot: what the statement knew of definitions is too old (rule 39).
+ */
+extern void mosql_view_begin_read(MosqlView *view);
+
+/*
  * The ranges that this view reads are certified at commit, at every isolation level:
  * that nothing in them was changed by others, since the snapshot, until the decision.
  */

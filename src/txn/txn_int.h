@@ -380,6 +380,7 @@ struct MosqlView
 	MosqlStatement *statement;
 	CommandId	curcid;
 	bool		single_read;
+	uint64		schema;			/* the version that was known when it was opened */
 	bool		certified;		/* ranges are, at every isolation level */
 	bool		reuses;			/* what its snapshot has seen, */
 	bool		again;			/* and adds to that (mosql_view_reuse) */

@@ -193,7 +193,17 @@ mosql_view_open(MosqlTxn *txn, const void *statement_id, CommandId curcid, bool 
 	view->statement = statement;
 	view->curcid = curcid;
 	view->single_read = single_read;
+	view->schema = txn->session->schema;
 	return view;
+}
+
+/* See txn.h.  The snapshot comes with the schema version, and with a look at the definitions if it has moved. */
+void
+mosql_view_begin_read(MosqlView *view)
+{
+	const MosqlSession *session = view->txn->session;
+
+	view->single_read &= mosql_session_is_fresh(session) && session->schema == view->schema;
 }
 
 void
