@@ -1027,6 +1027,12 @@ def forget_claims(world):
         r.close()
 
 
+def end_sessions(world, conn):
+    """As if its lease had run out."""
+    for sid, in query(conn, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'"):
+        query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+
+
 def tables_waiting(world):
     """Waits end, and what was lost is told."""
     one, two = world.connect(0), world.connect(1)
@@ -1062,8 +1068,7 @@ def tables_waiting(world):
         query(conn, "SET lock_timeout = '20s'")
     for mode in "SHARE", "ACCESS EXCLUSIVE":
         begin(one, f"LOCK TABLE hot IN {mode} MODE", "SELECT sum(n) FROM hot")
-        for sid, in query(one, "SELECT session_id FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'"):
-            query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
+        end_sessions(world, one)
         tap.equal(attempt(two, "UPDATE hot SET s = 'else' WHERE id = 4 AND n >= 0")[1], None, f"{mode}: who is dead keeps nobody out")
         tap.equal(attempt(one, "COMMIT")[1], "40001", "and does not commit")
         query(one, "ROLLBACK")
@@ -1071,6 +1076,24 @@ def tables_waiting(world):
         forget_claims(world)
         tap.equal(attempt(one, "COMMIT")[1], "40001", "nor who has lost the lock")
         query(one, "ROLLBACK")
+    # what ALTER TABLE has looked at is held by the lock alone, though it writes the definition as well
+    for what in "its session has ended", "its lock is lost":
+        for sql in "ALTER FOREIGN TABLE hot ALTER COLUMN s SET NOT NULL", "ALTER FOREIGN TABLE hot ALTER COLUMN n TYPE bigint":
+            begin(one, sql)
+            if what == "its session has ended":
+                end_sessions(world, one)
+            else:
+                forget_claims(world)
+            tap.equal(attempt(two, "INSERT INTO hot VALUES (99, 1, NULL)")[1], None, f"{sql}, {what}: others write")
+            tap.equal(attempt(one, "COMMIT")[1], "40001", "and it does not commit")
+            query(one, "ROLLBACK")
+            query(two, "DELETE FROM hot WHERE id = 99")
+    begin(one, "LOCK TABLE hot IN SHARE ROW EXCLUSIVE MODE")
+    end_sessions(world, one)
+    query(two, "UPDATE hot SET s = 'else' WHERE id = 4")
+    query(one, "SELECT sum(n) FROM hot")
+    tap.equal(attempt(one, "ALTER FOREIGN TABLE hot ALTER COLUMN n TYPE bigint")[1], "40001", "a lock of an earlier session id is none")
+    query(one, "ROLLBACK")
     begin(one, "LOCK TABLE hot IN ROW EXCLUSIVE MODE", "UPDATE hot SET s = 'x' WHERE id = 4")
     forget_claims(world)
     tap.equal(attempt(one, "COMMIT")[1], None, "one that keeps no writer out is not missed")

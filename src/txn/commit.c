@@ -219,7 +219,7 @@ check_claims(const MosqlCommit *commit)
 		return;
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
-			if (commit->parts[p].items[i].kind == MOSQL_ITEM_CLAIM)
+			if (mosql_item_held(commit, &commit->parts[p].items[i]).data != NULL)
 				report_lost_claim(commit->session);
 }
 

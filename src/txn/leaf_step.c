@@ -106,6 +106,24 @@ mosql_item_is_increment(const MosqlItem *item)
 	return item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_INCREMENT;
 }
 
+static MosqlTxid
+owner_of_claims(const MosqlCommit *commit)
+{
+	return commit->txn->owner.session != 0 ? commit->txn->owner : commit->tx;
+}
+
+/*
+ * Must the item's own lock still be there, whatever else is: a lock of a table, say, though its definition is
+ * written as well (rule 37)?  As HOLDS compares it; MOSQL_ABSENT: no.
+ */
+MosqlBytes
+mosql_item_held(const MosqlCommit *commit, const MosqlItem *item)
+{
+	if (item->kind == MOSQL_ITEM_CLAIM || (item->kind == MOSQL_ITEM_WRITE && item->strength > 0))
+		return mosql_lock_asked(owner_of_claims(commit), item->strength);
+	return MOSQL_ABSENT;
+}
+
 /*
  * What an item asks of those who are at its row: an update, say, that there be no lock that
  * excludes it.  Owner and strength, as ADMITS and HOLDS compare them.
@@ -113,7 +131,7 @@ mosql_item_is_increment(const MosqlItem *item)
 MosqlBytes
 mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 {
-	MosqlTxid	owner = commit->txn->owner.session != 0 ? commit->txn->owner : commit->tx;
+	MosqlTxid	owner = owner_of_claims(commit);
 	bool		update = item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_PUT &&
 		item->version != 0;
 
@@ -134,6 +152,8 @@ mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 static void
 add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes intent)
 {
+	if (item->kind == MOSQL_ITEM_WRITE && item->strength > 0)
+		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_held(commit, item));
 	if (item->kind == MOSQL_ITEM_CLAIM || (item->kind == MOSQL_ITEM_CHECK && item->strength > 0))
 		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_asked(commit, item));
 	else if (item->claims)
@@ -148,7 +168,7 @@ add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mo
 		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
 }
 
-/* Room for n items: per item at most 3 compares, 2 reads, 2 writes. */
+/* Room for n items: per item at most 4 compares, 2 reads, 2 writes. */
 void
 mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
 {
@@ -156,8 +176,8 @@ mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 
 	leaf->tree = tree;
 	leaf->step.node = node;
 	leaf->step.durable = true;
-	leaf->step.compares = palloc((3 * n + 3) * sizeof(MosqlCompare));
-	leaf->blame = palloc((3 * n + 3) * sizeof(MosqlItem *));
+	leaf->step.compares = palloc((4 * n + 3) * sizeof(MosqlCompare));
+	leaf->blame = palloc((4 * n + 3) * sizeof(MosqlItem *));
 	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
 	leaf->step.writes = palloc((2 * n + 1) * sizeof(MosqlWrite));
 	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));

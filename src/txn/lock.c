@@ -305,6 +305,13 @@ ask_past_dead(LockRequest *requests, int n)
 
 /* ---- what is held ---- */
 
+static void
+report_other_id(const MosqlTxn *txn)
+{
+	if (txn->owner.session != 0 && txn->owner.session != txn->session->sid && txn->held != NULL)
+		mosql_lock_report_ended(txn);
+}
+
 /*
  * While the session holds locks beyond its transactions, these have one owner, and are one to
  * those who look for deadlocks.  40001 if the session was given another id since the
@@ -315,8 +322,7 @@ owner_of(MosqlTxn *txn)
 {
 	MosqlSession *session = txn->session;
 
-	if (txn->owner.session != 0 && txn->owner.session != session->sid && txn->held != NULL)
-		mosql_lock_report_ended(txn);
+	report_other_id(txn);
 	if (txn->owner.session == 0 || txn->owner.session != session->sid)
 	{
 		mosql_session_keep_id(session);
@@ -892,6 +898,7 @@ mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 void
 mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
+	report_other_id(txn);
 	entry_of(txn, tree, key)->relied_on = true;
 }
 

@@ -671,10 +671,13 @@ judge_intents(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, const E
 	MosqlTxid	tx;
 
 	check_intents(commit, leaf->step.node, now->intents);
-	if (item->kind == MOSQL_ITEM_CLAIM)
+	if (mosql_item_held(commit, item).data != NULL)
 	{
-		commit->lost_claim = !mosql_claims_hold(now->intents, mosql_item_asked(commit, item));
-		return commit->lost_claim ? MOSQL_CONFLICT : MOSQL_PREPARED;
+		commit->lost_claim = !mosql_claims_hold(now->intents, mosql_item_held(commit, item));
+		if (commit->lost_claim)
+			return MOSQL_CONFLICT;
+		if (item->kind == MOSQL_ITEM_CLAIM)
+			return MOSQL_PREPARED;
 	}
 	if (mosql_claims_begin(now->intents))
 	{

@@ -655,7 +655,7 @@ typedef struct MosqlItem
 	MosqlBaseKind base;			/* expectation now; prepare may refine it */
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
-	int			strength;		/* CHECK, CLAIM: of its lock, which must still be there; 0: none */
+	int			strength;		/* WRITE, CHECK, CLAIM: of its lock, which must still be there; 0: none */
 	bool		claims;			/* there are some at its row */
 	bool		done;
 	bool		sent;			/* WRITE: this attempt may have placed its intent */
@@ -756,6 +756,7 @@ typedef enum MosqlOutcome
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
 /* The item's lock counts no more: its version is compared, and a mark placed. */
+extern MosqlBytes mosql_item_held(const MosqlCommit *commit, const MosqlItem *item);
 extern void mosql_item_forget_lock(MosqlItem *item);
 
 /*
