@@ -22,6 +22,7 @@
   lost    ... and are lost only with an error
   tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
           it does between two sessions and a heap table; who has written before waits at COMMIT
+  tables_altered  who writes beside an ALTER TABLE that has looked at all rows, or CREATE INDEX
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
   often   who is refused a lock now and then needs no more memory each time
@@ -1033,6 +1034,37 @@ def end_sessions(world, conn):
         query(world.conn, "SELECT mosql_fdw_repair('redis', 'session', %s, dry_run := false)", (str(sid),))
 
 
+def tables_altered(world):
+    """Who writes between ALTER TABLE, or CREATE INDEX, and its COMMIT waits, and is not lost."""
+    one, two = world.connect(0), world.connect(1)
+    query(one, "CREATE FOREIGN TABLE changing (id int OPTIONS (key 'true') NOT NULL, n int, u int) SERVER redis")
+    query(two, "CREATE FOREIGN TABLE changing (id int OPTIONS (key 'true') NOT NULL, n int, u int) SERVER redis")
+    query(one, "INSERT INTO changing SELECT i, i, i FROM generate_series(1, 300) i")
+    query(two, "SELECT count(*) FROM changing")
+    for ddl, sql in (("ALTER n TYPE bigint", "INSERT INTO changing VALUES (1000, 1, 1000)"),
+                     ("ALTER n TYPE numeric", "UPDATE changing SET u = u + 1000 WHERE id = 7"),
+                     ("ADD CONSTRAINT small CHECK (u < 5000)", "INSERT INTO changing VALUES (1001, 2, 6000)"),
+                     ("ALTER n SET NOT NULL", "INSERT INTO changing VALUES (1002, NULL, 1002)"),
+                     (None, "UPDATE changing SET u = 9 WHERE id = 8")):
+        ddl = f"ALTER FOREIGN TABLE changing {ddl}" if ddl else "CREATE UNIQUE INDEX ON changing (u) WHERE id < 500"
+        tap.equal(begin(one, ddl)[1], None, ddl)
+        threads, results = together(lambda: attempt(two, sql)[1])
+        tap.ok(not finish(threads, .4), f"{sql}: waits")
+        query(one, "COMMIT")
+        finish(threads)
+        again = attempt(two, sql)[1] if results[0] else "done"
+        if results[0]:
+            query(two, "SELECT mosql_fdw_refresh('changing')")
+            again = attempt(two, sql)[1]
+        bad = "SELECT count(*) FROM changing WHERE n IS NULL OR u > 5000 OR id = 8 AND u = 9"
+        tap.ok("6000" in sql or "NULL" in sql or "u = 9" in sql or again in (None, "done"), f"{sql}: {results[0]}, then {again}")
+        tap.equal(value(one, bad), 0, "and what is there is right")
+    tap.equal(findings(one, "changing"), ([], []), "rows and entries agree")
+    query(one, "DROP FOREIGN TABLE changing")
+    for c in one, two:
+        c.close()
+
+
 def tables_waiting(world):
     """Waits end, and what was lost is told."""
     one, two = world.connect(0), world.connect(1)
@@ -1224,7 +1256,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_waiting, beside, parents, counted, kept_rows, moved, proved, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_waiting, beside, parents, counted, kept_rows, moved, proved, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)
