@@ -20,7 +20,8 @@
  * When nothing was committed since the last pass found nothing to do, and no
  * snapshot kept anything from being done, an automatic pass ends after the
  * sessions and commits.  What aborted transactions may have left meanwhile is
- * looked for once in FULL_INTERVAL.
+ * looked for once in FULL_INTERVAL, and quiet leaves are packed then: what is locked or looked at
+ * all the time without being changed would else be packed, and unpacked again, by each pass.
  */
 #include "postgres.h"
 
@@ -59,10 +60,10 @@ typedef struct Pass
 	MosqlSession *session;
 	MosqlStepper *clock;
 	Oid			serverid;
-	bool		automatic;
 	uint64		sid;			/* under which the job was taken */
 	MosqlPassResult *result;
 	bool		lost;			/* the job is somebody else's now */
+	MosqlTimestamp now;			/* by the clock, when a pass that packs began; 0: this one does not */
 
 	/* --- how far it is --- */
 	const char *phase;
@@ -73,8 +74,6 @@ typedef struct Pass
 
 	/* --- the pace --- */
 	int64		due_us;			/* when the leaves so far are paid for */
-	MosqlTimestamp now;			/* by the clock, when it began */
-	MosqlTimestamp last;		/* when the pass before was over, by the clock; 0: none was */
 
 	/* --- trees as they were counted last --- */
 	int			nsizes;
@@ -313,7 +312,7 @@ typedef struct BatchWork
 {
 	Pass	   *pass;
 	const PassTree *tree;
-	const MosqlPacking *packing;
+	MosqlTimestamp pack_before;
 	StringInfo	position;
 	int			single;			/* leaves still to be looked at one by one */
 	bool		more;
@@ -329,7 +328,7 @@ vacuum_batch(void *arg)
 
 	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->tree->root),
 								   work->position, work->single > 0 ? 1 : batch_leaves(),
-								   work->packing, &work->pass->result->vacuum);
+								   work->pack_before, &work->pass->result->vacuum);
 }
 
 /* A MosqlTreeWork. */
@@ -393,12 +392,12 @@ run_batch(BatchWork *work)
 }
 
 static void
-vacuum_tree(Pass *pass, const PassTree *tree, const MosqlPacking *packing)
+vacuum_tree(Pass *pass, const PassTree *tree, MosqlTimestamp before)
 {
 	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
 												ALLOCSET_DEFAULT_SIZES);
 	StringInfoData position;
-	BatchWork	work = {.pass = pass,.tree = tree,.packing = packing,.position = &position,.more = true};
+	BatchWork	work = {.pass = pass,.tree = tree,.pack_before = before,.position = &position,.more = true};
 
 	initStringInfo(&position);
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
@@ -425,9 +424,6 @@ vacuum_tree(Pass *pass, const PassTree *tree, const MosqlPacking *packing)
 }
 
 /* ---- which leaves are packed ---- */
-
-/* Times pack_after that passes go on for leaves that may be packed: all but one in a thousand have had their turn. */
-#define PACK_TURNS		8
 
 /* A table of this database, and what its option pack_after says. */
 typedef struct PackedTable
@@ -467,17 +463,17 @@ packed_tables(Oid serverid)
 }
 
 /*
- * Which leaves of a tree are packed; false: none.  An automatic pass takes so many of those that are
- * quiet that each has its turn once in pack_after, as a mean: what is unpacked all the time without being
- * changed, since it is locked or looked at, would else be packed by each pass.
+ * Which leaves of a tree are packed: those older than this.  0: none.  Of several tables here that are one in
+ * Redis, whose options differ, the most cautious counts.
  */
-static bool
-plan_packing(const Pass *pass, const PassTree *tree, const List *tables, MosqlPacking *packing)
+static MosqlTimestamp
+pack_before(const Pass *pass, const PassTree *tree, const List *tables)
 {
+	MosqlTimestamp before = 0;
 	ListCell   *lc;
 
 	if (tree->of == NULL)
-		return false;
+		return 0;
 	foreach(lc, tables)
 	{
 		const PackedTable *table = lfirst(lc);
@@ -486,21 +482,16 @@ plan_packing(const Pass *pass, const PassTree *tree, const List *tables, MosqlPa
 		if (strcmp(table->schema, tree->of->schema) != 0 || strcmp(table->name, tree->of->name) != 0)
 			continue;
 		if (table->after_s < 0 || pass->now < after_us)
-			return false;
-		packing->before = pass->now - after_us;
-		packing->share = !pass->automatic || after_us == 0 ? 1 :
-			(double) (pass->now - Min(pass->last, pass->now)) / (double) after_us;
-		packing->since = pass->now - Min(PACK_TURNS * after_us, pass->now);
-		return true;
+			return 0;
+		before = before == 0 ? pass->now - after_us : Min(before, pass->now - after_us);
 	}
-	return false;
+	return before;
 }
 
 static void
 vacuum_trees(Pass *pass)
 {
-	List	   *tables = packed_tables(pass->serverid);
-	MosqlPacking packing;
+	List	   *tables = pass->now > 0 ? packed_tables(pass->serverid) : NIL;
 	PassTree   *trees;
 	int			damaged;
 	int			n = list_trees(pass->session, &trees, &damaged);
@@ -509,7 +500,7 @@ vacuum_trees(Pass *pass)
 
 	pass->nsizes = mosql_clock_sizes(pass->clock, &pass->sizes);
 	for (int i = 0; i < n && !pass->lost; i++)
-		vacuum_tree(pass, &trees[i], plan_packing(pass, &trees[i], tables, &packing) ? &packing : NULL);
+		vacuum_tree(pass, &trees[i], pack_before(pass, &trees[i], tables));
 
 	gone = palloc(Max(pass->nsizes, 1) * sizeof(uint64));
 	for (int s = 0; s < pass->nsizes; s++)
@@ -738,6 +729,8 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	MosqlPassResult *result = pass->result;
 	bool		held_back;
 	MosqlTimestamp decided = mosql_clock_decided(pass->clock, &held_back);
+	bool		full = !automatic || !swept_recently(pass);
+	MosqlJob	own;
 
 	enter_phase(pass, "sessions", NULL, -1);
 	mosql_orphans_forget(pass->session, &result->orphans);
@@ -748,11 +741,13 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 	if (!pass->lost && mosql_txn_may_chain(pass->session) && !IsolationUsesXactSnapshot())
 		(void) mosql_table_drop_dead_builds(pass->session);
 	if (automatic && last != NULL && decided != 0 && last->mark == decided && !held_back &&
-		!has_worked(result) && swept_recently(pass))
+		!has_worked(result) && !full)
 	{
 		result->outcome = MOSQL_PASS_IDLE;
 		return decided;
 	}
+	if (full && find_job(pass, MOSQL_JOB_MAINTAIN, &own))
+		pass->now = Max(own.now, decided + 1);	/* versions may be ahead of the time */
 	if (!pass->lost)
 		vacuum_trees(pass);
 	if (!pass->lost && result->orphans.postponed > 0)
@@ -761,12 +756,12 @@ run(Pass *pass, bool automatic, const MosqlJob *last)
 		mosql_orphans_finish(pass->session, true, &result->orphans);
 		destroy_dropped(pass);
 	}
-	if (!pass->lost && !(automatic && swept_recently(pass)))
+	if (!pass->lost && full)
 		sweep(pass);
 	if (!pass->lost)
 		mosql_orphans_forget(pass->session, &result->orphans);	/* aborted on the way */
 	result->outcome = pass->lost ? MOSQL_PASS_TAKEN_OVER : MOSQL_PASS_DONE;
-	return held_back || has_worked(result) || result->vacuum.leaves_unripe > 0 ? 0 : decided;
+	return held_back || has_worked(result) ? 0 : decided;
 }
 
 typedef struct Failure
@@ -814,18 +809,6 @@ run_guarded(Pass *pass, bool automatic, const MosqlJob *last)
 							describe(pass, mosql_pass_outcome_name(pass->result->outcome)));
 }
 
-/* When it is, and when the last pass was over: by the clock, which has drawn the versions of rows. */
-static void
-look_at_clock(Pass *pass, bool any, const MosqlJob *last)
-{
-	MosqlJob	own;
-
-	if (find_job(pass, MOSQL_JOB_MAINTAIN, &own))
-		pass->now = own.now;
-	if (any && !last->running)
-		pass->last = last->updated;
-}
-
 void
 mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPassResult *result)
 {
@@ -833,7 +816,7 @@ mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPa
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	int64		start_us = mosql_now_us();
-	Pass		pass = {.session = session,.serverid = serverid,.automatic = automatic,.result = result,.total = -1};
+	Pass		pass = {.session = session,.serverid = serverid,.result = result,.total = -1};
 	MosqlJob	last;
 	MosqlJob	other;
 	bool		any;
@@ -854,7 +837,6 @@ mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPa
 	{
 		mosql_session_note_contact(session);
 		MOSQL_DEBUG_POINT("maintain-started");
-		look_at_clock(&pass, any, &last);
 		run_guarded(&pass, automatic, any && !last.running ? &last : NULL);
 	}
 	result->seconds = (double) (mosql_now_us() - start_us) / 1e6;

@@ -91,11 +91,14 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 /* What Redis keeps for a field beside its bytes, about. */
 #define FIELD_OVERHEAD	20
 
-/* And no more than a block takes. */
+/*
+ * And no fuller than two: who reads a row gets all of the block.  (Rows that grow make leaves larger than they are
+ * when they are split.)
+ */
 static bool
 is_half_full(int n, size_t bytes)
 {
-	return n >= 2 && n <= MOSQL_BLOCK_MAX_ROWS && bytes <= MOSQL_BLOCK_MAX_BYTES / 2 &&
+	return n >= 2 && n <= MOSQL_BLOCK_MAX_ROWS && bytes <= 2 * MOSQL_LEAF_MAX_BYTES &&
 		(n >= MOSQL_PACK_MIN_ROWS || bytes >= MOSQL_LEAF_MAX_BYTES / 2);
 }
 

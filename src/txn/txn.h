@@ -701,16 +701,7 @@ typedef struct MosqlVacuumCounts
 	uint64		trees_destroyed;	/* by the sweep */
 	uint64		damaged;		/* leaves, or more, left out for damage */
 	MosqlPackCounts packed;
-	uint64		leaves_unripe;	/* another pass may pack them, though nothing is written until then */
 } MosqlVacuumCounts;
-
-/* Which leaves of a tree are to be packed. */
-typedef struct MosqlPacking
-{
-	MosqlTimestamp before;		/* those of which all rows are older */
-	double		share;			/* of them, by chance, 1: all */
-	MosqlTimestamp since;		/* who is older and had no luck is not waited for: it may not pay */
-} MosqlPacking;
 
 /* ---- trees that transactions have given up (garbage.c) ---- */
 
@@ -735,7 +726,8 @@ extern void mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, 
  * Tidy the next leaves of a tree, at most max_leaves (<= 64) of them, from
  * *position on, which is initialised and empty at first and opaque: remove what
  * no snapshot needs, settle what finished and dead transactions left, finish
- * splits and merges, merge emptied leaves away, pack those that are quiet (packing NULL: none).  Returns
+ * splits and merges, merge emptied leaves away, pack those of which all rows
+ * are older than pack_before (0: none).  Returns
  * false at the end of the tree, with *position empty again.  Adds to *counts.
  *
  * A few round trips per call, so that the caller can set the pace.  What undecided
@@ -743,7 +735,7 @@ extern void mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, 
  * transaction that has written.  42P01 if the tree is gone.
  */
 extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position,
-							  int max_leaves, const MosqlPacking *packing, MosqlVacuumCounts *counts);
+							  int max_leaves, MosqlTimestamp pack_before, MosqlVacuumCounts *counts);
 
 /*
  * A batch of one leaf failed for damage: go on behind it, and what else the damage keeps

@@ -27,8 +27,6 @@
  */
 #include "postgres.h"
 
-#include "common/pg_prng.h"
-
 #include "code/claim.h"
 #include "txn/txn_int.h"
 
@@ -43,7 +41,7 @@ typedef struct Vacuum
 	MosqlSession *session;
 	MosqlTree  *tree;
 	MosqlVacuumCounts *counts;
-	const MosqlPacking *packing;	/* NULL: none */
+	MosqlTimestamp pack_before;	/* 0: nothing is packed */
 	MosqlSnapshotList list;
 	bool		asked;			/* who lives, in this batch: */
 	MosqlSessions sessions;
@@ -488,29 +486,26 @@ prune_leaves(Vacuum *vacuum, MosqlLeaf **empty)
 /* ---- leaves that nobody writes to ---- */
 
 /*
- * Are all rows of a leaf plain, live, and old, *last the newest, and is nothing else there?  Who reads, at whatever
+ * Are all rows of a leaf plain, live, and old, and is nothing else there?  Who reads, at whatever
  * snapshot, finds in a block what he would find in the fields, so nobody's snapshot is asked about.
  */
 static bool
-is_quiet(const Vacuum *vacuum, const MosqlLeaf *leaf, MosqlTimestamp *last)
+is_quiet(const Vacuum *vacuum, const MosqlLeaf *leaf)
 {
 	MosqlVersion newest;
 
-	*last = 0;
 	for (int e = 0; e < leaf->n; e++)
 	{
 		const MosqlEntry *entry = &leaf->entries[e];
 
 		if (entry->row.data == NULL || entry->intent.data != NULL || entry->marks.data != NULL ||
-			!mosql_row_newest(entry->row, &newest) || newest.ts >= vacuum->packing->before ||
+			!mosql_row_newest(entry->row, &newest) || newest.ts >= vacuum->pack_before ||
 			entry->row.data[MOSQL_ROW_KIND_OFFSET] != *MOSQL_ROW_PLAIN_KIND)
 			return false;
-		*last = Max(*last, newest.ts);
 	}
 	return leaf->range_marks.data == NULL;
 }
 
-/* The share is for leaves that are looked at or locked all the time: see docs/maintenance.md. */
 static void
 pack_leaves(Vacuum *vacuum)
 {
@@ -520,17 +515,9 @@ pack_leaves(Vacuum *vacuum)
 	for (int i = 0; i < vacuum->n; i++)
 	{
 		const MosqlLeaf *leaf = &vacuum->leaves[i];
-		MosqlTimestamp last;
 
-		if (!mosql_btree_may_pack(leaf))
-			continue;
-		if (vacuum->changed[i] || !is_quiet(vacuum, leaf, &last))
-			vacuum->counts->leaves_unripe++;
-		else if (vacuum->packing->share >= 1 ||
-				 pg_prng_double(&pg_global_prng_state) < vacuum->packing->share)
+		if (!vacuum->changed[i] && mosql_btree_may_pack(leaf) && is_quiet(vacuum, leaf))
 			ripe[n++] = leaf;
-		else if (last >= vacuum->packing->since)
-			vacuum->counts->leaves_unripe++;
 	}
 	if (n > 0)
 		mosql_btree_pack(vacuum->tree, ripe, n, &vacuum->counts->packed);
@@ -582,7 +569,7 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	if (nempty > 0)
 		vacuum->counts->leaves_merged += mosql_btree_merge_leaves(vacuum->tree, empty, nempty);
 	vacuum->counts->leaves_merged += mosql_btree_merge_parents(vacuum->tree, next);
-	if (vacuum->packing != NULL)
+	if (vacuum->pack_before > 0)
 		pack_leaves(vacuum);
 
 	resetStringInfo(position);
@@ -595,12 +582,12 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 /* See txn.h. */
 bool
 mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position, int max_leaves,
-				  const MosqlPacking *packing, MosqlVacuumCounts *counts)
+				  MosqlTimestamp pack_before, MosqlVacuumCounts *counts)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql vacuum",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Vacuum		vacuum = {.session = session, .tree = tree, .packing = packing, .counts = counts};
+	Vacuum		vacuum = {.session = session, .tree = tree, .pack_before = pack_before, .counts = counts};
 	bool		more;
 
 	more = vacuum_batch(&vacuum, position, max_leaves);

@@ -107,13 +107,12 @@ static void
 vacuum_tree(void *arg)
 {
 	Vacuum	   *vacuum = arg;
-	MosqlPacking packing = {.before = MOSQL_TS_MAX,.share = 0.5};
-	bool		packs = sim_chance(500);
+	MosqlTimestamp pack_before = sim_chance(400) ? MOSQL_TS_MAX : 0;
 	StringInfoData position;
 
 	initStringInfo(&position);
 	while (mosql_vacuum_tree(vacuum->session, mosql_session_tree(vacuum->session, vacuum->root),
-							 &position, (int) sim_between(1, 16), packs ? &packing : NULL, vacuum->counts))
+							 &position, (int) sim_between(1, 16), pack_before, vacuum->counts))
 		;
 }
 
