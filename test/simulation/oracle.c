@@ -165,22 +165,21 @@ oracle_table_root(void)
 	return epochs[nepochs - 1].root;
 }
 
-int
-oracle_table_told(void)
-{
-	int			e = nepochs - 1;
-
-	while (e > 0 && !epochs[e].tx->acknowledged)
-		e--;
-	return e;
-}
-
+/*
+ * Each COMMIT waits for itself (rule 39): who truncates once more what nobody was told of yet may be told first.  So
+ * it is its own truncation that counts, and that is known to all a second after it is decided.
+ */
 bool
-oracle_table_is_older(uint64 root, int told)
+oracle_table_is_old(uint64 root, int64 since_us)
 {
-	for (int e = 0; e < told && e < nepochs; e++)
+	for (int e = 0; e + 1 < nepochs; e++)
+	{
+		const SimTx *tx = epochs[e + 1].tx;
+
 		if (epochs[e].root == root)
-			return true;
+			return (tx->acknowledged && tx->acknowledged_us < since_us) ||
+				tx->committed_us + (int64) MOSQL_SCHEMA_FRESH_MS * 1000 < since_us;
+	}
 	return false;
 }
 
@@ -290,6 +289,7 @@ end_half(SimTx *tx, bool told_committed)
 		sim_fail("tx %d (" UINT64_FORMAT "." UINT64_FORMAT ") was told that it failed and is committed",
 				 tx->number, tx->sid, tx->n);
 	tx->acknowledged = told_committed;
+	tx->acknowledged_us = sim_now_us;
 	leave(tx);
 	if (tx->state != TX_COMMITTED)
 		free(tx);
@@ -527,6 +527,7 @@ commit(SimTx *tx)
 	judge_other_half(tx);
 	claims_judge(tx);
 	tx->state = TX_COMMITTED;
+	tx->committed_us = sim_now_us;
 	oracle_commits++;
 	if (log->n == log->max)
 		log->committed = realloc(log->committed, (log->max = Max(1024, 2 * log->max)) * sizeof(SimTx *));

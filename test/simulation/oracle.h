@@ -108,7 +108,9 @@ typedef struct SimTx
 	struct SimTx *with;			/* its other half, of that one; */
 	struct SimTx *near;			/* and back */
 	int64		committing_us;	/* since when */
+	int64		committed_us;
 	bool		acknowledged;
+	int64		acknowledged_us;
 	char		told;			/* when somebody asked later: 'C' committed, 'A' aborted */
 	bool		drawn;			/* REPEATABLE READ and above */
 	MosqlTimestamp S;
@@ -165,9 +167,8 @@ extern bool row_equal(Row a, Row b);
 extern Row	oracle_table_row(uint64 root, int key, MosqlTimestamp S, bool *truncated);
 extern void oracle_table_made(uint64 root);
 
-/* Up to which truncation somebody was told that it is committed; is a tree one of before? */
-extern int	oracle_table_told(void);
-extern bool oracle_table_is_older(uint64 root, int told);
+/* Must who began to read the latest state then know that this tree was truncated? */
+extern bool oracle_table_is_old(uint64 root, int64 since_us);
 extern uint64 oracle_table_root(void);
 
 /* Values of a sequence: drawn after `moment`, which oracle_sequence() was then. */

@@ -212,7 +212,7 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 	bool		latest = client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(700);
 	MosqlView  *view = work_view(client, latest);
 	MosqlTimestamp since = oracle_moment(tree);
-	int			told = tree == TREE_TABLE ? oracle_table_told() : 0;
+	int64		since_us = sim_now_us;
 	MosqlBytes	bytes = work_key(tree, key);
 	const Write *own;
 	Row			row;
@@ -233,9 +233,9 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 	}
 	else if (tree == TREE_TABLE)
 	{
-		/* it may have been truncated meanwhile; but who was told so before has truncated it */
-		if (!sim_isolates && oracle_table_is_older(client->table.now.root, told))
-			sim_fail("tx %d reads key %d of a tree that somebody was told to have truncated", client->tx->number, key);
+		/* it may have been truncated meanwhile, or just before (rule 39) */
+		if (!sim_isolates && oracle_table_is_old(client->table.now.root, since_us))
+			sim_fail("tx %d reads key %d of a tree that was truncated before it began", client->tx->number, key);
 	}
 	else if (own == NULL ? !oracle_was(tree, key, since, row) : !own->add && !row_equal(own->row, row))
 		sim_fail("tx %d reads tree %d key %d: %d n=" INT64_FORMAT " token=%u, which it was not since " UINT64_FORMAT,
