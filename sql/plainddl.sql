@@ -200,7 +200,20 @@ PREPARE q AS DELETE FROM author RETURNING id;
 SELECT outcome('CREATE TABLE x AS EXECUTE q');
 DEALLOCATE q;
 SELECT outcome('EXPLAIN (ANALYZE off) CREATE TABLE x AS EXECUTE p(1, ''x'')');
+CREATE TABLE IF NOT EXISTS executed AS EXECUTE nosuch;
+SELECT outcome('CREATE TABLE executed AS EXECUTE nosuch');
+PREPARE r AS SELECT * FROM executed;
+ALTER TABLE executed ADD COLUMN more int;
+SELECT outcome('CREATE TABLE x AS EXECUTE r');
 TABLE executed;
+-- a temporary table by its schema
+BEGIN;
+SET LOCAL search_path = pg_temp, public;
+CREATE TABLE passing (id int PRIMARY KEY);
+SELECT relpersistence, relnamespace = pg_my_temp_schema() AS temp FROM pg_class WHERE relname = 'passing';
+SET LOCAL search_path = public, pg_temp;
+DROP TABLE passing;
+COMMIT;
 SELECT outcome('CREATE TABLE x (a, b) AS SELECT 1');
 CREATE FUNCTION made(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/sysattr.h"
 #include "catalog/namespace.h"
+#include "commands/createas.h"
 #include "commands/prepare.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
@@ -178,26 +179,28 @@ run_insert(const MosqlStatement *statement, Query *insert)
 
 /* The parameters' values, as EXECUTE finds them: each as the type that PREPARE gave it. */
 static ParamListInfo
-evaluate_parameters(const ExecuteStmt *execute, const CachedPlanSource *source, EState *estate)
+evaluate_parameters(const ExecuteStmt *execute, const char *text, const Oid *types, int ntypes, EState *estate)
 {
 	ParseState *pstate = make_parsestate(NULL);
-	ParamListInfo params = makeParamList(source->num_params);
+	ParamListInfo params = makeParamList(ntypes);
 	ListCell   *lc;
 	int			n = 0;
 
-	if (list_length(execute->params) != source->num_params)
+	if (ntypes == 0)
+		return NULL;			/* as core, whatever was given */
+	if (list_length(execute->params) != ntypes)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("wrong number of parameters for prepared statement \"%s\"", execute->name),
-				 errdetail("Expected %d parameters but got %d.", source->num_params, list_length(execute->params))));
-	pstate->p_sourcetext = source->query_string;
+				 errdetail("Expected %d parameters but got %d.", ntypes, list_length(execute->params))));
+	pstate->p_sourcetext = text;
 	foreach(lc, execute->params)
 	{
 		ParamExternData *param = &params->params[n];
 		Node	   *given = transformExpr(pstate, copyObject(lfirst(lc)), EXPR_KIND_EXECUTE_PARAMETER);
 		Node	   *value;
 
-		param->ptype = source->param_types[n++];
+		param->ptype = types[n++];
 		param->pflags = PARAM_FLAG_CONST;
 		value = coerce_to_target_type(pstate, given, exprType(given), param->ptype, -1,
 									  COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
@@ -206,7 +209,8 @@ evaluate_parameters(const ExecuteStmt *execute, const CachedPlanSource *source, 
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
 					 errmsg("parameter $%d of type %s cannot be coerced to the expected type %s", n,
 							format_type_be(exprType(given)), format_type_be(param->ptype)),
-					 errhint("You will need to rewrite or cast the expression.")));
+					 errhint("You will need to rewrite or cast the expression."),
+					 parser_errposition(pstate, exprLocation(lfirst(lc)))));
 		assign_expr_collations(pstate, value);
 		param->value = ExecEvalExprSwitchContext(ExecPrepareExpr((Expr *) value, estate),
 												 GetPerTupleExprContext(estate), &param->isnull);
@@ -216,25 +220,35 @@ evaluate_parameters(const ExecuteStmt *execute, const CachedPlanSource *source, 
 }
 
 /*
- * The query of a prepared statement, parsed anew: tables may have changed since PREPARE.  In *statement its
- * parameters and text take the place of those of CREATE TABLE AS.  They live as long as estate.
+ * The query of a prepared statement, parsed anew: tables may have changed since PREPARE, and it may be
+ * deallocated on the way.  In *statement its parameters and text take the place of those of CREATE TABLE AS.
+ * They live as long as estate.
  */
 static Query *
 prepared_query(MosqlStatement *statement, const ExecuteStmt *execute, EState *estate)
 {
 	const CachedPlanSource *source = FetchPreparedStatement(execute->name, true)->plansource;
-	List	   *queries;
+	const char *text = pstrdup(source->query_string);
+	int			ntypes = source->num_params;
+	Oid		   *types = palloc(ntypes * sizeof(Oid) + 1);
+	Query	   *query = NULL;
 
-	if (source->commandTag != CMDTAG_SELECT)
+	if (ntypes > 0)
+		memcpy(types, source->param_types, ntypes * sizeof(Oid));
+	if (source->commandTag == CMDTAG_SELECT)
+		query = parse_analyze_fixedparams(copyObject(source->raw_parse_tree), text, types, ntypes,
+										  statement->environment);
+	if (query == NULL || query->commandType != CMD_SELECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("prepared statement is not a SELECT")));
-	statement->params = evaluate_parameters(execute, source, estate);
-	statement->query = source->query_string;
-	queries = list_make1(parse_analyze_fixedparams(copyObject(source->raw_parse_tree), source->query_string,
-												   source->param_types, source->num_params,
-												   statement->environment));
-	return linitial_node(Query, queries);
+	if (source->fixed_result && !equalTupleDescs(source->resultDesc, ExecCleanTypeFromTL(query->targetList)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cached plan must not change result type")));
+	statement->params = evaluate_parameters(execute, statement->query, types, ntypes, estate);
+	statement->query = text;
+	return query;
 }
 
 /* The table, and its rows where they are wanted. */
@@ -260,8 +274,11 @@ create_and_fill(const MosqlStatement *statement, Query *query)
 void
 mosql_admin_run_create_as(const MosqlStatement *statement)
 {
-	Query	   *query = castNode(Query, castNode(CreateTableAsStmt, statement->tree)->query);
+	CreateTableAsStmt *as = castNode(CreateTableAsStmt, statement->tree);
+	Query	   *query = castNode(Query, as->query);
 
+	if (CreateTableAsRelExists(as))
+		return;
 	if (query->commandType == CMD_UTILITY)
 	{
 		MosqlStatement with_params = *statement;

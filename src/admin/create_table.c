@@ -61,12 +61,26 @@ session_chose_access_method(void)
 #endif
 }
 
-/* pg_temp may be the schema, too. */
+/* By TEMPORARY, or by its schema, pg_temp by whatever name: said, or the first of search_path. */
 static bool
 is_temporary(const RangeVar *relation)
 {
-	return relation->relpersistence == RELPERSISTENCE_TEMP ||
-		(relation->schemaname != NULL && strcmp(relation->schemaname, "pg_temp") == 0);
+	List	   *path;
+	bool		temporary;
+
+	if (relation->relpersistence == RELPERSISTENCE_TEMP)
+		return true;
+	if (relation->schemaname != NULL)
+	{
+		Oid			schema = LookupNamespaceNoError(relation->schemaname);
+
+		return strcmp(relation->schemaname, "pg_temp") == 0 ||
+			(OidIsValid(schema) && isAnyTempNamespace(schema));
+	}
+	path = fetch_search_path(false);
+	temporary = path != NIL && isAnyTempNamespace(linitial_oid(path));
+	list_free(path);
+	return temporary;
 }
 
 bool

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "commands/event_trigger.h"
 #include "tcop/dest.h"
@@ -59,6 +60,8 @@ run_index(IndexStmt *create)
 		return;
 	if (PG_VERSION_NUM / 10000 > LAST_KNOWN_VERSION)
 		report_late();
+	if (create->concurrent)
+		PreventInTransactionBlock(true, "CREATE INDEX CONCURRENTLY");
 	copy = copyObject(create);
 	address = mosql_admin_create_index(copy);
 	if (OidIsValid(address.objectId))

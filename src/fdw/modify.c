@@ -60,7 +60,7 @@ reads_row(Node *node, Index *rtindex)
 static void
 add_typed_row(PlannerInfo *root, Index rtindex, RangeTblEntry *rte)
 {
-	if (rtindex == root->parse->resultRelation &&
+	if (rtindex == root->parse->resultRelation && list_length(root->parse->rtable) > 1 &&
 		(reads_row((Node *) root->parse->jointree, &rtindex) || reads_row((Node *) root->processed_tlist, &rtindex)))
 		add_row_identity_var(root, makeWholeRowVar(rte, rtindex, 0, false), rtindex, "typed row");
 }
