@@ -579,6 +579,8 @@ kill_dropped(Pass *pass)
 	for (int i = 0; i < n; i++)
 		named[i] = trees[i].root;
 	MOSQL_DEBUG_POINT("maintain-garbage-read");
+	if (!mosql_clock_job_note(pass->clock, MOSQL_JOB_GARBAGE, pass->sid, mosql_txn_lease_ms, describe(pass, NULL)))
+		return NULL;			/* we were paused, and somebody may have attached one of them since */
 	mosql_garbage_kill(garbage, named, n, &pass->result->vacuum);
 	return garbage;
 }
