@@ -242,8 +242,11 @@ say_what_is_committed(void *arg)
 		const MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
 
 		if (session->txn != NULL && session->txn->decided)
+		{
 			errcontext("COMMIT in PostgreSQL, after it was done in namespace \"%s\"",
 					   session->config.ns);
+			mosql_txn_wait_for_drops(session->txn); /* this tells so, and what they have dropped stays (rule 39) */
+		}
 	}
 	(void) errhint("What was written to tables of mosql_fdw is committed; what was written to tables of this PostgreSQL server is not. mosql_fdw_gc() lists tables that differ.");
 }
