@@ -683,7 +683,7 @@ mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
 	for (;;)
 	{
 		const MosqlReply *reply;
-		bool		sound;
+		bool		sound = true;
 
 		read_begin(&watch, watch.keys.counter, MOSQL_ABSENT);
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter, LITERAL("last"),

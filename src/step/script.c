@@ -24,15 +24,15 @@ typedef struct Cached
 	uint8		slot[16384 / 8];
 } Cached;
 
-static Cached *cached[CACHED_CLIENTS];
+static Cached *cached;			/* of CACHED_CLIENTS; NULL: of none yet */
 static int	cached_next;		/* to be taken for another client */
 
 static Cached *
 cached_find(const MosqlRedis *redis)
 {
-	for (int i = 0; i < CACHED_CLIENTS; i++)
-		if (cached[i] != NULL && cached[i]->redis == redis)
-			return cached[i];
+	for (int i = 0; cached != NULL && i < CACHED_CLIENTS; i++)
+		if (cached[i].redis == redis)
+			return &cached[i];
 	return NULL;
 }
 
@@ -43,9 +43,9 @@ mosql_step_note_cached(const MosqlRedis *redis, uint16 slot, bool is)
 
 	if (known == NULL)
 	{
-		if (cached[cached_next] == NULL)
-			cached[cached_next] = MemoryContextAlloc(TopMemoryContext, sizeof(Cached));
-		known = cached[cached_next];
+		if (cached == NULL)
+			cached = MemoryContextAllocZero(TopMemoryContext, CACHED_CLIENTS * sizeof(Cached));
+		known = &cached[cached_next];
 		cached_next = (cached_next + 1) % CACHED_CLIENTS;
 		*known = (Cached) {redis};
 	}

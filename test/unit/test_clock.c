@@ -591,7 +591,7 @@ test_rebuild_by_format(void)
 	}			all[] = {{"5", true}, {"7", true}, {"10", true}, {MOSQL_CLOCK_FORMAT, false}, {"", false}, {"6x", false}, {"06", false}};
 	const MosqlClockState least = {.last = 10,.sid = 10,.schema = 10};
 
-	for (int i = 0; i < lengthof(all); i++)
+	for (volatile int i = 0; i < lengthof(all); i++)
 	{
 		begin();
 		server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", all[i].format, "last", "5");
