@@ -87,8 +87,8 @@ bool
 mosql_admin_becomes_foreign(const RangeVar *relation, const char *access_method)
 {
 	return mosql_admin_default_server != NULL && mosql_admin_default_server[0] != '\0' &&
-		!is_temporary(relation) && access_method == NULL && !creating_extension &&
-		!session_chose_access_method();
+		access_method == NULL && !creating_extension && !session_chose_access_method() &&
+		!is_temporary(relation);
 }
 
 bool

@@ -40,6 +40,18 @@ report_late(void)
 			 errhint("It is loaded now: run the command again. To have it loaded always, call mosql_fdw_enable(), or add mosql_fdw to session_preload_libraries.")));
 }
 
+/* The statement of the client that this is; NULL: it is in a function. */
+static PlannedStmt *
+client_statement(const Node *command)
+{
+	ListCell   *lc;
+
+	foreach(lc, ActivePortal != NULL ? ActivePortal->stmts : NIL)
+		if (equal(lfirst_node(PlannedStmt, lc)->utilityStmt, command))
+			return lfirst_node(PlannedStmt, lc);
+	return NULL;
+}
+
 /*
  * Each of pg_restore's parallel workers may begin like this.  Core is left with an ALTER TABLE
  * that does nothing: it looks at the node's tag once, after the trigger (ProcessUtilitySlow(),
@@ -61,7 +73,7 @@ run_index(IndexStmt *create)
 	if (PG_VERSION_NUM / 10000 > LAST_KNOWN_VERSION)
 		report_late();
 	if (create->concurrent)
-		PreventInTransactionBlock(true, "CREATE INDEX CONCURRENTLY");
+		PreventInTransactionBlock(client_statement((Node *) create) != NULL, "CREATE INDEX CONCURRENTLY");
 	copy = copyObject(create);
 	address = mosql_admin_create_index(copy);
 	if (OidIsValid(address.objectId))
@@ -97,18 +109,6 @@ needs_hook(const CreateStmt *create)
 		}
 	}
 	return false;
-}
-
-/* The statement of the client that this is; NULL: it is in a function. */
-static PlannedStmt *
-client_statement(const Node *command)
-{
-	ListCell   *lc;
-
-	foreach(lc, ActivePortal != NULL ? ActivePortal->stmts : NIL)
-		if (equal(lfirst_node(PlannedStmt, lc)->utilityStmt, command))
-			return lfirst_node(PlannedStmt, lc);
-	return NULL;
 }
 
 /*

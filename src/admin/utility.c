@@ -147,18 +147,17 @@ static void
 refuse_explained(const ExplainStmt *explain)
 {
 	const Query *query = (const Query *) explain->query;
+	bool		runs = false;
+	ListCell   *lc;
 
-	if (IsA(query, Query) && query->commandType == CMD_UTILITY &&
+	foreach(lc, explain->options)
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "analyze") == 0)
+			runs = defGetBoolean(lfirst(lc));
+	if (runs && IsA(query, Query) && query->commandType == CMD_UTILITY &&
 		IsA(query->utilityStmt, CreateTableAsStmt) &&
 		mosql_admin_takes_create_as((const CreateTableAsStmt *) query->utilityStmt))
-	{
-		ListCell   *lc;
-
-		foreach(lc, explain->options)
-			if (strcmp(lfirst_node(DefElem, lc)->defname, "analyze") == 0 && defGetBoolean(lfirst(lc)))
-				mosql_admin_refuse("EXPLAIN ANALYZE of CREATE TABLE AS",
-								   "Explain the query alone, or INSERT ... SELECT.");
-	}
+		mosql_admin_refuse("EXPLAIN ANALYZE of CREATE TABLE AS",
+						   "Explain the query alone, or INSERT ... SELECT.");
 }
 
 /* ---- statements with event triggers ---- */

@@ -227,7 +227,10 @@ mosql_local_leave(void)
 
 /* ---- errors after the decision ---- */
 
-/* Called by ereport(). */
+/*
+ * Called by ereport().  arg not NULL: all that was decided is applied, so the client is told of this error.  (Before,
+ * errors are our own, and caught.  Nobody else is to wait for one that ends in a PANIC.)
+ */
 static void
 say_what_is_committed(void *arg)
 {
@@ -245,7 +248,8 @@ say_what_is_committed(void *arg)
 		{
 			errcontext("COMMIT in PostgreSQL, after it was done in namespace \"%s\"",
 					   session->config.ns);
-			mosql_txn_wait_for_drops(session->txn); /* this tells so, and what they have dropped stays (rule 39) */
+			if (arg != NULL && CritSectionCount == 0)
+				mosql_txn_wait_for_drops(session->txn); /* this tells so, and what they have dropped stays (rule 39) */
 		}
 	}
 	(void) errhint("What was written to tables of mosql_fdw is committed; what was written to tables of this PostgreSQL server is not. mosql_fdw_gc() lists tables that differ.");
@@ -287,6 +291,7 @@ void
 mosql_local_others(void)
 {
 	Assert(under_way && mosql_serve_interrupts == NULL);
+	context.arg = &context;
 	if (!InterruptPending && !(MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE))
 		mosql_local_leave();
 }

@@ -665,7 +665,7 @@ typedef struct MosqlItem
 } MosqlItem;
 
 /* So many items of a leaf are in one step: its counts have 16 bits. */
-#define MOSQL_STEP_MAX_ITEMS	16384
+#define MOSQL_STEP_MAX_ITEMS	16000
 
 /* So many items, in so many steps, are prepared or applied at a time. */
 #define MOSQL_ROUND_MAX_ITEMS	65536
@@ -756,8 +756,10 @@ typedef enum MosqlOutcome
 extern MosqlOutcome mosql_txn_prepare(MosqlCommit *commit);
 
 /* The item's lock counts no more: its version is compared, and a mark placed. */
-extern MosqlBytes mosql_item_held(const MosqlCommit *commit, const MosqlItem *item);
 extern void mosql_item_forget_lock(MosqlItem *item);
+
+/* What HOLDS compares of a lock that must still be there, whatever else is (leaf_step.c); MOSQL_ABSENT: none must. */
+extern MosqlBytes mosql_item_held(const MosqlCommit *commit, const MosqlItem *item);
 
 /*
  * A lock was in the way of an attempt that is taken back: wait for it in its queue, and hold
