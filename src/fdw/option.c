@@ -234,6 +234,18 @@ namespace_problem(const char *value)
 	return NULL;
 }
 
+/* A finite number that is not negative. */
+static bool
+is_cost(const char *value)
+{
+	char	   *end;
+	double		cost;
+
+	errno = 0;
+	cost = strtod(value, &end);
+	return end != value && *end == '\0' && errno == 0 && !isnan(cost) && !isinf(cost) && cost >= 0;
+}
+
 /* Check one value; HV00A if it is none for its option. */
 static void
 check_value(const Option *option, DefElem *def)
@@ -242,8 +254,6 @@ check_value(const Option *option, DefElem *def)
 	const char *problem;
 	bool		b;
 	int			i;
-	double		d;
-	char	   *end;
 
 	switch (option->kind)
 	{
@@ -265,9 +275,7 @@ check_value(const Option *option, DefElem *def)
 							 psprintf("an integer from %d to %d", option->min, option->max));
 			break;
 		case OPTION_COST:
-			errno = 0;
-			d = strtod(value, &end);
-			if (end == value || *end != '\0' || errno != 0 || isnan(d) || isinf(d) || d < 0)
+			if (!is_cost(value))
 				report_value(option, value, "a number that is not negative");
 			break;
 		case OPTION_STRING:

@@ -666,14 +666,15 @@ judge_intents(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, const E
 			  MosqlBlocker *blocker)
 {
 	MosqlBytes	rest = now->intents;
+	MosqlBytes	held = mosql_item_held(commit, item);
 	MosqlIntent intent;
 	MosqlIntent own;
 	MosqlTxid	tx;
 
 	check_intents(commit, leaf->step.node, now->intents);
-	if (mosql_item_held(commit, item).data != NULL)
+	if (held.data != NULL)
 	{
-		commit->lost_claim = !mosql_claims_hold(now->intents, mosql_item_held(commit, item));
+		commit->lost_claim = !mosql_claims_hold(now->intents, held);
 		if (commit->lost_claim)
 			return MOSQL_CONFLICT;
 		if (item->kind == MOSQL_ITEM_CLAIM)
