@@ -631,6 +631,8 @@ create_both(Relation rel, MosqlLocalIndex *index)
 				 errmsg("index \"%s\" exists already, the same in Redis, skipping", index->name)));
 		return indexid;
 	}
+	if (there->ordered)
+		mosql_definition_order_labels(rel, definition);
 	if (!localize_computed(rel, definition, there, index))
 		elog(ERROR, "index \"%s\" cannot be read again", index->name);
 	if (builds_online(rel, session))
@@ -782,7 +784,7 @@ check_computed(Node *node, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
-	if (!mosql_expression_is_portable(node))
+	if (!mosql_expression_is_portable_in_index(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index %ss can be made of built-in functions, operators and types only",

@@ -324,6 +324,7 @@ retype_expressions(Alteration *alter)
 		if (!mosql_definition_is_computed(index))
 			continue;
 		index->locale = NULL;
+		index->ordered = false;
 		for (int j = 0; j < index->nkeys; j++)
 			if (index->keys[j].expression != NULL)
 				mosql_definition_set_expression(index, j,

@@ -55,6 +55,17 @@ check_expression(const MosqlDefinitionIndexColumn *there, Node *node)
 				 errhint(MOSQL_KEY_TYPES_HINT)));
 }
 
+/* What the node's value depends on besides. */
+static void
+note_dependencies(MosqlDefinitionIndex *index, Node *node, const MosqlAttributes *attributes)
+{
+	mosql_expression_check_encoding(node);
+	if (index->locale == NULL)
+		index->locale = mosql_expression_locale(node);
+	if (mosql_expression_check_enums(node, attributes))
+		index->ordered = true;
+}
+
 void
 mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node *node,
 								const char *collation, const MosqlAttributes *attributes)
@@ -66,9 +77,7 @@ mosql_definition_set_expression(MosqlDefinitionIndex *index, int position, Node 
 	column->collation = collation;
 	check_expression(column, node);
 	column->expression = mosql_expression_encode(node, attributes, false);
-	mosql_expression_check_encoding(node);
-	if (index->locale == NULL)
-		index->locale = mosql_expression_locale(node);
+	note_dependencies(index, node, attributes);
 }
 
 void
@@ -76,9 +85,7 @@ mosql_definition_set_predicate(MosqlDefinitionIndex *index, Node *node,
 							   const MosqlAttributes *attributes)
 {
 	index->predicate = mosql_expression_encode(node, attributes, true);
-	mosql_expression_check_encoding(node);
-	if (index->locale == NULL)
-		index->locale = mosql_expression_locale(node);
+	note_dependencies(index, node, attributes);
 }
 
 void
@@ -102,7 +109,7 @@ check_not_built(const MosqlDefinition *there, const char *name)
 }
 
 void
-mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
+mosql_definition_check_new_index(Relation rel, MosqlDefinition *there,
 								 const MosqlDefinitionIndex *index)
 {
 	if (mosql_definition_index(there, index->name) != NULL)
@@ -124,6 +131,8 @@ mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
 											   get_attnum(RelationGetRelid(rel),
 														  there->columns[j].name) - 1),
 										   true);
+	if (index->ordered)
+		mosql_definition_order_labels(rel, there);
 }
 
 MosqlDefinitionIndex *

@@ -52,6 +52,7 @@
 #define INDEX_FLAG_CONSTRAINT			4
 #define INDEX_FLAG_PREDICATE			8
 #define INDEX_FLAG_LOCALE				16
+#define INDEX_FLAG_ORDERED				32
 
 #define BUILD_FLAG_CLOSING	1
 
@@ -243,7 +244,8 @@ encode_index(const MosqlDefinitionIndex *index)
 					 (index->nulls_not_distinct ? INDEX_FLAG_NULLS_NOT_DISTINCT : 0) |
 					 (index->constraint ? INDEX_FLAG_CONSTRAINT : 0) |
 					 (index->predicate ? INDEX_FLAG_PREDICATE : 0) |
-					 (index->locale ? INDEX_FLAG_LOCALE : 0));
+					 (index->locale ? INDEX_FLAG_LOCALE : 0) |
+					 (index->ordered ? INDEX_FLAG_ORDERED : 0));
 	mosql_varint_put(&out, index->root);
 	put_string(&out, index->name);
 	mosql_varint_put(&out, index->nkeys);
@@ -296,6 +298,7 @@ decode_index(MosqlBytes in, MosqlDefinitionIndex *index)
 	index->unique = (flags & INDEX_FLAG_UNIQUE) != 0;
 	index->nulls_not_distinct = (flags & INDEX_FLAG_NULLS_NOT_DISTINCT) != 0;
 	index->constraint = (flags & INDEX_FLAG_CONSTRAINT) != 0;
+	index->ordered = (flags & INDEX_FLAG_ORDERED) != 0;
 	index->nkeys = (int) n;
 	index->keys = palloc(n * sizeof(MosqlDefinitionIndexColumn));
 	for (int i = 0; i < index->nkeys; i++)
@@ -807,7 +810,7 @@ decode_field(MosqlDefinition *definition, const MosqlColumn *stored)
 	{
 		case COLUMN_FORMAT:
 			check_format(mosql_read_int(value.data, 2), MOSQL_DEFINITION_FORMAT,
-						 MOSQL_DEFINITION_FORMAT_KEYS);
+						 MOSQL_DEFINITION_FORMAT_ORDER);
 			return true;
 		case COLUMN_ID:
 			definition->id = (uint64) mosql_read_int(value.data, 8);

@@ -150,6 +150,7 @@ typedef struct MosqlDefinitionIndex
 	uint32	   *included;
 	const char *predicate;		/* expression.c; NULL: it has all rows */
 	const char *locale;			/* that these depend on, NULL: on none */
+	bool		ordered;		/* they compare labels of enums by their order */
 } MosqlDefinitionIndex;
 
 /* An index under construction. */
@@ -311,7 +312,13 @@ extern bool mosql_type_is_domain_of(Oid type, Oid domain);
 /* The enum that a type is, or is an array of; InvalidOid: neither. */
 extern Oid	mosql_type_enum(Oid type);
 
-/* The labels of an enum by OID, stored by their own names; their number. */
+/*
+ * An index is to compare labels by their order: the definition says that of this server from now on.  55000
+ * where an index that is there goes by another one, and for labels that lack here.
+ */
+extern void mosql_definition_order_labels(Relation rel, MosqlDefinition *there);
+
+/* The labels of an enum in their order, stored by their own names; their number. */
 extern int	mosql_type_labels(Oid type, MosqlLabel **labels);
 
 /* The definition of one table, or NULL.  One round trip. */
@@ -467,6 +474,7 @@ typedef struct MosqlAttributes
 	Oid			relid;
 	int			nids;
 	const int16 *by_id;
+	const MosqlDefinition *definition;
 } MosqlAttributes;
 
 /* ... as a definition's columns are called; in the current context. */
@@ -474,9 +482,14 @@ extern MosqlAttributes mosql_definition_attributes(const MosqlDefinition *defini
 
 /*
  * Is it made of what all servers have and what harms none: built-in functions of a list,
- * operators, types, and labels of enums (portable.c)?
+ * operators, types, and labels of enums, compared for equality (portable.c)?
  */
 extern bool mosql_expression_is_portable(Node *node);
+
+/* The same of an index, whose definition vouches for the order of labels, and the enums whose labels
+ * it compares by that. */
+extern bool mosql_expression_is_portable_in_index(Node *node);
+extern List *mosql_expression_ordered_enums(Node *node);
 
 /* Does it name a text search configuration or dictionary?  Then no index may have it. */
 extern bool mosql_expression_is_searching(Node *node);
@@ -567,6 +580,13 @@ extern const char *mosql_expression_database_locale(void);
  * characters are not that look at the bytes, whatever the collation.
  */
 extern bool mosql_expression_fits_encoding(Node *node);
+
+/*
+ * Does it compare labels of enums by their order?  0A000 unless the definition has columns of
+ * these enums: what the labels of those are is the order.  check_order: unless that is the one here.
+ */
+extern bool mosql_expression_check_enums(Node *node, const MosqlAttributes *attributes);
+extern void mosql_expression_check_order(Node *node, const MosqlAttributes *attributes);
 
 /* 0A000 if not, unless it goes with the name of the locale, which includes the encoding. */
 extern void mosql_expression_check_encoding(Node *node);

@@ -12,7 +12,8 @@
  *     lower($3).  So RENAME changes no text, and a server that has not heard of it
  *     reads the right column;
  *   - what depends on the locale of the database goes with the name of that locale;
- *   - what depends on its encoding alone is what it is in UTF-8.
+ *   - what depends on its encoding alone is what it is in UTF-8;
+ *   - labels of enums are compared by their order where that is the one that the definition says.
  */
 #include "postgres.h"
 
@@ -66,7 +67,7 @@ begin_settings(void)
 MosqlAttributes
 mosql_definition_attributes(const MosqlDefinition *definition, Oid relid)
 {
-	MosqlAttributes attributes = {.relid = relid};
+	MosqlAttributes attributes = {.relid = relid,.definition = definition};
 	int16	   *by_id;
 
 	for (int i = 0; i < definition->ncolumns; i++)
@@ -266,7 +267,7 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 	AtEOXact_GUC(true, level);
 
 	/* it comes from Redis: nothing runs here that CREATE INDEX would have refused */
-	if (!mosql_expression_is_portable(node))
+	if (!mosql_expression_is_portable_in_index(node))
 		report_damage(text, "An index is computed by what not every server has");
 	if (mosql_expression_is_searching(node))
 		report_damage(text, "An index is computed by a text search configuration");
@@ -749,4 +750,62 @@ mosql_expression_check_encoding(Node *node)
 				 errmsg("it depends on the encoding of the database, which is \"%s\" here and has to be \"UTF8\"",
 						GetDatabaseEncodingName()),
 				 errhint("Use a database of that encoding, or an expression that takes characters for characters.")));
+}
+
+/* ---- what depends on the order of labels ---- */
+
+/* The next column from *i on that is of this enum here; NULL: none. */
+static const MosqlDefinitionColumn *
+next_of_enum(const MosqlAttributes *attributes, Oid type, int *i)
+{
+	const MosqlDefinition *definition = attributes->definition;
+
+	while (*i < definition->ncolumns)
+	{
+		const MosqlDefinitionColumn *column = &definition->columns[(*i)++];
+		AttrNumber	attnum = column->dropped ? 0 : attributes->by_id[column->id] + 1;
+
+		if (attnum > 0 && mosql_type_enum(get_atttype(attributes->relid, attnum)) == type)
+			return column;
+	}
+	return NULL;
+}
+
+bool
+mosql_expression_check_enums(Node *node, const MosqlAttributes *attributes)
+{
+	List	   *types = mosql_expression_ordered_enums(node);
+	ListCell   *lc;
+
+	foreach(lc, types)
+	{
+		int			i = 0;
+
+		if (next_of_enum(attributes, lfirst_oid(lc), &i) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("it compares labels of enum %s by their order, and no column of the table is of that type",
+							format_type_be(lfirst_oid(lc)))));
+	}
+	return types != NIL;
+}
+
+void
+mosql_expression_check_order(Node *node, const MosqlAttributes *attributes)
+{
+	ListCell   *lc;
+
+	(void) mosql_expression_check_enums(node, attributes);
+	foreach(lc, mosql_expression_ordered_enums(node))
+	{
+		const MosqlDefinitionColumn *column;
+		int			i = 0;
+
+		while ((column = next_of_enum(attributes, lfirst_oid(lc), &i)) != NULL)
+			if (!mosql_labels_are_in_order(lfirst_oid(lc), column->labels, column->nlabels))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("it compares labels of enum %s by their order, which is another one here than in Redis",
+								format_type_be(lfirst_oid(lc)))));
+	}
 }

@@ -81,10 +81,23 @@ has_later_keys(const MosqlDefinition *definition)
 	return false;
 }
 
+bool
+mosql_definition_is_ordered(const MosqlDefinition *definition)
+{
+	for (int i = 0; i < definition->nindexes; i++)
+		if (definition->indexes[i].ordered)
+			return true;
+	for (int i = 0; i < definition->nbuilds; i++)
+		if (definition->builds[i].index.ordered)
+			return true;
+	return false;
+}
+
 int
 mosql_definition_format(const MosqlDefinition *definition)
 {
-	return has_later_keys(definition) ? MOSQL_DEFINITION_FORMAT_KEYS
+	return mosql_definition_is_ordered(definition) ? MOSQL_DEFINITION_FORMAT_ORDER
+		: has_later_keys(definition) ? MOSQL_DEFINITION_FORMAT_KEYS
 		: has_former_labels(definition) ? MOSQL_DEFINITION_FORMAT_LABELS
 		: MOSQL_DEFINITION_FORMAT;
 }

@@ -187,10 +187,11 @@ compare_locale(const MosqlDefinitionIndex *definition, const char *here)
 }
 
 static void
-check_locale(const MosqlDefinitionIndex *definition, Node *node)
+check_dependencies(const MosqlDefinitionIndex *definition, Node *node, const MosqlAttributes *attributes)
 {
 	compare_locale(definition, definition->locale ? mosql_expression_locale(node) : NULL);
 	mosql_expression_check_encoding(node);
+	mosql_expression_check_order(node, attributes);
 }
 
 static Node *
@@ -207,7 +208,7 @@ read_expression(const MosqlDefinitionIndex *definition, int position,
 				 errmsg("an expression is of type %s here and of type %s where it was made",
 						type, there->type)));
 	(void) mosql_collation_oid(there->collation);
-	check_locale(definition, node);
+	check_dependencies(definition, node, attributes);
 	return node;
 }
 
@@ -224,7 +225,7 @@ read_expressions(const MosqlDefinitionIndex *definition, const MosqlAttributes *
 	if (definition->predicate == NULL)
 		return;
 	computed->predicate = mosql_expression_decode(definition->predicate, attributes, true);
-	check_locale(definition, computed->predicate);
+	check_dependencies(definition, computed->predicate, attributes);
 }
 
 typedef struct Reading
@@ -295,10 +296,10 @@ set_predicate(MosqlIndex *index, Node *node)
 }
 
 void
-mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition,
-					 MosqlIndex *index)
+mosql_index_describe(const MosqlTable *table, const MosqlDefinition *of_table,
+					 const MosqlDefinitionIndex *definition, MosqlIndex *index)
 {
-	MosqlAttributes attributes = {table->relid, table->nids, table->by_id};
+	MosqlAttributes attributes = {table->relid, table->nids, table->by_id, of_table};
 	MosqlComputed computed;
 
 	*index = (MosqlIndex)

@@ -541,7 +541,7 @@ describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 	table->nindexes = definition->nindexes;
 	table->indexes = palloc0(Max(definition->nindexes, 1) * sizeof(MosqlIndex));
 	for (int i = 0; i < definition->nindexes; i++)
-		mosql_index_describe(table, &definition->indexes[i], &table->indexes[i]);
+		mosql_index_describe(table, definition, &definition->indexes[i], &table->indexes[i]);
 	table->nbuilds = definition->nbuilds;
 	table->builds = palloc0(Max(definition->nbuilds, 1) * sizeof(MosqlBuildLog));
 	for (int i = 0; i < definition->nbuilds; i++)
@@ -552,7 +552,7 @@ describe_indexes(MosqlTable *table, const MosqlDefinition *definition)
 		{
 			.id = there->id, .root = there->log, .closing = there->closing
 		};
-		mosql_index_describe(table, &there->index, &table->builds[i].index);
+		mosql_index_describe(table, definition, &there->index, &table->builds[i].index);
 		table->closing |= there->closing;
 	}
 }

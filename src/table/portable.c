@@ -76,17 +76,21 @@ is_of_enum(Node *node, void *context)
 	return is_enum(exprType(node));
 }
 
-/*
- * Does the node more with an enum than to compare its labels?  The order of labels, and
- * what they hash to, is each server's own.
- */
-static bool
-orders_labels(Node *node)
+/* What a node does with values of enums. */
+typedef enum LabelUse
+{
+	LABELS_ALIKE,				/* are they the same? or nothing */
+	LABELS_ORDERED,				/* which one is first? */
+	LABELS_OTHERWISE			/* what they hash to, or what is next: each server's own */
+} LabelUse;
+
+static LabelUse
+use_of_labels(Node *node)
 {
 	Oid			function = InvalidOid;
 
 	if (!expression_tree_walker(node, is_of_enum, NULL))
-		return false;
+		return LABELS_ALIKE;
 	switch (nodeTag(node))
 	{
 		case T_OpExpr:
@@ -103,11 +107,44 @@ orders_labels(Node *node)
 		case T_ArrayExpr:
 		case T_RelabelType:
 		case T_List:
-			return false;
+			return LABELS_ALIKE;
 		default:
 			break;
 	}
-	return function != F_ENUM_EQ && function != F_ENUM_NE;
+	switch (function)
+	{
+		case F_ENUM_EQ:
+		case F_ENUM_NE:
+			return LABELS_ALIKE;
+		case F_ENUM_LT:
+		case F_ENUM_LE:
+		case F_ENUM_GT:
+		case F_ENUM_GE:
+			return LABELS_ORDERED;
+		default:
+			return LABELS_OTHERWISE;
+	}
+}
+
+static bool
+collect_ordered(Node *node, void *context)
+{
+	List	  **types = context;
+
+	if (node == NULL)
+		return false;
+	if (use_of_labels(node) == LABELS_ORDERED)
+		*types = list_append_unique_oid(*types, mosql_type_enum(exprType(linitial(((OpExpr *) node)->args))));
+	return expression_tree_walker(node, collect_ordered, context);
+}
+
+List *
+mosql_expression_ordered_enums(Node *node)
+{
+	List	   *types = NIL;
+
+	(void) collect_ordered(node, &types);
+	return types;
 }
 
 /* ---- functions ---- */
@@ -231,7 +268,8 @@ is_local(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (!is_allowed_node(node) || is_local_object((const Const *) node) || orders_labels(node) ||
+	if (!is_allowed_node(node) || is_local_object((const Const *) node) ||
+		use_of_labels(node) > *(LabelUse *) context ||
 		(!IsA(node, List) && !mosql_type_is_portable(exprType(node))))
 		return true;
 
@@ -245,7 +283,17 @@ is_local(Node *node, void *context)
 bool
 mosql_expression_is_portable(Node *node)
 {
-	return !is_local(node, NULL);
+	LabelUse	allowed = LABELS_ALIKE;
+
+	return !is_local(node, &allowed);
+}
+
+bool
+mosql_expression_is_portable_in_index(Node *node)
+{
+	LabelUse	allowed = LABELS_ORDERED;
+
+	return !is_local(node, &allowed);
 }
 
 static bool

@@ -65,6 +65,9 @@ extern Oid	mosql_label_oid(const MosqlLabels *labels, const char *stored);
  * there were such. */
 extern bool mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here);
 
+/* Have labels of a definition the same order in this enum, as far as it has them? */
+extern bool mosql_labels_are_in_order(Oid type, const MosqlLabel *labels, int n);
+
 /* ---- key.c ---- */
 
 /* Fill key_class, in_row and range_order of a column with codec. */
@@ -109,12 +112,16 @@ extern const char *mosql_key_refusal(const MosqlTableColumn *column, bool of_ind
 #define MOSQL_DEFINITION_FORMAT			2	/* of tables */
 #define MOSQL_DEFINITION_FORMAT_LABELS	3	/* of those with former names of labels */
 #define MOSQL_DEFINITION_FORMAT_KEYS	4	/* ... with keys of types that could be none before */
+#define MOSQL_DEFINITION_FORMAT_ORDER	5	/* ... with indexes that compare labels by their order */
 
 /* Is this how definitions call it?  (Also a type of that name that is not the extension's.) */
 extern bool mosql_type_name_is_citext(const char *type);
 
 /* The one that says all that is in the definition. */
 extern int	mosql_definition_format(const MosqlDefinition *definition);
+
+/* Has it an index, also one that is being built, that compares labels by their order? */
+extern bool mosql_definition_is_ordered(const MosqlDefinition *definition);
 
 /* ---- definition.c ---- */
 
@@ -276,6 +283,9 @@ extern void mosql_sequences_add(const MosqlRow *row, void *context);
 /* ---- index.c ---- */
 
 /* Fill an index of a table; in the current context, which must be the table's. */
+extern void mosql_index_describe(const MosqlTable *table, const MosqlDefinition *of_table,
+								 const MosqlDefinitionIndex *definition, MosqlIndex *index);
+
 /*
  * May values of the type be part of an expression of a definition?  May this, as the
  * grammar has read it, be analysed at all?  (portable.c)
@@ -283,8 +293,6 @@ extern void mosql_sequences_add(const MosqlRow *row, void *context);
 extern bool mosql_type_is_portable(Oid type);
 extern bool mosql_raw_is_portable(Node *raw);
 
-extern void mosql_index_describe(const MosqlTable *table, const MosqlDefinitionIndex *definition,
-								 MosqlIndex *index);
 
 /* ---- build.c, build_log.c ---- */
 
@@ -348,7 +356,7 @@ extern void mosql_table_write_definition(Relation rel, MosqlSession *session,
 /* ---- alter_index.c ---- */
 
 /* 42P16 if it is there already, or being built, 0A000 if it cannot be. */
-extern void mosql_definition_check_new_index(Relation rel, const MosqlDefinition *there,
+extern void mosql_definition_check_new_index(Relation rel, MosqlDefinition *there,
 											 const MosqlDefinitionIndex *index);
 
 /* The index with an id of its own; its root is set. */

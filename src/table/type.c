@@ -189,24 +189,53 @@ by_stored(const void *a, const void *b)
 	return strcmp(((const MosqlLabel *) a)->stored, ((const MosqlLabel *) b)->stored);
 }
 
+static int
+by_place(const void *a, const void *b)
+{
+	float4		left = (*(const Form_pg_enum *) a)->enumsortorder;
+	float4		right = (*(const Form_pg_enum *) b)->enumsortorder;
+
+	return left < right ? -1 : left > right;
+}
+
 int
 mosql_type_labels(Oid type, MosqlLabel **labels)
 {
 	CatCList   *list = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(type));
 	int			n = list->n_members;
+	Form_pg_enum *forms = palloc(Max(n, 1) * sizeof(Form_pg_enum));
 
+	for (int i = 0; i < n; i++)
+		forms[i] = (Form_pg_enum) GETSTRUCT(&list->members[i]->tuple);
+	qsort(forms, n, sizeof(Form_pg_enum), by_place);
 	*labels = palloc0(Max(n, 1) * sizeof(MosqlLabel));
 	for (int i = 0; i < n; i++)
 	{
-		Form_pg_enum form = (Form_pg_enum) GETSTRUCT(&list->members[i]->tuple);
 		MosqlLabel *label = &(*labels)[i];
 
-		label->oid = form->oid;
-		label->name = label->stored = pstrdup(NameStr(form->enumlabel));
+		label->oid = forms[i]->oid;
+		label->name = label->stored = pstrdup(NameStr(forms[i]->enumlabel));
 	}
 	ReleaseCatCacheList(list);
-	qsort(*labels, n, sizeof(MosqlLabel), by_oid);
 	return n;
+}
+
+bool
+mosql_labels_are_in_order(Oid type, const MosqlLabel *labels, int n)
+{
+	MosqlLabel *here;
+	int			nhere = mosql_type_labels(type, &here);
+	int			last = -1;
+
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < nhere; j++)
+			if (strcmp(here[j].name, labels[i].name) == 0)
+			{
+				if (j < last)
+					return false;
+				last = j;
+			}
+	return true;
 }
 
 /* The labels of a definition, with the OIDs that those of the same names have here. */

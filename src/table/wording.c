@@ -17,7 +17,9 @@
 
 #include "catalog/pg_foreign_table.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 #include "table/table_int.h"
 
@@ -114,23 +116,32 @@ is_stored(const MosqlDefinitionColumn *column, const char *stored)
 	return false;
 }
 
-/* A label more.  Rows may have its name for another one, which was renamed: then they
- * have something else for this. */
+/*
+ * A label more, the one of `here` at `at`: behind the one that it follows there.  Rows may have its
+ * name for another one, which was renamed: then they have something else for this.
+ */
 static void
-add_label(MosqlDefinitionColumn *column, const char *name)
+add_label(MosqlDefinitionColumn *column, const MosqlDefinitionColumn *here, int at)
 {
 	MosqlLabel *labels = palloc((column->nlabels + 1) * sizeof(MosqlLabel));
+	const char *name = here->labels[at].name;
 	const char *stored = name;
+	const MosqlLabel *before = NULL;
+	int			place;
 
 	for (int i = 2; is_stored(column, stored); i++)
 		stored = psprintf("%s#%d", name, i);
-	if (column->nlabels > 0)
-		memcpy(labels, column->labels, column->nlabels * sizeof(MosqlLabel));
-	labels[column->nlabels++] = (MosqlLabel)
+	while (before == NULL && --at >= 0)
+		before = label_of_name(column, here->labels[at].name);
+	place = before == NULL ? 0 : before - column->labels + 1;
+	for (int i = 0; i < column->nlabels; i++)
+		labels[i + (i >= place)] = column->labels[i];
+	labels[place] = (MosqlLabel)
 	{
 		.name = name,.stored = stored
 	};
 	column->labels = labels;
+	column->nlabels++;
 }
 
 /*
@@ -159,7 +170,7 @@ reword_labels(MosqlDefinitionColumn *there, const MosqlDefinitionColumn *before,
 		if (theirs != NULL)
 			rename_label(there, theirs, new->name);
 		else if (old == NULL)
-			add_label(there, new->name);
+			add_label(there, after, i);
 		changed |= theirs != NULL || old == NULL;
 	}
 	return changed;
@@ -181,15 +192,62 @@ mosql_definition_add_labels(MosqlDefinition *there, const MosqlDefinition *here)
 
 		for (int j = 0; theirs != NULL && j < mine->nlabels; j++)
 		{
-			const char *name = mine->labels[j].name;
-
-			if (is_known(theirs, name))
+			if (is_known(theirs, mine->labels[j].name))
 				continue;
-			add_label(theirs, name);
+			add_label(theirs, mine, j);
 			changed = true;
 		}
 	}
 	return changed;
+}
+
+/* The labels of a definition in their order here. */
+static MosqlLabel *
+labels_in_order(const MosqlDefinitionColumn *column, Oid type)
+{
+	MosqlLabel *sorted = palloc(column->nlabels * sizeof(MosqlLabel));
+	MosqlLabel *here;
+	int			nhere = mosql_type_labels(type, &here);
+	int			n = 0;
+
+	for (int i = 0; i < nhere; i++)
+	{
+		const MosqlLabel *label = label_of_name(column, here[i].name);
+
+		if (label != NULL)
+			sorted[n++] = *label;
+	}
+	if (n < column->nlabels)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the table in Redis has labels of enum %s that this server does not have",
+						format_type_be(type)),
+				 errhint("Use ALTER TYPE ... RENAME VALUE or ADD VALUE here, as another server did.")));
+	return sorted;
+}
+
+void
+mosql_definition_order_labels(Relation rel, MosqlDefinition *there)
+{
+	bool		fixed = mosql_definition_is_ordered(there);
+
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		MosqlDefinitionColumn *column = &there->columns[i];
+		AttrNumber	attnum = column->dropped || column->nlabels == 0 ? 0
+			: get_attnum(RelationGetRelid(rel), column->name);
+		Oid			type = attnum > 0 ? mosql_type_enum(get_atttype(RelationGetRelid(rel), attnum)) : InvalidOid;
+
+		if (!OidIsValid(type) || mosql_labels_are_in_order(type, column->labels, column->nlabels))
+			continue;
+		if (fixed)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("labels of enum %s have another order here than in Redis", format_type_be(type)),
+					 errdetail("Another index of the table depends on that."),
+					 errhint("Create the index on another server.")));
+		column->labels = labels_in_order(column, type);
+	}
 }
 
 /* ---- columns, details, indexes ---- */
