@@ -46,6 +46,25 @@ COMMIT;
 \set sent 850
 \set received 750
 :counted;
+-- both ends of a foreign key stay packed
+CREATE FOREIGN TABLE notes (id int OPTIONS (key 'true') NOT NULL, aid int) SERVER redis;
+BEGIN;
+TRUNCATE notes;
+INSERT INTO notes SELECT i, i - i % 7 + 1 FROM generate_series(1, 20000) i;
+COMMIT;
+SELECT mosql_fdw_stats_reset();
+ALTER TABLE notes ADD CONSTRAINT notes_aid FOREIGN KEY (aid) REFERENCES accounts;
+\set trips 0.4
+\set commands 5
+\set sent 300
+\set received 1500
+:counted;
+ALTER TABLE notes DROP CONSTRAINT notes_aid;
+ALTER TABLE notes ADD CONSTRAINT notes_aid FOREIGN KEY (aid) REFERENCES accounts NOT VALID;
+SELECT mosql_fdw_stats_reset();
+ALTER TABLE notes VALIDATE CONSTRAINT notes_aid;
+:counted;
+DROP FOREIGN TABLE notes;
 SELECT bool_and(state = 'packed') AS packed FROM mosql_fdw_dump('accounts') WHERE level = 0;
 SELECT count(*), sum(aid), sum(bid) FROM accounts;
 SELECT * FROM mosql_fdw_check('accounts');

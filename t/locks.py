@@ -23,6 +23,7 @@
   tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
           it does between two sessions and a heap table; who has written before waits at COMMIT
   tables_altered  who writes beside an ALTER TABLE that has looked at all rows, or CREATE INDEX
+  tables_referenced  who writes a child, or deletes a parent, beside ADD FOREIGN KEY or VALIDATE CONSTRAINT
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
   often   who is refused a lock now and then needs no more memory each time
@@ -1065,6 +1066,96 @@ def tables_altered(world):
         c.close()
 
 
+REFERRING = """CREATE FOREIGN TABLE parent (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis;
+    CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, p int) SERVER redis"""
+ORPHANS = "SELECT count(*) FROM child c WHERE p IS NOT NULL AND NOT EXISTS (SELECT FROM parent p WHERE p.id = c.p)"
+ADD = "ALTER TABLE child ADD CONSTRAINT refers FOREIGN KEY (p) REFERENCES parent"
+
+
+def referred(world, one, two, isolation):
+    """Who comes between the look at all rows and COMMIT, and who was there before: one of both fails."""
+    for command in ADD, "ALTER TABLE child VALIDATE CONSTRAINT refers":
+        for sql in ("INSERT INTO child VALUES (1000, 5000)", "UPDATE child SET p = 5000 WHERE id = 7",
+                    "DELETE FROM parent WHERE id = 8", "UPDATE parent SET id = 6000 WHERE id = 9"):
+            for first in False, True:
+                if "VALIDATE" in command:
+                    query(one, ADD + " NOT VALID")
+                    query(two, "SELECT mosql_fdw_refresh('child')")
+                if first:
+                    begin(two, sql)     # to be committed behind the other's back
+                query(one, f"BEGIN ISOLATION LEVEL {isolation}")
+                failed = attempt(one, command)[1]
+                threads, results = together(lambda: attempt(two, "COMMIT" if first else sql)[1])
+                finish(threads, .3)
+                ended = attempt(one, "ROLLBACK" if failed else "COMMIT")[1] or failed
+                finish(threads)
+                told = f"{isolation} {command.split()[3]} beside {sql}, {'before' if first else 'after'}: {ended}, {results}"
+                tap.ok(ended is None or value(one, ORPHANS) == 0 or ended in ("40001", "23503"), told)
+                tap.ok(ended is not None or value(one, ORPHANS) == 0, "no row leads nowhere")
+                tap.ok(isolation != "READ COMMITTED" or ended is None, "who waits for nobody is not refused")
+                query(two, "ROLLBACK")
+                query(one, "ALTER TABLE child DROP CONSTRAINT IF EXISTS refers")
+                query(one, "TRUNCATE child; TRUNCATE parent")
+                query(two, "SELECT mosql_fdw_refresh('child'), mosql_fdw_refresh('parent')")
+                fill_referring(one)
+
+
+def fill_referring(conn):
+    query(conn, "INSERT INTO parent SELECT i, i FROM generate_series(1, 400) i")
+    query(conn, "INSERT INTO child SELECT i, i FROM generate_series(1, 300) i")
+
+
+def raced(world, one):
+    """The same at random times: whenever the foreign key is there, all rows obey it."""
+    stop = threading.Event()
+
+    done = {}
+
+    def write(which, sql):
+        conn = world.connect(which)
+        while not stop.is_set():
+            done[sql] = done.get(sql, 0) + (attempt(conn, sql)[1] is None)
+        conn.close()
+
+    threads = [threading.Thread(target=write, args=a) for a in (
+        (1, "INSERT INTO child SELECT max(id) + 1, 400 - max(id) % 40 FROM child"),
+        (1, "DELETE FROM parent WHERE id = 400 - (random() * 40)::int"),
+        (0, "INSERT INTO parent SELECT 400 - i, 0 FROM generate_series(0, 39) i ON CONFLICT DO NOTHING"))]
+    for thread in threads:
+        thread.start()
+    counts = {}
+    for _ in range(25):
+        if counts:
+            time.sleep(.02)             # so that there are children without parents, now and then
+        ended = attempt(one, ADD)[1]
+        counts[ended] = counts.get(ended, 0) + 1
+        if ended is None:
+            if value(one, ORPHANS) != 0:
+                tap.ok(False, "a row leads nowhere")
+            query(one, "ALTER TABLE child DROP CONSTRAINT refers")
+        else:
+            attempt(one, "DELETE FROM child c WHERE p IS NOT NULL AND NOT EXISTS (SELECT FROM parent p WHERE p.id = c.p)")
+    stop.set()
+    finish(threads)
+    tap.ok(None in counts and set(counts) <= {None, "23503", "40001", "40P01"}, f"ADD FOREIGN KEY beside writers: {counts}")
+    tap.ok(all(done.values()), "who write some, too", done)
+
+
+def tables_referenced(world):
+    """A foreign key holds for the rows that were there before it, whoever writes while they are looked at."""
+    one, two = world.connect(0), world.connect(1)
+    query(one, REFERRING)
+    query(two, REFERRING)
+    fill_referring(one)
+    query(two, "SELECT count(*) FROM child, parent")
+    for isolation in "READ COMMITTED", "REPEATABLE READ":
+        referred(world, one, two, isolation)
+    raced(world, one)
+    query(one, "DROP FOREIGN TABLE child, parent")
+    for c in one, two:
+        c.close()
+
+
 def tables_waiting(world):
     """Waits end, and what was lost is told."""
     one, two = world.connect(0), world.connect(1)
@@ -1256,7 +1347,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_waiting, beside, parents, counted, kept_rows, moved, proved, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, kept_rows, moved, proved, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -7,6 +7,7 @@
  *   reference.c          what a statement, or the transaction, has still to check
  *   reference_rows.c     rows that a foreign key leads to, and those that have it
  *   reference_action.c   CASCADE, SET NULL, SET DEFAULT
+ *   reference_report.c   errors
  *
  * The row with the foreign key is the child, the row it leads to the parent.
  */
@@ -89,6 +90,12 @@ typedef struct MosqlReference
  */
 extern MosqlReference *mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session);
 
+/*
+ * The reads that found a violation have brought the schema version along.  If the
+ * tables have changed, perhaps the foreign key is no more: then this throws 40001.
+ */
+extern void mosql_reference_check_definitions(const MosqlReference *reference);
+
 typedef enum MosqlReferenceKey
 {
 	MOSQL_REFERENCE_NONE,		/* nulls: it leads nowhere */
@@ -107,6 +114,9 @@ extern MosqlReferenceKey mosql_reference_of_child(MosqlReference *reference,
 extern bool mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot,
 									  StringInfo key);
 
+/* The values in a key in `target`, in the order of the foreign key's columns, of the parent's types. */
+extern void mosql_reference_values(const MosqlReference *reference, MosqlBytes key, Datum *values);
+
 /*
  * Which of n distinct parents, by their keys in `target`, are there: what is found is certified
  * from here on, and locked, KEY SHARE, if the parent's table is one that locks.  One round
@@ -123,8 +133,13 @@ extern void mosql_reference_find_parents(MosqlReference *reference, const MosqlB
 extern int	mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, int n,
 									   bool certify, StringInfo child);
 
-/* All rows of the child lead to parents that are there, or 23503; certified, too. */
+/*
+ * All rows of the child lead to parents that are there, now and when the transaction commits, or 23503: both
+ * tables are held still (mosql_table_hold_still()); above READ COMMITTED what was read is certified.
+ */
 extern void mosql_reference_validate(MosqlReference *reference);
+
+/* ---- reference_report.c ---- */
 
 /*
  * 23503, as core words it; 40001 if another transaction's change is the cause of it

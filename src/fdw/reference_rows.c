@@ -268,6 +268,16 @@ mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session)
 	return reference;
 }
 
+/* See reference.h. */
+void
+mosql_reference_check_definitions(const MosqlReference *reference)
+{
+	Oid			primary;
+
+	(void) open_table(reference->key.child, reference->session, &primary);
+	(void) open_table(reference->key.parent, reference->session, &primary);
+}
+
 /* ---- keys ---- */
 
 /* values: of the child, in the order of the foreign key's columns; none null. */
@@ -328,9 +338,9 @@ mosql_reference_of_parent(MosqlReference *reference, TupleTableSlot *slot, Strin
 	return true;
 }
 
-/* The values in a key, in the order of the foreign key's columns, of the parent's types. */
-static void
-reference_values(MosqlReference *reference, MosqlBytes key, Datum *values)
+/* See reference.h. */
+void
+mosql_reference_values(const MosqlReference *reference, MosqlBytes key, Datum *values)
 {
 	Datum		ordered[INDEX_MAX_KEYS];
 
@@ -567,7 +577,7 @@ child_range(MosqlReference *reference, MosqlBytes key, MosqlKeyRange *range)
 	MosqlRanges *ranges;
 	StringInfoData high;
 
-	reference_values(reference, key, values);
+	mosql_reference_values(reference, key, values);
 	for (int i = 0; i < n; i++)
 		ordered[i] = values[reference->source_order[i]];
 	ranges = mosql_ranges_build(reference->source, reference->source_conds, n, ordered, nulls,
@@ -778,182 +788,108 @@ mosql_reference_find_child(MosqlReference *reference, const MosqlBytes *keys, in
 /* Parents that are looked up together. */
 #define VALIDATE_BATCH	1000
 
-/* All these parents must be there. */
+/*
+ * At READ COMMITTED both tables are held still, the parent from the first look at it on: what is
+ * seen of them then is so at COMMIT, and nothing has to be certified.  Above, what is read is.
+ */
+typedef struct Validation
+{
+	MosqlReference *reference;
+	bool		held;
+	MosqlView  *parents;		/* of the parent, once it is held */
+	MemoryContext cxt;			/* a batch */
+	int			n;
+	MosqlBytes	keys[VALIDATE_BATCH];
+} Validation;
+
 static void
-check_batch(MosqlReference *reference, const MosqlBytes *keys, int n)
+hold_still(const MosqlReference *reference, Oid relid, const MosqlTable *table)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+
+	mosql_table_hold_still(rel, reference->session, mosql_btree_root(table->tree));
+	table_close(rel, NoLock);
+}
+
+/* Which parents of the batch are there? */
+static void
+find_batch(Validation *v, bool *found)
+{
+	MosqlReference *reference = v->reference;
+	MosqlRow	rows[VALIDATE_BATCH];
+
+	if (!v->held)
+	{
+		mosql_txn_refer(reference->txn, reference->target->tree, v->keys, v->n, false, found);
+		return;
+	}
+	if (v->parents == NULL)
+	{
+		if (reference->key.parent != reference->key.child)
+			hold_still(reference, reference->key.parent, reference->parent);
+		v->parents = open_view(reference, v, false);
+	}
+	mosql_view_get(v->parents, reference->target->tree, v->keys, v->n, rows);
+	for (int i = 0; i < v->n; i++)
+		found[i] = rows[i].found;
+}
+
+/* All parents of the batch must be there. */
+static void
+check_batch(Validation *v)
 {
 	bool		found[VALIDATE_BATCH];
+	MemoryContext old = MemoryContextSwitchTo(v->cxt);
 
-	mosql_txn_refer(reference->txn, reference->target->tree, keys, n, false, found);
-	for (int i = 0; i < n; i++)
+	if (v->n > 0)
+		find_batch(v, found);
+	for (int i = 0; i < v->n; i++)
 		if (!found[i])
-			mosql_reference_report_child(reference, keys[i], NULL);
+			mosql_reference_report_child(v->reference, v->keys[i], NULL);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(v->cxt);
+	v->n = 0;
+}
+
+/* The row that a walk is at; its parent is looked up with those of the next ones. */
+static void
+check_child(Validation *v, ChildWalk *walk)
+{
+	MosqlReference *reference = v->reference;
+	MosqlBytes	key;
+	MosqlReferenceKey kind = walk_key(walk, &key);
+
+	if (kind == MOSQL_REFERENCE_MIXED)
+		mosql_reference_report_mixed(reference);
+	if (kind == MOSQL_REFERENCE_IMPOSSIBLE)
+		mosql_reference_report_child(reference, MOSQL_ABSENT, walk->values);
+	if (kind == MOSQL_REFERENCE_NONE ||
+		mosql_txn_knows(reference->txn, reference->target->tree, key, false) ||
+		(v->n > 0 && mosql_bytes_equal(v->keys[v->n - 1], key)))
+		return;
+	v->keys[v->n++] = mosql_bytes_copy(v->cxt, key);
+	if (v->n == VALIDATE_BATCH)
+		check_batch(v);
 }
 
 void
 mosql_reference_validate(MosqlReference *reference)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql parents",
-											  ALLOCSET_DEFAULT_SIZES);
-	ChildWalk  *walk = begin_walk(reference, true);
-	MosqlBytes	keys[VALIDATE_BATCH];
-	int			n = 0;
+	Validation *v = palloc0(sizeof(Validation));
+	ChildWalk  *walk;
 
+	v->reference = reference;
+	v->held = mosql_txn_is_read_committed(reference->txn);
+	v->cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql parents", ALLOCSET_DEFAULT_SIZES);
+	if (v->held)
+		hold_still(reference, reference->key.child, reference->child);
+	walk = begin_walk(reference, !v->held);
 	while (next_child(walk))
-	{
-		MosqlBytes	key;
-		MosqlReferenceKey kind = walk_key(walk, &key);
-
-		if (kind == MOSQL_REFERENCE_MIXED)
-			mosql_reference_report_mixed(reference);
-		if (kind == MOSQL_REFERENCE_IMPOSSIBLE)
-			mosql_reference_report_child(reference, MOSQL_ABSENT, walk->values);
-		if (kind == MOSQL_REFERENCE_NONE ||
-			mosql_txn_knows(reference->txn, reference->target->tree, key, false) ||
-			(n > 0 && mosql_bytes_equal(keys[n - 1], key)))
-			continue;
-		keys[n++] = mosql_bytes_copy(cxt, key);
-		if (n < VALIDATE_BATCH)
-			continue;
-		check_batch(reference, keys, n);
-		MemoryContextReset(cxt);
-		n = 0;
-	}
-	check_batch(reference, keys, n);
+		check_child(v, walk);
+	check_batch(v);
 	end_walk(walk);
-	MemoryContextDelete(cxt);
-}
-
-/* ---- errors, as core words them ---- */
-
-/* "Key (a, b)=(1, x)", the column names being that table's; NULL: not to be seen. */
-static char *
-describe(Oid relid, const AttrNumber *columns, int n, const Datum *values, const Oid *types)
-{
-	StringInfoData names;
-	StringInfoData text;
-
-	if (!mosql_table_may_see(relid, columns, n))
-		return NULL;
-	initStringInfo(&names);
-	initStringInfo(&text);
-	for (int i = 0; i < n; i++)
-	{
-		Oid			function;
-		bool		is_varlena;
-
-		getTypeOutputInfo(types[i], &function, &is_varlena);
-		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", get_attname(relid, columns[i], false));
-		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", OidOutputFunctionCall(function, values[i]));
-	}
-	return psprintf("Key (%s)=(%s)", names.data, text.data);
-}
-
-static void
-column_types(const MosqlTable *table, const AttrNumber *columns, int n, Oid *types)
-{
-	for (int i = 0; i < n; i++)
-		types[i] = table->columns[columns[i] - 1].type;
-}
-
-/*
- * The reads that found the violation have brought the schema version along.  If the
- * tables have changed, perhaps the foreign key is no more: then this throws 40001.
- */
-static void
-check_definitions(const MosqlReference *reference)
-{
-	Oid			primary;
-
-	(void) open_table(reference->key.child, reference->session, &primary);
-	(void) open_table(reference->key.parent, reference->session, &primary);
-}
-
-void
-mosql_reference_report_child(MosqlReference *reference, MosqlBytes bytes,
-							 const Datum *child_values)
-{
-	const MosqlForeignKey *key = &reference->key;
-	Relation	child = table_open(key->child, AccessShareLock);
-	const char *parent = get_rel_name(key->parent);
-	Datum		values[INDEX_MAX_KEYS];
-	Oid			types[INDEX_MAX_KEYS];
-	char	   *described;
-
-	check_definitions(reference);
-	mosql_txn_blame(reference->txn, InvalidCommandId, reference->target->tree, bytes);
-	if (bytes.data != NULL)
-	{
-		reference_values(reference, bytes, values);
-		column_types(reference->parent, key->referenced, key->n, types);
-	}
-	else
-		column_types(reference->child, key->columns, key->n, types);
-	described = describe(key->child, key->columns, key->n, bytes.data != NULL ? values : child_values,
-						 types);
-	ereport(ERROR,
-			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
-			 errmsg("insert or update on table \"%s\" violates foreign key constraint \"%s\"",
-					RelationGetRelationName(child), NameStr(key->name)),
-			 described != NULL
-			 ? errdetail("%s is not present in table \"%s\".", described, parent)
-			 : errdetail("Key is not present in table \"%s\".", parent),
-			 errtableconstraint(child, NameStr(key->name))));
-}
-
-void
-mosql_reference_report_mixed(MosqlReference *reference)
-{
-	Relation	child = table_open(reference->key.child, AccessShareLock);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
-			 errmsg("insert or update on table \"%s\" violates foreign key constraint \"%s\"",
-					RelationGetRelationName(child), NameStr(reference->key.name)),
-			 errdetail("MATCH FULL does not allow mixing of null and nonnull key values."),
-			 errtableconstraint(child, NameStr(reference->key.name))));
-}
-
-void
-mosql_reference_report_parent(MosqlReference *reference, MosqlBytes bytes, MosqlBytes found,
-							  bool restricted)
-{
-	const MosqlForeignKey *key = &reference->key;
-	Relation	child = table_open(key->child, AccessShareLock);
-	const char *parent = get_rel_name(key->parent);
-	Datum		values[INDEX_MAX_KEYS] = {0};
-	Oid			types[INDEX_MAX_KEYS];
-	char	   *described;
-
-	check_definitions(reference);
-	mosql_txn_blame(reference->txn, InvalidCommandId,
-					(reference->source ? reference->source : reference->child)->tree, found);
-	reference_values(reference, bytes, values);
-	column_types(reference->parent, key->referenced, key->n, types);
-	described = describe(key->parent, key->referenced, key->n, values, types);
-#if PG_VERSION_NUM >= 180000
-	if (restricted)
-		ereport(ERROR,
-				(errcode(ERRCODE_RESTRICT_VIOLATION),
-				 errmsg("update or delete on table \"%s\" violates RESTRICT setting of foreign key constraint \"%s\" on table \"%s\"",
-						parent, NameStr(key->name), RelationGetRelationName(child)),
-				 described != NULL
-				 ? errdetail("%s is referenced from table \"%s\".", described,
-							 RelationGetRelationName(child))
-				 : errdetail("Key is referenced from table \"%s\".",
-							 RelationGetRelationName(child)),
-				 errtableconstraint(child, NameStr(key->name))));
-#else
-	(void) restricted;
-#endif
-	ereport(ERROR,
-			(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
-			 errmsg("update or delete on table \"%s\" violates foreign key constraint \"%s\" on table \"%s\"",
-					parent, NameStr(key->name), RelationGetRelationName(child)),
-			 described != NULL
-			 ? errdetail("%s is still referenced from table \"%s\".", described,
-						 RelationGetRelationName(child))
-			 : errdetail("Key is still referenced from table \"%s\".",
-						 RelationGetRelationName(child)),
-			 errtableconstraint(child, NameStr(key->name))));
+	if (v->parents != NULL)
+		mosql_view_close(v->parents);
+	MemoryContextDelete(v->cxt);
+	pfree(v);
 }

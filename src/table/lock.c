@@ -101,7 +101,7 @@ mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode)
 	return true;
 }
 
-/* See table_int.h. */
+/* See table.h. */
 void
 mosql_table_hold_still(Relation rel, MosqlSession *session, uint64 root)
 {

@@ -186,17 +186,6 @@ extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition
  * it has read, and that nobody changes the definition meanwhile. */
 extern void mosql_definition_touch(MosqlSession *session, const MosqlDefinition *definition);
 
-/* ---- lock.c ---- */
-
-/*
- * For who is about to read all rows of a table, whose tree has that root, and must miss none that
- * somebody commits before the transaction does.  At READ COMMITTED the table is locked, in SHARE ROW
- * EXCLUSIVE, as by mosql_table_lock(): what statements read from now on is so until the transaction
- * ends.  Above, where the snapshot may be older than the lock, it becomes SERIALIZABLE: 40001
- * at commit.  Nothing if it has made the tree.
- */
-extern void mosql_table_hold_still(Relation rel, MosqlSession *session, uint64 root);
-
 /* ---- rewrite.c ---- */
 
 /*
