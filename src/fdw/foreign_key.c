@@ -73,6 +73,16 @@ read_key(HeapTuple tuple, MosqlForeignKey *key)
 	return is_ours(key);
 }
 
+/* As core checks them: in the order in which they were made. */
+static int
+compare_oids(const ListCell *a, const ListCell *b)
+{
+	Oid			x = ((const MosqlForeignKey *) lfirst(a))->oid;
+	Oid			y = ((const MosqlForeignKey *) lfirst(b))->oid;
+
+	return x < y ? -1 : x > y;
+}
+
 static List *
 load(Oid relid)
 {
@@ -95,6 +105,7 @@ load(Oid relid)
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
+	list_sort(keys, compare_oids);
 	return keys;
 }
 
