@@ -246,6 +246,7 @@ extern void mosql_btree_search_again(Search *s, const SearchItem *item);
 extern void mosql_btree_search_help(Search *s, const uint64 *leaves, int n);
 extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
+extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n);
 extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);

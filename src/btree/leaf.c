@@ -62,6 +62,77 @@ take_block(MosqlLeaf *leaf, MosqlBytes bytes)
 	return NULL;
 }
 
+/* What the fields of a leaf were sorted into. */
+typedef struct LeafFields
+{
+	MosqlEntry *entries;		/* rows, */
+	int			n;
+	bool		sorted;
+	MosqlEntry *extras;			/* intents and marks, before this */
+	int			nextras;
+	MosqlBytes	block;
+} LeafFields;
+
+static void
+sort_row(LeafFields *to, MosqlBytes key, MosqlBytes row)
+{
+	int			n = to->n++;
+
+	to->entries[n] = (MosqlEntry) {.key = key,.row = row};
+	if (n > 0 && to->sorted)
+		to->sorted = compare_entries(&to->entries[n - 1], &to->entries[n]) < 0;
+}
+
+/* A field of the leaf as a whole.  Returns what is wrong, or NULL. */
+static const char *
+sort_single(MosqlLeaf *leaf, LeafFields *to, MosqlBytes field, MosqlBytes value)
+{
+	switch (field.len == 1 ? field.data[0] : 0)
+	{
+		case MOSQL_FIELD_META:
+			return NULL;
+		case MOSQL_FIELD_PURGED:
+			if (value.len != MOSQL_TS_BYTES)
+				return "its purge mark does not decode";
+			leaf->purged = mosql_ts_get(value.data);
+			return NULL;
+		case MOSQL_FIELD_RANGE_MARKS:
+			leaf->range_marks = value;
+			return NULL;
+		case MOSQL_FIELD_BLOCK:
+			if (leaf->meta.state != MOSQL_NODE_PACKED)
+				return "it has a block, but is not packed";
+			to->block = value;
+			return NULL;
+		default:
+			return "it has a field of an unknown kind";
+	}
+}
+
+static const char *
+sort_field(MosqlLeaf *leaf, LeafFields *to, MosqlBytes field, MosqlBytes value)
+{
+	MosqlBytes	key;
+
+	if (field.len == 0)
+		return "it has a field without a name";
+	key = mosql_bytes(field.data + 1, field.len - 1);
+	switch (field.data[0])
+	{
+		case MOSQL_FIELD_ROW:
+			sort_row(to, key, value);
+			return NULL;
+		case MOSQL_FIELD_INTENT:
+			to->extras[-++to->nextras] = (MosqlEntry) {.key = key,.intent = value};
+			return NULL;
+		case MOSQL_FIELD_KEY_MARKS:
+			to->extras[-++to->nextras] = (MosqlEntry) {.key = key,.marks = value};
+			return NULL;
+		default:
+			return sort_single(leaf, to, field, value);
+	}
+}
+
 /*
  * Fill in everything but the meta, which must be decoded already.  Entries are
  * palloc'ed, bytes point into the image, or into what a block was decoded to.
@@ -71,12 +142,8 @@ const char *
 mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 {
 	MosqlEntry *entries = palloc(Max(image->nfields, 1) * sizeof(MosqlEntry));
-	MosqlEntry *extras = entries + image->nfields;	/* grows downwards */
-	int			nextras = 0;
-	int			n = 0;
-	bool		sorted = true;
+	LeafFields	to = {.entries = entries,.sorted = true,.extras = entries + image->nfields};
 	bool		packed = leaf->meta.state == MOSQL_NODE_PACKED;
-	MosqlBytes	block = MOSQL_ABSENT;
 	const char *fault;
 
 	leaf->node = image->node;
@@ -86,62 +153,21 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	leaf->n = 0;
 	leaf->entries = entries;
 	for (int i = 0; i < image->nfields; i++)
-	{
-		MosqlBytes	field = image->fields[i].field;
-		MosqlBytes	value = image->fields[i].value;
-		MosqlBytes	key;
+		if ((fault = sort_field(leaf, &to, image->fields[i].field, image->fields[i].value)) != NULL)
+			return fault;
 
-		if (field.len == 0)
-			return "it has a field without a name";
-		key = mosql_bytes(field.data + 1, field.len - 1);
-		switch (field.data[0])
-		{
-			case MOSQL_FIELD_ROW:
-				entries[n] = (MosqlEntry) {.key = key, .row = value};
-				if (n > 0 && sorted)
-					sorted = compare_entries(&entries[n - 1], &entries[n]) < 0;
-				n++;
-				continue;
-			case MOSQL_FIELD_INTENT:
-				extras[-++nextras] = (MosqlEntry) {.key = key, .intent = value};
-				continue;
-			case MOSQL_FIELD_KEY_MARKS:
-				extras[-++nextras] = (MosqlEntry) {.key = key, .marks = value};
-				continue;
-			case MOSQL_FIELD_META:
-				break;
-			case MOSQL_FIELD_PURGED:
-				if (value.len != MOSQL_TS_BYTES)
-					return "its purge mark does not decode";
-				leaf->purged = mosql_ts_get(value.data);
-				break;
-			case MOSQL_FIELD_RANGE_MARKS:
-				leaf->range_marks = value;
-				break;
-			case MOSQL_FIELD_BLOCK:
-				if (!packed)
-					return "it has a block, but is not packed";
-				block = value;
-				break;
-			default:
-				return "it has a field of an unknown kind";
-		}
-		if (field.len != 1)
-			return "it has a field of an unknown kind";
-	}
-
-	if (packed && (n > 0 || nextras > 0 || leaf->range_marks.data != NULL))
+	if (packed && (to.n > 0 || to.nextras > 0 || leaf->range_marks.data != NULL))
 		return "it is packed, but has rows, intents or marks beside its block";
-	if (packed && (fault = take_block(leaf, block)) != NULL)
+	if (packed && (fault = take_block(leaf, to.block)) != NULL)
 		return fault;
-	if (!sorted)
-		qsort(entries, n, sizeof(MosqlEntry), compare_entries);
+	if (!to.sorted)
+		qsort(entries, to.n, sizeof(MosqlEntry), compare_entries);
 	if (!packed)
-		leaf->n = n;
-	if (nextras > 0)
+		leaf->n = to.n;
+	if (to.nextras > 0)
 	{
-		qsort(extras - nextras, nextras, sizeof(MosqlEntry), compare_entries);
-		merge_extras(leaf, extras - nextras, nextras);
+		qsort(to.extras - to.nextras, to.nextras, sizeof(MosqlEntry), compare_entries);
+		merge_extras(leaf, to.extras - to.nextras, to.nextras);
 	}
 	if (leaf->n > 0 &&
 		(mosql_bytes_compare(leaf->entries[0].key, leaf->meta.low) < 0 ||

@@ -29,30 +29,6 @@ mosql_btree_block_field(void)
 	return mosql_bytes(&name, 1);
 }
 
-/* Metas of leaves that the cache does not know, for the cache. */
-static void
-read_hints(MosqlTree *tree, const uint64 *ids, int n)
-{
-	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead) + 1);
-	MosqlBytes	field = mosql_btree_meta_field();
-	int			nreads = 0;
-
-	for (int i = 0; i < n; i++)
-		if (mosql_btree_cache_find(tree, ids[i]) == NULL)
-			reads[nreads++] = (MosqlFieldRead) {.node = ids[i],.nfields = 1,.fields = &field};
-	if (nreads > 0)
-		tree->store->read_fields(tree->store, reads, nreads);
-	for (int i = 0; i < nreads; i++)
-	{
-		MosqlNodeMeta meta;
-
-		if (reads[i].values[0].data == NULL)
-			continue;
-		mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
-		mosql_btree_hint_put(tree, reads[i].node, &meta, -1);
-	}
-}
-
 /* See btree.h. */
 void
 mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max)
@@ -60,13 +36,16 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 	const CachedNode *parent;
 	MemoryContext old;
 	uint64	   *ids;
+	uint64	   *missing;
 	int			nids = 0;
+	int			nmissing = 0;
 	int			n = 0;
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
 	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
 	ids = palloc(max * sizeof(uint64));
+	missing = palloc(max * sizeof(uint64));
 	for (int i = mosql_btree_child_index(parent->children, parent->nchildren, low, false);
 		 i < parent->nchildren && nids < max; i++)
 	{
@@ -75,7 +54,11 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 			break;
 		ids[nids++] = parent->children[i].node;
 	}
-	read_hints(tree, ids, nids);
+	for (int i = 0; i < nids; i++)
+		if (mosql_btree_cache_find(tree, ids[i]) == NULL)
+			missing[nmissing++] = ids[i];
+	if (nmissing > 0)
+		mosql_btree_read_hints(tree, missing, nmissing);
 	for (int i = 0; i < nids; i++)
 	{
 		const CachedNode *hint = mosql_btree_cache_find(tree, ids[i]);

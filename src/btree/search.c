@@ -455,6 +455,37 @@ mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n)
 	MemoryContextSwitchTo(old);
 }
 
+/* Metas of leaves into the cache, BTREE_READ_BATCH per round trip; what does not exist is dropped from it. */
+void
+mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(Min(n, BTREE_READ_BATCH) * sizeof(MosqlFieldRead) + 1);
+
+	for (int done = 0; done < n; done += BTREE_READ_BATCH)
+	{
+		int			batch = Min(n - done, BTREE_READ_BATCH);
+
+		for (int i = 0; i < batch; i++)
+			reads[i] = (MosqlFieldRead) {.node = ids[done + i],.nfields = 1,.fields = &field};
+		tree->store->read_fields(tree->store, reads, batch);
+		for (int i = 0; i < batch; i++)
+		{
+			MosqlNodeMeta meta;
+
+			if (reads[i].values[0].data == NULL)
+			{
+				mosql_btree_cache_drop(tree, reads[i].node);
+				continue;
+			}
+			mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
+			mosql_btree_hint_put(tree, reads[i].node, &meta, -1);
+		}
+	}
+	MemoryContextSwitchTo(old);
+}
+
 /* True if an item is where the search ends; the root says so only when read. */
 static bool
 has_arrived(Search *s, const SearchItem *item)
@@ -662,26 +693,6 @@ mosql_btree_search_end(Search *s)
 		mosql_btree_inner_remove(s->tree, s->dangling_level + 1, s->dangling, s->ndangling);
 }
 
-/* Read the meta of a leaf into the cache, or learn that it does not exist. */
-static void
-read_hint(MosqlTree *tree, uint64 leaf)
-{
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead read = {.node = leaf, .nfields = 1, .fields = &field};
-	MosqlNodeMeta meta;
-
-	tree->store->read_fields(tree->store, &read, 1);
-	if (read.values[0].data == NULL)
-		mosql_btree_cache_drop(tree, leaf);
-	else
-	{
-		mosql_btree_meta(tree, leaf, read.values[0], &meta);
-		mosql_btree_cache_put(tree, leaf, &meta, NULL, 0, -1);
-	}
-	MemoryContextSwitchTo(old);
-}
-
 /* The shared part of the next two: the node must be no staler than epoch. */
 static CachedNode *
 find_one(Search *s, uint64 epoch)
@@ -698,7 +709,7 @@ find_one(Search *s, uint64 epoch)
 		if (node == NULL || node->epoch < epoch)
 		{
 			if (level == 0)
-				read_hint(tree, item->node);
+				mosql_btree_read_hints(tree, &item->node, 1);
 			else
 				mosql_btree_read_inner(tree, &item->node, 1);
 			node = cached(s, item);
@@ -810,45 +821,18 @@ mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 
 /* --- groups --- */
 
-/* Read the metas of the items' leaves where no hint will do. */
+/* The items' leaves for which no hint will do. */
 static void
-read_hints(Search *s)
+read_missing_hints(Search *s)
 {
-	MosqlTree  *tree = s->tree;
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = NULL;
+	uint64	   *ids = MemoryContextAlloc(s->tree->scratch, s->nitems * sizeof(uint64) + 1);
 	int			n = 0;
 
-	for (int i = 0; i <= s->nitems; i++)
-	{
-		if (i < s->nitems && cached(s, &s->items[i]) == NULL)
-		{
-			if (reads == NULL)
-				reads = palloc0(Min(s->nitems, BTREE_READ_BATCH) * sizeof(MosqlFieldRead));
-			reads[n++] = (MosqlFieldRead)
-			{
-				.node = s->items[i].node, .nfields = 1, .fields = &field
-			};
-		}
-		if (n == 0 || (n < BTREE_READ_BATCH && i < s->nitems))
-			continue;
-		tree->store->read_fields(tree->store, reads, n);
-		for (int j = 0; j < n; j++)
-		{
-			MosqlNodeMeta meta;
-
-			if (reads[j].values[0].data == NULL)
-			{
-				mosql_btree_cache_drop(tree, reads[j].node);
-				continue;
-			}
-			mosql_btree_meta(tree, reads[j].node, reads[j].values[0], &meta);
-			mosql_btree_hint_put(tree, reads[j].node, &meta, -1);
-		}
-		n = 0;
-	}
-	MemoryContextSwitchTo(old);
+	for (int i = 0; i < s->nitems; i++)
+		if (cached(s, &s->items[i]) == NULL)
+			ids[n++] = s->items[i].node;
+	if (n > 0)
+		mosql_btree_read_hints(s->tree, ids, n);
 }
 
 static int
@@ -905,7 +889,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 		int			nfrozen = 0;
 		int			maxfrozen = 0;
 
-		read_hints(&s);
+		read_missing_hints(&s);
 		for (int i = 0; i < s.nitems; i++)
 		{
 			SearchItem	item = s.items[i];
