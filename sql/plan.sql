@@ -53,6 +53,20 @@ SELECT * FROM words WHERE word LIKE 'a\%%';
 SELECT * FROM words WHERE word LIKE 'ab';
 EXPLAIN (COSTS OFF) SELECT * FROM words WHERE word >= 'b' ORDER BY word;
 
+-- C.UTF-8, the collation of this database, orders by code point, so by bytes, as C does; ICU's do not
+CREATE FOREIGN TABLE names (name text OPTIONS (key 'true') NOT NULL, icu text COLLATE "und-x-icu") SERVER redis;
+CREATE INDEX ON names (icu);
+INSERT INTO names SELECT w, w FROM unnest(ARRAY['z', 'Z', 'é', 'zé', 'zz', 'ﬀ', U&'\+01F600', U&'\FFFD', '~', '']) w;
+EXPLAIN (COSTS OFF) SELECT * FROM names WHERE name >= 'Z' AND name < U&'\FFFD' ORDER BY name DESC;
+SELECT name FROM names WHERE name >= 'Z' AND name < U&'\FFFD' ORDER BY name DESC;
+EXPLAIN (COSTS OFF) SELECT name FROM names ORDER BY name COLLATE "C" LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT name FROM names WHERE name < 'é' COLLATE "und-x-icu" ORDER BY name COLLATE "und-x-icu";
+EXPLAIN (COSTS OFF) SELECT icu FROM names WHERE icu < 'é' ORDER BY icu;
+EXPLAIN (COSTS OFF) SELECT icu FROM names WHERE icu COLLATE "C.utf8" < 'é' AND icu LIKE 'z%' ORDER BY icu COLLATE "C";
+SELECT icu FROM names WHERE icu COLLATE "C.utf8" < 'é' AND icu LIKE 'z%' ORDER BY icu COLLATE "C";
+SELECT array_agg(name) = (SELECT array_agg(w ORDER BY w) FROM (SELECT name || '' AS w FROM names OFFSET 0) n) AS in_order
+	FROM (SELECT name FROM names ORDER BY name) o;
+
 -- order
 EXPLAIN (COSTS OFF) SELECT * FROM orders WHERE customer = 3 ORDER BY number DESC NULLS LAST LIMIT 2;
 SELECT * FROM orders WHERE customer = 3 ORDER BY number DESC NULLS LAST LIMIT 2;
@@ -106,4 +120,4 @@ CREATE SERVER wrong FOREIGN DATA WRAPPER mosql_fdw OPTIONS (atomic 'lua');
 ALTER FOREIGN TABLE orders ALTER total OPTIONS (ADD key 'perhaps');
 
 DROP VIEW rare;
-DROP FOREIGN TABLE orders, customers, words;
+DROP FOREIGN TABLE orders, customers, words, names;

@@ -113,6 +113,34 @@ key_expression(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 }
 
 /*
+ * What the query says of the order of a key column's expression: under its own collation, if
+ * that is the key's order, or under "C", as the bytes are ordered whatever the column says.
+ */
+static EquivalenceClass *
+order_class(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *column,
+			const TypeCacheEntry *type, Expr *expr)
+{
+	Oid			own = exprCollation((Node *) expr);
+	Oid			collations[2] = {own, C_COLLATION_OID};
+
+	for (int i = 0; i < (OidIsValid(own) ? 2 : 1); i++)
+	{
+		EquivalenceClass *ec = NULL;
+
+		if (mosql_quals_key_ordered(column, collations[i]))
+			ec = get_eclass_for_sort_expr(root, expr,
+#if PG_VERSION_NUM < 160000
+										  NULL, /* no outer join in between */
+#endif
+										  get_mergejoin_opfamilies(type->eq_opr), type->btree_opintype,
+										  collations[i], 0, rel->relids, false);
+		if (ec != NULL)
+			return ec;
+	}
+	return NULL;
+}
+
+/*
  * The order of one key column as the query names it, NULL if nothing in the
  * query sorts or joins by it.
  */
@@ -122,8 +150,6 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 {
 	TypeCacheEntry *type = lookup_type_cache(column->type,
 											 TYPECACHE_BTREE_OPFAMILY | TYPECACHE_EQ_OPR);
-	Oid			collation;
-	Expr	   *expr;
 	EquivalenceClass *ec;
 	ListCell   *lc;
 	bool		reversed = backward != column->descending;
@@ -133,20 +159,7 @@ column_pathkey(PlannerInfo *root, RelOptInfo *rel, const MosqlTableColumn *colum
 	if (!OidIsValid(type->btree_opf) || !OidIsValid(type->eq_opr))
 		return NULL;
 
-	expr = key_expression(root, rel, column);
-
-	/* The bytes are in the order of COLLATE "C", whatever the column says. */
-	collation = exprCollation((Node *) expr);
-	if (OidIsValid(collation) && !mosql_quals_key_ordered(column, collation))
-		collation = C_COLLATION_OID;
-	if (!mosql_quals_key_ordered(column, collation))
-		return NULL;
-	ec = get_eclass_for_sort_expr(root, expr,
-#if PG_VERSION_NUM < 160000
-								  NULL, /* no outer join in between */
-#endif
-								  get_mergejoin_opfamilies(type->eq_opr), type->btree_opintype,
-								  collation, 0, rel->relids, false);
+	ec = order_class(root, rel, column, type, key_expression(root, rel, column));
 	if (ec == NULL)
 		return NULL;
 	*constant = EC_MUST_BE_REDUNDANT(ec);

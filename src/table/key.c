@@ -10,10 +10,14 @@
 #include "postgres.h"
 
 #include <sys/socket.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "access/transam.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "libpq/pqformat.h"
@@ -135,17 +139,70 @@ key_class(Oid type)
 	}
 }
 
+static bool
+is_c(Oid collation)
+{
+#if PG_VERSION_NUM >= 180000
+	return pg_newlocale_from_collation(collation)->collate_is_c;
+#else
+	return lc_collate_is_c(collation);
+#endif
+}
+
+/* The C library's name of a collation, NULL if it is another provider's. */
+static char *
+libc_name(Oid collation)
+{
+	bool		is_default = collation == DEFAULT_COLLATION_OID;
+	int			cache = is_default ? DATABASEOID : COLLOID;
+	HeapTuple	tuple = SearchSysCache1(cache, ObjectIdGetDatum(is_default ? MyDatabaseId : collation));
+	char	   *name = NULL;
+	char		provider;
+	bool		isnull = true;
+	Datum		value;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	provider = is_default ? ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider :
+		((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
+	value = SysCacheGetAttr(cache, tuple, is_default ? Anum_pg_database_datcollate :
+							Anum_pg_collation_collcollate, &isnull);
+	if (provider == COLLPROVIDER_LIBC && !isnull)
+		name = TextDatumGetCString(value);
+	ReleaseSysCache(tuple);
+	return name;
+}
+
+/*
+ * C.UTF-8 compares code points, whose order is that of their bytes: so the C library says
+ * since glibc 2.35, and of no other is it known here.
+ */
+static bool
+is_code_points(Oid collation)
+{
+#ifdef __GLIBC__
+	int			major = 0;
+	int			minor = 0;
+	char	   *name;
+
+	if (GetDatabaseEncoding() != PG_UTF8 ||
+		sscanf(gnu_get_libc_version(), "%d.%d", &major, &minor) != 2 ||
+		major < 2 || (major == 2 && minor < 35))
+		return false;
+	name = libc_name(collation);
+	return name != NULL && (pg_strcasecmp(name, "C.UTF-8") == 0 || pg_strcasecmp(name, "C.utf8") == 0);
+#else
+	return false;
+#endif
+}
+
 bool
 mosql_key_is_byte_order(Oid collation)
 {
 	if (!OidIsValid(collation) ||
 		(GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII))
 		return false;			/* keys are in UTF-8 */
-#if PG_VERSION_NUM >= 180000
-	return pg_newlocale_from_collation(collation)->collate_is_c;
-#else
-	return lc_collate_is_c(collation);
-#endif
+	return is_c(collation) || is_code_points(collation);
 }
 
 bool
