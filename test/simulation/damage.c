@@ -42,6 +42,12 @@ typedef struct Damage
 
 static Damage *damage;			/* outside of the front-end's variables */
 
+bool
+damage_is_done(void)
+{
+	return damage != NULL;
+}
+
 /* ---- what goes wrong ---- */
 
 static bool

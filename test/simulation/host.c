@@ -153,10 +153,31 @@ ProcessInterrupts(void)
 	}
 }
 
+/* A sweep may come by between a decision and the moment when the tree that it drops is dead, or listed. */
+static bool
+may_be_dropped(const ErrorData *report)
+{
+	return report->elevel == WARNING && strstr(report->message, "whose definition") != NULL;
+}
+
+/*
+ * Damage is said of what is whole: whoever says it, aloud or to itself, is wrong.  What is really damaged
+ * (damage.c) is so at the end, when all else was looked at.
+ */
+static void
+judge_report(const ErrorData *report)
+{
+	if (report->sqlerrcode == ERRCODE_DATA_CORRUPTED && !may_be_dropped(report) &&
+		!sim_sees_anything() && !damage_is_done())
+		sim_fail("damage is reported, and there is none: %s%s%s", report->message,
+				 report->detail != NULL ? ": " : "", report->detail != NULL ? report->detail : "");
+}
+
 void
 sim_host_start(void)
 {
 	pgstub_start();
+	pgstub_on_report = judge_report;
 	MyProcPid = sim_self->number;
 	pg_prng_seed(&pg_global_prng_state, sim_random());
 	mosql_txn_lease_ms = setting.lease_ms;

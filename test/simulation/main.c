@@ -43,6 +43,8 @@ choose_setting(void)
 	/* nothing is drawn for these: other seeds stay as they are */
 	sim_locks_tables = sim_seed % 9 >= 1 && sim_seed % 9 <= 3;
 	sim_grows = sim_seed % 7 == 3;
+	sim_isolates = sim_seed % 11 == 2 || sim_seed % 11 == 3 || sim_seed % 11 == 9;
+	sim_locks_numbers = sim_seed % 12 == 0 || sim_seed % 12 == 2;
 }
 
 /* "3,17,18" */

@@ -61,6 +61,7 @@ extern void sim_run(int64 until_us);
 
 extern bool sim_tracing;
 extern void sim_trace(const char *format,...) pg_attribute_printf(1, 2);
+extern bool sim_sees_anything(void);	/* this front-end's transaction, or its end */
 extern void sim_fail(const char *format,...) pg_attribute_printf(1, 2) pg_attribute_noreturn();
 
 /* ---- front-ends ---- */
@@ -322,6 +323,10 @@ extern void sim_look_at_blocked(void);
 extern void sim_record_written(bool far, uint64 sid, uint64 n, MosqlTimestamp ts);
 extern void sim_record_forgotten(bool far, uint64 sid, uint64 n);
 extern void sim_session_drawn(uint64 sid);
+
+/* ---- damage.c ---- */
+
+extern bool damage_is_done(void);
 
 /* ---- claims.c ---- */
 

@@ -87,13 +87,18 @@ sim_trace(const char *format,...)
 	va_end(args);
 }
 
+bool
+sim_sees_anything(void)
+{
+	return sim_is_torn || (sim_self != NULL && (sim_self->misled || sim_self->began_us <= sim_forgot_us));
+}
+
 void
 sim_fail(const char *format,...)
 {
 	va_list		args;
 
-	if (sim_self != NULL && sim_self->nest_level > 0 &&
-		(sim_is_torn || sim_self->misled || sim_self->began_us <= sim_forgot_us))
+	if (sim_self != NULL && sim_self->nest_level > 0 && sim_sees_anything())
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a server has forgotten: %s", format)));
 	va_start(args, format);
 	printf("FAILED  seed " UINT64_FORMAT "\n", sim_seed);

@@ -613,6 +613,7 @@ ErrorContextCallback *error_context_stack;
 
 PgStubError pgstub_error = {0, "", "", ""};
 int			pgstub_warnings;
+void		(*pgstub_on_report) (const ErrorData *report);
 bool		pgstub_print_messages;
 
 static ErrorData stack[STACK_MAX];
@@ -670,6 +671,8 @@ errfinish(const char *filename, int lineno, const char *funcname)
 	e->funcname = funcname;
 	for (ErrorContextCallback *cb = error_context_stack; cb != NULL; cb = cb->previous)
 		cb->callback(cb->arg);
+	if (pgstub_on_report != NULL)
+		pgstub_on_report(e);
 
 	if (e->elevel < ERROR)
 	{

@@ -67,4 +67,7 @@ extern int64 pgstub_chunks(void);
 extern int	pgstub_warnings;
 extern bool pgstub_print_messages;
 
+/* Called with each error and warning when it is made, caught or not; NULL: nobody. */
+extern void (*pgstub_on_report) (const ErrorData *report);
+
 #endif							/* PGSTUB_H */
