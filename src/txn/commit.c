@@ -205,8 +205,8 @@ check_trees(const MosqlCommit *commit)
 			mosql_commit_conflict(commit->session, "The session's lease ran out after this transaction created or truncated a table.");
 }
 
-static void
-report_lost_claim(MosqlSession *session)
+void
+mosql_commit_lost_claim(MosqlSession *session)
 {
 	mosql_commit_conflict(session, "A lock of a table, or an advisory lock, was lost before the transaction could commit.");
 }
@@ -220,7 +220,7 @@ check_claims(const MosqlCommit *commit)
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
 			if (mosql_item_held(commit, &commit->parts[p].items[i]).data != NULL)
-				report_lost_claim(commit->session);
+				mosql_commit_lost_claim(commit->session);
 }
 
 /*
@@ -300,7 +300,7 @@ prepare_once(MosqlCommit *commit)
 		case MOSQL_CONFLICT:
 			mosql_txn_release(commit);
 			if (commit->lost_claim)
-				report_lost_claim(session);
+				mosql_commit_lost_claim(session);
 			mosql_commit_conflict(session, "A row that this transaction read or wrote was changed by another one that committed first.");
 			break;
 		case MOSQL_HELD_UP:

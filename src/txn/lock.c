@@ -69,6 +69,7 @@ typedef struct ClaimChange
 	MosqlBytes	key;
 	MosqlWriteKind kind;		/* CLAIM a request, or UNLIST owners */
 	MosqlBytes	value;
+	MosqlBytes	must;			/* CLAIM: what is to be there already, as mosql_lock_asked() has it, or absent */
 	uint64		leaf;			/* results: where it was done, */
 	MosqlBytes	intents;		/* and the fields as they were before */
 	MosqlBytes	row;			/* CLAIM */
@@ -100,8 +101,24 @@ build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
 		step->reads[step->nreads++] = changes[i]->kind == MOSQL_WRITE_UNLIST ? field :
 			mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
 		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
+		step->repeatable &= changes[i]->must.data == NULL;
 	}
 	return step;
+}
+
+/*
+ * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
+ * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it must be there when
+ * more is asked for, in the same step, of whose every execution we hear: else the second would find the first one's.
+ */
+static void
+check_not_lost(MosqlSession *session, const MosqlStep *step, ClaimChange **changes, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (changes[i]->must.data != NULL &&
+			(step->status == MOSQL_STEP_LOST ||
+			 (step->status == MOSQL_STEP_DONE && !mosql_claims_hold(step->values[1 + 2 * i], changes[i]->must))))
+			mosql_commit_lost_claim(session);
 }
 
 /*
@@ -128,6 +145,7 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, ClaimChange **changes
 	{
 		const MosqlStep *step = steps[g];
 
+		check_not_lost(session, step, changes + groups[g].first, groups[g].n);
 		if (step->status != MOSQL_STEP_DONE)
 		{
 			mosql_btree_observe(tree, step->node, step->values[0], -1);
@@ -219,7 +237,11 @@ mosql_lock_ask(LockRequest *requests, int n)
 	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
 
 	for (int i = 0; i < n; i++)
+	{
 		changes[i] = (ClaimChange) {requests[i].key, MOSQL_WRITE_CLAIM, claim_bytes(&requests[i].claim)};
+		if (requests[i].relied_on > 0)
+			changes[i].must = mosql_lock_asked(requests[i].claim.owner, requests[i].relied_on);
+	}
 	change_claims(requests[0].txn->session, requests[0].tree, changes, n);
 	for (int i = 0; i < n; i++)
 		note_answer(&requests[i], &changes[i]);
@@ -604,13 +626,14 @@ lock_deadline(void)
 }
 
 static void
-start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, const MosqlEntryW *entry, int strength,
 			  MosqlClaimKind kind)
 {
 	*request = (LockRequest)
 	{
-		.txn = txn,.tree = tree,.key = key,
-		.claim = {owner_of(txn), kind, strength, 0}
+		.txn = txn,.tree = tree,.key = entry->key,
+		.claim = {owner_of(txn), kind, strength, 0},
+		.relied_on = entry->relied_on ? entry->strength : 0
 	};
 }
 
@@ -755,7 +778,7 @@ start_requests(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, in
 		MosqlEntryW *entry = entry_of(txn, tree, keys[i]);
 
 		Assert(i == 0 || mosql_bytes_compare(keys[i - 1], keys[i]) < 0);
-		start_request(&requests[i], txn, tree, entry->key, strength, MOSQL_CLAIM_LOCK);
+		start_request(&requests[i], txn, tree, entry, strength, MOSQL_CLAIM_LOCK);
 		remember(txn, tree, entry);
 	}
 	return requests;
@@ -1012,7 +1035,7 @@ mosql_lock_wait(MosqlCommit *commit)
 
 	if (commit->limited)
 		deadline = deadline > 0 ? Min(deadline, commit->budget.deadline_us) : commit->budget.deadline_us;
-	start_request(&request, txn, blocker->tree, entry->key,
+	start_request(&request, txn, blocker->tree, entry,
 				  wait_strength(entry, blocker->strength), MOSQL_CLAIM_WAIT);
 	remember(txn, blocker->tree, entry);
 	request.at_commit = true;

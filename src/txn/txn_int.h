@@ -776,6 +776,9 @@ extern bool mosql_commit_collect(MosqlCommit *commit, bool elsewhere);
 /* 40001, with what was the matter.  Does not return. */
 extern void mosql_commit_conflict(const MosqlSession *session, const char *detail);
 
+/* The same: a lock that is relied on (mosql_txn_rely_on_claim()) is not there. */
+extern void mosql_commit_lost_claim(MosqlSession *session);
+
 #ifdef USE_ASSERT_CHECKING
 /*
  * What the phases promise each other: that the items of each tree ascend, and its ranges

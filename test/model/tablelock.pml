@@ -8,7 +8,7 @@
  * version looks again, waits in the claim's queue, and prepares anew.  LOCKERS: 1 locks, too, and
  * writes nothing.  CROSS: 0 has written another table before, which 1 locks, and writes nothing.
  * DEAD: one of the first two dies, or only its lease ends, and it goes on under a new id.
- * FAILOVER: a claim is lost, or somebody's wait.  FORGET: the clock falls back by a version.
+ * FAILOVER: a claim is lost, or somebody's wait.  AGAIN: who has locked a table asks for more of it.  FORGET: the clock falls back by a version.
  *
  * The rule: 37 in docs/commit.md; with it 16, 29, 30, 32 where they are about claims of tables.
  *
@@ -26,6 +26,7 @@
  * run: ci -DDEAD -DLOCKERS
  * run: deep -DFAILOVER
  * run: ci -DFAILOVER -DLOCKERS
+ * run: ci -DFAILOVER -DLOCKERS -DAGAIN
  * run: ci -DFORGET
  * run: deep -DFAILOVER -DDEAD -DFORGET -DLOCKERS
  * mutation: MUT_NO_RAISE rule 37: who has locked a table does not raise the schema version
@@ -37,6 +38,7 @@
  * mutation: MUT_WAIT_WITH_INTENTS rule 37: who waits for a table's lock leaves its intents
  * mutation: MUT_OWN_ANY -DCROSS rule 37: a version that others raised as well is taken for one's own
  * mutation: MUT_CLAIM_UNCHECKED -DFAILOVER rule 37: who has locked a table does not compare at commit that it has
+ * mutation: MUT_AGAIN_BLIND -DFAILOVER -DAGAIN rule 37: who asks for a stronger lock gets it, too, where the former one was lost
  * mutation: MUT_CLAIM_OF_OLD_ID -DDEAD rule 37: a claim of another id than decides counts
  * mutation: MUT_NO_LEAP -DFORGET rule 16: a clock that falls back gives a version out again
  * mutation: MUT_TAKE_LIVE -DDEAD rule 32: a claim counts as given up before its session's lease is removed
@@ -172,7 +174,18 @@ proctype Transaction(byte x) provided (!halted[_pid - 1])
 		raise(x);
 #endif
 		skip;
-		d_step { has[x] = true; base[x] = wrote[locked_by[x]]; printf("%d has table %d\n", x, locked_by[x]) }
+		d_step { has[x] = true; base[x] = wrote[locked_by[x]]; printf("%d has table %d\n", x, locked_by[x]) };
+#ifdef AGAIN
+#ifdef MUT_AGAIN_BLIND
+		acquire(x, locked_by[x], true)
+#else
+		/* the step that asks finds what it has, or not */
+		if
+		:: holds(x, locked_by[x])
+		:: !holds(x, locked_by[x]) -> goto failed
+		fi
+#endif
+#endif
 	:: else
 	fi;
 
