@@ -449,6 +449,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	if (!mosql_fdw_is_ours(relid))
 		return;
 	follow_name(relid, command);
+	mosql_admin_follow_row_security(relid);
 	if (rename == NULL)
 		mosql_admin_follow_defaults(relid);
 	rel = relation_open(relid, AccessShareLock);
@@ -559,6 +560,17 @@ follow_check_name(const RenameStmt *rename)
 		mosql_admin_follow_details(relid, false, (Node *) rename);
 }
 
+static void
+follow_catalog_alone(void)
+{
+	Touched    *touched;
+	int			n = touched_relations(&touched);
+
+	for (int i = 0; i < n; i++)
+		if (mosql_fdw_is_ours(touched[i].relid))
+			mosql_admin_follow_row_security(touched[i].relid);
+}
+
 Datum
 mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 {
@@ -572,7 +584,11 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("mosql_fdw_ddl_end() can only be called as an event trigger")));
 	if (IsBinaryUpgrade)
-		PG_RETURN_NULL();		/* pg_upgrade: the definitions are in Redis already */
+	{
+		/* pg_upgrade: the definitions are in Redis already */
+		follow_catalog_alone();
+		PG_RETURN_NULL();
+	}
 
 	mosql_admin_check_gone_keys();
 	mosql_admin_end_first();

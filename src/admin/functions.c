@@ -20,6 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/timestamp.h"
 
 #include "admin/admin.h"
@@ -142,6 +143,11 @@ mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlTable **table)
 	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_TABLE, get_rel_name(relid));
+	if (check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for foreign table %s", get_rel_name(relid)),
+				 errdetail("Row-level security hides its rows.")));
 	rel = relation_open(relid, AccessShareLock);
 	*session = mosql_fdw_session_for(relid, InvalidOid);
 	*table = mosql_table_open(rel, *session);

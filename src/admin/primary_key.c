@@ -427,9 +427,11 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		else if (ours && command->subtype == AT_AlterConstraint &&
 				 mosql_admin_alter_foreign_key(relid, command->def))
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
-		else if (ours && (command->subtype == AT_DisableRowSecurity ||
-						  command->subtype == AT_NoForceRowSecurity))
-			/* there is none */
+		else if (ours && (command->subtype == AT_NoForceRowSecurity ||
+						  ((command->subtype == AT_EnableRowSecurity ||
+							command->subtype == AT_DisableRowSecurity) &&
+						   !mosql_admin_set_row_security(relid, command))))
+			/* it is not forced, or not enabled */
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && is_about_storage(command->subtype))
 		{

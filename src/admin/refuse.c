@@ -25,10 +25,9 @@ refuse_action(const AlterTableCmd *command)
 {
 	switch (command->subtype)
 	{
-		case AT_EnableRowSecurity:
 		case AT_ForceRowSecurity:
-			mosql_admin_refuse("row-level security",
-							   "Grant privileges on a view with security_barrier instead.");
+			mosql_admin_refuse("FORCE ROW LEVEL SECURITY",
+							   "Without policies it would hide all rows from the owner, too.");
 			break;
 		case AT_EnableRule:
 		case AT_EnableAlwaysRule:
@@ -105,8 +104,8 @@ mosql_admin_refuse_unsupported(const Node *tree)
 			break;
 		case T_CreatePolicyStmt:
 			if (is_ours(((const CreatePolicyStmt *) tree)->table))
-				mosql_admin_refuse("row-level security",
-								   "Grant privileges on a view with security_barrier instead.");
+				mosql_admin_refuse("a policy",
+								   "ENABLE ROW LEVEL SECURITY without policies hides all rows from others than the owner: grant privileges on a view with security_barrier.");
 			break;
 		case T_CreateTrigStmt:
 			if (is_ours(((const CreateTrigStmt *) tree)->relation))

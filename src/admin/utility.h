@@ -102,6 +102,11 @@ extern void mosql_admin_check_storage(const CreateStmt *create);
 extern void mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command);
 extern void mosql_admin_check_index_name(Oid relid, const char *name);
 
+/* ENABLE, DISABLE ROW LEVEL SECURITY become an option of the table, which PostgreSQL's catalog follows;
+ * whether there is something to do. */
+extern bool mosql_admin_set_row_security(Oid relid, AlterTableCmd *command);
+extern void mosql_admin_follow_row_security(Oid relid);
+
 /* 0A000: "what" is not supported. */
 extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
 

@@ -300,6 +300,7 @@ typedef struct MosqlModifyState
 	struct MosqlReferences *references; /* reference.c; NULL: none are concerned */
 
 	/* --- inserts --- */
+	bool		refused;		/* row-level security lets this role insert none */
 	bool		do_nothing;		/* ON CONFLICT DO NOTHING */
 	MosqlFresh *fresh;			/* rows of an empty table; NULL: they are inserted as they come */
 	bool		checks_keys;	/* this node made inserts that need a look-up */
@@ -385,6 +386,10 @@ extern TupleTableSlot *mosql_exec_returned(MosqlModifyState *modify, TupleTableS
 										   EState *estate);
 
 /* Open a target; the state lives in the query context. */
+/* Does row-level security refuse rows that this INSERT brings?  Then 42501 with the first. */
+extern bool mosql_exec_is_row_refused(const ModifyTableState *mtstate, const ResultRelInfo *rri, Oid user);
+extern void mosql_exec_check_refused(const MosqlModifyState *modify);
+
 extern MosqlModifyState *mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri);
 
 /*

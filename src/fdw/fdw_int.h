@@ -261,6 +261,14 @@ extern bool mosql_fdw_is_key(const MosqlTable *table, const IndexOptInfo *index)
 /* Hooks; once, from _PG_init. */
 extern void mosql_fdw_init_proofs(void);
 
+/* ---- row_security.c ---- */
+
+/* The planner has met a table: with ENABLE ROW LEVEL SECURITY it has no rows for most. */
+extern void mosql_fdw_hide_rows(PlannerInfo *root, RelOptInfo *rel, Relation relation);
+
+/* Is that so of this one, or is another condition "false"? */
+extern bool mosql_fdw_is_hidden(const RelOptInfo *rel);
+
 /* ---- estimate.c, path.c, plan.c: planner callbacks ---- */
 extern void mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid);
 extern void mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid);

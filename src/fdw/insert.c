@@ -234,6 +234,7 @@ mosqlExecForeignInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 	TupleTableSlot *kept;
 
+	mosql_exec_check_refused(modify);
 	if (modify->do_nothing)
 		slot = mosql_exec_insert_free(modify, rri, &slot, 1, estate, &kept) > 0 ? kept : NULL;
 	else if (modify->do_update)
@@ -252,6 +253,7 @@ mosqlExecForeignBatchInsert(EState *estate, ResultRelInfo *rri, TupleTableSlot *
 {
 	MosqlModifyState *modify = (MosqlModifyState *) rri->ri_FdwState;
 
+	mosql_exec_check_refused(modify);
 	if (!modify->do_nothing && !modify->do_update)
 	{
 		for (int i = 0; i < *n; i++)

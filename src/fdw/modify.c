@@ -170,6 +170,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	modify->table = mosql_table_open_for_write(rel, session);
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
+	modify->refused = mosql_exec_is_row_refused(mtstate, rri, target_user(estate, rri));
 	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
 	modify->in_batches = modify->do_nothing;
 	if (plan && plan->onConflictAction != ONCONFLICT_NONE)

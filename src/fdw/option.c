@@ -84,6 +84,7 @@ static const Option options_known[] = {
 	{"locking", ON_SERVER | ON_TABLE, OPTION_LOCKING, 0, 0, "whether transactions wait for each other's rows, or are checked at commit"},
 	{"compression", ON_SERVER | ON_TABLE, OPTION_COMPRESSION, 0, 0, "how leaves are packed that are loaded or built at once, or quiet"},
 	{"pack_after", ON_SERVER | ON_TABLE, OPTION_TIME, 0, 0, "for how long nobody has written to a leaf when maintenance packs it"},
+	{"row_security", ON_TABLE, OPTION_BOOL, 0, 0, "whether ALTER TABLE ... ENABLE ROW LEVEL SECURITY hides the rows"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
 	{"key", ON_COLUMN, OPTION_KEY, 1, MOSQL_KEY_MAX_COLUMNS, "whether the column belongs to the primary key, or its place there"},

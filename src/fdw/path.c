@@ -602,6 +602,11 @@ mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 	MosqlAccess	   *accesses = palloc((plan->table->nindexes + 1) * sizeof(MosqlAccess));
 	int			n = 0;
 
+	if (mosql_fdw_is_hidden(rel))
+	{
+		mark_dummy_rel(rel);
+		return;
+	}
 	if (add_current_of_path(root, rel))
 		return;
 	accesses[n++] = access;

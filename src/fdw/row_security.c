@@ -1,0 +1,77 @@
+/*
+ * row_security.c: ENABLE ROW LEVEL SECURITY, of a table without policies.
+ *
+ * Layer: fdw.  It hides the rows from all but the owner and roles with BYPASSRLS, and takes none from the others.
+ * PostgreSQL's rewriter, which adds policies to a query, passes over foreign tables.  Without policies nothing
+ * needs to be rewritten: what it would add is "false", and the planner can be told so of each table that it
+ * meets, whichever way the query came to it, also by functions that it inlines.
+ *
+ * As in PostgreSQL this is about tables that a query names: not about children and partitions that are
+ * reached through their parent, foreign keys, TRUNCATE.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "parser/parsetree.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+
+#include "fdw/exec_int.h"
+
+/* 42501 if rows are hidden, and row_security is off: nobody is to take what is left for all. */
+static bool
+are_hidden(Relation relation, Oid user)
+{
+	return relation->rd_rel->relrowsecurity &&
+		check_enable_rls(RelationGetRelid(relation), user, false) == RLS_ENABLED;
+}
+
+/*
+ * A security barrier of "false": no row is read, and statistics are shown to no operator that could tell of
+ * them.  The planner collects the barriers of a table after it has asked for what is known of it.
+ */
+void
+mosql_fdw_hide_rows(PlannerInfo *root, RelOptInfo *rel, Relation relation)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+
+	if (!relation->rd_rel->relrowsecurity || rel->reloptkind != RELOPT_BASEREL)
+		return;
+	root->glob->dependsOnRole = true;	/* cached plans are made again for another role */
+	if (!are_hidden(relation, rel->userid))
+		return;
+	rte->securityQuals = lappend(rte->securityQuals, list_make1(makeBoolConst(false, false)));
+	root->qual_security_level = Max(root->qual_security_level, list_length(rte->securityQuals));
+}
+
+bool
+mosql_fdw_is_hidden(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		const Const *clause = (const Const *) lfirst_node(RestrictInfo, lc)->clause;
+
+		if (IsA(clause, Const) && !clause->constisnull && !DatumGetBool(clause->constvalue))
+			return true;
+	}
+	return false;
+}
+
+bool
+mosql_exec_is_row_refused(const ModifyTableState *mtstate, const ResultRelInfo *rri, Oid user)
+{
+	return mtstate->operation == CMD_INSERT && rri->ri_RootResultRelInfo == NULL &&
+		are_hidden(rri->ri_RelationDesc, user);
+}
+
+void
+mosql_exec_check_refused(const MosqlModifyState *modify)
+{
+	if (modify->refused)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("new row violates row-level security policy for table \"%s\"",
+						RelationGetRelationName(modify->rel))));
+}
