@@ -22,7 +22,7 @@ PREPARE weak AS UPDATE secret SET v = '';
 PREPARE weak_child AS DELETE FROM secret_child;
 PREPARE TRANSACTION 'mosql_privileges';
 SELECT relation::regclass, mode FROM pg_locks WHERE pid IS NULL AND locktype = 'relation' AND mode = 'RowExclusiveLock' ORDER BY relation::regclass::text;
-SET lock_timeout = '2s';
+SET lock_timeout = '20s';
 SET ROLE mosql_regress_eve;
 SELECT outcome('SELECT mosql_fdw_refresh(''secret'')');
 SELECT outcome('SELECT mosql_fdw_refresh(''local_secret'')');

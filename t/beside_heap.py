@@ -231,7 +231,9 @@ def body():
         for conn in native, ours:
             for sql in ROWS:
                 query(conn, sql)
-        said = [tell(heaps, steps, native), tell(both, steps)]
+        theirs = tell(heaps, steps, native)
+        model = [(who, sql, here if (who, sql) == steps[at] else what) for who, sql, what in theirs]
+        said = [theirs, tell(both, steps, model=model)]
         states = [what if what == WAITS else what[1] for s in said for who, sql, what in s if (who, sql) == steps[at]]
         tap.equal(states, [there, here], f"differs: {name}")
     for conn in native, ours:

@@ -75,7 +75,7 @@ def load(world):
                 tap.ok(clients.done > before, f"round {number + 1}: clients wrote meanwhile",
                        f"{clients.done - before}")
             tap.ok(clients.hold(), f"round {number + 1}: clients rest")
-            wait_until(lambda: findings(conn, "t") == ([], []), 5)
+            wait_until(lambda: findings(conn, "t") == ([], []))
             tap.equal(findings(conn, "t"), ([], []), f"round {number + 1}: the indexes are right")
             clients.go()
             if number == 0:
@@ -112,8 +112,8 @@ def waits(world):
     with contextlib.closing(world.two.connect(world.db)) as reader:
         tap.equal(error_of(reader, "SELECT count(*) FROM t")[0], None, "a reader does not")
     query(holder, "SELECT mosql_fdw_debug_unlock('build-closing')")
-    build.join(30)
-    writer.join(30)
+    build.join(60)
+    writer.join(60)
     tap.equal(results, {"build": None, "write": None}, "then both are done")
     tap.equal(query(holder, "SELECT id FROM t WHERE a = 12345"), [(-1,)], "and the row is in the index")
     tap.equal(findings(holder, "t")[0], [], "which is right")
@@ -159,7 +159,7 @@ def killed(world):
                                                   "mosql_fdw.debug_lease": 2000})
             tap.ok(error_of(conn, index)[0] is not None and conn.closed, f"killed at {point}: it dies")
             conn.close()
-            tap.ok(clients.everybody_went_on(time.monotonic(), 15), f"killed at {point}: writers go on")
+            tap.ok(clients.everybody_went_on(time.monotonic(), LONG_WAIT), f"killed at {point}: writers go on")
             tap.equal(clients.unexpected(f"{CONFLICTS}|55P03"), "", f"killed at {point}: no errors but conflicts and 55P03")
         world.one.wait_up()
         time.sleep(2)           # its lease

@@ -20,7 +20,7 @@ def at_once(*jobs):
     results = [None] * len(jobs)
 
     def go(i):
-        barrier.wait(20)
+        barrier.wait(60)
         results[i] = jobs[i]()
     threads = [threading.Thread(target=go, args=(i,)) for i in range(len(jobs))]
     for t in threads:
@@ -279,7 +279,7 @@ def sequences(pair):
     for c in clients:
         c.halt.set()
     for c in clients:
-        c.join(30)
+        c.join(60)
     errors = [(c.errors, c.messages, c.crash) for c in clients if c.errors or c.crash]
     tap.ok(not errors, "serial and identity on both servers, six sessions: no error, so no number twice",
            errors)
@@ -470,7 +470,7 @@ def named_sequences(pair):
     for c in clients:
         c.halt.set()
     for c in clients:
-        c.join(30)
+        c.join(60)
     tap.ok(not any(c.errors or c.crash for c in clients), "two servers draw from one sequence, four sessions",
            [(c.errors, c.messages, c.crash) for c in clients])
     rows, distinct = query(a, """SELECT count(*), count(DISTINCT n) FROM (
@@ -634,7 +634,7 @@ def promises(pair):
         writer.join(1)
         tap.ok(writer.is_alive(), f"{what}: such a row waits")
         tap.equal(error_of(a, "ROLLBACK")[0], None, f"{what}, rolled back")
-        writer.join(20)
+        writer.join(60)
         tap.equal(states, [None], f"{what}, rolled back: the row comes")
         tap.equal(error_of(a, promise)[0], "23514", f"{what}, which it does not allow: 23514")
         query(b, f"DELETE FROM u WHERE id = {row[1:].split(',')[0]}")

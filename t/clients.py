@@ -19,7 +19,7 @@ SECONDS = "1"
 TABLES = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"]
 
 
-def client(server, program, *args, db="postgres", timeout=120):
+def client(server, program, *args, db="postgres", timeout=600):
     """Run a program of PostgreSQL's; its output, with stderr."""
     env = {**os.environ, "PGHOST": server.args["host"], "PGPORT": server.args["port"],
            "PGUSER": "postgres", "PGDATABASE": db}
@@ -105,7 +105,7 @@ class Terminal:
         os.close(slave)
         self.read("=# ")
 
-    def read(self, until, seconds=10):
+    def read(self, until, seconds=LONG_WAIT):
         """What it writes until that is in it, or for so long."""
         said, end = "", time.monotonic() + seconds
         while until not in said and time.monotonic() < end:
@@ -123,7 +123,7 @@ class Terminal:
 
     def close(self):
         os.write(self.fd, b"\\q\n")
-        self.process.wait(10)
+        self.process.wait(60)
         os.close(self.fd)
 
 

@@ -17,8 +17,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from mosqltest import *
 
 ROWS = 200
-WORST_GAP = 3                   # seconds without any commit: a bound for a busy machine
-WORST_RATIO = .15               # of the rate of one client; bench/README.md has figures
+# Seconds without any commit, mostly .1, of the eight; where all are in each other's way nobody gets through.
+WORST_GAP = 6
+# Of the rate of one client, mostly .6 (bench/README.md has figures), though the one may have had the machine
+# for himself, and the others may not.
+WORST_RATIO = .06
 
 SCRIPT = """\\set id random(1, 2000000000)
 BEGIN ISOLATION LEVEL SERIALIZABLE;
@@ -30,7 +33,7 @@ COMMIT;
 
 def options():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--seconds", type=int, default=4)
+    p.add_argument("--seconds", type=int, default=8)
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--clients", default="1,16")
     p.add_argument("--engines", default="script,watch")
@@ -66,7 +69,7 @@ def run_clients(servers, database, clients, seconds):
     begun = time.time()
     programs = start(servers, database, clients, seconds, path, os.path.join(where, "log"))
     for p in programs:
-        said = p.communicate(timeout=seconds + 120)[0]
+        said = p.communicate(timeout=seconds + 600)[0]
         if p.returncode:
             raise RuntimeError(said)
     times, tries = [], 0

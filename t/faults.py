@@ -14,7 +14,7 @@ import load
 from mosqltest import *
 
 TIMEOUT = 2.0                   # command_timeout of these servers
-SLACK = 2.0                     # for a busy machine
+SLACK = 6.0                     # for a busy machine: who waits for each table, or retries, does so for 10 s and more
 LEASE = ["mosql_fdw.debug_lease=15000"]     # of who ended and could not tell a silent node that his locks are free
 DDL = """
 CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, n int, pad text) SERVER redis;
@@ -77,8 +77,8 @@ def works(conn, sql, name):
     return tap.ok(state is None, name, f"{state}: {text}")
 
 
-def again(conn, sql, name, seconds=15):
-    """It works again, soon."""
+def again(conn, sql, name, seconds=60):
+    """It works again: soon, or when a lease is over."""
     last = []
 
     def ok():
@@ -415,7 +415,7 @@ def mappings():
             tap.equal(connected() > 0, True, f"{change}: rolled back")
             query(b, change)
             query(a, "SELECT 1")
-            tap.ok(wait_until(lambda: connected() == 0, 3), f"{change}: after it nobody is", connected())
+            tap.ok(wait_until(lambda: connected() == 0), f"{change}: after it nobody is", connected())
     finally:
         a.close()
         b.close()
@@ -467,7 +467,7 @@ def readonly():
 
 def healthy(cluster):
     return wait_until(lambda: all(b"cluster_state:ok" in cluster.ask(p, "CLUSTER", "INFO")
-                                  for p in cluster.primaries), 20, 0.1)
+                                  for p in cluster.primaries), pause=0.1)
 
 
 @contextlib.contextmanager
@@ -535,10 +535,11 @@ def silent():
                             query(held, "SELECT mosql_fdw_debug_unlock('before-prepare')")
                         else:
                             t, result = in_background(victim, sql)
+                        wait_until(lambda: waits_inside(held, victim, "Extension"))
                         time.sleep(0.3)
                         started = time.monotonic()
                         query(held, f"SELECT {function}({victim.info.backend_pid})")
-                        t.join(20)
+                        t.join(60)
                         took = time.monotonic() - started
                     tap.ok(result and result[0][0] in states, f"{at}, {phase}, {function}: {states[0]}", result)
                     # what was placed is taken back first, then what was locked: each waits for the node
@@ -548,7 +549,7 @@ def silent():
                     held.close()
                     if phase == "prepare":
                         # nobody else looks at these rows
-                        wait_until(lambda: not intents(b, cluster, port), 10)
+                        wait_until(lambda: not intents(b, cluster, port))
                         tap.equal(intents(b, cluster, port), [], f"{at}, {phase}, {function}: "
                                   "what was placed on the other nodes is taken back")
             again(a, "SELECT 1 FROM t WHERE id = 1", f"{at}: awake again")
@@ -568,7 +569,7 @@ def silent():
             with stopped(cluster, clock):
                 query(held, "SELECT mosql_fdw_debug_unlock('after-prepare')")
                 time.sleep(pause)
-            t.join(30)
+            t.join(60)
             held.close()
             attempt(a, "ROLLBACK")
             query(a, "RESET mosql_fdw.debug_points")
@@ -611,8 +612,8 @@ def spoiled():
                 wait_until(lambda: value(held, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
                 proxy.arm(how)
                 query(held, f"SELECT mosql_fdw_debug_unlock('{at}')")
-                spoilt = proxy.spoiled.wait(10)
-                t.join(30)
+                spoilt = proxy.spoiled.wait(60)
+                t.join(60)
                 answers = proxy.release()
                 held.close()
                 query(a, "RESET mosql_fdw.debug_points")
@@ -657,7 +658,7 @@ def hangups():
                         cuts += 1
                 time.sleep(rng.choice((0, 0.005, 0.03)))
             since = time.monotonic()
-            tap.ok(work.crowd.everybody_went_on(since, 10), f"{name}: all clients go on",
+            tap.ok(work.crowd.everybody_went_on(since, LONG_WAIT), f"{name}: all clients go on",
                    work.crowd.errors())
             tap.ok(work.settle(), f"{name}: all clients come to an end")
         tap.note(f"{cuts} connections cut, {work.crowd.done} transactions, errors {work.crowd.errors()}")
@@ -689,7 +690,7 @@ def death():
         healthy(cluster)
         for sql in "SELECT sum(n) FROM t", "UPDATE t SET n = n + 1", both(5000, 5200):
             # perhaps somebody has dropped it: who tries again is told that nobody did
-            until = time.monotonic() + 15
+            until = time.monotonic() + LONG_WAIT
             while True:
                 state, text = error_of(b, sql)
                 attempt(b, "ROLLBACK")
@@ -804,7 +805,7 @@ def kept():
             query(a, "ROLLBACK")
             took = time.monotonic() - started
         tap.ok(took < 3.5 * TIMEOUT, f"{name}: ROLLBACK waits once for a silent node, not for each table", f"{took:.2f} s")
-        query(b, "SET lock_timeout = '40s'")
+        query(b, "SET lock_timeout = '120s'")
         for table in tables[silent][:5]:
             works(b, f"SELECT 1 FROM {table} FOR UPDATE", f"{name}: given back by a session that idles")
         tap.equal(value(b, "SELECT mosql_fdw_try_advisory_lock('redis', 1)"), False, f"{name}: which keeps its advisory lock")

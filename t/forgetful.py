@@ -58,7 +58,7 @@ class Case:
         def up():
             with contextlib.suppress(OSError, RedisError):
                 return self.cluster.ask(self.port, "HGET", self.clock, "sid") is not None
-        tap.ok(wait_until(up, 20, 0.05), f"{self.name}: back from the dump")
+        tap.ok(wait_until(up, pause=0.05), f"{self.name}: back from the dump")
         if not self.cluster.plain:
             for k in self.clock_keys():
                 self.cluster.ask(self.port, "DEL", k)
@@ -73,7 +73,7 @@ class Case:
             nonlocal got
             got = attempt(conn, sql)
             return got[1] is None or not re.fullmatch("40001|08...", got[1])
-        wait_until(done, 20, 0.05)
+        wait_until(done, pause=0.05)
         if got[1] is not None:
             raise AssertionError(f"{sql}: {got}")
         return got[0]

@@ -15,7 +15,7 @@ DDL = """CREATE FOREIGN TABLE ours (id int OPTIONS (key 'true') NOT NULL, n int)
          INSERT INTO ours VALUES (1, 0);
          CREATE TABLE theirs (id int PRIMARY KEY);
          CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN IF new.id > 100 THEN PERFORM pg_sleep(60); END IF; RETURN NULL; END';
+             'BEGIN IF new.id > 100 THEN PERFORM pg_sleep(600); END IF; RETURN NULL; END';
          CREATE CONSTRAINT TRIGGER hang AFTER INSERT ON theirs DEFERRABLE INITIALLY DEFERRED
              FOR EACH ROW EXECUTE FUNCTION hang()"""
 NEIGHBOUR = """CREATE EXTENSION postgres_fdw;
@@ -59,10 +59,10 @@ def body():
                 t.start()
                 wait_until(lambda: value(other, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
                 query(other, f"SELECT {function}(%s)", (conn.info.backend_pid,))
-                t.join(5)
+                t.join(LONG_WAIT)
                 tap.ok(result and result[0][0] in ("08007", "gone"), f"{at}: it can be ended, and says what is committed", result)
                 query(other, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-                t.join(20)
+                t.join(60)
                 tap.equal((value(other, "SELECT n FROM ours"), value(other, "SELECT count(*) FROM theirs WHERE id = 101")),
                           (-1, 0), f"{at}: as it says")
                 query(other, "UPDATE ours SET n = 0")

@@ -95,7 +95,7 @@ class App:
 
     def say(self, server, *args):
         """Run the program to its end."""
-        done = subprocess.run([*self.command, *map(str, args)], env=self.env(server), timeout=120, text=True,
+        done = subprocess.run([*self.command, *map(str, args)], env=self.env(server), timeout=600, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
             raise RuntimeError(done.stdout)
@@ -103,8 +103,8 @@ class App:
     def copy_schema(self):
         """What the first server has, to the second: by pg_dump and psql, as anybody would."""
         one, two = map(self.env, self.servers)
-        dump = subprocess.run(["pg_dump", "--schema-only"], env=one, timeout=60, text=True, check=True, capture_output=True).stdout
-        said = subprocess.run(["psql", "-qX"], input=dump, env=two, timeout=60, text=True, capture_output=True).stderr
+        dump = subprocess.run(["pg_dump", "--schema-only"], env=one, timeout=600, text=True, check=True, capture_output=True).stdout
+        said = subprocess.run(["psql", "-qX"], input=dump, env=two, timeout=600, text=True, capture_output=True).stderr
         tap.equal(re.findall("ERROR: +(.*)", said), ['server "redis" already exists'], f"{self.name}: its schema goes to the second server")
 
     def start(self, which, *args):
@@ -140,15 +140,15 @@ def gue(cluster, servers):
     app.say(servers[1], "enqueue", JOBS // 2 + 1, JOBS)
     for i in range(4):
         app.start(i % 2, WORKERS)
-    wait_until(lambda: app.ran()[2] == 4 and app.ran()[0] > JOBS // 8, 30)
+    wait_until(lambda: app.ran()[2] == 4 and app.ran()[0] > JOBS // 8, 120)
     for victim in app.workers[:2]:
         victim.send_signal(signal.SIGKILL)
         app.start(0, WORKERS)
-    wait_until(lambda: app.ran()[0] >= JOBS, 60)
+    wait_until(lambda: app.ran()[0] >= JOBS, 300)
     began = []
     for worker in app.workers:
         worker.send_signal(signal.SIGTERM)
-        said = worker.communicate(timeout=30)[0]
+        said = worker.communicate(timeout=120)[0]
         began += re.findall("^began (.*)", said, re.M)
         tap.ok(worker.returncode == 0 or worker in app.workers[:2], "gue: a worker ends in order", said[-1000:])
     again = len(began) - JOBS - sum(key % 7 == 3 for key in range(1, JOBS + 1))
@@ -163,13 +163,19 @@ def procrastinate(cluster, servers):
     app.say(servers[0], "schema")
     app.copy_schema()
     app.say(servers[0], "defer", 1, JOBS // 2)
-    app.say(servers[1], "defer", JOBS // 2 + 1, JOBS)
     for i in range(4):
         app.start(i % 2, WORKERS)
-    wait_until(lambda: app.ran()[0] >= JOBS, 60)
+    wait_until(lambda: app.ran()[2] == 4 or app.ran()[0] == JOBS // 2, 120)
+    first = JOBS // 2 + 1
+    while app.ran()[2] < 4 and first + 4 < JOBS:       # one that is slow to start shall get some, too
+        time.sleep(1)
+        app.say(servers[1], "defer", first, first + 3)
+        first += 4
+    app.say(servers[1], "defer", first, JOBS)
+    wait_until(lambda: app.ran()[0] >= JOBS, 300)
     for worker in app.workers:
         worker.send_signal(signal.SIGTERM)
-        said = worker.communicate(timeout=30)[0]
+        said = worker.communicate(timeout=120)[0]
         tap.ok(worker.returncode == 0 and "Traceback" not in said, "procrastinate: a worker ends in order, without an error", said[-1000:])
     app.check("SELECT count(*) FROM procrastinate_jobs WHERE status <> 'succeeded'")
 

@@ -190,14 +190,14 @@ def at_once(pair):
     for w in writers:
         w.start()
     orphans, looks, until = [], 0, time.monotonic() + SECONDS
-    while time.monotonic() < until:
+    while time.monotonic() < until or (looks < 1000 and sum(w.outcomes.get(None, 0) for w in writers) <= 50):
         orphans += query(a, "SELECT k.id, k.p, k.d FROM kid k WHERE NOT EXISTS (SELECT FROM parent WHERE id = k.p)"
                          " OR (d IS NOT NULL AND NOT EXISTS (SELECT FROM parent WHERE id = k.d))")
         looks += 1
     for w in writers:
         w.halt.set()
     for w in writers:
-        w.join(30)
+        w.join(60)
     done = {}
     for w in writers:
         for state, n in w.outcomes.items():

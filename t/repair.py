@@ -192,7 +192,7 @@ def killed(world):
         victim = world.connect(**{"mosql_fdw.debug_crash_at": point})
         attempt(victim, sql)
         tap.ok(victim.closed, f"{at}: it dies")
-        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None)
         world.server.wait_up()
         probe = world.server.connect()
         world.end_leases()
@@ -354,7 +354,7 @@ def strays(world):
     victim = world.connect(**{"mosql_fdw.debug_crash_at": "split-pieces"})
     attempt(victim, "INSERT INTO u SELECT g, 'loaded' FROM generate_series(1, 999) g WHERE g % 10 > 0")
     tap.ok(victim.closed, f"{at}: it dies")
-    wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+    wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None)
     world.server.wait_up()
     world.conn = world.connect()
     pieces = world.nodes(world.root("u"))
@@ -473,7 +473,7 @@ def others(world):
     for point, committed in (("after-prepare", False), ("after-decide", True)):
         victim = world.connect(**{"mosql_fdw.debug_crash_at": point, "mosql_fdw.one_step": "off"})
         attempt(victim, "UPDATE t SET s = 'killed' WHERE id IN (1, 200)")
-        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None, 10)
+        wait_until(lambda: attempt(probe, "SELECT 1")[1] is not None)
         world.server.wait_up()
         probe = world.server.connect()
         world.conn = world.connect()
@@ -653,10 +653,10 @@ def held(world):
     result = []
     t = threading.Thread(target=lambda: result.append(error_of(victim, "SELECT * FROM mosql_fdw_maintain('redis')")))
     t.start()
-    tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20), f"{at}: one is under way")
+    tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted")), f"{at}: one is under way")
     tap.equal(error_of(two, sql)[0], "55006", f"{at}: attach says that it is")
     query(holder, "SELECT pg_cancel_backend(%s)", (pid,))
-    t.join(30)
+    t.join(60)
     query(holder, "SELECT mosql_fdw_debug_unlock('maintain-sweep')")
     tap.equal(result and result[0][0], "57014", f"{at}: it is cancelled")
     tap.equal(error_of(two, sql)[0], "42P07", f"{at}: cancelled, it is not held")
@@ -710,11 +710,11 @@ def dropped(world):
             world.clock("HSET", "g", 1, "")	    # no session made it: it is taken off
         t = threading.Thread(target=lambda: attempt(victim, "SELECT * FROM mosql_fdw_maintain('redis')"))
         t.start()
-        tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"), 20), f"{at}, {when}: they are being destroyed")
+        tap.ok(wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted")), f"{at}, {when}: they are being destroyed")
         other = world.connect()
         tap.equal(error_of(other, sql)[0], "55006" if when == "read" else "55000", f"{at}, {when}: attach is refused meanwhile")
         query(holder, f"SELECT mosql_fdw_debug_unlock('{point}')")
-        t.join(30)
+        t.join(60)
         if when == "read":
             world.conn.commit()
             world.conn.autocommit = True

@@ -59,6 +59,7 @@ def notify(cluster, server):
     query(heard, "LISTEN x")
     begin(a, "UPDATE t SET v = 'new' WHERE id = 1", "NOTIFY x, 'once'")
     query(a, "COMMIT")
+    wait_until(lambda: heard.poll() or heard.notifies)
     time.sleep(0.2)
     heard.poll()
     tap.equal([n.payload for n in heard.notifies], ["once"], "NOTIFY: heard once")
@@ -187,20 +188,20 @@ def terminate(probe, conn):
 def hang_up(probe, conn):
     with socket.socket(fileno=os.dup(conn.fileno())) as s:
         s.shutdown(socket.SHUT_RDWR)
-    time.sleep(0.4)             # client_connection_check_interval
+    time.sleep(1.5)             # client_connection_check_interval, 0.1 s
 
 
 def outlast(probe, conn):
-    time.sleep(1)               # transaction_timeout
+    time.sleep(2)               # transaction_timeout, 0.8 s
 
 
 def free_at_once(conn, name, tables=("t",)):
     """Nobody's intents are in the way, although they would not time out."""
-    query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'; SET mosql_fdw.commit_timeout = '5s'")
+    query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'; SET mosql_fdw.commit_timeout = '{LONG_WAIT}s'")
     started = time.monotonic()
     states = [attempt(conn, f"UPDATE {t} SET v = 'old' WHERE id = 1")[1] for t in tables]
     took = time.monotonic() - started
-    tap.ok(set(states) == {None} and took < 3, f"{name}: what it had placed is taken back", (states, took))
+    tap.ok(set(states) == {None} and took < LONG_WAIT, f"{name}: what it had placed is taken back", (states, took))
     query(conn, "RESET mosql_fdw.intent_timeout; RESET mosql_fdw.commit_timeout")
 
 
@@ -222,7 +223,7 @@ def ended(server):
                     waits(probe, backend)
                     how(probe, conn)
                     go()
-                t.join(20)
+                t.join(60)
                 tap.ok(result and result[0][0] in ("57P01", "25P04", "gone"), f"{name}: the session ends", result)
                 wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0)
                 free_at_once(probe, name, tables)
@@ -239,10 +240,10 @@ def ended(server):
     waits(probe, a.info.backend_pid)
     free_at_once(c, "waiting for NOTIFY's lock")
     query(probe, "SELECT pg_terminate_backend(%s)", (a.info.backend_pid,))
-    u.join(20)
+    u.join(60)
     tap.ok(result[0][0] in ("57P01", "gone"), "waiting for NOTIFY's lock: the session can be ended", result)
     query(probe, "SELECT pg_cancel_backend(%s)", (b.info.backend_pid,))
-    t.join(20)
+    t.join(60)
     query(probe, "DELETE FROM mine WHERE id = 8")
     for x in (a, b, c, probe):
         x.close()
@@ -260,14 +261,14 @@ def exits(cluster, server):
     try:
         started = time.monotonic()
         terminate(probe, conn)
-        gone = wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0, 30)
+        gone = wait_until(lambda: value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (backend,)) == 0)
         took = time.monotonic() - started
     finally:
         for p in cluster.primaries:
             cluster.signal(p, signal.SIGCONT)
-    tap.ok(gone and took < 1.5, "exit while Redis is silent: at once", f"{took:.1f} s")
+    tap.ok(gone and took < 5, "exit while Redis is silent: at once", f"{took:.1f} s")
     tap.equal(len(re.findall("FATAL", server.log())) - before, 1, "exit while Redis is silent: no other error on the way")
-    wait_until(lambda: attempt(probe, "SELECT 1 FROM t WHERE id = 1")[1] is None, 20)
+    wait_until(lambda: attempt(probe, "SELECT 1 FROM t WHERE id = 1")[1] is None)
     for c in (probe, conn):
         c.close()
 
@@ -280,12 +281,12 @@ def renames(server):
     query(owner, "CREATE TYPE mood AS ENUM ('ok', 'sad'); "
           "CREATE FOREIGN TABLE feels (id int OPTIONS (key 'true') NOT NULL, m mood DEFAULT 'ok' CHECK (m <> 'sad')) "
           "SERVER redis; INSERT INTO feels VALUES (1, 'ok')")
-    query(probe, "SET statement_timeout = '3s'; SELECT * FROM feels")
+    query(probe, "SET statement_timeout = '25s'; SELECT * FROM feels")
     begin(owner, "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'")
     tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 1"), ([("ok",)], None), "RENAME VALUE: rows are read meanwhile")
     tap.equal(attempt(probe, "INSERT INTO feels VALUES (2, 'ok')"), (None, None), "RENAME VALUE: and written")
     with contextlib.closing(server.connect("shared")) as new:
-        tap.equal(attempt(new, "SET statement_timeout = '3s'; SELECT count(*) FROM feels WHERE m = 'ok'"), ([(2,)], None),
+        tap.equal(attempt(new, "SET statement_timeout = '25s'; SELECT count(*) FROM feels WHERE m = 'ok'"), ([(2,)], None),
                   "RENAME VALUE: by a new session, too")
     query(probe, "RESET statement_timeout")
     query(owner, "SET mosql_fdw.debug_points = on")
@@ -296,8 +297,8 @@ def renames(server):
         u, seen = in_background(new, "SELECT m FROM feels ORDER BY id")
         tap.ok(waits(probe, new.info.backend_pid), "RENAME VALUE: after the decision who opens the table waits")
         go()
-    t.join(20)
-    u.join(20)
+    t.join(60)
+    u.join(60)
     tap.equal((result, seen), ([(None, None)], [(None, [("fine",), ("fine",)])]), "RENAME VALUE: and finds the new name")
     tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 2"), ([("fine",)], None), "RENAME VALUE: as does everybody")
     new.close()
@@ -334,7 +335,7 @@ def renames(server):
             errors["rename " + code] = text
     stop.set()
     for t in threads:
-        t.join(20)
+        t.join(60)
     tap.note(f"{done} renames")
     tap.equal(errors, {}, "renames without an end: nobody is told that another server changed the table")
     query(owner, "DROP FOREIGN TABLE feels; DROP TYPE mood")
@@ -374,7 +375,7 @@ def bounded(server):
         u, _ = in_background(lockers[(i + 1) % 2], f"SELECT mosql_fdw_debug_lock('{point}')")
         waits(probe, lockers[(i + 1) % 2].info.backend_pid)
         query(lockers[i % 2], f"SELECT mosql_fdw_debug_unlock('{point}')")
-        u.join(10)
+        u.join(60)
         wait_until(lambda: result, 0.5)
     for c in lockers:
         c.close()
@@ -382,7 +383,7 @@ def bounded(server):
     took = time.monotonic() - started
     tap.ok(result and result[0][0] == "08007" and "refused repeatedly" in result[0][1],
            "endless DDL after the first decision: 08007", result)
-    tap.ok(took < 6, "endless DDL: not much later than mosql_fdw.commit_timeout", f"{took:.1f} s")
+    tap.ok(took < 12, "endless DDL: not much later than mosql_fdw.commit_timeout", f"{took:.1f} s")   # 14 rounds take 16 s
     query(probe, "UPDATE t SET v = 'old' WHERE id = 1; UPDATE b.t SET v = 'old' WHERE id = 1")
     for c in (probe, other, conn):
         c.close()
@@ -405,10 +406,10 @@ def crossing(server):
         tap.ok(not second, "crossing: it waits", second)
         started = time.monotonic()
         go()
-    t.join(20)
-    u.join(20)
+    t.join(60)
+    u.join(60)
     took = time.monotonic() - started
-    tap.ok((first[0][0], second[0][0]) == (None, CONFLICT) and took < 3, "crossing: the first gets through at once",
+    tap.ok((first[0][0], second[0][0]) == (None, CONFLICT) and took < 9, "crossing: the first gets through at once",
            (first, second, took))
     for c in (probe, one, two):
         c.close()
@@ -432,7 +433,7 @@ def lapsed(server):
             for table in ("t", "b.t"):
                 query(probe, f"UPDATE {table} SET v = 'other' WHERE id = {row}")
             go()
-        t.join(20)
+        t.join(60)
         tap.equal(result[0][0], code, f"a lease ends between two decisions, row {row} is changed: {code}")
         attempt(conn, "ROLLBACK")
         # joint() writes the rows 1, 51, 101 ...
@@ -487,15 +488,15 @@ def killed(one, two, engine):
                   f"{name}: each namespace has all of it or nothing, and what was acknowledged")
         states = [attempt(look, f"UPDATE {t} SET v = v")[1] for t in ("t", "b.t")]
         took = time.monotonic() - started
-        tap.ok(states == [None, None] and took < 5, f"{name}: others change the same rows", (states, took))
+        tap.ok(states == [None, None] and took < LONG_WAIT, f"{name}: others change the same rows", (states, took))
         tap.equal([tuple(tagged(look, t, f"{what} {number}") for what in ("told", "lost")) for t in ("t", "b.t")],
                   seen, f"{name}: and it stays so")
         left = [f for t in ("t", "b.t") for fs in findings(look, t) for f in fs]
         if left:
-            wait_until(lambda: not any(fs for t in ("t", "b.t") for fs in findings(look, t)), 5)
+            wait_until(lambda: not any(fs for t in ("t", "b.t") for fs in findings(look, t)))
             left = [f for t in ("t", "b.t") for fs in findings(look, t) for f in fs]
         tap.equal(left, [], f"{name}: nothing is left over")
-        wait_until(lambda: attempt(probe, "SELECT 1")[1], 10)
+        wait_until(lambda: attempt(probe, "SELECT 1")[1])
         probe.close()
         one.wait_up()
         with contextlib.closing(one.connect("shared")) as again:
@@ -562,18 +563,18 @@ def nodes_fail(server, disks, engine):
                     fate = wait_until(lambda: attempt(look, "SELECT mosql_fdw_transaction_status('other', %s)",
                                                       (asked[1],))[0])[0][0]
                     if fate == "in progress":   # its session settles it with its next transaction
-                        wait_until(lambda: attempt(conn, "UPDATE b.t SET v = v WHERE id = 500")[1] is None, 15)
+                        wait_until(lambda: attempt(conn, "UPDATE b.t SET v = v WHERE id = 500")[1] is None)
                         fate = value(look, "SELECT mosql_fdw_transaction_status('other', %s)", (asked[1],))
                     tap.ok(fate in ("committed", "aborted"), f"{name}: asked later, it is known", fate)
                     wanted["b.t"] = {20 if fate == "committed" else 0}
             # what could not be given back of its locks goes with its next transaction, or with its lease
             for table in wanted:
-                wait_until(lambda: attempt(conn, f"SELECT 1 FROM {table} WHERE id = 1")[1] is None, 15)
+                wait_until(lambda: attempt(conn, f"SELECT 1 FROM {table} WHERE id = 1")[1] is None)
             for table, counts in wanted.items():
-                ok = wait_until(lambda: attempt(look, f"SELECT 1 FROM {table} WHERE id = 1")[1] is None, 20)
+                ok = wait_until(lambda: attempt(look, f"SELECT 1 FROM {table} WHERE id = 1")[1] is None)
                 got = tagged(look, table, tag) if ok else None
                 tap.ok(got in counts, f"{name}: {ns_of[table]} is as COMMIT said", (got, counts))
-                until = wait_until(lambda: attempt(look, f"UPDATE {table} SET v = v")[1] is None, 20)
+                until = wait_until(lambda: attempt(look, f"UPDATE {table} SET v = v")[1] is None)
                 tap.ok(until, f"{name}: all rows of {ns_of[table]} can be changed")
                 tap.equal(findings(look, table)[0], [], f"{name}: nothing is broken in {ns_of[table]}")
             tap.equal(value(look, "SELECT v FROM mine WHERE id = 1") == tag, code is None,

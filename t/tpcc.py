@@ -47,7 +47,7 @@ def run_clients(servers, db, what):
         crowds.append(tpcc.Clients(where, tpcc.scripts(SCALE), CLIENTS, settings_of(server, db), seconds=SECONDS))
         stop_at_end(crowds[-1])
     for i, crowd in enumerate(crowds):
-        result = crowd.result(SECONDS + 120)
+        result = crowd.result(SECONDS + 600)
         tap.ok(result.returncode == 0 and not result.failed, f"{what}: no transaction fails on server {i + 1}",
                result.said)
         tap.ok(min(result.done.get(name, 0) for name in ("new_order", "payment")) > 0, f"{what}: server {i + 1} has done some",

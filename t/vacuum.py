@@ -130,7 +130,7 @@ def churn(servers, cluster, engine):
         tap.equal(query(c, "SELECT id, n, v FROM item WHERE v >= '' ORDER BY v, id"),
                   sorted(rows, key=lambda r: (r[2], r[0])), f"{name}: by the index, too")
         query(c, "SELECT mosql_fdw_maintain('redis')")
-        tap.ok(wait_until(lambda: findings(c, "item") == ([], []), 3), f"{name}: nothing is out of order",
+        tap.ok(wait_until(lambda: findings(c, "item") == ([], [])), f"{name}: nothing is out of order",
                findings(c, "item"))
 
 

@@ -10,7 +10,7 @@ import time
 from mosqltest import attempt, query, value
 
 WAITS = "waits"
-PATIENCE = 15.0         # what is to come back has so long
+PATIENCE = 30.0         # what is to come back has so long
 STUCK = 6.0             # who waits for a lock for so long is not to come back
 LOCKED = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
 BLOCKED = "SELECT pg_catalog.pg_isolation_test_session_is_blocked(%s, %s)"

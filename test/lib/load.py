@@ -81,7 +81,7 @@ class Load:
                 self.crowd.add(Client(self.servers[i % len(self.servers)], self.db, getattr(self, w),
                                       f"{self.seed} {w} {i}", level, **settings))
 
-    def settle(self, seconds=30):
+    def settle(self, seconds=60):
         return self.crowd.stop(seconds)
 
     # Is everything in its place?

@@ -31,6 +31,12 @@ READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = (
 LEVELS = (READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE)
 ENGINES = ("script", "watch")
 
+# Seconds that a test waits for what must come by itself, mostly within milliseconds, and at most
+# within a few looks of a waiter or a keeper, each a second: so long that no machine is too slow
+# for it, and shorter than what is left of a lease (60 s, extended in its last half), so that what
+# comes only because a lease is over is a fault.
+LONG_WAIT = 25
+
 
 # ---- TAP ----
 
@@ -129,7 +135,7 @@ def stop_everything():
 atexit.register(stop_everything)
 
 
-def run(*command, timeout=180, check=True, netns=None):
+def run(*command, timeout=600, check=True, netns=None):
     if netns:
         command = ("ip", "netns", "exec", netns) + command
     env = {k: v for k, v in os.environ.items() if not k.startswith("PG") or
@@ -141,7 +147,7 @@ def run(*command, timeout=180, check=True, netns=None):
     return done.stdout
 
 
-def wait_until(what, seconds=10, pause=0.02):
+def wait_until(what, seconds=LONG_WAIT, pause=0.02):
     """Poll until what() is true; its value, or the last false one."""
     end = time.monotonic() + seconds
     while True:
@@ -163,7 +169,7 @@ HOSTS = {}      # port -> address of the nodes that are not at 127.0.0.1
 class Redis:
     """One connection to one node.  Replies: str-like bytes, int, list, None."""
 
-    def __init__(self, port, timeout=10, password=None):
+    def __init__(self, port, timeout=60, password=None):
         self.port = port
         self.sock = socket.create_connection((HOSTS.get(port, "127.0.0.1"), port), timeout=timeout)
         self.file = self.sock.makefile("rb")
@@ -324,7 +330,7 @@ class Proxy:
         self.answers = []
         for server, data in self.held:
             server.sendall(data)
-            wait_until(lambda: self.answers, 5)
+            wait_until(lambda: self.answers)
         for server, _ in self.held:
             server.shutdown(socket.SHUT_RDWR)
         self.held = []
@@ -416,6 +422,12 @@ class Proxy:
 
 # ---- PostgreSQL ----
 
+def waits_inside(probe, conn, event="."):
+    """Is its backend at work, and waits for something: a lock (event 'Lock'), Redis ('Extension'), anything?"""
+    return value(probe, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND state = 'active' "
+                        "AND wait_event_type ~ %s AND wait_event_type <> 'Client'", (conn.info.backend_pid, event))
+
+
 class Server:
     """A PostgreSQL of script/server, perhaps in a network namespace."""
 
@@ -453,17 +465,17 @@ class Server:
         if options:
             text += " " + options
         conn = psycopg2.connect(dbname=dbname, options=text, application_name="mosql test",
-                                connect_timeout=20, **self.args)
+                                connect_timeout=60, **self.args)
         conn.autocommit = autocommit
         if level:
             conn.set_session(isolation_level=level)
         return conn
 
-    def wait_up(self, seconds=30):
+    def wait_up(self, seconds=90):
         """After a backend was killed the server restarts: wait for that.  Who hears of the end of a
         backend may be faster than the postmaster: a connection from before is to be gone."""
         if self.witness:
-            wait_until(lambda: attempt(self.witness, "SELECT 1")[1] is not None, 5)
+            wait_until(lambda: attempt(self.witness, "SELECT 1")[1] is not None)
             self.witness.close()
             self.witness = None
 
@@ -678,7 +690,7 @@ class Clients:
         client.start()
         return client
 
-    def hold(self, seconds=30):
+    def hold(self, seconds=60):
         """Let everybody finish what they do, and wait."""
         for c in self.all:
             c.idle.clear()
@@ -690,7 +702,7 @@ class Clients:
             c.idle.clear()
             c.gate.set()
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=60):
         for c in self.all:
             c.halt.set()
             c.gate.set()

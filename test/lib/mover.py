@@ -63,7 +63,7 @@ class Mover:
         if source == target:
             return
         wait_until(lambda: self.is_rested(slot), REST, 0.05)
-        wait_until(self.knows_epochs, 5, 0.01)
+        wait_until(self.knows_epochs, pause=0.01)
         self.r[target]("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id[source])
         self.r[source]("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id[target])
         if rng.random() < 0.3:
@@ -73,7 +73,7 @@ class Mover:
             if not keys:
                 break
             try:
-                self.r[source]("MIGRATE", HOSTS.get(target, "127.0.0.1"), target, "", 0, 5000, "KEYS", *keys)
+                self.r[source]("MIGRATE", HOSTS.get(target, "127.0.0.1"), target, "", 0, 60000, "KEYS", *keys)
             except RedisError as e:
                 if "NOKEY" not in str(e):
                     raise

@@ -21,7 +21,7 @@ NODE_TIMEOUT = 2.0              # cluster-node-timeout of script/cluster
 FAILOVER = NODE_TIMEOUT + 3.0   # until it is noticed, plus votes
 BLOCKED = 1.0                   # by a dead client, at most: the promise
 LEASE = 3.0                     # mosql_fdw.debug_lease of these servers
-WELL = 30.0                     # for things to get well again
+WELL = 90.0                     # for things to get well again
 
 
 class World:

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-SECONDS = 300           # has a file
+SECONDS = 1200          # has a file
 # PostgreSQL's statement succeeds and ours fails; the other way round; both fail, with other SQLSTATEs; other
 # rows; other text of \\d; other notices.  The order of rows that no ORDER BY asks for, and plans, may differ.
 KINDS = ["refused", "allowed", "error", "rows", "described", "notices"]

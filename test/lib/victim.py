@@ -101,14 +101,14 @@ class Proceed:
 
         def one(i):
             if i < len(self.sql):
-                results[i] = until_committed(self.conns[i], self.sql[i], since + 15)
+                results[i] = until_committed(self.conns[i], self.sql[i], since + LONG_WAIT)
             else:
-                results[i] = self.again(since + 15, tag, number)
+                results[i] = self.again(since + LONG_WAIT, tag, number)
         threads = [threading.Thread(target=one, args=(i,)) for i in range(len(self.conns))]
         for t in threads:
             t.start()
         for t in threads:
-            t.join(30)
+            t.join(60)
         stuck = [(s, r) for s, r in zip(self.sql + ["once more"], results) if not r or r[0] is None]
         who = self.sql + ["the same transaction"]
         slowest = max((r[0] - since, w) for r, w in zip(results, who) if r and r[0])

@@ -41,6 +41,7 @@ def one(args, servers, nodes, name, engine, level):
         run.setup()
         run.start()
         time.sleep(args.seconds)
+        wait_until(lambda: run.done >= run.workload.clients)
         run.ended = run.stop()
         run.finish()
         found = run.check()

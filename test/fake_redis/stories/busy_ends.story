@@ -8,4 +8,4 @@ client ADD once INCR foo
 client ADD repeatable GET foo
 client RUN raises 57P03
 client SAID BUSY some text
-client WITHIN 2000
+client WITHIN 10000

@@ -8,7 +8,7 @@
 client OPEN
 client ADD once INCR foo
 client RUN
-client SLEEP 100
+client SLEEP 500
 client ADD once INCR foo
 client RUN
 client REPLY 0 0 integer 2

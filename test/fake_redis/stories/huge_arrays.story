@@ -5,9 +5,10 @@
 0 EXPECT GET foo
 0 SEND $3\r\nbar\r\n
 client OPEN
+client TIMEOUT 10000
 client ADD once INCR foo
 client RUN
-client WITHIN 1500
+client WITHIN 5000
 client REPLY 0 0 lost
 client ADD repeatable GET foo
 client RUN

@@ -10,4 +10,4 @@ client TIMEOUT 300
 client ADD once INCR foo
 client RUN raises 08006
 client SAID MOVED
-client WITHIN 2000
+client WITHIN 10000

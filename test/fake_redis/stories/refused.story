@@ -4,7 +4,7 @@ nodes 2
 1 DOWN
 client OPEN
 client TIMEOUT 200
-client SLEEP 50
+client SLEEP 500
 client ADD once GET foo
 client RUN raises 08001
 client SAID 127.0.0.1

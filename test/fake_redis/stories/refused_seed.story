@@ -5,7 +5,7 @@ nodes 2
 1 EXPECT GET foo
 1 SEND $3\r\nbar\r\n
 client OPEN
-client SLEEP 50
+client SLEEP 500
 client ADD once GET foo
 client RUN
 client REPLY 0 0 string bar

@@ -22,4 +22,4 @@ client ADD repeatable GET foo
 client RUN
 client REPLY 0 0 lost
 client REPLY 1 0 string new
-client WITHIN 2400
+client WITHIN 4000

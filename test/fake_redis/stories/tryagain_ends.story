@@ -8,4 +8,4 @@ client ADD once INCR foo
 client ADD repeatable GET foo
 client RUN raises 08006
 client SAID TRYAGAIN some text
-client WITHIN 2000
+client WITHIN 10000

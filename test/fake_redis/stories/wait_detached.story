@@ -24,7 +24,7 @@ client COPIES 0
 client DETACH_DURABLE INCR c
 client DRAIN 2000
 client DETACHED integer 4
-client SLEEP 100
+client SLEEP 500
 client ADD repeatable GET x
 0 EXPECT GET x
 0 SEND $1\r\n1\r\n

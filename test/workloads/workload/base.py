@@ -309,11 +309,11 @@ class Run:
 
     # -- after --
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=60):
         """True if every client came to an end within that time."""
         return self.crowd.stop(seconds)
 
-    def finish(self, seconds=30):
+    def finish(self, seconds=60):
         """Read everything in the end, through each server, and keep the history."""
         for i in range(len(self.servers)):
             self._final(i, time.monotonic() + seconds)
