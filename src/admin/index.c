@@ -39,7 +39,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "admin/admin.h"
+#include "admin/utility.h"
 
 /* Set while we drop a local index whose data stays. */
 static bool keep_data = false;
@@ -731,7 +731,11 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 	if (constraint->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (constraint->indexname != NULL)
-		refuse("UNIQUE constraints USING INDEX", "Use ADD UNIQUE with the columns.");
+	{
+		mosql_admin_unique_using(rel, constraint);
+		relation_close(rel, NoLock);
+		return;
+	}
 	mosql_admin_check_index_options(constraint->options, constraint->indexspace);
 	index.nulls_not_distinct = constraint->nulls_not_distinct;
 	foreach(lc, constraint->keys)

@@ -190,7 +190,7 @@ check_primary_key(Relation rel, bool is_plain)
 				 errmsg("unsupported kind of primary key for foreign table \"%s\"",
 						RelationGetRelationName(rel)),
 				 errdetail("Rows are stored by their key, and it is checked at once."),
-				 errhint("Use PRIMARY KEY (...) without INCLUDE, USING INDEX or DEFERRABLE.")));
+				 errhint("Use PRIMARY KEY (...) without INCLUDE or DEFERRABLE.")));
 }
 
 /* ALTER COLUMN name OPTIONS (action key 'value'), DROP without a value. */
@@ -280,7 +280,7 @@ rename_key(Oid indexid, const char *name)
 	CommandCounterIncrement();
 }
 
-/* name NULL: <table>_pkey; is_plain: no INCLUDE, USING INDEX or DEFERRABLE. */
+/* name NULL: <table>_pkey; is_plain: no INCLUDE or DEFERRABLE. */
 static void
 add(Oid relid, const char *name, const List *columns, bool is_plain)
 {
@@ -409,10 +409,11 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 #endif
 			if (constraint->contype == CONSTR_PRIMARY)
 				mosql_admin_check_index_options(constraint->options, constraint->indexspace);
+			if (constraint->contype == CONSTR_PRIMARY && constraint->indexname != NULL)
+				mosql_admin_primary_key_using(relid, constraint);
 			if (constraint->contype == CONSTR_PRIMARY)
 				add(relid, constraint->conname, constraint->keys,
-					constraint->indexname == NULL && !constraint->deferrable &&
-					constraint->including == NIL);
+					!constraint->deferrable && constraint->including == NIL);
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
 			else if (constraint->contype == CONSTR_FOREIGN)

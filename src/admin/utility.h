@@ -107,6 +107,10 @@ extern void mosql_admin_check_index_name(Oid relid, const char *name);
 extern bool mosql_admin_set_row_security(Oid relid, AlterTableCmd *command);
 extern void mosql_admin_follow_row_security(Oid relid);
 
+/* ADD UNIQUE USING INDEX; and PRIMARY KEY, which becomes one of columns. */
+extern void mosql_admin_unique_using(Relation rel, const Constraint *constraint);
+extern void mosql_admin_primary_key_using(Oid relid, Constraint *constraint);
+
 /* 0A000: "what" is not supported. */
 extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
 

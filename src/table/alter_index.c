@@ -206,18 +206,31 @@ mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
 	mosql_table_write_definition(rel, session, there);
 }
 
-void
-mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
+static void
+rename_index(Relation rel, MosqlSession *session, const char *from, const char *to, bool constraint)
 {
 	MosqlDefinition *there = mosql_definition_of(rel, session);
 	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, from) : NULL;
 
 	if (index == NULL)
 		return;
-	if (mosql_definition_index(there, to) != NULL)
+	if (strcmp(from, to) != 0 && mosql_definition_index(there, to) != NULL)
 		mosql_table_refuse_alter("index \"%s\" exists already in the table in Redis", to,
 			   "Another server added it: import the table again.");
 	check_not_built(there, to);
 	index->name = pstrdup(to);
+	index->constraint |= constraint;
 	mosql_table_write_definition(rel, session, there);
+}
+
+void
+mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
+{
+	rename_index(rel, session, from, to, false);
+}
+
+void
+mosql_table_constrain_index(Relation rel, MosqlSession *session, const char *from, const char *to)
+{
+	rename_index(rel, session, from, to, true);
 }

@@ -402,6 +402,10 @@ extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const ch
 extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from,
 									 const char *to);
 
+/* UNIQUE USING INDEX: the same, and the index is a constraint's from now on. */
+extern void mosql_table_constrain_index(Relation rel, MosqlSession *session, const char *from,
+										const char *to);
+
 /* ---- foreign keys (reference.c) ---- */
 
 /* Is a column part of a foreign key, of this or another server? */
