@@ -915,6 +915,15 @@ def lost(world):
           (str(value(one, "SELECT max(session_id) FROM mosql_fdw_sessions('redis') WHERE own AND state = 'alive'")),))
     tap.equal(attempt(one, "UPDATE hot SET s = 'x' WHERE id = 1")[1], "55000", "a commit notices, too")
     tap.equal(value(world.conn, "SELECT count(*) FROM hot WHERE id = 1 AND s = 'x'"), 0, "and does not happen")
+    advisory(one, "advisory_lock_shared", 22)
+    begin(one, "SELECT count(*) FROM hot")
+    forget_claims(world, b"")
+    for name in "advisory_lock", "advisory_unlock":
+        tap.equal(advisory(two, name, 22), "" if name == "advisory_lock" else True, f"of another session, of a lock that is lost: {name}")
+    tap.equal(advisory(one, "advisory_lock", 22), "40001", "a stronger lock does not stand for one that was lost")
+    query(one, "ROLLBACK")
+    tap.equal(advisory(two, "try_advisory_lock", 22), True, "and is not there")
+    advisory(two, "advisory_unlock", 22)
     for c in one, two:
         c.close()
 
@@ -1031,15 +1040,15 @@ def tables(world):
         c.close()
 
 
-def forget_claims(world):
-    """As a failover without copies: whatever is locked where definitions are is not."""
+def forget_claims(world, what=b"hot"):
+    """As a failover without copies: whatever is locked where definitions are is not; b"": nor anything else."""
     for port in world.cluster.ports:
         r = world.cluster.redis(port)
         for key in r("KEYS", "*"):
             if r("TYPE", key) != b"hash":
                 continue
             for field in r("HKEYS", key):
-                if field.startswith(b"i") and b"hot" in field:
+                if field.startswith(b"i") and what in field:
                     r("HDEL", key, field)
         r.close()
 

@@ -79,7 +79,13 @@ typedef struct ClaimChange
 /* Rows whose claims are changed at a time. */
 #define CHANGES_MAX		4096
 
-/* One leaf's step: the first n of the changes. */
+/*
+ * One leaf's step: the first n of the changes.
+ *
+ * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
+ * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it is compared that
+ * the former one is there.
+ */
 static MosqlStep *
 build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
 {
@@ -87,7 +93,7 @@ build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
 
 	step->node = group->leaf;
 	step->repeatable = step->no_count = true;
-	step->compares = palloc(sizeof(MosqlCompare));
+	step->compares = palloc((n + 1) * sizeof(MosqlCompare));
 	step->reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
 	step->writes = palloc(n * sizeof(MosqlWrite));
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
@@ -101,24 +107,10 @@ build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
 		step->reads[step->nreads++] = changes[i]->kind == MOSQL_WRITE_UNLIST ? field :
 			mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
 		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
-		step->repeatable &= changes[i]->must.data == NULL;
+		if (changes[i]->must.data != NULL)
+			mosql_step_expect(step, MOSQL_COMPARE_HOLDS, field, 0, changes[i]->must);
 	}
 	return step;
-}
-
-/*
- * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
- * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it must be there when
- * more is asked for, in the same step, of whose every execution we hear: else the second would find the first one's.
- */
-static void
-check_not_lost(MosqlSession *session, const MosqlStep *step, ClaimChange **changes, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (changes[i]->must.data != NULL &&
-			(step->status == MOSQL_STEP_LOST ||
-			 (step->status == MOSQL_STEP_DONE && !mosql_claims_hold(step->values[1 + 2 * i], changes[i]->must))))
-			mosql_commit_lost_claim(session);
 }
 
 /*
@@ -145,7 +137,8 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, ClaimChange **changes
 	{
 		const MosqlStep *step = steps[g];
 
-		check_not_lost(session, step, changes + groups[g].first, groups[g].n);
+		if (step->status == MOSQL_STEP_FAILED && step->failed > 0)
+			mosql_commit_lost_claim(session);
 		if (step->status != MOSQL_STEP_DONE)
 		{
 			mosql_btree_observe(tree, step->node, step->values[0], -1);
@@ -625,6 +618,21 @@ lock_deadline(void)
 	return LockTimeout > 0 ? mosql_now_us() + (int64) LockTimeout * 1000 : 0;
 }
 
+/*
+ * What is relied on at a row: by the transaction, or by its session beyond it, unless that does not know itself whether
+ * it has given that back (session_lock.c).  0: nothing.
+ */
+static int
+relied_on(const MosqlTxn *txn, MosqlTree *tree, const MosqlEntryW *entry)
+{
+	const MosqlSession *session = txn->session;
+	int			own = entry->relied_on ? entry->strength : 0;
+
+	if (session->locks == NULL || session->lock_breaks == PG_UINT64_MAX)
+		return own;
+	return Max(own, mosql_session_lock_strength(session, mosql_btree_root(tree), entry->key));
+}
+
 static void
 start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, const MosqlEntryW *entry, int strength,
 			  MosqlClaimKind kind)
@@ -633,7 +641,7 @@ start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, const MosqlE
 	{
 		.txn = txn,.tree = tree,.key = entry->key,
 		.claim = {owner_of(txn), kind, strength, 0},
-		.relied_on = entry->relied_on ? entry->strength : 0
+		.relied_on = relied_on(txn, tree, entry)
 	};
 }
 

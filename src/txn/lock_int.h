@@ -18,7 +18,7 @@ typedef struct LockRequest
 	MosqlPoint	point;			/* as it was when the request was made, but the claims after it */
 	bool		held;
 	bool		at_commit;
-	int			relied_on;		/* strength of the lock that the transaction relies on there; 0: of none */
+	int			relied_on;		/* strength of the lock that must be there, since it is relied on; 0: none */
 } LockRequest;
 
 /* ---- lock.c ---- */

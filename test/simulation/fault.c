@@ -376,7 +376,7 @@ static const Fault faults[] = {
 static int
 weight_of(const Fault *fault)
 {
-	if (fault->happens == isolate_primary && (!sim_isolates || !setting.cluster || setting.nreplicas == 0 || sim_dumps))
+	if (fault->happens == isolate_primary && !sim_isolates)
 		return 0;
 	return fault_options.only == NULL || strstr(fault_options.only, fault->name) != NULL ? fault->weight : 0;
 }

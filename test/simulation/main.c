@@ -165,6 +165,7 @@ main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
 	choose_setting();
 	read_options(argc, argv);
+	sim_isolates = sim_isolates && setting.cluster && setting.nreplicas > 0 && !sim_dumps;
 	printf("seed " UINT64_FORMAT ": engine %s, %s of %d, %d replicas, %d clients, %d keys, lease %d ms%s\n",
 		   sim_seed, setting.watch ? "watch" : "script", setting.cluster ? "cluster" : "plain",
 		   setting.nshards, setting.nreplicas, setting.nclients, setting.nkeys, setting.lease_ms,

@@ -54,11 +54,40 @@ check_alone(const Client *client, int number, int strength)
 	}
 }
 
+/* When each front-end got a number last: [1]: alone; and since when its session has it. */
+#define FRONT_ENDS	1024
+
+static int64 got_us[NUMBERS][2][FRONT_ENDS];
+static int64 kept_us[NUMBERS][FRONT_ENDS];
+
+static void
+note_got(int number, int strength)
+{
+	got_us[number][strength == MOSQL_UPDATE][sim_self->number % FRONT_ENDS] = sim_now_us;
+}
+
+/* Who had it, and has more of it now, or once more, has had it all the time: a lock that was lost is an error. */
+static void
+check_kept(const Client *client, int number, int had)
+{
+	int			self = sim_self->number % FRONT_ENDS;
+
+	if (sim_forgot_us > 0 || claims_of_dead(client->txn->owner.session))
+		return;
+	for (int i = 0; i < FRONT_ENDS; i++)
+		if (i != self && (got_us[number][1][i] > kept_us[number][self] ||
+						  (had == MOSQL_UPDATE && got_us[number][0][i] > kept_us[number][self])))
+			sim_fail("tx %d has number %d since %.6f, and fe%d got it in between", client->tx->number, number,
+					 (double) kept_us[number][self] / 1e6, i);
+}
+
 static void
 lock_number(Client *client, MosqlTree *tree, int number, int strength)
 {
+	MosqlBytes	key = number_key(number);
 	int64		since_us = client->session->locks == NULL ? sim_now_us : client->numbers_us;
-	bool		locked = mosql_session_lock(client->txn, tree, number_key(number), strength,
+	int			had = mosql_session_lock_strength(client->session, MOSQL_CATALOG_ROOT, key);
+	bool		locked = mosql_session_lock(client->txn, tree, key, strength,
 											sim_chance(700) ? LockWaitBlock : LockWaitSkip);
 
 	sim_trace("tx %d %s number %d, strength %d", client->tx->number, locked ? "locks" : "does not get", number, strength);
@@ -66,6 +95,11 @@ lock_number(Client *client, MosqlTree *tree, int number, int strength)
 		return;
 	client->numbers_us = since_us;
 	check_alone(client, number, strength);
+	if (had > 0)
+		check_kept(client, number, had);
+	if (had < strength)
+		kept_us[number][sim_self->number % FRONT_ENDS] = sim_now_us;
+	note_got(number, strength);
 }
 
 /* The transaction has it as well: its end leaves the session what that has. */
@@ -77,8 +111,10 @@ lock_for_transaction(Client *client, MosqlTree *tree, int number, int strength)
 	bool		locked;
 
 	mosql_txn_claim(client->txn, tree, &key, 1, strength, LockWaitSkip, &row, &locked);
-	if (locked)
-		check_alone(client, number, strength);
+	if (!locked)
+		return;
+	check_alone(client, number, strength);
+	note_got(number, strength);
 }
 
 void
