@@ -35,7 +35,6 @@ SELECT outcome('CREATE TABLE x (r int4range, EXCLUDE USING gist (r WITH &&))');
 SELECT outcome('CREATE TABLE x (id int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int UNIQUE DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int, v int, PRIMARY KEY (id) INCLUDE (v))');
-SELECT outcome('CREATE INDEX ON base USING gin (a)');
 SELECT outcome('CREATE INDEX ON base (a COLLATE "POSIX")');
 SELECT outcome('ALTER INDEX base_pkey SET (fillfactor = 10)');
 -- of a local table they are core's

@@ -230,6 +230,7 @@ def dumps(server, cluster):
     query(server, "CREATE INDEX by_n ON stock (n DESC NULLS LAST, place) INCLUDE (code)", "bench")
     query(server, "CREATE UNIQUE INDEX by_code ON stock (upper(code), (item % 7) DESC) "
                   "WHERE place IN ('p1', 'p2') AND n > 1.50", "bench")
+    query(server, "CREATE INDEX by_words ON stock USING gin (to_tsvector('simple', place)) WHERE n > 0", "bench")
     query(server, """INSERT INTO stock SELECT 'p' || i % 5, i, i, 'c' || i FROM generate_series(1, 500) i""",
           "bench")
     query(server, "COMMENT ON TABLE stock IS 'what is there'", "bench")

@@ -76,12 +76,19 @@ extern void mosql_admin_check_index_options(List *options, const char *tablespac
  */
 extern void mosql_admin_keep_index(Oid indexid);
 extern void mosql_admin_restore_index(Oid indexid);
+extern List *mosql_admin_kept_bare(Oid relid);	/* CREATE INDEX statements, as text; once */
 extern const char *mosql_admin_kept_key(Oid relid);
 
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
 
-/* USING btree, hash and mosql become an index of ours; 0A000 for others (index_am.c). */
+/* What an index of ours takes for granted: its name, those of its columns, one more column; 42704, 42701. */
+extern const char *mosql_admin_choose_index_name(Relation rel, const MosqlLocalIndex *index, const char *given);
+extern List *mosql_admin_index_column_names(Relation rel, const MosqlLocalIndex *index, int n);
+extern void mosql_admin_add_index_column(Relation rel, MosqlLocalIndex *index, const char *name);
+extern bool mosql_admin_skip_existing_index(Relation rel, const char *name);
+
+/* USING btree, hash and mosql become an index of ours; 0A000 for what hash has not (index_am.c). */
 extern void mosql_admin_check_access_method(const IndexStmt *create);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
 extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
@@ -100,6 +107,15 @@ extern int	mosql_admin_computed_indexes(Relation rel, MosqlDefinitionIndex **ind
 
 /* Is this index of access method mosql? */
 extern bool mosql_admin_is_our_index(Oid indexid);
+
+/*
+ * Indexes of other access methods on our tables (index_bare.c): made, known, and made again
+ * if this command has taken them away (mosql_admin_drop_for_retype()).
+ */
+extern bool mosql_admin_is_bare_method(const char *method);
+extern bool mosql_admin_is_bare_index(Oid indexid);
+extern Oid	mosql_admin_create_bare_index(Relation rel, const IndexStmt *statement);
+extern void mosql_admin_restore_bare_indexes(Relation rel);
 
 /* ---- ALTER COLUMN ... TYPE ... USING (using.c) ---- */
 

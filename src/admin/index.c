@@ -26,7 +26,6 @@
 #include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -93,53 +92,13 @@ index_info(const MosqlLocalIndex *index)
 	return info;
 }
 
-static bool
-is_among(const List *names, const char *name)
-{
-	const ListCell *lc;
-
-	foreach(lc, names)
-		if (strcmp(lfirst(lc), name) == 0)
-			return true;
-	return false;
-}
-
-/* What the index's column is called, different from those before it, as core does it. */
-static char *
-column_name(Relation rel, const MosqlLocalIndex *index, int i, const List *before)
-{
-	const char *name = index->attnums[i] == 0
-		? (index->names[i] != NULL ? index->names[i] : "expr")
-		: get_attname(RelationGetRelid(rel), index->attnums[i], false);
-	char	   *unique = pstrdup(name);
-
-	for (int number = 1; is_among(before, unique); number++)
-	{
-		char	   *digits = psprintf("%d", number);
-		int			len = pg_mbcliplen(name, strlen(name), NAMEDATALEN - 1 - strlen(digits));
-
-		unique = psprintf("%.*s%s", len, name, digits);
-	}
-	return unique;
-}
-
-static List *
-column_names(Relation rel, const MosqlLocalIndex *index, int n)
-{
-	List	   *names = NIL;
-
-	for (int i = 0; i < n; i++)
-		names = lappend(names, column_name(rel, index, i, names));
-	return names;
-}
-
 Oid
 mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 {
 	Oid			collations[INDEX_MAX_KEYS] = {0};
 	Oid			classes[INDEX_MAX_KEYS] = {0};
 	int16		options[INDEX_MAX_KEYS] = {0};
-	List	   *names = column_names(rel, index, index->nkeys + index->nincluded);
+	List	   *names = mosql_admin_index_column_names(rel, index, index->nkeys + index->nincluded);
 	Oid			indexid;
 	ObjectAddress indexaddress;
 	ObjectAddress amaddress;
@@ -384,6 +343,7 @@ mosql_admin_follow_indexes(Oid relid)
 			mosql_admin_drop_local_index(lfirst_oid(lc));
 	for (int i = 0; definition != NULL && i < definition->nindexes; i++)
 		follow_index(rel, definition, &definition->indexes[i]);
+	mosql_admin_restore_bare_indexes(rel);
 	relation_close(rel, NoLock);
 }
 
@@ -421,7 +381,7 @@ mosql_admin_drop_for_retype(Oid relid, const char *column, const AlterTableStmt 
 		return;
 	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
 	foreach(lc, RelationGetIndexList(rel))
-		if (mosql_admin_is_our_index(lfirst_oid(lc)) &&
+		if ((mosql_admin_is_our_index(lfirst_oid(lc)) || mosql_admin_is_bare_index(lfirst_oid(lc))) &&
 			index_has_attribute(lfirst_oid(lc), attnum) &&
 			!mosql_admin_drops_constraint(statement, get_rel_name(lfirst_oid(lc))))
 			indexes = lappend_oid(indexes, lfirst_oid(lc));
@@ -653,31 +613,6 @@ create_both(Relation rel, MosqlLocalIndex *index)
 	return indexid;
 }
 
-/* "a_b" of the columns' names, as core names indexes. */
-static char *
-name_addition(Relation rel, const MosqlLocalIndex *index)
-{
-	StringInfoData name;
-	ListCell   *lc;
-
-	initStringInfo(&name);
-	foreach(lc, column_names(rel, index, index->nkeys + index->nincluded))
-		if (name.len < NAMEDATALEN)
-			appendStringInfo(&name, "%s%s", name.len > 0 ? "_" : "", (char *) lfirst(lc));
-	name.data[pg_mbcliplen(name.data, name.len, NAMEDATALEN - 1)] = '\0';
-	return name.data;
-}
-
-static const char *
-choose_name(Relation rel, const MosqlLocalIndex *index, const char *given)
-{
-	if (given != NULL)
-		return given;
-	return ChooseRelationName(RelationGetRelationName(rel), name_addition(rel, index),
-							  index->constraint ? "key" : "idx", RelationGetNamespace(rel),
-							  index->constraint);
-}
-
 static void
 check_room(const MosqlLocalIndex *index)
 {
@@ -687,8 +622,8 @@ check_room(const MosqlLocalIndex *index)
 				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS)));
 }
 
-static void
-add_column(Relation rel, MosqlLocalIndex *index, const char *name)
+void
+mosql_admin_add_index_column(Relation rel, MosqlLocalIndex *index, const char *name)
 {
 	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), name);
 
@@ -740,15 +675,15 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 	index.nulls_not_distinct = constraint->nulls_not_distinct;
 	foreach(lc, constraint->keys)
 	{
-		add_column(rel, &index, strVal(lfirst(lc)));
+		mosql_admin_add_index_column(rel, &index, strVal(lfirst(lc)));
 		index.nkeys++;
 	}
 	foreach(lc, constraint->including)
 	{
-		add_column(rel, &index, strVal(lfirst(lc)));
+		mosql_admin_add_index_column(rel, &index, strVal(lfirst(lc)));
 		index.nincluded++;
 	}
-	index.name = choose_name(rel, &index, constraint->conname);
+	index.name = mosql_admin_choose_index_name(rel, &index, constraint->conname);
 	(void) create_both(rel, &index);
 	relation_close(rel, NoLock);
 }
@@ -759,7 +694,8 @@ check_statement(const IndexStmt *statement)
 #if PG_VERSION_NUM >= 180000
 	mosql_admin_refuse_overlaps(statement->iswithoutoverlaps);
 #endif
-	mosql_admin_check_index_options(statement->options, statement->tableSpace);
+	if (!mosql_admin_is_bare_method(statement->accessMethod))
+		mosql_admin_check_index_options(statement->options, statement->tableSpace);
 	if (statement->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)
@@ -872,7 +808,7 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 	{
 		Form_pg_attribute att;
 
-		add_column(rel, index, column);
+		mosql_admin_add_index_column(rel, index, column);
 		att = TupleDescAttr(RelationGetDescr(rel), index->attnums[index->nkeys] - 1);
 		type = att->atttypid;
 		if (OidIsValid(collation) && collation != att->attcollation)
@@ -903,27 +839,13 @@ take_predicate(MosqlLocalIndex *index, Node *clause)
 	index->predicate = clause;
 }
 
-/*
- * CREATE INDEX on one of our tables.  By itself it is built while others write.  In a
- * transaction block, or a function, writers of this server wait for it; those of other servers do not,
- * and make it fail if they write meanwhile (40001).
- */
-ObjectAddress
-mosql_admin_create_index(const IndexStmt *given)
+/* Its OID; InvalidOid: there is one of that name. */
+static Oid
+create_ours(Relation rel, const IndexStmt *statement)
 {
-	LOCKMODE	mode = is_whole_transaction() ? ShareUpdateExclusiveLock : ShareLock;
-	Oid			relid = RangeVarGetRelidExtended(given->relation, mode, 0,
-												 RangeVarCallbackOwnsRelation, NULL);
-	Relation	rel = relation_open(relid, NoLock);
 	MosqlLocalIndex index = {0};
-	const IndexStmt *statement;
-	ObjectAddress address = InvalidObjectAddress;
 	ListCell   *lc;
 
-	CheckTableNotInUse(rel, "CREATE INDEX");
-	mosql_admin_check_create(RelationGetNamespace(rel));
-	check_statement(given);
-	statement = transformIndexStmt(relid, copyObject(unconstify(IndexStmt *, given)), NULL);
 	index.unique = statement->unique;
 	index.constraint = statement->isconstraint;
 	index.nulls_not_distinct = statement->nulls_not_distinct;
@@ -935,22 +857,43 @@ mosql_admin_create_index(const IndexStmt *given)
 
 		if (element->name == NULL)
 			refuse("expressions as included columns", "Include columns.");
-		add_column(rel, &index, element->name);
+		mosql_admin_add_index_column(rel, &index, element->name);
 		index.nincluded++;
 	}
 	take_predicate(&index, statement->whereClause);
-	index.name = choose_name(rel, &index, statement->idxname);
-	if (statement->if_not_exists &&
-		OidIsValid(get_relname_relid(index.name, RelationGetNamespace(rel))))
-		ereport(NOTICE,
-				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("relation \"%s\" already exists, skipping", index.name)));
-	else
-		ObjectAddressSet(address, RelationRelationId, create_both(rel, &index));
+	index.name = mosql_admin_choose_index_name(rel, &index, statement->idxname);
+	if (statement->if_not_exists && mosql_admin_skip_existing_index(rel, index.name))
+		return InvalidOid;
+	return create_both(rel, &index);
+}
+
+/*
+ * CREATE INDEX on one of our tables.  By itself it is built while others write.  In a
+ * transaction block, or a function, writers of this server wait for it; those of other servers do not,
+ * and make it fail if they write meanwhile (40001).  One of an access method that is not ours
+ * is a row of the catalogs (index_bare.c).
+ */
+ObjectAddress
+mosql_admin_create_index(const IndexStmt *given)
+{
+	LOCKMODE	mode = is_whole_transaction() ? ShareUpdateExclusiveLock : ShareLock;
+	Oid			relid = RangeVarGetRelidExtended(given->relation, mode, 0,
+												 RangeVarCallbackOwnsRelation, NULL);
+	Relation	rel = relation_open(relid, NoLock);
+	const IndexStmt *statement;
+	ObjectAddress address;
+
+	CheckTableNotInUse(rel, "CREATE INDEX");
+	mosql_admin_check_create(RelationGetNamespace(rel));
+	check_statement(given);
+	statement = transformIndexStmt(relid, copyObject(unconstify(IndexStmt *, given)), NULL);
+	ObjectAddressSet(address, RelationRelationId,
+					 mosql_admin_is_bare_method(statement->accessMethod)
+					 ? mosql_admin_create_bare_index(rel, statement) : create_ours(rel, statement));
 	if (OidIsValid(address.objectId) && statement->idxcomment != NULL)
 		CreateComments(address.objectId, RelationRelationId, 0, statement->idxcomment);
 	relation_close(rel, NoLock);
-	return address;
+	return OidIsValid(address.objectId) ? address : InvalidObjectAddress;
 }
 
 /* ---- DROP and RENAME ---- */

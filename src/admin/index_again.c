@@ -15,6 +15,8 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "commands/comment.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -28,6 +30,8 @@ typedef struct KeptIndex
 	char	   *name;
 	char	   *comment;		/* NULL: none */
 	char	   *constraint_comment;
+	char	   *bare;			/* CREATE INDEX, of one of index_bare.c; NULL: others, or made again */
+	SubTransactionId within;
 } KeptIndex;
 
 static KeptIndex *kept = NULL;	/* in TopTransactionContext */
@@ -70,6 +74,9 @@ mosql_admin_keep_index(Oid indexid)
 	index->comment = GetComment(indexid, RelationRelationId, 0);
 	if (OidIsValid(constraint))
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
+	if (mosql_admin_is_bare_index(indexid))
+		index->bare = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(indexid)));
+	index->within = GetCurrentSubTransactionId();
 	(void) take(index->relid, index->name);
 	index->next = kept;
 	kept = index;
@@ -84,6 +91,20 @@ mosql_admin_kept_key(Oid relid)
 			return OidIsValid(get_relname_relid(index->name, get_rel_namespace(relid))) ? NULL
 				: index->name;
 	return NULL;
+}
+
+List *
+mosql_admin_kept_bare(Oid relid)
+{
+	List	   *statements = NIL;
+
+	for (KeptIndex *index = kept; index != NULL; index = index->next)
+		if (index->relid == relid && index->bare != NULL && index->within == GetCurrentSubTransactionId())
+		{
+			statements = lappend(statements, index->bare);
+			index->bare = NULL;
+		}
+	return statements;
 }
 
 void

@@ -185,11 +185,6 @@ check_hash(const IndexStmt *create)
 void
 mosql_admin_check_access_method(const IndexStmt *create)
 {
-	const char *method = create->accessMethod;
-
-	if (strcmp(method, "hash") == 0)
+	if (strcmp(create->accessMethod, "hash") == 0)
 		check_hash(create);
-	else if (strcmp(method, "btree") != 0 && strcmp(method, "mosql") != 0)
-		mosql_admin_refuse(psprintf("an index USING %s", method),
-						   "Indexes are ordered, as those of btree: leave USING away, if it is for equality or ranges. Other searches read the whole table; leave the index away.");
 }

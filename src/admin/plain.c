@@ -76,7 +76,7 @@ drops_our_index(const DropStmt *drop)
 	{
 		Oid			indexid = RangeVarGetRelid(makeRangeVarFromNameList(lfirst(lc)), NoLock, true);
 
-		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid))
+		if (OidIsValid(indexid) && (mosql_admin_is_our_index(indexid) || mosql_admin_is_bare_index(indexid)))
 			return true;
 	}
 	return false;
@@ -400,7 +400,7 @@ reindex_ours(const MosqlStatement *statement, void *arg)
 
 /*
  * REINDEX TABLE and INDEX.  The key's index is the table itself: core makes nothing of it,
- * unless CONCURRENTLY.  With that, too, writers of this server wait; others get 40001.
+ * unless CONCURRENTLY.  A bare one (index_bare.c) has nothing.  With that, too, writers of this server wait; others get 40001.
  */
 static bool
 run_reindex(const MosqlStatement *statement)
@@ -416,9 +416,10 @@ run_reindex(const MosqlStatement *statement)
 	else if (reindex->kind == REINDEX_OBJECT_INDEX)
 	{
 		indexid = RangeVarGetRelid(reindex->relation, NoLock, true);
-		if (OidIsValid(indexid) && mosql_admin_is_our_index(indexid) &&
-			(option_is_on(reindex->params, "concurrently") ||
-			 !mosql_admin_is_key_index(indexid)))
+		if (OidIsValid(indexid) &&
+			(mosql_admin_is_bare_index(indexid) ||
+			 (mosql_admin_is_our_index(indexid) &&
+			  (option_is_on(reindex->params, "concurrently") || !mosql_admin_is_key_index(indexid)))))
 		{
 			what.relid = IndexGetRelation(indexid, true);
 			what.index = get_rel_name(indexid);

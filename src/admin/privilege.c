@@ -65,7 +65,8 @@ mosql_admin_lock_owned(Oid relid, LOCKMODE mode, const char *command)
 void
 mosql_admin_check_index_unused(Oid indexid)
 {
-	Oid			relid = mosql_admin_is_our_index(indexid) ? IndexGetRelation(indexid, true) : InvalidOid;
+	bool		known = mosql_admin_is_our_index(indexid) || mosql_admin_is_bare_index(indexid);
+	Oid			relid = known ? IndexGetRelation(indexid, true) : InvalidOid;
 	Relation	rel = OidIsValid(relid) ? RelationIdGetRelation(relid) : NULL;
 
 	if (rel == NULL)

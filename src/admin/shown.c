@@ -38,6 +38,8 @@ mosql_fdw_shown_kind(PG_FUNCTION_ARGS)
 
 	if (kind == RELKIND_FOREIGN_TABLE && mosql_fdw_is_ours(PG_GETARG_OID(0)))
 		kind = RELKIND_RELATION;
+	else if (kind == RELKIND_PARTITIONED_INDEX && mosql_admin_is_bare_index(PG_GETARG_OID(0)))
+		kind = RELKIND_INDEX;
 	PG_RETURN_CHAR(kind);
 }
 
@@ -71,7 +73,9 @@ find_unquoted(const char *text, const char *words)
 Datum
 mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
 {
-	static const char ours[] = " USING mosql ";
+	bool		bare = mosql_admin_is_bare_index(PG_GETARG_OID(0));
+	const char *theirs = bare ? " ON " : " USING btree ";
+	const char *ours = bare ? " ON ONLY " : " USING mosql ";
 	LOCAL_FCINFO(core, 3);
 	const char *said;
 	const char *method;
@@ -83,10 +87,10 @@ mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
 	if (core->isnull)
 		PG_RETURN_NULL();
 	said = TextDatumGetCString(result);
-	method = mosql_admin_is_our_index(PG_GETARG_OID(0)) ? find_unquoted(said, ours) : NULL;
+	method = bare || mosql_admin_is_our_index(PG_GETARG_OID(0)) ? find_unquoted(said, ours) : NULL;
 	if (method == NULL)
 		PG_RETURN_DATUM(result);
-	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%.*s USING btree %s", (int) (method - said), said,
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%.*s%s%s", (int) (method - said), said, theirs,
 											  method + strlen(ours))));
 }
 
