@@ -636,8 +636,8 @@ swept_recently(Pass *pass)
 {
 	MosqlJob	job;
 
-	return find_job(pass, MOSQL_JOB_SWEEP, &job) && !job.running &&
-		(int64) (job.now - job.updated) < FULL_INTERVAL_US;
+	return find_job(pass, MOSQL_JOB_SWEEP, &job) && !job.running && job.updated <= job.now &&
+		job.now - job.updated < FULL_INTERVAL_US;
 }
 
 /* A MosqlDestroyMore: trees that the sweep destroys are paid for as its pages are. */

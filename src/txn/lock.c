@@ -30,272 +30,6 @@ struct MosqlHeld
 
 /* ---- asking ---- */
 
-static MosqlBytes
-claim_bytes(const MosqlClaim *claim)
-{
-	StringInfoData buf;
-
-	mosql_string_init(&buf, MOSQL_CLAIM_BYTES);
-	mosql_claim_encode(&buf, claim);
-	return mosql_bytes_of(&buf);
-}
-
-MosqlBytes
-mosql_lock_asked(MosqlTxid owner, int strength)
-{
-	StringInfoData buf;
-
-	mosql_string_init(&buf, MOSQL_TXID_BYTES + 1);
-	mosql_txid_put(&buf, owner);
-	appendStringInfoChar(&buf, (char) strength);
-	return mosql_bytes_of(&buf);
-}
-
-bool
-mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
-{
-	MosqlClaim	claim;
-
-	while (mosql_claim_next(&field, &claim))
-		if (claim.kind == MOSQL_CLAIM_LOCK && claim.strength == MOSQL_UPDATE &&
-			!mosql_txid_equal(claim.owner, txn->owner))
-			return true;
-	return false;
-}
-
-/* What a step does to the claims at a key. */
-typedef struct ClaimChange
-{
-	MosqlBytes	key;
-	MosqlWriteKind kind;		/* CLAIM a request, or UNLIST owners */
-	MosqlBytes	value;
-	MosqlBytes	must;			/* CLAIM: what is to be there already, as mosql_lock_asked() has it, or absent */
-	uint64		leaf;			/* results: where it was done, */
-	MosqlBytes	intents;		/* and the fields as they were before */
-	MosqlBytes	row;			/* CLAIM */
-	bool		done;
-} ClaimChange;
-
-/* Rows whose claims are changed at a time. */
-#define CHANGES_MAX		4096
-
-/*
- * One leaf's step: the first n of the changes.
- *
- * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
- * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it is compared that
- * the former one is there.
- */
-static MosqlStep *
-build_claim_step(const MosqlLeafGroup *group, ClaimChange **changes, int n)
-{
-	MosqlStep  *step = palloc0(sizeof(MosqlStep));
-
-	step->node = group->leaf;
-	step->repeatable = step->no_count = true;
-	step->compares = palloc((n + 1) * sizeof(MosqlCompare));
-	step->reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
-	step->writes = palloc(n * sizeof(MosqlWrite));
-	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
-					  mosql_generation_bytes(group->generation));
-	step->reads[step->nreads++] = MOSQL_META_FIELD;
-	for (int i = 0; i < n; i++)
-	{
-		MosqlBytes	field = mosql_field_name(MOSQL_FIELD_INTENT, changes[i]->key);
-
-		step->reads[step->nreads++] = field;
-		step->reads[step->nreads++] = changes[i]->kind == MOSQL_WRITE_UNLIST ? field :
-			mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
-		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
-		if (changes[i]->must.data != NULL)
-			mosql_step_expect(step, MOSQL_COMPARE_HOLDS, field, 0, changes[i]->must);
-	}
-	return step;
-}
-
-/*
- * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
- * many are left.
- */
-static int
-change_claims_once(MosqlSession *session, MosqlTree *tree, ClaimChange **changes, int n)
-{
-	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
-	MosqlLeafGroup *groups;
-	MosqlStep **steps;
-	int			ngroups;
-	int			left = n;
-
-	for (int i = 0; i < n; i++)
-		keys[i] = changes[i]->key;
-	ngroups = mosql_btree_group(tree, keys, n, &groups);
-	steps = palloc(ngroups * sizeof(MosqlStep *));
-	for (int g = 0; g < ngroups; g++)
-		steps[g] = build_claim_step(&groups[g], changes + groups[g].first, groups[g].n);
-	mosql_step_run(&session->stepper, steps, ngroups, NULL);
-	for (int g = 0; g < ngroups; g++)
-	{
-		const MosqlStep *step = steps[g];
-
-		if (step->status == MOSQL_STEP_FAILED && step->failed > 0)
-			mosql_commit_lost_claim(session);
-		if (step->status != MOSQL_STEP_DONE)
-		{
-			mosql_btree_observe(tree, step->node, step->values[0], -1);
-			continue;
-		}
-		for (int i = 0; i < groups[g].n; i++)
-		{
-			ClaimChange *change = changes[groups[g].first + i];
-
-			change->leaf = step->node;
-			change->intents = step->values[1 + 2 * i];
-			change->row = step->values[2 + 2 * i];
-			change->done = true;
-			left--;
-		}
-	}
-	return left;
-}
-
-/* Changes of claims, in the order of their keys: one round trip, if nothing is in the way. */
-static void
-change_claims(MosqlSession *session, MosqlTree *tree, ClaimChange *changes, int n)
-{
-	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
-	ClaimChange **todo = palloc(n * sizeof(ClaimChange *));
-
-	for (;;)
-	{
-		int			ntodo = 0;
-
-		for (int i = 0; i < n && ntodo < CHANGES_MAX; i++)
-			if (!changes[i].done)
-				todo[ntodo++] = &changes[i];
-		if (ntodo == 0)
-			return;
-		if (change_claims_once(session, tree, todo, ntodo) < ntodo)
-			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
-		else if (!mosql_budget_pause(&budget))
-			ereport(ERROR,
-					(errcode(ERRCODE_CONNECTION_FAILURE),
-					 errmsg("leaves in namespace \"%s\" changed faster than rows could be locked",
-							session->config.ns)));
-	}
-}
-
-/* Is an intent of this session in a field? */
-static bool
-has_intent_of(MosqlBytes field, uint64 session)
-{
-	MosqlIntent intent;
-	MosqlClaim	claim;
-
-	while (mosql_claim_next(&field, &claim))
-		;
-	while (mosql_intent_next(&field, &intent) == 1)
-		if (intent.tx.session == session)
-			return true;
-	return false;
-}
-
-/*
- * Race -- an earlier transaction of this session is not applied there yet, and had the same
- * owner (session_lock.c): whoever applies it takes the claim away, whose ever it is.  So nothing
- * is held beside such an intent; clear_away() ends it.
- */
-void
-mosql_lock_note(LockRequest *request, const MosqlPoint *point)
-{
-	request->point = *point;
-	request->held = point->intent.data != NULL &&
-		mosql_claims_hold(point->intent,
-						  mosql_lock_asked(request->claim.owner, request->claim.strength)) &&
-		!has_intent_of(point->intent, request->claim.owner.session);
-}
-
-/* What came of a request, as the step has computed it. */
-static void
-note_answer(LockRequest *request, const ClaimChange *change)
-{
-	MosqlPoint	point = {.leaf = change->leaf,.row = change->row};
-
-	point.intent = mosql_claims_request(change->intents, change->value);
-	mosql_lock_note(request, &point);
-}
-
-void
-mosql_lock_ask(LockRequest *requests, int n)
-{
-	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
-
-	for (int i = 0; i < n; i++)
-	{
-		changes[i] = (ClaimChange) {requests[i].key, MOSQL_WRITE_CLAIM, claim_bytes(&requests[i].claim)};
-		if (requests[i].relied_on > 0)
-			changes[i].must = mosql_lock_asked(requests[i].claim.owner, requests[i].relied_on);
-	}
-	change_claims(requests[0].txn->session, requests[0].tree, changes, n);
-	for (int i = 0; i < n; i++)
-		note_answer(&requests[i], &changes[i]);
-}
-
-void
-mosql_lock_report_ended(const MosqlTxn *txn)
-{
-	if (txn->owner.session == txn->session->sid)
-		mosql_session_leave_id(txn->session);
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-			 errmsg("cannot lock in a transaction whose session has ended"),
-			 errdetail("The session's lease ran out after the transaction had taken locks, or somebody ended it, or the clock has forgotten it."),
-			 errhint("The transaction might succeed if retried.")));
-}
-
-/*
- * Whose claims go, of those at a row that was refused: the dead, and earlier transactions of
- * this session (a server that came back as it was, a claim that arrived late): a session's
- * owners follow each other.  Throws if the session is dead itself: nobody would let it in.
- */
-static MosqlBytes
-owners_gone(const LockRequest *request, const MosqlSessions *sessions)
-{
-	MosqlBytes	field = request->point.intent;
-	MosqlTxid	own = request->claim.owner;
-	StringInfoData gone;
-	MosqlClaim	claim;
-
-	if (mosql_clock_is_dead(sessions, own.session))
-		mosql_lock_report_ended(request->txn);
-	mosql_string_init(&gone, MOSQL_TXID_BYTES);
-	while (mosql_claim_next(&field, &claim))
-		if (mosql_clock_is_dead(sessions, claim.owner.session) ||
-			(claim.owner.session == own.session && claim.owner.n < own.n))
-			mosql_txid_put(&gone, claim.owner);
-	return mosql_bytes_of(&gone);
-}
-
-bool
-mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSessions *sessions)
-{
-	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
-	int			m = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		MosqlBytes	gone;
-
-		if (requests[i].held)
-			continue;
-		gone = owners_gone(&requests[i], sessions);
-		if (gone.len > 0)
-			changes[m++] = (ClaimChange) {requests[i].key, MOSQL_WRITE_UNLIST, gone};
-	}
-	if (m > 0)
-		change_claims(requests[0].txn->session, requests[0].tree, changes, m);
-	return m > 0;
-}
-
 static bool
 all_held(const LockRequest *requests, int n)
 {
@@ -413,7 +147,7 @@ typedef struct LettingGo
 	MosqlTxn   *txn;
 	int			failures;
 	MosqlTree  *tree;
-	ClaimChange *changes;
+	LockChange *changes;
 	int			n;
 } LettingGo;
 
@@ -423,13 +157,13 @@ let_go_in_tree(void *arg)
 {
 	LettingGo  *work = arg;
 
-	change_claims(work->txn->session, work->tree, work->changes, work->n);
+	mosql_lock_change(work->txn->session, work->tree, work->changes, work->n);
 }
 
 static MosqlBytes
 changed_key(const void *changes, int i)
 {
-	return ((const ClaimChange *) changes)[i].key;
+	return ((const LockChange *) changes)[i].key;
 }
 
 static void
@@ -482,18 +216,18 @@ compare_held(const void *a, const void *b)
 }
 
 /* The lock is to be no stronger than that any more; 0: there is to be none. */
-static ClaimChange
+static LockChange
 lowered(MosqlTxid owner, MosqlBytes key, int strength)
 {
 	MosqlClaim	lower = {owner, MOSQL_CLAIM_LOWER, strength, 0};
 
 	if (strength > 0)
-		return (ClaimChange) {key, MOSQL_WRITE_CLAIM, claim_bytes(&lower)};
-	return (ClaimChange) {key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
+		return (LockChange) {key, MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&lower)};
+	return (LockChange) {key, MOSQL_WRITE_UNLIST, mosql_txid_bytes(owner)};
 }
 
 /* As it was, or as the session holds it beyond the transaction. */
-static ClaimChange
+static LockChange
 change_back(MosqlTxn *txn, const MosqlHeld *held)
 {
 	MosqlBytes	key = held->entry->key;
@@ -505,21 +239,21 @@ change_back(MosqlTxn *txn, const MosqlHeld *held)
 void
 mosql_lock_lower(MosqlSession *session, MosqlTree *tree, MosqlBytes key, int strength)
 {
-	ClaimChange change = lowered(session->lock_owner, key, strength);
+	LockChange change = lowered(session->lock_owner, key, strength);
 
-	change_claims(session, tree, &change, 1);
+	mosql_lock_change(session, tree, &change, 1);
 }
 
 void
 mosql_lock_take_again(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n)
 {
-	ClaimChange *changes = palloc_extended(n * sizeof(ClaimChange), MCXT_ALLOC_HUGE);
+	LockChange *changes = palloc_extended(n * sizeof(LockChange), MCXT_ALLOC_HUGE);
 	uint64		root = mosql_btree_root(tree);
 
 	for (int i = 0; i < n; i++)
 		changes[i] = lowered(session->lock_owner, keys[i],
 							 mosql_session_lock_strength(session, root, keys[i]));
-	change_claims(session, tree, changes, n);
+	mosql_lock_change(session, tree, changes, n);
 }
 
 /* Others may write the row from here on. */
@@ -550,7 +284,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 	for (MosqlHeld *held = txn->held; held != NULL && held->level >= level; held = held->earlier)
 		n++;
 	rows = MemoryContextAllocHuge(cxt, n * sizeof(MosqlHeld *) + 1);
-	work.changes = palloc(Min(n, CHANGES_MAX) * sizeof(ClaimChange));
+	work.changes = palloc(Min(n, MOSQL_LOCK_CHANGES) * sizeof(LockChange));
 	n = 0;
 	for (; txn->held != NULL && txn->held->level >= level; txn->held = txn->held->earlier)
 	{
@@ -569,7 +303,7 @@ take_back(MosqlTxn *txn, int level, bool committed)
 		work.tree = rows[i]->tree;
 		MemoryContextSwitchTo(round);
 		work.changes[work.n++] = change_back(txn, rows[i]);
-		if (i + 1 < n && rows[i + 1]->tree == work.tree && work.n < CHANGES_MAX)
+		if (i + 1 < n && rows[i + 1]->tree == work.tree && work.n < MOSQL_LOCK_CHANGES)
 			continue;
 		let_go(&work);
 		MemoryContextReset(round);
@@ -674,7 +408,7 @@ wait_for_row(LockRequest *request, int64 deadline_us)
 static void
 let_go_behind(LockRequest *requests, int n)
 {
-	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
+	LockChange *changes = palloc(n * sizeof(LockChange));
 	MosqlTxn   *txn = requests[0].txn;
 	int			m = 0;
 
@@ -688,7 +422,7 @@ let_go_behind(LockRequest *requests, int n)
 		requests[i].held = false;
 	}
 	if (m > 0)
-		change_claims(txn->session, requests[0].tree, changes, m);
+		mosql_lock_change(txn->session, requests[0].tree, changes, m);
 }
 
 /* All of them in the order of their keys, whoever has to be waited for. */
@@ -892,28 +626,14 @@ void
 mosql_txn_claim_ahead(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n)
 {
 	LockRequest *requests;
-	ClaimChange *changes = palloc(n * sizeof(ClaimChange));
-	ClaimChange **all = palloc(n * sizeof(ClaimChange *));
-	MosqlLeafGroup *groups;
 	ErrorContextCallback context;
-	int			ngroups;
 
 	mosql_txn_begin_read(txn->session, &context);
 	requests = start_requests(txn, tree, keys, n, MOSQL_UPDATE);
 	if (txn->session->stepper.engine == MOSQL_ENGINE_WATCH)
 		mosql_lock_ask(requests, n);
 	else
-	{
-		for (int i = 0; i < n; i++)
-		{
-			changes[i] = (ClaimChange) {keys[i], MOSQL_WRITE_CLAIM, claim_bytes(&requests[i].claim)};
-			all[i] = &changes[i];
-		}
-		ngroups = mosql_btree_group(tree, keys, n, &groups);
-		for (int g = 0; g < ngroups; g++)
-			mosql_step_send(&txn->session->stepper,
-							build_claim_step(&groups[g], all + groups[g].first, groups[g].n), NULL, NULL);
-	}
+		mosql_lock_ask_ahead(requests, n);
 	mosql_txn_end_read(&context);
 }
 
@@ -939,13 +659,13 @@ mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength)
 	MosqlEntryW *entry = entry_of(txn, tree, key);
 	MosqlHeld	earlier = {.tree = tree,.entry = entry,.before = strength};
 	ErrorContextCallback context;
-	ClaimChange change;
+	LockChange change;
 
 	if (entry->strength <= strength)
 		return;
 	change = change_back(txn, &earlier);
 	mosql_txn_begin_read(txn->session, &context);
-	change_claims(txn->session, tree, &change, 1);
+	mosql_lock_change(txn->session, tree, &change, 1);
 	mosql_txn_end_read(&context);
 	entry->strength = strength;
 	drop_row(entry);

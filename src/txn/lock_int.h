@@ -1,5 +1,5 @@
 /*
- * lock_int.h: what asking for locks (lock.c) and waiting for them (lock_wait.c) share.
+ * lock_int.h: what locks (lock.c), their steps (lock_step.c) and waiting for them (lock_wait.c) share.
  *
  * Layer: txn.
  */
@@ -21,13 +21,39 @@ typedef struct LockRequest
 	int			relied_on;		/* strength of the lock that must be there, since it is relied on; 0: none */
 } LockRequest;
 
-/* ---- lock.c ---- */
+/* What a step does to the claims at a key. */
+typedef struct LockChange
+{
+	MosqlBytes	key;
+	MosqlWriteKind kind;		/* CLAIM a request, or UNLIST owners */
+	MosqlBytes	value;
+	MosqlBytes	must;			/* CLAIM: what is to be there already, as mosql_lock_asked() has it, or absent */
+	uint64		leaf;			/* results: where it was done, */
+	MosqlBytes	intents;		/* and the fields as they were before */
+	MosqlBytes	row;			/* CLAIM */
+	bool		done;
+} LockChange;
+
+/* Rows whose claims are changed at a time. */
+#define MOSQL_LOCK_CHANGES	4096
+
+/* ---- lock_step.c ---- */
+
+/* What CLAIM writes for it. */
+extern MosqlBytes mosql_lock_claim_bytes(const MosqlClaim *claim);
+
+/* Changes of claims, in the order of their keys: one round trip, if nothing is in the way. */
+extern void mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, int n);
+
 
 /*
  * Ask for n locks of a tree, in the order of their keys.  Afterwards a request is `held`, or
  * who is in its way is in its `point`.
  */
 extern void mosql_lock_ask(LockRequest *requests, int n);
+
+/* The same, by engine `script`, with nobody waiting for the answers: nothing is noted. */
+extern void mosql_lock_ask_ahead(LockRequest *requests, int n);
 
 /*
  * What there is at the row: the lock is there, and will stay, or who is in its way.
@@ -42,6 +68,8 @@ extern bool mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSe
 
 /* 40001: what is locked under an id that has ended is held by nobody.  The next transaction has another. */
 extern void mosql_lock_report_ended(const MosqlTxn *txn) pg_attribute_noreturn();
+
+/* ---- lock.c ---- */
 
 /*
  * For session_lock.c.  for_session: as mosql_txn_claim() of one key, but what is locked is the session's,

@@ -1,0 +1,280 @@
+/*
+ * lock_step.c: the steps that change the claims at rows.
+ *
+ * Layer: txn.  Who asks for locks and lets go of them: lock.c.
+ */
+#include "postgres.h"
+
+#include "txn/lock_int.h"
+
+MosqlBytes
+mosql_lock_claim_bytes(const MosqlClaim *claim)
+{
+	StringInfoData buf;
+
+	mosql_string_init(&buf, MOSQL_CLAIM_BYTES);
+	mosql_claim_encode(&buf, claim);
+	return mosql_bytes_of(&buf);
+}
+
+MosqlBytes
+mosql_lock_asked(MosqlTxid owner, int strength)
+{
+	StringInfoData buf;
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES + 1);
+	mosql_txid_put(&buf, owner);
+	appendStringInfoChar(&buf, (char) strength);
+	return mosql_bytes_of(&buf);
+}
+
+bool
+mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
+{
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		if (claim.kind == MOSQL_CLAIM_LOCK && claim.strength == MOSQL_UPDATE &&
+			!mosql_txid_equal(claim.owner, txn->owner))
+			return true;
+	return false;
+}
+
+/*
+ * One leaf's step: the first n of the changes.
+ *
+ * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
+ * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it is compared that
+ * the former one is there.
+ */
+static MosqlStep *
+build_claim_step(const MosqlLeafGroup *group, LockChange **changes, int n)
+{
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	step->node = group->leaf;
+	step->repeatable = step->no_count = true;
+	step->compares = palloc((n + 1) * sizeof(MosqlCompare));
+	step->reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
+	step->writes = palloc(n * sizeof(MosqlWrite));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
+					  mosql_generation_bytes(group->generation));
+	step->reads[step->nreads++] = MOSQL_META_FIELD;
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	field = mosql_field_name(MOSQL_FIELD_INTENT, changes[i]->key);
+
+		step->reads[step->nreads++] = field;
+		step->reads[step->nreads++] = changes[i]->kind == MOSQL_WRITE_UNLIST ? field :
+			mosql_field_name(MOSQL_FIELD_ROW, changes[i]->key);
+		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
+		if (changes[i]->must.data != NULL)
+			mosql_step_expect(step, MOSQL_COMPARE_HOLDS, field, 0, changes[i]->must);
+	}
+	return step;
+}
+
+/*
+ * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
+ * many are left.
+ */
+static int
+change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlLeafGroup *groups;
+	MosqlStep **steps;
+	int			ngroups;
+	int			left = n;
+
+	for (int i = 0; i < n; i++)
+		keys[i] = changes[i]->key;
+	ngroups = mosql_btree_group(tree, keys, n, &groups);
+	steps = palloc(ngroups * sizeof(MosqlStep *));
+	for (int g = 0; g < ngroups; g++)
+		steps[g] = build_claim_step(&groups[g], changes + groups[g].first, groups[g].n);
+	mosql_step_run(&session->stepper, steps, ngroups, NULL);
+	for (int g = 0; g < ngroups; g++)
+	{
+		const MosqlStep *step = steps[g];
+
+		if (step->status == MOSQL_STEP_FAILED && step->failed > 0)
+			mosql_commit_lost_claim(session);
+		if (step->status != MOSQL_STEP_DONE)
+		{
+			mosql_btree_observe(tree, step->node, step->values[0], -1);
+			continue;
+		}
+		for (int i = 0; i < groups[g].n; i++)
+		{
+			LockChange *change = changes[groups[g].first + i];
+
+			change->leaf = step->node;
+			change->intents = step->values[1 + 2 * i];
+			change->row = step->values[2 + 2 * i];
+			change->done = true;
+			left--;
+		}
+	}
+	return left;
+}
+
+void
+mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, int n)
+{
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	LockChange **todo = palloc(n * sizeof(LockChange *));
+
+	for (;;)
+	{
+		int			ntodo = 0;
+
+		for (int i = 0; i < n && ntodo < MOSQL_LOCK_CHANGES; i++)
+			if (!changes[i].done)
+				todo[ntodo++] = &changes[i];
+		if (ntodo == 0)
+			return;
+		if (change_claims_once(session, tree, todo, ntodo) < ntodo)
+			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+		else if (!mosql_budget_pause(&budget))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONNECTION_FAILURE),
+					 errmsg("leaves in namespace \"%s\" changed faster than rows could be locked",
+							session->config.ns)));
+	}
+}
+
+/* Is an intent of this session in a field? */
+static bool
+has_intent_of(MosqlBytes field, uint64 session)
+{
+	MosqlIntent intent;
+	MosqlClaim	claim;
+
+	while (mosql_claim_next(&field, &claim))
+		;
+	while (mosql_intent_next(&field, &intent) == 1)
+		if (intent.tx.session == session)
+			return true;
+	return false;
+}
+
+/*
+ * Race -- an earlier transaction of this session is not applied there yet, and had the same
+ * owner (session_lock.c): whoever applies it takes the claim away, whose ever it is.  So nothing
+ * is held beside such an intent; clear_away() ends it.
+ */
+void
+mosql_lock_note(LockRequest *request, const MosqlPoint *point)
+{
+	request->point = *point;
+	request->held = point->intent.data != NULL &&
+		mosql_claims_hold(point->intent,
+						  mosql_lock_asked(request->claim.owner, request->claim.strength)) &&
+		!has_intent_of(point->intent, request->claim.owner.session);
+}
+
+/* What came of a request, as the step has computed it. */
+static void
+note_answer(LockRequest *request, const LockChange *change)
+{
+	MosqlPoint	point = {.leaf = change->leaf,.row = change->row};
+
+	point.intent = mosql_claims_request(change->intents, change->value);
+	mosql_lock_note(request, &point);
+}
+
+void
+mosql_lock_ask(LockRequest *requests, int n)
+{
+	LockChange *changes = palloc(n * sizeof(LockChange));
+
+	for (int i = 0; i < n; i++)
+	{
+		changes[i] = (LockChange) {requests[i].key, MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
+		if (requests[i].relied_on > 0)
+			changes[i].must = mosql_lock_asked(requests[i].claim.owner, requests[i].relied_on);
+	}
+	mosql_lock_change(requests[0].txn->session, requests[0].tree, changes, n);
+	for (int i = 0; i < n; i++)
+		note_answer(&requests[i], &changes[i]);
+}
+
+void
+mosql_lock_ask_ahead(LockRequest *requests, int n)
+{
+	MosqlStepper *stepper = &requests[0].txn->session->stepper;
+	LockChange *changes = palloc(n * sizeof(LockChange));
+	LockChange **all = palloc(n * sizeof(LockChange *));
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlLeafGroup *groups;
+	int			ngroups;
+
+	for (int i = 0; i < n; i++)
+	{
+		Assert(requests[i].relied_on == 0);
+		keys[i] = requests[i].key;
+		changes[i] = (LockChange) {keys[i], MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
+		all[i] = &changes[i];
+	}
+	ngroups = mosql_btree_group(requests[0].tree, keys, n, &groups);
+	for (int g = 0; g < ngroups; g++)
+		mosql_step_send(stepper, build_claim_step(&groups[g], all + groups[g].first, groups[g].n),
+						NULL, NULL);
+}
+
+void
+mosql_lock_report_ended(const MosqlTxn *txn)
+{
+	if (txn->owner.session == txn->session->sid)
+		mosql_session_leave_id(txn->session);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("cannot lock in a transaction whose session has ended"),
+			 errdetail("The session's lease ran out after the transaction had taken locks, or somebody ended it, or the clock has forgotten it."),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+/*
+ * Whose claims go, of those at a row that was refused: the dead, and earlier transactions of
+ * this session (a server that came back as it was, a claim that arrived late): a session's
+ * owners follow each other.  Throws if the session is dead itself: nobody would let it in.
+ */
+static MosqlBytes
+owners_gone(const LockRequest *request, const MosqlSessions *sessions)
+{
+	MosqlBytes	field = request->point.intent;
+	MosqlTxid	own = request->claim.owner;
+	StringInfoData gone;
+	MosqlClaim	claim;
+
+	if (mosql_clock_is_dead(sessions, own.session))
+		mosql_lock_report_ended(request->txn);
+	mosql_string_init(&gone, MOSQL_TXID_BYTES);
+	while (mosql_claim_next(&field, &claim))
+		if (mosql_clock_is_dead(sessions, claim.owner.session) ||
+			(claim.owner.session == own.session && claim.owner.n < own.n))
+			mosql_txid_put(&gone, claim.owner);
+	return mosql_bytes_of(&gone);
+}
+
+bool
+mosql_lock_take_out_gone(LockRequest *requests, int n, const MosqlSessions *sessions)
+{
+	LockChange *changes = palloc(n * sizeof(LockChange));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	gone;
+
+		if (requests[i].held)
+			continue;
+		gone = owners_gone(&requests[i], sessions);
+		if (gone.len > 0)
+			changes[m++] = (LockChange) {requests[i].key, MOSQL_WRITE_UNLIST, gone};
+	}
+	if (m > 0)
+		mosql_lock_change(requests[0].txn->session, requests[0].tree, changes, m);
+	return m > 0;
+}
