@@ -53,66 +53,82 @@ shared_bytes(MosqlBytes a, MosqlBytes b)
 	size_t		max = Min(a.len, b.len);
 	size_t		n = 0;
 
+	while (n + sizeof(uint64) <= max && memcmp(a.data + n, b.data + n, sizeof(uint64)) == 0)
+		n += sizeof(uint64);
 	while (n < max && a.data[n] == b.data[n])
 		n++;
 	return n;
 }
 
-static size_t
-shared_before(const MosqlBytes *keys, int i)
+/* The rows of a block, as it is made of them. */
+typedef struct Rows
 {
-	return i == 0 ? 0 : shared_bytes(keys[i - 1], keys[i]);
+	const MosqlBytes *keys;
+	const MosqlBytes *rows;
+	int			n;
+	uint16		shared[MOSQL_BLOCK_MAX_ROWS];	/* of each key, with the one before */
+} Rows;
+
+StaticAssertDecl(MOSQL_KEY_MAX_BYTES <= PG_UINT16_MAX, "what keys share fits its type");
+
+static void
+find_shared(Rows *r)
+{
+	r->shared[0] = 0;
+	for (int i = 1; i < r->n; i++)
+		r->shared[i] = shared_bytes(r->keys[i - 1], r->keys[i]);
 }
 
 static size_t
-body_size(const MosqlBytes *keys, const MosqlBytes *rows, int n)
+body_size(const Rows *r)
 {
-	size_t		size = varint_size(n);
+	size_t		size = varint_size(r->n);
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < r->n; i++)
 	{
-		size_t		shared = shared_before(keys, i);
-		size_t		further = keys[i].len - shared;
+		size_t		shared = r->shared[i];
+		size_t		further = r->keys[i].len - shared;
 
-		Assert(keys[i].len <= MOSQL_KEY_MAX_BYTES);
-		Assert(i == 0 || mosql_bytes_compare(keys[i - 1], keys[i]) < 0);
-		size += varint_size(shared) + varint_size(further) + varint_size(rows[i].len) + further + rows[i].len;
+		Assert(r->keys[i].len <= MOSQL_KEY_MAX_BYTES);
+		Assert(i == 0 || mosql_bytes_compare(r->keys[i - 1], r->keys[i]) < 0);
+		size += varint_size(shared) + varint_size(further) + varint_size(r->rows[i].len) + further +
+			r->rows[i].len;
 	}
 	return size;
 }
 
 static void
-put_body(char *p, const MosqlBytes *keys, const MosqlBytes *rows, int n)
+put_body(char *p, const Rows *r)
 {
-	p = put_varint(p, n);
-	for (int i = 0; i < n; i++)
+	p = put_varint(p, r->n);
+	for (int i = 0; i < r->n; i++)
 	{
-		size_t		shared = shared_before(keys, i);
-
-		p = put_varint(p, shared);
-		p = put_varint(p, keys[i].len - shared);
-		p = put_varint(p, rows[i].len);
+		p = put_varint(p, r->shared[i]);
+		p = put_varint(p, r->keys[i].len - r->shared[i]);
+		p = put_varint(p, r->rows[i].len);
 	}
-	for (int i = 0; i < n; i++)
-	{
-		size_t		shared = shared_before(keys, i);
-
-		p = put_bytes(p, mosql_bytes(keys[i].data + shared, keys[i].len - shared));
-	}
-	for (int i = 0; i < n; i++)
-		p = put_bytes(p, rows[i]);
+	for (int i = 0; i < r->n; i++)
+		p = put_bytes(p, mosql_bytes(r->keys[i].data + r->shared[i], r->keys[i].len - r->shared[i]));
+	for (int i = 0; i < r->n; i++)
+		p = put_bytes(p, r->rows[i]);
 }
 
 void
 mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys, const MosqlBytes *rows, int n)
 {
-	size_t		size = body_size(keys, rows, n);
+	Rows		r;
+	size_t		size;
 	int			start = out->len;
 	int			compressed = 0;
 	char	   *body;
 	char	   *p;
 
 	Assert(n > 0 && n <= MOSQL_BLOCK_MAX_ROWS);
+	r.keys = keys;
+	r.rows = rows;
+	r.n = n;
+	find_shared(&r);
+	size = body_size(&r);
 	if (size > MOSQL_BLOCK_MAX_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -124,14 +140,14 @@ mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys, const 
 	{
 		char	   *raw = palloc_extended(size, MCXT_ALLOC_HUGE);
 
-		put_body(raw, keys, rows, n);
+		put_body(raw, &r);
 		/* no room for what would not be smaller: then it gives 0 */
 		compressed = LZ4_compress_default(raw, body, (int) size, (int) size - 1);
 		pfree(raw);
 	}
 	if (compressed == 0)
 	{
-		put_body(body, keys, rows, n);
+		put_body(body, &r);
 		return;
 	}
 	out->data[start] = KIND_LZ4;
