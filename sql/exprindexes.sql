@@ -20,7 +20,7 @@ RESET datestyle;
 SELECT attname FROM pg_attribute WHERE attrelid = 't_many'::regclass ORDER BY attnum;
 
 -- and what not
-CREATE FUNCTION own(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE FUNCTION own(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1; END';
 SELECT outcome('CREATE INDEX ON t (own(a))');
 SELECT outcome('CREATE INDEX ON t (a) WHERE own(a) > 1');
 SELECT outcome('CREATE INDEX ON t ((random() * a))');
@@ -258,3 +258,27 @@ RESET mosql_fdw.default_server;
 \d l
 DROP FOREIGN TABLE t, l;
 DROP FUNCTION plan;
+
+-- functions in SQL, whose bodies are of built-in ones
+CREATE TYPE state AS ENUM ('open', 'done', 'gone');
+CREATE FUNCTION is_in(mask bit(3), state state) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+	SELECT CASE state WHEN 'open' THEN get_bit(mask, 2) WHEN 'done' THEN get_bit(mask, 1) ELSE 0 END = 1 $$;
+CREATE FUNCTION half(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 / 2';
+CREATE FUNCTION volatile_half(int) RETURNS int LANGUAGE sql AS 'SELECT $1 / 2';
+CREATE FOREIGN TABLE job (id int OPTIONS (key 'true'), key text COLLATE "C", mask bit(3), state state) SERVER redis;
+CREATE UNIQUE INDEX job_key ON job (key) WHERE key IS NOT NULL AND mask IS NOT NULL AND is_in(mask, state);
+CREATE INDEX job_half ON job (half(id));
+CREATE INDEX ON job (volatile_half(id));
+SELECT indexdef FROM (SELECT pg_get_indexdef(indexrelid) AS indexdef FROM pg_index WHERE indrelid = 'job'::regclass) i ORDER BY 1;
+INSERT INTO job VALUES (1, 'a', '001', 'open'), (2, 'a', '111', 'gone'), (3, 'b', NULL, 'open'), (4, 'b', '001', 'open');
+INSERT INTO job VALUES (5, 'a', '001', 'open');
+INSERT INTO job VALUES (5, 'a', '001', 'done')
+	ON CONFLICT (key) WHERE key IS NOT NULL AND mask IS NOT NULL AND is_in(mask, state) DO UPDATE SET mask = '011' RETURNING id;
+INSERT INTO job VALUES (6, 'a', '010', 'done')
+	ON CONFLICT (key) WHERE key IS NOT NULL AND mask IS NOT NULL AND is_in(mask, state) DO UPDATE SET mask = '011' RETURNING id;
+EXPLAIN (COSTS OFF) SELECT * FROM job WHERE half(id) = 2;
+EXPLAIN (COSTS OFF) SELECT * FROM job WHERE key = 'a' AND mask IS NOT NULL AND is_in(mask, state);
+SELECT severity, finding FROM mosql_fdw_check('job');
+DROP FOREIGN TABLE job;
+DROP FUNCTION is_in, half, volatile_half;
+DROP TYPE state;

@@ -36,5 +36,10 @@ COMMIT;
 SELECT * FROM t WHERE id >= 90 ORDER BY id;
 SELECT severity, finding FROM mosql_fdw_check('t');
 
+-- was it inserted?
+INSERT INTO t VALUES (90, 90), (200, 200) ON CONFLICT (id) DO UPDATE SET w = 90 RETURNING id, xmax = 0 AS inserted;
+INSERT INTO t VALUES (201, 201), (91, 200) ON CONFLICT (u) DO UPDATE SET w = 91 RETURNING id, xmax <> 0 AS met;
+UPDATE t SET w = 92 WHERE id = 200 RETURNING id, xmax;
+
 DROP FOREIGN TABLE t;
 DROP SERVER upserting;

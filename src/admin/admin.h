@@ -88,6 +88,9 @@ extern List *mosql_admin_index_column_names(Relation rel, const MosqlLocalIndex 
 extern void mosql_admin_add_index_column(Relation rel, MosqlLocalIndex *index, const char *name);
 extern bool mosql_admin_skip_existing_index(Relation rel, const char *name);
 
+/* 42P17 if it is not: a predicate, or an expression. */
+extern void mosql_admin_check_immutable(const Node *node, const char *what);
+
 /* USING btree, hash and mosql become an index of ours; 0A000 for what hash has not (index_am.c). */
 extern void mosql_admin_check_access_method(const IndexStmt *create);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);

@@ -705,25 +705,48 @@ check_statement(const IndexStmt *statement)
 
 /* ---- expressions and predicates ---- */
 
+/* See admin.h. */
+void
+mosql_admin_check_immutable(const Node *node, const char *what)
+{
+	if (contain_mutable_functions((Node *) expression_planner((Expr *) copyObject(node))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
+}
+
 /*
- * What core would refuse (42P17, 0A000), and what other servers would not understand.
- * That is made of built-in functions alone, so nothing needs the rights of the owner.
+ * With the bodies of functions in SQL in their place, as the planner puts them into queries, which so
+ * find the index: what is left may be known to all servers.  The index is then of what such
+ * a function says now.
  */
-static void
-check_computed(Node *node, const char *what)
+static Node *
+inline_functions(Node *node)
+{
+	Node	   *inlined = mosql_expression_is_portable_in_index(node) ? node
+		: (Node *) expression_planner((Expr *) copyObject(node));
+
+	return mosql_expression_is_portable_in_index(inlined) ? inlined : node;
+}
+
+/*
+ * What the index is computed by.  Refused is what core would refuse (42P17, 0A000), and what other
+ * servers would not understand.  That is made of built-in functions alone, so nothing needs the rights
+ * of the owner.
+ */
+static Node *
+check_computed(Node *given, const char *what)
 {
 	Bitmapset  *attributes = NULL;
+	Node	   *node = inline_functions(given);
 
-	pull_varattnos(node, 1, &attributes);
+	pull_varattnos(given, 1, &attributes);
 	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i < 0; i++)
 		if (bms_is_member(i - FirstLowInvalidHeapAttributeNumber, attributes))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index creation on system columns is not supported")));
-	if (contain_mutable_functions((Node *) expression_planner((Expr *) copyObject(node))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
+	mosql_admin_check_immutable(given, what);
 	if (!mosql_expression_is_portable_in_index(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -737,14 +760,15 @@ check_computed(Node *node, const char *what)
 				 errmsg("index %ss cannot name text search configurations or dictionaries", what),
 				 errdetail("What they do is each server's own, also those that are built in: ALTER TEXT SEARCH changes it."),
 				 errhint("Index a generated column, which is computed by whoever writes the row.")));
+	return node;
 }
 
 static void
 add_expression(MosqlLocalIndex *index, const IndexElem *element, Oid collation)
 {
-	Oid			type = exprType(element->expr);
+	Node	   *computed = check_computed(element->expr, "expression");
+	Oid			type = exprType(computed);
 
-	check_computed(element->expr, "expression");
 	check_room(index);
 	if (type_is_collatable(type) && !OidIsValid(collation))
 		ereport(ERROR,
@@ -756,7 +780,7 @@ add_expression(MosqlLocalIndex *index, const IndexElem *element, Oid collation)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("collations are not supported by type %s", format_type_be(type))));
 	index->attnums[index->nkeys] = 0;
-	index->expressions[index->nkeys] = element->expr;
+	index->expressions[index->nkeys] = computed;
 	index->collations[index->nkeys] = collation;
 	index->names[index->nkeys] = element->indexcolname;
 }
@@ -835,8 +859,7 @@ take_predicate(MosqlLocalIndex *index, Node *clause)
 {
 	if (clause == NULL || make_ands_implicit((Expr *) clause) == NIL)
 		return;
-	check_computed(clause, "predicate");
-	index->predicate = clause;
+	index->predicate = check_computed(clause, "predicate");
 }
 
 /* Its OID; InvalidOid: there is one of that name. */

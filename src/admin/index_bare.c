@@ -29,7 +29,6 @@
 #include "commands/defrem.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "parser/parse_utilcmd.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
@@ -89,15 +88,6 @@ check_abilities(const IndexStmt *statement, const IndexAmRoutine *am)
 		mosql_admin_refuse(psprintf("a unique index USING %s", method), "Leave USING away.");
 }
 
-static void
-check_immutable(const Node *node, const char *what)
-{
-	if (contain_mutable_functions((Node *) expression_planner((Expr *) copyObject(node))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
-}
-
 /* What index_create() wants of each column. */
 typedef struct Columns
 {
@@ -138,7 +128,7 @@ take_element(Relation rel, const IndexStmt *statement, const IndexElem *element,
 	}
 	else
 	{
-		check_immutable(element->expr, "expression");
+		mosql_admin_check_immutable(element->expr, "expression");
 		columns->index.expressions[i] = element->expr;
 		columns->index.names[i] = element->indexcolname;
 		type = exprType(element->expr);
@@ -258,7 +248,7 @@ mosql_admin_create_bare_index(Relation rel, const IndexStmt *statement)
 		columns.index.nincluded++;
 	}
 	if (statement->whereClause != NULL)
-		check_immutable(statement->whereClause, "predicate");
+		mosql_admin_check_immutable(statement->whereClause, "predicate");
 	columns.index.predicate = statement->whereClause;
 	columns.index.name = mosql_admin_choose_index_name(rel, &columns.index, statement->idxname);
 	if (statement->if_not_exists && mosql_admin_skip_existing_index(rel, columns.index.name))

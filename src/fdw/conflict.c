@@ -668,7 +668,8 @@ upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, const
 	conflict = find_conflict(modify, slot, proposed, estate, &row);
 	mosql_cost_add(&modify->cost, &before);
 	show_insert_triggers(modify, rri, conflict == NO_CONFLICT);
-	if (conflict == CONFLICT)
+	modify->met_row = conflict == CONFLICT;
+	if (modify->met_row)
 		return update_existing(modify, rri, &row, slot, estate);
 	if (conflict == OWN_CONFLICT)
 		report_second_time(modify);

@@ -92,6 +92,7 @@ extern int	mosql_system_needed(PlannerInfo *root, const Bitmapset *attributes);
 
 /* The row in a slot for heap tuples gets this xmin; its memory is the current context's. */
 extern void mosql_system_put(TupleTableSlot *slot, Oid relid, uint32 xmin);
+extern void mosql_system_mark_met(TupleTableSlot *slot);
 
 /* Is it the ctid of that relation? */
 extern bool mosql_tid_is_of(Node *node, Index relid);
@@ -327,6 +328,7 @@ typedef struct MosqlModifyState
 	MemoryContext row_cxt;
 	StringInfoData key;			/* reused from row to row */
 	StringInfoData columns;
+	bool		met_row;		/* ON CONFLICT DO UPDATE: there was one */
 } MosqlModifyState;
 
 /* ---- lock_target.c ---- */

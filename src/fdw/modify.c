@@ -386,6 +386,8 @@ mosql_exec_returned(MosqlModifyState *modify, TupleTableSlot *slot, EState *esta
 	modify->returned->tts_tid = slot->tts_tid;
 	mosql_system_put(modify->returned, RelationGetRelid(modify->rel),
 					 mosql_row_token(0, mosql_bytes_of(&modify->columns)));
+	if (modify->met_row)
+		mosql_system_mark_met(modify->returned);
 	MemoryContextSwitchTo(old);
 	return modify->returned;
 }

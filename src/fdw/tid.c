@@ -12,7 +12,8 @@
  * A ctid stays as it is when its row is updated, unless its key changes: the row is where
  * it was.  (PostgreSQL's would be another one; that a row has changed is told by xmin.)
  *
- * xmin is a token of the row's version (code/token.c).  cmin, cmax and xmax are 0.
+ * xmin is a token of the row's version (code/token.c).  cmin, cmax and xmax are 0, but for what ON CONFLICT DO
+ * UPDATE returns.
  */
 #include "postgres.h"
 
@@ -217,6 +218,18 @@ mosql_system_put(TupleTableSlot *slot, Oid relid, uint32 xmin)
 	ExecStoreHeapTuple(tuple, slot, false);
 	slot->tts_tableOid = relid;
 	slot->tts_tid = tid;
+}
+
+/*
+ * INSERT … ON CONFLICT … RETURNING (xmax = 0) is how programs ask whether a row was inserted: in
+ * PostgreSQL's own tables it was locked before it was updated.  Who has done that nobody asks.
+ */
+void
+mosql_system_mark_met(TupleTableSlot *slot)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+
+	HeapTupleHeaderSetXmax(tuple->t_data, FirstNormalTransactionId);
 }
 
 /* ---- conditions on it ---- */
