@@ -13,6 +13,7 @@
   counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
   kept_rows  what is locked need not be read again to be changed; but if the lock was given back in between
   proved  the key of a child need not be looked up where its parent is the transaction's own insert; it is locked
+  known   of all that a dead one held a waiter waits for the first
   died    what a dead commit left is cleared by NOWAIT, and by a foreign key's look
   moved   who waits for a row that a split takes to another leaf is told to look there
   quiet   who waits does not hammer Redis
@@ -551,6 +552,36 @@ def died(world):
         c.close()
 
 
+def calls(cluster, command):
+    return sum(int(n) for info in cluster.everywhere("INFO", "commandstats")
+               for n in re.findall(rf"cmdstat_{command}:calls=(\d+)", info.decode()))
+
+
+def known(world):
+    """Who is dead stays so for a waiter who knew it, though his session is on the clock's index again, with
+    a record that the waiter has aborted: of all that the dead one held, only the first is waited for."""
+    victim, waiter, holds = world.connect(0, **{"mosql_fdw.debug_points": "on", "mosql_fdw.one_step": "off"}), world.connect(1), world.connect(0)
+    query(world.conn, "INSERT INTO jobs VALUES (1, 'new', 0)")
+    query(holds, "SELECT mosql_fdw_debug_lock('after-prepare')")
+    begin(victim, "UPDATE hot SET s = 'dead' WHERE id = 19", "UPDATE jobs SET state = 'dead' WHERE id = 1")
+    commits, _ = together(lambda: attempt(victim, "COMMIT")[1])
+    wait_until(lambda: waits_inside(holds, victim, "Lock"))
+    query(waiter, "BEGIN")
+    threads, results = together(lambda: query(waiter, "SELECT id FROM hot WHERE id = 19 FOR UPDATE"))
+    until_waits(world)
+    end_session(world, victim)
+    tap.ok(finish(threads) and results == [[(19,)]], "who waits for a dead one has the row", results)
+    before = calls(world.cluster, "blpop")
+    query(waiter, "SELECT state FROM jobs WHERE id = 1 FOR UPDATE")
+    tap.equal(calls(world.cluster, "blpop"), before, "and waits for no other row of his")
+    query(waiter, "ROLLBACK")
+    query(holds, "SELECT mosql_fdw_debug_unlock('after-prepare')")
+    finish(commits)             # under another id, perhaps
+    query(world.conn, "DELETE FROM jobs")
+    for c in victim, waiter, holds:
+        c.close()
+
+
 def commands(cluster):
     return sum(int(line.split(":")[1]) for info in cluster.everywhere("INFO", "stats")
                for line in info.decode().splitlines() if line.startswith("total_commands_processed:"))
@@ -558,10 +589,7 @@ def commands(cluster):
 
 def moved(world):
     """Who waits for a row is told when a split takes it to another leaf, and need not find out by looking."""
-    def told():
-        return sum(int(calls) for info in world.cluster.everywhere("INFO", "commandstats")
-                   for calls in re.findall(r"cmdstat_rpush:calls=(\d+)", info.decode()))
-
+    told = lambda: calls(world.cluster, "rpush")
     query(world.conn, "CREATE FOREIGN TABLE long (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
     query(world.conn, "INSERT INTO long SELECT 10000 + g FROM generate_series(1, 20) g")
     one, two = world.connect(), world.connect()
@@ -1176,6 +1204,7 @@ def tables_referenced(world):
         referred(world, one, two, isolation)
     raced(world, one)
     query(one, "DROP FOREIGN TABLE child, parent")
+    query(two, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE child, parent")
     for c in one, two:
         c.close()
 
@@ -1376,7 +1405,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, kept_rows, moved, proved, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

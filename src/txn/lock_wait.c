@@ -29,30 +29,49 @@ MosqlDescribeDeadlock mosql_txn_deadlock_hook = NULL;
 /* So long it is believed who lives. */
 #define SESSIONS_KNOWN_US	(1000 * 1000)
 
+/*
+ * Without those who were dead the last time: who is forgotten is so for good, and is on the index
+ * again only so that a record of his, which somebody aborts, goes again.  A clock that has gone back
+ * may know more of them.
+ */
+static void
+keep_known(MosqlSession *session, const MosqlSessions *now)
+{
+	MosqlSessions *known = &session->known;
+	uint64	   *live = MemoryContextAlloc(session->cxt, (now->n + 1) * sizeof(uint64));
+	int			n = 0;
+
+	for (int i = 0; i < now->n; i++)
+		if (now->newest < known->newest || !mosql_clock_is_dead(known, now->live[i]))
+			live[n++] = now->live[i];
+	if (known->live != NULL)
+		pfree(known->live);
+	*known = (MosqlSessions) {.newest = now->newest,.live = live,.n = n};
+	session->known_us = mosql_now_us();
+}
+
+/* Only the list outlives the statement, not what asking took. */
+static const MosqlSessions *
+ask_who_lives(MosqlSession *session)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql sessions asked for",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlSessions now = {0};
+
+	mosql_clock_sessions(&session->stepper, &now);
+	MemoryContextSwitchTo(old);
+	keep_known(session, &now);
+	MemoryContextDelete(cxt);
+	return &session->known;
+}
+
 const MosqlSessions *
 mosql_lock_sessions(MosqlSession *session)
 {
-	MemoryContext cxt;
-	MemoryContext old;
-	MosqlSessions now = {0};
-
 	if (mosql_now_us() - session->known_us < SESSIONS_KNOWN_US)
 		return &session->known;
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql sessions asked for", ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(cxt);
-	mosql_clock_sessions(&session->stepper, &now);
-	MemoryContextSwitchTo(old);
-
-	/* only the list outlives the statement, not what asking took */
-	if (session->known.live != NULL)
-		pfree(session->known.live);
-	session->known.live = NULL;
-	now.live = now.n == 0 ? NULL :
-		memcpy(MemoryContextAlloc(session->cxt, now.n * sizeof(uint64)), now.live, now.n * sizeof(uint64));
-	session->known = now;
-	session->known_us = mosql_now_us();
-	MemoryContextDelete(cxt);
-	return &session->known;
+	return ask_who_lives(session);
 }
 
 /*
@@ -97,15 +116,15 @@ mosql_lock_clear_away(LockRequest *request)
 static void
 clear_queue(LockRequest *request, bool expire)
 {
-	MosqlStepper *clock = &request->txn->session->stepper;
-	MosqlSessions sessions = {0};
+	MosqlSession *session = request->txn->session;
+	const MosqlSessions *sessions;
 
 	if (expire)
-		(void) mosql_clock_expire(clock, 16);
-	mosql_clock_sessions(clock, &sessions);
-	if (request->claim.owner.session > sessions.newest)
+		(void) mosql_clock_expire(&session->stepper, 16);
+	sessions = ask_who_lives(session);
+	if (request->claim.owner.session > sessions->newest)
 		mosql_lock_report_ended(request->txn);
-	(void) clear_away(request, &sessions, false);
+	(void) clear_away(request, sessions, false);
 }
 
 /* ---- listening ---- */
