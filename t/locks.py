@@ -944,6 +944,16 @@ def lost(world):
     tap.equal(attempt(one, "UPDATE hot SET s = 'x' WHERE id = 1")[1], "55000", "a commit notices, too")
     tap.equal(value(world.conn, "SELECT count(*) FROM hot WHERE id = 1 AND s = 'x'"), 0, "and does not happen")
     advisory(one, "advisory_lock_shared", 22)
+    query(two, "SET mosql_fdw.locking = pessimistic")
+    query(one, "SET mosql_fdw.locking = pessimistic")
+    for mode, more in ("SHARE", "UPDATE hot SET n = 1 WHERE id BETWEEN 1 AND 1 AND n >= 0"), ("NO KEY UPDATE", "DELETE FROM hot WHERE id BETWEEN 1 AND 1 AND n >= 0"):
+        begin(one, f"SELECT n FROM hot WHERE id = 1 FOR {mode}")
+        forget_claims(world, b"")
+        query(two, "UPDATE hot SET n = n + 1 WHERE id = 1 AND s IS DISTINCT FROM 'never'")
+        tap.equal(attempt(one, more)[1] or attempt(one, "COMMIT")[1], "40001", f"FOR {mode}, lost: who writes the row then does not undo what was written since")
+        query(one, "ROLLBACK")
+    begin(one, "SELECT n FROM hot WHERE id = 1 FOR SHARE", "UPDATE hot SET n = n + 1 WHERE id = 1")
+    tap.equal(attempt(one, "COMMIT")[1], None, "one that is there becomes stronger")
     begin(one, "SELECT count(*) FROM hot")
     forget_claims(world, b"")
     for name in "advisory_lock", "advisory_unlock":
