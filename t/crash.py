@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from mosqltest import *
 from victim import *
 
-# Mostly 0.3 to 2.5 s; 4.5 s where several looks follow each other, or the clients have a deadlock
+# Mostly 0.3 to 1.4 s; 4.5 s where several looks follow each other, or the clients have a deadlock
 # of their own.  Whoever waits for the end of the dead one's lease needs 30 to 60 s.
 WITHIN = 20.0
 

@@ -25,14 +25,14 @@ def fetch():
     os.makedirs(LIBRARIES, exist_ok=True)
     for name in os.listdir(CLIENTS):
         shutil.copy(os.path.join(CLIENTS, name), LIBRARIES)
-    done = subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=LIBRARIES, timeout=300,
+    done = subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=LIBRARIES, timeout=600,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0 or done.stdout.strip()[-200:]
 
 
 def say(server, db, program):
     env = {**os.environ, "PGHOST": server.args["host"], "PGPORT": server.args["port"], "PGUSER": "postgres", "PGDATABASE": db}
-    done = subprocess.run(["node", program + ".js"], cwd=LIBRARIES, env=env, timeout=120, text=True, stdin=subprocess.DEVNULL,
+    done = subprocess.run(["node", program + ".js"], cwd=LIBRARIES, env=env, timeout=600, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return done.stdout.splitlines()
 
