@@ -4,6 +4,8 @@ workers of both take jobs with FOR UPDATE SKIP LOCKED, some of them are killed, 
 runs once.
 
   gue            in Go: the row of a job is locked for as long as the job runs
+  river          in Go: a job is there once (a unique index on a function of its own), and completes in the
+                 transaction of its work
   procrastinate  in Python: its functions, triggers and enums in the database
 
     t/queues.py [PART]...
@@ -37,8 +39,8 @@ def fetch(name, *command, cwd=CLIENTS, **settings):
     return False
 
 
-def fetch_gue():
-    return fetch("gue", "go", "build", "-mod=readonly", "-o", os.path.join(LIBRARIES, "gue"), ".", cwd=os.path.join(CLIENTS, "gue"),
+def fetch_go(name):
+    return fetch(name, "go", "build", "-mod=readonly", "-o", os.path.join(LIBRARIES, name), ".", cwd=os.path.join(CLIENTS, name),
                  GOPATH=os.path.join(LIBRARIES, "go"), GOCACHE=os.path.join(LIBRARIES, "go-build"), GOFLAGS="-buildvcs=false -modcacherw",
                  GOTOOLCHAIN="local", CGO_ENABLED="0")
 
@@ -49,6 +51,7 @@ def fetch_procrastinate():
 
 
 GUE = [os.path.join(LIBRARIES, "gue")]
+RIVER = [os.path.join(LIBRARIES, "river")]
 PROCRASTINATE = ["/usr/bin/python3", os.path.join(CLIENTS, "procrastinate_app.py")]
 
 # as in gue's migrations/schema.sql
@@ -131,7 +134,7 @@ class App:
 
 def gue(cluster, servers):
     """A worker that is killed holds a job: another one gets it."""
-    if not fetch_gue():
+    if not fetch_go("gue"):
         return
     app = App("gue", GUE, cluster, servers)
     app.sql(servers[0], GUE_SCHEMA)
@@ -154,6 +157,29 @@ def gue(cluster, servers):
     again = len(began) - JOBS - sum(key % 7 == 3 for key in range(1, JOBS + 1))
     tap.ok(0 <= again <= 2 * WORKERS, "gue: none begins twice but those that fail, and those of the killed", f"{again} more")
     app.check("SELECT count(*) FROM gue_jobs")
+
+
+def finish(app):
+    """All jobs have run: their workers end."""
+    wait_until(lambda: app.ran()[0] >= JOBS, 60)
+    for worker in app.workers:
+        worker.send_signal(signal.SIGTERM)
+        said = worker.communicate(timeout=30)[0]
+        tap.ok(worker.returncode == 0 and "Traceback" not in said, f"{app.name}: a worker ends in order, without an error", said[-1000:])
+
+
+def river(cluster, servers):
+    if not fetch_go("river"):
+        return
+    app = App("river", RIVER, cluster, servers)
+    app.say(servers[0], "schema")
+    app.copy_schema()
+    app.say(servers[0], "enqueue", 1, JOBS // 2, 0)
+    app.say(servers[1], "enqueue", JOBS // 2 - 9, JOBS, 10)
+    for i in range(4):
+        app.start(i % 2, WORKERS)
+    finish(app)
+    app.check("SELECT count(*) FROM river_job WHERE state <> 'completed'")
 
 
 def procrastinate(cluster, servers):
@@ -184,7 +210,7 @@ def body():
     os.makedirs(LIBRARIES, exist_ok=True)
     cluster = Cluster("queues")
     servers = [Server("queues1"), Server("queues2")]
-    for part in gue, procrastinate:
+    for part in gue, river, procrastinate:
         if part.__name__ in sys.argv[1:] or not sys.argv[1:]:
             with section(part.__name__):
                 part(cluster, servers)
