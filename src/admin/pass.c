@@ -403,13 +403,13 @@ vacuum_tree(Pass *pass, const PassTree *tree, MosqlTimestamp before)
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
 	while (work.more && !pass->lost)
 	{
-		uint64		before = pass->result->vacuum.leaves;
+		uint64		seen = pass->result->vacuum.leaves;
 		MemoryContext old = MemoryContextSwitchTo(batch);
 		uint64		leaves;
 
 		run_batch(&work);
 		MOSQL_DEBUG_POINT("maintain-vacuum");
-		leaves = pass->result->vacuum.leaves - before;
+		leaves = pass->result->vacuum.leaves - seen;
 		pass->done += leaves;
 		pace(pass, leaves);
 		MemoryContextSwitchTo(old);
