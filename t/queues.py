@@ -30,12 +30,18 @@ WORKERS = 2                     # threads of each of four processes, two on each
 
 def fetch(name, *command, cwd=CLIENTS, **settings):
     """Get a library; False, and a skipped test, if that cannot be."""
+    said = ""
     for _ in range(3):
-        done = subprocess.run(command, cwd=cwd, env={**os.environ, **settings}, timeout=300, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            done = subprocess.run(command, cwd=cwd, env={**os.environ, **settings}, timeout=600, text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired:
+            said = "no answer in ten minutes"
+            break
         if done.returncode == 0:
             return True
-    tap.skip(name, "its registry cannot be reached: " + done.stdout.strip()[-200:].replace("\n", " "))
+        said = done.stdout.strip()[-200:].replace("\n", " ")
+    tap.skip(name, "its registry cannot be reached: " + said)
     return False
 
 
