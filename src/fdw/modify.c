@@ -40,8 +40,10 @@ has_indexes(Relation target)
 
 /* Does the statement read the target's row as a value of the table's type, as f(t.*) does? */
 static bool
-reads_row(Node *node, Index *rtindex)
+reads_row(Node *node, void *context)
 {
+	const Index *rtindex = context;
+
 	if (node == NULL)
 		return false;
 	if (IsA(node, Var))
@@ -50,7 +52,7 @@ reads_row(Node *node, Index *rtindex)
 
 		return var->varno == *rtindex && var->varattno == InvalidAttrNumber && var->varlevelsup == 0;
 	}
-	return expression_tree_walker(node, reads_row, rtindex);
+	return expression_tree_walker(node, reads_row, context);
 }
 
 /*
