@@ -56,6 +56,20 @@ EXECUTE count_ours(11);
 EXECUTE count_theirs(11);
 SELECT count(*) FROM inlined();
 SELECT (SELECT count(*) FROM of_ours), (SELECT count(*) FROM of_theirs);
+-- as members of a UNION ALL, which the planner pulls up
+CREATE TEMP VIEW both_ours AS SELECT * FROM ours UNION ALL SELECT * FROM ours;
+CREATE TEMP VIEW both_theirs AS SELECT * FROM theirs UNION ALL SELECT * FROM theirs;
+SELECT rows_of('both_ours'), rows_of('both_theirs');
+SELECT * FROM ours UNION ALL SELECT * FROM ours;
+SELECT count(*), max(id) FROM (SELECT * FROM both_ours UNION ALL (SELECT * FROM of_ours UNION ALL SELECT 1, 1, 'x')) u
+	WHERE id < 11 AND b LIKE '%';
+SELECT count(*), max(id) FROM (SELECT * FROM both_theirs UNION ALL (SELECT * FROM of_theirs UNION ALL SELECT 1, 1, 'x')) u
+	WHERE id < 11 AND b LIKE '%';
+SELECT count(*) FROM generate_series(1, 3) g, LATERAL (SELECT b FROM ours WHERE id = g UNION ALL SELECT b FROM ours WHERE a = g) l;
+SELECT count(*) FROM (SELECT id FROM ours UNION ALL SELECT * FROM inlined()) u;
+SELECT min(id), max(id) FROM (SELECT id FROM ours UNION ALL SELECT id FROM ONLY ours) u;
+UPDATE child SET a = u.a FROM (SELECT * FROM ours UNION ALL SELECT * FROM ours) u RETURNING u.*;
+EXPLAIN (COSTS OFF) SELECT * FROM ours UNION ALL SELECT * FROM ours;
 EXPLAIN (COSTS OFF) SELECT * FROM ours;
 EXPLAIN (COSTS OFF) SELECT * FROM ours WHERE id = 1 AND b LIKE '%x';
 EXPLAIN (COSTS OFF) UPDATE ours SET a = a + 1 WHERE id = 1;
@@ -109,6 +123,8 @@ ALTER TABLE theirs_child ENABLE ROW LEVEL SECURITY;
 SET ROLE rs_user;
 SELECT rows_of('ours'), rows_of('theirs');
 SELECT rows_of('child'), rows_of('theirs_child');
+SELECT count(*) FROM (SELECT * FROM ours UNION ALL SELECT * FROM child) u;
+SELECT count(*) FROM (SELECT * FROM theirs UNION ALL SELECT * FROM theirs_child) u;
 UPDATE ours SET a = 7 WHERE id IN (1, 200);
 UPDATE theirs SET a = 7 WHERE id IN (1, 200);
 EXECUTE count_ours(11);
@@ -132,6 +148,7 @@ SELECT relrowsecurity, ftoptions FROM pg_class JOIN pg_foreign_table ON ftrelid 
 DROP FOREIGN TABLE made;
 SELECT outcome('ALTER TABLE line FORCE ROW LEVEL SECURITY');
 SELECT outcome('CREATE POLICY p ON line USING (true)');
+DROP VIEW both_ours, both_theirs;
 DROP OPERATOR === (int, int);
 DROP FUNCTION tell, inlined, rows_of;
 DROP FOREIGN TABLE line;

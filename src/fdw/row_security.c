@@ -27,6 +27,17 @@ are_hidden(Relation relation, Oid user)
 }
 
 /*
+ * A child or partition that is reached through its parent; not a member of a UNION ALL that was pulled up,
+ * whose parent is a subquery: that one is named by the query.
+ */
+static bool
+is_reached_by_parent(PlannerInfo *root, const RelOptInfo *rel)
+{
+	return rel->reloptkind != RELOPT_BASEREL &&
+		planner_rt_fetch(root->append_rel_array[rel->relid]->parent_relid, root)->rtekind == RTE_RELATION;
+}
+
+/*
  * A security barrier of "false": no row is read, and statistics are shown to no operator that could tell of
  * them.  The planner collects the barriers of a table after it has asked for what is known of it.
  */
@@ -35,7 +46,7 @@ mosql_fdw_hide_rows(PlannerInfo *root, RelOptInfo *rel, Relation relation)
 {
 	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
 
-	if (!relation->rd_rel->relrowsecurity || rel->reloptkind != RELOPT_BASEREL)
+	if (!relation->rd_rel->relrowsecurity || is_reached_by_parent(root, rel))
 		return;
 	root->glob->dependsOnRole = true;	/* cached plans are made again for another role */
 	if (!are_hidden(relation, rel->userid))
