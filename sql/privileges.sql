@@ -252,6 +252,38 @@ SELECT outcome('SET mosql_fdw.debug_points = on');
 SELECT outcome('SET mosql_fdw.debug_error_at = ''x''');
 RESET ROLE;
 
+-- ---- a table's indexes and sequences go to whom it goes ----
+CREATE ROLE mosql_regress_heir;
+GRANT CREATE, USAGE ON SCHEMA vault TO mosql_regress_heir;
+CREATE FOREIGN TABLE estate (id int OPTIONS (key 'true') NOT NULL, n int GENERATED ALWAYS AS IDENTITY, v text UNIQUE,
+							 j jsonb) SERVER guarded;
+CREATE INDEX estate_n ON estate (n);
+CREATE INDEX estate_j ON estate USING gin (j);
+CREATE VIEW owners AS SELECT relname, relkind, relowner::regrole FROM pg_class WHERE relname ~ '^estate' ORDER BY relname COLLATE "C";
+ALTER TABLE estate OWNER TO mosql_regress_eve;
+SELECT * FROM owners;
+ALTER FOREIGN TABLE estate OWNER TO mosql_regress_heir;
+SET ROLE mosql_regress_eve;
+SELECT outcome('DROP INDEX estate_j');
+SELECT outcome('DROP INDEX estate_n');
+SELECT outcome('ALTER INDEX estate_pkey RENAME TO hers_now');
+RESET ROLE;
+SELECT DISTINCT relowner FROM owners;
+SET ROLE mosql_regress_heir;
+ALTER INDEX estate_pkey RENAME TO estate_key;
+DROP INDEX estate_n, estate_j;
+CREATE INDEX estate_brin ON estate USING brin (n);
+RESET ROLE;
+BEGIN;
+REASSIGN OWNED BY mosql_regress_heir TO mosql_regress_eve;
+SELECT * FROM owners;
+ROLLBACK;
+SELECT * FROM owners;
+DROP OWNED BY mosql_regress_heir;
+SELECT * FROM owners;
+DROP VIEW owners;
+DROP ROLE mosql_regress_heir;
+
 -- ---- no DDL of a table that this session is using ----
 CREATE FOREIGN TABLE busy (id int OPTIONS (key 'true') NOT NULL, v text, w text) SERVER guarded;
 CREATE FOREIGN TABLE parent (id int OPTIONS (key 'true') NOT NULL) SERVER guarded;

@@ -9,7 +9,7 @@
  *   object_access_hook DROP of a table or a column, whatever drops it: also
  *                      DROP SCHEMA, SERVER, EXTENSION or TYPE ... CASCADE, and
  *                      DROP OWNED; it runs while the relation is still there.  New
- *                      names of sequences, too, also by ALTER SCHEMA
+ *                      names of sequences, too, also by ALTER SCHEMA, and new owners
  *   ddl_command_start  loads this library, lest a session's first command is a
  *                      DROP that the hook does not see; does what core would
  *                      refuse in ALTER TABLE (primary_key.c), and what the utility
@@ -33,6 +33,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
 #include "commands/event_trigger.h"
+#include "commands/tablecmds.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -208,6 +209,33 @@ schema_altered(Oid schemaid)
 										 get_rel_name(lfirst_oid(cell)));
 }
 
+/* ---- owners ---- */
+
+/*
+ * Indexes belong to whom their table belongs, now.  Core sees to that for tables that can have indexes, and
+ * foreign tables are none of those.
+ */
+static void
+follow_owner(Oid relid)
+{
+	HeapTuple	table = newest_row(RelationRelationId, ClassOidIndexId, relid);
+	Relation	rel;
+	ListCell   *cell;
+
+	if (!HeapTupleIsValid(table))
+		return;
+	rel = relation_open(relid, AccessShareLock);
+	foreach(cell, RelationGetIndexList(rel))
+	{
+		Oid			owner = ((Form_pg_class) GETSTRUCT(table))->relowner;
+		HeapTuple	index = newest_row(RelationRelationId, ClassOidIndexId, lfirst_oid(cell));
+
+		if (HeapTupleIsValid(index) && ((Form_pg_class) GETSTRUCT(index))->relowner != owner)
+			ATExecChangeOwner(lfirst_oid(cell), owner, true, AccessExclusiveLock);
+	}
+	relation_close(rel, NoLock);
+}
+
 /* ---- the hook ---- */
 
 static void
@@ -234,6 +262,9 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	if (next_object_access_hook != NULL)
 		next_object_access_hook(access, class, object, subid, arg);
 
+	/* also in binary upgrades, which make keys before they say whose the table is */
+	if (access == OAT_POST_ALTER && class == RelationRelationId && subid == 0 && mosql_fdw_is_ours(object))
+		follow_owner(object);
 	if (mosql_admin_refreshing || IsBinaryUpgrade)
 		return;
 	if (access == OAT_DROP && class == ConstraintRelationId)
@@ -448,6 +479,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_admin_follow_sequences(relid, command);
 	if (!mosql_fdw_is_ours(relid))
 		return;
+	follow_owner(relid);		/* REASSIGN OWNED, as a session's first command, is not seen */
 	follow_name(relid, command);
 	mosql_admin_follow_row_security(relid);
 	if (rename == NULL)
