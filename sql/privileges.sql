@@ -191,6 +191,17 @@ SELECT id, a, c, d, w, x FROM snare WHERE id = 1;
 ALTER TABLE snare ALTER COLUMN id OPTIONS (DROP key);
 SELECT count(*) FROM snare;
 
+-- also what is folded when an index is made, or its column changes
+SET ROLE mosql_regress_eve;
+CREATE INDEX snare_words ON snare USING gin (to_tsvector('simple', g || traps('x'))) WHERE g <> traps('y');
+RESET ROLE;
+CREATE INDEX ON snare USING gin (to_tsvector('simple', v || traps('x'))) WHERE v <> traps('y');
+CREATE INDEX ON snare ((v || traps('x'))) WHERE v <> traps('y');
+ALTER TABLE snare ALTER g TYPE varchar(20);
+SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'snare'::regclass AND NOT indisprimary
+	ORDER BY indexrelid::regclass::text COLLATE "C";
+SELECT current_user = session_user, count(*) FROM snare WHERE v || 'x' = 'vx' AND v <> 'y';
+
 -- nor as the owner of a table that has her domain, nor as that of another domain beside hers
 SET ROLE mosql_regress_eve;
 CREATE DOMAIN lure AS text;

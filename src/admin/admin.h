@@ -88,8 +88,8 @@ extern List *mosql_admin_index_column_names(Relation rel, const MosqlLocalIndex 
 extern void mosql_admin_add_index_column(Relation rel, MosqlLocalIndex *index, const char *name);
 extern bool mosql_admin_skip_existing_index(Relation rel, const char *name);
 
-/* 42P17 if it is not: a predicate, or an expression. */
-extern void mosql_admin_check_immutable(const Node *node, const char *what);
+/* 42P17 if it is not: a predicate, or an expression.  Runs functions in it as the table's owner. */
+extern void mosql_admin_check_immutable(Relation rel, const Node *node, const char *what);
 
 /* USING btree, hash and mosql become an index of ours; 0A000 for what hash has not (index_am.c). */
 extern void mosql_admin_check_access_method(const IndexStmt *create);

@@ -255,7 +255,10 @@ local_index(Relation rel, const char *name)
 	return InvalidOid;
 }
 
-/* What an index is computed by, as pg_index has it: the relation cache folds constants. */
+/*
+ * What an index is computed by, as pg_index has it: the relation cache folds constants, and so calls functions
+ * of the owner as whoever asks.
+ */
 static Node *
 stored_node(Relation index, AttrNumber attribute)
 {
@@ -357,8 +360,8 @@ index_has_attribute(Oid indexid, AttrNumber attnum)
 
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 		has |= index->rd_index->indkey.values[i] == attnum;
-	pull_varattnos((Node *) RelationGetIndexExpressions(index), 1, &attributes);
-	pull_varattnos((Node *) RelationGetIndexPredicate(index), 1, &attributes);
+	pull_varattnos(stored_node(index, Anum_pg_index_indexprs), 1, &attributes);
+	pull_varattnos(stored_node(index, Anum_pg_index_indpred), 1, &attributes);
 	relation_close(index, AccessShareLock);
 	return has || bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, attributes);
 }
@@ -705,11 +708,26 @@ check_statement(const IndexStmt *statement)
 
 /* ---- expressions and predicates ---- */
 
+/*
+ * As the planner makes it.  It may call functions, of the table's owner as well: as the owner, as core does.
+ */
+static Node *
+plan_as_owner(Relation rel, const Node *node)
+{
+	MosqlIdentity before;
+	Node	   *planned;
+
+	mosql_identity_take(rel->rd_rel->relowner, &before);
+	planned = (Node *) expression_planner((Expr *) copyObject(node));
+	mosql_identity_give_back(&before);
+	return planned;
+}
+
 /* See admin.h. */
 void
-mosql_admin_check_immutable(const Node *node, const char *what)
+mosql_admin_check_immutable(Relation rel, const Node *node, const char *what)
 {
-	if (contain_mutable_functions((Node *) expression_planner((Expr *) copyObject(node))))
+	if (contain_mutable_functions(plan_as_owner(rel, node)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
@@ -721,24 +739,23 @@ mosql_admin_check_immutable(const Node *node, const char *what)
  * a function says now.
  */
 static Node *
-inline_functions(Node *node)
+inline_functions(Relation rel, Node *node)
 {
-	Node	   *inlined = mosql_expression_is_portable_in_index(node) ? node
-		: (Node *) expression_planner((Expr *) copyObject(node));
+	Node	   *inlined = mosql_expression_is_portable_in_index(node) ? node : plan_as_owner(rel, node);
 
 	return mosql_expression_is_portable_in_index(inlined) ? inlined : node;
 }
 
 /*
  * What the index is computed by.  Refused is what core would refuse (42P17, 0A000), and what other
- * servers would not understand.  That is made of built-in functions alone, so nothing needs the rights
- * of the owner.
+ * servers would not understand.  What is left is made of built-in functions alone, so nothing later needs the
+ * rights of the owner.
  */
 static Node *
-check_computed(Node *given, const char *what)
+check_computed(Relation rel, Node *given, const char *what)
 {
 	Bitmapset  *attributes = NULL;
-	Node	   *node = inline_functions(given);
+	Node	   *node = inline_functions(rel, given);
 
 	pull_varattnos(given, 1, &attributes);
 	for (int i = FirstLowInvalidHeapAttributeNumber + 1; i < 0; i++)
@@ -746,7 +763,7 @@ check_computed(Node *given, const char *what)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index creation on system columns is not supported")));
-	mosql_admin_check_immutable(given, what);
+	mosql_admin_check_immutable(rel, given, what);
 	if (!mosql_expression_is_portable_in_index(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -764,9 +781,9 @@ check_computed(Node *given, const char *what)
 }
 
 static void
-add_expression(MosqlLocalIndex *index, const IndexElem *element, Oid collation)
+add_expression(Relation rel, MosqlLocalIndex *index, const IndexElem *element, Oid collation)
 {
-	Node	   *computed = check_computed(element->expr, "expression");
+	Node	   *computed = check_computed(rel, element->expr, "expression");
 	Oid			type = exprType(computed);
 
 	check_room(index);
@@ -841,7 +858,7 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 	}
 	else
 	{
-		add_expression(index, &element, collation);
+		add_expression(rel, index, &element, collation);
 		type = exprType(element.expr);
 	}
 	if (element.opclass != NIL && !is_our_order(element.opclass, type))
@@ -855,11 +872,11 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 
 /* WHERE; what is always true is no predicate, as for core. */
 static void
-take_predicate(MosqlLocalIndex *index, Node *clause)
+take_predicate(Relation rel, MosqlLocalIndex *index, Node *clause)
 {
 	if (clause == NULL || make_ands_implicit((Expr *) clause) == NIL)
 		return;
-	index->predicate = check_computed(clause, "predicate");
+	index->predicate = check_computed(rel, clause, "predicate");
 }
 
 /* Its OID; InvalidOid: there is one of that name. */
@@ -883,7 +900,7 @@ create_ours(Relation rel, const IndexStmt *statement)
 		mosql_admin_add_index_column(rel, &index, element->name);
 		index.nincluded++;
 	}
-	take_predicate(&index, statement->whereClause);
+	take_predicate(rel, &index, statement->whereClause);
 	index.name = mosql_admin_choose_index_name(rel, &index, statement->idxname);
 	if (statement->if_not_exists && mosql_admin_skip_existing_index(rel, index.name))
 		return InvalidOid;

@@ -128,7 +128,7 @@ take_element(Relation rel, const IndexStmt *statement, const IndexElem *element,
 	}
 	else
 	{
-		mosql_admin_check_immutable(element->expr, "expression");
+		mosql_admin_check_immutable(rel, element->expr, "expression");
 		columns->index.expressions[i] = element->expr;
 		columns->index.names[i] = element->indexcolname;
 		type = exprType(element->expr);
@@ -248,7 +248,7 @@ mosql_admin_create_bare_index(Relation rel, const IndexStmt *statement)
 		columns.index.nincluded++;
 	}
 	if (statement->whereClause != NULL)
-		mosql_admin_check_immutable(statement->whereClause, "predicate");
+		mosql_admin_check_immutable(rel, statement->whereClause, "predicate");
 	columns.index.predicate = statement->whereClause;
 	columns.index.name = mosql_admin_choose_index_name(rel, &columns.index, statement->idxname);
 	if (statement->if_not_exists && mosql_admin_skip_existing_index(rel, columns.index.name))
