@@ -1285,9 +1285,14 @@ def tables_waiting(world):
     query(one, "ROLLBACK")
     begin(one, "LOCK TABLE hot IN SHARE MODE", "LOCK TABLE hot IN EXCLUSIVE MODE")
     tap.equal(attempt(one, "COMMIT")[1], None, "one that is there becomes a stronger one")
-    begin(one, "LOCK TABLE hot IN ROW EXCLUSIVE MODE", "UPDATE hot SET s = 'x' WHERE id = 4")
-    forget_claims(world)
-    tap.equal(attempt(one, "COMMIT")[1], None, "one that keeps no writer out is not missed")
+    for mode in "ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE":
+        for more in None, "SHARE ROW EXCLUSIVE":
+            begin(one, f"LOCK TABLE hot IN {mode} MODE")
+            forget_claims(world)
+            query(two, "BEGIN; LOCK TABLE hot IN EXCLUSIVE MODE NOWAIT; UPDATE hot SET s = 'x' WHERE id = 4; COMMIT")
+            state = attempt(one, f"LOCK TABLE hot IN {more} MODE")[1] if more else attempt(one, "COMMIT")[1]
+            tap.equal(state, "40001", f"{mode}, lost: {'a stronger one' if more else 'COMMIT'} notices, too")
+            query(one, "ROLLBACK")
 
     # who has locked the table himself, and changes it
     begin(one, "LOCK TABLE hot IN SHARE MODE", "ALTER FOREIGN TABLE hot ALTER COLUMN s SET DEFAULT 'waits'")

@@ -81,11 +81,10 @@ mosql_table_lock(Relation rel, MosqlSession *session, int mode, bool wait)
 		return false;
 	if (!row.found && !row.own)
 		mosql_table_missing(rel, schema, name);
-	if (mode >= ShareLock)
-	{
+	if (mosql_catalog_exists(session))
 		mosql_txn_rely_on_claim(txn, mosql_catalog_tree(session), mosql_catalog_key(schema, name));
+	if (mode >= ShareLock)
 		mosql_txn_raise_schema(txn);
-	}
 	return true;
 }
 
