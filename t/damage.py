@@ -567,10 +567,10 @@ def formats(server, r, c):
         query(c, sql)
         tap.ok(wait_until(lambda: has_format(format)), f"format {format} after {sql}")
     key, field, row = stored()
-    r("HSET", key, field, re.sub(rb"\x09\0.\x13", b"\x09\0\x05\x13", row, count=1))
+    r("HSET", key, field, re.sub(rb"\x09\0.\x13", b"\x09\0\x06\x13", row, count=1))
     with contextlib.closing(server.connect(DB)) as d:
         state, text = error_of(d, "SELECT * FROM formats")
-        tap.ok(state == "0A000" and "format 5" in text and "newer mosql_fdw" in text, "one that is not known is refused",
+        tap.ok(state == "0A000" and "format 6" in text and "newer mosql_fdw" in text, "one that is not known is refused",
                (state, text))
     r("HSET", key, field, row)
     query(c, "DROP FOREIGN TABLE formats")
