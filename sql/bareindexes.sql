@@ -17,6 +17,11 @@ CREATE INDEX ON doc USING spgist (place) INCLUDE (n);
 CREATE INDEX ON doc USING gin (to_tsvector('simple', name));
 COMMENT ON INDEX doc_body IS 'of the body';
 SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'doc' ORDER BY indexname COLLATE "C";
+-- as pg_dump looks for them, which does without present_as_table
+SET application_name = 'pg_dump';
+SELECT indexrelid::regclass, relkind, pg_get_indexdef(indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+	WHERE indrelid = 'doc'::regclass AND indisvalid AND indisready AND relkind = 'I' ORDER BY relname COLLATE "C";
+RESET application_name;
 
 -- as core refuses
 CREATE INDEX ON doc USING nosuch (tags);

@@ -89,6 +89,11 @@ CREATE FUNCTION mosql_fdw_shown_method(method oid) RETURNS oid
 COMMENT ON FUNCTION mosql_fdw_shown_method(oid) IS
     'What pg_class.relam becomes under mosql_fdw.present_as_table: btree for indexes of mosql_fdw.';
 
+CREATE FUNCTION mosql_fdw_shown_ready(index oid, ready boolean) RETURNS boolean
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_ready(oid, boolean) IS
+    'What pg_index.indisready becomes in queries: true for indexes of mosql_fdw that are in the catalogs alone, which pg_dump would leave out otherwise.';
+
 CREATE FUNCTION mosql_fdw_shown_indexdef(index oid) RETURNS text
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION mosql_fdw_shown_indexdef(index oid, attribute integer, pretty boolean) RETURNS text

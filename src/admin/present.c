@@ -6,7 +6,8 @@
  *
  *   always               pg_get_expr() says nextval() where a default has mosql_fdw_nextval()
  *                        in its place; last_value and is_called of a sequence that is drawn
- *                        from Redis, also by pg_sequences, are those in Redis
+ *                        from Redis, also by pg_sequences, are those in Redis; pg_index.indisready
+ *                        of bare indexes (index_bare.c), else pg_dump would leave them out
  *   present_as_table     pg_class.relkind of our tables is 'r', and indexes of method mosql
  *                        are of btree
  *
@@ -21,6 +22,7 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
@@ -90,16 +92,17 @@ call(const char *name, Oid type, List *args, Node *otherwise)
 		(Node *) makeFuncExpr(function, type, args, InvalidOid, InvalidOid, COERCE_SQL_SYNTAX);
 }
 
+/* A column of the catalog by our function of it and of the OID in another column. */
 static Node *
-kind_of_relation(Var *var)
+call_with_oid(const char *name, Var *var, AttrNumber attno)
 {
 	Var		   *oid = copyObject(var);
 
-	oid->varattno = Anum_pg_class_oid;
+	oid->varattno = attno;
 	oid->vartype = OIDOID;
 	oid->varattnosyn = 0;
 	oid->varnosyn = 0;
-	return call("mosql_fdw_shown_kind", CHAROID, list_make2(oid, var), (Node *) var);
+	return call(name, var->vartype, list_make2(oid, var), (Node *) var);
 }
 
 /* last_value or is_called. */
@@ -127,7 +130,9 @@ present_column(const Var *given, const Levels *levels)
 	if (entry->relkind == RELKIND_SEQUENCE && mosql_fdw_is_shared(entry->relid))
 		return state_of_sequence(var, entry->relid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relkind)
-		return kind_of_relation(var);
+		return call_with_oid("mosql_fdw_shown_kind", var, Anum_pg_class_oid);
+	if (entry->relid == IndexRelationId && var->varattno == Anum_pg_index_indisready)
+		return call_with_oid("mosql_fdw_shown_ready", var, Anum_pg_index_indexrelid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relam)
 		return call("mosql_fdw_shown_method", OIDOID, list_make1(var), (Node *) var);
 	return (Node *) var;

@@ -22,6 +22,7 @@
 
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_kind);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_method);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_ready);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_expr);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_indexdef);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_last_value);
@@ -53,6 +54,13 @@ mosql_fdw_shown_method(PG_FUNCTION_ARGS)
 		method == get_index_am_oid("mosql", true))
 		method = BTREE_AM_OID;
 	PG_RETURN_OID(method);
+}
+
+/* pg_index.indisready */
+Datum
+mosql_fdw_shown_ready(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(PG_GETARG_BOOL(1) || mosql_admin_is_bare_index(PG_GETARG_OID(0)));
 }
 
 /* Where the words stand, outside of quoted names; NULL: nowhere. */
