@@ -201,6 +201,20 @@ ALTER TABLE snare ALTER g TYPE varchar(20);
 SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'snare'::regclass AND NOT indisprimary
 	ORDER BY indexrelid::regclass::text COLLATE "C";
 SELECT current_user = session_user, count(*) FROM snare WHERE v || 'x' = 'vx' AND v <> 'y';
+-- and functions of casts
+SET ROLE mosql_regress_eve;
+CREATE TYPE mood AS ENUM ('low', 'high');
+CREATE TYPE temper AS ENUM ('low', 'high');
+CREATE FUNCTION mood_of(int) RETURNS mood IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN vault.traps('low'); END$$;
+CREATE FUNCTION temper_of(mood) RETURNS temper IMMUTABLE LANGUAGE sql AS
+	$$SELECT CASE WHEN vault.traps('a') = 'a' THEN 'high'::vault.temper END$$;
+CREATE CAST (int AS mood) WITH FUNCTION mood_of AS ASSIGNMENT;
+CREATE CAST (mood AS temper) WITH FUNCTION temper_of AS ASSIGNMENT;
+RESET ROLE;
+ALTER TABLE snare ALTER w DROP DEFAULT, ALTER w TYPE mood USING 7;
+SELECT id, w FROM snare WHERE id = 1;
+ALTER TABLE snare ALTER w TYPE temper;
+SELECT id, w FROM snare WHERE id = 1;
 
 -- nor as the owner of a table that has her domain, nor as that of another domain beside hers
 SET ROLE mosql_regress_eve;

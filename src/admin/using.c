@@ -118,10 +118,16 @@ mosql_admin_take_using(Oid relid, AlterTableCmd *command)
 
 /* ---- behind it ---- */
 
-/* The column's new value, ready to be evaluated; by which it becomes what it is now. */
+/*
+ * The column's new value, ready to be evaluated; by which it becomes what it is now.  Planning calls functions of
+ * constants, of casts as well: as the owner, as the rewriting of rows does with the others.
+ */
 static Expr *
-assignment(Node *value, Form_pg_attribute att)
+assignment(Relation rel, Node *value, Form_pg_attribute att)
 {
+	MosqlIdentity identity;
+	Expr	   *planned;
+
 	value = coerce_to_target_type(NULL, value, exprType(value), att->atttypid, att->atttypmod,
 								  COERCION_ASSIGNMENT, COERCE_IMPLICIT_CAST, -1);
 	if (value == NULL)
@@ -131,7 +137,11 @@ assignment(Node *value, Form_pg_attribute att)
 						NameStr(att->attname), format_type_be(att->atttypid)),
 				 errhint("You might need to add an explicit cast.")));
 	assign_expr_collations(NULL, value);
-	return expression_planner((Expr *) mosql_table_share_hook(value));
+	value = mosql_table_share_hook(value);
+	mosql_identity_take(rel->rd_rel->relowner, &identity);
+	planned = expression_planner((Expr *) value);
+	mosql_identity_give_back(&identity);
+	return planned;
 }
 
 /* Is it the column itself, with nothing done to it? */
@@ -185,7 +195,7 @@ add_using(List *usings, Relation rel, Relation parent, const AlterTableCmd *comm
 
 	check_not_dropped(parent, value, command->name);
 	using->column = command->name;
-	using->value = assignment(for_child(value, parent, rel),
+	using->value = assignment(rel, for_child(value, parent, rel),
 							  TupleDescAttr(RelationGetDescr(rel), attnum - 1));
 	return is_column(using->value, attnum) ? usings : lappend(usings, using);
 }
