@@ -76,4 +76,26 @@ SELECT indexname, pg_get_indexdef(indexname::regclass) FROM pg_indexes WHERE tab
 SELECT * FROM mosql_fdw_check('doc');
 SELECT mosql_fdw_refresh('doc');
 SELECT count(*) FROM pg_indexes WHERE tablename = 'doc';
-DROP TABLE doc, doc2;
+DROP TABLE doc2;
+
+-- another server, which knows nothing of them, gives columns types that such indexes are not for
+CREATE SCHEMA other;
+IMPORT FOREIGN SCHEMA public LIMIT TO (doc) FROM SERVER redis INTO other;
+CREATE INDEX other_tags ON other.doc USING gin (tags);
+CREATE INDEX other_body ON other.doc USING gin (body);
+CREATE INDEX other_at ON other.doc USING brin (at, id) WHERE n > 0;
+CREATE INDEX other_n ON other.doc USING brin (n);
+COMMENT ON INDEX other.other_n IS 'stays';
+DROP INDEX doc_body;
+ALTER TABLE doc ALTER body TYPE text, ALTER tags TYPE text USING tags[1], ALTER n TYPE numeric, ALTER at TYPE timestamp,
+	DROP COLUMN words;
+SELECT outcome('SELECT count(*) FROM other.doc');
+SELECT mosql_fdw_refresh('other.doc') IS NOT NULL AS refreshed;
+SELECT count(*) FROM other.doc;
+SELECT indexname, indexdef, obj_description(format('other.%I', indexname)::regclass) FROM pg_indexes
+	WHERE schemaname = 'other' ORDER BY indexname COLLATE "C";
+SELECT mosql_fdw_refresh('other.doc') IS NULL AS unchanged;
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA other CASCADE;
+RESET mosql_fdw.drop_data;
+DROP TABLE doc;

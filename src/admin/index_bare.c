@@ -261,6 +261,46 @@ mosql_admin_create_bare_index(Relation rel, const IndexStmt *statement)
 
 /* ---- ALTER COLUMN ... TYPE ---- */
 
+typedef struct Restored
+{
+	Relation	rel;
+	const char *statement;
+	const char *name;
+} Restored;
+
+/* A MosqlAttempt. */
+static void
+restore(void *arg)
+{
+	Restored   *restored = arg;
+	Oid			relid = RelationGetRelid(restored->rel);
+	RawStmt    *raw = linitial_node(RawStmt, pg_parse_query(restored->statement));
+	IndexStmt  *statement = castNode(IndexStmt, raw->stmt);
+
+	restored->name = statement->idxname;
+	(void) mosql_admin_create_bare_index(restored->rel,
+										 transformIndexStmt(relid, statement, restored->statement));
+}
+
+/*
+ * Another server has changed the columns, which it could, as it knows nothing of the index: this server shall
+ * be able to follow.
+ */
+static void
+restore_if_it_fits(Restored *restored)
+{
+	ErrorData  *error = mosql_admin_attempt(restore, restored);
+	int			class = error != NULL ? ERRCODE_TO_CATEGORY(error->sqlerrcode) : 0;
+
+	if (error == NULL)
+		return;
+	if (class != ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION && class != ERRCODE_FEATURE_NOT_SUPPORTED)
+		ReThrowError(error);
+	ereport(NOTICE,
+			(errmsg("index \"%s\" is dropped, which does not fit the columns any more", restored->name),
+			 errdetail_internal("%s", error->message)));
+}
+
 /* A rolled back savepoint leaves none behind: what was taken away within it is there again. */
 void
 mosql_admin_restore_bare_indexes(Relation rel)
@@ -269,9 +309,11 @@ mosql_admin_restore_bare_indexes(Relation rel)
 
 	foreach(lc, mosql_admin_kept_bare(RelationGetRelid(rel)))
 	{
-		RawStmt    *raw = linitial_node(RawStmt, pg_parse_query(lfirst(lc)));
-		IndexStmt  *statement = transformIndexStmt(RelationGetRelid(rel), castNode(IndexStmt, raw->stmt), lfirst(lc));
+		Restored	restored = {.rel = rel,.statement = lfirst(lc)};
 
-		(void) mosql_admin_create_bare_index(rel, statement);
+		if (mosql_admin_refreshing)
+			restore_if_it_fits(&restored);
+		else
+			restore(&restored);
 	}
 }
