@@ -145,6 +145,14 @@ CREATE FOREIGN TABLE made (id int OPTIONS (key 'true')) SERVER redis OPTIONS (ro
 SELECT relrowsecurity FROM pg_class WHERE relname = 'made';
 ALTER TABLE made DISABLE ROW LEVEL SECURITY, ADD COLUMN a int, NO FORCE ROW LEVEL SECURITY;
 SELECT relrowsecurity, ftoptions FROM pg_class JOIN pg_foreign_table ON ftrelid = oid WHERE relname = 'made';
+ALTER TABLE made ENABLE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY;
+SELECT relrowsecurity FROM pg_class WHERE relname = 'made';
+ALTER TABLE made DISABLE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY;
+SELECT relrowsecurity FROM pg_class WHERE relname = 'made';
+ALTER TABLE made ENABLE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY;
+SELECT relrowsecurity FROM pg_class WHERE relname = 'made';
+ALTER TABLE made DISABLE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY;
+SELECT relrowsecurity FROM pg_class WHERE relname = 'made';
 DROP FOREIGN TABLE made;
 SELECT outcome('ALTER TABLE line FORCE ROW LEVEL SECURITY');
 SELECT outcome('CREATE POLICY p ON line USING (true)');

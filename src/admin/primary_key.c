@@ -431,8 +431,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 		else if (ours && (command->subtype == AT_NoForceRowSecurity ||
 						  ((command->subtype == AT_EnableRowSecurity ||
 							command->subtype == AT_DisableRowSecurity) &&
-						   !mosql_admin_set_row_security(relid, command))))
-			/* it is not forced, or not enabled */
+						   !mosql_admin_set_row_security(relid, statement, command))))
+			/* it is not forced, or not enabled, or a later one says */
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && is_about_storage(command->subtype))
 		{

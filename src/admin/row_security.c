@@ -34,9 +34,27 @@ find_option(Oid relid)
 	return NULL;
 }
 
-bool
-mosql_admin_set_row_security(Oid relid, AlterTableCmd *command)
+/* One after another, the last one says what the statement leaves. */
+static bool
+is_last(const AlterTableStmt *statement, const AlterTableCmd *command)
 {
+	const AlterTableCmd *last = NULL;
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		const AlterTableCmd *other = lfirst_node(AlterTableCmd, lc);
+
+		if (other->subtype == AT_EnableRowSecurity || other->subtype == AT_DisableRowSecurity)
+			last = other;
+	}
+	return last == command;
+}
+
+bool
+mosql_admin_set_row_security(Oid relid, const AlterTableStmt *statement, AlterTableCmd *command)
+{
+	bool		last = is_last(statement, command);
 	bool		enable = command->subtype == AT_EnableRowSecurity;
 	bool		given = find_option(relid) != NULL;
 	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(command));	/* the statement's */
@@ -46,7 +64,7 @@ mosql_admin_set_row_security(Oid relid, AlterTableCmd *command)
 	command->subtype = AT_GenericOptions;
 	command->def = (Node *) list_make1(option);
 	MemoryContextSwitchTo(old);
-	return enable || given;
+	return last && (enable || given);
 }
 
 void

@@ -104,7 +104,7 @@ extern void mosql_admin_check_index_name(Oid relid, const char *name);
 
 /* ENABLE, DISABLE ROW LEVEL SECURITY become an option of the table, which PostgreSQL's catalog follows;
  * whether there is something to do. */
-extern bool mosql_admin_set_row_security(Oid relid, AlterTableCmd *command);
+extern bool mosql_admin_set_row_security(Oid relid, const AlterTableStmt *statement, AlterTableCmd *command);
 extern void mosql_admin_follow_row_security(Oid relid);
 
 /* ADD UNIQUE USING INDEX; and PRIMARY KEY, which becomes one of columns. */
