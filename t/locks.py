@@ -24,7 +24,8 @@
   tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
           it does between two sessions and a heap table; who has written before waits at COMMIT
   tables_altered  who writes beside an ALTER TABLE that has looked at all rows, or CREATE INDEX
-  tables_referenced  who writes a child, or deletes a parent, beside ADD FOREIGN KEY or VALIDATE CONSTRAINT
+  tables_referenced  who writes a child, or deletes a parent, beside ADD FOREIGN KEY or VALIDATE CONSTRAINT;
+          and who changes a foreign key that has become another one
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
   often   who is refused a lock now and then needs no more memory each time
@@ -1162,6 +1163,39 @@ def referred(world, one, two, isolation):
                 fill_referring(one)
 
 
+def replaced(world, one, two, isolation):
+    """Who changes a foreign key that another server drops, or drops and adds anew, beside, changes no other."""
+    drop, another = "ALTER TABLE child DROP CONSTRAINT refers", "ALTER TABLE child ADD CONSTRAINT refers FOREIGN KEY (p) REFERENCES other NOT VALID"
+    for command in "VALIDATE CONSTRAINT refers", "ALTER CONSTRAINT refers DEFERRABLE":
+        for waits in (False, True) if command.startswith("VALIDATE") and isolation == "READ COMMITTED" else (False,):
+            for adds in False, True:
+                query(one, ADD + " NOT VALID")
+                query(two, "SELECT mosql_fdw_refresh('child')")
+                query(one, "SELECT count(*) FROM child, parent, other")
+                begin(two, "LOCK TABLE child IN SHARE ROW EXCLUSIVE MODE" if waits else "SELECT 1")
+                query(one, f"BEGIN ISOLATION LEVEL {isolation}")
+                threads = []
+                if waits:
+                    threads, results = together(lambda: attempt(one, f"ALTER TABLE child {command}")[1])
+                    until_waits(world)
+                for sql in drop, another if adds else "SELECT 1", "COMMIT":
+                    query(two, sql)
+                finish(threads)
+                failed = results[0] if waits else attempt(one, f"ALTER TABLE child {command}")[1]
+                failed = attempt(one, "ROLLBACK" if failed else "COMMIT")[1] or failed
+                told = f"{isolation}: {command} beside DROP{' and ADD' if adds else ''}{', waits' if waits else ''}"
+                tap.ok(failed in ("55000" if adds else "42704", "40001"), told, failed)
+                again = attempt(one, f"ALTER TABLE child {command}")[1]
+                tap.equal(again, "55000" if adds else "42704", "and again")
+                query(two, "CREATE SCHEMA third; IMPORT FOREIGN SCHEMA public LIMIT TO (child, other) FROM SERVER redis INTO third")
+                tap.equal(query(two, "SELECT confrelid::regclass::text, convalidated, condeferrable FROM pg_constraint WHERE conrelid = 'third.child'::regclass AND contype = 'f'"),
+                          [("third.other", False, False)] if adds else [], "what is there is as it was")
+                query(two, "SET mosql_fdw.drop_data = off; DROP SCHEMA third CASCADE; RESET mosql_fdw.drop_data")
+                query(one, "SELECT mosql_fdw_refresh('child')")
+                query(one, "ALTER TABLE child DROP CONSTRAINT IF EXISTS refers")
+                query(two, "SELECT mosql_fdw_refresh('child')")
+
+
 def fill_referring(conn):
     query(conn, "INSERT INTO parent SELECT i, i FROM generate_series(1, 400) i")
     query(conn, "INSERT INTO child SELECT i, i FROM generate_series(1, 300) i")
@@ -1213,8 +1247,12 @@ def tables_referenced(world):
     for isolation in "READ COMMITTED", "REPEATABLE READ":
         referred(world, one, two, isolation)
     raced(world, one)
-    query(one, "DROP FOREIGN TABLE child, parent")
-    query(two, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE child, parent")
+    for conn in one, two:
+        query(conn, "CREATE FOREIGN TABLE other (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+    for isolation in "READ COMMITTED", "REPEATABLE READ":
+        replaced(world, one, two, isolation)
+    query(one, "DROP FOREIGN TABLE child, parent, other")
+    query(two, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE child, parent, other")
     for c in one, two:
         c.close()
 

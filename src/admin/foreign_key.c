@@ -242,13 +242,6 @@ mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
 
 /* ---- ADD FOREIGN KEY, VALIDATE CONSTRAINT ---- */
 
-/* Do all rows obey it, now and until the transaction commits? */
-static void
-validate(const MosqlForeignKey *key)
-{
-	mosql_reference_validate(mosql_reference_open(key, mosql_fdw_session_for(key->child, InvalidOid)));
-}
-
 static void
 set_validated(Oid oid)
 {
@@ -268,15 +261,16 @@ bool
 mosql_admin_validate_foreign_key(Oid relid, const char *name)
 {
 	Oid			oid = get_relation_constraint_oid(relid, name, true);
+	MosqlSession *session;
 	Relation	rel;
 	MosqlForeignKey key;
 
 	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
 		return false;
 	rel = mosql_admin_lock_owned(relid, ShareUpdateExclusiveLock, "ALTER TABLE");
-	validate(&key);
+	session = mosql_fdw_session_for(relid, InvalidOid);
+	mosql_table_validate_reference(rel, session, mosql_reference_validate(&key, session));
 	set_validated(oid);
-	mosql_table_validate_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name);
 	relation_close(rel, NoLock);
 	return true;
 }
@@ -325,6 +319,7 @@ mosql_admin_alter_foreign_key(Oid relid, const Node *def)
 	bool		deferrable;
 	bool		deferred;
 	Oid			oid;
+	MosqlSession *session;
 	Relation	rel;
 	MosqlForeignKey key;
 
@@ -334,8 +329,11 @@ mosql_admin_alter_foreign_key(Oid relid, const Node *def)
 	if (!mosql_foreign_key_find(oid, &key))
 		return false;
 	rel = mosql_admin_lock_owned(relid, ShareRowExclusiveLock, "ALTER TABLE");
+	session = mosql_fdw_session_for(relid, InvalidOid);
+	mosql_session_refresh_schema(session);	/* it may be another one by now */
+	mosql_table_defer_reference(rel, session, mosql_reference_open_existing(&key, session)->stored,
+								deferrable, deferred);
 	set_deferral(oid, deferrable, deferred);
-	mosql_table_defer_reference(rel, mosql_fdw_session_for(relid, InvalidOid), name, deferrable, deferred);
 	CacheInvalidateRelcache(rel);
 	CacheInvalidateRelcacheByRelid(key.parent);
 	relation_close(rel, NoLock);
@@ -462,9 +460,9 @@ add_shared(Relation rel, Relation referenced, MosqlLocalForeignKey *key, const C
 	if (!mosql_foreign_key_find(oid, &made))
 		return;
 	if (key->validated)
-		validate(&made);
+		(void) mosql_reference_validate(&made, session);
 	else
-		(void) mosql_reference_open(&made, session);	/* can it be enforced at all? */
+		(void) mosql_reference_open_existing(&made, session);	/* can it be enforced at all? */
 }
 
 /*

@@ -77,6 +77,7 @@ typedef struct MosqlReference
 	Oid			target_types[INDEX_MAX_KEYS];
 
 	/* --- the child's rows --- */
+	const MosqlDefinitionReference *stored; /* as the child's definition has it */
 	const MosqlTable *source;	/* its key begins with the foreign key's columns: the
 								 * child, or entries of an index; NULL: nothing does */
 	int			source_order[INDEX_MAX_KEYS];
@@ -89,6 +90,9 @@ typedef struct MosqlReference
  * if it is another one there by now.
  */
 extern MosqlReference *mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session);
+
+/* The same for who is about to change it: 42704 if it is no more in Redis. */
+extern MosqlReference *mosql_reference_open_existing(const MosqlForeignKey *key, MosqlSession *session);
 
 /*
  * The reads that found a violation have brought the schema version along.  If the
@@ -135,9 +139,11 @@ extern int	mosql_reference_find_child(MosqlReference *reference, const MosqlByte
 
 /*
  * All rows of the child lead to parents that are there, now and when the transaction commits, or 23503: both
- * tables are held still (mosql_table_hold_still()); above READ COMMITTED what was read is certified.
+ * tables are held still (mosql_table_hold_still()); above READ COMMITTED what was read is certified.  Opened
+ * once the child is held, as by mosql_reference_open_existing(); returned is what was looked at, for
+ * mosql_table_validate_reference().
  */
-extern void mosql_reference_validate(MosqlReference *reference);
+extern const MosqlDefinitionReference *mosql_reference_validate(const MosqlForeignKey *key, MosqlSession *session);
 
 /* ---- reference_report.c ---- */
 

@@ -259,12 +259,30 @@ mosql_reference_open(const MosqlForeignKey *key, MosqlSession *session)
 				 errdetail("Another server dropped it and added one of the same name."),
 				 errhint("SELECT mosql_fdw_refresh('%s') makes this one the same.",
 						 get_rel_name(key->child))));
+	reference->stored = stored;
 	reference->locks = mosql_lock_is_wanted(key->parent);
 	find_target(reference, primary);
 	reference->alike = true;
 	for (int i = 0; i < key->n; i++)
 		find_conversion(reference, i);
 	find_source(reference);
+	return reference;
+}
+
+/* See reference.h. */
+MosqlReference *
+mosql_reference_open_existing(const MosqlForeignKey *key, MosqlSession *session)
+{
+	MosqlReference *reference = mosql_reference_open(key, session);
+
+	if (reference == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("foreign key \"%s\" of table \"%s\" does not exist in Redis",
+						NameStr(key->name), get_rel_name(key->child)),
+				 errdetail("Another server dropped it."),
+				 errhint("SELECT mosql_fdw_refresh('%s') drops it here, too.",
+						 get_rel_name(key->child))));
 	return reference;
 }
 
@@ -802,12 +820,18 @@ typedef struct Validation
 	MosqlBytes	keys[VALIDATE_BATCH];
 } Validation;
 
+/*
+ * Race -- who was waited for may have changed the definition: it is opened once more, and 40001 if
+ * what was relied on has gone.  What it says of foreign keys is up to the caller.
+ */
 static void
-hold_still(const MosqlReference *reference, Oid relid, const MosqlTable *table)
+hold_still(Oid relid, MosqlSession *session)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
+	uint64		root = mosql_btree_root(mosql_table_open(rel, session)->tree);
 
-	mosql_table_hold_still(rel, reference->session, mosql_btree_root(table->tree));
+	mosql_table_hold_still(rel, session, root);
+	(void) mosql_table_open(rel, session);
 	table_close(rel, NoLock);
 }
 
@@ -826,7 +850,7 @@ find_batch(Validation *v, bool *found)
 	if (v->parents == NULL)
 	{
 		if (reference->key.parent != reference->key.child)
-			hold_still(reference, reference->key.parent, reference->parent);
+			hold_still(reference->key.parent, reference->session);
 		v->parents = open_view(reference, v, false);
 	}
 	mosql_view_get(v->parents, reference->target->tree, v->keys, v->n, rows);
@@ -872,18 +896,21 @@ check_child(Validation *v, ChildWalk *walk)
 		check_batch(v);
 }
 
-void
-mosql_reference_validate(MosqlReference *reference)
+/* See reference.h. */
+const MosqlDefinitionReference *
+mosql_reference_validate(const MosqlForeignKey *key, MosqlSession *session)
 {
 	Validation *v = palloc0(sizeof(Validation));
+	const MosqlDefinitionReference *stored;
 	ChildWalk  *walk;
 
-	v->reference = reference;
-	v->held = mosql_txn_is_read_committed(reference->txn);
+	v->held = mosql_txn_is_read_committed(mosql_txn_current(session));
 	v->cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql parents", ALLOCSET_DEFAULT_SIZES);
 	if (v->held)
-		hold_still(reference, reference->key.child, reference->child);
-	walk = begin_walk(reference, !v->held);
+		hold_still(key->child, session);
+	v->reference = mosql_reference_open_existing(key, session);
+	stored = v->reference->stored;
+	walk = begin_walk(v->reference, !v->held);
 	while (next_child(walk))
 		check_child(v, walk);
 	check_batch(v);
@@ -892,4 +919,5 @@ mosql_reference_validate(MosqlReference *reference)
 		mosql_view_close(v->parents);
 	MemoryContextDelete(v->cxt);
 	pfree(v);
+	return stored;
 }

@@ -421,16 +421,19 @@ extern bool mosql_definition_same_reference(const MosqlDefinitionReference *a,
 
 /*
  * ADD FOREIGN KEY, DROP CONSTRAINT, RENAME CONSTRAINT, VALIDATE CONSTRAINT: in both
- * definitions.  add chooses the id; the others do nothing where there is no foreign key
- * of that name.
+ * definitions.  add chooses the id; drop and rename do nothing where there is no foreign key
+ * of that name; validate and defer get what the caller looked at, and throw 40001 if that is
+ * no more, or another one.
  */
 extern void mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
 									  const MosqlDefinitionReference *reference);
 extern void mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name);
 extern void mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from,
 										 const char *to);
-extern void mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name);
-extern void mosql_table_defer_reference(Relation rel, MosqlSession *session, const char *name,
+extern void mosql_table_validate_reference(Relation rel, MosqlSession *session,
+										   const MosqlDefinitionReference *validated);
+extern void mosql_table_defer_reference(Relation rel, MosqlSession *session,
+										const MosqlDefinitionReference *before,
 										bool deferrable, bool deferred);
 
 /* Are all columns of a CHECK constraint still there? */

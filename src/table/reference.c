@@ -167,6 +167,18 @@ append_referrer(MosqlDefinition *parent, const MosqlDefinition *child,
 	parent->nreferrers++;
 }
 
+static void report_concurrent(const char *name) pg_attribute_noreturn();
+
+static void
+report_concurrent(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to a concurrent change of a table's definition"),
+			 errdetail("Another server changed foreign key \"%s\".", name),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 void
 mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
 						  const MosqlDefinitionReference *reference)
@@ -175,6 +187,8 @@ mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *sessi
 	MosqlDefinition *parent = RelationGetRelid(rel) == RelationGetRelid(referenced)
 		? child : mosql_definition_of_existing(referenced, session);
 
+	if (mosql_definition_reference(child, reference->name) != NULL)
+		report_concurrent(reference->name);	/* since the caller looked */
 	append_reference(child, reference);
 	append_referrer(parent, child, reference);
 	write_both(session, rel, child, parent);
@@ -224,27 +238,37 @@ mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *fr
 	write_both(session, rel, child, referrer ? parent : NULL);
 }
 
+/* The one of this name in a definition that was read just now, if it is the one that was looked at. */
+static MosqlDefinitionReference *
+find_same(const MosqlDefinition *child, const MosqlDefinitionReference *before)
+{
+	MosqlDefinitionReference *reference = mosql_definition_reference(child, before->name);
+
+	if (reference == NULL || !mosql_definition_same_reference(reference, before))
+		report_concurrent(before->name);
+	return reference;
+}
+
 void
-mosql_table_validate_reference(Relation rel, MosqlSession *session, const char *name)
+mosql_table_validate_reference(Relation rel, MosqlSession *session,
+							   const MosqlDefinitionReference *validated)
 {
 	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
-	MosqlDefinitionReference *reference = mosql_definition_reference(child, name);
+	MosqlDefinitionReference *reference = find_same(child, validated);
 
-	if (reference == NULL || reference->validated)
+	if (reference->validated)
 		return;
 	reference->validated = true;
 	write_both(session, rel, child, NULL);
 }
 
 void
-mosql_table_defer_reference(Relation rel, MosqlSession *session, const char *name, bool deferrable,
-							bool deferred)
+mosql_table_defer_reference(Relation rel, MosqlSession *session,
+							const MosqlDefinitionReference *before, bool deferrable, bool deferred)
 {
 	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
-	MosqlDefinitionReference *reference = mosql_definition_reference(child, name);
+	MosqlDefinitionReference *reference = find_same(child, before);
 
-	if (reference == NULL)
-		return;
 	reference->deferrable = deferrable;
 	reference->deferred = deferred;
 	write_both(session, rel, child, NULL);
