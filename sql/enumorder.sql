@@ -67,6 +67,20 @@ SELECT array_agg(name) FROM (SELECT name FROM job WHERE s < 'running' ORDER BY n
 INSERT INTO job VALUES (106, 'o', 'created');
 CREATE INDEX ON job (s) WHERE s > 'created';
 \set VERBOSITY terse
+-- nor does it bring its order there by another column, which would keep all servers from writing
+ALTER FOREIGN TABLE job ADD COLUMN before state;
+ALTER FOREIGN TABLE job ADD COLUMN number int;
+ALTER FOREIGN TABLE job ALTER COLUMN number TYPE state USING 'new';
+ALTER FOREIGN TABLE job DROP COLUMN number;
+\c :here
+SELECT mosql_fdw_refresh('job');
+INSERT INTO job VALUES (106, 'o', 'created');
+DELETE FROM job WHERE id = 106;
+ALTER FOREIGN TABLE job ADD COLUMN before state;
+ALTER FOREIGN TABLE job DROP COLUMN before;
+\c mosql_ordered
+SET client_min_messages = warning;
+SET enable_seqscan = off;
 -- and not what it hashes to, nor without a column that says the order
 \c :here
 SELECT outcome('CREATE INDEX ON job (id) WHERE hashenum(s) > 0');

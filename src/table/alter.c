@@ -222,12 +222,24 @@ append_column(MosqlDefinition *there, const MosqlDefinitionColumn *column)
 	return added;
 }
 
+/*
+ * A new column has the labels of its enum in their order here.  Where an index goes by that order, all columns
+ * have the same, or no server could write.
+ */
+static void
+check_order(const Alteration *alter, const MosqlDefinitionColumn *added)
+{
+	if (added->nlabels > 0 && mosql_definition_is_ordered(alter->there))
+		mosql_definition_order_labels(alter->rel, alter->there);
+}
+
 static void
 add_column(Alteration *alter, const MosqlDefinitionColumn *column)
 {
 	MosqlDefinitionColumn *added = append_column(alter->there, column);
 
 	mosql_type_check_names(attribute(alter, column->name));
+	check_order(alter, added);
 	alter->changed = true;
 	if (column->key_position < 0)
 		fill_new_column(alter, added);
@@ -407,6 +419,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	theirs->dropped = true;
 	theirs->sequence.counter = 0;
 	added = append_column(alter->there, mine);
+	check_order(alter, added);
 	added->sequence = old.sequence;
 	added->comment = old.comment;
 	added->former = old.former;

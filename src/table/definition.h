@@ -314,7 +314,8 @@ extern Oid	mosql_type_enum(Oid type);
 
 /*
  * An index is to compare labels by their order: the definition says that of this server from now on.  55000
- * where an index that is there goes by another one, and for labels that lack here.
+ * where an index that is there goes by another one, and for labels that lack here.  Where there is such an index
+ * already it changes nothing: a new column, too, must agree.
  */
 extern void mosql_definition_order_labels(Relation rel, MosqlDefinition *there);
 

@@ -244,8 +244,8 @@ mosql_definition_order_labels(Relation rel, MosqlDefinition *there)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("labels of enum %s have another order here than in Redis", format_type_be(type)),
-					 errdetail("Another index of the table depends on that."),
-					 errhint("Create the index on another server.")));
+					 errdetail("An index of the table depends on that."),
+					 errhint("Do it on another server.")));
 		column->labels = labels_in_order(column, type);
 	}
 }
