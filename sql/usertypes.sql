@@ -193,3 +193,16 @@ DROP DOMAIN climate;
 DROP TYPE far.mood_old, mood;
 DROP COLLATION far.yours;
 DROP SCHEMA far;
+
+-- a composite type that goes takes columns with it, when nothing is left of what it consists of
+CREATE SCHEMA far;
+CREATE TYPE far.pair AS (x text, y int);
+CREATE FOREIGN TABLE p (id int OPTIONS (key 'true'), v text, p far.pair, ps far.pair[]) SERVER redis;
+INSERT INTO p VALUES (1, 'stays', ROW('x', 1), ARRAY[ROW('y', 2)::far.pair]);
+DROP TYPE far.pair CASCADE;
+SELECT * FROM p;
+CREATE FOREIGN TABLE far.older (id int OPTIONS (key 'true')) SERVER redis;
+CREATE TYPE far.pair AS (x text, y int);
+ALTER FOREIGN TABLE far.older ADD COLUMN p far.pair;
+DROP SCHEMA far CASCADE;
+DROP FOREIGN TABLE p;

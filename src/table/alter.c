@@ -651,10 +651,12 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 {
 	Alteration	alter = {.rel = rel,.session = session};
 	MosqlDefinitionColumn *column;
+	const char *schema;
+	const char *table;
 	bool		empty = true;
 
-	alter.here = mosql_definition_describe(rel);
-	alter.there = mosql_table_definition(session, alter.here->schema, alter.here->name);
+	mosql_table_remote_name(rel, &schema, &table);
+	alter.there = mosql_table_definition(session, schema, table);
 	if (alter.there == NULL)
 		return true;
 	column = mosql_definition_column(alter.there, name);
@@ -664,6 +666,7 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	keep_before(&alter);
 	if (column->key_position >= 0)
 	{
+		alter.here = mosql_definition_describe(rel);	/* a type that goes with its column is no key */
 		empty = stays_empty(&alter);
 		column->dropped = true;
 		renumber_key(alter.here, alter.there);
