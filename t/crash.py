@@ -177,18 +177,22 @@ class Crash:
         tap.ok(not found, f"{name}: nothing is broken", found)
         touch(conn)
         # the last commit itself is applied without being waited for
-        wait_until(lambda: not self.leftovers(conn), pause=0.2)
-        found = self.leftovers(conn)
-        if "created" in point or "pieces" in point:
-            # new nodes that nobody heard of before their maker died
-            lost = {f for f in found if f[3].startswith("no path from the root")}
+        wait_until(lambda: not self.leftovers(conn) - self.lost(conn, point), pause=0.2)
+        lost = self.lost(conn, point)
+        if lost:
             tap.note(f"{len(lost)} nodes are lost")
             self.known |= lost
-            found -= lost
+        found = self.leftovers(conn)
         tap.ok(not found, f"{name}: nothing is left over", "\n".join(map(str, sorted(found)[:8])))
 
     def leftovers(self, conn):
         return leftovers(conn) - self.known
+
+    def lost(self, conn, point):
+        """New nodes that nobody heard of before their maker died."""
+        if "created" not in point and "pieces" not in point:
+            return set()
+        return {f for f in self.leftovers(conn) if f[3].startswith("no path from the root")}
 
     def test(self, point):
         name = f"{self.engine}{' at once' if self.one_step else ''}, {point}"
