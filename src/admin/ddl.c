@@ -233,7 +233,7 @@ follow_owner(Oid relid)
 		if (HeapTupleIsValid(index) && ((Form_pg_class) GETSTRUCT(index))->relowner != owner)
 			ATExecChangeOwner(lfirst_oid(cell), owner, true, AccessExclusiveLock);
 	}
-	relation_close(rel, NoLock);
+	relation_close(rel, AccessShareLock);	/* whoever alters it holds more */
 }
 
 /* ---- the hook ---- */
