@@ -82,8 +82,12 @@ extern const char *mosql_admin_kept_key(Oid relid);
 /* ALTER TABLE ... ADD UNIQUE, CREATE INDEX, and what becomes of an index. */
 extern void mosql_admin_refuse_overlaps(bool without_overlaps);
 
-/* What an index of ours takes for granted: its name, those of its columns, one more column; 42704, 42701. */
+/*
+ * What an index of ours takes for granted: its name, how core describes it, the names of its columns, one more
+ * column; 42704, 42701.
+ */
 extern const char *mosql_admin_choose_index_name(Relation rel, const MosqlLocalIndex *index, const char *given);
+extern IndexInfo *mosql_admin_index_info(const MosqlLocalIndex *index, Oid method, bool summarizing);
 extern List *mosql_admin_index_column_names(Relation rel, const MosqlLocalIndex *index, int n);
 extern void mosql_admin_add_index_column(Relation rel, MosqlLocalIndex *index, const char *name);
 extern bool mosql_admin_skip_existing_index(Relation rel, const char *name);

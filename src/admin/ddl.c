@@ -219,15 +219,16 @@ static void
 follow_owner(Oid relid)
 {
 	HeapTuple	table = newest_row(RelationRelationId, ClassOidIndexId, relid);
+	Oid			owner;
 	Relation	rel;
 	ListCell   *cell;
 
 	if (!HeapTupleIsValid(table))
 		return;
+	owner = ((Form_pg_class) GETSTRUCT(table))->relowner;
 	rel = relation_open(relid, AccessShareLock);
 	foreach(cell, RelationGetIndexList(rel))
 	{
-		Oid			owner = ((Form_pg_class) GETSTRUCT(table))->relowner;
 		HeapTuple	index = newest_row(RelationRelationId, ClassOidIndexId, lfirst_oid(cell));
 
 		if (HeapTupleIsValid(index) && ((Form_pg_class) GETSTRUCT(index))->relowner != owner)

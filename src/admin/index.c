@@ -65,8 +65,8 @@ mosql_admin_is_our_index(Oid indexid)
 	return ours;
 }
 
-static IndexInfo *
-index_info(const MosqlLocalIndex *index)
+IndexInfo *
+mosql_admin_index_info(const MosqlLocalIndex *index, Oid method, bool summarizing)
 {
 	int			n = index->nkeys + index->nincluded;
 	List	   *expressions = NIL;
@@ -75,13 +75,13 @@ index_info(const MosqlLocalIndex *index)
 	for (int i = 0; i < n; i++)
 		if (index->attnums[i] == 0)
 			expressions = lappend(expressions, index->expressions[i]);
-	info = makeIndexInfo(n, index->nkeys, our_access_method(), expressions,
+	info = makeIndexInfo(n, index->nkeys, method, expressions,
 						 make_ands_implicit((Expr *) index->predicate),
 						 index->unique, index->nulls_not_distinct,
 						 true,	/* ready for inserts */
 						 false	/* concurrent */
 #if PG_VERSION_NUM >= 160000
-						 ,false /* summarizing */
+						 ,summarizing
 #endif
 #if PG_VERSION_NUM >= 180000
 						 ,false /* WITHOUT OVERLAPS */
@@ -125,7 +125,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 					 errhint("Index an expression that has an order, or leave UNIQUE away.")));
 	}
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
-						   index_info(index), names, our_access_method(), InvalidOid,
+						   mosql_admin_index_info(index, our_access_method(), false), names, our_access_method(), InvalidOid,
 						   collations, classes,
 #if PG_VERSION_NUM >= 170000
 						   NULL,	/* options of operator classes */
@@ -274,7 +274,7 @@ is_index(Oid indexid, const MosqlLocalIndex *index)
 {
 	Relation	rel = relation_open(indexid, AccessShareLock);
 	Form_pg_index local = rel->rd_index;
-	List	   *expressions = index_info(index)->ii_Expressions;
+	List	   *expressions = mosql_admin_index_info(index, our_access_method(), false)->ii_Expressions;
 	bool		same = local->indisunique == index->unique &&
 		local->indnullsnotdistinct == index->nulls_not_distinct &&
 		local->indnkeyatts == index->nkeys &&

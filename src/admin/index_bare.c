@@ -145,29 +145,17 @@ take_element(Relation rel, const IndexStmt *statement, const IndexElem *element,
 	columns->index.nkeys++;
 }
 
-/* As core describes it. */
+/* As core describes it; core has operator class options beside it since 17. */
 static IndexInfo *
-index_info(Columns *columns, Oid method, const IndexAmRoutine *am)
+describe_index(Columns *columns, Oid method, const IndexAmRoutine *am)
 {
-	const MosqlLocalIndex *index = &columns->index;
-	int			n = index->nkeys + index->nincluded;
-	List	   *expressions = NIL;
+	bool		summarizing = false;
 	IndexInfo  *info;
 
-	for (int i = 0; i < n; i++)
-		if (index->attnums[i] == 0)
-			expressions = lappend(expressions, index->expressions[i]);
-	info = makeIndexInfo(n, index->nkeys, method, expressions, make_ands_implicit((Expr *) index->predicate),
-						 false, false, true, false
 #if PG_VERSION_NUM >= 160000
-						 ,am->amsummarizing
+	summarizing = am->amsummarizing;
 #endif
-#if PG_VERSION_NUM >= 180000
-						 ,false
-#endif
-		);
-	for (int i = 0; i < n; i++)
-		info->ii_IndexAttrNumbers[i] = index->attnums[i];
+	info = mosql_admin_index_info(&columns->index, method, summarizing);
 #if PG_VERSION_NUM < 170000
 	if (columns->any_class_options)
 		info->ii_OpclassOptions = columns->class_options;
@@ -201,7 +189,7 @@ create_rows(Relation rel, const IndexStmt *statement, Columns *columns)
 
 	(void) index_reloptions(am->amoptions, options, true);
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
-						   index_info(columns, method, am),
+						   describe_index(columns, method, am),
 						   mosql_admin_index_column_names(rel, index, index->nkeys + index->nincluded), method,
 						   InvalidOid, columns->collations, columns->classes,
 #if PG_VERSION_NUM >= 170000
