@@ -12,28 +12,17 @@
  *   parents   that went: all wait.
  *
  * At the statement's end, which an executor hook sees, actions are carried out, and
- * what waits is checked: is the parent there (now, or still)?  If not, does some child
- * lead to it?  That is one question for both sides, so what is deferred need not
- * remember rows: at COMMIT, or SET CONSTRAINTS ... IMMEDIATE, it is asked again.
- *
- * As in core only checks can be deferred, no actions.
+ * what waits is checked, or deferred (reference_check.c).
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_constraint.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
 #include "utils/datum.h"
-#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 #include "fdw/reference.h"
 
@@ -94,29 +83,6 @@ typedef struct Statement
 
 static dlist_head statements = DLIST_STATIC_INIT(statements);
 
-/* What waits for the end of the transaction. */
-typedef struct Deferred
-{
-	Oid			oid;			/* of the foreign key */
-	MosqlSession *session;
-	int			level;			/* of the subtransaction */
-	bool		is_parent;
-	Keys		keys;
-} Deferred;
-
-/* SET CONSTRAINTS. */
-typedef struct Setting
-{
-	Oid			oid;			/* InvalidOid: all */
-	int			level;
-	bool		deferred;
-} Setting;
-
-/* In TopTransactionContext; newest first. */
-static List *deferred = NIL;
-static List *settings = NIL;
-static bool registered = false;
-
 static ExecutorFinish_hook_type next_executor_finish = NULL;
 
 /* ---- keys ---- */
@@ -155,39 +121,6 @@ add_key(Keys *keys, MosqlBytes key)
 	int			i = add_place(keys, false);
 
 	keys->keys[i] = mosql_bytes_copy(CurrentMemoryContext, key);
-}
-
-static int
-compare_keys(const void *a, const void *b)
-{
-	return mosql_bytes_compare(*(const MosqlBytes *) a, *(const MosqlBytes *) b);
-}
-
-/* The keys of a list without values, each once, ascending. */
-static void
-sort_distinct(Keys *keys)
-{
-	int			n = 0;
-
-	if (keys->n > 1)
-		qsort(keys->keys, keys->n, sizeof(MosqlBytes), compare_keys);
-	for (int i = 0; i < keys->n; i++)
-		if (n == 0 || !mosql_bytes_equal(keys->keys[n - 1], keys->keys[i]))
-			keys->keys[n++] = keys->keys[i];
-	keys->n = n;
-}
-
-/* The same of one with values; in the current context. */
-static Keys
-distinct(const Keys *keys)
-{
-	Keys		result = {.n = keys->n,.max = keys->n};
-
-	result.keys = palloc(keys->n * sizeof(MosqlBytes) + 1);
-	if (keys->n > 0)
-		memcpy(result.keys, keys->keys, keys->n * sizeof(MosqlBytes));
-	sort_distinct(&result);
-	return result;
 }
 
 /* ---- what a target has to do with foreign keys ---- */
@@ -439,7 +372,7 @@ look_up(Side *side, MemoryContext cxt)
 	MemoryContext old = MemoryContextSwitchTo(side->fresh_cxt);
 	bool	   *found;
 
-	sort_distinct(fresh);
+	fresh->n = mosql_reference_sort_keys(fresh->keys, fresh->n);
 	found = palloc(fresh->n * sizeof(bool) + 1);
 	mosql_reference_find_parents(side->reference, fresh->keys, fresh->n, found);
 	MemoryContextSwitchTo(cxt);
@@ -630,232 +563,6 @@ mosql_references_note(MosqlReferences *references, TupleTableSlot *old_slot,
 	}
 }
 
-/* ---- checks ---- */
-
-/* Keep, of distinct keys, ascending, those whose parents are not there. */
-static void
-keep_missing(MosqlReference *reference, Keys *keys)
-{
-	bool	   *found = palloc(keys->n * sizeof(bool) + 1);
-	int			n = 0;
-
-	mosql_reference_find_parents(reference, keys->keys, keys->n, found);
-	for (int i = 0; i < keys->n; i++)
-		if (!found[i])
-			keys->keys[n++] = keys->keys[i];
-	keys->n = n;
-}
-
-/* The same of parents that this transaction has taken away, and perhaps put again. */
-static void
-keep_gone(MosqlReference *reference, Keys *keys)
-{
-	int			n = 0;
-
-	for (int i = 0; i < keys->n; i++)
-		if (!mosql_txn_knows(reference->txn, reference->target->tree, keys->keys[i], false))
-			keys->keys[n++] = keys->keys[i];
-	keys->n = n;
-}
-
-/* 23503 if a child leads to a parent that is not there.  Distinct keys, ascending. */
-static void
-check_children(MosqlReference *reference, Keys *keys)
-{
-	StringInfoData child;
-	int			i;
-
-	initStringInfo(&child);
-	keep_missing(reference, keys);
-	i = mosql_reference_find_child(reference, keys->keys, keys->n, false, &child);
-	if (i >= 0)
-		mosql_reference_report_child(reference, keys->keys[i], NULL);
-}
-
-static void
-check_parents(MosqlReference *reference, Keys *keys, bool restricted)
-{
-	StringInfoData child;
-	int			i;
-
-	initStringInfo(&child);
-	if (!restricted)
-		keep_gone(reference, keys);
-	i = mosql_reference_find_child(reference, keys->keys, keys->n, true, &child);
-	if (i >= 0)
-		mosql_reference_report_parent(reference, keys->keys[i], mosql_bytes_of(&child),
-									  restricted);
-}
-
-/* ---- deferred ---- */
-
-static void
-forget_transaction(void *arg)
-{
-	deferred = NIL;
-	settings = NIL;
-	registered = false;
-}
-
-static void
-register_transaction(void)
-{
-	MemoryContextCallback *callback;
-
-	if (registered)
-		return;
-	callback = MemoryContextAllocZero(TopTransactionContext, sizeof(MemoryContextCallback));
-	callback->func = forget_transaction;
-	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
-	registered = true;
-}
-
-static bool
-is_deferred(const MosqlForeignKey *key)
-{
-	ListCell   *lc;
-
-	if (!key->deferrable)
-		return false;
-	foreach(lc, settings)
-	{
-		const Setting *setting = lfirst(lc);
-
-		if (!OidIsValid(setting->oid) || setting->oid == key->oid)
-			return setting->deferred;
-	}
-	return key->deferred;
-}
-
-/* What the current subtransaction has deferred of a foreign key already, of the rows of
- * that session. */
-static Deferred *
-find_deferred(const MosqlReference *reference, bool is_parent)
-{
-	ListCell   *lc;
-
-	foreach(lc, deferred)
-	{
-		Deferred   *waiting = lfirst(lc);
-
-		if (waiting->oid == reference->key.oid && waiting->session == reference->session &&
-			waiting->is_parent == is_parent &&
-			waiting->level == GetCurrentTransactionNestLevel())
-			return waiting;
-	}
-	return NULL;
-}
-
-static void
-defer(MosqlReference *reference, bool is_parent, const Keys *keys)
-{
-	MemoryContext old;
-	Deferred   *waiting;
-
-	if (keys->n == 0)
-		return;
-	register_transaction();
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	waiting = find_deferred(reference, is_parent);
-	if (waiting == NULL)
-	{
-		waiting = palloc0(sizeof(Deferred));
-		waiting->oid = reference->key.oid;
-		waiting->session = reference->session;
-		waiting->level = GetCurrentTransactionNestLevel();
-		waiting->is_parent = is_parent;
-		deferred = lcons(waiting, deferred);
-	}
-	for (int i = 0; i < keys->n; i++)
-		add_key(&waiting->keys, keys->keys[i]);
-	MemoryContextSwitchTo(old);
-}
-
-static void
-check_deferred(const Deferred *waiting, const MosqlForeignKey *key)
-{
-	MosqlReference *reference = mosql_reference_open(key, waiting->session);
-	Keys		keys = distinct(&waiting->keys);
-
-	if (reference == NULL)
-		return;					/* another server dropped it: this does not commit */
-	if (waiting->is_parent)
-		check_parents(reference, &keys, false);
-	else
-		check_children(reference, &keys);
-}
-
-/*
- * Check what is not deferred (any more), or all.
- *
- * What an outer transaction deferred stays deferred when a subtransaction checks it:
- * a parent that was found may go with the subtransaction.
- */
-static void
-run_deferred(bool all)
-{
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql deferred checks",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	ListCell   *lc;
-
-	foreach(lc, deferred)
-	{
-		Deferred   *waiting = lfirst(lc);
-		MosqlForeignKey key;
-		bool		exists = mosql_foreign_key_find(waiting->oid, &key);
-
-		if (exists && !all && is_deferred(&key))
-			continue;
-		if (exists)
-			check_deferred(waiting, &key);
-		if (waiting->level >= GetCurrentTransactionNestLevel())
-			deferred = foreach_delete_current(deferred, lc);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-}
-
-static void
-before_commit(void)
-{
-	if (deferred == NIL)
-		return;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	run_deferred(true);
-	PopActiveSnapshot();
-}
-
-/* A rolled back subtransaction takes back what it deferred, and its settings. */
-static void
-subtransaction_ended(int level, bool committed)
-{
-	ListCell   *lc;
-
-	foreach(lc, deferred)
-	{
-		Deferred   *waiting = lfirst(lc);
-
-		if (waiting->level < level)
-			continue;
-		if (committed)
-			waiting->level = level - 1;
-		else
-			deferred = foreach_delete_current(deferred, lc);
-	}
-	foreach(lc, settings)
-	{
-		Setting    *setting = lfirst(lc);
-
-		if (setting->level < level)
-			continue;
-		if (committed)
-			setting->level = level - 1;
-		else
-			settings = foreach_delete_current(settings, lc);
-	}
-}
-
 /* ---- the end of a statement ---- */
 
 static void
@@ -875,17 +582,13 @@ act(Side *side, bool deleted)
 static void
 check_side(Side *side, int i)
 {
-	MosqlReference *reference = side->reference;
-	char		action = side->is_parent ? action_of(reference, i == 0) : 0;
-	Keys		keys = distinct(&side->waiting[i]);
+	Keys	   *waiting = &side->waiting[i];
+	MosqlBytes *keys = waiting->keys;
+	int			n = waiting->n;
 
-	memset(&side->waiting[i], 0, sizeof(Keys));
-	if (is_deferred(&reference->key) && (!side->is_parent || action == FKCONSTR_ACTION_NOACTION))
-		defer(reference, side->is_parent, &keys);
-	else if (side->is_parent)
-		check_parents(reference, &keys, action == FKCONSTR_ACTION_RESTRICT);
-	else
-		check_children(reference, &keys);
+	memset(waiting, 0, sizeof(Keys));
+	mosql_reference_check(side->reference, side->is_parent,
+						  side->is_parent ? action_of(side->reference, i == 0) : FKCONSTR_ACTION_NOACTION, keys, n);
 }
 
 static void
@@ -954,79 +657,11 @@ executor_finish(QueryDesc *query)
 	mosql_references_end(query->estate);
 }
 
-/* ---- SET CONSTRAINTS ---- */
-
-static void
-add_setting(Oid oid, bool is_deferred)
-{
-	MemoryContext old;
-	Setting    *setting;
-
-	register_transaction();
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	setting = palloc(sizeof(Setting));
-	setting->oid = oid;
-	setting->level = GetCurrentTransactionNestLevel();
-	setting->deferred = is_deferred;
-	settings = lcons(setting, settings);
-	MemoryContextSwitchTo(old);
-}
-
-/* The constraints of a name in a schema; false if there are none. */
-static bool
-set_named(Oid schema, const char *name, bool is_deferred)
-{
-	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		any = false;
-
-	ScanKeyInit(&keys[0], Anum_pg_constraint_conname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum(name));
-	ScanKeyInit(&keys[1], Anum_pg_constraint_connamespace, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(schema));
-	scan = systable_beginscan(catalog, ConstraintNameNspIndexId, true, NULL, 2, keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		add_setting(((Form_pg_constraint) GETSTRUCT(tuple))->oid, is_deferred);
-		any = true;
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return any;
-}
-
-/* Core has found them all, and that they are deferrable. */
-void
-mosql_references_set(const ConstraintsSetStmt *statement)
-{
-	ListCell   *lc;
-	ListCell   *ls;
-
-	if (statement->constraints == NIL)
-		add_setting(InvalidOid, statement->deferred);
-	foreach(lc, statement->constraints)
-	{
-		const RangeVar *name = lfirst(lc);
-		List	   *schemas = name->schemaname != NULL
-			? list_make1_oid(LookupExplicitNamespace(name->schemaname, false))
-			: fetch_search_path(true);
-
-		foreach(ls, schemas)
-			if (set_named(lfirst_oid(ls), name->relname, statement->deferred))
-				break;
-	}
-	if (!statement->deferred)
-		run_deferred(false);
-}
-
 void
 mosql_references_init(void)
 {
 	mosql_foreign_key_init();
 	next_executor_finish = ExecutorFinish_hook;
 	ExecutorFinish_hook = executor_finish;
-	mosql_txn_before_commit_hook = before_commit;
-	mosql_txn_subtransaction_hook = subtransaction_ended;
+	mosql_reference_check_init();
 }

@@ -4,7 +4,8 @@
  * Layer: fdw.
  *
  *   foreign_key.c        what pg_constraint says of a table's foreign keys
- *   reference.c          what a statement, or the transaction, has still to check
+ *   reference.c          what a statement has still to check
+ *   reference_check.c    the checks, now or at COMMIT; SET CONSTRAINTS
  *   reference_rows.c     rows that a foreign key leads to, and those that have it
  *   reference_action.c   CASCADE, SET NULL, SET DEFAULT
  *   reference_report.c   errors
@@ -144,6 +145,20 @@ extern int	mosql_reference_find_child(MosqlReference *reference, const MosqlByte
  * mosql_table_validate_reference().
  */
 extern const MosqlDefinitionReference *mosql_reference_validate(const MosqlForeignKey *key, MosqlSession *session);
+
+/* ---- reference_check.c ---- */
+
+/* Sort keys, and leave each once: how many are left. */
+extern int	mosql_reference_sort_keys(MosqlBytes *keys, int n);
+
+/*
+ * Keys of children that were written and led to no parent, or of parents that are gone by what has this
+ * action: 23503 if a child leads to a parent that is not there; at COMMIT if that is deferred, which takes
+ * NO ACTION (children have it).  Works in the current context.
+ */
+extern void mosql_reference_check(MosqlReference *reference, bool is_parent, char action,
+								  const MosqlBytes *keys, int n);
+extern void mosql_reference_check_init(void);
 
 /* ---- reference_report.c ---- */
 
