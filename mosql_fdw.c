@@ -144,6 +144,7 @@ _PG_init(void)
 	mosql_table_init();
 	mosql_fdw_init();
 	mosql_fdw_init_proofs();
+	mosql_fdw_init_routed();
 	mosql_references_init();
 	mosql_later_init();
 	mosql_cursor_init();

@@ -53,8 +53,5 @@ SELECT conname FROM pg_constraint WHERE conrelid = 'other.ours'::regclass AND co
 SET mosql_fdw.drop_data = off;
 DROP SCHEMA other CASCADE;
 RESET mosql_fdw.drop_data;
--- partitions of a table with unique indexes
-CREATE TABLE parts (id int PRIMARY KEY, a int, b text COLLATE "C", c int) PARTITION BY RANGE (id);
-SELECT public.outcome('ALTER TABLE parts ATTACH PARTITION ours FOR VALUES FROM (1) TO (100)');
 SET client_min_messages = warning;
 DROP SCHEMA u CASCADE;

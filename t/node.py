@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Queues of jobs in JavaScript, unmodified: pg-boss, whose partial indexes compare an enum by order, and
-graphile-worker, whose installer enables row-level security.  What they say of tables that plain CREATE TABLE
-made in Redis is what they say of PostgreSQL's own.
+"""Queues of jobs in JavaScript, unmodified: pg-boss, whose partial indexes compare an enum by order, and whose
+later versions make each queue a partition of a table with a key, and graphile-worker, whose installer enables
+row-level security.  What they say of tables that plain CREATE TABLE made in Redis is what they say of PostgreSQL's own.
 
     t/node.py [PROGRAM]...
 
 The libraries come from npm, by versions and hashes that test/clients/node has; without npm, or its
 registry, or where they do not run on PostgreSQL's own tables, nothing is tried."""
+import concurrent.futures
 import difflib
 import os
 import shutil
@@ -18,7 +19,8 @@ from mosqltest import *
 
 CLIENTS = os.path.join(TOP, "test", "clients", "node")
 LIBRARIES = os.path.join(TOP, "tmp", "node")
-PROGRAMS = ["pgboss", "graphile"]
+PROGRAMS = ["pgboss", "pgboss10", "pgboss11", "graphile"]
+KINDS = ["heap", "ours"]
 
 
 def fetch():
@@ -41,8 +43,7 @@ def say(server, db, program):
 
 
 def compare(server, cluster, program):
-    said = {}
-    for kind in ("heap", "ours"):
+    for kind in KINDS:
         db = f"{program}_{kind}"
         with contextlib.closing(server.connect()) as conn:
             query(conn, f"CREATE DATABASE {db}")
@@ -52,7 +53,8 @@ def compare(server, cluster, program):
                 query(conn, f"""CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw
                                 OPTIONS (nodes '{cluster.nodes}', namespace '{program}')""")
                 query(conn, "SELECT mosql_fdw_enable('redis')")
-        said[kind] = say(server, db, program)
+    with concurrent.futures.ThreadPoolExecutor() as both:
+        said = dict(zip(KINDS, both.map(lambda kind: say(server, f"{program}_{kind}", program), KINDS)))
     if not said["heap"]:
         tap.skip(program, "it does not run on PostgreSQL's own tables: this node is too old for it, perhaps")
         return

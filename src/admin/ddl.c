@@ -338,7 +338,11 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	mosql_admin_refuse_unsupported(command);
 	mosql_admin_note_types(command);
 	if (IsA(command, AlterTableStmt))
-		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	{
+		mosql_admin_drop_partition_keys((AlterTableStmt *) command);
+		if (!mosql_admin_attach_partition((AlterTableStmt *) command))
+			mosql_admin_prepare_alter((AlterTableStmt *) command);
+	}
 	else if (IsA(command, DropStmt))
 		prepare_drop((DropStmt *) command);
 	else if (IsA(command, AlterSeqStmt))

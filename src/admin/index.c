@@ -147,6 +147,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 	recordDependencyOn(&indexaddress, &amaddress, DEPENDENCY_NORMAL);
 	CommandCounterIncrement();
 	mosql_admin_restore_index(indexid);
+	mosql_admin_link_indexes(rel);
 	return indexid;
 }
 
@@ -157,6 +158,7 @@ mosql_admin_drop_local_index(Oid indexid)
 	ObjectAddress address;
 	bool		before = keep_data;
 
+	mosql_admin_unlink_index(indexid);
 	if (OidIsValid(constraint))
 		ObjectAddressSet(address, ConstraintRelationId, constraint);
 	else

@@ -7,10 +7,8 @@
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_trigger.h"
-#include "utils/rel.h"
 
 #include "admin/utility.h"
 
@@ -20,16 +18,6 @@ is_ours(const RangeVar *name)
 	Oid			relid = name == NULL ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
 
 	return OidIsValid(relid) && mosql_fdw_is_ours(relid);
-}
-
-static bool
-is_unique(Oid indexid)
-{
-	Relation	index = relation_open(indexid, AccessShareLock);
-	bool		unique = index->rd_index->indisunique;
-
-	relation_close(index, NoLock);
-	return unique;
 }
 
 static void
@@ -69,28 +57,6 @@ refuse_action(const AlterTableCmd *command)
 	}
 }
 
-/* Partitions of a table with a unique index are PostgreSQL's own: core says so without a hint. */
-static void
-refuse_partition(const RangeVar *parent, const PartitionCmd *command)
-{
-	Relation	rel = try_relation_open(RangeVarGetRelid(parent, NoLock, true), AccessShareLock);
-	bool		unique = false;
-	ListCell   *lc;
-
-	if (rel == NULL)
-		return;
-	foreach(lc, rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ? RelationGetIndexList(rel) : NIL)
-		unique |= is_unique(lfirst_oid(lc));
-	relation_close(rel, NoLock);
-	if (unique)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot attach foreign table \"%s\" as partition of partitioned table \"%s\"",
-						command->name->relname, parent->relname),
-				 errdetail("Partitioned table \"%s\" contains unique indexes.", parent->relname),
-				 errhint("Make it with CREATE TABLE ... USING heap, or after SET default_table_access_method = heap.")));
-}
-
 static void
 refuse_trigger(const CreateTrigStmt *create)
 {
@@ -102,15 +68,6 @@ refuse_trigger(const CreateTrigStmt *create)
 						   "REVOKE TRUNCATE, and use a trigger on DELETE ... FOR EACH STATEMENT.");
 	if (create->transitionRels != NIL)
 		mosql_admin_refuse("a transition table", "Use a trigger FOR EACH ROW.");
-}
-
-static void
-refuse_of_table(const RangeVar *table, const AlterTableCmd *command)
-{
-	if (is_ours(table))
-		refuse_action(command);
-	else if (command->subtype == AT_AttachPartition && is_ours(((PartitionCmd *) command->def)->name))
-		refuse_partition(table, (PartitionCmd *) command->def);
 }
 
 /* One of our tables among those of a publication. */
@@ -137,8 +94,9 @@ mosql_admin_refuse_unsupported(const Node *tree)
 	switch (nodeTag(tree))
 	{
 		case T_AlterTableStmt:
-			foreach(lc, ((const AlterTableStmt *) tree)->cmds)
-				refuse_of_table(((const AlterTableStmt *) tree)->relation, lfirst_node(AlterTableCmd, lc));
+			if (is_ours(((const AlterTableStmt *) tree)->relation))
+				foreach(lc, ((const AlterTableStmt *) tree)->cmds)
+					refuse_action(lfirst_node(AlterTableCmd, lc));
 			break;
 		case T_RuleStmt:
 			if (is_ours(((const RuleStmt *) tree)->relation))

@@ -297,6 +297,8 @@ take_upgrade(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter;
 
+	if (IsA(statement->tree, AlterTableStmt) && mosql_admin_attach_partition((AlterTableStmt *) statement->tree))
+		return true;
 	if (IsA(statement->tree, IndexStmt) && is_our_table(((IndexStmt *) statement->tree)->relation))
 	{
 		(void) mosql_admin_create_index((const IndexStmt *) statement->tree);

@@ -111,6 +111,19 @@ extern void mosql_admin_follow_row_security(Oid relid);
 extern void mosql_admin_unique_using(Relation rel, const Constraint *constraint);
 extern void mosql_admin_primary_key_using(Oid relid, Constraint *constraint);
 
+/*
+ * ATTACH PARTITION of a table of ours to one with unique indexes, of an index of ours (partition.c): true if it is
+ * done, and the statement has nothing left to do.
+ */
+extern bool mosql_admin_attach_partition(AlterTableStmt *alter);
+
+/* ALTER TABLE drops the primary key of a table above ours: the partitions' keys go before. */
+extern void mosql_admin_drop_partition_keys(const AlterTableStmt *alter);
+
+/* Indexes of a partition and those of the table above it: each that is the same becomes a part of that; it is no more. */
+extern void mosql_admin_link_indexes(Relation partition);
+extern void mosql_admin_unlink_index(Oid indexid);
+
 /* 0A000: "what" is not supported. */
 extern void mosql_admin_refuse(const char *what, const char *hint) pg_attribute_noreturn();
 

@@ -471,6 +471,10 @@ extern void mosql_references_end(EState *estate);
 /* The keys that decide, by their indexes' OIDs; NIL: all unique ones. */
 extern void mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters);
 
+/* ON CONFLICT DO NOTHING into a table above ours (routed.c): is the plan one?  Its arbiters among the partition's indexes. */
+extern bool mosql_exec_routes_nothing(const ModifyTable *plan);
+extern List *mosql_exec_routed_arbiters(Relation rel, const List *arbiters);
+
 /* DO NOTHING: returns how many rows were inserted, and which, in `kept`. */
 extern int	mosql_exec_insert_free(MosqlModifyState *modify, ResultRelInfo *rri,
 								   TupleTableSlot **slots, int n, EState *estate,

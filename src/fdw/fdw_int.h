@@ -260,6 +260,7 @@ extern bool mosql_fdw_is_key(const MosqlTable *table, const IndexOptInfo *index)
 
 /* Hooks; once, from _PG_init. */
 extern void mosql_fdw_init_proofs(void);
+extern void mosql_fdw_init_routed(void);
 
 /* ---- row_security.c ---- */
 

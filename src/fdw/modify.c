@@ -173,10 +173,11 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
 	modify->refused = mosql_exec_is_row_refused(mtstate, rri, target_user(estate, rri));
-	modify->do_nothing = plan && plan->onConflictAction == ONCONFLICT_NOTHING;
+	modify->do_nothing = plan && (plan->onConflictAction == ONCONFLICT_NOTHING || mosql_exec_routes_nothing(plan));
 	modify->in_batches = modify->do_nothing;
-	if (plan && plan->onConflictAction != ONCONFLICT_NONE)
-		mosql_exec_arbiters(modify, plan->arbiterIndexes);
+	if (plan && (plan->onConflictAction != ONCONFLICT_NONE || modify->do_nothing))
+		mosql_exec_arbiters(modify, routed ? mosql_exec_routed_arbiters(rel, plan->arbiterIndexes)
+							: plan->arbiterIndexes);
 
 	if (plan == NULL && !routed)
 		modify->ndefaults = mosql_fdw_copy_defaults(rel, &modify->defaults);

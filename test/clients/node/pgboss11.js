@@ -1,0 +1,1 @@
+require("./pgboss10").run(11);
