@@ -219,6 +219,13 @@ extern const char *mosql_admin_portable_text(Datum bin, Oid relid);
  * the definition (refresh_details.c): statements, char *.  NOTICEs for what stays. */
 extern List *mosql_admin_detail_statements(Relation rel, const MosqlDefinition *there);
 
+/* Of these, what has to be dropped before columns get other types: it is not so in Redis, and
+ * core would not find it to fit those.  ", DROP CONSTRAINT ..." */
+extern void mosql_admin_put_drops(Relation rel, const MosqlDefinition *here,
+								  const MosqlDefinition *there, StringInfo changes);
+extern bool mosql_admin_is_retyped(const MosqlDefinitionColumn *mine,
+								   const MosqlDefinitionColumn *theirs);
+
 /* A server of mosql_fdw by its name; 42704, 42809. */
 extern ForeignServer *mosql_admin_our_server(const char *name);
 
@@ -226,6 +233,9 @@ extern ForeignServer *mosql_admin_our_server(const char *name);
 
 /* The definition in Redis is being brought here: hooks bring nothing there. */
 extern bool mosql_admin_refreshing;
+
+/* The table whose columns do not agree with Redis yet meanwhile: nothing there follows it. */
+extern Oid	mosql_admin_half_refreshed;
 
 /* ---- sequences (sequence.c) ---- */
 
@@ -291,6 +301,10 @@ extern bool mosql_admin_foreign_key_renamed(Oid relid, const char *from, const c
  * made so here, as far as the other table is here, too.
  */
 extern void mosql_admin_follow_foreign_keys(Oid relid);
+
+/* They are dropped here, and stay in Redis: types of columns are about to change here, which core
+ * compares at once, whatever the other table is going to be. */
+extern void mosql_admin_leave_foreign_keys(Oid relid);
 
 /* Is that foreign key of a table's definition known here, the same? */
 extern bool mosql_admin_knows_foreign_key(Oid relid, const MosqlDefinition *child,

@@ -482,7 +482,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 
 	if (get_rel_relkind(relid) == RELKIND_SEQUENCE)
 		mosql_admin_follow_sequences(relid, command);
-	if (!mosql_fdw_is_ours(relid))
+	if (!mosql_fdw_is_ours(relid) || relid == mosql_admin_half_refreshed)
 		return;
 	follow_owner(relid);		/* REASSIGN OWNED, as a session's first command, is not seen */
 	follow_name(relid, command);

@@ -545,8 +545,8 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	check_columns(&key, rel);
 	find_index(&key, referenced, constraint->pk_attrs == NIL);
 	check_references(referenced, &key);
-	mosql_admin_find_key_operators(&key, rel, referenced,
-				   constraint->conname ? constraint->conname : make_name(rel, constraint->fk_attrs, NIL));
+	(void) mosql_admin_find_key_operators(&key, rel, referenced, constraint->conname ? constraint->conname
+										  : make_name(rel, constraint->fk_attrs, NIL));
 	if (IsBinaryUpgrade)
 	{
 		key.name = constraint->conname;

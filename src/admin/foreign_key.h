@@ -44,8 +44,8 @@ typedef struct MosqlLocalForeignKey
  */
 extern bool mosql_admin_take_unique_index(MosqlLocalForeignKey *key, Oid indexid, bool primary);
 
-/* The operators that would compare; 42804 if there are none, as core. */
-extern void mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation rel,
+/* The operators that would compare; if there are none, 42804, as core, or false where no name is given. */
+extern bool mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation rel,
 										   Relation referenced, const char *name);
 
 /* The row of pg_constraint, and what goes with it. */

@@ -16,6 +16,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "admin/foreign_key.h"
 
@@ -197,8 +198,11 @@ mosql_admin_knows_foreign_key(Oid relid, const MosqlDefinition *child,
 		mosql_admin_is_foreign_key(oid, &key, other);
 }
 
-/* Bring one foreign key of a definition here.  No relation may be open, since core
- * drops none of a relation in use. */
+/*
+ * Bring one foreign key of a definition here.  No relation may be open, since core
+ * drops none of a relation in use.  Where the columns cannot be compared one of the tables
+ * is not as it is in Redis: mosql_fdw_refresh() of that comes here again.
+ */
 static void
 follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there)
 {
@@ -215,10 +219,24 @@ follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReferen
 		drop_local(oid);
 	rel = relation_open(relid, AccessShareLock);
 	referenced = relation_open(other, AccessShareLock);
-	mosql_admin_find_key_operators(&key, rel, referenced, key.name);
-	(void) mosql_admin_create_foreign_key(rel, referenced, &key);
+	if (mosql_admin_find_key_operators(&key, rel, referenced, NULL))
+		(void) mosql_admin_create_foreign_key(rel, referenced, &key);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
+}
+
+void
+mosql_admin_leave_foreign_keys(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, mosql_foreign_keys(relid))
+	{
+		const MosqlForeignKey *key = lfirst(lc);
+
+		if (SearchSysCacheExists1(CONSTROID, ObjectIdGetDatum(key->oid)))
+			drop_local(key->oid);	/* one to the table itself may be listed twice */
+	}
 }
 
 static MosqlDefinition *

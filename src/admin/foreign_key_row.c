@@ -62,7 +62,7 @@ mosql_admin_take_unique_index(MosqlLocalForeignKey *key, Oid indexid, bool prima
 	return fits;
 }
 
-void
+bool
 mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation rel, Relation referenced, const char *name)
 {
 	for (int i = 0; i < key->n; i++)
@@ -76,6 +76,8 @@ mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation rel, Relation
 		key->ff[i] = get_opfamily_member(family, mine, mine, BTEqualStrategyNumber);
 		if (OidIsValid(key->pf[i]) && OidIsValid(key->ff[i]))
 			continue;
+		if (!can_coerce_type(1, &mine, &input, COERCION_IMPLICIT) && name == NULL)
+			return false;
 		if (!can_coerce_type(1, &mine, &input, COERCION_IMPLICIT))
 			ereport(ERROR,
 					(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -88,6 +90,7 @@ mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation rel, Relation
 														  key->referenced[i])))));
 		key->pf[i] = key->ff[i] = key->pp[i];
 	}
+	return true;
 }
 
 PG_FUNCTION_INFO_V1(mosql_fdw_reference);

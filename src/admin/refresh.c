@@ -20,8 +20,20 @@
 #include "admin/admin.h"
 
 bool		mosql_admin_refreshing = false;
+Oid			mosql_admin_half_refreshed = InvalidOid;
 
 PG_FUNCTION_INFO_V1(mosql_fdw_refresh);
+
+/* For names that came from Redis; until AtEOXact_GUC() of what it returns. */
+static int
+use_safe_path(void)
+{
+	int			nesting = NewGUCNestLevel();
+
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	return nesting;
+}
 
 /* ---- columns that were renamed ---- */
 
@@ -89,7 +101,7 @@ put_changes(StringInfo sql, const MosqlDefinitionColumn *mine,
 {
 	const char *name = quote_identifier(mine->name);
 
-	if (strcmp(mine->type, theirs->type) != 0 || strcmp(mine->collation, theirs->collation) != 0)
+	if (mosql_admin_is_retyped(mine, theirs))
 	{
 		appendStringInfo(sql, ", ALTER COLUMN %s TYPE %s", name, theirs->type);
 		if (theirs->collation[0] != '\0' && strcmp(theirs->collation, "\"default\"") != 0)
@@ -101,6 +113,46 @@ put_changes(StringInfo sql, const MosqlDefinitionColumn *mine,
 	if (mine->not_null != theirs->not_null)
 		appendStringInfo(sql, ", ALTER COLUMN %s %s NOT NULL", name,
 						 theirs->not_null ? "SET" : "DROP");
+}
+
+static bool
+has_other_types(Relation rel, const MosqlDefinition *there)
+{
+	MosqlDefinition *here = mosql_definition_describe(rel);
+
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, here->columns[i].name);
+
+		if (theirs != NULL && mosql_admin_is_retyped(&here->columns[i], theirs))
+			return true;
+	}
+	return false;
+}
+
+/* Of ", ALTER COLUMN ..."; NULL of nothing. */
+static char *
+statement_of(Relation rel, const StringInfoData *changes)
+{
+	if (changes->len == 0)
+		return NULL;
+	return psprintf("ALTER FOREIGN TABLE %s %s",
+					quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+											   RelationGetRelationName(rel)),
+					changes->data + 2);
+}
+
+/* What goes before columns get other types, NULL if nothing: core looks at the whole statement first. */
+static char *
+drop_statement(Relation rel, const MosqlDefinition *there)
+{
+	StringInfoData changes;
+	int			nesting = use_safe_path();
+
+	initStringInfo(&changes);
+	mosql_admin_put_drops(rel, mosql_definition_describe(rel), there, &changes);
+	AtEOXact_GUC(true, nesting);
+	return statement_of(rel, &changes);
 }
 
 /* The statement, NULL if the columns agree. */
@@ -138,12 +190,7 @@ alter_statement(Relation rel, const MosqlDefinition *there)
 			appendStringInfoString(&changes, ", ADD COLUMN ");
 			mosql_fdw_put_column(&changes, &there->columns[i], false);
 		}
-	if (changes.len == 0)
-		return NULL;
-	return psprintf("ALTER FOREIGN TABLE %s %s",
-					quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-											   RelationGetRelationName(rel)),
-					changes.data + 2);
+	return statement_of(rel, &changes);
 }
 
 static bool
@@ -174,11 +221,9 @@ check_statement(const char *statement)
 static void
 run_alter(const char *statement)
 {
-	int			nesting = NewGUCNestLevel();
+	int			nesting = use_safe_path();
 
 	check_statement(statement);
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	mosql_admin_refreshing = true;
 	PG_TRY();
 	{
@@ -202,6 +247,23 @@ run_and_note(Relation rel, const char *statement, StringInfo done)
 	relation_close(rel, NoLock);
 	run_alter(statement);
 	return relation_open(relid, NoLock);
+}
+
+/* The same before the columns agree: as the table is then, it must not get into Redis. */
+static Relation
+run_halfway(Relation rel, const char *statement, StringInfo done)
+{
+	mosql_admin_half_refreshed = RelationGetRelid(rel);
+	PG_TRY();
+	{
+		rel = run_and_note(rel, statement, done);
+	}
+	PG_FINALLY();
+	{
+		mosql_admin_half_refreshed = InvalidOid;
+	}
+	PG_END_TRY();
+	return rel;
 }
 
 /* A NOTICE for each foreign key that did not come here, since the other table is not. */
@@ -248,6 +310,15 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 	initStringInfo(&done);
 	while ((statement = rename_statement(rel, there)) != NULL)
 		rel = run_and_note(rel, statement, &done);
+	if (has_other_types(rel, there))
+	{
+		relation_close(rel, NoLock);	/* core drops none of one in use */
+		mosql_admin_leave_foreign_keys(relid);
+		rel = relation_open(relid, NoLock);
+	}
+	statement = drop_statement(rel, there);
+	if (statement != NULL)
+		rel = run_halfway(rel, statement, &done);
 	statement = alter_statement(rel, there);
 	if (statement != NULL)
 		rel = run_and_note(rel, statement, &done);

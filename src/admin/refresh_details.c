@@ -14,6 +14,9 @@
 #include "commands/comment.h"
 #include "commands/defrem.h"
 #include "commands/sequence.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_coerce.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -244,6 +247,19 @@ local_check(Relation rel, const char *name, bool *any)
 	return NULL;
 }
 
+/* What is to become of one: neither, one, or both. */
+static void
+compare_check(const Refresh *refresh, const MosqlDefinitionCheck *check, bool *drop, bool *add)
+{
+	bool		any;
+	const char *mine = local_check(refresh->rel, check->name, &any);
+	bool		wanted = is_there(check->expression) &&
+		mosql_definition_check_holds(refresh->there, check);
+
+	*add = wanted && (mine == NULL || strcmp(mine, check->expression) != 0);
+	*drop = any && (*add || (!wanted && mine != NULL && is_dropped(check->expression)));
+}
+
 static void
 put_checks(Refresh *refresh)
 {
@@ -253,16 +269,13 @@ put_checks(Refresh *refresh)
 	{
 		const MosqlDefinitionCheck *check = &refresh->there->checks[i];
 		const char *name = quote_identifier(check->name);
-		bool		any;
-		const char *mine = local_check(refresh->rel, check->name, &any);
-		bool		wanted = is_there(check->expression) &&
-			mosql_definition_check_holds(refresh->there, check);
+		bool		drop;
+		bool		add;
 
-		if (wanted && mine != NULL && strcmp(mine, check->expression) == 0)
-			continue;
-		if (any && (wanted || (mine != NULL && is_dropped(check->expression))))
+		compare_check(refresh, check, &drop, &add);
+		if (drop)
 			appendStringInfo(&refresh->changes, ", DROP CONSTRAINT %s", name);
-		if (wanted)
+		if (add)
 			appendStringInfo(&refresh->changes, ", ADD CONSTRAINT %s CHECK (%s)", name,
 							 check->expression);
 	}
@@ -292,6 +305,76 @@ put_comment(Refresh *refresh, AttrNumber attnum, const char *column, const char 
 														quote_literal_cstr(theirs)));
 	else if (mine != NULL && is_dropped(theirs))
 		refresh->last = lappend(refresh->last, psprintf("COMMENT ON %s IS NULL", object));
+}
+
+/* ---- what stands in the way of other types ---- */
+
+bool
+mosql_admin_is_retyped(const MosqlDefinitionColumn *mine, const MosqlDefinitionColumn *theirs)
+{
+	return strcmp(mine->type, theirs->type) != 0 || strcmp(mine->collation, theirs->collation) != 0;
+}
+
+/* Would core cast the default to another type, as ALTER COLUMN ... TYPE asks it to? */
+static bool
+default_fits(Relation rel, AttrNumber attnum, const char *name)
+{
+	Node	   *value = strip_implicit_coercions(build_column_default(rel, attnum));
+	Oid			type;
+	int32		typmod;
+
+	mosql_table_find_type(name, &type, &typmod);
+	return coerce_to_target_type(NULL, value, exprType(value), type, typmod, COERCION_ASSIGNMENT,
+								 COERCE_IMPLICIT_CAST, -1) != NULL;
+}
+
+static void
+put_drop(const Refresh *refresh, StringInfo changes, Form_pg_attribute att,
+		 const MosqlDefinitionColumn *theirs)
+{
+	const char *column = quote_identifier(NameStr(att->attname));
+
+	if (att->attidentity != '\0' && (theirs->sequence.counter == 0 || !theirs->sequence.identity))
+		appendStringInfo(changes, ", ALTER COLUMN %s DROP IDENTITY", column);
+	if (!att->atthasdef || att->attgenerated != '\0' ||
+		default_fits(refresh->rel, att->attnum, theirs->type))
+		return;
+	appendStringInfo(changes, ", ALTER COLUMN %s DROP DEFAULT", column);
+	if (theirs->expression == NULL && theirs->sequence.counter == 0)
+		ereport(NOTICE,
+				(errmsg("default of column \"%s\" of foreign table \"%s\" is dropped, which is not in Redis",
+						NameStr(att->attname), RelationGetRelationName(refresh->rel)),
+				 errdetail("The column has type %s there, which it cannot be cast to.", theirs->type)));
+}
+
+void
+mosql_admin_put_drops(Relation rel, const MosqlDefinition *here, const MosqlDefinition *there,
+					  StringInfo changes)
+{
+	Refresh		refresh = {.rel = rel,.there = there};
+	bool		any = false;
+
+	for (int i = 0; i < here->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *mine = &here->columns[i];
+		const MosqlDefinitionColumn *theirs = mosql_definition_column(there, mine->name);
+
+		if (theirs == NULL || !mosql_admin_is_retyped(mine, theirs))
+			continue;
+		any = true;
+		put_drop(&refresh, changes,
+				 TupleDescAttr(RelationGetDescr(rel), get_attnum(RelationGetRelid(rel), mine->name) - 1),
+				 theirs);
+	}
+	for (int i = 0; any && i < there->nchecks; i++)
+	{
+		bool		drop;
+		bool		add;
+
+		compare_check(&refresh, &there->checks[i], &drop, &add);
+		if (drop)
+			appendStringInfo(changes, ", DROP CONSTRAINT %s", quote_identifier(there->checks[i].name));
+	}
 }
 
 /* ---- all of it ---- */

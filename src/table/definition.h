@@ -239,6 +239,9 @@ extern uint64 mosql_table_catalog_root(void);
  * beyond "is in the key" are not filled. */
 extern MosqlDefinition *mosql_definition_describe(Relation rel);
 
+/* A type by its name in a definition; 42704. */
+extern void mosql_table_find_type(const char *name, Oid *type, int32 *typmod);
+
 /* The first difference between a local and a stored definition; NULL if none. */
 extern char *mosql_definition_difference(const MosqlDefinition *here,
 										 const MosqlDefinition *there);

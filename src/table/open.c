@@ -597,9 +597,8 @@ build_table(Relation rel, MosqlSession *session, const MosqlDefinition *definiti
 	return table;
 }
 
-/* A type by its name in a definition. */
-static void
-find_type(const char *name, Oid *type, int32 *typmod)
+void
+mosql_table_find_type(const char *name, Oid *type, int32 *typmod)
 {
 #if PG_VERSION_NUM >= 160000
 	(void) parseTypeString(name, type, typmod, NULL);
@@ -626,7 +625,7 @@ mosql_table_of_definition(MosqlSession *session, const MosqlDefinition *definiti
 		column->key_position = -1;
 		if (definition->columns[i].dropped)
 			continue;
-		find_type(definition->columns[i].type, &column->type, &column->typmod);
+		mosql_table_find_type(definition->columns[i].type, &column->type, &column->typmod);
 		column->collation = get_typcollation(column->type);
 		if (definition->columns[i].key_position >= table->nkeys)
 			break;
