@@ -84,10 +84,10 @@ CREATE FUNCTION mosql_fdw_shown_kind(relation oid, kind "char") RETURNS "char"
 COMMENT ON FUNCTION mosql_fdw_shown_kind(oid, "char") IS
     'What pg_class.relkind becomes under mosql_fdw.present_as_table: r for foreign tables of mosql_fdw.';
 
-CREATE FUNCTION mosql_fdw_shown_method(method oid) RETURNS oid
+CREATE FUNCTION mosql_fdw_shown_method(relation oid, method oid) RETURNS oid
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION mosql_fdw_shown_method(oid) IS
-    'What pg_class.relam becomes under mosql_fdw.present_as_table: btree for indexes of mosql_fdw.';
+COMMENT ON FUNCTION mosql_fdw_shown_method(oid, oid) IS
+    'What pg_class.relam becomes under mosql_fdw.present_as_table: btree, or hash, for indexes of mosql_fdw.';
 
 CREATE FUNCTION mosql_fdw_shown_ready(index oid, ready boolean) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;

@@ -44,6 +44,8 @@ typedef struct MosqlLocalIndex
 	int16		options[INDEX_MAX_KEYS];	/* INDOPTION_DESC, INDOPTION_NULLS_FIRST */
 	Node	   *expressions[INDEX_MAX_KEYS];	/* of the relation as varno 1 */
 	Oid			collations[INDEX_MAX_KEYS]; /* of expressions */
+	Oid			classes[INDEX_MAX_KEYS];	/* that somebody named; InvalidOid: default ones */
+	bool		hash;			/* it was to be USING hash: so it is shown */
 	const char *names[INDEX_MAX_KEYS];	/* of expressions; NULL: any */
 	Node	   *predicate;		/* NULL: all rows are in it */
 	const char *broken;			/* why it cannot be computed here; NULL: it can */
@@ -76,6 +78,13 @@ extern void mosql_admin_check_index_options(List *options, const char *tablespac
  */
 extern void mosql_admin_keep_index(Oid indexid);
 extern void mosql_admin_restore_index(Oid indexid);
+
+/* The operator class of its key column i; InvalidOid: it is not kept. */
+extern Oid	mosql_admin_kept_class(Oid relid, const char *name, int i);
+
+/* Is this operator class one of hash?  Was the index made USING hash? */
+extern bool mosql_admin_is_hash_class(Oid class);
+extern bool mosql_admin_is_shown_as_hash(Oid indexid);
 extern List *mosql_admin_kept_bare(Oid relid);	/* CREATE INDEX statements, as text; once */
 extern const char *mosql_admin_kept_key(Oid relid);
 

@@ -229,6 +229,8 @@ expand_like(RangeVar *name, TableLikeClause *like, Oid relid)
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 		IndexStmt  *clone = generateClonedIndexStmt(name, index, map, NULL);
 
+		if (mosql_admin_is_our_index(lfirst_oid(lc)) && mosql_admin_is_shown_as_hash(lfirst_oid(lc)))
+			clone->accessMethod = "hash";
 		if (comments)
 			clone->idxcomment = GetComment(lfirst_oid(lc), RelationRelationId, 0);
 		trees = lappend(trees, clone);

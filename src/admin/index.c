@@ -30,6 +30,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "parser/parse_utilcmd.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
@@ -92,6 +93,25 @@ mosql_admin_index_info(const MosqlLocalIndex *index, Oid method, bool summarizin
 	return info;
 }
 
+/*
+ * The operator class of a key column: as it was said, also before an ALTER TABLE that another type is for; else the
+ * default one of btree.  One of hash tells that the index was to be USING hash, and nothing else.
+ */
+static Oid
+class_of(Relation rel, const MosqlLocalIndex *index, int i, Oid type)
+{
+	Oid			class = OidIsValid(index->classes[i]) ? index->classes[i]
+		: mosql_admin_kept_class(RelationGetRelid(rel), index->name, i);
+	bool		hash = index->hash || (OidIsValid(class) && mosql_admin_is_hash_class(class));
+	Oid			hashed = hash ? GetDefaultOpClass(type, HASH_AM_OID) : InvalidOid;
+
+	if (OidIsValid(hashed))
+		return hashed;
+	if (!hash && OidIsValid(class) && IsBinaryCoercible(type, get_opclass_input_type(class)))
+		return class;
+	return GetDefaultOpClass(type, BTREE_AM_OID);
+}
+
 Oid
 mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 {
@@ -116,7 +136,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 			collations[i] = att->attcollation;
 		}
 		options[i] = index->options[i];
-		classes[i] = GetDefaultOpClass(type, BTREE_AM_OID);
+		classes[i] = class_of(rel, index, i, type);
 		if (!OidIsValid(classes[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -704,7 +724,8 @@ check_statement(const IndexStmt *statement)
 	if (statement->deferrable)
 		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
 	if (statement->excludeOpNames != NIL)
-		refuse("exclusion constraints", "Only uniqueness can be enforced.");
+		refuse("exclusion constraints",
+			   "Only uniqueness can be enforced: by equality alone it is CREATE UNIQUE INDEX, perhaps with WHERE.");
 	mosql_admin_check_access_method(statement);
 }
 
@@ -865,6 +886,8 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 	}
 	if (element.opclass != NIL && !is_our_order(element.opclass, type))
 		refuse("other operator classes than the default ones", "Leave the operator class away.");
+	if (element.opclass != NIL)
+		index->classes[index->nkeys] = ResolveOpClass(element.opclass, type, "btree", BTREE_AM_OID);
 	index->options[index->nkeys] = (descending ? INDOPTION_DESC : 0) |
 		(element.nulls_ordering == SORTBY_NULLS_FIRST ||
 		 (element.nulls_ordering == SORTBY_NULLS_DEFAULT && descending)
@@ -890,6 +913,7 @@ create_ours(Relation rel, const IndexStmt *statement)
 
 	index.unique = statement->unique;
 	index.constraint = statement->isconstraint;
+	index.hash = strcmp(statement->accessMethod, "hash") == 0;
 	index.nulls_not_distinct = statement->nulls_not_distinct;
 	foreach(lc, statement->indexParams)
 		take_element(rel, &index, lfirst_node(IndexElem, lc));

@@ -3,22 +3,27 @@
  *
  * Layer: admin.  Another type of a column takes its indexes away before core changes the column, and
  * makes them again when the command has ended (index.c).  What PostgreSQL keeps of them is kept here
- * until then, by the name of the index: comments, and what the primary key is called.
+ * until then, by the name of the index: comments, operator classes, and what the primary key is called.
  *
  * It lives as long as the transaction.  What a rolled back savepoint leaves behind names an index that is
  * there again, and goes as soon as that one goes once more.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
 #include "commands/comment.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "admin/admin.h"
 
@@ -30,6 +35,7 @@ typedef struct KeptIndex
 	char	   *name;
 	char	   *comment;		/* NULL: none */
 	char	   *constraint_comment;
+	List	   *classes;		/* of key columns */
 	char	   *bare;			/* CREATE INDEX, of one of index_bare.c; NULL: others, or made again */
 	SubTransactionId within;
 } KeptIndex;
@@ -57,6 +63,50 @@ take(Oid relid, const char *name)
 	return index;
 }
 
+/* The operator classes of an index. */
+static List *
+classes_of(Oid indexid)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	List	   *classes = NIL;
+	const oidvector *stored;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	stored = (const oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
+	for (int i = 0; i < stored->dim1; i++)
+		classes = lappend_oid(classes, stored->values[i]);
+	ReleaseSysCache(tuple);
+	return classes;
+}
+
+bool
+mosql_admin_is_hash_class(Oid class)
+{
+	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
+	bool		hash = HeapTupleIsValid(tuple) && ((Form_pg_opclass) GETSTRUCT(tuple))->opcmethod == HASH_AM_OID;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return hash;
+}
+
+bool
+mosql_admin_is_shown_as_hash(Oid indexid)
+{
+	return mosql_admin_is_hash_class(linitial_oid(classes_of(indexid)));
+}
+
+Oid
+mosql_admin_kept_class(Oid relid, const char *name, int i)
+{
+	for (const KeptIndex *index = kept; index != NULL; index = index->next)
+		if (index->relid == relid && strcmp(index->name, name) == 0)
+			return i < list_length(index->classes) ? list_nth_oid(index->classes, i) : InvalidOid;
+	return InvalidOid;
+}
+
 void
 mosql_admin_keep_index(Oid indexid)
 {
@@ -74,6 +124,7 @@ mosql_admin_keep_index(Oid indexid)
 	index->comment = GetComment(indexid, RelationRelationId, 0);
 	if (OidIsValid(constraint))
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
+	index->classes = classes_of(indexid);
 	if (mosql_admin_is_bare_index(indexid))
 		index->bare = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(indexid)));
 	index->within = GetCurrentSubTransactionId();

@@ -134,7 +134,7 @@ present_column(const Var *given, const Levels *levels)
 	if (entry->relid == IndexRelationId && var->varattno == Anum_pg_index_indisready)
 		return call_with_oid("mosql_fdw_shown_ready", var, Anum_pg_index_indexrelid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relam)
-		return call("mosql_fdw_shown_method", OIDOID, list_make1(var), (Node *) var);
+		return call_with_oid("mosql_fdw_shown_method", var, Anum_pg_class_oid);
 	return (Node *) var;
 }
 

@@ -50,7 +50,7 @@ refuse_action(const AlterTableCmd *command)
 		case AT_AddConstraint:
 			if (IsA(command->def, Constraint) &&
 				((Constraint *) command->def)->contype == CONSTR_EXCLUSION)
-				mosql_admin_refuse("an exclusion constraint", "Only uniqueness can be enforced.");
+				mosql_admin_refuse("an exclusion constraint", "Only uniqueness can be enforced: by equality alone it is CREATE UNIQUE INDEX, perhaps with WHERE.");
 			break;
 		default:
 			break;

@@ -48,11 +48,11 @@ mosql_fdw_shown_kind(PG_FUNCTION_ARGS)
 Datum
 mosql_fdw_shown_method(PG_FUNCTION_ARGS)
 {
-	Oid			method = PG_GETARG_OID(0);
+	Oid			method = PG_GETARG_OID(1);
 
 	if (OidIsValid(method) && method >= FirstUnpinnedObjectId &&
 		method == get_index_am_oid("mosql", true))
-		method = BTREE_AM_OID;
+		method = mosql_admin_is_shown_as_hash(PG_GETARG_OID(0)) ? HASH_AM_OID : BTREE_AM_OID;
 	PG_RETURN_OID(method);
 }
 
@@ -82,9 +82,9 @@ Datum
 mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
 {
 	bool		bare = mosql_admin_is_bare_index(PG_GETARG_OID(0));
-	const char *theirs = bare ? " ON " : " USING btree ";
 	const char *ours = bare ? " ON ONLY " : " USING mosql ";
 	LOCAL_FCINFO(core, 3);
+	const char *theirs;
 	const char *said;
 	const char *method;
 	Datum		result;
@@ -95,6 +95,9 @@ mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
 	if (core->isnull)
 		PG_RETURN_NULL();
 	said = TextDatumGetCString(result);
+	theirs = bare ? " ON " : " USING btree ";
+	if (!bare && mosql_admin_is_our_index(PG_GETARG_OID(0)) && mosql_admin_is_shown_as_hash(PG_GETARG_OID(0)))
+		theirs = " USING hash ";
 	method = bare || mosql_admin_is_our_index(PG_GETARG_OID(0)) ? find_unquoted(said, ours) : NULL;
 	if (method == NULL)
 		PG_RETURN_DATUM(result);

@@ -1,0 +1,47 @@
+-- what queries see of indexes: what was said of those of ours, as of PostgreSQL's own
+\set VERBOSITY terse
+CREATE SCHEMA shown;
+SET search_path = shown, public;
+SET mosql_fdw.present_as_table = on;
+CREATE FUNCTION twice(command text) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT public.outcome(format(replace(command, '%', '%1$'), 'ours')) UNION ALL
+	SELECT public.outcome(format(replace(command, '%', '%1$'), 'theirs')) $$;
+CREATE FOREIGN TABLE ours (id int PRIMARY KEY, a int, t text, v varchar(20), c char(5)) SERVER redis;
+CREATE TABLE theirs (id int PRIMARY KEY, a int, t text, v varchar(20), c char(5));
+SELECT twice('CREATE INDEX %s_h ON %s USING hash (a)');
+SELECT twice('CREATE INDEX %s_ht ON %s USING hash (lower(t)) WHERE a > 0');
+SELECT twice('CREATE INDEX %s_tp ON %s (t text_pattern_ops, v varchar_pattern_ops DESC, c bpchar_pattern_ops, a)');
+SELECT twice('CREATE UNIQUE INDEX %s_tu ON %s (t text_pattern_ops)');
+SELECT twice('CREATE INDEX %s_d ON %s (t text_ops, v varchar_ops, a int4_ops)');
+SELECT twice('CREATE INDEX %s_e ON %s (lower(t) text_pattern_ops)');
+CREATE FUNCTION said(what text) RETURNS TABLE (name text, def text, method name) LANGUAGE sql AS $$
+	SELECT replace(i.indexrelid::regclass::text, what, 't'), replace(pg_get_indexdef(i.indexrelid), what, 't'), m.amname
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE indrelid = what::regclass $$;
+SELECT def, method FROM said('ours') ORDER BY name COLLATE "C";
+CREATE VIEW differs AS (SELECT * FROM said('ours') EXCEPT SELECT * FROM said('theirs')) UNION ALL
+	(SELECT * FROM said('theirs') EXCEPT SELECT * FROM said('ours'));
+SELECT * FROM differs;
+
+-- they are used as ever
+INSERT INTO ours VALUES (1, 1, 'a', 'b', 'c'), (2, 2, 'ab', 'bc', 'cd');
+INSERT INTO ours VALUES (3, 1, 'ab');
+INSERT INTO ours VALUES (3, 1, 'ab') ON CONFLICT (t) DO NOTHING;
+INSERT INTO ours VALUES (3, 1, 'ab') ON CONFLICT (t text_pattern_ops) DO UPDATE SET a = 7 RETURNING id, a;
+EXPLAIN (COSTS OFF) SELECT id FROM ours WHERE a = 7;
+SELECT id FROM ours WHERE a = 7;
+SELECT id FROM ours WHERE t LIKE 'a%' ORDER BY id;
+CREATE FOREIGN TABLE kid (id int PRIMARY KEY, t text REFERENCES ours (t)) SERVER redis;
+INSERT INTO kid VALUES (1, 'ab');
+INSERT INTO kid VALUES (2, 'no');
+DROP FOREIGN TABLE kid;
+
+-- and stay what they are when a column gets another type, or a table another name
+SELECT twice('ALTER TABLE %s ALTER a TYPE bigint, ALTER t TYPE varchar, ALTER v TYPE text');
+SELECT * FROM differs;
+SELECT twice('ALTER INDEX %s_h RENAME TO %s_hh');
+SELECT * FROM differs;
+CREATE FOREIGN TABLE liked (LIKE ours INCLUDING ALL) SERVER redis;
+SELECT def FROM said('liked') ORDER BY def COLLATE "C";
+SELECT * FROM mosql_fdw_check('ours');
+SET client_min_messages = warning;
+DROP SCHEMA shown CASCADE;
