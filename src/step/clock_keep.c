@@ -612,7 +612,8 @@ mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
 	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
 	MosqlBytes	time[] = {LITERAL("TIME")};
 	MosqlBytes	counter[] = {
-		LITERAL("HMGET"), keys.counter, LITERAL("last"), LITERAL("sid"), LITERAL("schema"), LITERAL("format")
+		LITERAL("HMGET"), keys.counter, LITERAL("last"), LITERAL("sid"), LITERAL("schema"), LITERAL("format"),
+		LITERAL("leapt"), LITERAL("took")
 	};
 	MosqlBytes	ends[] = {LITERAL("ZRANGE"), keys.ends, LITERAL("0"), LITERAL("-1")};
 	MosqlBytes	snapshots[] = {LITERAL("ZRANGE"), keys.snapshots, LITERAL("0"), LITERAL("-1")};
@@ -627,9 +628,10 @@ mosql_clock_read_state(MosqlStepper *clock, MosqlClockState *state)
 	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(time), time);
 	mosql_batch_run(batch, NULL);
 	reply = mosql_batch_reply(batch, 0, 0);
-	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 4)
+	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 6)
 	{
-		state->last = some_number(reply->elem[0], &sound);
+		(void) some_number(reply->elem[5], &sound);
+		state->last = Max(some_number(reply->elem[0], &sound), some_number(reply->elem[4], &sound));
 		state->sid = some_number(reply->elem[1], &sound);
 		state->schema = some_number(reply->elem[2], &sound);
 		state->there = sound && reply->elem[3]->kind == MOSQL_REPLY_STRING &&
@@ -673,6 +675,33 @@ remove_foreign(MosqlStepper *clock, const MosqlClockKeys *keys)
 	}
 }
 
+/* What a counter is to be, that a reply says something of. */
+static uint64
+at_least(const MosqlReply *reply, int field, uint64 least)
+{
+	bool		ignored = true;
+
+	return Max(some_number(mosql_step_elem(reply, field), &ignored), least);
+}
+
+/* As where another process takes over, the clock leaps: who began before is not decided (rule 16). */
+static void
+put_counters(Watch *watch, const MosqlReply *was, const MosqlClockState *least)
+{
+	uint64		leapt = at_least(was, 4, least->last);
+	uint64		sid = at_least(was, 1, least->sid);
+
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
+					   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT),
+					   LITERAL("last"), mosql_clock_number(at_least(was, 0, leapt)),
+					   LITERAL("sid"), mosql_clock_number(sid),
+					   LITERAL("schema"), mosql_clock_number(Max(at_least(was, 2, least->schema), leapt)),
+					   LITERAL("leapt"), mosql_clock_number(leapt),
+					   LITERAL("took"), mosql_clock_number(least->now),
+					   LITERAL("forgot"),	/* outcomes that were there are gone */
+					   mosql_clock_number(sid));
+}
+
 void
 mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
 {
@@ -683,27 +712,17 @@ mosql_clock_rebuild(MosqlStepper *clock, const MosqlClockState *least)
 	for (;;)
 	{
 		const MosqlReply *reply;
-		bool		sound = true;
 
 		read_begin(&watch, watch.keys.counter, MOSQL_ABSENT);
 		mosql_commands_put(&watch.commands, LITERAL("HMGET"), watch.keys.counter, LITERAL("last"),
-						   LITERAL("sid"), LITERAL("schema"), LITERAL("format"));
+						   LITERAL("sid"), LITERAL("schema"), LITERAL("format"), LITERAL("leapt"));
 		read_run(&watch);
 		reply = read_reply(&watch, 0);
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, watch.keys.counter);
 		if (is_foreign_format(mosql_reply_bytes(mosql_step_elem(reply, 3))))
 			mosql_clock_refuse_format(&watch.keys, mosql_step_elem(reply, 3)->str);
 		write_begin(&watch);
-		mosql_commands_put(&watch.commands, LITERAL("HSET"), watch.keys.counter,
-						   LITERAL("format"), LITERAL(MOSQL_CLOCK_FORMAT),
-						   LITERAL("last"),
-						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 0), &sound), least->last)),
-						   LITERAL("sid"),
-						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 1), &sound), least->sid)),
-						   LITERAL("schema"),
-						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 2), &sound), least->schema)),
-						   LITERAL("forgot"),	/* outcomes that were there are gone */
-						   mosql_clock_number(Max(some_number(mosql_step_elem(reply, 1), &sound), least->sid)));
+		put_counters(&watch, reply, least);
 		if (write_run(&watch) == MOSQL_EXEC_DONE)
 			return;
 		start_over(&watch);

@@ -131,7 +131,7 @@ extern void mosql_clock_drop_garbage(MosqlStepper *clock, const uint64 *roots, i
 typedef struct MosqlClockState
 {
 	bool		there;			/* it has a format, and all of it are numbers */
-	MosqlTimestamp last;
+	MosqlTimestamp last;		/* or where it has leapt to, if that is later */
 	uint64		sid;
 	uint64		schema;
 	MosqlTimestamp now;			/* the server's time */

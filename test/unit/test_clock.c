@@ -614,6 +614,39 @@ test_rebuild_by_format(void)
 	}
 }
 
+/*
+ * It goes on behind where it had leapt to, which only it knows: who then begins is not told that another
+ * process may have forgotten what he has seen.
+ */
+static void
+test_rebuild_after_leap(void)
+{
+	static const char key[] = "test:{test.clock}:c";
+	static const char *const damaged[] = {"last", "schema", "leapt", "took"};
+	const MosqlTimestamp leapt = UINT64CONST(3000000000123456);
+
+	for (int i = 0; i < lengthof(damaged); i++)
+	{
+		MosqlClockState state;
+		uint64		a;
+
+		begin();
+		(void) open_session(LEASE_MS);
+		server_command(ck.redis, "HSET", key, "leapt", psprintf(UINT64_FORMAT, leapt), "took", "3000000000000000",
+					   "last", psprintf(UINT64_FORMAT, leapt), "schema", psprintf(UINT64_FORMAT, leapt));
+		server_command(ck.redis, "HSET", key, damaged[i], "nonsense");
+		mosql_clock_read_state(&ck, &state);
+		CHECK(!state.there);
+		CHECK(state.last >= leapt);
+		state.last++;
+		state.schema = Max(state.schema + 1, state.last);
+		mosql_clock_rebuild(&ck, &state);
+		a = open_session(LEASE_MS);
+		CHECK(schema > leapt);
+		CHECK_INT(decide_since(a, 1, schema), MOSQL_DECIDED);
+	}
+}
+
 /* last may be ahead of the time (a failover); nothing goes backward. */
 static void
 test_time_behind(void)
@@ -1714,6 +1747,7 @@ main(void)
 		RUN(test_snapshot_beyond_scores);
 		RUN(test_former_format);
 		RUN(test_rebuild_by_format);
+		RUN(test_rebuild_after_leap);
 		RUN(test_time_behind);
 		RUN(test_decide);
 		RUN(test_decide_without_parts);
