@@ -531,6 +531,15 @@ unlink_keys(Call *call)
 }
 
 static void
+say_type(Call *call)
+{
+	const SimKey *key = sim_key(call->shard, call->argv[1], false);
+
+	call->to->status(call->to, key == NULL || key->n == 0 ? "none" : key->type == 'h' ? "hash" :
+					 key->type == 'z' ? "zset" : key->type == 's' ? "set" : "list");
+}
+
+static void
 count_keys(Call *call)
 {
 	int			n = 0;
@@ -662,7 +671,7 @@ static const Command commands[] = {
 	{"ZREVRANGE", 4, true}, {"ZREVRANGEBYSCORE", 4, true}, {"INFO", 1}, {"SADD", 3, true, true, true},
 	{"SREM", 3, true, true}, {"RPUSH", 3, true, true, true}, {"BLPOP", 3, true, true},
 	{"PEXPIRE", 3, true, true}, {"SRANDMEMBER", 2, true}, {"UNLINK", 2, true, true},
-	{"DEL", 2, true, true}, {"WATCH", 2, true}, {"SCAN", 2}, {"TIME", 1}, {"CLUSTER", 2},
+	{"DEL", 2, true, true}, {"WATCH", 2, true}, {"SCAN", 2}, {"TIME", 1}, {"TYPE", 2, true}, {"CLUSTER", 2},
 	{"ECHO", 2}, {"EXISTS", 2, true}, {"PING", 1}, {"CONFIG", 2}, {"MULTI", 1}, {"EXEC", 1}, {"UNWATCH", 1},
 	{"ASKING", 1}, {"QUIT", 1}, {"WAIT", 3}, {"EVAL", 3}, {"EVALSHA", 3},
 	{NULL}
@@ -731,7 +740,10 @@ run(Call *call, const char *name)
 			unlink_keys(call);
 			break;
 		case 'T':
-			say_time(call);
+			if (strcmp(name, "TYPE") == 0)
+				say_type(call);
+			else
+				say_time(call);
 			break;
 		case 'I':
 			say_info(call);

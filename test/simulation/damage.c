@@ -8,6 +8,7 @@
 
 #include "access/xact.h"
 #include "pgstub.h"
+#include "step/clock_keep.h"
 
 #define HURT_MAX	4000
 
@@ -336,4 +337,145 @@ damage_tree(SimFrontEnd *self)
 	(void) sim_transaction(self, true);
 	mosql_session_close(damage->session);
 	free(damage);
+}
+
+/* ---- the clock ---- */
+
+/* As admin/repair_tree.c has it. */
+#define SPARE_US			2000000
+
+static SimKey *
+clock_key(const char *name, SimShard **shard)
+{
+	SimKey	   *key = NULL;
+
+	for (int s = 0; s < sim_nshards && (key == NULL || key->n == 0); s++)
+		key = sim_key(*shard = &sim_shards[s], mosql_bytes(name, strlen(name)), false);
+	return key;
+}
+
+static void
+set_field(const char *key_name, const char *field, const char *value)
+{
+	SimShard   *shard;
+	SimKey	   *key = clock_key(key_name, &shard);
+
+	if (key == NULL || key->n == 0)
+		return;
+	sim_put(shard, key, key->type, mosql_bytes(field, strlen(field)),
+			value != NULL ? mosql_bytes(value, strlen(value)) : MOSQL_ABSENT);
+	sim_replicate(shard);
+}
+
+/* Some of the counters are gone, or nonsense; and another key of the clock's holds something else. */
+static void
+hurt_clock(void)
+{
+	static const char *const fields[] = {"last", "sid", "schema", "format", "leapt", "took"};
+	static const char *const others[] = {"sim:{sim.clock}:e", "sim:{sim.clock}:p"};
+	const char *other = others[sim_below(lengthof(others))];
+	SimShard   *shard;
+	SimKey	   *key;
+
+	for (int i = 0; i < lengthof(fields); i++)
+		if (sim_chance(600))
+			set_field("sim:{sim.clock}:c", fields[i], sim_chance(500) ? "nonsense" : NULL);
+	if (sim_chance(300) && (key = clock_key(other, &shard)) != NULL)
+	{
+		lose_all(shard, key);
+		sim_put(shard, key, 's', mosql_bytes("nonsense", 8), mosql_bytes("", 0));
+		sim_replicate(shard);
+	}
+}
+
+/* As admin/repair_tree.c does it, which looks for the highest in all nodes: here the oracle knows. */
+static void
+rebuild_clock(MosqlStepper *clock)
+{
+	MosqlClockState was;
+	MosqlClockState least;
+	MosqlClockState now;
+
+	mosql_clock_read_state(clock, &was);
+	least = was;
+	least.last = Max(Max(was.last, was.now), oracle_moment(TREE_MAIN)) + SPARE_US;
+	least.sid = Max(was.sid, sim_sessions_highest()) + 1000;
+	least.schema = Max(was.schema + 1, least.last);
+	mosql_clock_rebuild(clock, &least);
+	mosql_clock_read_state(clock, &now);
+	if (!now.there || now.last < least.last || now.sid < least.sid || now.schema < least.schema)
+		sim_fail("the clock was made anew, and stands at " UINT64_FORMAT, now.last);
+}
+
+/* Of a later program's clock nothing is changed. */
+static bool
+is_refused(MosqlStepper *clock, bool rebuild)
+{
+	volatile bool refused = false;
+
+	PG_TRY();
+	{
+		if (rebuild)
+			mosql_clock_rebuild(clock, &(MosqlClockState) {.last = MOSQL_TS_MAX / 2});
+		else
+			mosql_clock_check_format(clock);
+	}
+	PG_CATCH();
+	{
+		pgstub_error_take();
+		refused = pgstub_error.sqlstate == ERRCODE_FEATURE_NOT_SUPPORTED;
+	}
+	PG_END_TRY();
+	return refused;
+}
+
+static bool
+write_a_row(SimFrontEnd *self, MosqlSession *session)
+{
+	Work		work = {.session = session};
+	Client		client = {&work, .session = session};
+	MosqlRow	stored = {0};
+	Row			row;
+
+	work_begin(&client, MOSQL_READ_COMMITTED);
+	client.txn = mosql_txn_current(session);
+	row = work_read_row(&client, TREE_PLAIN, 0, &stored);
+	client.cid++;
+	if (row.live)
+		work_update_row(&client, TREE_PLAIN, 0, &stored, row);
+	else
+		insert_row(&client, TREE_PLAIN, 0, MOSQL_KEY_MAY_EXIST);
+	return work_end(self, &client, true);
+}
+
+/* Everybody has ended.  Who comes then finds all rows, and writes: ids and times go on (oracle.c). */
+void
+damage_clock(SimFrontEnd *self)
+{
+	MosqlSession *session = work_session("sim");
+	MosqlStepper *clock = mosql_session_stepper(session);
+	SimShard   *shard;
+	MosqlBytes	format;
+	int			attempts = 0;
+
+	sim_begin(XACT_READ_COMMITTED);
+	MemoryContextSwitchTo(TopTransactionContext);
+	(void) mosql_txn_current(session);
+	hurt_clock();
+	rebuild_clock(clock);
+	format = sim_get(clock_key("sim:{sim.clock}:c", &shard), mosql_bytes("format", 6));
+	format = mosql_bytes_copy(TopTransactionContext, format);
+	set_field("sim:{sim.clock}:c", "format", "9999");
+	if (!is_refused(clock, false) || !is_refused(clock, true))
+		sim_fail("a clock of another format is not refused");
+	set_field("sim:{sim.clock}:c", "format", pnstrdup(format.data, format.len));
+	(void) sim_transaction(self, true);
+	mosql_session_close(session);
+	session = work_session("sim");
+	work_read_all(self, session);
+	/* a server that has restarted before may show only now, and make one fail */
+	while (!write_a_row(self, session))
+		if (++attempts > sim_nservers)
+			sim_fail("with a clock that was made anew: %s", pgstub_error.message);
+	mosql_session_close(session);
 }

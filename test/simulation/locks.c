@@ -28,6 +28,7 @@ typedef struct Batch
 	LockWaitPolicy policy;
 	bool		locked[BATCH_MAX];
 	MosqlRow	rows[BATCH_MAX];
+	int			before[BATCH_MAX];	/* how strongly it was locked then */
 	bool		read[BATCH_MAX];	/* by the statement's scan, before: */
 	MosqlRow	scanned[BATCH_MAX];
 } Batch;
@@ -54,26 +55,26 @@ choose_rows(Client *client, Batch *batch)
 }
 
 /* It is the client's until the transaction ends, or the savepoint is rolled back. */
-static void
-note_claim(Client *client, const Batch *batch, int i)
+void
+locks_note(Client *client, int tree, int key, MosqlBytes bytes, int strength)
 {
 	SimTx	   *tx = client->tx;
 	SimClaim   *claim = NULL;
 
 	for (int c = 0; c < tx->nclaims; c++)
-		if (tx->claims[c].tree == batch->tree && tx->claims[c].key == batch->numbers[i])
+		if (tx->claims[c].tree == tree && tx->claims[c].key == key)
 			claim = &tx->claims[c];
 	if (claim == NULL)
 	{
 		claim = &tx->claims[tx->nclaims++];
-		claim->tree = batch->tree;
-		claim->key = batch->numbers[i];
+		claim->tree = tree;
+		claim->key = key;
 		claim->strength = 0;
 		claim->lost = false;
-		memcpy(claim->bytes, batch->keys[i].data, batch->keys[i].len);
-		claim->key_bytes = mosql_bytes(claim->bytes, batch->keys[i].len);
+		memcpy(claim->bytes, bytes.data, bytes.len);
+		claim->key_bytes = mosql_bytes(claim->bytes, bytes.len);
 	}
-	claim->strength = Max(claim->strength, batch->strength);
+	claim->strength = Max(claim->strength, strength);
 }
 
 /* Is what came with the lock what is there? */
@@ -147,6 +148,25 @@ locks_are_played(void)
 	return !sim_dumps || sim_seed % 5 == 2 || sim_seed % 5 == 3;
 }
 
+/* As ON CONFLICT does, which has looked and wants no more of the row: it is locked as it was before. */
+static void
+let_go_again(Client *client, const Batch *batch)
+{
+	SimTx	   *tx = client->tx;
+	int			i = (int) sim_below(batch->n);
+
+	if (!batch->locked[i] || batch->before[i] >= batch->strength || oracle_own(tx, batch->tree, batch->numbers[i]) != NULL)
+		return;
+	for (int c = 0; c < tx->nclaims; c++)
+		if (tx->claims[c].tree == batch->tree && tx->claims[c].key == batch->numbers[i])
+		{
+			tx->claims[c].strength = batch->before[i];
+			tx->claims[c].lost |= batch->before[i] == 0;
+		}
+	sim_trace("tx %d lets go of row %d/%d, strength %d is left", tx->number, batch->tree, batch->numbers[i], batch->before[i]);
+	mosql_txn_lower(client->txn, work_tree(client, batch->tree), batch->keys[i], batch->before[i]);
+}
+
 /* A statement that locks rows, and changes them, or some, or none. */
 void
 locks_statement(Client *client)
@@ -171,11 +191,13 @@ locks_statement(Client *client)
 	since = oracle_moment(batch->tree);
 	sim_trace("tx %d locks %d rows of tree %d from %d on, strength %d, policy %d", tx->number, batch->n,
 			  batch->tree, batch->numbers[0], batch->strength, batch->policy);
+	for (int i = 0; i < batch->n; i++)
+		batch->before[i] = mosql_txn_strength(client->txn, work_tree(client, batch->tree), batch->keys[i]);
 	claim(client, batch);
 	for (int i = 0; i < batch->n; i++)
 		if (batch->locked[i])
 		{
-			note_claim(client, batch, i);
+			locks_note(client, batch->tree, batch->numbers[i], batch->keys[i], batch->strength);
 			check_row(client, batch, i, since);
 		}
 	for (int i = 0; i < batch->n; i++)
@@ -185,6 +207,8 @@ locks_statement(Client *client)
 		if (usable && changes)
 			change_row(client, batch, i);
 	}
+	if (!tx->locks_all && sim_chance(100))
+		let_go_again(client, batch);
 	if (sim_chance(100))
 		pg_usleep(sim_below(30000));
 }

@@ -25,6 +25,9 @@ extern bool claims_may_be_lost(const SimTx *tx);
 /* By every seed, but where servers forget by some: so what others of these have found stays. */
 extern bool locks_are_played(void);
 
+/* It has locked that row. */
+extern void locks_note(struct Client *client, int tree, int key, MosqlBytes bytes, int strength);
+
 extern void locks_statement(struct Client *client);
 extern void locks_roll_back(SimTx *tx, const SimTx *before);
 extern void locks_failed(SimTx *tx);	/* nothing is let go yet */

@@ -421,7 +421,10 @@ work_verify(SimFrontEnd *self)
 	work_read_all(self, session);
 	far_read_all(self, far);
 	if (setting.damages)
+	{
+		damage_clock(self);
 		damage_tree(self);
+	}
 	work_verified = true;
 	mosql_session_close(session);
 	mosql_session_close(far);

@@ -60,9 +60,12 @@ check_alone(const Client *client, int number, int strength)
 static int64 got_us[NUMBERS][2][FRONT_ENDS];
 static int64 kept_us[NUMBERS][FRONT_ENDS];
 
+/* Who learns of it when his session is dead has it no more (the answer was late): somebody else may have it since. */
 static void
-note_got(int number, int strength)
+note_got(const Client *client, int number, int strength)
 {
+	if (claims_of_dead(client->txn->owner.session))
+		return;
 	got_us[number][strength == MOSQL_UPDATE][sim_self->number % FRONT_ENDS] = sim_now_us;
 }
 
@@ -99,7 +102,7 @@ lock_number(Client *client, MosqlTree *tree, int number, int strength)
 		check_kept(client, number, had);
 	if (had < strength)
 		kept_us[number][sim_self->number % FRONT_ENDS] = sim_now_us;
-	note_got(number, strength);
+	note_got(client, number, strength);
 }
 
 /* The transaction has it as well: its end leaves the session what that has. */
@@ -114,7 +117,7 @@ lock_for_transaction(Client *client, MosqlTree *tree, int number, int strength)
 	if (!locked)
 		return;
 	check_alone(client, number, strength);
-	note_got(number, strength);
+	note_got(client, number, strength);
 }
 
 void

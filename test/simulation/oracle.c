@@ -678,6 +678,14 @@ oracle_set(uint64 counter, int64 value)
 
 /* ---- ids ---- */
 
+static uint64 highest_session;
+
+uint64
+sim_sessions_highest(void)
+{
+	return highest_session;
+}
+
 void
 sim_session_drawn(uint64 sid)
 {
@@ -691,4 +699,5 @@ sim_session_drawn(uint64 sid)
 	if (n == max)
 		drawn = realloc(drawn, (max = Max(64, 2 * max)) * sizeof(uint64));
 	drawn[n++] = sid;
+	highest_session = Max(highest_session, sid);
 }

@@ -10,11 +10,40 @@
 #define BLOCK_MAX	20
 #define VALUE_MAX	(1 << 19)
 
+/* By its counter: some end soon, some begin again then, some descend. */
 static MosqlSequence
 sequence_of(uint64 counter)
 {
-	return (MosqlSequence) {.counter = counter, .start = 1, .increment = 1, .min = 1,
-		.max = VALUE_MAX, .cache = 1};
+	MosqlSequence sequence = {.counter = counter, .start = 1, .increment = 1, .min = 1, .max = VALUE_MAX, .cache = 1};
+
+	switch (counter * UINT64CONST(0x9E3779B97F4A7C15) >> 61)
+	{
+		case 0:
+			sequence.max = 150;
+			break;
+		case 1:
+			sequence.max = 90;
+			sequence.cycle = true;
+			break;
+		case 2:
+			sequence.increment = -1;
+			sequence.min = 2 - VALUE_MAX;
+			sequence.max = 1;
+	}
+	return sequence;
+}
+
+/* Values as the oracle counts them, upwards; and back. */
+static int64
+counted(const MosqlSequence *sequence, int64 value)
+{
+	return sequence->increment > 0 ? value : 2 - value;
+}
+
+static bool
+has_ended(const MosqlSequence *sequence)
+{
+	return !sequence->cycle && oracle_sequence(sequence->counter) >= (sequence->increment > 0 ? sequence->max : VALUE_MAX);
 }
 
 /* A new counter in place of an old one; 0: there is none. */
@@ -32,22 +61,31 @@ sequence_counter(MosqlSession *session, uint64 old)
 	return column.sequence.counter;
 }
 
-/* A block of values: none of them ever again, whatever becomes of the transaction. */
+/* A block of values: none of them ever again, whatever becomes of the transaction; but they come again in a circle. */
 void
 sequence_draw(Client *client)
 {
 	MosqlSequence sequence = sequence_of(schema_open(client)->counter);
 	int64		moment = oracle_sequence(sequence.counter);
+	bool		ended = has_ended(&sequence) && sim_forgot_us == 0;
 	int64		first;
+	int64		last;
 	int64		n;
 
+	if (ended && !sim_chance(50))
+		return;
 	if (client->drawn_from != sequence.counter)
 		client->seen.known = false;
 	client->drawn_from = sequence.counter;
 	n = mosql_sequence_draw(client->session, &sequence, "id", sim_between(1, BLOCK_MAX),
 							&client->seen, &first);
+	last = first + (n - 1) * sequence.increment;
 	sim_trace("tx %d draws " INT64_FORMAT " values from " INT64_FORMAT, client->tx->number, n, first);
-	oracle_drawn(sequence.counter, moment, first, n);
+	if (ended || n < 1 || Min(first, last) < sequence.min || Max(first, last) > sequence.max)
+		sim_fail("sequence %016lx hands out " INT64_FORMAT " to " INT64_FORMAT ", beyond its end",
+				 (unsigned long) sequence.counter, first, last);
+	if (!sequence.cycle)
+		oracle_drawn(sequence.counter, moment, counted(&sequence, first), n);
 }
 
 /* setval(), forward: what was handed out is not handed out again. */
@@ -55,12 +93,28 @@ void
 sequence_set(Client *client)
 {
 	MosqlSequence sequence = sequence_of(schema_open(client)->counter);
-	int64		value = Max(oracle_sequence(sequence.counter) + sim_between(-20, 50), 1);
+	int64		value = sequence.cycle ? sim_between(1, sequence.max) :
+		Max(oracle_sequence(sequence.counter) + sim_between(-20, 50), 1);
 	bool		called = sim_chance(500);
 
-	if (mosql_sequence_set(client->session, &sequence, "id", (MosqlSequenceState) {value, called}, true))
+	if (mosql_sequence_set(client->session, &sequence, "id", (MosqlSequenceState) {counted(&sequence, value), called}, true))
 		sim_trace("tx %d sets the sequence to " INT64_FORMAT, client->tx->number, value);
-	oracle_set(sequence.counter, called ? value : value - 1);
+	if (!sequence.cycle)
+		oracle_set(sequence.counter, called ? value : value - 1);
+}
+
+/* Whatever was handed out before has been. */
+void
+sequence_read(Client *client)
+{
+	MosqlSequence sequence = sequence_of(schema_open(client)->counter);
+	int64		moment = oracle_sequence(sequence.counter);
+	MosqlSequenceState state = mosql_sequence_read(client->session, &sequence, "id");
+	int64		reached = counted(&sequence, state.value) - (state.called ? 0 : 1);
+
+	if (!sequence.cycle && reached < moment && sim_forgot_us == 0)
+		sim_fail("sequence %016lx stands at " INT64_FORMAT ", and " INT64_FORMAT " was handed out",
+				 (unsigned long) sequence.counter, reached, moment);
 }
 
 /* ---- of the layer table ---- */

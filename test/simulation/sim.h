@@ -13,6 +13,8 @@
  *     cluster.c    servers, slots, replicas
  *     oracle.c     what was committed, in order: what every read must give
  *     work.c       transactions at random
+ *     insert.c     with rows that come, and keys that move
+ *     exec.c       with what the executor asks for beyond rows
  *     locks.c      with row locks; claims.c: who holds them, and waits
  *     number.c     with locks of sessions
  *     far.c        in two namespaces
@@ -323,6 +325,7 @@ extern void sim_look_at_blocked(void);
 extern void sim_record_written(bool far, uint64 sid, uint64 n, MosqlTimestamp ts);
 extern void sim_record_forgotten(bool far, uint64 sid, uint64 n);
 extern void sim_session_drawn(uint64 sid);
+extern uint64 sim_sessions_highest(void);	/* that was drawn */
 
 /* ---- damage.c ---- */
 

@@ -51,8 +51,8 @@ work_keys(int tree)
 	return tree == TREE_CHILD ? setting.nkeys * CHILDREN : tree == TREE_FAR ? Min(setting.nkeys, FAR_KEYS) : setting.nkeys;
 }
 
-static MosqlBytes
-row_bytes(Row row)
+MosqlBytes
+work_row_bytes(Row row)
 {
 	StringInfoData out;
 
@@ -73,7 +73,7 @@ work_row(const MosqlRow *stored)
 	{
 		if (column.column == COLUMN_N)
 			row.n = mosql_read_int(column.value.data, 8);
-		else
+		else if (column.column == COLUMN_TOKEN)
 			row.token = (uint32) mosql_read_int(column.value.data, 4);
 	}
 	return row;
@@ -87,8 +87,8 @@ work_entry(uint32 token, int key)
 
 /* ---- one client's transaction ---- */
 
-static void
-tell(const Client *client, const char *does, int tree, int key, Row row)
+void
+work_tell(const Client *client, const char *does, int tree, int key, Row row)
 {
 	if (row.live)
 		sim_trace("tx %d %s %d/%d: n=" INT64_FORMAT " token=%u", client->tx->number, does, tree, key,
@@ -120,8 +120,8 @@ note_snapshot(Client *client)
 	client->tx->S = client->txn->S;
 }
 
-static void
-note_read(Client *client, int tree, int low, int high, MosqlTimestamp S)
+void
+work_note_read(Client *client, int tree, int low, int high, MosqlTimestamp S)
 {
 	SimTx	   *tx = client->tx;
 
@@ -133,8 +133,8 @@ note_read(Client *client, int tree, int low, int high, MosqlTimestamp S)
 }
 
 /* An increment of its own that is read becomes an update of what was shown. */
-static void
-bind_write(Client *client, int tree, int key, Row shown)
+void
+work_bind_write(Client *client, int tree, int key, Row shown)
 {
 	Write	   *w = (Write *) oracle_own(client->tx, tree, key);
 
@@ -200,8 +200,8 @@ read_again(Client *client, MosqlView *view, int tree, int key, MosqlTimestamp S)
 	for (int i = 0; i < n; i++)
 	{
 		work_compare(client, tree, numbers[i], S, work_row(&rows[i]));
-		bind_write(client, tree, numbers[i], work_row(&rows[i]));
-		note_read(client, tree, numbers[i], numbers[i] + 1, S);
+		work_bind_write(client, tree, numbers[i], work_row(&rows[i]));
+		work_note_read(client, tree, numbers[i], numbers[i] + 1, S);
 	}
 }
 
@@ -219,6 +219,12 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 
 	if (comes_back(500))
 		mosql_view_reuse(view, sim_chance(500));
+	if (latest && sim_chance(30))
+	{
+		pg_usleep(sim_below(1500000));	/* a portal that is fetched from later */
+		mosql_view_begin_read(view);
+		since_us = sim_now_us;
+	}
 	mosql_view_get(view, work_tree(client, tree), &bytes, 1, stored);
 	row = work_row(stored);
 	own = oracle_own(client->tx, tree, key);
@@ -227,7 +233,7 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 		MosqlTimestamp S = mosql_view_snapshot(view);
 
 		work_compare(client, tree, key, S, row);
-		note_read(client, tree, key, key + 1, S);
+		work_note_read(client, tree, key, key + 1, S);
 		for (int n = comes_back(200) ? 1 + (int) sim_below(3) : 0; n > 0; n--)
 			read_again(client, view, tree, key, S);
 	}
@@ -240,16 +246,16 @@ work_read_row(Client *client, int tree, int key, MosqlRow *stored)
 	else if (own == NULL ? !oracle_was(tree, key, since, row) : !own->add && !row_equal(own->row, row))
 		sim_fail("tx %d reads tree %d key %d: %d n=" INT64_FORMAT " token=%u, which it was not since " UINT64_FORMAT,
 				 client->tx->number, tree, key, row.live, row.n, row.token, since);
-	bind_write(client, tree, key, row);
+	work_bind_write(client, tree, key, row);
 	mosql_view_close(view);
-	tell(client, "reads", tree, key, row);
+	work_tell(client, "reads", tree, key, row);
 	return row;
 }
 
 /* ---- writing ---- */
 
-static Write *
-own_write(Client *client, int tree, int key, BaseKind base, Row seen)
+Write *
+work_own_write(Client *client, int tree, int key, BaseKind base, Row seen)
 {
 	SimTx	   *tx = client->tx;
 	Write	   *w = (Write *) oracle_own(tx, tree, key);
@@ -262,15 +268,15 @@ own_write(Client *client, int tree, int key, BaseKind base, Row seen)
 	return w;
 }
 
-static bool
-has_room(const Client *client)
+bool
+work_has_room(const Client *client)
 {
 	return client->tx->nwrites + CHILDREN + 1 < WRITES_MAX;
 }
 
 /* The entries of a row follow it. */
-static void
-change_entries(Client *client, int tree, int key, Row old, Row new)
+void
+work_change_entries(Client *client, int tree, int key, Row old, Row new)
 {
 	if (tree == TREE_TABLE)
 		schema_change(client, key, old, new);
@@ -284,32 +290,6 @@ change_entries(Client *client, int tree, int key, Row old, Row new)
 								mosql_bytes("", 0), client->cid, MOSQL_KEY_NEW);
 }
 
-/* Insert a row that was not there when it was looked for. */
-static void
-insert_row(Client *client, int tree, int key)
-{
-	Row			row = {true, sim_below(100), oracle_token()};
-	MosqlTimestamp since = oracle_moment(tree);
-	MosqlBytes	duplicate;
-	Write	   *w;
-
-	if (mosql_txn_insert(client->txn, work_tree(client, tree), work_key(tree, key), row_bytes(row),
-						 client->cid, true) != MOSQL_WRITTEN)
-		sim_fail("tx %d: a row that it does not have is its own", client->tx->number);
-	if (!mosql_txn_check_inserts(client->txn, work_tree(client, tree), client->locks, &duplicate))
-	{
-		if (tree != TREE_TABLE && !oracle_was_live(tree, key, since) && oracle_own(client->tx, tree, key) == NULL)
-			sim_fail("tx %d: tree %d key %d is called a duplicate and is not there",
-					 client->tx->number, tree, key);
-		mosql_txn_blame(client->txn, client->cid, work_tree(client, tree), duplicate);
-		ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("duplicate key")));
-	}
-	change_entries(client, tree, key, (Row) {false}, row);
-	w = own_write(client, tree, key, ON_NOTHING, (Row) {false});
-	w->row = row;
-	tell(client, "inserts", tree, key, row);
-}
-
 void
 work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen)
 {
@@ -317,12 +297,12 @@ work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row s
 	Write	   *w;
 
 	if (mosql_txn_update(client->txn, work_tree(client, tree), stored->key, stored->version,
-						 row_bytes(row), client->cid) != MOSQL_WRITTEN)
+						 work_row_bytes(row), client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: an update is taken for one that was made already", client->tx->number);
-	change_entries(client, tree, key, seen, row);
-	w = own_write(client, tree, key, ON_ROW, seen);
+	work_change_entries(client, tree, key, seen, row);
+	w = work_own_write(client, tree, key, ON_ROW, seen);
 	w->row = row;
-	tell(client, "updates", tree, key, row);
+	work_tell(client, "updates", tree, key, row);
 }
 
 /* What is read is certified at every level: rows that lead to a key. */
@@ -351,11 +331,11 @@ delete_children(Client *client, int parent)
 		(void) mosql_txn_delete(client->txn, work_tree(client, TREE_CHILD),
 								mosql_bytes_copy(CurrentMemoryContext, stored.key), stored.version,
 								client->cid);
-		w = own_write(client, TREE_CHILD, key, ON_ROW, row);
+		w = work_own_write(client, TREE_CHILD, key, ON_ROW, row);
 		w->row = (Row) {false};
 	}
 	mosql_view_scan_end(scan);
-	note_read(client, TREE_CHILD, parent * CHILDREN, (parent + 1) * CHILDREN, S);
+	work_note_read(client, TREE_CHILD, parent * CHILDREN, (parent + 1) * CHILDREN, S);
 	mosql_view_close(view);
 }
 
@@ -367,10 +347,10 @@ work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row s
 	if (mosql_txn_delete(client->txn, work_tree(client, tree), stored->key, stored->version,
 						 client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a deletion is taken for one that was made already", client->tx->number);
-	change_entries(client, tree, key, seen, (Row) {false});
-	w = own_write(client, tree, key, ON_ROW, seen);
+	work_change_entries(client, tree, key, seen, (Row) {false});
+	w = work_own_write(client, tree, key, ON_ROW, seen);
 	w->row = (Row) {false};
-	tell(client, "deletes", tree, key, seen);
+	work_tell(client, "deletes", tree, key, seen);
 	if (tree == TREE_MAIN)
 		delete_children(client, key);
 }
@@ -384,7 +364,7 @@ work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row see
 		return;
 	mosql_txn_lock_row(client->txn, work_tree(client, tree), stored->key, stored->version, pins);
 	tx->locks[tx->nlocks++] = (Lock) {tree, key, seen, !pins};
-	tell(client, "locks", tree, key, seen);
+	work_tell(client, "locks", tree, key, seen);
 }
 
 static bool
@@ -412,7 +392,7 @@ do_change(Client *client)
 	row = work_read_row(client, tree, key, &stored);
 
 	if (!row.live)
-		insert_row(client, tree, key);
+		insert_row(client, tree, key, MOSQL_KEY_MAY_EXIST);
 	else if (sim_chance(150))
 		work_lock_row(client, tree, key, &stored, row, true);
 	else if (sim_chance(350))
@@ -446,10 +426,10 @@ do_increment(Client *client)
 		return;
 	if (mosql_txn_increment(client->txn, work_tree(client, tree), &stored, &increment, 1, client->cid) != MOSQL_WRITTEN)
 		sim_fail("tx %d: an increment is taken for one that was made already", client->tx->number);
-	w = own_write(client, tree, key, ON_LIVE, (Row) {false});
+	w = work_own_write(client, tree, key, ON_LIVE, (Row) {false});
 	w->add |= w->base == ON_LIVE && w->delta == 0;
 	w->delta += increment.delta;
-	tell(client, "adds to", tree, key, work_row(&stored));
+	work_tell(client, "adds to", tree, key, work_row(&stored));
 	w->row.n += increment.delta;
 	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_pinned(client->tx, tree, key))
 	{
@@ -475,15 +455,17 @@ do_read(Client *client)
 	(void) work_read_row(client, tree, (int) sim_below(work_keys(tree)), &stored);
 }
 
-typedef struct Stretch
+MosqlKeyRange
+work_range(int tree, Stretch stretch)
 {
-	int			low;			/* low <= key < high */
-	int			high;
-} Stretch;
+	return (MosqlKeyRange)
+	{
+		work_key(tree, stretch.low), stretch.high < work_keys(tree) ? work_key(tree, stretch.high) : MOSQL_ABSENT
+	};
+}
 
-/* Disjoint, in the order of the keys. */
-static int
-some_stretches(int nkeys, Stretch *stretches, int max)
+int
+work_some_stretches(int nkeys, Stretch *stretches, int max)
 {
 	int			n = 0;
 	int			low = (int) sim_below(nkeys);
@@ -507,8 +489,8 @@ none_between(Client *client, int tree, MosqlTimestamp S, int from, int to)
 }
 
 /* Rows of stretches of keys, each and in order; up to `limit`, 0: all. */
-static void
-scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretches, int n)
+void
+work_scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretches, int n)
 {
 	bool		backward = sim_chance(400);
 	int			limit = sim_chance(300) ? 1 + (int) sim_below(5) : 0;
@@ -521,11 +503,7 @@ scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretch
 	int			found = 0;
 
 	for (int i = 0; i < n; i++)
-		ranges[i] = (MosqlKeyRange)
-	{
-		work_key(tree, stretches[i].low),
-			stretches[i].high < work_keys(tree) ? work_key(tree, stretches[i].high) : MOSQL_ABSENT
-	};
+		ranges[i] = work_range(tree, stretches[i]);
 	scan = mosql_view_scan_begin_ranges(view, work_tree(client, tree), ranges, n, backward, limit);
 	while ((limit == 0 || found < limit) && mosql_view_scan_next(scan, &stored))
 	{
@@ -535,14 +513,14 @@ scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretch
 			 at = backward ? stretches[s].high : stretches[s].low)
 		{
 			none_between(client, tree, S, backward ? stretches[s].low : at, backward ? at : stretches[s].high);
-			note_read(client, tree, stretches[s].low, stretches[s].high, S);
+			work_note_read(client, tree, stretches[s].low, stretches[s].high, S);
 			s += backward ? -1 : 1;
 		}
 		if (backward ? key >= at || key < stretches[s].low : key < at || key >= stretches[s].high)
 			sim_fail("tx %d scans tree %d: key %d is out of order", client->tx->number, tree, key);
 		none_between(client, tree, S, backward ? key + 1 : at, backward ? at : key);
 		work_compare(client, tree, key, S, work_row(&stored));
-		bind_write(client, tree, key, work_row(&stored));
+		work_bind_write(client, tree, key, work_row(&stored));
 		if (sim_chance(100))
 			look_handle(client, work_tree(client, tree), &stored);
 		at = backward ? key : key + 1;
@@ -551,12 +529,12 @@ scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretch
 	for (bool ended = limit == 0 || found < limit; ended && s >= 0 && s < n; s += backward ? -1 : 1)
 	{
 		none_between(client, tree, S, backward ? stretches[s].low : at, backward ? at : stretches[s].high);
-		note_read(client, tree, stretches[s].low, stretches[s].high, S);
+		work_note_read(client, tree, stretches[s].low, stretches[s].high, S);
 		if (backward ? s > 0 : s < n - 1)
 			at = backward ? stretches[s - 1].high : stretches[s + 1].low;
 	}
 	if (s >= 0 && s < n)
-		note_read(client, tree, backward ? at : stretches[s].low, backward ? stretches[s].high : at, S);
+		work_note_read(client, tree, backward ? at : stretches[s].low, backward ? stretches[s].high : at, S);
 	mosql_view_scan_end(scan);
 }
 
@@ -567,18 +545,18 @@ do_scan(Client *client)
 	int			tree = any_table(client);
 	MosqlView  *view = work_view(client, false);
 	Stretch		stretches[3];
-	int			n = some_stretches(work_keys(tree), stretches, 3);
+	int			n = work_some_stretches(work_keys(tree), stretches, 3);
 	int			again = comes_back(300) ? (int) sim_between(1, 4) : 0;
 
 	if (comes_back(700))
 		mosql_view_reuse(view, again > 0);
-	for (scan_stretches(client, view, tree, stretches, n); again > 0; again--)
+	for (work_scan_stretches(client, view, tree, stretches, n); again > 0; again--)
 	{
 		if (sim_chance(300))
 			read_again(client, view, tree, stretches[0].low, mosql_view_snapshot(view));
 		if (sim_chance(700))
-			n = some_stretches(work_keys(tree), stretches, 3);
-		scan_stretches(client, view, tree, stretches, n);
+			n = work_some_stretches(work_keys(tree), stretches, 3);
+		work_scan_stretches(client, view, tree, stretches, n);
 	}
 	mosql_view_close(view);
 }
@@ -634,7 +612,7 @@ scan_index(Client *client, int tree, MosqlTree *index, MosqlView *view)
 	if (n != 0)
 		sim_fail("tx %d finds %d entries more than rows of tree %d at " UINT64_FORMAT,
 				 client->tx->number, n, tree, S);
-	note_read(client, tree, 0, 0, S);
+	work_note_read(client, tree, 0, 0, S);
 }
 
 static void
@@ -664,52 +642,6 @@ do_built_index_scan(Client *client)
 	mosql_view_close(view);
 }
 
-/* A row that leads to another one. */
-static void
-do_refer(Client *client)
-{
-	int			key = (int) sim_below(work_keys(TREE_CHILD));
-	MosqlBytes	parent = work_key(TREE_MAIN, key / CHILDREN);
-	MosqlRow	stored = {0};
-	Row			row = work_read_row(client, TREE_CHILD, key, &stored);
-	bool		found;
-
-	if (row.live)
-	{
-		work_update_row(client, TREE_CHILD, key, &stored, row);
-		return;
-	}
-	mosql_txn_refer(client->txn, work_tree(client, TREE_MAIN), &parent, 1, client->locks, &found);
-	if (found)
-		insert_row(client, TREE_CHILD, key);
-	else if (sim_chance(500))
-	{
-		mosql_txn_blame(client->txn, client->cid, work_tree(client, TREE_MAIN), parent);
-		ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION), errmsg("no parent")));
-	}
-}
-
-/* Neighbours, all of them new: they fill leaves that were made for them. */
-static void
-do_load(Client *client)
-{
-	int			tree = sim_chance(500) ? TREE_TABLE : TREE_PLAIN;
-	int			low = (int) sim_below(work_keys(tree));
-	int			high = low + (int) sim_between(4, 16);
-
-	high = Min(high, work_keys(tree));
-	if (tree == TREE_TABLE)
-		schema_wait(client);
-	for (int key = low; key < high && has_room(client); key++)
-	{
-		MosqlRow	stored = {0};
-
-		client->cid += setting.nclients > 3;	/* what was inserted is seen by who comes back */
-		if (!work_read_row(client, tree, key, &stored).live)
-			insert_row(client, tree, key);
-	}
-}
-
 static void
 do_schema(Client *client)
 {
@@ -720,6 +652,8 @@ do_schema(Client *client)
 		schema_truncate(client);
 	else if (sim_chance(50))
 		sequence_set(client);
+	else if (sim_chance(50))
+		sequence_read(client);
 	else if (sim_chance(50))
 		look_fate(client);
 	else
@@ -739,11 +673,14 @@ static void
 do_statement(Client *client)
 {
 	client->cid++;
-	if (!has_room(client))
+	if (!work_has_room(client))
 		return;
 	if (client->tx->locks_all || (client->locks && sim_chance(600)))
 	{
-		locks_statement(client);
+		if (sim_chance(150))
+			insert_locked(client);
+		else
+			locks_statement(client);
 		return;
 	}
 	if (sim_locks_numbers && sim_chance(70))
@@ -761,7 +698,7 @@ do_statement(Client *client)
 		if (sim_chance(500))
 			schema_truncate(client);
 		else
-			do_load(client);
+			insert_load(client);
 		return;
 	}
 	if (client->travels && sim_chance(300))
@@ -769,7 +706,7 @@ do_statement(Client *client)
 		do_far(client);
 		return;
 	}
-	switch (client->draws ? 10 : sim_below(13))
+	switch (client->draws ? 10 : sim_below(17))
 	{
 		case 0:
 		case 1:
@@ -799,8 +736,21 @@ do_statement(Client *client)
 		case 11:
 			locks_statement(client);
 			break;
+		case 12:
+			insert_family(client);
+			break;
+		case 13:
+			insert_moved(client);
+			break;
+		case 14:
+			exec_ahead(client);
+			break;
+		case 15:
+			exec_tokens(client);
+			exec_locked(client);
+			break;
 		default:
-			do_refer(client);
+			insert_refer(client);
 	}
 }
 
@@ -917,6 +867,11 @@ one_transaction(SimFrontEnd *self, Client *client)
 	PG_TRY();
 	{
 		client->txn = mosql_txn_current(client->session);
+		if (!client->travels && sim_chance(20))
+		{
+			mosql_txn_serialize(client->txn);	/* as DDL does */
+			client->tx->isolation = MOSQL_SERIALIZABLE;
+		}
 		client->tx->locks_all = client->locks && client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(500);
 		do_statements(client);
 	}
@@ -979,6 +934,7 @@ work_client(SimFrontEnd *self)
 	client.locks = !client.draws && locks_are_played() && sim_chance(400);
 	client.truncates = !client.draws && sim_chance(70);
 	client.level = sim_chance(400) ? (int) sim_below(3) : 3;
+	mosql_txn_snapshot_cache_kb = sim_chance(150) ? (int) sim_below(3) : mosql_txn_snapshot_cache_kb;
 	schema_start();
 	client.session = client.work->session = work_session("sim");
 	while (!work_stops)

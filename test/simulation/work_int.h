@@ -71,6 +71,24 @@ extern Row	work_read_row(Client *client, int tree, int key, MosqlRow *stored);
 extern void work_update_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
 extern void work_delete_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen);
 extern void work_lock_row(Client *client, int tree, int key, const MosqlRow *stored, Row seen, bool pins);
+extern MosqlBytes work_row_bytes(Row row);
+extern bool work_has_room(const Client *client);
+extern void work_tell(const Client *client, const char *does, int tree, int key, Row row);
+extern void work_note_read(Client *client, int tree, int low, int high, MosqlTimestamp S);
+extern void work_bind_write(Client *client, int tree, int key, Row shown);
+extern Write *work_own_write(Client *client, int tree, int key, BaseKind base, Row seen);
+extern void work_change_entries(Client *client, int tree, int key, Row old, Row new);
+
+typedef struct Stretch
+{
+	int			low;			/* low <= key < high */
+	int			high;
+} Stretch;
+
+/* Disjoint, in the order of the keys. */
+extern int	work_some_stretches(int nkeys, Stretch *stretches, int max);
+extern MosqlKeyRange work_range(int tree, Stretch stretch);
+extern void work_scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *stretches, int n);
 extern void work_begin(Client *client, int level);
 extern bool work_end(SimFrontEnd *self, Client *client, bool ok);
 
@@ -112,6 +130,7 @@ extern void build_drop_dead(SimFrontEnd *self, MosqlSession *session);
 
 extern void sequence_draw(Client *client);
 extern void sequence_set(Client *client);
+extern void sequence_read(Client *client);
 extern uint64 sequence_counter(MosqlSession *session, uint64 old);
 
 /* ---- far.c: another namespace ---- */
@@ -130,12 +149,28 @@ extern void far_read_all(SimFrontEnd *self, MosqlSession *session);
 /* ---- damage.c ---- */
 
 extern void damage_tree(SimFrontEnd *self);
+extern void damage_clock(SimFrontEnd *self);
 
 /* ---- look.c ---- */
 
 extern void look_fate(Client *client);
 extern void look_handle(Client *client, MosqlTree *tree, const MosqlRow *row);
 extern void look_around(MosqlSession *session);
+
+/* ---- insert.c ---- */
+
+extern void insert_row(Client *client, int tree, int key, MosqlNewKey known);
+extern void insert_refer(Client *client);
+extern void insert_family(Client *client);
+extern void insert_load(Client *client);
+extern void insert_moved(Client *client);
+extern void insert_locked(Client *client);
+
+/* ---- exec.c ---- */
+
+extern void exec_ahead(Client *client);
+extern void exec_tokens(Client *client);
+extern void exec_locked(Client *client);
 
 /* ---- number.c ---- */
 
