@@ -177,6 +177,13 @@ mosql_fdw_handler(PG_FUNCTION_ARGS)
 	fdw->ReScanForeignScan = mosqlReScanForeignScan;
 	fdw->EndForeignScan = mosqlEndForeignScan;
 
+	/* running it in several processes */
+	fdw->IsForeignScanParallelSafe = mosqlIsForeignScanParallelSafe;
+	fdw->EstimateDSMForeignScan = mosqlEstimateDSMForeignScan;
+	fdw->InitializeDSMForeignScan = mosqlInitializeDSMForeignScan;
+	fdw->ReInitializeDSMForeignScan = mosqlReInitializeDSMForeignScan;
+	fdw->InitializeWorkerForeignScan = mosqlInitializeWorkerForeignScan;
+
 	/* planning a modification */
 	fdw->IsForeignRelUpdatable = mosqlIsForeignRelUpdatable;
 	fdw->AddForeignUpdateTargets = mosqlAddForeignUpdateTargets;

@@ -220,7 +220,7 @@ COMMENT ON FUNCTION mosql_fdw_disconnect_all() IS
 CREATE FUNCTION mosql_fdw_check(relation regclass, OUT severity text, OUT node text,
                                 OUT finding text)
     RETURNS SETOF record
-    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION mosql_fdw_check(regclass) IS
     'Reads the whole table and every key name in Redis, and reports what is wrong: severity "broken" is damage, "unfinished" is work that the next writer or reader completes. No rows: all is well. Needs SELECT on the table.';
 

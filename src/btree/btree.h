@@ -286,6 +286,14 @@ extern uint64 mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key);
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);
 
+/*
+ * Keys within a range, ascending and distinct, that divide it into pieces of a similar number of
+ * leaves, as the inner nodes have it now; at most max of them, in the current context.  The ends of
+ * the range are not among them.  A round trip for each inner node above those that are used, as far
+ * as the cache does not have it.  A hint: nobody splits or merges by it.
+ */
+extern int	mosql_btree_divide(MosqlTree *tree, MosqlKeyRange range, int max, MosqlBytes *keys);
+
 /* --- merging: for maintenance --- */
 
 /*

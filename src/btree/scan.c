@@ -410,3 +410,93 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 	MemoryContextSwitchTo(old);
 	return n;
 }
+
+/* ---- dividing a range ---- */
+
+/* So many pieces are enough; and so many leaves are worth a piece. */
+#define ENOUGH_PIECES	48
+#define PIECE_LEAVES	32
+
+typedef struct Division
+{
+	int			max;
+	int			n;
+	int			skip;			/* keys that are left out between two that are taken, */
+	int			skipped;		/* and have been since the last one */
+	MosqlBytes *keys;
+} Division;
+
+/* Full: leave out every second one, from now on as well. */
+static void
+thin_out(Division *division)
+{
+	int			kept = 0;
+
+	for (int i = 1; i < division->n; i += 2)
+		division->keys[kept++] = division->keys[i];
+	division->n = kept;
+	division->skip = 2 * division->skip + 1;
+	division->skipped = 0;
+}
+
+static void
+add_key(Division *division, MosqlBytes key)
+{
+	if (division->skipped < division->skip)
+	{
+		division->skipped++;
+		return;
+	}
+	division->skipped = 0;
+	if (division->n == division->max)
+		thin_out(division);
+	division->keys[division->n++] = mosql_bytes_copy(CurrentMemoryContext, key);
+}
+
+/* The children of the inner nodes of a level begin there; returns how many there are. */
+static int
+divide_by_level(MosqlTree *tree, MosqlKeyRange range, int level, Division *division)
+{
+	MosqlBytes	at = mosql_bytes_copy(tree->scratch, range.low);
+	int			found = 0;
+
+	for (;;)
+	{
+		const CachedNode *node = mosql_btree_find_inner(tree, at, false, level, 0);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < node->nchildren; i++)
+		{
+			MosqlBytes	key = node->children[i].separator;
+
+			if (mosql_bytes_compare(key, range.low) <= 0 || mosql_bytes_compare(key, at) < 0 ||
+				!is_below(key, range.high))
+				continue;
+			add_key(division, key);
+			found++;
+		}
+		if (node->meta.high.data == NULL || !is_below(node->meta.high, range.high))
+			return found;
+		at = mosql_bytes_copy(tree->scratch, node->meta.high);
+	}
+}
+
+/* See btree.h. */
+int
+mosql_btree_divide(MosqlTree *tree, MosqlKeyRange range, int max, MosqlBytes *keys)
+{
+	Division	division = {.max = max,.keys = keys};
+	int			level;
+
+	mosql_btree_enter(tree);
+	if (range.low.data == NULL)
+		range.low = mosql_bytes("", 0);
+	for (level = mosql_btree_find_root(tree)->meta.level; level > 0; level--)
+	{
+		division.n = division.skipped = 0;
+		division.skip = level == 1 ? PIECE_LEAVES - 1 : 0;
+		if (divide_by_level(tree, range, level, &division) >= ENOUGH_PIECES)
+			break;
+	}
+	return division.n;
+}

@@ -122,8 +122,19 @@ typedef struct MosqlScanState
 	MosqlScanCost cost;			/* first: explain.c reads it */
 	bool		costed;			/* EXPLAIN ANALYZE: fill it */
 	Relation	rel;
+	Oid			userid;			/* whose rights and user mapping count */
 	MosqlTable *table;
 	MosqlTxn   *txn;
+
+	/* --- what it shares with others (parallel.c) --- */
+	struct MosqlDivision *division;	/* what is going to be shared; NULL: nothing */
+	struct MosqlParallel *parallel;	/* in shared memory; NULL: alone */
+	struct dsm_segment *segment;	/* leader: of that */
+	bool		of_worker;
+	bool		joined;			/* worker: it has begun */
+	bool		in_pieces;		/* `ranges` are these: */
+	MosqlRanges piece_ranges;	/* one, or none yet */
+	MosqlRange	piece;			/* bytes in shared memory */
 
 	/* --- from the plan --- */
 	int			nconds;
@@ -197,10 +208,27 @@ extern const MosqlIndex *mosql_exec_index_of(const MosqlTable *table, const List
 extern void mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 								 Oid userid);
 
+/* The same with rel, userid, costed, txn and table set. */
+extern void mosql_exec_scan_prepare(MosqlScanState *scan, ForeignScanState *node);
+
 /* Evaluate the key conditions to scan->ranges. */
 extern void mosql_exec_scan_ranges(MosqlScanState *scan, ExprContext *econtext);
 
 extern void mosql_exec_scan_close(MosqlScanState *scan);
+
+/* ---- parallel.c ---- */
+
+/* A worker's scan begins, if there is something left to read. */
+extern bool mosql_parallel_join(ForeignScanState *node);
+
+/* The next piece into scan->ranges; false: there is none, or the scan is not in pieces. */
+extern bool mosql_parallel_next(MosqlScanState *scan);
+
+/* The leader's node starts again; false: it is not in pieces. */
+extern bool mosql_parallel_rescan(MosqlScanState *scan);
+
+/* The node ends; nothing happens where nothing is shared. */
+extern void mosql_parallel_end(MosqlScanState *scan);
 
 /* ---- rows by ctid (tid.c, cursor.c) ---- */
 

@@ -282,6 +282,14 @@ extern void mosqlBeginForeignScan(ForeignScanState *node, int eflags);
 extern TupleTableSlot *mosqlIterateForeignScan(ForeignScanState *node);
 extern void mosqlReScanForeignScan(ForeignScanState *node);
 extern void mosqlEndForeignScan(ForeignScanState *node);
+extern bool mosqlIsForeignScanParallelSafe(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern Size mosqlEstimateDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt);
+extern void mosqlInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+										  void *coordinate);
+extern void mosqlReInitializeDSMForeignScan(ForeignScanState *node, ParallelContext *pcxt,
+											void *coordinate);
+extern void mosqlInitializeWorkerForeignScan(ForeignScanState *node, shm_toc *toc,
+											 void *coordinate);
 extern RowMarkType mosqlGetForeignRowMarkType(RangeTblEntry *rte, LockClauseStrength strength);
 extern void mosqlRefetchForeignRow(EState *estate, ExecRowMark *erm, Datum rowid,
 								   TupleTableSlot *slot, bool *updated);

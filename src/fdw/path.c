@@ -12,6 +12,7 @@
  *   - the same backwards, if that order is of use;
  *   - parameterised paths, bounded by join clauses: the inner side of nested
  *     loops.  They need no option to exist;
+ *   - a path that the processes of a parallel query divide (parallel_path.c);
  *   - unions, where each arm of an OR bounds some key;
  *   - rows by ctid, if conditions say which (tid.c).
  */
@@ -66,9 +67,10 @@ is_disabled(const MosqlAccess *access)
 	return access->narms == 0 && access->quals->nconds == 0 && !enable_seqscan;
 }
 
-static void
-add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access, double rows,
-			  List *pathkeys, Relids required_outer, bool backward)
+/* workers: 0, or so many divide it among them, and the leader. */
+static ForeignPath *
+make_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access, double rows,
+		  List *pathkeys, Relids required_outer, bool backward, int workers)
 {
 	MosqlRelPlan    *plan = rel->fdw_private;
 	ForeignPath *path;
@@ -76,6 +78,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access, dou
 	Cost		total;
 
 	mosql_plan_cost(root, rel, plan, access, rows, &startup, &total);
+	if (workers > 0)
+		mosql_plan_divide(plan, workers, &rows, &startup, &total);
 #if PG_VERSION_NUM < 180000
 	if (is_disabled(access))
 	{
@@ -92,7 +96,28 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access, dou
 								   NIL, /* restrictions of foreign joins */
 #endif
 								   path_private(access, backward));
-	add_path(rel, (Path *) path);
+	path->path.parallel_aware = path->path.parallel_safe = workers > 0;
+	path->path.parallel_workers = workers;
+	return path;
+}
+
+static void
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access, double rows,
+			  List *pathkeys, Relids required_outer, bool backward)
+{
+	add_path(rel, (Path *) make_path(root, rel, access, rows, pathkeys, required_outer, backward,
+									 0));
+}
+
+/* ... whose rows come in no order, as several processes return them. */
+static void
+add_divided_path(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access)
+{
+	int			workers = mosql_plan_workers(root, rel, access);
+
+	if (workers > 0)
+		add_partial_path(rel, (Path *) make_path(root, rel, access, rel->rows, NIL, NULL, false,
+												 workers));
 }
 
 /* ---- order ---- */
@@ -331,6 +356,8 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access)
 		add_scan_path(root, rel, access, rel->rows, forward, rel->lateral_relids, false);
 	if (backward != NIL)
 		add_scan_path(root, rel, access, rel->rows, backward, rel->lateral_relids, true);
+	if (access->index == NULL || access->quals->nconds > 0 || access->predicate != NIL)
+		add_divided_path(root, rel, access);
 	add_parameterised_paths(root, rel, access);
 }
 

@@ -48,6 +48,15 @@ extern double mosql_plan_rows_returned(PlannerInfo *root, RelOptInfo *rel,
 extern void mosql_plan_cost(PlannerInfo *root, RelOptInfo *rel, const MosqlRelPlan *plan,
 							const MosqlAccess *access, double rows, Cost *startup, Cost *total);
 
+/* ---- parallel_path.c ---- */
+
+/* How many workers may read this besides the leader; 0: none. */
+extern int	mosql_plan_workers(PlannerInfo *root, RelOptInfo *rel, const MosqlAccess *access);
+
+/* Rows and cost of all of it to those of one of the processes. */
+extern void mosql_plan_divide(const MosqlRelPlan *plan, int workers, double *rows, Cost *startup,
+							  Cost *total);
+
 /* ---- path.c ---- */
 
 /* The predicate of an index as the query would have it. */

@@ -15,8 +15,10 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -150,9 +152,9 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	List	   *private = plan->fdw_private;
 	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), userid);
-	List	   *index;
 
 	scan->rel = rel;
+	scan->userid = OidIsValid(userid) ? userid : GetUserId();
 	scan->costed = node->ss.ps.state->es_instrument != 0;	/* the node's own comes later */
 	scan->txn = mosql_txn_current(session);
 	scan->table = mosql_table_open_locked(rel, session, list_nth(private, MOSQL_SCAN_LOCK) != NIL ?
@@ -162,6 +164,15 @@ mosql_exec_scan_init(MosqlScanState *scan, ForeignScanState *node, Relation rel,
 		scan->table = mosql_table_open_for_write(rel, session);
 		mosql_table_check_rules(rel, scan->table);
 	}
+	mosql_exec_scan_prepare(scan, node);
+}
+
+void
+mosql_exec_scan_prepare(MosqlScanState *scan, ForeignScanState *node)
+{
+	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	List	   *private = plan->fdw_private;
+	List	   *index;
 
 	scan->nconds = mosql_conds_decode(list_nth(private, MOSQL_SCAN_CONDS), &scan->conds);
 	mosql_union_init(scan, list_nth(private, MOSQL_SCAN_ARMS));
@@ -235,6 +246,8 @@ mosqlBeginForeignScan(ForeignScanState *node, int eflags)
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
+	if (IsParallelWorker() && node->ss.ps.plan->parallel_aware)
+		return;					/* mosqlInitializeWorkerForeignScan() */
 	scan = palloc0(sizeof(MosqlScanState));
 	mosql_exec_scan_init(scan, node, node->ss.ss_currentRelation, scan_user(node));
 	init_reuse(scan, node->ss.ps.plan, eflags);
@@ -345,7 +358,7 @@ begin_ranges(MosqlScanState *scan)
 		ranges[i] = (MosqlKeyRange) {range->low, range->high};
 	}
 	scan->scan = mosql_view_scan_begin_ranges(scan->view, scan->keys->tree, ranges, n,
-											  scan->backward, scan->limit);
+											  scan->backward, scan->in_pieces ? -1 : scan->limit);
 	pfree(ranges);
 	scan->next_range += n;
 	MemoryContextSwitchTo(old);
@@ -381,7 +394,7 @@ next_in_ranges(MosqlScanState *scan, MosqlRow *row)
 				return true;
 			}
 		}
-		if (scan->next_range >= scan->ranges->n)
+		if (scan->next_range >= scan->ranges->n && !mosql_parallel_next(scan))
 			return false;
 		CHECK_FOR_INTERRUPTS();
 		if (range_at(scan, scan->next_range)->point)
@@ -536,6 +549,8 @@ mosqlIterateForeignScan(ForeignScanState *node)
 	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 
+	if (scan->of_worker && !mosql_parallel_join(node))
+		return ExecClearTuple(slot);
 	if (scan->ranges == NULL)
 		mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 
@@ -573,6 +588,8 @@ mosqlReScanForeignScan(ForeignScanState *node)
 	if (!scan->locks)
 		mosql_view_reuse(scan->view, true);
 	scan->nfetched = scan->fetched = scan->fetch_size = 0;
+	if (mosql_parallel_rescan(scan))
+		return;
 	if (scan->all_in_batch &&
 		(scan->single || scan->nvalues == 0 || node->ss.ps.chgParam == NULL))
 	{
@@ -603,6 +620,8 @@ mosqlEndForeignScan(ForeignScanState *node)
 {
 	MosqlScanState *scan = (MosqlScanState *) node->fdw_state;
 
-	if (scan != NULL)
-		mosql_exec_scan_close(scan);
+	if (scan == NULL)
+		return;
+	mosql_parallel_end(scan);
+	mosql_exec_scan_close(scan);
 }

@@ -848,6 +848,30 @@ mosql_table_open_planned(Relation rel, MosqlSession *session)
 	return open_table(rel, session, true);
 }
 
+/*
+ * See table.h.  Nothing is noted as used: the leader has done so.  Other indexes are left out: one
+ * that this server cannot compute is an error in a worker, which has no subtransactions.
+ */
+MosqlTable *
+mosql_table_shared(Relation rel, MosqlSession *session, MosqlBytes bytes, int index)
+{
+	MosqlDefinition *definition = mosql_definition_decode(bytes, 0);
+	MosqlTable *table;
+	int			n = 0;
+
+	for (int i = 0; i < definition->nindexes; i++)
+		if ((int) definition->indexes[i].id == index)
+			definition->indexes[n++] = definition->indexes[i];
+	definition->nindexes = n;
+	definition->nbuilds = 0;
+	table = build_table(rel, session, definition);
+	table->key = mosql_catalog_key(definition->schema, definition->name);
+	table->definition = bytes;
+	table->mode = palloc0(sizeof(int));
+	attach_trees(table);
+	return table;
+}
+
 /* ---- commit ---- */
 
 /* The latest committed definition is the one that was used, or as good. */

@@ -217,6 +217,13 @@ extern MosqlTable *mosql_table_open_planned(Relation rel, MosqlSession *session)
 extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *session);
 
 /*
+ * In a parallel worker: the table by the definition that its leader has opened it with
+ * (MosqlTable.definition), with this index alone (0: none).  In the current context; no round trip.
+ */
+extern MosqlTable *mosql_table_shared(Relation rel, MosqlSession *session, MosqlBytes definition,
+									  int index);
+
+/*
  * Before rows are written: does the relation say all that rows must satisfy by the
  * definition in Redis?  55000 for a CHECK that is not known here, and for a column that is
  * generated otherwise, or here alone, or would be by the encoding of this database.  NOT NULL is the caller's to see to.

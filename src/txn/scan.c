@@ -12,8 +12,9 @@
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
-/* Leaves in the first window of a range that will be read to its end. */
+/* Leaves in the first window of a range that will be read to its end; of a piece of one. */
 #define WHOLE_RANGE_WINDOW	8
+#define PIECE_WINDOW		64
 
 struct MosqlRowScan
 {
@@ -140,6 +141,8 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	scan->first_window = WHOLE_RANGE_WINDOW + n - 1;
 	if (limit_hint > 0)
 		scan->first_window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
+	else if (limit_hint < 0)
+		scan->first_window = PIECE_WINDOW;
 	scan->seen = mosql_reuse_seen(view, tree, scan->S);
 	if (scan->seen != NULL && mosql_reuse_knows(view, scan->seen, tree))
 		begin_recall(scan, ranges, n);

@@ -211,6 +211,22 @@ extern MosqlView *mosql_view_open(MosqlTxn *txn, const void *statement, CommandI
 								  bool single_read);
 extern void mosql_view_close(MosqlView *view);
 
+/*
+ * Parallel workers (share.c).  may_share: does the view show of a tree what is stored at its
+ * snapshot, and nothing else, to be certified by nobody?  share: that snapshot, held alive.
+ * divide: keys of the range, ascending, that divide it into pieces of similar size, at most max;
+ * a round trip for each inner node that is not known.  linger: the snapshot stays registered
+ * until the transaction ends, though the view is closed.
+ *
+ * join, in the worker: a transaction that only reads, at that snapshot; ends with the worker.
+ */
+extern bool mosql_view_may_share(const MosqlView *view, const MosqlTree *tree);
+extern MosqlTimestamp mosql_view_share(MosqlView *view);
+extern int	mosql_view_divide(MosqlView *view, MosqlTree *tree, MosqlKeyRange range, int max,
+							  MosqlBytes *keys);
+extern void mosql_view_linger(MosqlView *view);
+extern MosqlTxn *mosql_txn_join(MosqlSession *session, MosqlTimestamp S);
+
 /* The snapshot for a read of more than one row; drawn if need be. */
 extern MosqlTimestamp mosql_view_snapshot(MosqlView *view);
 
@@ -289,7 +305,7 @@ typedef struct MosqlRowScan MosqlRowScan;
 
 /*
  * Rows with low <= key < high in key order (or backwards).  limit_hint: rows
- * wanted, 0 unknown.  A row's bytes are valid until the next call.
+ * wanted, 0 unknown, below that: all, of a piece of what others read besides.  A row's bytes are valid until the next call.
  */
 extern MosqlRowScan *mosql_view_scan_begin(MosqlView *view, MosqlTree *tree,
 										   MosqlBytes low, MosqlBytes high,

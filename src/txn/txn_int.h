@@ -370,6 +370,7 @@ typedef struct MosqlStatement
 	bool		drawn;
 	uint64		snapid;
 	uint64		sid;			/* under which it is registered */
+	bool		lingers;		/* ... until the transaction ends: workers may read at it */
 	MosqlTimestamp S;
 	struct MosqlSeen *seen;		/* what was read at it (reuse.c); NULL: nothing is kept */
 } MosqlStatement;
@@ -416,6 +417,7 @@ struct MosqlTxn
 {
 	MosqlSession *session;
 	MemoryContext cxt;
+	bool		joined;			/* a parallel worker's: it reads at its leader's snapshot, and that is all */
 	MosqlIsolation isolation;
 	uint64		schema;			/* version when it began; decide compares it */
 	uint64		first_schema;	/* the same, whatever it prepared again for */

@@ -223,6 +223,21 @@ unlink_statement(MosqlTxn *txn, MosqlStatement *statement)
 	free_statement(txn, statement);
 }
 
+/* Its last view is closed.  If it lingers, nobody finds it any more but the end of the transaction. */
+static void
+end_statement(MosqlTxn *txn, MosqlStatement *statement)
+{
+	if (!statement->lingers)
+	{
+		unlink_statement(txn, statement);
+		return;
+	}
+	if (statement->seen != NULL)
+		mosql_seen_free(statement->seen);
+	statement->seen = NULL;
+	statement->id = statement;
+}
+
 void
 mosql_view_close(MosqlView *view)
 {
@@ -232,7 +247,7 @@ mosql_view_close(MosqlView *view)
 	mosql_view_ahead_start(view, NULL);
 	txn->nviews--;
 	if (--view->statement->nviews == 0)
-		unlink_statement(txn, view->statement);
+		end_statement(txn, view->statement);
 	pfree(view);
 	if (txn->nviews == 0)
 		mosql_handles_end_statements(txn);
@@ -420,6 +435,11 @@ mosql_view_keep_alive(MosqlView *view)
 
 	if (mosql_now_us() - session->contact_us < (int64) mosql_txn_lease_ms * 1000 / 3)
 		return;
+	if (txn->joined)
+	{
+		(void) mosql_session_extend(session);	/* the snapshot is the leader's */
+		return;
+	}
 	if (!(of_txn ? txn->drawn : statement->drawn) || sid != session->sid)
 		return;
 	if (mosql_clock_snapshot(&session->stepper, sid, of_txn ? txn->snapid : statement->snapid,
@@ -461,7 +481,7 @@ mosql_view_end(MosqlTxn *txn)
 	for (MosqlStatement *s = txn->statements; s != NULL; s = s->next)
 		release_statement(txn, s);
 	txn->statements = NULL;
-	if (txn->drawn)
+	if (txn->drawn && !txn->joined)
 		mosql_clock_release(&txn->session->stepper, txn->snap_sid, txn->snapid);
 	txn->drawn = false;
 }

@@ -60,7 +60,7 @@ close_sessions(int code, Datum arg)
 			continue;
 		if (session->txn == NULL)
 			mosql_session_close(session);
-		else if (session->txn->held != NULL || session->locks != NULL)
+		else if (session->txn->held != NULL || session->locks != NULL || session->txn->joined)
 			mosql_session_abandon(session); /* its transaction is rolled back after this */
 	}
 }
@@ -121,7 +121,7 @@ mosql_txn_check_alone(const MosqlSession *session)
 	}
 }
 
-/* A parallel worker would be another transaction in Redis as well. */
+/* A parallel worker would be another transaction in Redis as well, unless its leader lets it join. */
 static void
 check_leader(void)
 {
@@ -173,21 +173,19 @@ check_not_imported(void)
 				 errhint("Read all in one transaction.")));
 }
 
-MosqlTxn *
-mosql_txn_current(MosqlSession *session)
+static MosqlTxn *
+begin(MosqlSession *session)
 {
 	MemoryContext cxt;
 	MosqlTxn   *txn;
 
-	if (session->txn != NULL)
-		return session->txn;
+	Assert(session->txn == NULL);
 	if (!exit_registered)
 	{
 		before_shmem_exit(close_sessions, (Datum) 0);
 		exit_registered = true;
 	}
 	be_called_first();
-	check_leader();
 	check_not_imported();
 	mosql_txn_check_alone(session);
 	mosql_session_ready(session);
@@ -202,6 +200,36 @@ mosql_txn_current(MosqlSession *session)
 	txn->breaks = mosql_redis_breaks(session->redis);
 	txn->random = (uint64) mosql_now_us() | 1;
 	session->txn = txn;
+	return txn;
+}
+
+MosqlTxn *
+mosql_txn_current(MosqlSession *session)
+{
+	check_leader();
+	return session->txn != NULL ? session->txn : begin(session);
+}
+
+/*
+ * See txn.h, and share.c.  The snapshot is of another session, so that this one neither registers
+ * it again nor takes it back.
+ */
+MosqlTxn *
+mosql_txn_join(MosqlSession *session, MosqlTimestamp S)
+{
+	MosqlTxn   *txn = session->txn;
+
+	if (txn == NULL)
+	{
+		txn = begin(session);
+		txn->joined = true;
+		txn->isolation = MOSQL_REPEATABLE_READ;
+		txn->drawn = true;
+		txn->S = S;
+		txn->S_schema = session->schema;
+	}
+	if (!txn->joined || txn->S != S)
+		elog(ERROR, "a parallel worker of mosql_fdw reads at two snapshots");
 	return txn;
 }
 
@@ -415,10 +443,12 @@ end_transaction(XactEvent event)
 			case XACT_EVENT_ABORT:
 				mosql_txn_cancel(session);
 				break;
-			case XACT_EVENT_PRE_COMMIT:
-			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_COMMIT:
 			case XACT_EVENT_PARALLEL_ABORT:
+				forget(session);	/* it has only read */
+				break;
+			case XACT_EVENT_PRE_COMMIT:
+			case XACT_EVENT_PREPARE:
 			case XACT_EVENT_PARALLEL_PRE_COMMIT:
 				break;
 		}

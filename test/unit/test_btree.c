@@ -681,6 +681,27 @@ expect_sound(World *w)
 	expect_sound_tree(w, false);
 }
 
+/* The keys that divide a range ascend, and lie within it. */
+static void
+expect_division(World *w, MosqlTree *tree)
+{
+	static const int maxima[] = {2, 7, 64};
+
+	for (int i = 0; i < 3; i++)
+	{
+		MosqlBytes	keys[64];
+		MosqlKeyRange range = {i == 0 ? mosql_bytes("", 0) : w->keys[w->nkeys / 10],
+		i == 1 ? w->keys[w->nkeys * 9 / 10] : MOSQL_ABSENT};
+		int			n = mosql_btree_divide(tree, range, maxima[i], keys);
+		bool		ok = n >= 0 && n <= maxima[i];
+
+		for (int k = 0; k < n && ok; k++)
+			ok = mosql_bytes_compare(k > 0 ? keys[k - 1] : range.low, keys[k]) < 0 &&
+				(range.high.data == NULL || mosql_bytes_compare(keys[k], range.high) < 0);
+		CHECK(ok);
+	}
+}
+
 /* Every key through get, and scans over all in both directions. */
 static void
 expect_rows(World *w, MosqlTree *tree)
@@ -717,6 +738,7 @@ expect_rows(World *w, MosqlTree *tree)
 		CHECK(ok && k == (backward ? -1 : w->nkeys));
 		mosql_btree_scan_end(scan);
 	}
+	expect_division(w, tree);
 }
 
 /* Nothing in the store but the tree: counted by dump. */
