@@ -152,7 +152,7 @@ _PG_init(void)
 	mosql_ahead_init();
 	mosql_admin_init_ddl();
 	mosql_admin_init_types();
-	mosql_admin_init_drop_key();
+	mosql_admin_init_gone();
 	mosql_admin_init_utility();
 	mosql_admin_init_present();
 	mosql_worker_init();

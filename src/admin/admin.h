@@ -111,6 +111,20 @@ extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
 extern void mosql_admin_index_dropped(Oid indexid);
 extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 
+/*
+ * Is the local index this one of the definition, whatever its name?  One that this server cannot compute any more is
+ * told by its columns.
+ */
+extern bool mosql_admin_is_index(Oid indexid, Relation rel, const MosqlDefinition *definition,
+								 const MosqlDefinitionIndex *there);
+
+/*
+ * The index of that name in the table's definition, which is read anew; NULL: there is none.  42P16 if it is another
+ * one than this of the local table.
+ */
+extern MosqlDefinitionIndex *mosql_admin_stored_index(Relation rel, Oid indexid, const char *name,
+													  MosqlDefinition **there);
+
 /* The local indexes of a relation that are ours, without the primary key's: OIDs. */
 extern List *mosql_admin_secondary_indexes(Relation rel);
 
@@ -174,12 +188,19 @@ extern void mosql_admin_import_comments(Oid relid);
 /* All expressions and CHECK constraints of a table, as they would be in Redis. */
 extern int	mosql_admin_all_details(Relation rel, MosqlDetail **details);
 
-/* ---- key columns that are dropped (drop_key.c) ---- */
+/* A command is about to alter the relation, and those below it: what ours among them are is noted (table/before.c). */
+extern void mosql_admin_note_before(Oid relid);
 
-/* A key column goes though there are rows: 0A000 at the end of the command, unless its table is gone then. */
-extern void mosql_admin_init_drop_key(void);
+/* ---- what is dropped, perhaps with its table (gone.c) ---- */
+
+/*
+ * A key column goes though there are rows: 0A000 at the end of the command, unless its table is gone then.  Something
+ * goes that is another in Redis, where it stays: 42P16 then, with this errdetail.
+ */
+extern void mosql_admin_init_gone(void);
 extern void mosql_admin_note_gone_key(Oid relid, const char *column);
-extern void mosql_admin_check_gone_keys(void);
+extern void mosql_admin_note_gone_other(Oid relid, const char *difference);
+extern void mosql_admin_check_gone(void);
 
 /* ---- types (type.c) ---- */
 

@@ -113,16 +113,24 @@ static void
 drop_column(Oid relid, AttrNumber attnum)
 {
 	char	   *name = get_attname(relid, attnum, true);
+	char	   *difference;
 	Relation	rel;
 
 	if (name == NULL)
 		return;
 	rel = relation_open(relid, NoLock);
-	if (!mosql_table_drop_column(rel, mosql_fdw_session_for(relid, InvalidOid), name))
+	switch (mosql_table_drop_column(rel, mosql_fdw_session_for(relid, InvalidOid), name, &difference))
 	{
-		mosql_admin_note_gone_key(relid, name);
-		if (!mosql_admin_drop_data)
-			mosql_admin_check_gone_keys();	/* the table stays in Redis, and so must its rows */
+		case MOSQL_COLUMN_DROPPED:
+			break;
+		case MOSQL_COLUMN_KEY:
+			mosql_admin_note_gone_key(relid, name);
+			if (!mosql_admin_drop_data)
+				mosql_admin_check_gone();	/* the table stays in Redis, and so must its rows */
+			break;
+		case MOSQL_COLUMN_DIFFERS:
+			mosql_admin_note_gone_other(relid, difference);
+			break;
 	}
 	relation_close(rel, NoLock);
 }
@@ -317,6 +325,18 @@ prepare_drop(DropStmt *drop)
 	drop->removeType = OBJECT_FOREIGN_TABLE;
 }
 
+/* RENAME COLUMN, RENAME CONSTRAINT */
+static void
+note_renamed(const RenameStmt *rename)
+{
+	Oid			relid = rename->relation == NULL ? InvalidOid
+		: RangeVarGetRelid(rename->relation, NoLock, true);
+
+	if (OidIsValid(relid) &&
+		(rename->renameType == OBJECT_COLUMN || rename->renameType == OBJECT_TABCONSTRAINT))
+		mosql_admin_note_before(relid);
+}
+
 /*
  * The tree is the one that core runs after this (a copy, if it came from a
  * cached plan), so that changes to it count.  Did they not, core would refuse the
@@ -334,7 +354,7 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (command == NULL || IsBinaryUpgrade)
 		PG_RETURN_NULL();
-	mosql_table_command_start = GetCurrentCommandId(false);
+	mosql_table_begin_command();
 	mosql_admin_refuse_unsupported(command);
 	mosql_admin_note_types(command);
 	if (IsA(command, AlterTableStmt))
@@ -345,6 +365,8 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	}
 	else if (IsA(command, DropStmt))
 		prepare_drop((DropStmt *) command);
+	else if (IsA(command, RenameStmt))
+		note_renamed((RenameStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
 		mosql_admin_note_owner((AlterSeqStmt *) command);
 	else if (!mosql_admin_was_taken(command))
@@ -627,7 +649,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	}
 
-	mosql_admin_check_gone_keys();
+	mosql_admin_check_gone();
 	mosql_admin_end_first();
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (command != NULL && IsA(command, CreateTableAsStmt))

@@ -91,6 +91,7 @@ typedef struct Details
 	Relation	rel;
 	bool		created;		/* all is new */
 	bool		renamed;		/* a column: what names it reads differently now */
+	bool		invalid;		/* CHECK constraints that are NOT VALID, too */
 	bool		moved;			/* a sequence: what draws from it may be another's business */
 	MosqlDetail *details;
 	int			n;
@@ -189,14 +190,16 @@ add_checks(Details *details)
 		Datum		bin = heap_getattr(tuple, Anum_pg_constraint_conbin,
 									   RelationGetDescr(catalog), &isnull);
 
-		if (form->contype != CONSTRAINT_CHECK || isnull || !form->convalidated ||
+		if (form->contype != CONSTRAINT_CHECK || isnull ||
+			!(form->convalidated || details->invalid) ||
 			!(is_new(details, tuple) || details->renamed))
 			continue;
 		add(details, (MosqlDetail)
 			{
 				.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(NameStr(form->conname)),
 					.text = mosql_admin_portable_text(bin, RelationGetRelid(details->rel)),
-					.columns = column_names(details->rel, bin)
+					.columns = column_names(details->rel, bin),
+					.untouched = !is_new(details, tuple)
 			});
 	}
 	systable_endscan(scan);
@@ -283,6 +286,26 @@ mosql_admin_all_details(Relation rel, MosqlDetail **found)
 	add_checks(&details);
 	*found = details.details;
 	return details.n;
+}
+
+/* ---- before the command ---- */
+
+void
+mosql_admin_note_before(Oid relid)
+{
+	ListCell   *cell;
+
+	foreach(cell, mosql_admin_altered_tables(relid))
+	{
+		Details		details = {.created = true,.invalid = true};
+
+		if (mosql_admin_refreshing || !mosql_fdw_is_ours(lfirst_oid(cell)))
+			continue;
+		details.rel = relation_open(lfirst_oid(cell), AccessShareLock);
+		add_checks(&details);
+		mosql_table_note_before(details.rel, details.details, details.n);
+		relation_close(details.rel, AccessShareLock);
+	}
 }
 
 /* ---- and back ---- */

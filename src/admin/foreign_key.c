@@ -242,19 +242,22 @@ mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
 
 /* ---- ADD FOREIGN KEY, VALIDATE CONSTRAINT ---- */
 
-static void
-set_validated(Oid oid)
+void
+mosql_admin_set_validated(Oid oid, bool validated)
 {
 	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
 	HeapTuple	tuple = SearchSysCacheCopy1(CONSTROID, ObjectIdGetDatum(oid));
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for constraint %u", oid);
-	((Form_pg_constraint) GETSTRUCT(tuple))->convalidated = true;
-	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	if (((Form_pg_constraint) GETSTRUCT(tuple))->convalidated != validated)
+	{
+		((Form_pg_constraint) GETSTRUCT(tuple))->convalidated = validated;
+		CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+		CommandCounterIncrement();
+	}
 	heap_freetuple(tuple);
 	table_close(catalog, RowExclusiveLock);
-	CommandCounterIncrement();
 }
 
 bool
@@ -270,7 +273,7 @@ mosql_admin_validate_foreign_key(Oid relid, const char *name)
 	rel = mosql_admin_lock_owned(relid, ShareUpdateExclusiveLock, "ALTER TABLE");
 	session = mosql_fdw_session_for(relid, InvalidOid);
 	mosql_table_validate_reference(rel, session, mosql_reference_validate(&key, session));
-	set_validated(oid);
+	mosql_admin_set_validated(oid, true);
 	relation_close(rel, NoLock);
 	return true;
 }

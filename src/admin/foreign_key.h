@@ -52,7 +52,11 @@ extern bool mosql_admin_find_key_operators(MosqlLocalForeignKey *key, Relation r
 extern Oid	mosql_admin_create_foreign_key(Relation rel, Relation referenced,
 										   const MosqlLocalForeignKey *key);
 
-/* Is the foreign key of that OID this one, whatever its name? */
+/* The constraint is, or is not, one that all rows keep. */
+extern void mosql_admin_set_validated(Oid oid, bool validated);
+
+/* Is the foreign key of that OID this one, whatever its name?  leads_as: and whether it is deferrable. */
+extern bool mosql_admin_leads_as(Oid oid, const MosqlLocalForeignKey *key, Oid parent);
 extern bool mosql_admin_is_foreign_key(Oid oid, const MosqlLocalForeignKey *key, Oid parent);
 
 #endif							/* MOSQL_ADMIN_FOREIGN_KEY_H */

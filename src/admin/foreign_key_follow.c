@@ -66,44 +66,10 @@ localize(const MosqlDefinitionReference *there, Relation rel, const MosqlDefinit
 	return OidIsValid(key->index);
 }
 
-/* ---- DROP, RENAME ---- */
+/* ---- what other servers did ---- */
 
 /* Are local foreign keys being dropped that others have dropped, or that differ? */
 static bool keep_data = false;
-
-void
-mosql_admin_foreign_key_dropped(Oid oid)
-{
-	MosqlForeignKey key;
-	Relation	rel;
-
-	if (keep_data || !mosql_admin_drop_data || !mosql_foreign_key_find(oid, &key))
-		return;
-	rel = relation_open(key.child, NoLock);
-	if (!mosql_admin_is_window(rel))
-		mosql_table_drop_reference(rel, mosql_fdw_session_for(key.child, InvalidOid),
-								   NameStr(key.name));
-	relation_close(rel, NoLock);
-	CacheInvalidateRelcacheByRelid(key.parent);
-}
-
-bool
-mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to)
-{
-	Oid			oid = get_relation_constraint_oid(relid, to, true);
-	MosqlForeignKey key;
-	Relation	rel;
-
-	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
-		return false;
-	rel = relation_open(relid, AccessShareLock);
-	mosql_table_rename_reference(rel, mosql_fdw_session_for(relid, InvalidOid), from, to);
-	relation_close(rel, NoLock);
-	CacheInvalidateRelcacheByRelid(key.parent);
-	return true;
-}
-
-/* ---- what other servers did ---- */
 
 static void
 drop_local(Oid oid)
@@ -212,9 +178,13 @@ follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReferen
 	Relation	referenced;
 	MosqlLocalForeignKey key;
 
-	if (!find_local(relid, child, there, &other, &key) ||
-		(OidIsValid(oid) && mosql_admin_is_foreign_key(oid, &key, other)))
+	if (!find_local(relid, child, there, &other, &key))
 		return;
+	if (OidIsValid(oid) && mosql_admin_is_foreign_key(oid, &key, other))
+	{
+		mosql_admin_set_validated(oid, key.validated);
+		return;
+	}
 	if (OidIsValid(oid))
 		drop_local(oid);
 	rel = relation_open(relid, AccessShareLock);
@@ -283,4 +253,74 @@ mosql_admin_follow_foreign_keys(Oid relid)
 		if (OidIsValid(child) && child != relid)
 			follow_child(child);
 	}
+}
+
+/* ---- DROP, RENAME ---- */
+
+/*
+ * Is the foreign key of this server that one of the definition, whatever its name, and whether it is deferrable or
+ * validated?
+ */
+static bool
+is_the_same(const MosqlForeignKey *mine, const MosqlDefinition *child, const MosqlDefinitionReference *there)
+{
+	Oid			other;
+	MosqlLocalForeignKey key;
+
+	return find_local(mine->child, child, there, &other, &key) &&
+		mosql_admin_leads_as(mine->oid, &key, other);
+}
+
+static char *
+difference(const char *name)
+{
+	return psprintf("Foreign key \"%s\" is another one there.", name);
+}
+
+void
+mosql_admin_foreign_key_dropped(Oid oid)
+{
+	MosqlForeignKey key;
+	Relation	rel;
+	MosqlSession *session;
+	MosqlDefinition *child;
+	MosqlDefinitionReference *there;
+
+	if (keep_data || !mosql_admin_drop_data || !mosql_foreign_key_find(oid, &key))
+		return;
+	rel = relation_open(key.child, NoLock);
+	session = mosql_fdw_session_for(key.child, InvalidOid);
+	child = mosql_admin_is_window(rel) ? NULL : mosql_definition_of(rel, session);
+	there = child != NULL ? mosql_definition_reference(child, NameStr(key.name)) : NULL;
+	if (there != NULL && is_the_same(&key, child, there))
+		mosql_table_drop_reference(rel, session, child, there);
+	else if (there != NULL)
+		mosql_admin_note_gone_other(key.child, difference(there->name));
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+}
+
+bool
+mosql_admin_foreign_key_renamed(Oid relid, const char *from, const char *to)
+{
+	Oid			oid = get_relation_constraint_oid(relid, to, true);
+	MosqlForeignKey key;
+	Relation	rel;
+	MosqlSession *session;
+	MosqlDefinition *child;
+	MosqlDefinitionReference *there;
+
+	if (!OidIsValid(oid) || !mosql_foreign_key_find(oid, &key))
+		return false;
+	rel = relation_open(relid, AccessShareLock);
+	session = mosql_fdw_session_for(relid, InvalidOid);
+	child = mosql_definition_of_existing(rel, session);
+	there = mosql_definition_reference(child, from);
+	if (there != NULL && !is_the_same(&key, child, there))
+		mosql_table_differs(rel, difference(from));
+	if (there != NULL)
+		mosql_table_rename_reference(rel, session, child, there, to);
+	relation_close(rel, NoLock);
+	CacheInvalidateRelcacheByRelid(key.parent);
+	return true;
 }

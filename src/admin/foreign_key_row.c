@@ -157,15 +157,23 @@ mosql_admin_create_foreign_key(Relation rel, Relation referenced, const MosqlLoc
 }
 
 bool
-mosql_admin_is_foreign_key(Oid oid, const MosqlLocalForeignKey *key, Oid parent)
+mosql_admin_leads_as(Oid oid, const MosqlLocalForeignKey *key, Oid parent)
 {
 	MosqlForeignKey local;
 
 	return mosql_foreign_key_find(oid, &local) && local.parent == parent &&
-		local.deferrable == key->deferrable && local.deferred == key->deferred &&
 		local.match == key->match && local.on_update == key->on_update &&
 		local.on_delete == key->on_delete && local.n == key->n && local.nset == key->nset &&
 		memcmp(local.columns, key->columns, key->n * sizeof(int16)) == 0 &&
 		memcmp(local.referenced, key->referenced, key->n * sizeof(int16)) == 0 &&
 		memcmp(local.set, key->set, key->nset * sizeof(int16)) == 0;
+}
+
+bool
+mosql_admin_is_foreign_key(Oid oid, const MosqlLocalForeignKey *key, Oid parent)
+{
+	MosqlForeignKey local;
+
+	return mosql_admin_leads_as(oid, key, parent) && mosql_foreign_key_find(oid, &local) &&
+		local.deferrable == key->deferrable && local.deferred == key->deferred;
 }

@@ -6,7 +6,7 @@
  * table in Redis, where its entries are.  They are tied by name.  CREATE INDEX makes
  * both; CREATE FOREIGN TABLE and IMPORT FOREIGN SCHEMA make the first from the
  * second; DROP and RENAME reach the second from the event triggers and hooks
- * that see the first go (ddl.c).
+ * that see the first go (ddl.c, index_drop.c).
  */
 #include "postgres.h"
 
@@ -40,9 +40,6 @@
 #include "utils/syscache.h"
 
 #include "admin/utility.h"
-
-/* Set while we drop a local index whose data stays. */
-static bool keep_data = false;
 
 /* ---- local rows ---- */
 
@@ -171,31 +168,6 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 	return indexid;
 }
 
-void
-mosql_admin_drop_local_index(Oid indexid)
-{
-	Oid			constraint = get_index_constraint(indexid);
-	ObjectAddress address;
-	bool		before = keep_data;
-
-	mosql_admin_unlink_index(indexid);
-	if (OidIsValid(constraint))
-		ObjectAddressSet(address, ConstraintRelationId, constraint);
-	else
-		ObjectAddressSet(address, RelationRelationId, indexid);
-	keep_data = true;
-	PG_TRY();
-	{
-		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	}
-	PG_FINALLY();
-	{
-		keep_data = before;
-	}
-	PG_END_TRY();
-	CommandCounterIncrement();
-}
-
 List *
 mosql_admin_secondary_indexes(Relation rel)
 {
@@ -290,25 +262,55 @@ stored_node(Relation index, AttrNumber attribute)
 	return isnull ? NULL : stringToNode(TextDatumGetCString(stored));
 }
 
-/* Is this what pg_index says of an index? */
+/* Is this what pg_index says of an index, but for what it is computed by? */
 static bool
-is_index(Oid indexid, const MosqlLocalIndex *index)
+has_columns(Relation rel, const MosqlLocalIndex *index)
 {
-	Relation	rel = relation_open(indexid, AccessShareLock);
 	Form_pg_index local = rel->rd_index;
-	List	   *expressions = mosql_admin_index_info(index, our_access_method(), false)->ii_Expressions;
 	bool		same = local->indisunique == index->unique &&
 		local->indnullsnotdistinct == index->nulls_not_distinct &&
 		local->indnkeyatts == index->nkeys &&
 		local->indnatts == index->nkeys + index->nincluded &&
-		OidIsValid(get_index_constraint(indexid)) == index->constraint;
+		OidIsValid(get_index_constraint(RelationGetRelid(rel))) == index->constraint;
 
 	for (int i = 0; same && i < local->indnatts; i++)
 		same = local->indkey.values[i] == index->attnums[i] &&
 			(i >= index->nkeys || rel->rd_indoption[i] == index->options[i]);
-	same = same && equal(stored_node(rel, Anum_pg_index_indexprs), expressions) &&
+	return same;
+}
+
+static bool
+is_computed_by(Relation rel, const MosqlLocalIndex *index)
+{
+	const IndexInfo *info = mosql_admin_index_info(index, our_access_method(), false);
+
+	return equal(stored_node(rel, Anum_pg_index_indexprs), info->ii_Expressions) &&
 		equal(stored_node(rel, Anum_pg_index_indpred), index->predicate);
+}
+
+static bool
+is_index(Oid indexid, const MosqlLocalIndex *index)
+{
+	Relation	rel = relation_open(indexid, AccessShareLock);
+	bool		same = has_columns(rel, index) && is_computed_by(rel, index);
+
 	relation_close(rel, AccessShareLock);
+	return same;
+}
+
+bool
+mosql_admin_is_index(Oid indexid, Relation rel, const MosqlDefinition *definition,
+					 const MosqlDefinitionIndex *there)
+{
+	MosqlLocalIndex index;
+	Relation	local;
+	bool		same;
+
+	if (!localize(rel, definition, there, &index) && index.broken == NULL)
+		return false;
+	local = relation_open(indexid, AccessShareLock);
+	same = has_columns(local, &index) && (index.broken != NULL || is_computed_by(local, &index));
+	relation_close(local, AccessShareLock);
 	return same;
 }
 
@@ -960,39 +962,4 @@ mosql_admin_create_index(const IndexStmt *given)
 		CreateComments(address.objectId, RelationRelationId, 0, statement->idxcomment);
 	relation_close(rel, NoLock);
 	return OidIsValid(address.objectId) ? address : InvalidObjectAddress;
-}
-
-/* ---- DROP and RENAME ---- */
-
-/* Before the local index goes. */
-void
-mosql_admin_index_dropped(Oid indexid)
-{
-	Oid			relid;
-	Relation	rel;
-
-	if (keep_data || !mosql_admin_drop_data || !mosql_admin_is_our_index(indexid))
-		return;
-	relid = IndexGetRelation(indexid, true);
-	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
-		return;
-	rel = relation_open(relid, NoLock);
-	if (mosql_fdw_primary_key(rel) != indexid)
-		mosql_table_drop_index(rel, mosql_fdw_session_for(relid, InvalidOid),
-							   get_rel_name(indexid));
-	relation_close(rel, NoLock);
-}
-
-void
-mosql_admin_index_renamed(Oid indexid, const char *from)
-{
-	Oid			relid = IndexGetRelation(indexid, true);
-	Relation	rel;
-
-	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
-		return;
-	rel = relation_open(relid, AccessShareLock);
-	mosql_table_rename_index(rel, mosql_fdw_session_for(relid, InvalidOid), from,
-							 get_rel_name(indexid));
-	relation_close(rel, NoLock);
 }

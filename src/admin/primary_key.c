@@ -441,4 +441,5 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
 	}
+	mosql_admin_note_before(relid);
 }

@@ -94,12 +94,13 @@ is_generated(Relation rel, const char *column)
 	return TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attgenerated != '\0';
 }
 
-/* "ALTER COLUMN a ..." for each way in which a column differs. */
+/* "ALTER COLUMN a ..." for each way in which a column differs.  One that leaves the key can be null later. */
 static void
 put_changes(StringInfo sql, const MosqlDefinitionColumn *mine,
 			const MosqlDefinitionColumn *theirs)
 {
 	const char *name = quote_identifier(mine->name);
+	bool		leaves_key = mine->key_position >= 0 && theirs->key_position < 0;
 
 	if (mosql_admin_is_retyped(mine, theirs))
 	{
@@ -110,7 +111,7 @@ put_changes(StringInfo sql, const MosqlDefinitionColumn *mine,
 	if ((mine->key_position >= 0) != (theirs->key_position >= 0))
 		appendStringInfo(sql, ", ALTER COLUMN %s OPTIONS (%s)", name,
 						 theirs->key_position >= 0 ? "ADD key 'true'" : "DROP key");
-	if (mine->not_null != theirs->not_null)
+	if (mine->not_null != theirs->not_null && (theirs->not_null || !leaves_key))
 		appendStringInfo(sql, ", ALTER COLUMN %s %s NOT NULL", name,
 						 theirs->not_null ? "SET" : "DROP");
 }
@@ -319,9 +320,13 @@ mosql_fdw_refresh(PG_FUNCTION_ARGS)
 	statement = drop_statement(rel, there);
 	if (statement != NULL)
 		rel = run_halfway(rel, statement, &done);
-	statement = alter_statement(rel, there);
-	if (statement != NULL)
+	for (int i = 0; i < 2 && (statement = alter_statement(rel, there)) != NULL; i++)
+	{							/* once more, for what leaves the key */
 		rel = run_and_note(rel, statement, &done);
+		relation_close(rel, NoLock);
+		mosql_admin_follow_key(relid, false);
+		rel = relation_open(relid, NoLock);
+	}
 	foreach(cell, mosql_admin_detail_statements(rel, there))
 		rel = run_and_note(rel, lfirst(cell), &done);
 	relation_close(rel, NoLock);

@@ -200,6 +200,11 @@ put_source(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn 
 
 	if (att->attidentity != '\0')
 	{
+		char		wanted = theirs->sequence.always ? ATTRIBUTE_IDENTITY_ALWAYS : ATTRIBUTE_IDENTITY_BY_DEFAULT;
+
+		if (drawn && theirs->sequence.identity && att->attidentity != wanted)
+			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET GENERATED %s", column,
+							 theirs->sequence.always ? "ALWAYS" : "BY DEFAULT");
 		if (!drawn || !theirs->sequence.identity)
 			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP IDENTITY", column);
 		if (drawn && !theirs->sequence.identity)
@@ -230,7 +235,21 @@ stored_check(const MosqlDefinition *there, const char *name)
 	return NULL;
 }
 
-/* Of the constraint of that name here, the text that would be in Redis.  *any: it is here. */
+/* Do all rows keep the constraint?  Only such ones are in Redis. */
+static bool
+is_kept(const ConstrCheck *check)
+{
+#if PG_VERSION_NUM >= 180000
+	if (!check->ccenforced)
+		return false;
+#endif
+	return check->ccvalid;
+}
+
+/*
+ * Of the constraint of that name here, the text that would be in Redis; NULL if it would not be there.  *any: it is
+ * here.
+ */
 static const char *
 local_check(Relation rel, const char *name, bool *any)
 {
@@ -241,8 +260,9 @@ local_check(Relation rel, const char *name, bool *any)
 		if (strcmp(constr->check[i].ccname, name) == 0)
 		{
 			*any = true;
-			return mosql_admin_portable_text(CStringGetTextDatum(constr->check[i].ccbin),
-											 RelationGetRelid(rel));
+			return !is_kept(&constr->check[i]) ? NULL
+				: mosql_admin_portable_text(CStringGetTextDatum(constr->check[i].ccbin),
+											RelationGetRelid(rel));
 		}
 	return NULL;
 }

@@ -80,10 +80,15 @@ mosql_admin_unique_using(Relation rel, const Constraint *constraint)
 	Oid			indexid = RelationGetRelid(index);
 	IndexInfo  *info = BuildIndexInfo(index);
 	const char *name = constraint->conname != NULL ? constraint->conname : constraint->indexname;
+	MosqlDefinition *there;
+	MosqlDefinitionIndex *stored;
 
 	relation_close(index, NoLock);
-	mosql_table_constrain_index(rel, mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid),
-								constraint->indexname, name);
+	stored = mosql_admin_stored_index(rel, indexid, constraint->indexname, &there);
+	if (stored == NULL)
+		mosql_table_differs(rel, psprintf("Index \"%s\" exists only here.", constraint->indexname));
+	mosql_table_constrain_index(rel, mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid), there,
+								stored, name);
 	if (strcmp(name, constraint->indexname) != 0)
 	{
 		ereport(NOTICE,

@@ -94,6 +94,7 @@ typedef struct Alteration
 	const MosqlDefinition *here;
 	MosqlDefinition *there;
 	MosqlDefinition before;		/* what `there` was */
+	const MosqlDefinition *was;	/* what was here before the command; NULL: not known */
 	const List *usings;			/* of MosqlUsing */
 	bool		changed;		/* `there` must be written */
 	bool		rewrites;		/* rows go to a new tree */
@@ -383,6 +384,16 @@ keep_former_labels(MosqlDefinitionColumn *added, const MosqlDefinitionColumn *ol
 		}
 }
 
+/* Does the command say whether the column may be null? */
+static bool
+sets_not_null(const Alteration *alter, const MosqlDefinitionColumn *mine)
+{
+	const MosqlDefinitionColumn *was = alter->was == NULL ? NULL
+		: mosql_table_column_before(alter->was, alter->rel, mine->name);
+
+	return was == NULL || was->not_null != mine->not_null;
+}
+
 /*
  * Another type, collation, place in the key, or value.  Where the stored bytes mean the
  * same under the new type, the definition is all that changes; else it is a new
@@ -394,6 +405,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 			   MosqlDefinitionColumn *theirs)
 {
 	Form_pg_attribute att = attribute(alter, mine->name);
+	bool		not_null = sets_not_null(alter, mine) ? mine->not_null : theirs->not_null;
 	MosqlDefinitionColumn *added;
 	MosqlDefinitionColumn old;
 
@@ -411,7 +423,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		theirs->type = mine->type;
 		theirs->shape = mine->shape;
 		theirs->collation = mine->collation;
-		theirs->not_null = mine->not_null;
+		theirs->not_null = not_null;
 		return;
 	}
 	mosql_table_check_unreferenced(alter->there, theirs->id);
@@ -419,6 +431,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	theirs->dropped = true;
 	theirs->sequence.counter = 0;
 	added = append_column(alter->there, mine);
+	added->not_null = not_null;
 	check_order(alter, added);
 	added->sequence = old.sequence;
 	added->comment = old.comment;
@@ -445,6 +458,34 @@ is_key_to_come(const Alteration *alter, const char *name)
 		mosql_definition_lacks_only_keys(alter->here, &alter->before);
 }
 
+/*
+ * The command acts on what this server shows.  Is that something else in Redis, which another server has put in its
+ * place since?  Then it is refused (42P16), unless the command makes the same of it: true, its type is as it should be.
+ */
+static bool
+is_done_there(const Alteration *alter, const MosqlDefinitionColumn *mine,
+			  const MosqlDefinitionColumn *theirs)
+{
+	const MosqlDefinitionColumn *was = alter->was == NULL ? NULL
+		: mosql_table_column_before(alter->was, alter->rel, mine->name);
+	bool		same = theirs != NULL && mosql_definition_column_difference(mine, theirs) == NULL;
+	char	   *difference;
+
+	if (alter->was == NULL)
+		return false;
+	if (was == NULL && theirs != NULL && !same)
+		mosql_table_refuse_alter("column \"%s\" exists already in the table in Redis", mine->name,
+								 psprintf("Another server added it, of type %s: mosql_fdw_refresh() brings it here.",
+										  theirs->type));
+	if (was == NULL)
+		return false;
+	difference = theirs == NULL ? psprintf("Column \"%s\" exists only here.", mine->name)
+		: mosql_definition_column_difference(was, theirs);
+	if (difference != NULL && !same)
+		mosql_table_differs(alter->rel, difference);
+	return difference != NULL;
+}
+
 static void
 follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 {
@@ -459,14 +500,18 @@ follow_column(Alteration *alter, const MosqlDefinitionColumn *mine)
 		difference = theirs == NULL ? psprintf("Column \"%s\" exists only here.", mine->name) :
 			mosql_definition_column_difference(mine, theirs);
 		if (difference != NULL)
-			mosql_table_differs(alter->rel, alter->there, difference);
+			mosql_table_differs(alter->rel, difference);
 	}
-	else if (theirs == NULL)
-		add_column(alter, mine);
-	else if (mosql_definition_column_difference(mine, theirs) != NULL ||
-			 mosql_using_for(alter->usings, mine->name) != NULL)
-		replace_column(alter, mine, theirs);
-	else if (theirs->not_null != mine->not_null)
+	else if (!is_done_there(alter, mine, theirs) &&
+			 (theirs == NULL || mosql_definition_column_difference(mine, theirs) != NULL ||
+			  mosql_using_for(alter->usings, mine->name) != NULL))
+	{
+		if (theirs == NULL)
+			add_column(alter, mine);
+		else
+			replace_column(alter, mine, theirs);
+	}
+	else if (theirs->not_null != mine->not_null && sets_not_null(alter, mine))
 	{
 		theirs->not_null = mine->not_null;
 		alter->changed = true;
@@ -578,11 +623,12 @@ mosql_table_alter(Relation rel, MosqlSession *session, List *usings)
 	if (alter.there == NULL)
 		mosql_table_missing(rel, alter.here->schema, alter.here->name);
 	keep_before(&alter);
+	alter.was = mosql_table_before(rel);
 	for (int i = 0; i < alter.here->ncolumns; i++)
 		follow_column(&alter, &alter.here->columns[i]);
 	difference = mosql_definition_difference(alter.here, alter.there);
 	if (difference != NULL && (!alter.incomplete || alter.changed))
-		mosql_table_differs(rel, alter.there, difference);
+		mosql_table_differs(rel, difference);
 	if (!alter.rewrites && !alter.incomplete)
 		notice_order(&alter);
 	finish_alteration(&alter);
@@ -614,6 +660,22 @@ list_delete_string(List *names, const char *name)
 	return others;
 }
 
+/* Is this the column in Redis that has another name here now? */
+static void
+check_renamed(Relation rel, const MosqlDefinitionColumn *column, const char *from, const char *to)
+{
+	MosqlDefinitionColumn *mine = mosql_definition_column(mosql_definition_describe(rel), to);
+	char	   *difference;
+
+	if (mine == NULL)
+		return;					/* it is not stored */
+	mine->name = from;
+	difference = column == NULL ? psprintf("Column \"%s\" exists only here.", from)
+		: mosql_definition_column_difference(mine, column);
+	if (difference != NULL)
+		mosql_table_differs(rel, difference);
+}
+
 void
 mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
@@ -623,11 +685,12 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	if (there == NULL)
 		return;					/* nothing to follow; opening it says so */
 	column = mosql_definition_column(there, from);
-	if (column == NULL)
-		return;
+	if (column == NULL && mosql_definition_column(there, to) != NULL)
+		return;					/* another server has done the same */
+	check_renamed(rel, column, from, to);
 	if (mosql_definition_column(there, to) != NULL)
 		mosql_table_refuse_alter("column \"%s\" exists already in the table in Redis", to,
-			   "Another server added it: import the table again.");
+								 "Another server added it: mosql_fdw_refresh() brings it here.");
 	column->former = list_delete_string(column->former, to);
 	column->former = lappend(list_delete_string(column->former, column->name),
 							 (void *) column->name);
@@ -646,8 +709,8 @@ mosql_definition_drop_sequence(MosqlSession *session, MosqlDefinitionColumn *col
 	column->sequence.counter = 0;
 }
 
-bool
-mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
+MosqlColumnDrop
+mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name, char **difference)
 {
 	Alteration	alter = {.rel = rel,.session = session};
 	MosqlDefinitionColumn *column;
@@ -658,10 +721,13 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 	mosql_table_remote_name(rel, &schema, &table);
 	alter.there = mosql_table_definition(session, schema, table);
 	if (alter.there == NULL)
-		return true;
+		return MOSQL_COLUMN_DROPPED;
 	column = mosql_definition_column(alter.there, name);
 	if (column == NULL)
-		return true;
+		return MOSQL_COLUMN_DROPPED;
+	*difference = mosql_table_drop_difference(rel, column);
+	if (*difference != NULL)
+		return MOSQL_COLUMN_DIFFERS;
 	mosql_table_check_unreferenced(alter.there, column->id);
 	keep_before(&alter);
 	if (column->key_position >= 0)
@@ -681,5 +747,5 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name)
 		if (mosql_definition_index_has(&alter.there->builds[i].index, column->id))
 			mosql_definition_remove_builds(session, alter.there);
 	mosql_table_write_definition(rel, session, alter.there);
-	return empty;
+	return empty ? MOSQL_COLUMN_DROPPED : MOSQL_COLUMN_KEY;
 }

@@ -62,17 +62,63 @@ forget_dropped_check(MosqlDefinition *there)
 		}
 }
 
+/* The constraint as it was here before the command; NULL: there was none. */
+static const MosqlDefinitionCheck *
+check_before(const MosqlDefinition *was, const char *name)
+{
+	for (int i = 0; i < was->nchecks; i++)
+		if (strcmp(was->checks[i].name, name) == 0)
+			return &was->checks[i];
+	return NULL;
+}
+
+/* RENAME: a constraint that says what it said before. */
 static bool
-set_check(MosqlDefinition *there, const MosqlDetail *detail)
+is_unchanged(Relation rel, const MosqlDetail *detail)
+{
+	const MosqlDefinition *was = detail->untouched ? mosql_table_before(rel) : NULL;
+	const MosqlDefinitionCheck *mine = was != NULL ? check_before(was, detail->name) : NULL;
+
+	return mine != NULL && detail->text != NULL && mine->expression != NULL &&
+		strcmp(mine->expression, detail->text) == 0;
+}
+
+/*
+ * Does the detail speak of this constraint, and not of one that another server has made under the name since?  False:
+ * it drops something else of that name, or nothing.  42P16 if it would drop or replace another one.
+ */
+static bool
+is_meant(Relation rel, const MosqlDefinitionCheck *there, const MosqlDetail *detail)
+{
+	const MosqlDefinition *was = mosql_table_before(rel);
+	const MosqlDefinitionCheck *mine = was != NULL ? check_before(was, detail->name) : NULL;
+	bool		drops = detail->text != NULL && detail->text[0] == '\0';
+
+	if (was == NULL || there->expression[0] == '\0' ||
+		(detail->text != NULL && strcmp(detail->text, there->expression) == 0))
+		return true;
+	if (mine == NULL && drops)
+		return false;
+	if (mine == NULL || (mine->expression != NULL && strcmp(mine->expression, there->expression) != 0))
+		mosql_table_differs(rel, psprintf("Constraint \"%s\" is CHECK (%s) there.", detail->name, there->expression));
+	return true;
+}
+
+static bool
+set_check(Relation rel, MosqlDefinition *there, const MosqlDetail *detail)
 {
 	MosqlDefinitionCheck check;
 	bool		dropped = detail->text != NULL && detail->text[0] == '\0';
 	bool		wanted = detail->text != NULL && fill_check(there, detail, &check);
 
+	if (is_unchanged(rel, detail))
+		return false;
 	for (int i = 0; i < there->nchecks; i++)
 	{
 		if (strcmp(there->checks[i].name, detail->name) != 0)
 			continue;
+		if (!is_meant(rel, &there->checks[i], detail))
+			return false;
 		if (wanted && strcmp(there->checks[i].expression, detail->text) == 0 &&
 			mosql_definition_check_holds(there, &there->checks[i]))
 			return false;
@@ -96,13 +142,13 @@ set_check(MosqlDefinition *there, const MosqlDetail *detail)
 }
 
 static bool
-set_detail(MosqlDefinition *there, const MosqlDetail *detail)
+set_detail(Relation rel, MosqlDefinition *there, const MosqlDetail *detail)
 {
 	MosqlDefinitionColumn *column;
 	bool		changed;
 
 	if (detail->kind == MOSQL_DETAIL_CHECK)
-		return set_check(there, detail);
+		return set_check(rel, there, detail);
 	if (detail->name == NULL)
 		return set_text(&there->comment, detail->text);
 	column = mosql_definition_column(there, detail->name);
@@ -122,7 +168,7 @@ mosql_table_follow_details(Relation rel, MosqlSession *session, const MosqlDetai
 	bool		changed = false;
 
 	for (int i = 0; there != NULL && i < n; i++)
-		changed |= set_detail(there, &details[i]);
+		changed |= set_detail(rel, there, &details[i]);
 	if (changed)
 		mosql_table_write_definition(rel, session, there);
 }

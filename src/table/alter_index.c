@@ -194,43 +194,30 @@ mosql_definition_remove_index(MosqlSession *session, MosqlDefinition *there,
 }
 
 void
-mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name)
+mosql_table_drop_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+					   MosqlDefinitionIndex *index)
 {
-	MosqlDefinition *there = mosql_definition_of(rel, session);
-	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, name) : NULL;
-
-	if (index == NULL)
-		return;
 	mosql_table_check_unneeded(there, index);
 	mosql_definition_remove_index(session, there, index);
 	mosql_table_write_definition(rel, session, there);
 }
 
-static void
-rename_index(Relation rel, MosqlSession *session, const char *from, const char *to, bool constraint)
+void
+mosql_table_rename_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+						 MosqlDefinitionIndex *index, const char *to)
 {
-	MosqlDefinition *there = mosql_definition_of(rel, session);
-	MosqlDefinitionIndex *index = there ? mosql_definition_index(there, from) : NULL;
-
-	if (index == NULL)
-		return;
-	if (strcmp(from, to) != 0 && mosql_definition_index(there, to) != NULL)
+	if (strcmp(index->name, to) != 0 && mosql_definition_index(there, to) != NULL)
 		mosql_table_refuse_alter("index \"%s\" exists already in the table in Redis", to,
-			   "Another server added it: import the table again.");
+								 "Another server added it: mosql_fdw_refresh() brings it here.");
 	check_not_built(there, to);
 	index->name = pstrdup(to);
-	index->constraint |= constraint;
 	mosql_table_write_definition(rel, session, there);
 }
 
 void
-mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from, const char *to)
+mosql_table_constrain_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+							MosqlDefinitionIndex *index, const char *to)
 {
-	rename_index(rel, session, from, to, false);
-}
-
-void
-mosql_table_constrain_index(Relation rel, MosqlSession *session, const char *from, const char *to)
-{
-	rename_index(rel, session, from, to, true);
+	index->constraint = true;
+	mosql_table_rename_index(rel, session, there, index, to);
 }

@@ -47,15 +47,24 @@ extern void mosql_table_set_name(Relation rel, const char *schema, const char *n
  */
 extern void mosql_table_recompute(Relation rel, MosqlSession *session);
 
-/* ALTER ... RENAME COLUMN, after it was done locally. */
+/* ALTER ... RENAME COLUMN, after it was done locally.  42P16 if it is another column there. */
 extern void mosql_table_rename_column(Relation rel, MosqlSession *session,
 									  const char *from, const char *to);
 
-/* A column is about to be dropped locally: its values are forgotten, a new
- * column of the same name starts empty.  False for a key column of a table that
- * has rows: they are gone, and the caller sees to it that this is rolled back, or
- * the table is dropped, too. */
-extern bool mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name);
+/*
+ * A column is about to be dropped locally: its values are forgotten, a new column of the same name starts empty.
+ * KEY: a key column of a table that has rows, and they are gone; DIFFERS: it is another column there, and nothing was
+ * done, *difference is for an errdetail.  The caller sees to it that these are rolled back, or the table is dropped, too.
+ */
+typedef enum MosqlColumnDrop
+{
+	MOSQL_COLUMN_DROPPED,
+	MOSQL_COLUMN_KEY,
+	MOSQL_COLUMN_DIFFERS
+} MosqlColumnDrop;
+
+extern MosqlColumnDrop mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name,
+											   char **difference);
 
 /* DROP: definition and data go when the transaction commits. */
 extern void mosql_table_drop(Relation rel, MosqlSession *session);
@@ -69,6 +78,7 @@ extern void mosql_table_truncate(Relation rel, MosqlSession *session, bool resta
  * Redis, or was attached to what is there.
  */
 extern CommandId mosql_table_command_start;
+extern void mosql_table_begin_command(void);	/* it is now; what was noted for the last one is forgotten */
 
 /* Did the running DDL command make this version of a catalog row? */
 extern bool mosql_table_is_of_command(HeapTuple tuple);
@@ -257,10 +267,18 @@ typedef struct MosqlDetail
 	const char *text;			/* empty: dropped; NULL: others would not understand it */
 	bool		generated;
 	List	   *columns;		/* CHECK: names of those it is about */
+	bool		untouched;		/* the command has not made it, but may have changed what it is called by */
 } MosqlDetail;
 
+/* 42P16 where a CHECK constraint that the command drops or makes anew is another one there. */
 extern void mosql_table_follow_details(Relation rel, MosqlSession *session,
 									   const MosqlDetail *details, int n);
+
+/*
+ * A command may alter the table: what it is here is noted (before.c), with these details, until the next command
+ * begins.  What it alters is then compared with what is in Redis.
+ */
+extern void mosql_table_note_before(Relation rel, const MosqlDetail *details, int n);
 
 /*
  * ALTER TYPE and its like: names of types, collations, labels and attributes in a
@@ -401,14 +419,18 @@ extern int	mosql_table_drop_dead_builds(MosqlSession *session);
  */
 extern bool mosql_table_rebuild_index(Relation rel, MosqlSession *session, const char *name);
 
-/* DROP INDEX, RENAME: nothing happens where there is no index of that name. */
-extern void mosql_table_drop_index(Relation rel, MosqlSession *session, const char *name);
-extern void mosql_table_rename_index(Relation rel, MosqlSession *session, const char *from,
-									 const char *to);
+/* DROP INDEX, RENAME: of an index of this definition, which the caller has compared with the one that is meant. */
+extern void mosql_table_drop_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+								   MosqlDefinitionIndex *index);
+extern void mosql_table_rename_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+									 MosqlDefinitionIndex *index, const char *to);
 
-/* UNIQUE USING INDEX: the same, and the index is a constraint's from now on. */
-extern void mosql_table_constrain_index(Relation rel, MosqlSession *session, const char *from,
-										const char *to);
+/* UNIQUE USING INDEX: RENAME, perhaps to the name that it has, and it is a constraint's from now on. */
+extern void mosql_table_constrain_index(Relation rel, MosqlSession *session, MosqlDefinition *there,
+										MosqlDefinitionIndex *index, const char *to);
+
+/* 42P16: the local and the stored definition differ, with this errdetail. */
+extern void mosql_table_differs(Relation rel, const char *difference) pg_attribute_noreturn();
 
 /* ---- foreign keys (reference.c) ---- */
 
@@ -425,15 +447,16 @@ extern bool mosql_definition_same_reference(const MosqlDefinitionReference *a,
 
 /*
  * ADD FOREIGN KEY, DROP CONSTRAINT, RENAME CONSTRAINT, VALIDATE CONSTRAINT: in both
- * definitions.  add chooses the id; drop and rename do nothing where there is no foreign key
- * of that name; validate and defer get what the caller looked at, and throw 40001 if that is
+ * definitions.  add chooses the id; drop and rename get one of the child's definition, which the caller has
+ * compared with the one that is meant; validate and defer get what the caller looked at, and throw 40001 if that is
  * no more, or another one.
  */
 extern void mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *session,
 									  const MosqlDefinitionReference *reference);
-extern void mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name);
-extern void mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from,
-										 const char *to);
+extern void mosql_table_drop_reference(Relation rel, MosqlSession *session, MosqlDefinition *child,
+									   MosqlDefinitionReference *reference);
+extern void mosql_table_rename_reference(Relation rel, MosqlSession *session, MosqlDefinition *child,
+										 MosqlDefinitionReference *reference, const char *to);
 extern void mosql_table_validate_reference(Relation rel, MosqlSession *session,
 										   const MosqlDefinitionReference *validated);
 extern void mosql_table_defer_reference(Relation rel, MosqlSession *session,

@@ -675,12 +675,16 @@ mosql_definition_of_existing(Relation rel, MosqlSession *session)
 }
 
 void
-mosql_table_differs(Relation rel, const MosqlDefinition *there, const char *difference)
+mosql_table_differs(Relation rel, const char *difference)
 {
+	const char *schema;
+	const char *name;
+
+	mosql_table_remote_name(rel, &schema, &name);
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("foreign table \"%s\" differs from table \"%s.%s\" in Redis",
-					RelationGetRelationName(rel), there->schema, there->name),
+					RelationGetRelationName(rel), schema, name),
 			 errdetail_internal("%s", difference),
 			 errhint("Another server changed it: SELECT mosql_fdw_refresh('%s') makes this one the same.",
 					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
@@ -693,7 +697,7 @@ check_agreement(Relation rel, const MosqlDefinition *there)
 	char	   *difference = mosql_definition_difference(mosql_definition_describe(rel), there);
 
 	if (difference != NULL)
-		mosql_table_differs(rel, there, difference);
+		mosql_table_differs(rel, difference);
 }
 
 /*

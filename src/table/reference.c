@@ -196,18 +196,12 @@ mosql_table_add_reference(Relation rel, Relation referenced, MosqlSession *sessi
 }
 
 void
-mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name)
+mosql_table_drop_reference(Relation rel, MosqlSession *session, MosqlDefinition *child,
+						   MosqlDefinitionReference *reference)
 {
-	MosqlDefinition *child = mosql_definition_of(rel, session);
-	MosqlDefinition *parent;
-	MosqlDefinitionReference *reference;
-	MosqlDefinitionReferrer *referrer;
+	MosqlDefinition *parent = other_end(session, child, reference);
+	MosqlDefinitionReferrer *referrer = parent ? find_referrer(parent, child, reference->name) : NULL;
 
-	reference = child ? mosql_definition_reference(child, name) : NULL;
-	if (reference == NULL)
-		return;
-	parent = other_end(session, child, reference);
-	referrer = parent ? find_referrer(parent, child, name) : NULL;
 	if (referrer != NULL)
 	{
 		parent->nreferrers--;
@@ -221,17 +215,15 @@ mosql_table_drop_reference(Relation rel, MosqlSession *session, const char *name
 }
 
 void
-mosql_table_rename_reference(Relation rel, MosqlSession *session, const char *from, const char *to)
+mosql_table_rename_reference(Relation rel, MosqlSession *session, MosqlDefinition *child,
+							 MosqlDefinitionReference *reference, const char *to)
 {
-	MosqlDefinition *child = mosql_definition_of_existing(rel, session);
-	MosqlDefinitionReference *reference = mosql_definition_reference(child, from);
-	MosqlDefinition *parent;
-	MosqlDefinitionReferrer *referrer;
+	MosqlDefinition *parent = other_end(session, child, reference);
+	MosqlDefinitionReferrer *referrer = parent ? find_referrer(parent, child, reference->name) : NULL;
 
-	if (reference == NULL)
-		return;
-	parent = other_end(session, child, reference);
-	referrer = parent ? find_referrer(parent, child, from) : NULL;
+	if (mosql_definition_reference(child, to) != NULL)
+		mosql_table_refuse_alter("foreign key \"%s\" exists already in the table in Redis", to,
+								 "Another server added it: mosql_fdw_refresh() brings it here.");
 	reference->name = pstrdup(to);
 	if (referrer != NULL)
 		referrer->name = reference->name;

@@ -419,9 +419,17 @@ extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, Mosql
  * is there by then.  So does this call, if it relied on another one before. */
 extern void mosql_table_note_use(MosqlSession *session, MosqlBytes key, MosqlBytes row);
 
-/* 42P16: the local and the stored definition differ. */
-extern void mosql_table_differs(Relation rel, const MosqlDefinition *there,
-								const char *difference) pg_attribute_noreturn();
+/* --- before.c --- */
+
+/* What the table was before the running command; NULL: nobody has noted it. */
+extern const MosqlDefinition *mosql_table_before(Relation rel);
+
+/* The column that has this name now as it was; NULL: the command has added it. */
+extern const MosqlDefinitionColumn *mosql_table_column_before(const MosqlDefinition *before,
+															  Relation rel, const char *name);
+
+/* Is the column that is about to be dropped here another one there?  How, for an errdetail; NULL: it is not. */
+extern char *mosql_table_drop_difference(Relation rel, const MosqlDefinitionColumn *there);
 
 /* 42P01: there is no such table in Redis. */
 extern void mosql_table_missing(Relation rel, const char *schema, const char *name)

@@ -1,5 +1,5 @@
 /*
- * drop_key.c: a key column goes, and perhaps its table goes with it.
+ * gone.c: something goes that may not, but together with its table.
  *
  * Layer: admin.  A key column cannot be dropped where there are rows.  But DROP SCHEMA ... CASCADE, and all that
  * drops many things, may reach the column before the table: an identity column's sequence that is newer than the
@@ -7,25 +7,30 @@
  * all rows, and refused when the command ends and the table is still there; or before COMMIT, should no event
  * trigger fire (all that was done to the definition waits for that, too).
  *
+ * The same with a column, index or foreign key that another server has put another one in the place of: what is
+ * in Redis is left alone, and if the table stays the command is refused.
+ *
  * A note of a command that was rolled back is void: its subtransaction's end forgets it.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "admin/admin.h"
 
-typedef struct GoneKey
+typedef struct Gone
 {
-	struct GoneKey *next;
+	struct Gone *next;
 	SubTransactionId subid;
 	Oid			relid;
-	char	   *column;
-} GoneKey;
+	char	   *column;			/* of the key; NULL: */
+	char	   *difference;		/* between what is here and what is in Redis */
+} Gone;
 
-static GoneKey *gone = NULL;	/* the newest first; in TopTransactionContext */
+static Gone *gone = NULL;	/* the newest first; in TopTransactionContext */
 static MosqlBeforeCommit next_before_commit = NULL;
 
 static void
@@ -44,29 +49,53 @@ subtransaction_ended(SubXactEvent event, SubTransactionId subid, SubTransactionI
 			gone = gone->next;
 }
 
+static Gone *
+note(Oid relid)
+{
+	Gone	   *note = palloc0(sizeof(Gone));
+
+	note->next = gone;
+	note->subid = GetCurrentSubTransactionId();
+	note->relid = relid;
+	gone = note;
+	return note;
+}
+
 void
 mosql_admin_note_gone_key(Oid relid, const char *column)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
-	GoneKey    *key = palloc0(sizeof(GoneKey));
 
-	key->next = gone;
-	key->subid = GetCurrentSubTransactionId();
-	key->relid = relid;
-	key->column = pstrdup(column);
-	gone = key;
+	note(relid)->column = pstrdup(column);
 	MemoryContextSwitchTo(old);
 }
 
 void
-mosql_admin_check_gone_keys(void)
+mosql_admin_note_gone_other(Oid relid, const char *difference)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	note(relid)->difference = pstrdup(difference);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+refuse(const Gone *note)
+{
+	if (note->column == NULL)
+		mosql_table_differs(relation_open(note->relid, AccessShareLock), note->difference);
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot drop key column \"%s\" of a table that has rows", note->column),
+			 errhint("Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).")));
+}
+
+void
+mosql_admin_check_gone(void)
 {
 	for (; gone != NULL; gone = gone->next)
 		if (get_rel_relkind(gone->relid) != '\0')
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot drop key column \"%s\" of a table that has rows", gone->column),
-					 errhint("Make it no key column first: ALTER COLUMN ... OPTIONS (DROP key).")));
+			refuse(gone);
 }
 
 static void
@@ -74,11 +103,11 @@ before_commit(void)
 {
 	if (next_before_commit != NULL)
 		next_before_commit();
-	mosql_admin_check_gone_keys();
+	mosql_admin_check_gone();
 }
 
 void
-mosql_admin_init_drop_key(void)
+mosql_admin_init_gone(void)
 {
 	next_before_commit = mosql_txn_before_commit_hook;
 	mosql_txn_before_commit_hook = before_commit;
