@@ -365,5 +365,21 @@ DROP USER MAPPING FOR writer SERVER redis;
 DROP TABLE c, d, p, parent;
 REVOKE USAGE ON FOREIGN SERVER redis FROM writer;
 DROP ROLE writer;
+
+-- columns that are unique by more than one index: the one that the foreign key does not rest on may go
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE twice_parent (a int PRIMARY KEY, b int, c int);
+CREATE UNIQUE INDEX twice_one ON twice_parent (b, c);
+CREATE UNIQUE INDEX twice_two ON twice_parent (c, b);
+ALTER TABLE twice_parent ADD CONSTRAINT twice_a UNIQUE (a);
+CREATE TABLE twice_child (x int, y int, z int REFERENCES twice_parent, FOREIGN KEY (x, y) REFERENCES twice_parent (b, c));
+INSERT INTO twice_parent VALUES (1, 2, 3);
+ALTER TABLE twice_parent DROP CONSTRAINT twice_a;
+DROP INDEX twice_two;
+DROP INDEX twice_one;
+INSERT INTO twice_child VALUES (2, 3, 1);
+INSERT INTO twice_child VALUES (3, 2, 1);
+DROP TABLE twice_child, twice_parent;
+RESET mosql_fdw.default_server;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

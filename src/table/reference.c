@@ -325,19 +325,47 @@ has_id(const uint32 *ids, int n, uint32 id)
 	return false;
 }
 
+/* Does an index have these columns, in whatever order, and make them unique? */
+static bool
+is_unique_of(const MosqlDefinitionIndex *index, const uint32 *columns, int n)
+{
+	int			found = 0;
+
+	if (!index->unique || mosql_definition_is_computed(index) || index->nkeys != n)
+		return false;
+	for (int i = 0; i < n; i++)
+		found += has_id(columns, n, index->keys[i].column);
+	return found == n;
+}
+
+/* Are the columns unique without this index as well? */
+static bool
+is_unique_without(const MosqlDefinition *definition, const MosqlDefinitionIndex *index, const uint32 *columns, int n)
+{
+	int			nkeys = 0;
+	int			found = 0;
+
+	for (int i = 0; i < definition->nindexes; i++)
+		if (&definition->indexes[i] != index && is_unique_of(&definition->indexes[i], columns, n))
+			return true;
+	for (int i = 0; i < definition->ncolumns; i++)
+		if (!definition->columns[i].dropped && definition->columns[i].key_position >= 0)
+		{
+			nkeys++;
+			found += has_id(columns, n, definition->columns[i].id);
+		}
+	return nkeys == n && found == n;
+}
+
 void
 mosql_table_check_unneeded(const MosqlDefinition *definition, const MosqlDefinitionIndex *index)
 {
-	if (!index->unique || mosql_definition_is_computed(index))
-		return;
 	for (int i = 0; i < definition->nreferrers; i++)
 	{
 		const MosqlDefinitionReferrer *referrer = &definition->referrers[i];
-		int			n = 0;
 
-		for (int j = 0; j < index->nkeys; j++)
-			n += has_id(referrer->columns, referrer->n, index->keys[j].column);
-		if (n == index->nkeys && n == referrer->n)
+		if (is_unique_of(index, referrer->columns, referrer->n) &&
+			!is_unique_without(definition, index, referrer->columns, referrer->n))
 			ereport(ERROR,
 					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 					 errmsg("cannot drop index \"%s\" because a foreign key that is not known to this server needs it",
