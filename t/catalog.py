@@ -387,6 +387,21 @@ def retyped(pair):
         query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE re; RESET mosql_fdw.drop_data")
         query(a, "DROP FOREIGN TABLE re")
 
+    # the name is another column's since: nothing of the one before stays
+    for what, (column, *changes) in {
+            "DROP and ADD": ("c int DEFAULT 5 CONSTRAINT cc CHECK (c < 7)", "DROP c", "ADD c int"),
+            "DROP and RENAME": ("c int DEFAULT 5 CONSTRAINT cc CHECK (c < 7), d int", "DROP c", "RENAME d TO c"),
+            "RENAME of both": ("c int DEFAULT 5, d int", "RENAME c TO x", "RENAME d TO c", "RENAME x TO d")}.items():
+        query(a, f"CREATE FOREIGN TABLE re (id int OPTIONS (key 'true') NOT NULL, {column}) SERVER redis")
+        query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (re) FROM SERVER redis INTO public")
+        for change in changes:
+            query(a, f"ALTER FOREIGN TABLE re {change}")
+        query(b, "SELECT mosql_fdw_refresh('re')")
+        tap.equal(query(b, "INSERT INTO re (id) VALUES (1) RETURNING c"), [(None,)], f"{what}: no default of the column before")
+        tap.equal(error_of(b, "INSERT INTO re (id, c) VALUES (2, 9)")[0], None, f"{what}: and no CHECK")
+        query(b, "SET mosql_fdw.drop_data = off; DROP FOREIGN TABLE re; RESET mosql_fdw.drop_data")
+        query(a, "DROP FOREIGN TABLE re")
+
     # what only this server has is not lost but for need
     query(a, "CREATE FOREIGN TABLE re (id int OPTIONS (key 'true') NOT NULL, c int, d int) SERVER redis")
     query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (re) FROM SERVER redis INTO public;"

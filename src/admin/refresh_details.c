@@ -74,6 +74,27 @@ local_default(Relation rel, AttrNumber attnum, bool *any)
 	return NULL;
 }
 
+/* Did another column, which is gone or renamed since, have the name of this one?  Then what is here may be that one's. */
+static bool
+is_name_of_another(const MosqlDefinition *there, const MosqlDefinitionColumn *theirs)
+{
+	ListCell   *cell;
+
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *other = &there->columns[i];
+
+		if (other == theirs)
+			continue;
+		if (strcmp(other->name, theirs->name) == 0)
+			return true;
+		foreach(cell, other->former)
+			if (strcmp(lfirst(cell), theirs->name) == 0)
+				return true;
+	}
+	return false;
+}
+
 static void
 put_default(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn *theirs)
 {
@@ -87,7 +108,7 @@ put_default(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn
 			appendStringInfo(&refresh->changes, ", ALTER COLUMN %s SET DEFAULT (%s)", column,
 							 theirs->expression);
 	}
-	else if (mine != NULL && is_dropped(theirs->expression))
+	else if (mine != NULL && (is_dropped(theirs->expression) || is_name_of_another(refresh->there, theirs)))
 		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP DEFAULT", column);
 	else if (mine != NULL)
 		notice_stays(refresh, "default of column", NameStr(att->attname));
@@ -277,7 +298,8 @@ compare_check(const Refresh *refresh, const MosqlDefinitionCheck *check, bool *d
 		mosql_definition_check_holds(refresh->there, check);
 
 	*add = wanted && (mine == NULL || strcmp(mine, check->expression) != 0);
-	*drop = any && (*add || (!wanted && mine != NULL && is_dropped(check->expression)));
+	*drop = any && (*add || (!wanted && mine != NULL && (is_dropped(check->expression) ||
+														 strcmp(mine, check->expression) == 0)));
 }
 
 static void
