@@ -534,11 +534,17 @@ commit(SimTx *tx)
 	log->committed[log->n++] = tx;
 }
 
+/* Who has locks decides under the id that they have, while its session may have drawn another one for its nodes. */
 static bool
 is_attempt(const SimTx *tx, bool far, uint64 sid, uint64 n)
 {
+	const MosqlTxn *txn = tx->frozen ? NULL : tx->session->txn;
+
 	if (tx->far != far)
 		return false;
+	if (txn != NULL && txn->owner.session == sid &&
+		txn->owner.n >> MOSQL_TXN_AGE_SHIFT == n >> MOSQL_TXN_AGE_SHIFT)
+		return true;
 	return tx->frozen ? tx->sid == sid && tx->n == n :
 		tx->session->sid == sid && tx->session->last_tx == n;
 }
