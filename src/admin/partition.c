@@ -399,7 +399,8 @@ mosql_admin_attach_partition(AlterTableStmt *alter)
 	Oid			childid;
 	bool		done;
 
-	if (command == NULL || command->subtype != AT_AttachPartition)
+	if (command == NULL || command->subtype != AT_AttachPartition ||
+		(alter->objtype == OBJECT_INDEX) != (castNode(PartitionCmd, command->def)->bound == NULL))
 		return false;
 	parentid = RangeVarGetRelid(alter->relation, NoLock, true);
 	childid = RangeVarGetRelid(castNode(PartitionCmd, command->def)->name, NoLock, true);
