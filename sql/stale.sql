@@ -183,3 +183,22 @@ DROP EXTENSION mosql_fdw CASCADE;
 SET client_min_messages = warning;
 DROP DATABASE :"there";
 DROP TABLE cols, idx, c, p, q, keyed;
+
+-- what is stored and compared does not depend on the session's settings
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE settings (id int PRIMARY KEY, ts timestamptz CONSTRAINT recent CHECK (ts > '2020-01-01 00:00+00'), b text);
+CREATE INDEX settings_tab ON settings (id) WHERE b = E'a\\tb';
+SET timezone = 'Asia/Kolkata';
+ALTER TABLE settings RENAME CONSTRAINT recent TO recently;
+ALTER TABLE settings RENAME ts TO since;
+SET standard_conforming_strings = off;
+SET escape_string_warning = off;
+INSERT INTO settings VALUES (4, now(), E'a\\tb'), (5, now(), E'a\tb');
+SET quote_all_identifiers = on;
+ALTER TABLE settings ADD COLUMN d date;
+SELECT mosql_fdw_refresh('settings');
+ALTER TABLE settings DROP CONSTRAINT recently;
+RESET ALL;
+SELECT id FROM settings WHERE b = E'a\\tb' ORDER BY id;
+SELECT count(*) FROM mosql_fdw_check('settings');
+DROP TABLE settings;

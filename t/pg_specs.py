@@ -29,7 +29,6 @@ A_FEW = 3                       # orders of each spec
 FORBIDDEN = {
     "fk-snapshot": "no foreign key leads from or to a partitioned table of the server's own",
     "insert-conflict-specconflict": "no index on a function of the user's, which every server would have to compute alike",
-    "tuplelock-partition": "no foreign table is a partition of a table with a unique index",
 }
 NEWEST = "FOR KEY SHARE returns the newest version, above READ COMMITTED 40001"
 QUEUE = "nobody overtakes who waits"

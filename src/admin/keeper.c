@@ -144,6 +144,23 @@ quarter_us(const MosqlKept *kept)
 	return (int64) kept->lease_ms * 1000 / 4;
 }
 
+/* What was left in databases that are gone, or let nobody in, ends with its leases: no worker could see to it. */
+static List *
+left_behind(void)
+{
+	List	   *left = mosql_keep_left();
+	List	   *there = left != NIL ? mosql_worker_databases() : NIL;
+	ListCell   *lc;
+
+	foreach(lc, left)
+		if (!list_member_oid(there, lfirst_oid(lc)))
+		{
+			(void) mosql_keep_take_left(lfirst_oid(lc));
+			left = foreach_delete_current(left, lc);
+		}
+	return left;
+}
+
 /* Workers for what is there to do.  Is there anything? */
 static bool
 look_around(void)
@@ -151,7 +168,7 @@ look_around(void)
 	MosqlKept  *kept;
 	int			n = mosql_keep_list(&kept);
 	int64		now_us = mosql_now_us();
-	List	   *left = mosql_keep_left();
+	List	   *left = left_behind();
 	ListCell   *lc;
 	bool		done = true;
 

@@ -399,14 +399,15 @@ mosql_admin_attach_partition(AlterTableStmt *alter)
 	Oid			childid;
 	bool		done;
 
-	if (command == NULL || command->subtype != AT_AttachPartition ||
-		(alter->objtype == OBJECT_INDEX) != (castNode(PartitionCmd, command->def)->bound == NULL))
+	if (command == NULL || command->subtype != AT_AttachPartition)
 		return false;
 	parentid = RangeVarGetRelid(alter->relation, NoLock, true);
 	childid = RangeVarGetRelid(castNode(PartitionCmd, command->def)->name, NoLock, true);
 	if (!OidIsValid(parentid) || !OidIsValid(childid))
 		return false;
-	done = get_rel_relkind(parentid) == RELKIND_PARTITIONED_INDEX
+	if ((alter->objtype == OBJECT_INDEX) != (get_rel_relkind(parentid) == RELKIND_PARTITIONED_INDEX))
+		return false;			/* core says what is wrong */
+	done = alter->objtype == OBJECT_INDEX
 		? get_rel_relkind(childid) == RELKIND_INDEX && attach_index(parentid, childid)
 		: attach_table(alter, parentid, childid);
 	if (done)

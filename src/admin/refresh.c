@@ -24,13 +24,15 @@ Oid			mosql_admin_half_refreshed = InvalidOid;
 
 PG_FUNCTION_INFO_V1(mosql_fdw_refresh);
 
-/* For names that came from Redis; until AtEOXact_GUC() of what it returns. */
+/* For names and constants that came from Redis; until AtEOXact_GUC() of what it returns. */
 static int
 use_safe_path(void)
 {
 	int			nesting = NewGUCNestLevel();
 
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
 	return nesting;
 }

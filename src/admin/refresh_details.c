@@ -298,8 +298,8 @@ compare_check(const Refresh *refresh, const MosqlDefinitionCheck *check, bool *d
 		mosql_definition_check_holds(refresh->there, check);
 
 	*add = wanted && (mine == NULL || strcmp(mine, check->expression) != 0);
-	*drop = any && (*add || (!wanted && mine != NULL && (is_dropped(check->expression) ||
-														 strcmp(mine, check->expression) == 0)));
+	*drop = any && (*add || (!wanted && mine != NULL && check->expression != NULL &&	/* NULL: is not known here */
+							 (is_dropped(check->expression) || strcmp(mine, check->expression) == 0)));
 }
 
 static void

@@ -117,6 +117,8 @@ take_conflict(PlannedStmt *statement, ModifyTable *plan)
 		rte->relkind != RELKIND_PARTITIONED_TABLE)
 		return;
 	below = look_below(rte->relid);
+	/* planned anew when there are others below it, whether this plan is changed or not */
+	statement->relationOids = list_concat_unique_oid(statement->relationOids, below.tables);
 	if (!below.ours)
 		return;
 	if (plan->onConflictAction == ONCONFLICT_UPDATE)
@@ -125,7 +127,6 @@ take_conflict(PlannedStmt *statement, ModifyTable *plan)
 		refuse(rte->relid, "DO NOTHING", "INSERT into the partition, or make all partitions tables of one kind.");
 	plan->onConflictAction = ONCONFLICT_NONE;
 	plan->onConflictCols = list_make1_int(NO_COLUMN);
-	statement->relationOids = list_concat_unique_oid(statement->relationOids, below.tables);
 }
 
 static PlannedStmt *

@@ -156,11 +156,14 @@ mosql_catalog_is_sequence(MosqlBytes key)
 const char *
 mosql_type_name(Oid type, int32 typmod)
 {
+	bool		quote_all = quote_all_identifiers;
 	char	   *name;
 
 	type = getBaseTypeAndTypmod(type, &typmod);
+	quote_all_identifiers = false;	/* whose only error is one of the catalogs */
 	name = format_type_extended(type, typmod,
 								FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
+	quote_all_identifiers = quote_all;
 	return strncmp(name, "pg_catalog.", 11) == 0 ? name + 11 : name;
 }
 

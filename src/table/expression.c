@@ -52,7 +52,8 @@ begin_settings(void)
 	static const char *const settings[][2] = {
 		{"search_path", "pg_catalog, pg_temp"}, {"DateStyle", "ISO, YMD"},
 		{"IntervalStyle", "postgres"}, {"extra_float_digits", "3"}, {"bytea_output", "hex"},
-		{"quote_all_identifiers", "off"}
+		{"quote_all_identifiers", "off"}, {"TimeZone", "UTC"}, {"standard_conforming_strings", "on"},
+		{"transform_null_equals", "off"}, {"array_nulls", "on"}
 	};
 	int			level = NewGUCNestLevel();
 
