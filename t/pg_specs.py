@@ -34,6 +34,7 @@ NEWEST = "FOR KEY SHARE returns the newest version, above READ COMMITTED 40001"
 QUEUE = "nobody overtakes who waits"
 # (spec, part of the orders of its steps): how it differs, as docs/locking.md says
 DIFFERS = {
+    ("tuplelock-partition", ""): "ON CONFLICT DO UPDATE by way of a partitioned table is refused",
     ("eval-plan-qual", r"\btid"): "a ctid names no place",
     ("eval-plan-qual-trigger", r"s1_upd_a_tob s2_upd_all_data s1_c"): "a row whose key was changed is gone for who waited for it",
     ("lock-committed-update", r"s1u.* s1c "): NEWEST,
