@@ -288,7 +288,8 @@ mosql_messages_send(MosqlMessages *messages, MosqlStepCallback done, void *arg)
 }
 
 void
-mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
+mosql_step_send(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
 {
+	Assert(stepper->engine == MOSQL_ENGINE_SCRIPT);
 	mosql_messages_send(mosql_step_gather(stepper, &step, 1), done, arg);
 }

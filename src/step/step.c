@@ -1,11 +1,10 @@
 /*
- * step.c: steps and detached steps, by whichever engine; checks of replies.
+ * step.c: steps by whichever engine; checks of replies.
  *
  * Layer: step.
  */
 #include "step/step_int.h"
 
-#include "base/interrupt.h"
 #include "code/node.h"
 
 void
@@ -58,69 +57,6 @@ MosqlBytes
 mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner)
 {
 	return mosql_step_wake_key(mosql_step_key(stepper, node), owner);
-}
-
-/* What a detached step of the engine `watch` may take. */
-#define DETACHED_TIMEOUT_MS	1000
-
-typedef struct Detached
-{
-	MosqlStepper *stepper;
-	MosqlStep  *step;
-} Detached;
-
-static void
-run_detached(void *arg)
-{
-	const Detached *work = arg;
-	MosqlStep  *step = work->step;
-	MosqlBudget budget = mosql_budget_start(DETACHED_TIMEOUT_MS);
-
-	mosql_step_run(work->stepper, &step, 1, &budget);
-}
-
-/*
- * The engine `watch` cannot send ahead what depends on a reply, so a detached
- * step is run at once.  Not cancellable: callers come here after the decision,
- * when an error could no longer be reported.  So they must not wait long: after
- * a failure all detached steps are LOST for a moment, unsent.
- */
-static void
-send_watch(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
-{
-	MemoryContext caller = CurrentMemoryContext;
-	MemoryContext cxt = AllocSetContextCreate(caller, "mosql detached step",
-											  ALLOCSET_SMALL_SIZES);
-	Detached	work = {stepper, step};
-	MosqlStepStatus status = MOSQL_STEP_LOST;
-
-	if (mosql_now_us() < stepper->detached_after_us)
-	{
-		MemoryContextDelete(cxt);
-		step->values = NULL;
-		if (done != NULL)
-			done(arg, MOSQL_STEP_LOST, 0);
-		return;
-	}
-	MemoryContextSwitchTo(cxt);
-	if (mosql_do_quietly(run_detached, &work))
-		status = step->status;
-	else
-		stepper->detached_after_us = mosql_now_us() + DETACHED_TIMEOUT_MS * 1000;
-	MemoryContextSwitchTo(caller);
-	MemoryContextDelete(cxt);
-	step->values = NULL;
-	if (done != NULL)
-		done(arg, status, step->nfields);
-}
-
-void
-mosql_step_send(MosqlStepper *stepper, MosqlStep *step, MosqlStepCallback done, void *arg)
-{
-	if (stepper->engine == MOSQL_ENGINE_SCRIPT)
-		mosql_step_send_script(stepper, step, done, arg);
-	else
-		send_watch(stepper, step, done, arg);
 }
 
 static bool

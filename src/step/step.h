@@ -204,7 +204,6 @@ typedef struct MosqlStepper
 								 * beginning with C; NULL: nothing */
 	bool		lenient;		/* who reads a key of another type is not told XX001, but
 								 * finds a node that does not decode */
-	int64		detached_after_us;	/* watch: detached steps are LOST until then */
 	int64		alone_until_us; /* script: each step is a message until then */
 } MosqlStepper;
 
@@ -217,7 +216,7 @@ typedef struct MosqlStepper
 extern void mosql_step_run(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudget *budget);
 
 /*
- * Send a step, do not wait (script; watch runs it at once and then calls done).
+ * Send a step, do not wait: engine `script` only, the other one would have to wait for what it watches.
  * done gets DONE, FAILED or LOST; must not throw or talk to Redis.  An error
  * reply counts as LOST.
  */
@@ -226,7 +225,7 @@ extern void mosql_step_send(MosqlStepper *stepper, MosqlStep *step,
 							MosqlStepCallback done, void *arg);
 
 /*
- * The same for many, engine `script` only: those for one server leave as one message.  After
+ * The same for many: those for one server leave as one message.  After
  * mosql_step_gather() each call of mosql_messages_next() tells how many steps the next message
  * has, 0 when there is none left, and mosql_messages_send() sends it.  done is called for each step.
  */

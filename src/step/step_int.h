@@ -150,8 +150,6 @@ extern bool mosql_script_is_missing(const MosqlReply *reply);
 /* --- message.c: steps for one server in one message --- */
 extern void mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n,
 								  MosqlBudget *budget);
-extern void mosql_step_send_script(MosqlStepper *stepper, MosqlStep *step,
-								   MosqlStepCallback done, void *arg);
 
 /* --- sha1.c --- */
 extern void mosql_sha1_hex(const char *data, size_t len, char out[41]);

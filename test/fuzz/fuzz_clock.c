@@ -182,16 +182,13 @@ run_steps(MosqlStepper *stepper, bool range, bool detached, bool message)
 	mosql_step_run(stepper, steps, 2, NULL);
 	check_step(&one);
 	check_step(&two);
-	if (detached && message && stepper->engine == MOSQL_ENGINE_SCRIPT)
-	{
+	if (!detached || stepper->engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	if (message)
 		mosql_messages_send(mosql_step_gather(stepper, steps, 2), NULL, NULL);
-		(void) mosql_redis_drain(stepper->redis, 100);
-	}
-	else if (detached)
-	{
+	else
 		mosql_step_send(stepper, &two, NULL, NULL);
-		(void) mosql_redis_drain(stepper->redis, 100);
-	}
+	(void) mosql_redis_drain(stepper->redis, 100);
 }
 
 static void

@@ -412,6 +412,8 @@ test_send(void)
 	MosqlStep  *step = new_step(1);
 	int			one = 1;
 
+	if (engine != MOSQL_ENGINE_SCRIPT)
+		return;
 	begin();
 	sent_calls = 0;
 	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
