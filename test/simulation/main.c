@@ -3,7 +3,7 @@
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
- *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--numbers] [--isolate] [--grow]
+ *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--truncates] [--numbers] [--isolate] [--grow]
  *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
  */
 #include <stdlib.h>
@@ -80,6 +80,8 @@ read_options(int argc, char **argv)
 			sim_locks_numbers = true;
 		else if (strcmp(argv[i], "--tables") == 0)
 			sim_locks_tables = true;
+		else if (strcmp(argv[i], "--truncates") == 0)
+			sim_truncates = true;
 		else if (strcmp(argv[i], "--cluster") == 0)
 			setting.cluster = true;
 		else if (strcmp(argv[i], "--busy") == 0)

@@ -289,7 +289,7 @@ end_half(SimTx *tx, bool told_committed)
 		sim_fail("tx %d (" UINT64_FORMAT "." UINT64_FORMAT ") was told that it failed and is committed",
 				 tx->number, tx->sid, tx->n);
 	tx->acknowledged = told_committed;
-	tx->acknowledged_us = sim_now_us;
+	tx->acknowledged_us = sim_self->terminated ? PG_INT64_MAX : sim_now_us;	/* who has to leave waits for no readers */
 	leave(tx);
 	if (tx->state != TX_COMMITTED)
 		free(tx);

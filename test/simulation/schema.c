@@ -167,6 +167,7 @@ note_use(Client *client)
 }
 
 bool		sim_locks_tables;
+bool		sim_truncates;
 
 /* Does somebody keep writers out now?  Asked only where tables are locked. */
 static bool

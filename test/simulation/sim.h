@@ -271,6 +271,7 @@ extern SimShard sim_shards[SIM_SHARDS_MAX];
 extern bool sim_is_cluster;
 extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern bool sim_locks_tables;	/* clients say LOCK TABLE */
+extern bool sim_truncates;		/* half of the clients truncate all the time */
 extern bool sim_locks_numbers;	/* sessions hold locks on numbers */
 extern bool sim_isolates;		/* primaries are isolated */
 extern bool sim_grows;			/* one shard has all slots at first */

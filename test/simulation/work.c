@@ -932,7 +932,7 @@ work_client(SimFrontEnd *self)
 	client.draws = sim_chance(150);
 	client.travels = !client.draws && sim_chance(300);
 	client.locks = !client.draws && locks_are_played() && sim_chance(400);
-	client.truncates = !client.draws && sim_chance(70);
+	client.truncates = !client.draws && sim_chance(sim_truncates ? 500 : 70);
 	client.level = sim_chance(400) ? (int) sim_below(3) : 3;
 	mosql_txn_snapshot_cache_kb = sim_chance(150) ? (int) sim_below(3) : mosql_txn_snapshot_cache_kb;
 	schema_start();
