@@ -109,6 +109,9 @@ extern void mosql_admin_check_access_method(const IndexStmt *create);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
 extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
 extern void mosql_admin_index_dropped(Oid indexid);
+
+/* Delete what only this server's catalogs shall lose: keep is true meanwhile, which its hook looks at. */
+extern void mosql_admin_delete_here(const ObjectAddress *address, bool *keep);
 extern void mosql_admin_index_renamed(Oid indexid, const char *from);
 
 /*

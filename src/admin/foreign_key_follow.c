@@ -75,20 +75,9 @@ static void
 drop_local(Oid oid)
 {
 	ObjectAddress address;
-	bool		before = keep_data;
 
 	ObjectAddressSet(address, ConstraintRelationId, oid);
-	keep_data = true;
-	PG_TRY();
-	{
-		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	}
-	PG_FINALLY();
-	{
-		keep_data = before;
-	}
-	PG_END_TRY();
-	CommandCounterIncrement();
+	mosql_admin_delete_here(&address, &keep_data);
 }
 
 /* Of several tables here that are one in Redis: in the same schema, rather than elsewhere, rather than temporary. */

@@ -20,28 +20,35 @@
 static bool keep_data = false;
 
 void
+mosql_admin_delete_here(const ObjectAddress *address, bool *keep)
+{
+	bool		before = *keep;
+
+	*keep = true;
+	PG_TRY();
+	{
+		performDeletion(address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+	PG_FINALLY();
+	{
+		*keep = before;
+	}
+	PG_END_TRY();
+	CommandCounterIncrement();
+}
+
+void
 mosql_admin_drop_local_index(Oid indexid)
 {
 	Oid			constraint = get_index_constraint(indexid);
 	ObjectAddress address;
-	bool		before = keep_data;
 
 	mosql_admin_unlink_index(indexid);
 	if (OidIsValid(constraint))
 		ObjectAddressSet(address, ConstraintRelationId, constraint);
 	else
 		ObjectAddressSet(address, RelationRelationId, indexid);
-	keep_data = true;
-	PG_TRY();
-	{
-		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	}
-	PG_FINALLY();
-	{
-		keep_data = before;
-	}
-	PG_END_TRY();
-	CommandCounterIncrement();
+	mosql_admin_delete_here(&address, &keep_data);
 }
 
 static char *

@@ -363,9 +363,9 @@ drop_below(Oid indexid)
 		else if (mosql_admin_is_our_index(lfirst_oid(lc)))
 		{
 			mosql_admin_unlink_index(lfirst_oid(lc));
-			mosql_admin_run_sql(psprintf("ALTER FOREIGN TABLE %s.%s DROP CONSTRAINT %s",
-										 quote_identifier(get_namespace_name(get_rel_namespace(relid))),
-										 quote_identifier(get_rel_name(relid)),
+			mosql_admin_run_sql(psprintf("ALTER FOREIGN TABLE %s DROP CONSTRAINT %s",
+										 quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+																	get_rel_name(relid)),
 										 quote_identifier(get_rel_name(lfirst_oid(lc)))));
 		}
 	}
