@@ -11,6 +11,7 @@ loses it at once, and where nobody holds anything nothing is asked.
            and waking up does not bring it back
   locks    a row that is locked stays so for longer than a lease, and is free when its backend is
            killed; the view mosql_fdw_locks; wait events, log_lock_waits, counters
+  dropped  a database is dropped beneath its open transactions: no worker is started for it
   quiet    nobody holds anything: not one command
 
 Each with the keeper that PostgreSQL starts, and with one that the first transaction asks for.
@@ -287,6 +288,21 @@ def own_locks(world, name):
         tap.equal(query(conn, show), [], f"{name}: nothing is left of them")
 
 
+def dropped(world, name):
+    conn, sid = world.holder(LEASE)
+    keeper_there(world)
+    tap.equal(world.state(sid), "alive", f"{name}: it lives")
+    with contextlib.closing(world.server.connect()) as admin:
+        before = len(world.server.log())
+        query(admin, f"DROP DATABASE {world.db} WITH (FORCE)")
+        tap.ok(wait_until(lambda: world.state(sid) != "alive", WITHIN), f"{name}: its session ends with its lease")
+        wait_until(lambda: value(admin, "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ 'mosql_fdw keeper'") <= 1)
+    time.sleep(3)               # a keeper that goes on would start a worker each second
+    started = world.server.log()[before:].count("FATAL:  database")
+    tap.ok(started <= 2, f"{name}: no worker is started for what is not there", f"{started} were")
+    conn.close()
+
+
 def quiet(world, name):
     conn, _ = world.holder()
     query(conn, "COMMIT")
@@ -303,14 +319,14 @@ def quiet(world, name):
 
 
 def body():
-    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "seen", "circle", "own_locks", "quiet"]
+    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "seen", "circle", "own_locks", "dropped", "quiet"]
     cluster, plain = Cluster("keeper"), Cluster("keeper1", plain=True)
     other = Server("leases3")
     for kind, settings in (("started", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off"]),
                            ("asked for", [])):
         server = Server(f"leases{1 + (kind != 'started')}", settings)
         for engine in ENGINES if kind == "started" else ENGINES[:1]:
-            for part in (idle, gone, restart, stopped, locks, seen, circle, own_locks, quiet):
+            for part in (idle, gone, restart, stopped, locks, seen, circle, own_locks, dropped, quiet):
                 if part.__name__ not in parts:
                     continue
                 with section(f"{kind}, {engine}, {part.__name__}"):
