@@ -592,6 +592,18 @@ changed(MosqlSession *session, MosqlBytes key, MosqlBytes bytes, MosqlWriteResul
 	CommandCounterIncrement();
 }
 
+/* What it changes may be another one than it has relied on: 40001, unless that is as good. */
+static void
+check_relied(MosqlSession *session, MosqlBytes key)
+{
+	MosqlRow	row = {0};
+
+	if (!mosql_table_relies(session, key))
+		return;
+	(void) mosql_catalog_get(session, key, &row);
+	mosql_table_note_use(session, key, row.columns);
+}
+
 void
 mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row)
 {
@@ -605,6 +617,7 @@ mosql_catalog_insert(MosqlSession *session, MosqlBytes key, MosqlBytes row)
 void
 mosql_catalog_update(MosqlSession *session, MosqlBytes key, MosqlTimestamp version, MosqlBytes row)
 {
+	check_relied(session, key);
 	changed(session, key, row,
 			mosql_txn_update(mosql_txn_current(session), mosql_catalog_tree(session), key, version,
 							 row, GetCurrentCommandId(true)));
@@ -613,6 +626,7 @@ mosql_catalog_update(MosqlSession *session, MosqlBytes key, MosqlTimestamp versi
 void
 mosql_catalog_delete(MosqlSession *session, MosqlBytes key, MosqlTimestamp version)
 {
+	check_relied(session, key);
 	changed(session, key, MOSQL_ABSENT,
 			mosql_txn_delete(mosql_txn_current(session), mosql_catalog_tree(session), key, version,
 							 GetCurrentCommandId(true)));

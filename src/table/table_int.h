@@ -402,10 +402,6 @@ extern MosqlTable *mosql_table_of_definition(MosqlSession *session,
 /* Does the catalog's tree exist?  A round trip per session, or until it does. */
 extern bool mosql_catalog_exists(MosqlSession *session);
 
-/*
- * This transaction wrote the definition of that catalog key (absent: deleted
- * it): commit certifies that row itself, so the schema check skips it.
- */
 /* The i-th definition that the transaction has changed: its key, and what it is now, absent
  * if it is gone.  False if there are not as many. */
 extern bool mosql_table_changed(MosqlSession *session, int i, MosqlBytes *key, MosqlBytes *row);
@@ -413,11 +409,35 @@ extern bool mosql_table_changed(MosqlSession *session, int i, MosqlBytes *key, M
 /* --- label.c --- */
 extern void mosql_table_label_changed(MosqlSession *session);
 
+/* --- used.c --- */
+
+/*
+ * This transaction wrote the definition of that catalog key (absent: deleted
+ * it): commit certifies that row itself, so the schema check skips it.
+ */
 extern void mosql_table_note_change(MosqlSession *session, MosqlBytes key, MosqlBytes definition);
 
 /* This transaction relies on that row of the catalog: commit fails (40001) if another one
  * is there by then.  So does this call, if it relied on another one before. */
 extern void mosql_table_note_use(MosqlSession *session, MosqlBytes key, MosqlBytes row);
+
+/* Does it rely on a row of that key that it has not written itself? */
+extern bool mosql_table_relies(MosqlSession *session, MosqlBytes key);
+
+/* The strongest mode of a statement that used it, to be raised. */
+extern int *mosql_table_used_mode(MosqlSession *session, MosqlBytes key);
+
+/* While this stays the same, what was noted is. */
+extern uint64 mosql_table_uses(void);
+
+extern void mosql_table_forget_used(MosqlSession *session);
+
+/* Does all that a plan could rely on still hold?  in_place: and is it where it was? */
+extern bool mosql_table_still_holds(MosqlBytes planned, MosqlBytes now, bool in_place);
+
+extern bool mosql_table_is_own_change(MosqlSession *session, const MosqlDefinition *definition);
+pg_attribute_noreturn() extern void mosql_table_report_stale_plan(void);
+extern void mosql_table_used_init(void);
 
 /* --- before.c --- */
 

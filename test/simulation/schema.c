@@ -211,11 +211,15 @@ schema_begin(Client *client)
 		client->table.valid = client->table.wrote = false;	/* it may have failed */
 }
 
-/* To a savepoint: what was written since is not. */
+/* To a savepoint: what was written since is not, and what was relied on then is compared again (src/table/used.c). */
 void
-schema_rolled_back(Client *client)
+schema_rolled_back(Client *client, const Known *before)
 {
+	bool		wrote = client->table.wrote;
+
+	client->table = *before;
 	client->table.valid = false;
+	client->table.wrote = wrote;
 }
 
 /* Before it writes, as mosql_table_open_locked(): whoever keeps writers out is waited for. */

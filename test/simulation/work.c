@@ -761,6 +761,7 @@ do_statements(Client *client)
 	SimTx	   *tx = client->tx;
 	SimTx	   *before = NULL;
 	SimTx	   *far_before = palloc0(sizeof(SimTx));
+	Known		known;
 
 	for (int n = (int) sim_between(1, 5); n > 0; n--)
 	{
@@ -768,6 +769,7 @@ do_statements(Client *client)
 		{
 			before = palloc(sizeof(SimTx));
 			*before = *tx;
+			known = client->table;
 			far_keep(tx, far_before);
 			sim_savepoint();
 			sim_trace("tx %d makes a savepoint", tx->number);
@@ -790,7 +792,7 @@ do_statements(Client *client)
 				tx->defines = before->defines;
 				tx->definition_root = before->definition_root;
 				far_roll_back(tx, far_before);
-				schema_rolled_back(client);
+				schema_rolled_back(client, &known);
 			}
 			before = NULL;
 		}

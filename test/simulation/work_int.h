@@ -20,7 +20,7 @@ typedef struct Definition
 	uint64		closing;		/* and 1: nobody may write */
 } Definition;
 
-/* A client's knowledge of it (src/table/open.c). */
+/* A client's knowledge of it (src/table/open.c, used.c). */
 typedef struct Known
 {
 	bool		valid;
@@ -101,7 +101,7 @@ extern void work_read_all(SimFrontEnd *self, MosqlSession *session);
 extern void schema_start(void);		/* set the hooks, in each front-end */
 extern void schema_found(MosqlSession *session);
 extern void schema_begin(Client *client);	/* of a transaction */
-extern void schema_rolled_back(Client *client);
+extern void schema_rolled_back(Client *client, const Known *before);
 extern const Definition *schema_open(Client *client);
 extern void schema_wait(Client *client);	/* before writing */
 extern void schema_wait_lock(Client *client);	/* the same, of LOCK TABLE alone */
