@@ -55,7 +55,8 @@ COMMENT ON FUNCTION mosql_fdw_reference() IS
 
 CREATE EVENT TRIGGER mosql_fdw_ddl_start ON ddl_command_start
     EXECUTE FUNCTION mosql_fdw_ddl_start();
-CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
+-- by its name before those of others: these may alter again what was altered
+CREATE EVENT TRIGGER "!mosql_fdw_ddl_end" ON ddl_command_end
     WHEN TAG IN ('CREATE FOREIGN TABLE', 'CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE SCHEMA', 'ALTER FOREIGN TABLE',
                  'ALTER TABLE', 'ALTER INDEX', 'CREATE SEQUENCE', 'ALTER SEQUENCE', 'COMMENT',
                  'IMPORT FOREIGN SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN', 'ALTER COLLATION',
@@ -65,7 +66,7 @@ CREATE EVENT TRIGGER mosql_fdw_ddl_end ON ddl_command_end
 
 -- also for sessions with session_replication_role = replica
 ALTER EVENT TRIGGER mosql_fdw_ddl_start ENABLE ALWAYS;
-ALTER EVENT TRIGGER mosql_fdw_ddl_end ENABLE ALWAYS;
+ALTER EVENT TRIGGER "!mosql_fdw_ddl_end" ENABLE ALWAYS;
 
 -- ---- plain CREATE TABLE ----
 

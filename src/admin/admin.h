@@ -264,9 +264,6 @@ extern ForeignServer *mosql_admin_our_server(const char *name);
 
 /* ---- refresh.c ---- */
 
-/* The definition in Redis is being brought here: hooks bring nothing there. */
-extern bool mosql_admin_refreshing;
-
 /* The table whose columns do not agree with Redis yet meanwhile: nothing there follows it. */
 extern Oid	mosql_admin_half_refreshed;
 

@@ -274,7 +274,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subid, void *a
 	/* also in binary upgrades, which make keys before they say whose the table is */
 	if (access == OAT_POST_ALTER && class == RelationRelationId && subid == 0 && mosql_fdw_is_ours(object))
 		follow_owner(object);
-	if (mosql_admin_refreshing || IsBinaryUpgrade)
+	if (mosql_table_command->refreshing || IsBinaryUpgrade)
 		return;
 	if (access == OAT_DROP && class == ConstraintRelationId)
 		mosql_admin_foreign_key_dropped(object);
@@ -520,7 +520,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 	else
 	{
 		mosql_table_alter(rel, session, mosql_admin_usings(rel, command));
-		if (!mosql_admin_refreshing && changes_stored(rel, command))
+		if (!mosql_table_command->refreshing && changes_stored(rel, command))
 			mosql_table_recompute(rel, session);
 	}
 	relation_close(rel, NoLock);
@@ -536,7 +536,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 		mosql_admin_import_comments(relid);
 		mosql_admin_validate_attached(relid);
 	}
-	else if (!mosql_admin_refreshing)
+	else if (!mosql_table_command->refreshing)
 	{
 		mosql_admin_follow_details(relid, made, command);
 		if (!created && command != NULL && IsA(command, AlterTableStmt))
@@ -615,7 +615,7 @@ follow_check_name(const RenameStmt *rename)
 		: RangeVarGetRelid(rename->relation, NoLock, true);
 
 	if (rename->renameType == OBJECT_TABCONSTRAINT && OidIsValid(relid) &&
-		mosql_fdw_is_ours(relid) && !mosql_admin_refreshing)
+		mosql_fdw_is_ours(relid) && !mosql_table_command->refreshing)
 		mosql_admin_follow_details(relid, false, (Node *) rename);
 }
 
@@ -642,6 +642,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("mosql_fdw_ddl_end() can only be called as an event trigger")));
+	mosql_table_command->followed = true;
 	if (IsBinaryUpgrade)
 	{
 		/* pg_upgrade: the definitions are in Redis already */

@@ -299,7 +299,7 @@ mosql_admin_note_before(Oid relid)
 	{
 		Details		details = {.created = true,.invalid = true};
 
-		if (mosql_admin_refreshing || !mosql_fdw_is_ours(lfirst_oid(cell)))
+		if (mosql_table_command->refreshing || !mosql_fdw_is_ours(lfirst_oid(cell)))
 			continue;
 		details.rel = relation_open(lfirst_oid(cell), AccessShareLock);
 		add_checks(&details);

@@ -48,6 +48,7 @@ mosql_admin_run_sql(const char *sql)
 {
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
+	mosql_table_command->continues = true;
 	if (SPI_execute(sql, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not run: %s", sql);
 	SPI_finish();

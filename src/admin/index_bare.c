@@ -299,7 +299,7 @@ mosql_admin_restore_bare_indexes(Relation rel)
 	{
 		Restored	restored = {.rel = rel,.statement = lfirst(lc)};
 
-		if (mosql_admin_refreshing)
+		if (mosql_table_command->refreshing)
 			restore_if_it_fits(&restored);
 		else
 			restore(&restored);

@@ -19,7 +19,6 @@
 
 #include "admin/admin.h"
 
-bool		mosql_admin_refreshing = false;
 Oid			mosql_admin_half_refreshed = InvalidOid;
 
 PG_FUNCTION_INFO_V1(mosql_fdw_refresh);
@@ -220,21 +219,23 @@ check_statement(const char *statement)
 				 errdetail("It does not make one statement: %s", statement)));
 }
 
-/* With hooks and triggers that take nothing to Redis. */
+/* With hooks and triggers that take nothing to Redis; but for what triggers of others run within it. */
 static void
 run_alter(const char *statement)
 {
+	MosqlCommand *command = mosql_table_command;
+	bool		before = command->refreshing;
 	int			nesting = use_safe_path();
 
 	check_statement(statement);
-	mosql_admin_refreshing = true;
+	command->refreshing = true;
 	PG_TRY();
 	{
 		mosql_admin_run_sql(statement);
 	}
 	PG_FINALLY();
 	{
-		mosql_admin_refreshing = false;
+		command->refreshing = before;
 	}
 	PG_END_TRY();
 	AtEOXact_GUC(true, nesting);

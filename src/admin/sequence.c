@@ -423,9 +423,12 @@ typedef struct Place
 	Oid			serverid;
 } Place;
 
-/* Before the ALTER SEQUENCE that runs. */
-static Oid	altered_sequence = InvalidOid;
-static Place altered_from;
+/* Before the ALTER SEQUENCE that runs: of its MosqlCommand. */
+typedef struct Altered
+{
+	Oid			seqid;
+	Place		from;
+} Altered;
 
 static Place
 place_of(Oid seqid)
@@ -471,12 +474,17 @@ bring_up(Oid seqid, const AlterSeqStmt *statement)
 void
 mosql_admin_note_owner(const AlterSeqStmt *statement)
 {
-	altered_sequence = RangeVarGetRelid(statement->sequence, NoLock, true);
-	if (!OidIsValid(altered_sequence))
+	Oid			seqid = RangeVarGetRelid(statement->sequence, NoLock, true);
+	Altered    *altered;
+
+	if (!OidIsValid(seqid))
 		return;
-	altered_from = place_of(altered_sequence);
-	if (OidIsValid(altered_from.serverid))
-		bring_up(altered_sequence, statement);
+	altered = MemoryContextAlloc(mosql_table_command_context(), sizeof(Altered));
+	altered->seqid = seqid;
+	altered->from = place_of(seqid);
+	mosql_table_command->sequence = altered;
+	if (OidIsValid(altered->from.serverid))
+		bring_up(seqid, statement);
 }
 
 /* Take it from where it was in Redis. */
@@ -531,7 +539,7 @@ follow_owner(Oid seqid, const Place *from, Node *command)
 				 errmsg("sequence \"%s\" cannot move from one Redis server to another",
 						get_rel_name(seqid)),
 				 errhint("Make another sequence, START WITH a value that was not used yet.")));
-	if (mosql_admin_refreshing)
+	if (mosql_table_command->refreshing)
 	{
 		mosql_fdw_note_shared(seqid, OidIsValid(to.relid) ? InvalidOid : to.serverid);
 		return;					/* it follows what is in Redis */
@@ -580,14 +588,13 @@ share_new(Oid seqid, const CreateSeqStmt *statement)
 static Oid
 follow_sequence(Oid seqid, Node *command)
 {
-	Place		from = altered_from;
-	bool		noted = altered_sequence == seqid;
+	const Altered *altered = mosql_table_command->sequence;
 	Place		to;
 
-	altered_sequence = InvalidOid;
+	mosql_table_command->sequence = NULL;
 	CacheInvalidateRelcacheByRelid(seqid);	/* perhaps it has no owner any more */
-	if (noted)
-		follow_owner(seqid, &from, command);
+	if (altered != NULL && altered->seqid == seqid)
+		follow_owner(seqid, &altered->from, command);
 	to = place_of(seqid);
 	if (!OidIsValid(to.relid) && OidIsValid(to.serverid))
 		follow_named(seqid, to.serverid, command);

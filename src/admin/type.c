@@ -321,29 +321,6 @@ typedef struct Noted
 	MosqlWording before;
 } Noted;
 
-/* Of the running command, in a context of their own below the transaction's. */
-static List *noted = NIL;
-static MemoryContext noted_cxt = NULL;
-
-static void
-forget_noted(void *arg)
-{
-	noted = NIL;
-	noted_cxt = NULL;
-}
-
-static void
-begin_noting(void)
-{
-	MemoryContextCallback *callback;
-
-	noted_cxt = AllocSetContextCreate(TopTransactionContext, "mosql noted types",
-									  ALLOCSET_DEFAULT_SIZES);
-	callback = MemoryContextAllocZero(noted_cxt, sizeof(MemoryContextCallback));
-	callback->func = forget_noted;
-	MemoryContextRegisterResetCallback(noted_cxt, callback);
-}
-
 static MosqlWording
 describe(Relation rel)
 {
@@ -363,15 +340,12 @@ mosql_admin_note_types(const Node *command)
 	MemoryContext old;
 	ListCell   *lc;
 
-	if (noted_cxt != NULL)
-		MemoryContextDelete(noted_cxt);
-	if (mosql_admin_refreshing && altered_relation(command) == NULL)
+	if (mosql_table_command->refreshing && altered_relation(command) == NULL)
 		return;					/* what others did changes no name there */
 	tables = concerned_tables(command);
 	if (tables == NIL)
 		return;
-	begin_noting();
-	old = MemoryContextSwitchTo(noted_cxt);
+	old = MemoryContextSwitchTo(mosql_table_command_context());
 	foreach(lc, tables)
 	{
 		Relation	rel = relation_open(lfirst_oid(lc), AccessShareLock);
@@ -379,7 +353,7 @@ mosql_admin_note_types(const Node *command)
 
 		table->relid = lfirst_oid(lc);
 		table->before = describe(rel);
-		noted = lappend(noted, table);
+		mosql_table_command->types = lappend(mosql_table_command->types, table);
 		relation_close(rel, AccessShareLock);
 	}
 	MemoryContextSwitchTo(old);
@@ -587,7 +561,7 @@ follow_table(Noted *table, const Node *command)
 		return;
 	after = describe(rel);
 	check_layout(table, &after, command);
-	if (mosql_admin_refreshing || is_altered_itself(table->relid, command))
+	if (mosql_table_command->refreshing || is_altered_itself(table->relid, command))
 	{
 		relation_close(rel, AccessShareLock);
 		return;
@@ -614,11 +588,11 @@ mosql_admin_follow_types(const Node *command)
 	MemoryContext old;
 	ListCell   *lc;
 
-	if (noted_cxt == NULL)
+	if (mosql_table_command->types == NIL)
 		return;
-	old = MemoryContextSwitchTo(noted_cxt);
-	foreach(lc, noted)
+	old = MemoryContextSwitchTo(mosql_table_command_context());
+	foreach(lc, mosql_table_command->types)
 		follow_table(lfirst(lc), command);
 	MemoryContextSwitchTo(old);
-	MemoryContextDelete(noted_cxt);
+	mosql_table_command->types = NIL;
 }

@@ -16,6 +16,7 @@
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
 #include "miscadmin.h"
+#include "utils/lsyscache.h"
 
 #include "admin/utility.h"
 
@@ -314,6 +315,44 @@ take_upgrade(const MosqlStatement *statement)
 }
 
 static void
+run(MosqlStatement *statement, bool read_only)
+{
+	if (IsTransactionState() && (IsBinaryUpgrade ? take_upgrade(statement) : take(statement)))
+		return;
+	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
+		(statement->pstmt, statement->query, read_only, statement->context, statement->params,
+		 statement->environment, statement->dest, statement->completion);
+	if (IsA(statement->tree, ConstraintsSetStmt))
+		mosql_references_set((const ConstraintsSetStmt *) statement->tree);
+	if (imports_snapshot(statement->tree))
+		mosql_txn_note_import();
+	if (IsA(statement->tree, DiscardStmt))
+		discard(((DiscardStmt *) statement->tree)->target);
+}
+
+/* The table of ours that the statement alters; InvalidOid: none. */
+static Oid
+altered_table(const Node *tree)
+{
+	const RangeVar *name = IsA(tree, AlterTableStmt) ? ((const AlterTableStmt *) tree)->relation
+		: IsA(tree, RenameStmt) ? ((const RenameStmt *) tree)->relation : NULL;
+	Oid			relid = name == NULL || !IsTransactionState() || IsBinaryUpgrade ? InvalidOid
+		: RangeVarGetRelid(name, NoLock, true);
+
+	return OidIsValid(relid) && mosql_fdw_is_ours(relid) ? relid : InvalidOid;
+}
+
+/* Without our event triggers (somebody has turned them off) nothing of it was brought to Redis. */
+static void
+warn_unseen(Oid relid)
+{
+	ereport(WARNING,
+			(errmsg("foreign table \"%s\" was altered on this server alone, as event triggers are off",
+					get_rel_name(relid)),
+			 errhint("Turn them on. mosql_fdw_refresh() makes the table again what it is in Redis; then alter it once more.")));
+}
+
+static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
@@ -322,17 +361,27 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		.pstmt = pstmt,.tree = pstmt->utilityStmt,.query = query,.context = context,
 		.params = params,.environment = environment,.dest = dest,.completion = completion
 	};
+	MosqlCommand command;
+	Oid			altered;
 
-	if (IsTransactionState() && (IsBinaryUpgrade ? take_upgrade(&statement) : take(&statement)))
+	if (context == PROCESS_UTILITY_SUBCOMMAND)
+	{
+		run(&statement, read_only);
 		return;
-	(next_process_utility != NULL ? next_process_utility : standard_ProcessUtility)
-		(pstmt, query, read_only, context, params, environment, dest, completion);
-	if (IsA(statement.tree, ConstraintsSetStmt))
-		mosql_references_set((const ConstraintsSetStmt *) statement.tree);
-	if (imports_snapshot(statement.tree))
-		mosql_txn_note_import();
-	if (IsA(statement.tree, DiscardStmt))
-		discard(((DiscardStmt *) statement.tree)->target);
+	}
+	altered = altered_table(statement.tree);
+	mosql_table_enter_command(&command);
+	PG_TRY();
+	{
+		run(&statement, read_only);
+		if (OidIsValid(altered) && !command.followed && get_rel_name(altered) != NULL)
+			warn_unseen(altered);
+	}
+	PG_FINALLY();
+	{
+		mosql_table_leave_command(&command);
+	}
+	PG_END_TRY();
 }
 
 void

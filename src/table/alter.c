@@ -58,13 +58,11 @@ is_empty(MosqlSession *session, uint64 root)
 	return !found;
 }
 
-CommandId	mosql_table_command_start = FirstCommandId;
-
 bool
 mosql_table_is_of_command(HeapTuple tuple)
 {
 	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
-		HeapTupleHeaderGetCmin(tuple->t_data) >= mosql_table_command_start;
+		HeapTupleHeaderGetCmin(tuple->t_data) >= mosql_table_command->start;
 }
 
 /*

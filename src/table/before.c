@@ -1,5 +1,5 @@
 /*
- * before.c: what tables were here before the running command.
+ * before.c: the running command, and what tables were here before it.
  *
  * Layer: table.  This server's catalog may be behind: another server has changed the table since, and what a command
  * names may be something else in Redis by now.  Whoever brings a change there compares what the table said here before
@@ -23,34 +23,75 @@ typedef struct Before
 	MosqlDefinition *definition;
 } Before;
 
-static List *notes = NIL;
-static MemoryContext notes_cxt = NULL;	/* below TopTransactionContext */
+static MosqlCommand outermost = {.start = FirstCommandId};
 
-static void
-forget(void *arg)
+MosqlCommand *mosql_table_command = &outermost;
+
+/* ---- commands within commands ---- */
+
+void
+mosql_table_enter_command(MosqlCommand *command)
 {
-	notes = NIL;
-	notes_cxt = NULL;
+	MosqlCommand *outer = mosql_table_command;
+
+	*command = (MosqlCommand)
+	{
+		.outer = outer,.start = GetCurrentCommandId(false),.refreshing = outer->continues && outer->refreshing
+	};
+	outer->continues = false;
+	mosql_table_command = command;
+}
+
+/*
+ * The contexts of those that failed within it are gone with their statements.  A procedure may have committed
+ * meanwhile: then so is what was noted here.
+ */
+void
+mosql_table_leave_command(MosqlCommand *command)
+{
+	Assert(mosql_table_command == command);
+	if (command->cxt != NULL)
+		MemoryContextDelete(command->cxt);
+	mosql_table_command = command->outer;
 }
 
 void
 mosql_table_begin_command(void)
 {
-	mosql_table_command_start = GetCurrentCommandId(false);
-	if (notes_cxt != NULL)
-		MemoryContextDelete(notes_cxt);
+	MosqlCommand *command = mosql_table_command;
+
+	command->start = GetCurrentCommandId(false);
+	if (command->cxt != NULL)
+		MemoryContextDelete(command->cxt);
 }
 
 static void
-begin_noting(void)
+forget(void *arg)
 {
+	MosqlCommand *command = arg;
+
+	command->cxt = NULL;
+	command->before = command->types = NIL;
+	command->sequence = NULL;
+}
+
+MemoryContext
+mosql_table_command_context(void)
+{
+	MosqlCommand *command = mosql_table_command;
 	MemoryContextCallback *callback;
 
-	notes_cxt = AllocSetContextCreate(TopTransactionContext, "mosql tables before", ALLOCSET_SMALL_SIZES);
-	callback = MemoryContextAllocZero(notes_cxt, sizeof(MemoryContextCallback));
+	if (command->cxt != NULL)
+		return command->cxt;
+	command->cxt = AllocSetContextCreate(TopTransactionContext, "mosql command", ALLOCSET_DEFAULT_SIZES);
+	callback = MemoryContextAllocZero(command->cxt, sizeof(MemoryContextCallback));
 	callback->func = forget;
-	MemoryContextRegisterResetCallback(notes_cxt, callback);
+	callback->arg = command;
+	MemoryContextRegisterResetCallback(command->cxt, callback);
+	return command->cxt;
 }
+
+/* ---- tables ---- */
 
 static void
 note_checks(MosqlDefinition *definition, const MosqlDetail *details, int n)
@@ -70,7 +111,7 @@ mosql_table_before(Relation rel)
 {
 	ListCell   *cell;
 
-	foreach(cell, notes)
+	foreach(cell, mosql_table_command->before)
 	{
 		const Before *before = lfirst(cell);
 
@@ -88,16 +129,14 @@ mosql_table_note_before(Relation rel, const MosqlDetail *details, int n)
 
 	if (mosql_table_before(rel) != NULL)
 		return;					/* by the command that this one is a part of */
-	if (notes_cxt == NULL)
-		begin_noting();
-	old = MemoryContextSwitchTo(notes_cxt);
+	old = MemoryContextSwitchTo(mosql_table_command_context());
 	before = palloc(sizeof(Before));
 	before->relid = RelationGetRelid(rel);
 	before->definition = mosql_definition_describe(rel);
 	for (int i = 0; i < before->definition->ncolumns; i++)
 		before->definition->columns[i].id = get_attnum(before->relid, before->definition->columns[i].name);
 	note_checks(before->definition, details, n);
-	notes = lappend(notes, before);
+	mosql_table_command->before = lappend(mosql_table_command->before, before);
 	MemoryContextSwitchTo(old);
 }
 

@@ -73,12 +73,35 @@ extern void mosql_table_drop(Relation rel, MosqlSession *session);
 extern void mosql_table_truncate(Relation rel, MosqlSession *session, bool restart);
 
 /*
- * Catalog rows with this command id, or a later one, are the running DDL command's: the
- * admin layer sets it when one begins.  What the transaction did before has been brought to
- * Redis, or was attached to what is there.
+ * A utility statement that runs (before.c), perhaps within another one: event triggers and functions run statements
+ * of their own.  What is noted at its beginning for its end is its own.
  */
-extern CommandId mosql_table_command_start;
-extern void mosql_table_begin_command(void);	/* it is now; what was noted for the last one is forgotten */
+typedef struct MosqlCommand
+{
+	struct MosqlCommand *outer;
+	CommandId	start;			/* catalog rows with this command id, or a later one, are the command's: what the
+								 * transaction did before is in Redis already, or was attached to what is there */
+	bool		followed;		/* its ddl_command_end was seen */
+	bool		refreshing;		/* it brings here what is in Redis, and nothing there */
+	bool		continues;		/* the next one within it is a part of it: ours, no user's */
+	MemoryContext cxt;			/* of what is noted, below TopTransactionContext; NULL: nothing is */
+	List	   *before;			/* tables, as they were */
+	List	   *types;			/* of admin/type.c */
+	void	   *sequence;		/* of admin/sequence.c */
+} MosqlCommand;
+
+/* The running one: never NULL.  Without a hook that enters one, a session's first, it is the outermost. */
+extern MosqlCommand *mosql_table_command;
+
+/* A statement runs, and is done or has failed; the struct is the caller's, and lives as long. */
+extern void mosql_table_enter_command(MosqlCommand *command);
+extern void mosql_table_leave_command(MosqlCommand *command);
+
+/* Its ddl_command_start: what was noted for another one is forgotten. */
+extern void mosql_table_begin_command(void);
+
+/* For what is noted until it ends; at its end lists and pointers to that are NULL. */
+extern MemoryContext mosql_table_command_context(void);
 
 /* Did the running DDL command make this version of a catalog row? */
 extern bool mosql_table_is_of_command(HeapTuple tuple);
