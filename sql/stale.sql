@@ -164,7 +164,7 @@ RESET client_min_messages;
 -- altered, but the same
 ALTER TABLE c DROP CONSTRAINT f4;
 SELECT mosql_fdw_refresh('c');
-SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'c'::regclass ORDER BY 1;
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'c'::regclass AND contype <> 'n' ORDER BY 1;
 INSERT INTO c VALUES (1, NULL, 5);
 
 -- ---- what mosql_fdw_refresh() compares ----

@@ -658,20 +658,21 @@ list_delete_string(List *names, const char *name)
 	return others;
 }
 
-/* Is this the column in Redis that has another name here now? */
-static void
+/* Is this the column in Redis that has another name here now?  False: here it is not stored. */
+static bool
 check_renamed(Relation rel, const MosqlDefinitionColumn *column, const char *from, const char *to)
 {
 	MosqlDefinitionColumn *mine = mosql_definition_column(mosql_definition_describe(rel), to);
 	char	   *difference;
 
 	if (mine == NULL)
-		return;					/* it is not stored */
+		return false;
 	mine->name = from;
 	difference = column == NULL ? psprintf("Column \"%s\" exists only here.", from)
 		: mosql_definition_column_difference(mine, column);
 	if (difference != NULL)
 		mosql_table_differs(rel, difference);
+	return true;
 }
 
 void
@@ -685,7 +686,8 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	column = mosql_definition_column(there, from);
 	if (column == NULL && mosql_definition_column(there, to) != NULL)
 		return;					/* another server has done the same */
-	check_renamed(rel, column, from, to);
+	if (!check_renamed(rel, column, from, to))
+		return;
 	if (mosql_definition_column(there, to) != NULL)
 		mosql_table_refuse_alter("column \"%s\" exists already in the table in Redis", to,
 								 "Another server added it: mosql_fdw_refresh() brings it here.");
