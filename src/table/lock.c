@@ -8,7 +8,7 @@
  * Statements take no such locks: they would pay a round trip each, and have all one row to
  * write.  Instead whoever locks in a mode that keeps writers out raises the schema version when
  * the lock is there.  Who commits a write by the version before is refused, looks at his
- * definitions, finds the lock beside, and waits (definitions_unchanged() in open.c).  Who has
+ * definitions, finds the lock beside, and waits (definitions_unchanged() in used.c).  Who has
  * learned the new version finds it when he loads the definition, and his statements wait
  * where they begin, holding the mode that they need from then on.  Rule 37 in docs/commit.md.
  */
@@ -88,7 +88,21 @@ mosql_table_lock(Relation rel, MosqlSession *session, int mode, bool wait)
 	return true;
 }
 
-/* Who is in the way is waited for.  False: nobody was. */
+/* Who has the mode already is locked out by nobody: so it was taken from him. */
+static void
+check_not_lost(MosqlSession *session, MosqlBytes key, int mode)
+{
+	int			held = mosql_txn_strength(mosql_txn_current(session), mosql_catalog_tree(session), key);
+
+	if (held >= mosql_table_joined_strength(held, MOSQL_TABLE_MODE + mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access due to a lock of a table that was lost"),
+				 errdetail("Another transaction has locked the table: a Redis server has lost what it said that it has."),
+				 errhint("The transaction might succeed if retried.")));
+}
+
+/* Who is in the way is waited for; 40001 if nobody can be.  False: nobody was. */
 bool
 mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode)
 {
@@ -96,6 +110,7 @@ mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode)
 
 	if (mode == NoLock || !is_locked_out(session, key, mode))
 		return false;
+	check_not_lost(session, key, mode);
 	(void) claim(session, key, mode, true, &row);
 	return true;
 }

@@ -113,7 +113,7 @@ insert_family(Client *client)
 	client->cid++;
 	proved = mosql_txn_has_inserted(client->txn, work_tree(client, TREE_MAIN), bytes);
 	for (int key = parent * CHILDREN; key < (parent + 1) * CHILDREN && work_has_room(client); key++)
-		if (sim_chance(600))
+		if (sim_chance(600) && oracle_own(client->tx, TREE_CHILD, key) == NULL)
 			insert_row(client, TREE_CHILD, key, proved ? MOSQL_KEY_PROVED_FREE : MOSQL_KEY_MAY_EXIST);
 }
 

@@ -228,6 +228,9 @@ schema_wait_lock(Client *client)
 {
 	while (schema_open(client)->root != 0 && client->table.locked)
 	{
+		if (mosql_txn_strength(client->txn, catalog(client->session), CATALOG_KEY) >= ROW_EXCLUSIVE &&
+			is_locked(client->session))
+			report_changed();	/* what it has was lost */
 		(void) claim_table(client, ROW_EXCLUSIVE, LockWaitBlock);
 		client->table.locked = is_locked(client->session);
 		mosql_session_refresh_schema(client->session);
