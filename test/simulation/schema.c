@@ -211,15 +211,24 @@ schema_begin(Client *client)
 		client->table.valid = client->table.wrote = false;	/* it may have failed */
 }
 
-/* To a savepoint: what was written since is not, and what was relied on then is compared again (src/table/used.c). */
+/*
+ * To a savepoint, as src/table/used.c: what was written since is not, and what was relied on before that is compared
+ * again.  What was only used since still is.
+ */
 void
 schema_rolled_back(Client *client, const Known *before)
 {
-	bool		wrote = client->table.wrote;
+	Known	   *known = &client->table;
 
-	client->table = *before;
-	client->table.valid = false;
-	client->table.wrote = wrote;
+	known->valid = false;
+	if (before->changed)
+		known->used = before->used;
+	else if (known->changed)
+	{
+		known->noted = known->relied;
+		known->used = known->before;
+		known->changed = false;
+	}
 }
 
 /* Before it writes, as mosql_table_open_locked(): whoever keeps writers out is waited for. */
@@ -388,6 +397,11 @@ schema_write(Client *client, Definition definition)
 	(void) mosql_txn_update(client->txn, catalog(client->session), CATALOG_KEY, version,
 							definition_bytes(&definition), client->cid++);
 	mosql_txn_changes_schema(client->txn);
+	if (!known->changed)
+	{
+		known->relied = known->noted;
+		known->before = known->used;
+	}
 	known->used = definition;
 	known->noted = known->changed = true;
 	known->valid = false;

@@ -32,6 +32,8 @@ typedef struct Known
 	bool		wrote;			/* what is valid may be what was rolled back */
 	bool		locked;			/* somebody keeps writers out, or did when it was read */
 	Definition	used;
+	bool		relied;			/* on this, before it wrote it */
+	Definition	before;
 } Known;
 
 typedef struct Client
