@@ -330,12 +330,21 @@ run(MosqlStatement *statement, bool read_only)
 		discard(((DiscardStmt *) statement->tree)->target);
 }
 
+/* Is what it names a part of a table's definition?  (Not of triggers, rules.) */
+static bool
+renames_table(const RenameStmt *statement)
+{
+	return statement->renameType == OBJECT_TABLE || statement->renameType == OBJECT_FOREIGN_TABLE ||
+		statement->renameType == OBJECT_COLUMN || statement->renameType == OBJECT_TABCONSTRAINT;
+}
+
 /* The table of ours that the statement alters; InvalidOid: none. */
 static Oid
 altered_table(const Node *tree)
 {
 	const RangeVar *name = IsA(tree, AlterTableStmt) ? ((const AlterTableStmt *) tree)->relation
-		: IsA(tree, RenameStmt) ? ((const RenameStmt *) tree)->relation : NULL;
+		: IsA(tree, RenameStmt) && renames_table((const RenameStmt *) tree)
+		? ((const RenameStmt *) tree)->relation : NULL;
 	Oid			relid = name == NULL || !IsTransactionState() || IsBinaryUpgrade ? InvalidOid
 		: RangeVarGetRelid(name, NoLock, true);
 
