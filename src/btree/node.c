@@ -29,12 +29,22 @@ mosql_btree_gone(const MosqlTree *tree)
 	pg_unreachable();
 }
 
-/* A node that the tree leads to is not there: damage, unless the tree is gone. */
+/*
+ * A node that the tree leads to is not there: damage, unless the tree is gone, or the reader was
+ * away since his call began, for so long that what he has read before leads to what maintenance
+ * has taken since.  (A search begins anew then, search.c; a walk that holds a whole level cannot.)
+ */
 void
 mosql_btree_missing(const MosqlTree *tree, uint64 node)
 {
 	if (!mosql_btree_exists(tree->store, tree->root))
 		mosql_btree_gone(tree);
+	if (tree->store->incarnation(tree->store) != tree->incarnation)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not read a tree in namespace \"%s\"", tree->store->ns),
+				 errdetail("The session's lease ran out meanwhile, and nodes that it was about to read are gone."),
+				 errhint("The transaction might succeed if retried.")));
 	mosql_btree_damage(tree, node, "the tree leads here, but the node is missing");
 }
 

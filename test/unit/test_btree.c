@@ -1404,7 +1404,11 @@ test_lost_replies(void)
 	for (int i = 0; i < scaled(3000); i++)
 		do_something(w);
 	w->mem->lost = 0;
-	expect_sound(w);
+	/* what the last ones left half done is finished by whoever comes next, or by the sweep */
+	touch_all(w, w->trees[0]);
+	sweep_all(w, w->trees[0]);
+	touch_all(w, w->trees[0]);
+	expect_sound_tree(w, true);
 	expect_no_garbage(w);
 	expect_rows(w, w->trees[0]);
 	world_close(w);
