@@ -223,7 +223,7 @@ check_statement(const char *statement)
 static void
 run_alter(const char *statement)
 {
-	MosqlCommand *command = mosql_table_command;
+	MosqlTableCommand *command = mosql_table_command;
 	bool		before = command->refreshing;
 	int			nesting = use_safe_path();
 

@@ -423,7 +423,7 @@ typedef struct Place
 	Oid			serverid;
 } Place;
 
-/* Before the ALTER SEQUENCE that runs: of its MosqlCommand. */
+/* Before the ALTER SEQUENCE that runs: of its MosqlTableCommand. */
 typedef struct Altered
 {
 	Oid			seqid;

@@ -370,7 +370,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		.pstmt = pstmt,.tree = pstmt->utilityStmt,.query = query,.context = context,
 		.params = params,.environment = environment,.dest = dest,.completion = completion
 	};
-	MosqlCommand command;
+	MosqlTableCommand command;
 	Oid			altered;
 
 	if (context == PROCESS_UTILITY_SUBCOMMAND)

@@ -23,18 +23,18 @@ typedef struct Before
 	MosqlDefinition *definition;
 } Before;
 
-static MosqlCommand outermost = {.start = FirstCommandId};
+static MosqlTableCommand outermost = {.start = FirstCommandId};
 
-MosqlCommand *mosql_table_command = &outermost;
+MosqlTableCommand *mosql_table_command = &outermost;
 
 /* ---- commands within commands ---- */
 
 void
-mosql_table_enter_command(MosqlCommand *command)
+mosql_table_enter_command(MosqlTableCommand *command)
 {
-	MosqlCommand *outer = mosql_table_command;
+	MosqlTableCommand *outer = mosql_table_command;
 
-	*command = (MosqlCommand)
+	*command = (MosqlTableCommand)
 	{
 		.outer = outer,.start = GetCurrentCommandId(false),.refreshing = outer->continues && outer->refreshing
 	};
@@ -47,7 +47,7 @@ mosql_table_enter_command(MosqlCommand *command)
  * meanwhile: then so is what was noted here.
  */
 void
-mosql_table_leave_command(MosqlCommand *command)
+mosql_table_leave_command(MosqlTableCommand *command)
 {
 	Assert(mosql_table_command == command);
 	if (command->cxt != NULL)
@@ -58,7 +58,7 @@ mosql_table_leave_command(MosqlCommand *command)
 void
 mosql_table_begin_command(void)
 {
-	MosqlCommand *command = mosql_table_command;
+	MosqlTableCommand *command = mosql_table_command;
 
 	command->start = GetCurrentCommandId(false);
 	if (command->cxt != NULL)
@@ -68,7 +68,7 @@ mosql_table_begin_command(void)
 static void
 forget(void *arg)
 {
-	MosqlCommand *command = arg;
+	MosqlTableCommand *command = arg;
 
 	command->cxt = NULL;
 	command->before = command->types = NIL;
@@ -78,7 +78,7 @@ forget(void *arg)
 MemoryContext
 mosql_table_command_context(void)
 {
-	MosqlCommand *command = mosql_table_command;
+	MosqlTableCommand *command = mosql_table_command;
 	MemoryContextCallback *callback;
 
 	if (command->cxt != NULL)

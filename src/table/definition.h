@@ -76,9 +76,9 @@ extern void mosql_table_truncate(Relation rel, MosqlSession *session, bool resta
  * A utility statement that runs (before.c), perhaps within another one: event triggers and functions run statements
  * of their own.  What is noted at its beginning for its end is its own.
  */
-typedef struct MosqlCommand
+typedef struct MosqlTableCommand
 {
-	struct MosqlCommand *outer;
+	struct MosqlTableCommand *outer;
 	CommandId	start;			/* catalog rows with this command id, or a later one, are the command's: what the
 								 * transaction did before is in Redis already, or was attached to what is there */
 	bool		followed;		/* its ddl_command_end was seen */
@@ -88,14 +88,14 @@ typedef struct MosqlCommand
 	List	   *before;			/* tables, as they were */
 	List	   *types;			/* of admin/type.c */
 	void	   *sequence;		/* of admin/sequence.c */
-} MosqlCommand;
+} MosqlTableCommand;
 
 /* The running one: never NULL.  Without a hook that enters one, a session's first, it is the outermost. */
-extern MosqlCommand *mosql_table_command;
+extern MosqlTableCommand *mosql_table_command;
 
 /* A statement runs, and is done or has failed; the struct is the caller's, and lives as long. */
-extern void mosql_table_enter_command(MosqlCommand *command);
-extern void mosql_table_leave_command(MosqlCommand *command);
+extern void mosql_table_enter_command(MosqlTableCommand *command);
+extern void mosql_table_leave_command(MosqlTableCommand *command);
 
 /* Its ddl_command_start: what was noted for another one is forgotten. */
 extern void mosql_table_begin_command(void);
