@@ -72,6 +72,13 @@ class World:
                 rows = query(c, "SELECT row_to_json(m) FROM mosql_fdw_maintain('redis') m")
         return rows[0][0]
 
+    def warns(self):
+        """Does maintenance tell of a lost definition?"""
+        with contextlib.closing(self.connect()) as c:
+            c.autocommit = True
+            query(c, "SELECT * FROM mosql_fdw_maintain('redis')")
+            return any("whose definition" in n for n in c.notices)
+
     def nodes(self, tree=None):
         """Redis keys of all nodes, or of those that say they are of this tree."""
         found = []
@@ -127,7 +134,8 @@ def orphans(world):
     world.conn.close()
     world.end_leases()
     world.r("HDEL", key, field)
-    world.maintain(2)
+    tap.equal([world.warns() for _ in range(3)], [False, True, False],
+              f"{at}: the second sweep tells it, once")
     world.conn = world.connect()
     tap.equal(error_of(world.conn, "SELECT count(*) FROM t")[0], "42P01", f"{at}: the table is gone")
     tap.equal(set(before) - set(world.nodes()), set(), f"{at}: maintenance leaves all nodes alone")

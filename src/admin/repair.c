@@ -139,7 +139,10 @@ keep_unnamed(Repair *repair, uint64 root)
 
 	for (int i = 0; i < n; i++)
 		if (all[i].root == root)
+		{
 			tree.nodes = all[i].nodes;
+			tree.told = all[i].told;
+		}
 	mosql_clock_put_unnamed(repair->stepper, &tree, 1);
 }
 

@@ -478,7 +478,8 @@ mosql_clock_unnamed(MosqlStepper *clock, MosqlUnnamedTree **trees, MosqlTimestam
 		tree->root = mosql_reply_u64(mosql_step_elem(fields, 2 * i));
 		if (!next_number(&at, &tree->since))
 			tree->since = watch.now;	/* damaged: found now */
-		tree->nodes = strtoull(at, NULL, 10);
+		tree->nodes = strtoull(at, &at, 10);
+		tree->told = strcmp(at, " told") == 0;
 	}
 	qsort(*trees, n, sizeof(MosqlUnnamedTree), compare_unnamed);
 	return n;
@@ -496,7 +497,8 @@ mosql_clock_put_unnamed(MosqlStepper *clock, const MosqlUnnamedTree *trees, int 
 	argv[1] = keys.unnamed;
 	for (int i = 0; i < n; i++)
 	{
-		char	   *text = psprintf(UINT64_FORMAT " " UINT64_FORMAT, trees[i].since, trees[i].nodes);
+		char	   *text = psprintf(UINT64_FORMAT " " UINT64_FORMAT "%s", trees[i].since, trees[i].nodes,
+									trees[i].told ? " told" : "");
 
 		argv[2 + 2 * i] = mosql_clock_number(trees[i].root);
 		argv[3 + 2 * i] = text_bytes(text);

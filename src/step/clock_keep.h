@@ -111,6 +111,7 @@ typedef struct MosqlUnnamedTree
 	uint64		root;
 	MosqlTimestamp since;		/* found first, by the clock server's time */
 	uint64		nodes;			/* by the last sweep */
+	bool		told;			/* a WARNING has said that its definition is lost */
 } MosqlUnnamedTree;
 
 /* All that are noted, by root, ascending; *now gets the server's time. */

@@ -84,7 +84,7 @@ struct MosqlSweep
 typedef struct Unnamed
 {
 	MosqlUnnamedTree tree;		/* the root is the key; nodes: found by this sweep */
-	bool		is_new;
+	bool		is_new;			/* found first by this sweep */
 	bool		labelled;
 } Unnamed;
 
@@ -147,7 +147,8 @@ read_unnamed(MosqlSweep *sweep)
 	{
 		Unnamed    *entry = hash_search(sweep->unnamed, &trees[i].root, HASH_ENTER, NULL);
 
-		*entry = (Unnamed) {.tree = {.root = trees[i].root,.since = trees[i].since}};
+		*entry = (Unnamed) {.tree = trees[i]};
+		entry->tree.nodes = 0;
 	}
 }
 
@@ -619,7 +620,9 @@ sweep_page(MosqlSweep *sweep, MosqlVacuumCounts *counts)
 
 /*
  * All keys were looked at: note the trees that are kept, forget those that are gone or
- * have a name again, and say so if there are more than last time.
+ * have a name again.  A lost definition is told once, by the second sweep that misses it: the
+ * first may have come by while a DROP was committed, and its tree was neither dead nor on the
+ * list of garbage yet.
  */
 static void
 note_unnamed(MosqlSweep *sweep)
@@ -637,12 +640,16 @@ note_unnamed(MosqlSweep *sweep)
 	while ((entry = hash_seq_search(&scan)) != NULL)
 	{
 		if (entry->tree.nodes == 0)
-			gone[ngone++] = entry->tree.root;
-		else
 		{
-			trees[n++] = entry->tree;
-			nlost += entry->is_new && entry->labelled;
+			gone[ngone++] = entry->tree.root;
+			continue;
 		}
+		if (!entry->is_new && entry->labelled && !entry->tree.told)
+		{
+			entry->tree.told = true;
+			nlost++;
+		}
+		trees[n++] = entry->tree;
 	}
 	mosql_clock_put_unnamed(&sweep->session->stepper, trees, n);
 	mosql_clock_drop_unnamed(&sweep->session->stepper, gone, ngone);

@@ -153,7 +153,7 @@ ProcessInterrupts(void)
 	}
 }
 
-/* A sweep may come by between a decision and the moment when the tree that it drops is dead, or listed. */
+/* Two sweeps may come by between a decision and the moment when the tree that it drops is dead, or listed. */
 static bool
 may_be_dropped(const ErrorData *report)
 {
