@@ -65,7 +65,7 @@ SELECT mosql_fdw_stats_reset();
 ALTER TABLE notes VALIDATE CONSTRAINT notes_aid;
 :counted;
 DROP FOREIGN TABLE notes;
-SELECT bool_and(state = 'packed') AS packed FROM mosql_fdw_dump('accounts') WHERE level = 0;
+SELECT count(*) FILTER (WHERE state <> 'packed') <= 1 AS packed FROM mosql_fdw_dump('accounts') WHERE level = 0;	-- the last one may be short
 SELECT count(*), sum(aid), sum(bid) FROM accounts;
 SELECT * FROM mosql_fdw_check('accounts');
 DROP FOREIGN TABLE accounts;

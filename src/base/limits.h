@@ -19,6 +19,13 @@
 #endif
 
 /*
+ * As full a load leaves a leaf, in percent: else the first row that comes to each splits it, which is eight round trips.
+ * (As full as PostgreSQL's B-trees are by default.)
+ */
+#define MOSQL_LEAF_FILL_PERCENT		90
+#define MOSQL_LEAF_FILL(max)		((max) * MOSQL_LEAF_FILL_PERCENT / 100)
+
+/*
  * A leaf that is packed has so many rows, or half as many bytes as fit.  Smaller ones stay fields:
  * they take little, and small tables are written to all the time.
  */

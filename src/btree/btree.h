@@ -144,7 +144,7 @@ extern void mosql_btree_forget(MosqlTree *tree);
 /*
  * Before n new ascending keys are prepared: split leaves, at once into as many
  * pieces as needed, so that the rows fit (rows of row_bytes on average).  Runs
- * of keys beyond a leaf's last row leave that leaf full and get leaves of
+ * of keys beyond a leaf's last row leave that leaf full (long ones but for a tenth) and get leaves of
  * their own.  Does nothing, without a round trip, where the caches say there
  * is room.
  */
@@ -178,7 +178,7 @@ extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
 /* --- trees that nobody else writes to --- */
 
 /*
- * Write rows, ascending and above all that the tree holds, into leaves as full as can be.
+ * Write rows, ascending and above all that the tree holds, into leaves that a tenth is left free of.
  * Returns how many of them: what does not fill a leaf is to come again first with the next
  * call, unless this is the last one (finish).  packs: leaves of some rows are packed.  40001
  * if somebody else has written there, or a connection broke, where a server may have forgotten

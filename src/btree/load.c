@@ -251,8 +251,8 @@ cut_pieces(Load *load, int n, bool finish)
 	load->starts = MemoryContextAllocHuge(load->tree->scratch, (n + 1) * sizeof(int));
 	for (int i = 0; i < n; i++)
 		sizes[i] = (uint32) Min(load->keys[i].len + load->rows[i].len, PG_UINT32_MAX);
-	load->npieces = mosql_btree_partition(sizes, n, MOSQL_LEAF_MAX_ROWS, MOSQL_LEAF_MAX_BYTES,
-										  true, load->starts);
+	load->npieces = mosql_btree_partition(sizes, n, MOSQL_LEAF_FILL(MOSQL_LEAF_MAX_ROWS),
+										  MOSQL_LEAF_FILL(MOSQL_LEAF_MAX_BYTES), true, load->starts);
 	load->starts[load->npieces] = n;
 	if (!finish)
 		load->npieces--;

@@ -9,7 +9,7 @@
  *
  *   rows after the last row of a leaf (ascending loads, also those that grow
  *   somewhere in the middle of the key space): fill leaves completely, one
- *   after the other; what was there stays as full as it is
+ *   after the other; what was there stays as full as it is; many at once leave a tenth free
  *
  *   a run of rows between two neighbours: the same, and what was to the right
  *   of the run gets a leaf of its own, so that the run can go on at an end
@@ -101,6 +101,20 @@ mosql_btree_bound_between(MosqlBytes prev, MosqlBytes next)
 }
 
 /*
+ * Runs that fill leaves.  Many rows at once come from a load: who comes later shall find room.  Few come one
+ * after the other: what they leave behind is full.
+ */
+static int
+pack_densely(const uint32 *sizes, int n, int *starts)
+{
+	bool		loads = n > 2 * MOSQL_LEAF_MAX_ROWS;
+	int			max_rows = loads ? MOSQL_LEAF_FILL(MOSQL_LEAF_MAX_ROWS) : MOSQL_LEAF_MAX_ROWS;
+	int			max_bytes = loads ? MOSQL_LEAF_FILL(MOSQL_LEAF_MAX_BYTES) : MOSQL_LEAF_MAX_BYTES;
+
+	return mosql_btree_partition(sizes, n, max_rows, max_bytes, true, starts);
+}
+
+/*
  * Cut a load in pieces.  The items before `fill_end` are packed densely, the
  * rest (if any) starts a piece of its own; fill_end 0: equal pieces.  Fills in
  * n, bounds and nodes of split.  Returns false if MOSQL_SPLIT_MAX_PIECES did
@@ -119,11 +133,8 @@ plan_pieces(MosqlTree *tree, const Load *load, int fill_end, Split *split)
 	{
 		int			right;
 
-		npieces = mosql_btree_partition(load->sizes, fill_end, MOSQL_LEAF_MAX_ROWS,
-										MOSQL_LEAF_MAX_BYTES, true, starts);
-		right = mosql_btree_partition(load->sizes + fill_end, load->n - fill_end,
-									  MOSQL_LEAF_MAX_ROWS, MOSQL_LEAF_MAX_BYTES, true,
-									  starts + npieces);
+		npieces = pack_densely(load->sizes, fill_end, starts);
+		right = pack_densely(load->sizes + fill_end, load->n - fill_end, starts + npieces);
 		for (int i = 0; i < right; i++)
 			starts[npieces + i] += fill_end;
 		npieces += right;
