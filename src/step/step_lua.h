@@ -25,7 +25,8 @@
  * Everything is read before anything is written, and nothing that can fail
  * stands between two writes: a script that fails keeps what it wrote.  (Lack
  * of memory refuses a script's first write or none; a key of a foreign type
- * fails at the first read or write.)  Lua's own `<` on strings follows the
+ * fails at the first read or write; the right to set is asked for before fields
+ * are deleted, once in a call.)  Lua's own `<` on strings follows the
  * server's locale, hence less().  unpack() has room for fewer than 8000
  * values, hence the slices in each().
  *
@@ -449,8 +450,15 @@
 "        moresets[#moresets + 1] = new\n" \
 "      end\n" \
 "    end\n" \
-"    each('HDEL', moredels, 1, #moredels)\n" \
 "  end\n" \
+ /* who may not set is told before anything is deleted */ \
+"  local removes = nd > 0 or nw > 0 and #moredels > 0\n" \
+"  local puts = ns > 0 or nw > 0 and #moresets > 0\n" \
+"  if removes and puts and not may_set then\n" \
+"    may_set = not redis.acl_check_cmd or redis.acl_check_cmd('HSET', key, '', '')\n" \
+"    if not may_set then call('HSET', key, '', '') end\n" \
+"  end\n" \
+"  if nw > 0 then each('HDEL', moredels, 1, #moredels) end\n" \
 "  each('HDEL', argv, dels + 1, dels + nd)\n" \
 "  each('HSET', argv, sets + 1, sets + 2 * ns)\n" \
 "  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n" \
@@ -468,7 +476,7 @@
 
 static const char step_lua[] =
 "local argv, byte, sub, call = ARGV, string.byte, string.sub, redis.call\n"
-"local key, wrote, size\n"
+"local key, wrote, size, may_set\n"
 LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH
 "local function step(o)\n"
 "local plan = argv[o + 1]\n"

@@ -655,6 +655,42 @@ test_out_of_memory(void)
 	CHECK(get(1, B("b")).data == NULL);
 }
 
+/* The first write is what a step says, or what comes of a list that it empties. */
+static void
+check_rights(const char *denied, bool list)
+{
+	MosqlBytes	tx = str("0123456789abcdef");
+	MosqlBytes	old = str("0123456789abcdefD");
+	MosqlStep  *steps[2];
+
+	begin();
+	for (int i = 0; i < 2; i++)
+	{
+		set(i, B("a"), old);
+		steps[i] = new_step(i);
+		writing(steps[i], list ? MOSQL_WRITE_UNLIST : MOSQL_WRITE_DELETE, B("a"), list ? tx : MOSQL_ABSENT);
+		writing(steps[i], list ? MOSQL_WRITE_MAX : MOSQL_WRITE_SET, B("b"), B("1"));
+	}
+	server_command(stepper.redis, "ACL", "SETUSER", "default", denied);
+	CHECK_RAISES(ERRCODE_INSUFFICIENT_PRIVILEGE, mosql_step_run(&stepper, steps, 2, NULL));
+	CHECK_RAISES(ERRCODE_INSUFFICIENT_PRIVILEGE, run(steps[1]));
+	server_command(stepper.redis, "ACL", "SETUSER", "default", "+@all");
+	stepper.alone_until_us = 0;
+	for (int i = 0; i < 2; i++)
+		CHECK(mosql_bytes_equal(get(i, B("a")), old) && get(i, B("b")).data == NULL);
+}
+
+/* Who may delete fields and not set them, or the other way round, changes nothing. */
+static void
+test_rights(void)
+{
+	for (int list = 0; list < 2; list++)
+	{
+		check_rights("-hset", list);
+		check_rights("-hdel", list);
+	}
+}
+
 /* The servers forget scripts when they restart. */
 static void
 test_script_flush(void)
@@ -1566,6 +1602,7 @@ main(void)
 		RUN(test_message_bounds);
 		RUN(test_message_reads);
 		RUN(test_out_of_memory);
+		RUN(test_rights);
 		RUN(test_script_flush);
 		RUN(test_hash_is_known);
 		RUN(test_random_steps);
