@@ -141,22 +141,23 @@ extern void mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes h
 /* Empty the caches: for who has read much of a tree and will not come back soon. */
 extern void mosql_btree_forget(MosqlTree *tree);
 
-/*
- * Before n new ascending keys are prepared: split leaves, at once into as many
- * pieces as needed, so that the rows fit (rows of row_bytes on average).  Runs
- * of keys beyond a leaf's last row leave that leaf full (long ones but for a tenth) and get leaves of
- * their own.  Does nothing, without a round trip, where the caches say there
- * is room.
- */
-extern void mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes);
-
 /* Ascending keys of a tree. */
 typedef struct MosqlTreeKeys
 {
 	MosqlTree  *tree;
 	const MosqlBytes *keys;
 	int			n;
+	size_t		row_bytes;		/* of a row on average: 1 to MOSQL_ROW_MAX_BYTES */
 } MosqlTreeKeys;
+
+/*
+ * Before new keys of n different trees of one store are prepared: split leaves, at once into as many
+ * pieces as needed, so that the rows fit.  Runs
+ * of keys beyond a leaf's last row leave that leaf full (long ones but for a tenth) and get leaves of
+ * their own.  Does nothing, without a round trip, where the caches say there
+ * is room; else eight or nine, for all leaves of all trees.
+ */
+extern void mosql_btree_reserve(const MosqlTreeKeys *wanted, int n);
 
 /*
  * Before keys of several trees of one store are looked for, each tree by itself: what the caches do not know

@@ -245,7 +245,7 @@ extern int	mosql_btree_search_settle(Search *s, const SearchItem *item, const Mo
 extern void mosql_btree_search_again(Search *s, const SearchItem *item);
 extern void mosql_btree_search_help(Search *s, const uint64 *leaves, int n);
 extern void mosql_btree_search_end(Search *s);
-extern void mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n);
+extern void mosql_btree_read_inner(MosqlTree *const *trees, const uint64 *ids, int n);
 extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n);
 extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
@@ -258,6 +258,16 @@ extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n
 								   MosqlLeafGroup **groups);
 
 /* --- inner.c --- */
+
+/* Children for the inner nodes of one level of a tree. */
+typedef struct MosqlNewChildren
+{
+	MosqlTree  *tree;
+	MosqlChild *children;
+	int			n;
+} MosqlNewChildren;
+
+extern int	mosql_btree_inner_insert_all(MosqlNewChildren *new, int n, int level);
 extern int	mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n);
 extern int	mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n);
 
@@ -269,6 +279,7 @@ extern void mosql_btree_merge_help(MosqlTree *tree, const MosqlChild *nodes, int
 /* One leaf to be cut into n + 1 pieces. */
 typedef struct Split
 {
+	MosqlTree  *tree;
 	MosqlLeaf  *leaf;
 	int			n;
 	MosqlBytes *bounds;			/* [n] low fences of the new leaves, ascending */
@@ -283,7 +294,7 @@ typedef struct Split
 	int			nrest;
 } Split;
 
-extern void mosql_btree_split_run(MosqlTree *tree, Split *splits, int n);
+extern void mosql_btree_split_run(Split *splits, int n);
 extern void mosql_btree_thaw(MosqlTree *tree, const uint64 *leaves, int n);
 extern MosqlBytes mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key);
 extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);

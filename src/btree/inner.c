@@ -29,9 +29,28 @@
  */
 #include "btree/btree_int.h"
 
+/* Children that the level above must get. */
+typedef struct Uppers
+{
+	MosqlChild *children;
+	int			n;
+} Uppers;
+
+/* What is to happen to one level of a tree. */
+typedef struct LevelChange
+{
+	MosqlTree  *tree;
+	const MosqlChild *children;
+	Search		s;				/* for where they belong */
+	bool		ended;
+	bool		failed;			/* a change of it, before */
+	Uppers		uppers;
+} LevelChange;
+
 /* What happens to one inner node. */
 typedef struct InnerChange
 {
+	LevelChange *of;
 	const CachedNode *old;		/* as read */
 	SearchItem	item;			/* the children in question that belong to it */
 	MosqlChild *children;		/* as they are to be */
@@ -114,8 +133,9 @@ typedef struct Candidate
 
 /* What the separators of the node and those to insert say is left of each of these. */
 static int
-find_candidates(InnerChange *change, const MosqlChild *children, Candidate *out)
+find_candidates(InnerChange *change, Candidate *out)
 {
+	const MosqlChild *children = change->of->children;
 	const CachedNode *old = change->old;
 	int			n = 0;
 	int			o = 0;			/* old->children[o - 1] is the last one below */
@@ -165,7 +185,7 @@ leads_to(const MosqlTree *tree, uint64 node, MosqlBytes m, int level, const Mosq
  * leads to it is looked at with its copies, whoever has split it.
  */
 static void
-confirm(MosqlTree *tree, int level, const MosqlChild *children, Candidate *candidates, int n)
+confirm(int level, Candidate *candidates, int n)
 {
 	uint64	   *lefts = palloc(Min(n, BTREE_READ_BATCH) * sizeof(uint64) + 1);
 	MosqlBytes *metas = palloc(Min(n, BTREE_READ_BATCH) * sizeof(MosqlBytes) + 1);
@@ -178,11 +198,12 @@ confirm(MosqlTree *tree, int level, const MosqlChild *children, Candidate *candi
 		for (int i = 0; i < batch; i++)
 			if (candidates[done + i].left != 0)
 				lefts[nlefts++] = candidates[done + i].left;
-		mosql_btree_look(tree, lefts, nlefts, metas);
+		mosql_btree_look(candidates[done].change->of->tree, lefts, nlefts, metas);
 		for (int i = 0, r = 0; i < batch; i++)
 		{
 			Candidate  *c = &candidates[done + i];
-			const MosqlChild *child = &children[c->child];
+			MosqlTree  *tree = c->change->of->tree;
+			const MosqlChild *child = &c->change->of->children[c->child];
 
 			/* a left neighbour that is new itself must be confirmed before it counts */
 			if (c->left != 0)
@@ -206,8 +227,9 @@ confirm(MosqlTree *tree, int level, const MosqlChild *children, Candidate *candi
  * another node, that one is dead: on its level one node at a time begins there.
  */
 static void
-merge(InnerChange *change, const MosqlChild *children, const Candidate *new, int n)
+merge(InnerChange *change, const Candidate *new, int n)
 {
+	const MosqlChild *children = change->of->children;
 	const CachedNode *old = change->old;
 	int			o = 0;
 	int			out = 0;
@@ -238,8 +260,9 @@ merge(InnerChange *change, const MosqlChild *children, const Candidate *new, int
  * separator is the node's own low fence.
  */
 static void
-take_out(InnerChange *change, const MosqlChild *children)
+take_out(InnerChange *change)
 {
+	const MosqlChild *children = change->of->children;
 	const CachedNode *old = change->old;
 	int			out = 0;
 
@@ -338,8 +361,9 @@ grow_root(MosqlTree *tree, InnerChange *change, StepList *creates, int *starts, 
 
 /* Lay out the node after the change; add the steps that create new nodes. */
 static void
-plan_change(MosqlTree *tree, InnerChange *change, StepList *creates)
+plan_change(InnerChange *change, StepList *creates)
 {
+	MosqlTree  *tree = change->of->tree;
 	int		   *starts = palloc_extended(change->nchildren * sizeof(int), MCXT_ALLOC_HUGE);
 	int			npieces = cut_children(change->children, change->nchildren, change->at_end, starts);
 
@@ -448,26 +472,21 @@ discard(MosqlTree *tree, const InnerChange *change)
 	tree->store->delete_nodes(tree->store, ids, change->nmade);
 }
 
-/*
- * Read the nodes that the items arrived at, and settle; returns those that cover
- * some of the children, with which.
- */
+/* Settle the items of one tree, whose nodes were read; see read_parents(). */
 static int
-read_parents(Search *s, InnerChange *changes)
+settle_parents(LevelChange *of, InnerChange *changes)
 {
-	MosqlTree  *tree = s->tree;
-	uint64	   *ids = palloc(s->nitems * sizeof(uint64));
+	Search	   *s = &of->s;
+	MosqlTree  *tree = of->tree;
 	int			n = 0;
 
 	for (int i = 0; i < s->nitems; i++)
-		ids[i] = s->items[i].node;
-	mosql_btree_read_inner(tree, ids, s->nitems);
-	for (int i = 0; i < s->nitems; i++)
 	{
-		const CachedNode *node = mosql_btree_cache_find(tree, ids[i]);
+		const CachedNode *node = mosql_btree_cache_find(tree, s->items[i].node);
 		InnerChange *change = &changes[n];
 
 		memset(change, 0, sizeof(InnerChange));
+		change->of = of;
 		change->item = s->items[i];
 		if (node != NULL && node->meta.level != s->level && node->meta.state != MOSQL_NODE_DEAD)
 		{
@@ -493,9 +512,35 @@ read_parents(Search *s, InnerChange *changes)
 	return n;
 }
 
+/*
+ * Read the nodes that the items arrived at, of all trees, nitems, and settle; returns those that cover
+ * some of the children, with which.
+ */
+static int
+read_parents(LevelChange *levels, int nlevels, int nitems, InnerChange *changes)
+{
+	MosqlTree **trees = palloc(nitems * sizeof(MosqlTree *));
+	uint64	   *ids = palloc(nitems * sizeof(uint64));
+	int			nread = 0;
+	int			n = 0;
+
+	for (int l = 0; l < nlevels; l++)
+		for (int i = 0; !levels[l].ended && i < levels[l].s.nitems; i++)
+		{
+			trees[nread] = levels[l].tree;
+			ids[nread++] = levels[l].s.items[i].node;
+		}
+	if (nread > 0)
+		mosql_btree_read_inner(trees, ids, nread);
+	for (int l = 0; l < nlevels; l++)
+		if (!levels[l].ended)
+			n += settle_parents(&levels[l], changes + n);
+	return n;
+}
+
 /* Insert what is confirmed; returns the changes to make, one per node that lacks a child. */
 static int
-plan_inserts(MosqlTree *tree, int level, const MosqlChild *children, InnerChange *changes, int n)
+plan_inserts(int level, InnerChange *changes, int n)
 {
 	Candidate  *candidates;
 	int			ncandidates = 0;
@@ -508,21 +553,21 @@ plan_inserts(MosqlTree *tree, int level, const MosqlChild *children, InnerChange
 	candidates = palloc_extended(Max(max, 1) * sizeof(Candidate), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < n; i++)
 	{
-		int			found = find_candidates(&changes[i], children, candidates + ncandidates);
+		int			found = find_candidates(&changes[i], candidates + ncandidates);
 
 		for (int c = 0; c < found; c++)
 			if (candidates[ncandidates + c].left_child >= 0)
 				candidates[ncandidates + c].left_child += ncandidates;
 		ncandidates += found;
 	}
-	confirm(tree, level, children, candidates, ncandidates);
+	confirm(level, candidates, ncandidates);
 	for (int i = 0; i < n; i++)
 	{
 		int			first = at;
 
 		while (at < ncandidates && candidates[at].change == &changes[i])
 			at++;
-		merge(&changes[i], children, candidates + first, at - first);
+		merge(&changes[i], candidates + first, at - first);
 		if (changes[i].changed > 0)
 			changes[out++] = changes[i];
 	}
@@ -531,15 +576,19 @@ plan_inserts(MosqlTree *tree, int level, const MosqlChild *children, InnerChange
 
 /* Create the new nodes of all changes, then run their steps. */
 static void
-run_changes(MosqlTree *tree, InnerChange *changes, int n)
+run_changes(InnerChange *changes, int n)
 {
 	StepList	creates = {0};
 	StepList	steps = {0};
+	MosqlTree  *tree;
 	int			first = 0;
 
+	if (n == 0)
+		return;
+	tree = changes[0].of->tree;
 	for (int i = 0; i < n; i++)
 	{
-		plan_change(tree, &changes[i], &creates);
+		plan_change(&changes[i], &creates);
 		mosql_btree_steps_add(tree, &steps, changes[i].step);
 	}
 	for (int i = 0; i < n; i++)
@@ -564,20 +613,15 @@ run_changes(MosqlTree *tree, InnerChange *changes, int n)
 		MOSQL_DEBUG_POINT("inner-split");
 }
 
-/* The nodes above which something was split off, for the level above. */
-typedef struct Uppers
-{
-	MosqlChild *children;
-	int			n;
-} Uppers;
-
 /*
  * One change was sent.  Returns false if somebody else changed the node first:
  * then the same has to be tried again.
  */
 static bool
-settle_change(MosqlTree *tree, InnerChange *change, Uppers *uppers)
+settle_change(InnerChange *change)
 {
+	MosqlTree  *tree = change->of->tree;
+	Uppers	   *uppers = &change->of->uppers;
 	bool		done = change->step->status == MOSQL_STEP_DONE;
 
 	if (done)
@@ -604,56 +648,103 @@ settle_change(MosqlTree *tree, InnerChange *change, Uppers *uppers)
 	return true;
 }
 
+/*
+ * Search on, in all trees; false at the end.  How many nodes were arrived at goes to *nitems.
+ *
+ * Race -- while another tree is searched this process sleeps for so long that it may count as dead.  What
+ * was arrived at before is looked for anew, as a search does with what is on its way.
+ */
+static bool
+search_levels(LevelChange *levels, int n, int *nitems)
+{
+	MosqlNodeStore *store = levels[0].tree->store;
+	bool		more = false;
+
+	*nitems = 0;
+	for (int l = 0; l < n; l++)
+		if (!levels[l].ended && mosql_btree_search_next(&levels[l].s) == 0)
+		{
+			mosql_btree_search_end(&levels[l].s);
+			levels[l].ended = true;
+		}
+	for (int l = 0; l < n; l++)
+	{
+		Search	   *s = &levels[l].s;
+
+		if (levels[l].ended)
+			continue;
+		more = true;
+		if (s->incarnation != store->incarnation(store))
+		{
+			for (int i = 0; i < s->nitems; i++)
+				mosql_btree_search_again(s, &s->items[i]);
+			s->nitems = 0;
+		}
+		*nitems += s->nitems;
+	}
+	return more;
+}
+
 /* The shared loop: returns how many separators were inserted, or taken out. */
 static int
-change_level(MosqlTree *tree, int level, const MosqlChild *children, int n, bool insert)
+change_levels(const MosqlNewChildren *new, int n, int level, bool insert)
 {
-	MosqlBytes *keys = palloc_extended(n * sizeof(MosqlBytes), MCXT_ALLOC_HUGE);
-	Uppers		uppers = {0};
+	LevelChange *levels = palloc0(n * sizeof(LevelChange));
+	MosqlNewChildren *uppers = palloc(n * sizeof(MosqlNewChildren));
+	int			nuppers = 0;
 	int			changed = 0;
-	bool		failed = false;
-	Search		s;
+	int			nitems;
 
-	for (int i = 0; i < n; i++)
-		keys[i] = children[i].separator;
-	mosql_btree_search_begin(&s, tree, keys, n, level);
-	s.firm = true;
-	while (mosql_btree_search_next(&s) > 0)
+	for (int l = 0; l < n; l++)
 	{
-		InnerChange *changes = palloc_extended(s.nitems * sizeof(InnerChange), MCXT_ALLOC_HUGE);
-		int			nchanges = read_parents(&s, changes);
+		MosqlBytes *keys = palloc_extended(new[l].n * sizeof(MosqlBytes), MCXT_ALLOC_HUGE);
+
+		for (int i = 0; i < new[l].n; i++)
+			keys[i] = new[l].children[i].separator;
+		levels[l].tree = new[l].tree;
+		levels[l].children = new[l].children;
+		mosql_btree_search_begin(&levels[l].s, new[l].tree, keys, new[l].n, level);
+		levels[l].s.firm = true;
+	}
+	while (search_levels(levels, n, &nitems))
+	{
+		InnerChange *changes = palloc_extended(nitems * sizeof(InnerChange), MCXT_ALLOC_HUGE);
+		int			nchanges = read_parents(levels, n, nitems, changes);
 
 		if (insert)
-			nchanges = plan_inserts(tree, level, children, changes, nchanges);
+			nchanges = plan_inserts(level, changes, nchanges);
 		else
 			for (int i = 0; i < nchanges; i++)
-				take_out(&changes[i], children);
-		run_changes(tree, changes, nchanges);
+				take_out(&changes[i]);
+		run_changes(changes, nchanges);
 		for (int i = 0; i < nchanges; i++)
 		{
-			if (settle_change(tree, &changes[i], &uppers))
+			LevelChange *of = changes[i].of;
+
+			if (settle_change(&changes[i]))
 				changed += changes[i].changed;
 			else
 			{
 				/* somebody changed the node: the same once more */
-				mosql_btree_search_again(&s, &changes[i].item);
-				s.pause = failed;
-				failed = true;
+				mosql_btree_search_again(&of->s, &changes[i].item);
+				of->s.pause = of->failed;
+				of->failed = true;
 			}
 		}
 	}
-	mosql_btree_search_end(&s);
-	if (uppers.n > 0)
-		mosql_btree_inner_insert(tree, level + 1, uppers.children, uppers.n);
+	for (int l = 0; l < n; l++)
+		if (levels[l].uppers.n > 0)
+			uppers[nuppers++] = (MosqlNewChildren) {levels[l].tree, levels[l].uppers.children, levels[l].uppers.n};
+	if (nuppers > 0)
+		mosql_btree_inner_insert_all(uppers, nuppers, level + 1);
 	return changed;
 }
 
 typedef struct Insert
 {
-	MosqlTree  *tree;
-	int			level;
-	const MosqlChild *children;
+	const MosqlNewChildren *new;
 	int			n;
+	int			level;
 	int			inserted;
 } Insert;
 
@@ -662,31 +753,48 @@ typedef struct Insert
  * them.  Given up halfway: whoever misses the separators inserts them.
  */
 static void
-insert_level(void *arg)
+insert_levels(void *arg)
 {
 	Insert	   *insert = arg;
 
-	insert->inserted = change_level(insert->tree, insert->level, insert->children, insert->n, true);
+	insert->inserted = change_levels(insert->new, insert->n, insert->level, true);
 }
 
 /*
- * Insert children (sorted here; separators are low fences of nodes on level - 1)
- * into the inner nodes of a level, and what that splits off into the levels above.
+ * Insert children (sorted here; separators are low fences of nodes on level - 1) of n different trees of one
+ * store into the inner nodes of a level, and what that splits off into the levels above.
  * Children that are there already do no harm; those that are no part of their level
  * are left out.  Returns how many were inserted.  Per level three round trips, four
- * with splits, for any number of nodes; more if somebody else changes them.
+ * with splits, for any number of nodes and trees, which have nothing to do with each other; more if somebody
+ * else changes them.
  */
+int
+mosql_btree_inner_insert_all(MosqlNewChildren *new, int n, int level)
+{
+	MemoryContext old = MemoryContextSwitchTo(new[0].tree->scratch);
+	Insert		insert = {new, 0, level};
+
+	for (int l = 0; l < n; l++)
+	{
+		MosqlNewChildren left = new[l];
+
+		left.n = drop_known(left.tree, level, left.children, tidy_children(left.children, left.n));
+		if (left.n > 0)
+			new[insert.n++] = left;
+	}
+	if (insert.n > 0)
+		(void) mosql_btree_unbroken(new[0].tree, insert_levels, &insert);
+	MemoryContextSwitchTo(old);
+	return insert.inserted;
+}
+
+/* The same, of one tree. */
 int
 mosql_btree_inner_insert(MosqlTree *tree, int level, MosqlChild *children, int n)
 {
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	Insert		insert = {tree, level, children};
+	MosqlNewChildren new = {tree, children, n};
 
-	n = insert.n = drop_known(tree, level, children, tidy_children(children, n));
-	if (n > 0)
-		(void) mosql_btree_unbroken(tree, insert_level, &insert);
-	MemoryContextSwitchTo(old);
-	return insert.inserted;
+	return mosql_btree_inner_insert_all(&new, 1, level);
 }
 
 /*
@@ -699,11 +807,11 @@ int
 mosql_btree_inner_remove(MosqlTree *tree, int level, MosqlChild *children, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlNewChildren gone = {tree, children, tidy_children(children, n)};
 	int			removed = 0;
 
-	n = tidy_children(children, n);
-	if (n > 0)
-		removed = change_level(tree, level, children, n, false);
+	if (gone.n > 0)
+		removed = change_levels(&gone, 1, level, false);
 	MemoryContextSwitchTo(old);
 	return removed;
 }

@@ -190,95 +190,140 @@ takes_all(const MosqlNodeMeta *meta, const MosqlBytes *keys, int n)
 		mosql_meta_cover(meta, keys[n - 1]) == MOSQL_COVER_OK;
 }
 
+/* A tree's keys that are to get room. */
+typedef struct Reserve
+{
+	const MosqlTreeKeys *wanted;
+	bool		again;			/* to be looked at once more */
+} Reserve;
+
+/* Leaves for which the caches do not say that there is room. */
+typedef struct Crowded
+{
+	Reserve    *of;
+	const MosqlLeafGroup *group;
+} Crowded;
+
 /*
- * Split the leaves of some groups where needed.  Returns true if that has to
- * be looked at again.
+ * One of them as it was read: is it to be split, and where?  Returns true if *split was filled in; sets again
+ * if it has to be looked at once more.
  */
 static bool
-reserve_batch(MosqlTree *tree, const MosqlBytes *keys, MosqlLeafGroup **groups, int n,
-			  size_t row_bytes)
+plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 {
+	const MosqlTreeKeys *wanted = crowded->of->wanted;
+	const MosqlBytes *first = wanted->keys + crowded->group->first;
+	int			n = crowded->group->n;
+	MosqlTree  *tree = wanted->tree;
+	MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
+	Load		load;
+
+	if (!image->found)
+	{
+		mosql_btree_cache_drop(tree, crowded->group->leaf);
+		crowded->of->again = true;
+		return false;
+	}
+	mosql_btree_leaf_decode(tree, image, leaf);
+	mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+	if (!takes_all(&leaf->meta, first, n))
+	{
+		crowded->of->again = true;
+		return false;
+	}
+	load_build(tree, &load, leaf, first, n, wanted->row_bytes);
+	if (fits(load.n, load.bytes))
+		return false;
+	if (leaf->meta.state != MOSQL_NODE_NORMAL)
+	{
+		/* somebody is at its other end, or it came to be packed again: that first */
+		mosql_btree_thaw(tree, &leaf->node, 1);
+		crowded->of->again = true;
+		return false;
+	}
+	split->tree = tree;
+	split->leaf = leaf;
+	if (!plan_pieces(tree, &load, fill_end(&load, leaf, first, n), split))
+		crowded->of->again = true;
+	return true;
+}
+
+/* Split leaves where needed, all together. */
+static void
+reserve_batch(const Crowded *crowded, int n)
+{
+	MosqlNodeStore *store = crowded[0].of->wanted->tree->store;
 	uint64	   *ids = palloc(n * sizeof(uint64));
 	MosqlNodeImage *images = palloc(n * sizeof(MosqlNodeImage));
 	Split	   *splits = palloc0(n * sizeof(Split));
-	uint64		incarnation = tree->store->incarnation(tree->store);
+	Reserve   **of = palloc(n * sizeof(Reserve *));
+	uint64		incarnation = store->incarnation(store);
 	int			nsplits = 0;
-	bool		again = false;
 
 	for (int i = 0; i < n; i++)
-		ids[i] = groups[i]->leaf;
-	mosql_btree_read_images(tree, ids, n, images);
+		ids[i] = crowded[i].group->leaf;
+	mosql_btree_read_images(crowded[0].of->wanted->tree, ids, n, images);
 	for (int i = 0; i < n; i++)
 	{
-		const MosqlBytes *first = keys + groups[i]->first;
-		MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
-		Load		load;
-
-		if (!images[i].found)
-		{
-			mosql_btree_cache_drop(tree, ids[i]);
-			again = true;
-			continue;
-		}
-		mosql_btree_leaf_decode(tree, &images[i], leaf);
-		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
-		if (!takes_all(&leaf->meta, first, groups[i]->n))
-		{
-			again = true;
-			continue;
-		}
-		load_build(tree, &load, leaf, first, groups[i]->n, row_bytes);
-		if (fits(load.n, load.bytes))
-			continue;
-		if (leaf->meta.state != MOSQL_NODE_NORMAL)
-		{
-			/* somebody is at its other end, or it came to be packed again: that first */
-			mosql_btree_thaw(tree, &leaf->node, 1);
-			again = true;
-			continue;
-		}
-		splits[nsplits].leaf = leaf;
+		of[nsplits] = crowded[i].of;
 		splits[nsplits].incarnation = incarnation;
-		again |= !plan_pieces(tree, &load, fill_end(&load, leaf, first, groups[i]->n),
-							  &splits[nsplits]);
-		nsplits++;
+		nsplits += plan_split(&crowded[i], &images[i], &splits[nsplits]);
 	}
-	mosql_btree_split_run(tree, splits, nsplits);
+	mosql_btree_split_run(splits, nsplits);
 	for (int i = 0; i < nsplits; i++)
-		again |= splits[i].given_up;
-	return again;
+		of[i]->again |= splits[i].given_up;
 }
 
-/* One look at all keys; the same return value. */
-static bool
-reserve_round(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
+/* What is looked at in this round; no round trip where the caches know. */
+static Crowded *
+list_crowded(Reserve *trees, int n, int *ncrowded)
 {
-	MosqlLeafGroup *groups;
-	MosqlLeafGroup **crowded;
-	int			ngroups = mosql_btree_group_keys(tree, keys, n, &groups);
-	int			ncrowded = 0;
-	bool		again = false;
+	MosqlLeafGroup **groups = palloc(n * sizeof(MosqlLeafGroup *));
+	int		   *ngroups = palloc0(n * sizeof(int));
+	size_t		max = 1;
+	Crowded    *crowded;
 
-	crowded = palloc_extended(ngroups * sizeof(MosqlLeafGroup *), MCXT_ALLOC_HUGE);
-	for (int i = 0; i < ngroups; i++)
-		if (!has_room(&groups[i], row_bytes))
-			crowded[ncrowded++] = &groups[i];
+	for (int t = 0; t < n; t++)
+	{
+		const MosqlTreeKeys *wanted = trees[t].wanted;
+
+		if (trees[t].again)
+			max += ngroups[t] = mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, &groups[t]);
+	}
+	crowded = palloc_extended(max * sizeof(Crowded), MCXT_ALLOC_HUGE);
+	*ncrowded = 0;
+	for (int t = 0; t < n; t++)
+	{
+		trees[t].again = false;
+		for (int i = 0; i < ngroups[t]; i++)
+			if (!has_room(&groups[t][i], trees[t].wanted->row_bytes))
+				crowded[(*ncrowded)++] = (Crowded) {&trees[t], &groups[t][i]};
+	}
+	return crowded;
+}
+
+/* One look at all keys that are left; sets again where another one is needed. */
+static void
+reserve_round(Reserve *trees, int n)
+{
+	int			ncrowded;
+	Crowded    *crowded = list_crowded(trees, n, &ncrowded);
 
 	/* Leaves are large: free each batch's before the next. */
 	for (int done = 0; done < ncrowded; done += BTREE_LEAF_BATCH)
 	{
-		MemoryContext cxt = AllocSetContextCreate(tree->call, "mosql tree batch",
+		MemoryContext cxt = AllocSetContextCreate(trees[0].wanted->tree->call, "mosql tree batch",
 												  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(cxt);
 
-		tree->scratch = cxt;
-		again |= reserve_batch(tree, keys, crowded + done, Min(ncrowded - done, BTREE_LEAF_BATCH),
-							   row_bytes);
-		tree->scratch = tree->call;
+		for (int t = 0; t < n; t++)
+			trees[t].wanted->tree->scratch = cxt;
+		reserve_batch(crowded + done, Min(ncrowded - done, BTREE_LEAF_BATCH));
+		for (int t = 0; t < n; t++)
+			trees[t].wanted->tree->scratch = trees[t].wanted->tree->call;
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(cxt);
 	}
-	return again;
 }
 
 /* ---- leaves of several trees ---- */
@@ -365,22 +410,32 @@ mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
 
 /* See btree.h.  Advisory: gives up quietly when others keep splitting. */
 void
-mosql_btree_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
+mosql_btree_reserve(const MosqlTreeKeys *wanted, int n)
 {
 	MemoryContext old;
+	Reserve    *trees;
+	bool		again = true;
 
-	mosql_btree_enter(tree);
 	if (n == 0)
 		return;
-	old = MemoryContextSwitchTo(tree->call);
-	row_bytes = Min(Max(row_bytes, 1), MOSQL_ROW_MAX_BYTES);
-	for (int fruitless = 0; fruitless < RESERVE_ROUNDS; fruitless++)
+	for (int t = 0; t < n; t++)
+		mosql_btree_enter(wanted[t].tree);
+	old = MemoryContextSwitchTo(wanted[0].tree->call);
+	trees = palloc(n * sizeof(Reserve));
+	for (int t = 0; t < n; t++)
+	{
+		Assert(wanted[t].row_bytes > 0 && wanted[t].row_bytes <= MOSQL_ROW_MAX_BYTES);
+		trees[t] = (Reserve) {&wanted[t], wanted[t].n > 0};
+	}
+	for (int fruitless = 0; again && fruitless < RESERVE_ROUNDS; fruitless++)
 	{
 		int64		splits = mosql_stats.splits;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!reserve_round(tree, keys, n, row_bytes))
-			break;
+		reserve_round(trees, n);
+		again = false;
+		for (int t = 0; t < n; t++)
+			again |= trees[t].again;
 		if (mosql_stats.splits > splits)
 			fruitless = -1;
 	}
@@ -409,7 +464,7 @@ mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
 	old = MemoryContextSwitchTo(tree->scratch);
 	for (int attempt = 0; attempt < 3; attempt++)
 	{
-		Split		split = {.incarnation = tree->store->incarnation(tree->store)};
+		Split		split = {.tree = tree,.incarnation = tree->store->incarnation(tree->store)};
 		Load		load;
 		int			end = 0;
 
@@ -430,7 +485,7 @@ mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
 				end++;
 		}
 		plan_pieces(tree, &load, end, &split);
-		mosql_btree_split_run(tree, &split, 1);
+		mosql_btree_split_run(&split, 1);
 		if (!split.given_up)
 			break;
 	}

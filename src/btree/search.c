@@ -405,14 +405,36 @@ cached(const Search *s, const SearchItem *item)
 	return node != NULL && node->epoch >= item->epoch ? node : NULL;
 }
 
-/*
- * Read inner nodes into the cache, BTREE_READ_BATCH per round trip; what does
- * not exist is dropped from it.
- */
-void
-mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n)
+/* An inner node as it was read, into the cache; what does not exist is dropped from it. */
+static void
+take_inner(MosqlTree *tree, const MosqlFieldRead *read)
 {
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlNodeMeta meta;
+	MosqlChild *children = NULL;
+	int			nchildren = 0;
+	const char *fault;
+
+	if (read->values[0].data == NULL && read->values[1].data == NULL)
+	{
+		mosql_btree_cache_drop(tree, read->node);
+		return;
+	}
+	mosql_btree_meta(tree, read->node, read->values[0], &meta);
+	if (meta.level == 0)
+		mosql_btree_damage(tree, read->node, "a leaf where an inner node was expected");
+	fault = meta.state == MOSQL_NODE_DEAD ? NULL :
+		mosql_btree_children_fault(&meta, read->values[1], &children, &nchildren);
+	if (fault != NULL)
+		mosql_btree_damage(tree, read->node, fault);
+	mosql_btree_cache_put(tree, read->node, &meta, children, nchildren, -1);
+}
+
+/* Read inner nodes, each of its tree, all of one store, into the caches, BTREE_READ_BATCH per round trip. */
+void
+mosql_btree_read_inner(MosqlTree *const *trees, const uint64 *ids, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(trees[0]->scratch);
+	MosqlNodeStore *store = trees[0]->store;
 	MosqlBytes	fields[2];
 
 	fields[0] = mosql_btree_meta_field();
@@ -427,32 +449,27 @@ mosql_btree_read_inner(MosqlTree *tree, const uint64 *ids, int n)
 		{
 			.node = ids[done + i], .nfields = 2, .fields = fields
 		};
-		tree->store->read_fields(tree->store, reads, batch);
+		store->read_fields(store, reads, batch);
 		mosql_stats.inner_reads += batch;
 		for (int i = 0; i < batch; i++)
-		{
-			MosqlNodeMeta meta;
-			MosqlChild *children = NULL;
-			int			nchildren = 0;
-			const char *fault;
-
-			if (reads[i].values[0].data == NULL && reads[i].values[1].data == NULL)
-			{
-				mosql_btree_cache_drop(tree, reads[i].node);
-				continue;
-			}
-			mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
-			if (meta.level == 0)
-				mosql_btree_damage(tree, reads[i].node, "a leaf where an inner node was expected");
-			fault = meta.state == MOSQL_NODE_DEAD ? NULL :
-				mosql_btree_children_fault(&meta, reads[i].values[1], &children, &nchildren);
-			if (fault != NULL)
-				mosql_btree_damage(tree, reads[i].node, fault);
-			mosql_btree_cache_put(tree, reads[i].node, &meta, children, nchildren, -1);
-		}
+			take_inner(trees[done + i], &reads[i]);
 		done += batch;
 	}
 	MemoryContextSwitchTo(old);
+}
+
+/* The same, of one tree. */
+static void
+read_inner(MosqlTree *tree, const uint64 *ids, int n)
+{
+	MosqlTree **trees;
+
+	if (n == 0)
+		return;
+	trees = MemoryContextAllocHuge(tree->scratch, n * sizeof(MosqlTree *));
+	for (int i = 0; i < n; i++)
+		trees[i] = tree;
+	mosql_btree_read_inner(trees, ids, n);
 }
 
 /* Metas of leaves into the cache, BTREE_READ_BATCH per round trip; what does not exist is dropped from it. */
@@ -663,7 +680,7 @@ mosql_btree_search_next(Search *s)
 				wanted[nwanted++] = work[i].node;
 			}
 		if (nwanted > 0)
-			mosql_btree_read_inner(tree, wanted, nwanted);
+			read_inner(tree, wanted, nwanted);
 
 		s->pending = NULL;
 		s->npending = s->maxpending = 0;
@@ -711,7 +728,7 @@ find_one(Search *s, uint64 epoch)
 			if (level == 0)
 				mosql_btree_read_hints(tree, &item->node, 1);
 			else
-				mosql_btree_read_inner(tree, &item->node, 1);
+				read_inner(tree, &item->node, 1);
 			node = cached(s, item);
 		}
 		if (node != NULL && node->meta.level != level && item->level < 0 &&
@@ -760,7 +777,7 @@ mosql_btree_find_root(MosqlTree *tree)
 
 	if (root == NULL)
 	{
-		mosql_btree_read_inner(tree, &tree->root, 1);
+		read_inner(tree, &tree->root, 1);
 		root = mosql_btree_cache_find(tree, tree->root);
 	}
 	if (root == NULL || root->meta.state == MOSQL_NODE_DEAD)

@@ -42,10 +42,11 @@ mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key)
 
 /* A leaf as somebody is going to create it. */
 static MosqlStep *
-create_step(MosqlTree *tree, const Split *split, int piece)
+create_step(const Split *split, int piece)
 {
 	static const char purged = MOSQL_FIELD_PURGED;
 	static const char range_marks = MOSQL_FIELD_RANGE_MARKS;
+	MosqlTree  *tree = split->tree;
 	const MosqlLeaf *leaf = split->leaf;
 	bool		last = piece + 1 == split->n;
 	int			first = mosql_btree_leaf_position(leaf, split->bounds[piece]);
@@ -110,8 +111,9 @@ take_intents(MosqlTree *tree, MosqlStep *step, const MosqlEntry *entry)
 
 /* Cut the frozen leaf. */
 static MosqlStep *
-cut_step(MosqlTree *tree, const Split *split)
+cut_step(const Split *split)
 {
+	MosqlTree  *tree = split->tree;
 	const MosqlLeaf *leaf = split->leaf;
 	int			first = mosql_btree_leaf_position(leaf, split->bounds[0]);
 	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 1 + 3 * (leaf->n - first));
@@ -176,7 +178,7 @@ is_frozen_into(const MosqlTree *tree, uint64 leaf, MosqlBytes m, uint64 other)
  * that was not heard of is nobody's: if it is there, whoever meets it finishes it.
  */
 static void
-freeze(MosqlTree *tree, Split *splits, int n)
+freeze(Split *splits, int n)
 {
 	StepList	list = {0};
 	Split	  **of = palloc(n * sizeof(Split *));
@@ -193,19 +195,19 @@ freeze(MosqlTree *tree, Split *splits, int n)
 		meta.state = MOSQL_NODE_SPLITTING;
 		meta.split_key = splits[i].bounds[0];
 		meta.other = splits[i].nodes[0];
-		step = mosql_btree_step_new(tree, splits[i].leaf->node, 1);
+		step = mosql_btree_step_new(splits[i].tree, splits[i].leaf->node, 1);
 		mosql_btree_step_expect_generation(step, splits[i].leaf->meta.generation);
-		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
+		mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(splits[i].tree, &meta));
 		step->repeatable = false;
 		of[list.n] = &splits[i];
-		mosql_btree_steps_add(tree, &list, step);
+		mosql_btree_steps_add(splits[i].tree, &list, step);
 	}
-	mosql_btree_steps_run(tree, list.steps, list.n);
+	mosql_btree_steps_run(splits[0].tree, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
 		if (list.steps[i]->status != MOSQL_STEP_DONE)
 		{
 			of[i]->given_up = true;
-			mosql_btree_cache_drop(tree, list.steps[i]->node);
+			mosql_btree_cache_drop(of[i]->tree, list.steps[i]->node);
 		}
 	if (list.n > 0)
 		MOSQL_DEBUG_POINT("split-frozen");
@@ -213,7 +215,7 @@ freeze(MosqlTree *tree, Split *splits, int n)
 
 /* Step 2.  A leaf that a helper has cut meanwhile is done. */
 static void
-read_frozen(MosqlTree *tree, Split *splits, int n)
+read_frozen(Split *splits, int n)
 {
 	uint64	   *ids = palloc(n * sizeof(uint64));
 	Split	  **of = palloc(n * sizeof(Split *));
@@ -229,10 +231,11 @@ read_frozen(MosqlTree *tree, Split *splits, int n)
 	if (nread == 0)
 		return;
 	images = palloc(nread * sizeof(MosqlNodeImage));
-	mosql_btree_read_images(tree, ids, nread, images);
+	mosql_btree_read_images(splits[0].tree, ids, nread, images);
 	for (int i = 0; i < nread; i++)
 	{
 		Split	   *split = of[i];
+		MosqlTree  *tree = split->tree;
 		MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
 
 		if (images[i].found)
@@ -252,7 +255,7 @@ read_frozen(MosqlTree *tree, Split *splits, int n)
  * whoever froze it has perhaps not waited for copies yet.  Durable stores only.
  */
 static void
-confirm_frozen(MosqlTree *tree, Split *splits, int n)
+confirm_frozen(Split *splits, int n)
 {
 	StepList	list = {0};
 	Split	  **of = palloc(n * sizeof(Split *));
@@ -263,43 +266,46 @@ confirm_frozen(MosqlTree *tree, Split *splits, int n)
 
 		if (!splits[i].frozen || splits[i].given_up)
 			continue;
-		step = mosql_btree_step_new(tree, splits[i].leaf->node, 1);
+		step = mosql_btree_step_new(splits[i].tree, splits[i].leaf->node, 1);
 		mosql_btree_step_expect_generation(step, splits[i].leaf->meta.generation);
 		of[list.n] = &splits[i];
-		mosql_btree_steps_add(tree, &list, step);
+		mosql_btree_steps_add(splits[i].tree, &list, step);
 	}
-	mosql_btree_steps_run(tree, list.steps, list.n);
+	mosql_btree_steps_run(splits[0].tree, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
 		if (list.steps[i]->status != MOSQL_STEP_DONE)
 		{
 			of[i]->given_up = true;
-			mosql_btree_cache_drop(tree, list.steps[i]->node);
+			mosql_btree_cache_drop(of[i]->tree, list.steps[i]->node);
 		}
 }
 
 /* Step 3. */
 static void
-create_rest(MosqlTree *tree, Split *splits, int n, StepList *creates)
+create_rest(Split *splits, int n, StepList *creates)
 {
 	for (int i = 0; i < n; i++)
 	{
 		splits[i].first_rest = creates->n;
 		for (int piece = splits[i].n - 1; piece > 0 && !splits[i].given_up; piece--)
-			mosql_btree_steps_add(tree, creates, create_step(tree, &splits[i], piece));
+			mosql_btree_steps_add(splits[i].tree, creates, create_step(&splits[i], piece));
 		splits[i].nrest = creates->n - splits[i].first_rest;
 	}
-	mosql_btree_steps_run(tree, creates->steps, creates->n);
-	for (int i = 0; i < creates->n; i++)
-		if (!mosql_btree_step_created(creates->steps[i]))
-			mosql_btree_damage(tree, creates->steps[i]->node, "a node that was to be created exists");
+	mosql_btree_steps_run(splits[0].tree, creates->steps, creates->n);
+	for (int i = 0; i < n; i++)
+		for (int c = splits[i].first_rest; c < splits[i].first_rest + splits[i].nrest; c++)
+			if (!mosql_btree_step_created(creates->steps[c]))
+				mosql_btree_damage(splits[i].tree, creates->steps[c]->node,
+								   "a node that was to be created exists");
 	if (creates->n > 0)
 		MOSQL_DEBUG_POINT("split-pieces");
 }
 
 /* Are R2 .. Rk as they were created, all of them? */
 static bool
-is_rest_untouched(MosqlTree *tree, const Split *split)
+is_rest_untouched(const Split *split)
 {
+	MosqlTree  *tree = split->tree;
 	MosqlBytes *metas = palloc(split->n * sizeof(MosqlBytes));
 
 	mosql_btree_look(tree, split->nodes + 1, split->n - 1, metas + 1);
@@ -329,8 +335,9 @@ is_rest_untouched(MosqlTree *tree, const Split *split)
  * find them.
  */
 static void
-settle_rest(MosqlTree *tree, Split *split)
+settle_rest(Split *split)
 {
+	MosqlTree  *tree = split->tree;
 	uint64		node = split->leaf->node;
 	MosqlBytes	m;
 	bool		ours = false;
@@ -367,14 +374,14 @@ settle_rest(MosqlTree *tree, Split *split)
 		return;
 	for (int i = 1; i < split->n; i++)
 		mosql_btree_cache_drop(tree, split->nodes[i]);
-	if (is_rest_untouched(tree, split))
+	if (is_rest_untouched(split))
 		tree->store->delete_nodes(tree->store, split->nodes + 1, split->n - 1);
 	split->n = 1;
 }
 
 /* Step 4. */
 static void
-create_first(MosqlTree *tree, Split *splits, int n)
+create_first(Split *splits, int n)
 {
 	StepList	list = {0};
 	Split	  **of = palloc(n * sizeof(Split *));
@@ -383,18 +390,18 @@ create_first(MosqlTree *tree, Split *splits, int n)
 		if (!splits[i].given_up)
 		{
 			of[list.n] = &splits[i];
-			mosql_btree_steps_add(tree, &list, create_step(tree, &splits[i], 0));
+			mosql_btree_steps_add(splits[i].tree, &list, create_step(&splits[i], 0));
 		}
-	mosql_btree_steps_run(tree, list.steps, list.n);
+	mosql_btree_steps_run(splits[0].tree, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
 	{
 		if (mosql_btree_step_created(list.steps[i]))
 			of[i]->created = list.steps[i];
 		else
 		{
-			mosql_btree_cache_drop(tree, list.steps[i]->node);
+			mosql_btree_cache_drop(of[i]->tree, list.steps[i]->node);
 			if (of[i]->n > 1)
-				settle_rest(tree, of[i]);
+				settle_rest(of[i]);
 		}
 	}
 	if (list.n > 0)
@@ -403,7 +410,7 @@ create_first(MosqlTree *tree, Split *splits, int n)
 
 /* Step 5. */
 static void
-cut(MosqlTree *tree, Split *splits, int n)
+cut(Split *splits, int n)
 {
 	StepList	list = {0};
 	Split	  **of = palloc(n * sizeof(Split *));
@@ -412,12 +419,13 @@ cut(MosqlTree *tree, Split *splits, int n)
 		if (!splits[i].given_up)
 		{
 			of[list.n] = &splits[i];
-			mosql_btree_steps_add(tree, &list, cut_step(tree, &splits[i]));
+			mosql_btree_steps_add(splits[i].tree, &list, cut_step(&splits[i]));
 		}
-	mosql_btree_steps_run(tree, list.steps, list.n);
+	mosql_btree_steps_run(splits[0].tree, list.steps, list.n);
 	for (int i = 0; i < list.n; i++)
 	{
 		const MosqlStep *step = list.steps[i];
+		MosqlTree  *tree = of[i]->tree;
 
 		if (step->status == MOSQL_STEP_DONE)
 		{
@@ -444,11 +452,11 @@ cut(MosqlTree *tree, Split *splits, int n)
 
 /* Of R2 .. Rk, where our cut brought them in. */
 static void
-remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creates)
+remember_rest(const Split *splits, int n, const StepList *creates)
 {
 	for (int i = 0; i < n; i++)
 		for (int c = 0; splits[i].done && splits[i].n > 1 && c < splits[i].nrest; c++)
-			mosql_btree_remember(tree, creates->steps[splits[i].first_rest + c]);
+			mosql_btree_remember(splits[i].tree, creates->steps[splits[i].first_rest + c]);
 }
 
 /*
@@ -457,9 +465,10 @@ remember_rest(MosqlTree *tree, const Split *splits, int n, const StepList *creat
  * comparison that a node does not exist would not stop it.
  */
 static void
-give_up_lapsed(MosqlTree *tree, Split *splits, int n)
+give_up_lapsed(Split *splits, int n)
 {
-	uint64		incarnation = tree->store->incarnation(tree->store);
+	MosqlNodeStore *store = splits[0].tree->store;
+	uint64		incarnation = store->incarnation(store);
 
 	for (int i = 0; i < n; i++)
 		splits[i].given_up |= splits[i].incarnation != incarnation;
@@ -485,7 +494,6 @@ is_plan_sound(const Split *split)
 
 typedef struct Splits
 {
-	MosqlTree  *tree;
 	Split	   *splits;
 	int			n;
 } Splits;
@@ -497,68 +505,89 @@ typedef struct Splits
 static void
 bring_in(void *arg)
 {
-	MosqlTree  *tree = ((Splits *) arg)->tree;
 	Split	   *splits = ((Splits *) arg)->splits;
 	int			n = ((Splits *) arg)->n;
 	StepList	rest = {0};
 
-	if (tree->store->durable)
-		confirm_frozen(tree, splits, n);
-	freeze(tree, splits, n);
-	read_frozen(tree, splits, n);
-	give_up_lapsed(tree, splits, n);
-	create_rest(tree, splits, n, &rest);
-	give_up_lapsed(tree, splits, n);
-	create_first(tree, splits, n);
-	cut(tree, splits, n);
-	remember_rest(tree, splits, n, &rest);
+	if (splits[0].tree->store->durable)
+		confirm_frozen(splits, n);
+	freeze(splits, n);
+	read_frozen(splits, n);
+	give_up_lapsed(splits, n);
+	create_rest(splits, n, &rest);
+	give_up_lapsed(splits, n);
+	create_first(splits, n);
+	cut(splits, n);
+	remember_rest(splits, n, &rest);
 }
 
 /* A connection broke: what was not heard to be done is tried anew, if it is still wanted. */
 static void
-give_up(MosqlTree *tree, Split *splits, int n)
+give_up(Split *splits, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
 		splits[i].given_up |= !splits[i].done;
 		splits[i].cut = splits[i].done;
-		mosql_btree_cache_drop(tree, splits[i].leaf->node);
+		mosql_btree_cache_drop(splits[i].tree, splits[i].leaf->node);
 	}
 }
 
+/* Step 6. */
+static void
+link_pieces(const Split *splits, int n)
+{
+	MosqlNewChildren *links = palloc_extended(n * sizeof(MosqlNewChildren), MCXT_ALLOC_HUGE);
+	int			ntrees = 0;
+
+	for (int i = 0; i < n;)
+	{
+		MosqlNewChildren *of = &links[ntrees];
+		int			end = i;
+		int			max = 0;
+
+		for (; end < n && splits[end].tree == splits[i].tree; end++)
+			max += splits[end].n;
+		*of = (MosqlNewChildren) {.tree = splits[i].tree};
+		of->children = palloc_extended(max * sizeof(MosqlChild), MCXT_ALLOC_HUGE);
+		for (; i < end; i++)
+			for (int piece = 0; splits[i].cut && piece < splits[i].n; piece++)
+				of->children[of->n++] = (MosqlChild)
+			{
+				splits[i].bounds[piece], splits[i].nodes[piece]
+			};
+		ntrees += of->n > 0;
+	}
+	if (ntrees > 0)
+		(void) mosql_btree_inner_insert_all(links, ntrees, 1);
+}
+
 /*
- * Split leaves in the scratch context, all in parallel.  Each is as read
- * (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
+ * Split leaves in the scratch contexts of their trees, all in parallel; those of a tree follow each
+ * other.  Each is as read (NORMAL) or, if frozen, as read after its freeze.  Somebody else may change
  * a leaf first: then nothing happens to it and given_up is set.  Seven or eight
- * round trips, however many leaves and pieces.
+ * round trips, however many leaves, pieces and trees.
+ *
+ * Trees share no node, and no step here compares or writes a second one; what one leaf's step rests on is
+ * an earlier step of the same leaf, or of what it was cut into.  So two trees' leaves are to each other what two
+ * leaves of a tree far apart are: the steps of both may come in any order, fail or stay away by themselves.
  */
 void
-mosql_btree_split_run(MosqlTree *tree, Split *splits, int n)
+mosql_btree_split_run(Split *splits, int n)
 {
-	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	Splits		all = {tree, splits, n};
-	MosqlChild *links;
-	int			nlinks = 0;
+	MemoryContext old;
+	Splits		all = {splits, n};
 
+	if (n == 0)
+		return;
+	old = MemoryContextSwitchTo(splits[0].tree->scratch);
 #ifdef USE_ASSERT_CHECKING
 	for (int i = 0; i < n; i++)
 		Assert(splits[i].frozen || is_plan_sound(&splits[i]));
 #endif
-	if (n > 0 && !mosql_btree_unbroken(tree, bring_in, &all))
-		give_up(tree, splits, n);
-
-	for (int i = 0; i < n; i++)
-		nlinks += splits[i].n;
-	links = palloc_extended(nlinks * sizeof(MosqlChild), MCXT_ALLOC_HUGE);
-	nlinks = 0;
-	for (int i = 0; i < n; i++)
-		for (int piece = 0; splits[i].cut && piece < splits[i].n; piece++)
-			links[nlinks++] = (MosqlChild)
-		{
-			splits[i].bounds[piece], splits[i].nodes[piece]
-		};
-	if (nlinks > 0)
-		mosql_btree_inner_insert(tree, 1, links, nlinks);
+	if (!mosql_btree_unbroken(splits[0].tree, bring_in, &all))
+		give_up(splits, n);
+	link_pieces(splits, n);
 	MemoryContextSwitchTo(old);
 }
 
@@ -590,6 +619,7 @@ thaw_batch(MosqlTree *tree, const uint64 *leaves, int n)
 			packed[npacked++] = leaf;
 		if (leaf->meta.state != MOSQL_NODE_SPLITTING)
 			continue;
+		split->tree = tree;
 		split->leaf = leaf;
 		split->n = 1;
 		split->bounds = &leaf->meta.split_key;
@@ -600,7 +630,7 @@ thaw_batch(MosqlTree *tree, const uint64 *leaves, int n)
 	}
 	if (npacked > 0)
 		mosql_btree_unpack(tree, packed, npacked);
-	mosql_btree_split_run(tree, splits, nsplits);
+	mosql_btree_split_run(splits, nsplits);
 	for (int i = 0; i < nsplits; i++)
 		mosql_stats.helps += splits[i].cut;
 }

@@ -50,7 +50,7 @@ mosql_commit_conflict(const MosqlSession *session, const char *detail)
 
 /* The keys of a participant's new rows, and how long these are on average. */
 static MosqlTreeKeys
-new_keys(MosqlCommit *commit, const MosqlParticipant *part, size_t *row_bytes)
+new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 {
 	MosqlBytes *keys = NULL;
 	size_t		bytes = 0;
@@ -67,26 +67,23 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part, size_t *row_bytes)
 		keys[n++] = item->key;
 		bytes += item->change->columns.len;
 	}
-	*row_bytes = bytes / Max(n, 1) + 1;
-	return (MosqlTreeKeys) {part->tree, keys, n};
+	return (MosqlTreeKeys) {part->tree, keys, n, Min(bytes / Max(n, 1) + 1, MOSQL_ROW_MAX_BYTES)};
 }
 
 static void
 reserve(MosqlCommit *commit)
 {
 	MosqlTreeKeys *wanted = palloc(commit->nparts * sizeof(MosqlTreeKeys) + 1);
-	size_t	   *row_bytes = palloc(commit->nparts * sizeof(size_t) + 1);
 	int			n = 0;
 
 	for (int p = 0; p < commit->nparts; p++)
 	{
-		wanted[n] = new_keys(commit, &commit->parts[p], &row_bytes[n]);
+		wanted[n] = new_keys(commit, &commit->parts[p]);
 		n += wanted[n].n > 0;
 	}
 	if (n > 1)
 		mosql_btree_look_ahead(wanted, n);
-	for (int i = 0; i < n; i++)
-		mosql_btree_reserve(wanted[i].tree, wanted[i].keys, wanted[i].n, row_bytes[i]);
+	mosql_btree_reserve(wanted, n);
 }
 
 /* ---- attempts ---- */

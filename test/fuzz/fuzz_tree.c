@@ -160,7 +160,7 @@ use(MemStore *mem, uint64 root)
 	/* the caches are gone */
 	tree = mosql_btree_open(&mem->store, root, CurrentMemoryContext);
 	ATTEMPT(scan(tree, true));
-	ATTEMPT(mosql_btree_reserve(tree, keys, lengthof(keys), 100));
+	ATTEMPT(memstore_reserve(tree, keys, lengthof(keys), 100));
 	ATTEMPT(mosql_btree_split(tree, keys[1], false));
 	ATTEMPT(mosql_btree_split(tree, keys[2], true));
 	ATTEMPT(read_all(tree, keys, lengthof(keys)));

@@ -290,7 +290,7 @@ do_write(World *w, bool delete)
 		values[m++] = delete ? 0 : ++w->last_value;
 	}
 	if (!delete && rnd(w, 3))
-		mosql_btree_reserve(tree, keys, m, 30);
+		memstore_reserve(tree, keys, m, 30);
 	write_keys(w, tree, index, values, m, 20);
 	w->operations += m;
 }
@@ -841,7 +841,7 @@ test_look_ahead(void)
 	{
 		uint32		value = k + 1;
 
-		mosql_btree_reserve(w->trees[0], &w->keys[k], 1, 20);
+		memstore_reserve(w->trees[0], &w->keys[k], 1, 20);
 		write_keys(w, w->trees[0], &k, &value, 1, 0);
 	}
 	for (int t = 0; t < 2; t++)
@@ -881,7 +881,7 @@ test_round_trips(void)
 		index[k] = k;
 		values[k] = k + 1;
 	}
-	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	memstore_reserve(w->trees[0], w->keys, w->nkeys, 20);
 	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
 	before = w->mem->round_trips;
 	mosql_btree_group(w->trees[0], w->keys, w->nkeys, &groups);
@@ -940,7 +940,7 @@ test_bulk_load(void)
 			values[i] = start + i + 1;
 		}
 		before = w->mem->round_trips;
-		mosql_btree_reserve(w->trees[0], w->keys + start, n, 20);
+		memstore_reserve(w->trees[0], w->keys + start, n, 20);
 		if (!TINY)
 			CHECK(w->mem->round_trips - before < 40);
 		before = w->mem->round_trips;
@@ -1068,7 +1068,7 @@ write_scattered(World *w, MosqlTree *tree, int n, uint32 value)
 		which[i] = (int) ((int64) i * w->nkeys / n);
 		values[i] = value + i;
 	}
-	mosql_btree_reserve(tree, w->keys, 1, 20);
+	memstore_reserve(tree, w->keys, 1, 20);
 	write_keys(w, tree, which, values, n, 0);
 }
 
@@ -1275,7 +1275,7 @@ test_single_inserts(void)
 			int			k = order == 0 ? i : order == 1 ? w->nkeys - 1 - i : (int) ((int64) i * 7919 % w->nkeys);
 			uint32		value = i + 1;
 
-			mosql_btree_reserve(w->trees[0], &w->keys[k], 1, 20);
+			memstore_reserve(w->trees[0], &w->keys[k], 1, 20);
 			write_keys(w, w->trees[0], &k, &value, 1, 0);
 			MemoryContextSwitchTo(old);
 			MemoryContextDelete(cxt);
@@ -1521,7 +1521,7 @@ protocol_reserve(World *w, MosqlTree *tree)
 	for (int k = 0; k < w->nkeys; k++)
 		if (w->values[k] == 0)
 			keys[n++] = w->keys[k];
-	mosql_btree_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 5);
+	memstore_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 5);
 }
 
 /* Reserve for a long run after the last key. */
@@ -1537,7 +1537,7 @@ protocol_append(World *w, MosqlTree *tree)
 
 		keys[i] = mosql_bytes(key, sprintf(key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff%09d", i));
 	}
-	mosql_btree_reserve(tree, keys, n, 20);
+	memstore_reserve(tree, keys, n, 20);
 }
 
 static void
@@ -1547,7 +1547,7 @@ protocol_split(World *w, MosqlTree *tree)
 
 	for (int k = 0; k < w->nkeys; k++)
 		keys[k] = w->keys[k];
-	mosql_btree_reserve(tree, keys + w->nkeys / 4, w->nkeys / 2, MOSQL_LEAF_MAX_BYTES / 3);
+	memstore_reserve(tree, keys + w->nkeys / 4, w->nkeys / 2, MOSQL_LEAF_MAX_BYTES / 3);
 	mosql_btree_split(tree, w->keys[w->nkeys / 2], rnd(w, 2));
 }
 
@@ -1696,7 +1696,7 @@ protocol_append_differently(World *w, MosqlTree *tree)
 
 		keys[i] = mosql_bytes(key, sprintf(key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff%09d", i));
 	}
-	mosql_btree_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 2);
+	memstore_reserve(tree, keys, n, MOSQL_LEAF_MAX_BYTES / 2);
 }
 
 static void
@@ -1708,6 +1708,163 @@ test_lost_and_overtaken(void)
 		lose_everywhere(w, protocol_append, protocol_append_differently, 10);
 	lose_everywhere(w, protocol_reserve, protocol_split, 20);
 	lose_everywhere(w, protocol_split, protocol_reserve, 20);
+	world_close(w);
+}
+
+/* ---- several trees ---- */
+
+#define SEVERAL	3
+
+/* Three trees of one store that hold the same: every other key. */
+static World *
+several_world(int nkeys)
+{
+	World	   *w = world_open(nkeys, true, 1);
+	int			n = w->nkeys / 2;
+	int		   *index = palloc(n * sizeof(int));
+	uint32	   *values = palloc(n * sizeof(uint32));
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+
+	for (int i = 0; i < n; i++)
+	{
+		index[i] = 2 * i;
+		keys[i] = w->keys[2 * i];
+		values[i] = i + 1;
+	}
+	for (w->ntrees = 1; w->ntrees < SEVERAL; w->ntrees++)
+	{
+		uint64		root = w->store->new_id(w->store);
+
+		CHECK(mosql_btree_create(w->store, root));
+		w->trees[w->ntrees] = mosql_btree_open(w->store, root, CurrentMemoryContext);
+	}
+	for (int t = 0; t < SEVERAL; t++)
+	{
+		memstore_reserve(w->trees[t], keys, n, 20);
+		write_keys(w, w->trees[t], index, values, n, 0);
+	}
+	return w;
+}
+
+/* The same store, seen by somebody who knows nothing yet. */
+static void
+several_reopen(World *c, const World *w)
+{
+	*c = *w;
+	for (int t = 0; t < SEVERAL; t++)
+		c->trees[t] = mosql_btree_open(c->store, mosql_btree_root(w->trees[t]), CurrentMemoryContext);
+}
+
+/* Room for the other keys, a stretch of them, in some of the trees. */
+static void
+several_reserve(World *w, int first, int ntrees)
+{
+	MosqlTreeKeys wanted[SEVERAL];
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+	int			n = 0;
+
+	for (int k = 1; k < w->nkeys; k += 2)
+		keys[n++] = w->keys[k];
+	for (int t = first; t < first + ntrees; t++)
+		wanted[t - first] = (MosqlTreeKeys) {w->trees[t], keys, n, 20};
+	mosql_btree_reserve(wanted, ntrees);
+}
+
+static void
+several_expect(World *w)
+{
+	for (int t = 0; t < SEVERAL; t++)
+	{
+		expect_rows(w, w->trees[t]);
+		touch_all(w, w->trees[t]);
+		touch_all(w, w->trees[t]);
+		check_tree(w, w->trees[t]);
+		if (check_errors + check_warnings > 0)
+			printf("#   %s\n", check_text);
+		CHECK_INT(check_errors, 0);
+		CHECK_INT(check_warnings, 0);
+	}
+}
+
+/* Leaves of several trees are split in as many round trips as those of one. */
+static void
+test_several_trees(void)
+{
+	World	   *w = several_world(TINY ? 60 : 2000);
+	int64		before = w->mem->round_trips;
+	int64		alone;
+	int64		start = mosql_stats.splits;
+	int64		splits;
+
+	several_reserve(w, 0, 1);
+	alone = w->mem->round_trips - before;
+	if (!TINY)
+		CHECK_INT(alone, 9);	/* 8 where a leaf is cut in two */
+	splits = mosql_stats.splits - start;
+	CHECK(splits > 0);
+	before = w->mem->round_trips;
+	several_reserve(w, 1, 2);
+	CHECK_INT(w->mem->round_trips - before, alone);
+	CHECK_INT(mosql_stats.splits - start, 3 * splits);
+	before = w->mem->round_trips;
+	several_reserve(w, 0, SEVERAL);
+	CHECK_INT(w->mem->round_trips - before, 0);
+	several_expect(w);
+	world_close(w);
+}
+
+/* Somebody else makes room in the same trees, before any of the round trips. */
+static void
+several_rival(void *arg)
+{
+	Rival	   *rival = arg;
+	World		other;
+
+	if (rival->busy || --rival->w->depth > 0)
+		return;
+	rival->busy = true;
+	several_reopen(&other, rival->w);
+	several_reserve(&other, 0, SEVERAL);
+}
+
+/* It dies before and after each step, its replies get lost, it is overtaken: no tree is the worse for the others. */
+static void
+test_several_faults(void)
+{
+	World	   *w = several_world(TINY ? 60 : 600);
+	volatile bool met = true;
+
+	for (volatile int fault = 0; fault < 4; fault++)
+		for (volatile int64 at = 1; met || at == 1; at++)
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "several", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			MemStore   *mem = memstore_copy(w->mem);
+			World		c = *w;
+			Rival		rival = {&c, NULL, false};
+
+			c.mem = mem;
+			c.store = &mem->store;
+			several_reopen(&c, &c);
+			c.depth = at;
+			mem->hook_arg = &rival;
+			mem->hook = fault == 3 ? several_rival : NULL;
+			mem->crash_at = fault < 2 ? at : 0;
+			mem->crash_after = fault == 1;
+			mem->lose_at = fault == 2 ? at : 0;
+			met = PGSTUB_RAISES(several_reserve(&c, 0, SEVERAL));
+			MemoryContextSwitchTo(cxt);
+			met = met || rival.busy || (fault == 2 && mem->steps >= at);
+			mem->hook = NULL;
+			mem->crash_at = mem->lose_at = 0;
+			several_reopen(&c, &c);
+			several_expect(&c);
+			memstore_close(mem);
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+			if (unit_failed > 20)
+				return;
+		}
 	world_close(w);
 }
 
@@ -1762,7 +1919,7 @@ test_locked_load(void)
 			values[k] = k + 1;
 		}
 		(void) mosql_btree_read_leaf(tree, w->keys[0]);
-		mosql_btree_reserve(tree, w->keys, n, 20);
+		memstore_reserve(tree, w->keys, n, 20);
 		write_keys(w, tree, index, values, n, 0);
 		expect_sound(w);
 		CHECK_INT(check_leaves, loaded_leaves(n) + between);
@@ -1795,7 +1952,7 @@ test_split_copies(void)
 		/* not many, but said to be long */
 		for (int k = 0; k < w->nkeys; k++)
 			keys[k] = w->keys[k];
-		mosql_btree_reserve(tree, keys + 10, 30, MOSQL_LEAF_MAX_BYTES / 10);
+		memstore_reserve(tree, keys + 10, 30, MOSQL_LEAF_MAX_BYTES / 10);
 		mosql_btree_split(tree, keys[20], false);
 	}
 	for (int k = 0; k < w->nkeys; k++)
@@ -1855,7 +2012,7 @@ merged_away(int stage)
 	{
 		uint32		value = i + 1;
 
-		mosql_btree_reserve(tree, &w->keys[i], 1, 20);
+		memstore_reserve(tree, &w->keys[i], 1, 20);
 		write_keys(w, tree, &i, &value, 1, 0);
 	}
 	expect_rows(w, other);		/* warm caches */
@@ -1950,7 +2107,7 @@ run_absorbed(int dead)
 	{
 		uint32		value = i + 1;
 
-		mosql_btree_reserve(w->trees[0], &w->keys[i], 1, 20);
+		memstore_reserve(w->trees[0], &w->keys[i], 1, 20);
 		write_keys(w, w->trees[0], &i, &value, 1, 0);
 	}
 	expect_rows(w, w->trees[1]);	/* warm cache */
@@ -2045,7 +2202,7 @@ protocol_fill(World *w, MosqlTree *tree)
 
 	for (int k = 0; k < w->nkeys; k++)
 		keys[k] = w->keys[k];
-	mosql_btree_reserve(tree, keys, w->nkeys, MOSQL_LEAF_MAX_BYTES / 5);
+	memstore_reserve(tree, keys, w->nkeys, MOSQL_LEAF_MAX_BYTES / 5);
 	for (int i = 0; i < 20; i++)
 	{
 		int			k = rnd(w, w->nkeys);
@@ -2093,7 +2250,7 @@ test_queue(void)
 			index[i] = from + width + i;
 			values[i] = index[i] + 1;
 		}
-		mosql_btree_reserve(w->trees[0], w->keys + from + width, width, 20);
+		memstore_reserve(w->trees[0], w->keys + from + width, width, 20);
 		write_keys(w, w->trees[0], index, values, width, 0);
 		merge_from(w, w->trees[1], MOSQL_ABSENT, 0);
 		sweep_all(w, w->trees[1]);
@@ -2229,7 +2386,7 @@ test_dangling(void)
 	{
 		uint32		value = i + 1;
 
-		mosql_btree_reserve(w->trees[0], &w->keys[i], 1, 20);
+		memstore_reserve(w->trees[0], &w->keys[i], 1, 20);
 		write_keys(w, w->trees[0], &i, &value, 1, 0);
 	}
 	n = mosql_btree_leaf_ids(w->trees[0], &ids);
@@ -2284,7 +2441,7 @@ loaded_world(uint64 **ids, MosqlLeaf **leaves, int *first)
 		index[k] = k;
 		values[k] = k + 1;
 	}
-	mosql_btree_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	memstore_reserve(w->trees[0], w->keys, w->nkeys, 20);
 	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
 	n = mosql_btree_leaf_ids(w->trees[0], ids);
 	mosql_btree_read_leaves(w->trees[0], *ids, n, leaves);
@@ -2848,7 +3005,7 @@ test_speed(void)
 	}
 	w->mem->round_trips = 0;
 	t0 = mosql_now_us();
-	mosql_btree_reserve(w->trees[0], w->keys, n, 100);
+	memstore_reserve(w->trees[0], w->keys, n, 100);
 	t1 = mosql_now_us();
 	printf("# reserve %d keys: %.0f ms, %lld round trips\n", n, (t1 - t0) / 1e3, (long long) w->mem->round_trips);
 	w->mem->round_trips = 0;
@@ -2928,6 +3085,8 @@ main(void)
 	CASE(test_lost_load);
 	CASE(test_crash_split);
 	CASE(test_crash_append);
+	CASE(test_several_trees);
+	CASE(test_several_faults);
 	CASE(test_crash_reserve);
 	CASE(test_merged_away);
 	CASE(test_run_absorbed);

@@ -180,7 +180,7 @@ reserve(World *w, int first, int n, int dies_at)
 
 	w->mem->crash_at = dies_at > 0 ? w->mem->steps + dies_at : 0;
 	w->mem->crash_after = rnd(w, 2);
-	died = DIES(mosql_btree_reserve(w->tree, w->keys + first, n, MOSQL_LEAF_MAX_BYTES / 6));
+	died = DIES(memstore_reserve(w->tree, w->keys + first, n, MOSQL_LEAF_MAX_BYTES / 6));
 	w->mem->crash_at = 0;
 	if (died)
 		reopen(w);
@@ -472,7 +472,7 @@ frozen_world(int steps)
 	reopen(w);
 	w->mem->crash_at = w->mem->steps + steps;
 	w->mem->crash_after = true;
-	(void) DIES(mosql_btree_reserve(w->tree, w->keys + 1, n - 2, MOSQL_LEAF_MAX_BYTES / 6));
+	(void) DIES(memstore_reserve(w->tree, w->keys + 1, n - 2, MOSQL_LEAF_MAX_BYTES / 6));
 	w->mem->crash_at = 0;
 	reopen(w);
 	return w;
@@ -880,7 +880,7 @@ test_large(void)
 		return;
 	w = world_open(nleaves);
 	/* a leaf for each row */
-	mosql_btree_reserve(w->tree, w->keys, w->nkeys, MOSQL_LEAF_MAX_BYTES);
+	memstore_reserve(w->tree, w->keys, w->nkeys, MOSQL_LEAF_MAX_BYTES);
 	n = memstore_ids(w->mem, &ids);
 	CHECK(n > nleaves);
 	for (int i = 0; i < n; i++)
