@@ -25,7 +25,7 @@ mosql_btree_gone(const MosqlTree *tree)
 			(errcode(ERRCODE_UNDEFINED_TABLE),
 			 errmsg("the tree of this table no longer exists in namespace \"%s\": it was dropped or truncated",
 					tree->store->ns),
-			 errhint("Retry the transaction; if that does not help, reconnect.")));
+			 errhint("Retry the transaction. If that does not help, a Redis node may have lost the tree's root: mosql_fdw_check(table) examines the table; see docs/repair.md.")));
 	pg_unreachable();
 }
 
