@@ -104,7 +104,9 @@ SELECT counter('round_trips');
 -- the keys of an INSERT are locked by the step that looks them up; those of a load are not
 INSERT INTO t VALUES (-7, 0, '');
 SELECT mosql_fdw_stats_reset();
+BEGIN;
 INSERT INTO t VALUES (-8, 0, '');
+COMMIT;
 SELECT counter('round_trips'), counter('locks');
 BEGIN;
 SELECT mosql_fdw_stats_reset();
@@ -143,6 +145,12 @@ SELECT costs('SELECT * FROM (VALUES (1), (2), (3)) x(i) JOIN t ON t.id = x.i');
 -- a scan reads windows that grow: far fewer round trips than leaves
 SELECT costs ~ 'round trips=\d leaves=\d\d rows=\d{4} retries=0' AS windows
 	FROM costs('SELECT * FROM t') costs WHERE costs ~ 'Redis';
+
+INSERT INTO t VALUES (-899, 0, '');
+-- the keys of an INSERT that is the whole transaction are neither locked nor looked up
+SELECT mosql_fdw_stats_reset();
+INSERT INTO t VALUES (-900, 0, '');
+SELECT counter('round_trips'), counter('locks');
 
 SELECT array_agg(name) FROM mosql_fdw_stats();
 SELECT c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c;

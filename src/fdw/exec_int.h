@@ -443,6 +443,12 @@ extern void mosql_exec_before_check_option(MosqlModifyState *modify, ResultRelIn
 extern void mosql_exec_lookup_due(MosqlModifyState *modify);
 extern void mosql_exec_lookup_all(MosqlModifyState *modify);
 
+/*
+ * At the end of an INSERT that is the whole transaction: leave that to the commit, which compares it anyway, and
+ * calls back if something is in the way.  False: it is to be done now.
+ */
+extern bool mosql_exec_leave_lookup(MosqlModifyState *modify);
+
 /* 23505 as PostgreSQL words it; index NULL: of the table's key.  40001 if another
  * transaction's change has made it a duplicate (mosql_txn_blame). */
 extern void mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *index,

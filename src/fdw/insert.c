@@ -12,10 +12,16 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "access/xact.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
+#include "tcop/pquery.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/portal.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "fdw/exec_int.h"
 
@@ -99,6 +105,84 @@ mosql_exec_lookup_all(MosqlModifyState *modify)
 	for (int i = 0; i < modify->table->nindexes; i++)
 		if (modify->table->indexes[i].unique)
 			look_up(modify, &modify->table->indexes[i]);
+}
+
+/* ---- an INSERT that is the whole transaction ---- */
+
+/* So many keys at most: they fit into a commit in one step. */
+#define LEFT_KEYS_MAX	32
+
+typedef struct LeftLookup
+{
+	Oid			relid;
+	CommandId	cid;
+	MosqlSession *session;
+	bool		locks;
+} LeftLookup;
+
+/* The relation is locked still.  A MosqlSettleInserts. */
+static void
+look_up_left(void *arg)
+{
+	const LeftLookup *left = arg;
+	MosqlModifyState modify = {.cid = left->cid,.locks = left->locks};
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	modify.rel = table_open(left->relid, NoLock);
+	modify.txn = mosql_txn_current(left->session);
+	modify.table = mosql_table_open_for_write(modify.rel, left->session);
+	mosql_exec_lookup_all(&modify);
+	table_close(modify.rel, NoLock);
+	PopActiveSnapshot();
+}
+
+/*
+ * Is the node that of the one statement which the client has sent, outside a transaction block?  (In a pipeline others may
+ * follow: see mosql_txn_begin_statement().)
+ */
+static bool
+is_whole_transaction(const ModifyTableState *mtstate)
+{
+	const PlannedStmt *statement = mtstate->ps.state->es_plannedstmt;
+
+	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
+		ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == statement &&
+		statement->commandType == CMD_INSERT && !statement->hasModifyingCTE && mtstate->ps.plan == statement->planTree;
+}
+
+/* How many keys wait, in all trees. */
+static int
+waiting_keys(const MosqlModifyState *modify)
+{
+	const MosqlTable *table = modify->table;
+	int			inserts;
+	int			n = table->nkeys > 0 ? mosql_txn_unchecked(modify->txn, table->tree, &inserts) : 0;
+
+	for (int i = 0; i < table->nindexes; i++)
+		if (table->indexes[i].unique)
+			n += mosql_txn_unchecked(modify->txn, table->indexes[i].entries->tree, &inserts);
+	return n;
+}
+
+/*
+ * Triggers and foreign keys might do something else before the commit, or wait, and ON CONFLICT
+ * has looked already.
+ */
+bool
+mosql_exec_leave_lookup(MosqlModifyState *modify)
+{
+	const ModifyTableState *mtstate = modify->mtstate;
+	LeftLookup *left;
+
+	if (modify->loads || modify->references != NULL || modify->narbiters > 0 || mtstate->ps.plan == NULL || mtstate->operation != CMD_INSERT ||
+		modify->rel->trigdesc != NULL || modify->rel->rd_rel->relispartition ||
+		!is_whole_transaction(mtstate) || waiting_keys(modify) > LEFT_KEYS_MAX)
+		return false;
+	left = MemoryContextAlloc(TopTransactionContext, sizeof(LeftLookup));
+	*left = (LeftLookup) {RelationGetRelid(modify->rel), modify->cid, modify->table->session, modify->locks};
+	modify->checks_keys = false;
+	mosql_txn_settle_later(modify->txn, look_up_left, left);
+	return true;
 }
 
 /* ---- index entries ---- */

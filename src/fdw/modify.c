@@ -218,7 +218,7 @@ finish(MosqlModifyState *modify)
 
 	mosql_exec_fresh_end(modify);
 	before = mosql_stats;
-	if (modify->checks_keys)
+	if (modify->checks_keys && !mosql_exec_leave_lookup(modify))
 		mosql_exec_lookup_all(modify);
 	if (modify->view != NULL)
 		mosql_view_close(modify->view);

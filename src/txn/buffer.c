@@ -895,3 +895,32 @@ mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes 
 	if (certified || txn->isolation == MOSQL_SERIALIZABLE)
 		note(txn, tree, low, high, S, true);
 }
+
+/* See txn.h. */
+void
+mosql_txn_settle_later(MosqlTxn *txn, MosqlSettleInserts settle, void *arg)
+{
+	Assert(txn->settle == NULL);
+	txn->settle = settle;
+	txn->settle_arg = arg;
+}
+
+void
+mosql_txn_settle_inserts(MosqlTxn *txn)
+{
+	MosqlSettleInserts settle = txn->settle;
+
+	if (settle == NULL)
+		return;
+	txn->settle = NULL;
+	PG_TRY();
+	{
+		settle(txn->settle_arg);
+	}
+	PG_CATCH();
+	{
+		txn->settle = settle;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}

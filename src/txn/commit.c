@@ -285,28 +285,33 @@ static bool
 prepare_once(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
+	MosqlOutcome outcome;
 
 	check_trees(commit);
 	check_claims(commit);
 	mosql_load_check(commit->txn);
-	switch (mosql_txn_prepare(commit))
+	outcome = mosql_txn_prepare(commit);
+	if (outcome != MOSQL_PREPARED)
+	{
+		mosql_txn_release(commit);
+		if (commit->unchecked)
+			return false;
+	}
+	switch (outcome)
 	{
 		case MOSQL_PREPARED:
 			MOSQL_DEBUG_POINT("after-prepare");
 			break;
 		case MOSQL_CONFLICT:
-			mosql_txn_release(commit);
 			if (commit->lost_claim)
 				mosql_commit_lost_claim(session);
 			mosql_commit_conflict(session, "A row that this transaction read or wrote was changed by another one that committed first.");
 			break;
 		case MOSQL_HELD_UP:
 		case MOSQL_BUSY:
-			mosql_txn_release(commit);
 			wait_for_others(commit, commit->tries);
 			return false;
 		case MOSQL_AGAIN:
-			mosql_txn_release(commit);
 			if (!mosql_budget_pause(&commit->budget))
 				mosql_commit_conflict(session, "The transaction could not be prepared within mosql_fdw.commit_timeout.");
 			return false;
@@ -488,6 +493,29 @@ mosql_commit_prepare(MosqlCommit *commit)
 	}
 	commit->state = MOSQL_COMMIT_PREPARED;
 	MemoryContextSwitchTo(old);
+}
+
+/* See txn_int.h. */
+bool
+mosql_commit_try(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+
+	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
+	commit->unchecked = true;
+	start_attempt(commit);
+	MOSQL_DEBUG_POINT("before-prepare");
+	if (guarded(commit, prepare_once))
+		commit->state = MOSQL_COMMIT_PREPARED;
+	MemoryContextSwitchTo(old);
+	return commit->state == MOSQL_COMMIT_PREPARED;
+}
+
+void
+mosql_commit_drop(MosqlCommit *commit)
+{
+	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->pending == NULL);
+	MemoryContextDelete(commit->cxt);
 }
 
 /*

@@ -109,11 +109,14 @@ lock_notifications(void)
 				 errmsg("too many notifications in the NOTIFY queue")));
 }
 
-void
-mosql_local_lock(void)
+bool
+mosql_local_lock(bool wait)
 {
-	if (has_notifications())
+	if (!has_notifications())
+		return true;
+	if (wait)
 		lock_notifications();
+	return wait;
 }
 
 /*

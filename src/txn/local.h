@@ -13,10 +13,10 @@
 extern void mosql_local_act(void);
 
 /*
- * Locks that PostgreSQL's commit takes, before anything is placed in Redis.  May wait,
- * and throw.
+ * Locks that PostgreSQL's commit takes, before anything is placed in Redis: true.  May wait,
+ * and throw.  wait false: true if it takes none.
  */
-extern void mosql_local_lock(void);
+extern bool mosql_local_lock(bool wait);
 
 /*
  * A commit begins: from here on interrupts are held, and served by our own waits alone, by

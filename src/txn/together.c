@@ -22,13 +22,17 @@
  * should try again.
  *
  * With one session it is prepare, check, decide, apply: no round trip is added.  Where all
- * is on one server it is check, and one step (one_step.c).
+ * is on one server it is check, and one step (one_step.c).  An INSERT that is the whole transaction is
+ * tried first without having looked up its keys.
  */
 #include "postgres.h"
 
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
 
 #include "txn/local.h"
 #include "txn/txn_int.h"
@@ -258,6 +262,98 @@ fail(Together *all, MemoryContext cxt)
 	ReThrowError(error);
 }
 
+/*
+ * Keys of an INSERT that is the whole transaction were not looked up (mosql_txn_settle_later()): the commit
+ * compares that they are free, as it does in any case, so nothing rests on the look-up but
+ * waiting, and 23505 in place of 40001.  False: there are no such keys, or something is in the way; nothing is
+ * in place then.  What notifications want locked may not be held while somebody waits for a row.
+ */
+static bool
+decide_unchecked(Together *all, MemoryContext cxt)
+{
+	volatile bool decided = false;
+
+	if (all->n != 1 || all->commits[0]->txn->settle == NULL || !mosql_local_lock(false))
+		return false;
+	mosql_local_begin();
+	PG_TRY();
+	{
+		MosqlCommit *commit = all->commits[0];
+
+		if (mosql_txn_fits_one_step(commit))
+			decided = decide_at_once(all);
+		else if (mosql_commit_try(commit))
+		{
+			mosql_local_check();
+			mosql_local_hold();
+			decided = mosql_commit_decide(commit);
+			if (!decided)
+				mosql_local_resume();
+		}
+	}
+	PG_CATCH();
+	{
+		fail(all, cxt);
+	}
+	PG_END_TRY();
+	if (!decided)
+		mosql_local_leave();
+	return decided;
+}
+
+/* It was switched off when the statement was over, but what waits now is the statement's. */
+static void
+resume_statement_timeout(void)
+{
+	int64		ran_ms = (GetCurrentTimestamp() - GetCurrentStatementStartTimestamp()) / 1000;
+
+	if (StatementTimeout > 0 && !get_timeout_active(STATEMENT_TIMEOUT))
+		enable_timeout_after(STATEMENT_TIMEOUT, Max(StatementTimeout - ran_ms, 1));
+}
+
+/* Look the keys up, and lock them, as any INSERT; then there is something else to commit. */
+static void
+settle(Together *all)
+{
+	dlist_iter	iter;
+	bool		any = false;
+
+	for (int i = 0; i < all->n; i++)
+		any |= all->commits[i]->txn->settle != NULL;
+	if (!any)
+		return;
+	for (int i = 0; i < all->n; i++)
+		mosql_commit_drop(all->commits[i]);
+	all->n = 0;
+	resume_statement_timeout();
+	dlist_foreach(iter, &mosql_sessions)
+	{
+		MosqlTxn   *txn = dlist_container(MosqlSession, node, iter.cur)->txn;
+
+		if (txn != NULL)
+			mosql_txn_settle_inserts(txn);
+	}
+	disable_timeout(STATEMENT_TIMEOUT, false);
+	collect_all(all);
+}
+
+static void
+decide(Together *all, MemoryContext cxt)
+{
+	(void) mosql_local_lock(true);
+	mosql_local_begin();
+	PG_TRY();
+	{
+		decide_first(all);
+		decide_rest(all);
+	}
+	PG_CATCH();
+	{
+		fail(all, cxt);
+	}
+	PG_END_TRY();
+}
+
 void
 mosql_txn_commit_all(void)
 {
@@ -267,18 +363,11 @@ mosql_txn_commit_all(void)
 	collect_all(&all);
 	if (all.n == 0)
 		return;
-	mosql_local_lock();
-	mosql_local_begin();
-	PG_TRY();
+	if (!decide_unchecked(&all, cxt))
 	{
-		decide_first(&all);
-		decide_rest(&all);
+		settle(&all);
+		decide(&all, cxt);
 	}
-	PG_CATCH();
-	{
-		fail(&all, cxt);
-	}
-	PG_END_TRY();
 	mosql_local_decided();
 	MOSQL_DEBUG_POINT("after-decide");
 	apply_all(&all);

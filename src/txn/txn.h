@@ -379,6 +379,15 @@ extern bool mosql_txn_check_inserts(MosqlTxn *txn, MosqlTree *tree, MosqlInsertL
 									MosqlBytes *duplicate);
 
 /*
+ * What has been inserted so far is not looked up, since nothing but the commit is to come: that compares anyway
+ * that the keys are free.  It is tried once as it is.  If it is refused, for whatever reason, or if a
+ * table is opened before, settle is called, which looks (mosql_txn_check_inserts()) and reports.  May throw, and
+ * is then called again, should the transaction go on.
+ */
+typedef void (*MosqlSettleInserts) (void *arg);
+extern void mosql_txn_settle_later(MosqlTxn *txn, MosqlSettleInserts settle, void *arg);
+
+/*
  * The row of a key, which this transaction has just deleted, kept others from inserting it: an
  * entry of a unique index.  It is locked with the next inserts that are looked up.
  */

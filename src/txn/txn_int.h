@@ -455,6 +455,8 @@ struct MosqlTxn
 	uint32		nwaits;
 	bool		told;			/* the clock knows of the last of them */
 	int			ninsert_locks;	/* of keys that it inserts */
+	MosqlSettleInserts settle;	/* some are not looked up yet; NULL: none are left so */
+	void	   *settle_arg;
 	size_t		bytes;
 	uint64		random;
 	MosqlReferenced *references;	/* newest first */
@@ -478,6 +480,9 @@ extern void mosql_txn_account(MosqlTxn *txn, size_t bytes);
 
 extern MosqlBuffer *mosql_buffer_find(MosqlTxn *txn, MosqlTree *tree, bool create);
 extern MosqlEntryW *mosql_buffer_lookup(MosqlBuffer *buffer, MosqlBytes key);
+
+/* Call what mosql_txn_settle_later() has left, if anything. */
+extern void mosql_txn_settle_inserts(MosqlTxn *txn);
 
 /* A new entry without changes, for a key that has none. */
 extern MosqlEntryW *mosql_buffer_add(MosqlTxn *txn, MosqlBuffer *buffer, MosqlBytes key);
@@ -738,6 +743,7 @@ typedef struct MosqlCommit
 	bool		lost_claim;		/* prepare has not found one */
 	bool		stale;			/* it knows a schema version that is not the present one */
 	bool		applied;		/* in the step that decided */
+	bool		unchecked;		/* keys were not looked up: tried once, and nothing is said of what is in the way */
 	struct MosqlOneStep *one_step;	/* which is this; of one attempt (one_step.c) */
 	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
 	MosqlTimestamp ts;
@@ -841,7 +847,8 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  * at_once: all of it in one step; false: the ordinary way is to be taken.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
  * prepared one.  end: apply, and free; throws nothing.  limit: another session has
- * decided; this one waits and retries in that budget alone.
+ * decided; this one waits and retries in that budget alone.  try: prepare once; false: something is in the way, and
+ * nothing in place.  drop: free what was never decided.
  */
 extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
 extern bool mosql_commit_at_once(MosqlCommit *commit);
@@ -851,6 +858,8 @@ extern bool mosql_commit_decide(MosqlCommit *commit);
 extern void mosql_commit_take_back(MosqlCommit *commit);
 extern void mosql_commit_limit(MosqlCommit *commit, const MosqlBudget *budget);
 extern void mosql_commit_end(MosqlCommit *commit);
+extern bool mosql_commit_try(MosqlCommit *commit);
+extern void mosql_commit_drop(MosqlCommit *commit);
 
 /* All of it, of one session that is not the transaction of PostgreSQL's. */
 extern void mosql_txn_commit(MosqlTxn *txn);

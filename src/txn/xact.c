@@ -239,6 +239,7 @@ mosql_txn_begin_statement(MosqlSession *session)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
 
+	mosql_txn_settle_inserts(txn);
 	if (!(txn->drawn && txn->isolation != MOSQL_READ_COMMITTED) && !mosql_session_is_fresh(session))
 		mosql_session_refresh_schema(session);
 	return txn;
