@@ -195,3 +195,44 @@ SET mosql_fdw.drop_data = off;
 DROP SCHEMA target CASCADE;
 RESET mosql_fdw.drop_data;
 DROP SERVER beside;
+
+-- what is in Redis says the same under all settings, and names what it named, whatever is called so here
+CREATE SCHEMA source;
+CREATE SCHEMA target;
+CREATE SCHEMA shadow;
+CREATE FUNCTION shadow.now() RETURNS timestamptz LANGUAGE sql AS $$SELECT '2000-01-01'::timestamptz$$;
+CREATE FUNCTION shadow.upper(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$SELECT 'another'::text$$;
+CREATE SERVER beside FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns');
+CREATE FOREIGN TABLE source.spelled (id int PRIMARY KEY, a text DEFAULT 'a\nb', b interval DEFAULT '-1 month +3 days',
+	c timestamptz DEFAULT now(), d text CONSTRAINT d CHECK (d <> 'x\''y'), "e\e" text DEFAULT upper('\'),
+	f text GENERATED ALWAYS AS (a || '\t') STORED, g text[] DEFAULT '{1,NULL}', h float8 DEFAULT '0.1234567890123'::float8,
+	i date DEFAULT '2024-02-01', j bytea DEFAULT '\x4142', k interval CONSTRAINT k CHECK (k > '-1 day -02:00'::interval),
+	l text DEFAULT E'\\''"\\') SERVER redis;
+CREATE INDEX spelled_bare ON source.spelled USING gin (to_tsvector('simple', d || '\n')) WHERE h > '0.1234567890123'::float8;
+\set others 'SET standard_conforming_strings = off; SET escape_string_warning = off; SET datestyle = ''SQL, DMY''; SET intervalstyle = ''sql_standard''; SET timezone = ''Asia/Tokyo''; SET search_path = shadow, pg_catalog, public; SET extra_float_digits = -15; SET quote_all_identifiers = on; SET array_nulls = off; SET bytea_output = ''escape''; SET transform_null_equals = on;'
+:others
+IMPORT FOREIGN SCHEMA source LIMIT TO (spelled) FROM SERVER beside INTO target;
+RESET ALL;
+CREATE VIEW spelled AS SELECT attrelid::regclass AS of, attname, pg_get_expr(adbin, adrelid) AS text
+	FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
+	UNION ALL SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c';
+SELECT attname, text FROM spelled WHERE of = 'target.spelled'::regclass ORDER BY 1;
+SELECT attname, text FROM spelled WHERE of = 'source.spelled'::regclass
+	EXCEPT SELECT attname, text FROM spelled WHERE of = 'target.spelled'::regclass;
+:others
+SELECT mosql_fdw_refresh('target.spelled');
+ALTER FOREIGN TABLE source.spelled ALTER d TYPE varchar, ADD COLUMN m text DEFAULT E'\\''"\\', ADD n text[] DEFAULT '{1,"NULL"}';
+SELECT mosql_fdw_refresh('target.spelled');
+SELECT mosql_fdw_refresh('target.spelled');
+RESET ALL;
+SELECT attname, text FROM spelled WHERE of = 'target.spelled'::regclass AND attname > 'k' ORDER BY 1;
+SELECT attname, text FROM spelled WHERE of = 'source.spelled'::regclass
+	EXCEPT SELECT attname, text FROM spelled WHERE of = 'target.spelled'::regclass;
+SELECT pg_get_indexdef('source.spelled_bare'::regclass);
+SET client_min_messages = warning;
+DROP VIEW spelled;
+DROP SCHEMA source CASCADE;
+SET mosql_fdw.drop_data = off;
+DROP SCHEMA target, shadow CASCADE;
+RESET mosql_fdw.drop_data;
+DROP SERVER beside;

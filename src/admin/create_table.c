@@ -343,7 +343,8 @@ mosql_admin_run_create(const MosqlStatement *statement)
 
 /*
  * What IMPORT FOREIGN SCHEMA makes says what it says in pg_catalog (fdw/import.c): in
- * another schema of the user's search_path there may be a function that fits better.
+ * another schema of the user's search_path there may be a function that fits better, and
+ * other settings may read its constants otherwise.
  * Whoever writes the mark into a statement of his own gets just that.
  */
 static bool
@@ -358,11 +359,8 @@ mosql_admin_run_create_foreign(const MosqlStatement *statement)
 {
 	CreateForeignTableStmt *foreign = castNode(CreateForeignTableStmt, statement->tree);
 	CreateStmt *create = makeNode(CreateStmt);
-	int			nesting = NewGUCNestLevel();
+	int			nesting = is_imported(statement) ? mosql_expression_settings() : NewGUCNestLevel();
 
-	if (is_imported(statement))
-		(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
 	*create = foreign->base;
 	create->type = T_CreateStmt;
 	(void) mosql_admin_create_table(statement, create, foreign->servername, foreign->options);

@@ -21,6 +21,7 @@
 #include "commands/comment.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -36,7 +37,7 @@ typedef struct KeptIndex
 	char	   *comment;		/* NULL: none */
 	char	   *constraint_comment;
 	List	   *classes;		/* of key columns */
-	char	   *bare;			/* CREATE INDEX, of one of index_bare.c; NULL: others, or made again */
+	char	   *bare;			/* see bare_text(); NULL: of ours, or made again */
 	SubTransactionId within;
 } KeptIndex;
 
@@ -107,6 +108,17 @@ mosql_admin_kept_class(Oid relid, const char *name, int i)
 	return InvalidOid;
 }
 
+/* CREATE INDEX of one of index_bare.c, to be read under mosql_expression_settings(). */
+static char *
+bare_text(Oid indexid)
+{
+	int			level = mosql_expression_settings();
+	char	   *sql = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(indexid)));
+
+	AtEOXact_GUC(true, level);
+	return sql;
+}
+
 void
 mosql_admin_keep_index(Oid indexid)
 {
@@ -126,7 +138,7 @@ mosql_admin_keep_index(Oid indexid)
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
 	index->classes = classes_of(indexid);
 	if (mosql_admin_is_bare_index(indexid))
-		index->bare = TextDatumGetCString(DirectFunctionCall1(pg_get_indexdef, ObjectIdGetDatum(indexid)));
+		index->bare = bare_text(indexid);
 	index->within = GetCurrentSubTransactionId();
 	(void) take(index->relid, index->name);
 	index->next = kept;

@@ -262,12 +262,14 @@ restore(void *arg)
 {
 	Restored   *restored = arg;
 	Oid			relid = RelationGetRelid(restored->rel);
+	int			level = mosql_expression_settings();	/* as it was written */
 	RawStmt    *raw = linitial_node(RawStmt, pg_parse_query(restored->statement));
 	IndexStmt  *statement = castNode(IndexStmt, raw->stmt);
 
 	restored->name = statement->idxname;
 	(void) mosql_admin_create_bare_index(restored->rel,
 										 transformIndexStmt(relid, statement, restored->statement));
+	AtEOXact_GUC(true, level);
 }
 
 /*

@@ -23,19 +23,6 @@ Oid			mosql_admin_half_refreshed = InvalidOid;
 
 PG_FUNCTION_INFO_V1(mosql_fdw_refresh);
 
-/* For names and constants that came from Redis; until AtEOXact_GUC() of what it returns. */
-static int
-use_safe_path(void)
-{
-	int			nesting = NewGUCNestLevel();
-
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("standard_conforming_strings", "on", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	return nesting;
-}
-
 /* ---- columns that were renamed ---- */
 
 static bool
@@ -149,7 +136,7 @@ static char *
 drop_statement(Relation rel, const MosqlDefinition *there)
 {
 	StringInfoData changes;
-	int			nesting = use_safe_path();
+	int			nesting = mosql_expression_settings();
 
 	initStringInfo(&changes);
 	mosql_admin_put_drops(rel, mosql_definition_describe(rel), there, &changes);
@@ -225,7 +212,7 @@ run_alter(const char *statement)
 {
 	MosqlTableCommand *command = mosql_table_command;
 	bool		before = command->refreshing;
-	int			nesting = use_safe_path();
+	int			nesting = mosql_expression_settings();
 
 	check_statement(statement);
 	command->refreshing = true;

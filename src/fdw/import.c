@@ -290,6 +290,44 @@ key_is_in_order(const MosqlDefinition *table)
 	return true;
 }
 
+/* Behind a constant or name that begins here, in quotes; a quote within is doubled. */
+static const char *
+end_of_quoted(const char *at)
+{
+	char		quote = *at++;
+
+	while (*at != '\0' && (*at != quote || at[1] == quote))
+		at += *at == quote ? 2 : 1;
+	return *at == quote ? at + 1 : at;
+}
+
+/*
+ * Core reads the statement under the session's standard_conforming_strings.  So that a constant says what was
+ * printed all the same, each with a backslash is spelled E'...'; those of quote_literal() are already.
+ */
+static char *
+spell_backslashes(const char *sql)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (const char *at = sql; *at != '\0';)
+	{
+		const char *end = *at == '"' || *at == '\'' ? end_of_quoted(at) : at + 1;
+		bool		spell = *at == '\'' && memchr(at, '\\', end - at) != NULL && (at == sql || at[-1] != 'E');
+
+		if (spell)
+			appendStringInfoString(&out, " E");
+		for (; at < end; at++)
+		{
+			if (spell && *at == '\\')
+				appendStringInfoChar(&out, '\\');
+			appendStringInfoChar(&out, *at);
+		}
+	}
+	return out.data;
+}
+
 static char *
 create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *table)
 {
@@ -321,7 +359,7 @@ create_statement(const ImportForeignSchemaStmt *stmt, const MosqlDefinition *tab
 	appendStringInfo(&sql, ") SERVER %s OPTIONS (schema_name %s, table_name %s)",
 					 quote_identifier(stmt->server_name),
 					 quote_literal_cstr(table->schema), quote_literal_cstr(table->name));
-	return sql.data;
+	return spell_backslashes(sql.data);
 }
 
 /* A NOTICE for what is asked for by name and is not in Redis: names may be mistyped. */

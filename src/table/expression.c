@@ -7,7 +7,7 @@
  *
  *   - it is made of built-in functions, operators and types only, and of labels of enums
  *     (portable.c);
- *   - it is written and read with the same settings (begin_settings);
+ *   - it is written and read with the same settings (mosql_expression_settings);
  *   - columns that an index is computed by are named by their ids, as parameters:
  *     lower($3).  So RENAME changes no text, and a server that has not heard of it
  *     reads the right column;
@@ -45,9 +45,9 @@
 
 /* ---- settings ---- */
 
-/* Those that decide how constants are written and read, and which names need a schema. */
-static int
-begin_settings(void)
+/* See definition.h. */
+int
+mosql_expression_settings(void)
 {
 	static const char *const settings[][2] = {
 		{"search_path", "pg_catalog, pg_temp"}, {"DateStyle", "ISO, YMD"},
@@ -93,7 +93,7 @@ mosql_definition_attributes(const MosqlDefinition *definition, Oid relid)
 char *
 mosql_expression_text(Node *node, Oid relid)
 {
-	int			level = begin_settings();
+	int			level = mosql_expression_settings();
 	char	   *text = deparse_expression(node, deparse_context_for(get_rel_name(relid), relid),
 										  false, false);
 
@@ -159,7 +159,7 @@ mosql_expression_label(Node *node, Oid relid)
 static char *
 encode(Node *node, const MosqlAttributes *attributes)
 {
-	int			level = begin_settings();
+	int			level = mosql_expression_settings();
 	char	   *text = deparse_expression(number_columns(node, (void *) attributes), NIL, false,
 										  false);
 
@@ -189,7 +189,7 @@ report_damage(const char *text, const char *what)
 			 errdetail("%s: %s", what, text)));
 }
 
-/* The raw expression; XX001 if it is none, or something besides. */
+/* The raw expression; XX001 if it is none, or something besides.  Under mosql_expression_settings(). */
 static Node *
 parse(const char *text)
 {
@@ -202,6 +202,16 @@ parse(const char *text)
 		select->sortClause || select->limitOffset || select->limitCount || select->lockingClause)
 		report_damage(text, "Not an expression");
 	return linitial_node(ResTarget, select->targetList)->val;
+}
+
+static Node *
+parse_alone(const char *text)
+{
+	int			level = mosql_expression_settings();
+	Node	   *raw = parse(text);
+
+	AtEOXact_GUC(true, level);
+	return raw;
 }
 
 /* It comes from Redis: nothing is analysed, let alone run, that is not to be. */
@@ -253,7 +263,7 @@ column_of_number(ParseState *pstate, ParamRef *reference)
 Node *
 mosql_expression_decode(const char *text, const MosqlAttributes *attributes, bool predicate)
 {
-	int			level = begin_settings();
+	int			level = mosql_expression_settings();
 	ParseState *pstate = make_parsestate(NULL);
 	Node	   *node;
 
@@ -366,7 +376,7 @@ references_of(Node *raw)
 static List *
 references_in(const char *text)
 {
-	return references_of(parse(text));
+	return references_of(parse_alone(text));
 }
 
 bool
@@ -473,7 +483,7 @@ coerce_to_column(ParseState *pstate, Node *node, const MosqlDefinitionColumn *co
 	return coerced;
 }
 
-/* The analysed tree, columns as parameters; under begin_settings(). */
+/* The analysed tree, columns as parameters; under mosql_expression_settings(). */
 static Node *
 analyse(const MosqlDefinition *definition, const MosqlDefinitionColumn *column, const char *text)
 {
@@ -512,7 +522,7 @@ mosql_expression_draws(const char *text)
 {
 	List	   *names = NIL;
 
-	(void) collect_draws(parse(text), &names);
+	(void) collect_draws(parse_alone(text), &names);
 	return names;
 }
 
@@ -520,7 +530,7 @@ char *
 mosql_expression_localize(const MosqlDefinition *definition, const MosqlDefinitionColumn *column,
 						  const char *text, MosqlDraws without_draws, void *context)
 {
-	int			level = begin_settings();
+	int			level = mosql_expression_settings();
 	Node	   *node = analyse(definition, column, text);
 	bool		is_default = column != NULL && !column->generated;
 	char	   *result;
