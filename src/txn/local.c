@@ -36,6 +36,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/fmgroids.h"
 #include "utils/timeout.h"
+#include "utils/timestamp.h"
 
 #include "txn/local.h"
 #include "txn/txn_int.h"
@@ -194,6 +195,23 @@ mosql_local_begin(void)
 	HOLD_INTERRUPTS();
 	under_way = true;
 	mosql_serve_interrupts = serve;
+}
+
+bool
+mosql_local_resume_timeout(void)
+{
+	int64		ran_ms = (GetCurrentTimestamp() - GetCurrentStatementStartTimestamp()) / 1000;
+
+	if (StatementTimeout <= 0 || get_timeout_active(STATEMENT_TIMEOUT))
+		return false;
+	enable_timeout_after(STATEMENT_TIMEOUT, Max(StatementTimeout - ran_ms, 1));
+	return true;
+}
+
+void
+mosql_local_end_timeout(void)
+{
+	disable_timeout(STATEMENT_TIMEOUT, false);
 }
 
 void

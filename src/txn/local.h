@@ -36,6 +36,13 @@ extern void mosql_local_catch(void);
 extern void mosql_local_check(void);
 
 /*
+ * statement_timeout was switched off when the statement was over, but what waits now is the
+ * statement's: on again for what is left of it.  True if it was off, and the caller ends it.
+ */
+extern bool mosql_local_resume_timeout(void);
+extern void mosql_local_end_timeout(void);
+
+/*
  * The decision comes: an interrupt that is there already is served now, all later
  * ones when the transaction has ended.  resume: it was refused, nothing is decided.
  */

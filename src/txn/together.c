@@ -31,8 +31,6 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
-#include "utils/timeout.h"
-#include "utils/timestamp.h"
 
 #include "txn/local.h"
 #include "txn/txn_int.h"
@@ -301,22 +299,13 @@ decide_unchecked(Together *all, MemoryContext cxt)
 	return decided;
 }
 
-/* It was switched off when the statement was over, but what waits now is the statement's. */
-static void
-resume_statement_timeout(void)
-{
-	int64		ran_ms = (GetCurrentTimestamp() - GetCurrentStatementStartTimestamp()) / 1000;
-
-	if (StatementTimeout > 0 && !get_timeout_active(STATEMENT_TIMEOUT))
-		enable_timeout_after(STATEMENT_TIMEOUT, Max(StatementTimeout - ran_ms, 1));
-}
-
 /* Look the keys up, and lock them, as any INSERT; then there is something else to commit. */
 static void
 settle(Together *all)
 {
 	dlist_iter	iter;
-	bool		any = false;
+	bool		any = false,
+				timed;
 
 	for (int i = 0; i < all->n; i++)
 		any |= all->commits[i]->txn->settle != NULL;
@@ -325,7 +314,7 @@ settle(Together *all)
 	for (int i = 0; i < all->n; i++)
 		mosql_commit_drop(all->commits[i]);
 	all->n = 0;
-	resume_statement_timeout();
+	timed = mosql_local_resume_timeout();
 	dlist_foreach(iter, &mosql_sessions)
 	{
 		MosqlTxn   *txn = dlist_container(MosqlSession, node, iter.cur)->txn;
@@ -333,7 +322,8 @@ settle(Together *all)
 		if (txn != NULL)
 			mosql_txn_settle_inserts(txn);
 	}
-	disable_timeout(STATEMENT_TIMEOUT, false);
+	if (timed)
+		mosql_local_end_timeout();
 	collect_all(all);
 }
 

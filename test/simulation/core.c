@@ -13,8 +13,11 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
+#include "storage/proc.h"
+#include "utils/timeout.h"
 
 int			MyXactFlags = 0;
+int			StatementTimeout = 0;	/* sim_cancel() stands for it */
 int			client_connection_check_interval = 0;
 volatile sig_atomic_t CheckClientConnectionPending = false;
 volatile sig_atomic_t ClientConnectionLost = false;
@@ -96,4 +99,27 @@ bool
 pq_check_connection(void)
 {
 	return !ClientConnectionLost;
+}
+
+bool
+get_timeout_active(TimeoutId id)
+{
+	return false;
+}
+
+void
+enable_timeout_after(TimeoutId id, int delay_ms)
+{
+	Assert(false);
+}
+
+void
+disable_timeout(TimeoutId id, bool keep_indicator)
+{
+}
+
+TimestampTz
+GetCurrentStatementStartTimestamp(void)
+{
+	return GetCurrentTimestamp();
 }
