@@ -159,7 +159,8 @@ def body():
     parts = sys.argv[1:] or list(PARTS)
     cluster = Cluster("parallel", primaries=2)
     server = Server("parallel", ("max_worker_processes=32", "max_parallel_workers=16",
-                                 "session_preload_libraries=mosql_fdw"))
+                                 "session_preload_libraries=mosql_fdw",
+                                 "mosql_fdw.debug_lease=10000"))    # of who ends in the middle of an exchange, and cannot say so
     make_database(server, "parallel", cluster.nodes, ddl=DDL)
     with contextlib.closing(server.connect("parallel")) as c:
         query(c, f"INSERT INTO t SELECT i * 10, 100 FROM generate_series(1, {ROWS}) i")
