@@ -277,6 +277,12 @@ extern void mosql_admin_init_sequences(void);
 extern void mosql_admin_follow_sequences(Oid relid, Node *command);
 extern void mosql_admin_note_owner(const AlterSeqStmt *statement);
 
+/* What a local sequence says, without counter; whose columns they are not. */
+extern MosqlSequence mosql_admin_local_sequence(Oid seqid);
+
+/* Of a table that a command is about to alter, which was noted: the sequences of its columns. */
+extern void mosql_admin_note_sequences(Relation rel);
+
 /* Defaults of a table of ours draw from Redis; before its definition goes there, since
  * rows may be filled by them. */
 extern void mosql_admin_follow_defaults(Oid relid);

@@ -303,7 +303,8 @@ mosql_admin_note_before(Oid relid)
 			continue;
 		details.rel = relation_open(lfirst_oid(cell), AccessShareLock);
 		add_checks(&details);
-		mosql_table_note_before(details.rel, details.details, details.n);
+		if (mosql_table_note_before(details.rel, details.details, details.n))
+			mosql_admin_note_sequences(details.rel);
 		relation_close(details.rel, AccessShareLock);
 	}
 }

@@ -217,9 +217,26 @@ mosql_admin_init_sequences(void)
 
 /* ---- DDL ---- */
 
+typedef struct Option
+{
+	const char *name;
+	int			altered;
+} Option;
+
+static const Option option_names[] = {
+	{"start", MOSQL_SEQUENCE_START},
+	{"increment", MOSQL_SEQUENCE_INCREMENT},
+	{"minvalue", MOSQL_SEQUENCE_MIN},
+	{"maxvalue", MOSQL_SEQUENCE_MAX},
+	{"as", MOSQL_SEQUENCE_MIN | MOSQL_SEQUENCE_MAX},
+	{"cache", MOSQL_SEQUENCE_CACHE},
+	{"cycle", MOSQL_SEQUENCE_CYCLE},
+	{"generated", MOSQL_SEQUENCE_ALWAYS}
+};
+
 /* What a command says of one sequence. */
 static void
-read_options(const List *options, bool *altered, bool *restart)
+read_options(const List *options, MosqlLocalSequence *local)
 {
 	ListCell   *cell;
 
@@ -227,9 +244,22 @@ read_options(const List *options, bool *altered, bool *restart)
 	{
 		const char *name = ((DefElem *) lfirst(cell))->defname;
 
-		*altered |= strcmp(name, "owned_by") != 0;
-		*restart |= strcmp(name, "restart") == 0;
+		local->restart |= strcmp(name, "restart") == 0;
+		for (int i = 0; i < lengthof(option_names); i++)
+			if (strcmp(name, option_names[i].name) == 0)
+				local->altered |= option_names[i].altered;
 	}
+}
+
+static bool
+has_option(const List *options, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, options)
+		if (strcmp(((DefElem *) lfirst(cell))->defname, name) == 0)
+			return true;
+	return false;
 }
 
 /* Does the running command alter this sequence of that column? */
@@ -240,7 +270,10 @@ read_command(Node *command, Oid seqid, const char *column, MosqlLocalSequence *l
 
 	if (command != NULL && IsA(command, AlterSeqStmt) &&
 		RangeVarGetRelid(((AlterSeqStmt *) command)->sequence, NoLock, true) == seqid)
-		read_options(((AlterSeqStmt *) command)->options, &local->altered, &local->restart);
+	{
+		read_options(((AlterSeqStmt *) command)->options, local);
+		local->made |= has_option(((AlterSeqStmt *) command)->options, "owned_by");
+	}
 	if (command == NULL || !IsA(command, AlterTableStmt))
 		return;
 	foreach(cell, ((AlterTableStmt *) command)->cmds)
@@ -248,10 +281,10 @@ read_command(Node *command, Oid seqid, const char *column, MosqlLocalSequence *l
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, cell);
 
 		if (cmd->subtype == AT_SetIdentity && strcmp(cmd->name, column) == 0)
-		{
-			local->altered = true;
-			read_options((List *) cmd->def, &local->altered, &local->restart);
-		}
+			read_options((List *) cmd->def, local);
+		else if (cmd->subtype == AT_AlterColumnType && local->sequence.identity &&
+				 strcmp(cmd->name, column) == 0)
+			local->altered |= MOSQL_SEQUENCE_MIN | MOSQL_SEQUENCE_MAX;
 	}
 }
 
@@ -273,36 +306,42 @@ local_state(Oid seqid)
 	return state;
 }
 
-static void
-describe_sequence(Oid seqid, MosqlLocalSequence *local)
+MosqlSequence
+mosql_admin_local_sequence(Oid seqid)
 {
 	HeapTuple	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(seqid));
 	Form_pg_sequence form;
+	MosqlSequence sequence;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for sequence %u", seqid);
 	form = (Form_pg_sequence) GETSTRUCT(tuple);
-	memset(local, 0, sizeof(*local));
-	local->sequence = (MosqlSequence)
+	sequence = (MosqlSequence)
 	{
 		.start = form->seqstart,.increment = form->seqincrement,.min = form->seqmin,
 			.max = form->seqmax,.cache = form->seqcache,.cycle = form->seqcycle
 	};
 	ReleaseSysCache(tuple);
-	local->state = local_state(seqid);
+	return sequence;
 }
 
-/* Did this transaction make it? */
+static void
+describe_sequence(Oid seqid, MosqlLocalSequence *local)
+{
+	*local = (MosqlLocalSequence)
+	{
+		.sequence = mosql_admin_local_sequence(seqid),.state = local_state(seqid)
+	};
+}
+
+/* Did this transaction make it?  ALTER writes its row of pg_class, too. */
 static bool
 is_new(Oid seqid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(seqid));
-	bool		new;
+	Relation	rel = relation_open(seqid, AccessShareLock);
+	bool		new = rel->rd_createSubid != InvalidSubTransactionId;
 
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for sequence %u", seqid);
-	new = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-	ReleaseSysCache(tuple);
+	relation_close(rel, NoLock);
 	return new;
 }
 
@@ -313,7 +352,7 @@ describe_local(Relation rel, AttrNumber attnum, Oid seqid, Node *command,
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
 
 	describe_sequence(seqid, local);
-	local->made = is_new(seqid) || (command != NULL && IsA(command, AlterSeqStmt));
+	local->made = is_new(seqid);
 	local->column = pstrdup(NameStr(att->attname));
 	local->sequence.identity = att->attidentity != '\0';
 	local->sequence.always = att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS;
@@ -340,13 +379,9 @@ dropped_identities(Node *command)
 }
 
 /* One sequence per column: an identity column's own, else the first it owns. */
-static void
-follow_owned(Relation rel, MosqlSession *session, Node *command)
+static int
+describe_owned(Relation rel, const List *owned, Node *command, MosqlLocalSequence *local)
 {
-	List	   *owned = getOwnedSequences(RelationGetRelid(rel));
-	List	   *dropped = dropped_identities(command);
-	MosqlLocalSequence *local = palloc((list_length(owned) + list_length(dropped) + 1) *
-									   sizeof(MosqlLocalSequence));
 	Bitmapset  *columns = NULL;
 	ListCell   *cell;
 	int			n = 0;
@@ -362,9 +397,37 @@ follow_owned(Relation rel, MosqlSession *session, Node *command)
 				identity != (identities == 1) || bms_is_member(attnum, columns))
 				continue;
 			columns = bms_add_member(columns, attnum);
-			CacheInvalidateRelcacheByRelid(lfirst_oid(cell));	/* its owner may be new */
 			describe_local(rel, attnum, lfirst_oid(cell), command, &local[n++]);
 		}
+	return n;
+}
+
+void
+mosql_admin_note_sequences(Relation rel)
+{
+	List	   *owned = getOwnedSequences(RelationGetRelid(rel));
+	MosqlLocalSequence *local = palloc((list_length(owned) + 1) * sizeof(MosqlLocalSequence));
+	int			n = describe_owned(rel, owned, NULL, local);
+
+	for (int i = 0; i < n; i++)
+		mosql_table_note_sequence_before(rel, local[i].column, &local[i].sequence);
+}
+
+/* mosql_fdw_refresh() brings here what is there, and nothing there. */
+static void
+follow_owned(Relation rel, MosqlSession *session, Node *command)
+{
+	List	   *owned = getOwnedSequences(RelationGetRelid(rel));
+	List	   *dropped = dropped_identities(command);
+	MosqlLocalSequence *local = palloc((list_length(owned) + list_length(dropped) + 1) *
+									   sizeof(MosqlLocalSequence));
+	ListCell   *cell;
+	int			n = describe_owned(rel, owned, command, local);
+
+	foreach(cell, owned)
+		CacheInvalidateRelcacheByRelid(lfirst_oid(cell));	/* its owner may be new */
+	if (mosql_table_command->refreshing)
+		return;
 	foreach(cell, dropped)
 		local[n++] = (MosqlLocalSequence)
 		{
@@ -453,13 +516,11 @@ place_of(Oid seqid)
 static void
 bring_up(Oid seqid, const AlterSeqStmt *statement)
 {
-	MosqlLocalSequence local;
+	MosqlLocalSequence local = {0};
 	MosqlSequenceState state;
-	bool		altered = false;
-	bool		restart = false;
 
-	read_options(statement->options, &altered, &restart);
-	if (!altered || restart || !mosql_admin_owns(seqid) ||
+	read_options(statement->options, &local);
+	if (local.altered == 0 || local.restart || !mosql_admin_owns(seqid) ||
 		pg_class_aclcheck(seqid, GetUserId(), ACL_UPDATE) != ACLCHECK_OK)
 		return;
 	LockRelationOid(seqid, ShareRowExclusiveLock);	/* ALTER's: setval() takes a weaker one */
@@ -558,7 +619,7 @@ follow_named(Oid seqid, Oid serverid, Node *command)
 
 	describe_sequence(seqid, &local);
 	read_command(command, seqid, "", &local);
-	if (local.altered &&
+	if ((local.altered != 0 || local.restart) &&
 		!mosql_named_sequence_alter(mosql_fdw_session(serverid, InvalidOid), schema_of(seqid),
 									get_rel_name(seqid), &local))
 		ereport(ERROR,

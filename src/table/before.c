@@ -121,14 +121,14 @@ mosql_table_before(Relation rel)
 	return NULL;
 }
 
-void
+bool
 mosql_table_note_before(Relation rel, const MosqlDetail *details, int n)
 {
 	MemoryContext old;
 	Before	   *before;
 
 	if (mosql_table_before(rel) != NULL)
-		return;					/* by the command that this one is a part of */
+		return false;			/* by the command that this one is a part of */
 	old = MemoryContextSwitchTo(mosql_table_command_context());
 	before = palloc(sizeof(Before));
 	before->relid = RelationGetRelid(rel);
@@ -138,6 +138,17 @@ mosql_table_note_before(Relation rel, const MosqlDetail *details, int n)
 	note_checks(before->definition, details, n);
 	mosql_table_command->before = lappend(mosql_table_command->before, before);
 	MemoryContextSwitchTo(old);
+	return true;
+}
+
+void
+mosql_table_note_sequence_before(Relation rel, const char *column, const MosqlSequence *sequence)
+{
+	const MosqlDefinition *before = mosql_table_before(rel);
+
+	for (int i = 0; before != NULL && i < before->ncolumns; i++)
+		if (strcmp(before->columns[i].name, column) == 0)
+			before->columns[i].sequence = *sequence;
 }
 
 const MosqlDefinitionColumn *

@@ -299,9 +299,12 @@ extern void mosql_table_follow_details(Relation rel, MosqlSession *session,
 
 /*
  * A command may alter the table: what it is here is noted (before.c), with these details, until the next command
- * begins.  What it alters is then compared with what is in Redis.
+ * begins.  What it alters is then compared with what is in Redis.  False: it was noted already.
  */
-extern void mosql_table_note_before(Relation rel, const MosqlDetail *details, int n);
+extern bool mosql_table_note_before(Relation rel, const MosqlDetail *details, int n);
+
+/* Of a table that was noted: the sequence that a column has, without counter. */
+extern void mosql_table_note_sequence_before(Relation rel, const char *column, const MosqlSequence *sequence);
 
 /*
  * ALTER TYPE and its like: names of types, collations, labels and attributes in a

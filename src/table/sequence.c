@@ -288,12 +288,57 @@ mosql_definition_restart_sequences(MosqlSession *session, MosqlDefinition *defin
 	}
 }
 
-static bool
-is_same(const MosqlSequence *a, const MosqlSequence *b)
+bool
+mosql_sequence_is_same(const MosqlSequence *a, const MosqlSequence *b)
 {
 	return a->start == b->start && a->increment == b->increment && a->min == b->min &&
 		a->max == b->max && a->cache == b->cache && a->cycle == b->cycle &&
 		a->identity == b->identity && a->always == b->always;
+}
+
+/* In core's words; the limits may come from two servers. */
+static void
+check_limits(const MosqlSequence *sequence)
+{
+	const char *detail = "Another server has altered the sequence.";
+
+	if (sequence->min >= sequence->max)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("MINVALUE (%lld) must be less than MAXVALUE (%lld)",
+						(long long) sequence->min, (long long) sequence->max),
+				 errdetail_internal("%s", detail)));
+	if (sequence->start < sequence->min || sequence->start > sequence->max)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("START value (%lld) must be between MINVALUE (%lld) and MAXVALUE (%lld)",
+						(long long) sequence->start, (long long) sequence->min, (long long) sequence->max),
+				 errdetail_internal("%s", detail)));
+}
+
+/* What the command does not speak of may have been altered by another server: that stays. */
+static MosqlSequence
+altered(const MosqlSequence *there, const MosqlLocalSequence *local)
+{
+	MosqlSequence merged = *there;
+
+	if (local->altered & MOSQL_SEQUENCE_START)
+		merged.start = local->sequence.start;
+	if (local->altered & MOSQL_SEQUENCE_INCREMENT)
+		merged.increment = local->sequence.increment;
+	if (local->altered & MOSQL_SEQUENCE_MIN)
+		merged.min = local->sequence.min;
+	if (local->altered & MOSQL_SEQUENCE_MAX)
+		merged.max = local->sequence.max;
+	if (local->altered & MOSQL_SEQUENCE_CACHE)
+		merged.cache = local->sequence.cache;
+	if (local->altered & MOSQL_SEQUENCE_CYCLE)
+		merged.cycle = local->sequence.cycle;
+	if (local->altered & MOSQL_SEQUENCE_ALWAYS)
+		merged.always = local->sequence.always;
+	if (!mosql_sequence_is_same(&merged, there))
+		check_limits(&merged);
+	return merged;
 }
 
 /* The counter of an altered sequence stays: others draw from it until this commits. */
@@ -301,18 +346,18 @@ bool
 mosql_sequence_follow(MosqlSession *session, const MosqlLocalSequence *local,
 					  MosqlSequence *there)
 {
-	uint64		counter = there->counter;
+	MosqlSequence merged;
 
-	if (counter == 0)
+	if (there->counter == 0)
 	{
 		*there = local->sequence;
 		there->counter = create_counter(session, local->state);
 		return true;
 	}
-	if (!local->altered || (!local->restart && is_same(&local->sequence, there)))
+	merged = altered(there, local);
+	if (!local->restart && mosql_sequence_is_same(&merged, there))
 		return false;
-	*there = local->sequence;
-	there->counter = counter;
+	*there = merged;
 	if (local->restart)
 		replace_counter(session, there, local->state);
 	return true;
@@ -335,6 +380,45 @@ draws_from_named(const MosqlDefinitionColumn *column)
 	return column->expression != NULL && strstr(column->expression, "nextval(") != NULL;
 }
 
+/* The command drops or alters what this server shows: 42P16 unless that is what is there. */
+static void
+check_meant(Relation rel, const MosqlLocalSequence *mine, const MosqlSequence *there)
+{
+	const MosqlDefinition *before = mosql_table_before(rel);
+	const MosqlDefinitionColumn *was = !mine->dropped || before == NULL ? NULL
+		: mosql_table_column_before(before, rel, mine->column);
+	bool		other = was != NULL ? !mosql_sequence_is_same(&was->sequence, there)
+		: mine->sequence.identity != there->identity;
+
+	if (there->counter == 0)
+		mosql_table_differs(rel, psprintf("Column \"%s\" has no sequence there.", mine->column));
+	if (other)
+		mosql_table_differs(rel, psprintf("Column \"%s\" has another sequence there.", mine->column));
+}
+
+/* One column's; returns whether that changes the definition. */
+static bool
+follow_one(Relation rel, MosqlSession *session, const MosqlLocalSequence *mine,
+		   MosqlDefinitionColumn *column)
+{
+	MosqlSequence *there = &column->sequence;
+
+	if (mine->dropped && there->counter == 0)
+		return false;
+	if (mine->dropped)
+	{
+		check_meant(rel, mine, there);
+		mosql_txn_drops_tree(mosql_txn_current(session), there->counter);
+		memset(there, 0, sizeof(MosqlSequence));
+		return true;
+	}
+	if (there->counter == 0 && mine->made)
+		return !draws_from_named(column) && mosql_sequence_follow(session, mine, there);
+	if (!mine->made && (mine->altered != 0 || mine->restart))
+		check_meant(rel, mine, there);
+	return there->counter != 0 && mosql_sequence_follow(session, mine, there);
+}
+
 void
 mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 							 const MosqlLocalSequence *local, int n)
@@ -349,19 +433,8 @@ mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 		const MosqlLocalSequence *mine = local_sequence(local, n, name);
 		MosqlDefinitionColumn *column = mosql_definition_column(there, name);
 
-		if (column == NULL || mine == NULL)
-			continue;
-		if (!mine->dropped && column->sequence.counter == 0 &&
-			(!mine->made || draws_from_named(column)))
-			continue;
-		if (!mine->dropped)
-			changed |= mosql_sequence_follow(session, mine, &column->sequence);
-		else if (column->sequence.counter != 0)
-		{
-			mosql_txn_drops_tree(mosql_txn_current(session), column->sequence.counter);
-			memset(&column->sequence, 0, sizeof(MosqlSequence));
-			changed = true;
-		}
+		if (column != NULL && mine != NULL)
+			changed |= follow_one(rel, session, mine, column);
 	}
 	if (changed)
 	{

@@ -17,6 +17,15 @@ typedef struct MosqlSequenceState
 	bool		called;
 } MosqlSequenceState;
 
+/* What ALTER may say of one. */
+#define MOSQL_SEQUENCE_START		(1 << 0)
+#define MOSQL_SEQUENCE_INCREMENT	(1 << 1)
+#define MOSQL_SEQUENCE_MIN			(1 << 2)
+#define MOSQL_SEQUENCE_MAX			(1 << 3)
+#define MOSQL_SEQUENCE_CACHE		(1 << 4)
+#define MOSQL_SEQUENCE_CYCLE		(1 << 5)
+#define MOSQL_SEQUENCE_ALWAYS		(1 << 6)
+
 /* A sequence of the local relation that belongs to a column. */
 typedef struct MosqlLocalSequence
 {
@@ -24,19 +33,23 @@ typedef struct MosqlLocalSequence
 	MosqlSequence sequence;		/* without counter */
 	MosqlSequenceState state;
 	bool		made;			/* this transaction made it, or gave it to the column */
-	bool		altered;		/* the running command alters it */
-	bool		restart;		/* ... with RESTART */
+	int			altered;		/* of MOSQL_SEQUENCE_...: what the running command says of it */
+	bool		restart;		/* ... RESTART */
 	bool		dropped;		/* the column has lost it by DROP IDENTITY */
 } MosqlLocalSequence;
 
 /*
  * Bring the definition's sequences up to the local ones: a column that has none
  * there gets one that was made here, standing where the local one stands (others were
- * taken away by another server); one that is there stays as it is unless the running
- * command alters or drops it.  Part of the transaction.
+ * taken away by another server); one that is there stays as it is but for what the running
+ * command says of it, unless that drops it.  42P16 where what it alters or drops is another one
+ * there.  Part of the transaction.
  */
 extern void mosql_table_follow_sequences(Relation rel, MosqlSession *session,
 										 const MosqlLocalSequence *local, int n);
+
+/* Do they say the same?  Whatever their counters. */
+extern bool mosql_sequence_is_same(const MosqlSequence *a, const MosqlSequence *b);
 
 /*
  * Draw up to `want` values of a sequence, for good, whatever becomes of the
