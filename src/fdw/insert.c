@@ -136,18 +136,49 @@ look_up_left(void *arg)
 	PopActiveSnapshot();
 }
 
+/* libpq/libpq.h has these, which needs headers of GSSAPI. */
+extern void pq_startmsgread(void);
+extern void pq_endmsgread(void);
+extern int	pq_peekbyte(void);
+#if PG_VERSION_NUM >= 170000
+extern ssize_t pq_buffer_remaining_data(void);
+#define pq_buffer_has_data() (pq_buffer_remaining_data() > 0)
+#else
+extern bool pq_buffer_has_data(void);
+#endif
+
+/* Extended protocol: is what follows the statement Sync, which ends the transaction, and has it arrived? */
+static bool
+sync_is_next(void)
+{
+	bool		sync;
+
+	if (!pq_buffer_has_data())
+		return false;
+	pq_startmsgread();
+	sync = pq_peekbyte() == 'S';
+	pq_endmsgread();
+	return sync;
+}
+
 /*
- * Is the node that of the one statement which the client has sent, outside a transaction block?  (In a pipeline others may
- * follow: see mosql_txn_begin_statement().)
+ * Is the node that of the one statement which the client has sent, outside a transaction block, and does nothing come
+ * between its end and the commit?  Portals that have names are cursors, those of functions too, and SQL's EXECUTE, which a
+ * function may say.  Commands within the statement may have left triggers for the commit.
  */
 static bool
-is_whole_transaction(const ModifyTableState *mtstate)
+is_whole_transaction(const MosqlModifyState *modify)
 {
+	const ModifyTableState *mtstate = modify->mtstate;
 	const PlannedStmt *statement = mtstate->ps.state->es_plannedstmt;
+	const PortalData *portal = ActivePortal;
 
 	return !IsTransactionBlock() && GetCurrentTransactionNestLevel() == 1 &&
-		ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 && linitial(ActivePortal->stmts) == statement &&
-		statement->commandType == CMD_INSERT && !statement->hasModifyingCTE && mtstate->ps.plan == statement->planTree;
+		(MyXactFlags & XACT_FLAGS_PIPELINING) == 0 && GetCurrentCommandId(false) == modify->cid &&
+		portal != NULL && portal->name[0] == '\0' &&
+		list_length(portal->stmts) == 1 && linitial(portal->stmts) == statement &&
+		statement->commandType == CMD_INSERT && !statement->hasModifyingCTE && mtstate->ps.plan == statement->planTree &&
+		(!portal->visible || sync_is_next());	/* that of the simple protocol is not visible */
 }
 
 /* How many keys wait, in all trees. */
@@ -176,8 +207,10 @@ mosql_exec_leave_lookup(MosqlModifyState *modify)
 
 	if (modify->loads || modify->references != NULL || modify->narbiters > 0 || mtstate->ps.plan == NULL || mtstate->operation != CMD_INSERT ||
 		modify->rel->trigdesc != NULL || modify->rel->rd_rel->relispartition ||
-		!is_whole_transaction(mtstate) || waiting_keys(modify) > LEFT_KEYS_MAX)
+		waiting_keys(modify) > LEFT_KEYS_MAX || !is_whole_transaction(modify))
 		return false;
+	/* not only at Sync: an error is to come in place of the statement's completion */
+	MyXactFlags |= XACT_FLAGS_NEEDIMMEDIATECOMMIT;
 	left = MemoryContextAlloc(TopTransactionContext, sizeof(LeftLookup));
 	*left = (LeftLookup) {RelationGetRelid(modify->rel), modify->cid, modify->table->session, modify->locks};
 	modify->checks_keys = false;
