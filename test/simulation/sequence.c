@@ -178,3 +178,21 @@ CacheInvalidateRelcache(Relation relation)
 {
 	not_here(__func__);
 }
+
+const MosqlDefinition *
+mosql_table_before(Relation rel)
+{
+	not_here(__func__);
+}
+
+const MosqlDefinitionColumn *
+mosql_table_column_before(const MosqlDefinition *before, Relation rel, const char *name)
+{
+	not_here(__func__);
+}
+
+void
+mosql_table_differs(Relation rel, const char *difference)
+{
+	not_here(__func__);
+}
