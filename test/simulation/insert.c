@@ -20,6 +20,8 @@ how_it_locks(const Client *client, int nkeys)
 {
 	if (!client->locks)
 		return MOSQL_INSERTS_LOOK;
+	if (client->tx->alone)
+		return MOSQL_INSERTS_LOCK;
 	return client->tx->nclaims + nkeys <= CLAIMS_MAX && (client->tx->locks_all || sim_chance(600)) ?
 		MOSQL_INSERTS_LOCK : MOSQL_INSERTS_WAIT;
 }
@@ -54,20 +56,35 @@ check_inserts(Client *client, int tree, const int *keys, int n, MosqlTimestamp s
 	ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION), errmsg("duplicate key")));
 }
 
-/* A row that was not there when it was looked for. */
-void
-insert_row(Client *client, int tree, int key, MosqlNewKey known)
+/* Into the write buffer, not looked up yet. */
+static Row
+buffer_row(Client *client, int tree, int key, MosqlNewKey known)
 {
 	Row			row = {true, sim_below(100), oracle_token()};
-	MosqlTimestamp since = oracle_moment(tree);
 
 	if (mosql_txn_insert(client->txn, work_tree(client, tree), work_key(tree, key), work_row_bytes(row),
 						 client->cid, known) != MOSQL_WRITTEN)
 		sim_fail("tx %d: a row that it does not have is its own", client->tx->number);
-	check_inserts(client, tree, &key, 1, since, known == MOSQL_KEY_PROVED_FREE);
+	return row;
+}
+
+static void
+note_row(Client *client, int tree, int key, Row row)
+{
 	work_change_entries(client, tree, key, (Row) {false}, row);
 	work_own_write(client, tree, key, ON_NOTHING, (Row) {false})->row = row;
 	work_tell(client, "inserts", tree, key, row);
+}
+
+/* A row that was not there when it was looked for. */
+void
+insert_row(Client *client, int tree, int key, MosqlNewKey known)
+{
+	MosqlTimestamp since = oracle_moment(tree);
+	Row			row = buffer_row(client, tree, key, known);
+
+	check_inserts(client, tree, &key, 1, since, known == MOSQL_KEY_PROVED_FREE);
+	note_row(client, tree, key, row);
 }
 
 /* A row that leads to another one. */
@@ -229,4 +246,85 @@ insert_locked(Client *client)
 
 	if (client->tx->nclaims < CLAIMS_MAX && !work_read_row(client, TREE_PLAIN, key, &stored).live)
 		insert_row(client, TREE_PLAIN, key, MOSQL_KEY_MAY_EXIST);
+}
+
+/* ---- an INSERT that is the whole transaction ---- */
+
+#define ALONE_MAX	4
+
+typedef struct Alone
+{
+	Client	   *client;
+	int			tree;
+	int			n;
+	int			keys[ALONE_MAX];
+} Alone;
+
+/* A MosqlSettleInserts, as look_up_left() of src/fdw/insert.c. */
+static void
+look_up_left(void *arg)
+{
+	const Alone *alone = arg;
+	Client	   *client = alone->client;
+
+	sim_trace("tx %d looks up what it has left", client->tx->number);
+	if (alone->tree == TREE_TABLE)
+		schema_wait(client);
+	check_inserts(client, alone->tree, alone->keys, alone->n, oracle_moment(alone->tree), false);
+}
+
+/* Keys of which it knows nothing, near each other or not; most trees have some of them. */
+static void
+choose_keys(Alone *alone)
+{
+	int			max = work_keys(alone->tree);
+	int			key = (int) sim_below(sim_chance(300) ? Min(max, ALONE_MAX) : max);
+	int			step = 1 + (int) sim_below(sim_chance(500) ? 2 : max);
+
+	for (int n = sim_chance(600) ? 1 : (int) sim_between(2, ALONE_MAX); n > 0 && key < max; n--, key += step)
+		alone->keys[alone->n++] = key;
+}
+
+/* The first statement of a transaction.  Its keys are left to the commit, or, in a pipeline, to the next statement. */
+void
+insert_alone(Client *client)
+{
+	static const int trees[] = {TREE_MAIN, TREE_PLAIN, TREE_TABLE};
+	Alone	   *alone = MemoryContextAllocZero(TopTransactionContext, sizeof(Alone));
+
+	*alone = (Alone) {client, trees[sim_below(lengthof(trees))]};
+	client->cid++;
+	client->tx->alone = true;
+	client->tx->locks_all &= alone->tree != TREE_TABLE; /* whose definition may change */
+	client->tx->alone_since = oracle_moment(alone->tree);
+	sim_trace("tx %d inserts alone", client->tx->number);
+	(void) mosql_txn_begin_statement(client->session);
+	if (alone->tree == TREE_TABLE)
+		schema_wait(client);
+	choose_keys(alone);
+	for (int i = 0; i < alone->n; i++)
+		note_row(client, alone->tree, alone->keys[i], buffer_row(client, alone->tree, alone->keys[i], MOSQL_KEY_MAY_EXIST));
+	mosql_txn_settle_later(client->txn, look_up_left, alone);
+	if (sim_chance(200))
+		pg_usleep(sim_below(20000));
+	if (sim_chance(100))
+	{
+		client->cid++;
+		(void) mosql_txn_begin_statement(client->session);
+		(void) work_read_row(client, alone->tree, alone->keys[0], &(MosqlRow) {0});
+	}
+}
+
+/* Where a key was there all the time, it is told so, and not to try again. */
+void
+insert_ended(const SimTx *tx)
+{
+	if (!tx->alone || pgstub_error.sqlstate != ERRCODE_T_R_SERIALIZATION_FAILURE || sim_forgot_us != 0 ||
+		strstr(pgstub_error.message, "due to concurrent") == NULL || strstr(pgstub_error.detail, "Another Redis process") != NULL)
+		return;
+	for (int i = 0; i < tx->nwrites; i++)
+		if (tx->writes[i].tree != TREE_TABLE &&
+			oracle_stayed(tx->writes[i].tree, tx->writes[i].key, tx->alone_since))
+			sim_fail("tx %d inserts a duplicate, tree %d key %d, and fails: %s", tx->number, tx->writes[i].tree,
+					 tx->writes[i].key, pgstub_error.message);
 }

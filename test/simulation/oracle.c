@@ -132,6 +132,17 @@ oracle_was_live(int tree, int key, MosqlTimestamp since)
 	return false;
 }
 
+bool
+oracle_stayed(int tree, int key, MosqlTimestamp since)
+{
+	const History *h = &histories[tree][key];
+
+	for (int i = h->n - 1; i >= 0 && h->versions[i].row.live; i--)
+		if (h->versions[i].ts <= since)
+			return true;
+	return false;
+}
+
 /* ---- the trees of TREE_TABLE, one after the other ---- */
 
 typedef struct Epoch

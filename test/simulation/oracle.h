@@ -123,6 +123,8 @@ typedef struct SimTx
 	bool		lets_go;		/* it ends, or has ended */
 	bool		locks_all;		/* that it writes, at READ COMMITTED: nothing fails then */
 	int64		began_us;
+	bool		alone;			/* it begins with an INSERT that has looked nothing up, */
+	MosqlTimestamp alone_since; /* when this was the last decision */
 	int			nreads;
 	Read		reads[READS_MAX];
 	bool		defines;		/* changes the definition of TREE_TABLE; its root is then: */
@@ -158,6 +160,7 @@ extern Row	oracle_stored(int tree, int key, MosqlTimestamp S);
 /* Was it ever like that since a moment, which is the last decision then? */
 extern bool oracle_was(int tree, int key, MosqlTimestamp since, Row row);
 extern bool oracle_was_live(int tree, int key, MosqlTimestamp since);
+extern bool oracle_stayed(int tree, int key, MosqlTimestamp since);	/* live, all the time */
 extern MosqlTimestamp oracle_moment(int tree);
 extern const Write *oracle_own(const SimTx *tx, int tree, int key);
 extern uint32 oracle_token(void);

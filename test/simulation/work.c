@@ -851,7 +851,10 @@ work_end(SimFrontEnd *self, Client *client, bool ok)
 		oracle_committing(client->tx);
 	committed = sim_transaction(self, ok) && ok;
 	if (!committed)
+	{
 		locks_ended(client->tx);
+		insert_ended(client->tx);
+	}
 	QueryCancelPending = false; /* it came too late */
 	count(committed);
 	oracle_ended(client->tx, committed, ok && !committed && is_unknown(pgstub_error.sqlstate));
@@ -875,7 +878,10 @@ one_transaction(SimFrontEnd *self, Client *client)
 			client->tx->isolation = MOSQL_SERIALIZABLE;
 		}
 		client->tx->locks_all = client->locks && client->tx->isolation == MOSQL_READ_COMMITTED && sim_chance(500);
-		do_statements(client);
+		if (sim_chance(70))
+			insert_alone(client);
+		else
+			do_statements(client);
 	}
 	PG_CATCH();
 	{

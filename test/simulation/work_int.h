@@ -167,6 +167,8 @@ extern void insert_family(Client *client);
 extern void insert_load(Client *client);
 extern void insert_moved(Client *client);
 extern void insert_locked(Client *client);
+extern void insert_alone(Client *client);	/* before anything else */
+extern void insert_ended(const SimTx *tx);	/* not committed */
 
 /* ---- exec.c ---- */
 
