@@ -443,6 +443,9 @@ extern void mosql_exec_before_check_option(MosqlModifyState *modify, ResultRelIn
 extern void mosql_exec_lookup_due(MosqlModifyState *modify);
 extern void mosql_exec_lookup_all(MosqlModifyState *modify);
 
+/* A statement's rows are written, and its AFTER triggers are next: a duplicate key is reported before them. */
+extern void mosql_exec_before_triggers(EState *estate);
+
 /*
  * At the end of an INSERT that is the whole transaction: leave that to the commit, which compares it anyway, and
  * calls back if something is in the way.  False: it is to be done now.

@@ -3,8 +3,8 @@
  *
  * Layer: fdw.  A row goes into the transaction's write buffer without a round
  * trip.  Whether its key exists already is looked up for many rows together:
- * whenever batch_size keys wait, and at the end of the statement.  Delaying
- * the error is harmless, since it undoes the statement as a whole.
+ * whenever batch_size keys wait, and at the end of the statement, before its AFTER
+ * triggers.  Delaying the error is harmless, since it undoes the statement as a whole.
  *
  * So PostgreSQL's own batching, which copies every row into a slot of its own,
  * would gain nothing, and we ask for it only where the answer decides over

@@ -212,7 +212,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 
 /* The last rows and look-ups; safe to call twice.  Throws 23505. */
 static void
-finish(MosqlModifyState *modify)
+finish_keys(MosqlModifyState *modify)
 {
 	MosqlStats	before;
 
@@ -220,10 +220,47 @@ finish(MosqlModifyState *modify)
 	before = mosql_stats;
 	if (modify->checks_keys && !mosql_exec_leave_lookup(modify))
 		mosql_exec_lookup_all(modify);
+	mosql_cost_add(&modify->cost, &before);
+}
+
+static void
+finish(MosqlModifyState *modify)
+{
+	finish_keys(modify);
 	if (modify->view != NULL)
 		mosql_view_close(modify->view);
 	modify->view = NULL;
-	mosql_cost_add(&modify->cost, &before);
+}
+
+static bool
+is_ours(const ResultRelInfo *rri)
+{
+	return rri->ri_FdwRoutine != NULL && rri->ri_FdwRoutine->BeginForeignModify == mosqlBeginForeignModify &&
+		!rri->ri_usesFdwDirectModify && rri->ri_FdwState != NULL;
+}
+
+static bool
+fires_after(const TriggerDesc *triggers)
+{
+	return triggers != NULL &&
+		(triggers->trig_insert_after_row || triggers->trig_insert_after_statement ||
+		 triggers->trig_update_after_row || triggers->trig_update_after_statement);
+}
+
+/* See exec_int.h. */
+void
+mosql_exec_before_triggers(EState *estate)
+{
+	List	   *targets = list_concat_copy(estate->es_opened_result_relations, estate->es_tuple_routing_result_relations);
+	bool		fires = false;
+	ListCell   *lc;
+
+	foreach(lc, targets)
+		fires |= fires_after(lfirst_node(ResultRelInfo, lc)->ri_TrigDesc);
+	foreach(lc, targets)
+		if (fires && is_ours(lfirst_node(ResultRelInfo, lc)))
+			finish_keys(lfirst_node(ResultRelInfo, lc)->ri_FdwState);
+	list_free(targets);
 }
 
 /*

@@ -649,7 +649,10 @@ static void
 executor_finish(QueryDesc *query)
 {
 	if (query->estate->es_auxmodifytables == NIL)
+	{
+		mosql_exec_before_triggers(query->estate);
 		mosql_references_end(query->estate);
+	}
 	if (next_executor_finish != NULL)
 		next_executor_finish(query);
 	else
