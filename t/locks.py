@@ -375,6 +375,13 @@ def beside(world):
         query(other, sql)
         tap.equal(attempt(holder, "COMMIT")[1], expected,
                   f"{level}: {sql.split()[0]} beside FOR KEY SHARE{', which Redis has lost,' if expected else ''} {'is noticed' if expected else 'goes on'}")
+    begin(holder, "SELECT s FROM hot WHERE id = 19 FOR KEY SHARE")
+    for port, key, field, _ in claims_of(world):
+        world.cluster.ask(port, "HDEL", key, field)
+    query(other, "DELETE FROM hot WHERE id = 19")
+    query(holder, "INSERT INTO hot VALUES (19, 0, 'anew')")
+    tap.equal(attempt(holder, "COMMIT")[1], "40001", "nor may the holder insert the row again which another one has deleted")
+    query(other, "INSERT INTO hot VALUES (19, 0, '')")
     begin(holder, "SELECT s FROM hot WHERE id = 11 FOR UPDATE")
     query(other, "SET mosql_fdw.locking = pessimistic; SET lock_timeout = '30ms'")
     for _ in range(5):

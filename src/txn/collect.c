@@ -110,7 +110,8 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 		item->change = e->top;
 		item->base = e->top->base;
 		item->version = item->base == MOSQL_BASE_LIVE ? 0 : e->top->version;
-		if (e->pinned && e->top->version != e->lock_version)
+		/* who inserts a row that he has locked before has lost the lock, whatever it let go by */
+		if (e->pinned ? e->top->version != e->lock_version : e->locked && e->top->base == MOSQL_BASE_ABSENT)
 			mosql_commit_conflict(commit->session, "A row was changed by another transaction after this one had locked it.");
 		if (txn->drawn && item->version > txn->S)
 			mosql_commit_conflict(commit->session, "A row was changed by a transaction that committed after this one's snapshot.");
