@@ -20,10 +20,14 @@ import threading
 import time
 import traceback
 
-import psycopg2
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+try:
+    import psycopg2
+except ModuleNotFoundError:     # a program that runs by itself, before script/test has
+    subprocess.run(["bash", "-c", 'source "$0/script/lib.sh"; need_packages python3-psycopg2 procps', TOP], check=True)
+    import psycopg2
 import psycopg2.extensions
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PREFIX = os.environ.get("MOSQL_TEST_PREFIX", "tap-")
 BUILD = os.environ.get("MOSQL_TEST_BUILD", "release")
 READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = (
