@@ -14,7 +14,7 @@ are there, as PostgreSQL's own).  Meanwhile clients of the other server
 
 When it wakes up, what its COMMIT answers must be what is there; a reader sees
 its snapshot or is told that it is too old; and nothing is left over.
-    t/pause.py [POINT|several]...
+    t/pause.py [POINT|several|slow]...
 """
 import os
 import sys
@@ -252,8 +252,52 @@ def large(cluster, one, two):
                       f"{name}: the writer won")
 
 
+def places_intents(cluster, ns, asleep):
+    """Does a server other than that one have an intent of this namespace?"""
+    for port in cluster.primaries:
+        for key in cluster.ask(port, "KEYS", ns + ":{*}") if port != asleep else []:
+            if any(f.startswith(b"i") for f in cluster.ask(port, "HKEYS", key)):
+                return True
+    return False
+
+
+def slow(cluster, one, two):
+    """A commit that lives is not aborted by who waits for its rows, however long a server takes.
+    (With the engine watch nothing is placed anywhere before all servers have answered.)"""
+    asleep = 1.5            # of the server: three times intent_timeout, and less than cluster-node-timeout
+    db, name = "pause_slow", "a server that is slow"
+    for s in (one, two):
+        make_database(s, db, cluster.nodes, {"command_timeout": "20000"}, DDL)
+    port = next(p for p in cluster.primaries if p != cluster.clock_port(db))
+    optimistic = {"mosql_fdw.locking": "optimistic"}
+    with contextlib.closing(one.connect(db, **optimistic)) as patient, \
+            contextlib.closing(two.connect(db, **optimistic)) as other:
+        fill(other)
+        query(patient, "BEGIN; UPDATE acct SET note = 'patient'")
+        query(other, "SELECT note FROM acct; SET statement_timeout = 200")
+        retries = lambda: dict(query(patient, "SELECT name, value FROM mosql_fdw_stats()"))["prepare_retries"]
+        before, answers = retries(), []
+        cluster.signal(port, signal.SIGSTOP)
+        try:
+            awake = [i for i in range(1, ACCOUNTS, 20)
+                     if attempt(other, f"SELECT note FROM acct WHERE id = {i}")[1] is None]
+            query(other, "RESET statement_timeout")
+            commit = threading.Thread(target=lambda: answers.append(attempt(patient, "COMMIT")[1]))
+            commit.start()
+            wait_until(lambda: places_intents(cluster, db, port))
+            rival = threading.Thread(target=lambda: attempt(other, f"UPDATE acct SET note = 'other' WHERE id = {awake[0]}"))
+            rival.start()
+            time.sleep(asleep)
+        finally:
+            cluster.signal(port, signal.SIGCONT)
+        commit.join(60)
+        rival.join(60)
+        tap.equal(answers, [None], f"{name}: a commit that waits for it is not refused")
+        tap.equal(retries() - before, 0, f"{name}: nor aborted meanwhile")
+
+
 def body():
-    names = [p for p in sys.argv[1:] or debug_points() if "settle" not in p and p != "several"]
+    names = [p for p in sys.argv[1:] or debug_points() if "settle" not in p and p not in ("several", "slow")]
     cluster, plain = Cluster("pause"), Cluster("pause-plain", plain=True)
     one, two = Server("pause1", ["max_worker_processes=0"]), Server("pause2")
     todo = [(e, p) for p in names for e in ENGINES
@@ -281,6 +325,8 @@ def body():
     if not sys.argv[1:] or "several" in sys.argv:
         several(cluster, one, two)
         large(cluster, one, two)
+    if not sys.argv[1:] or "slow" in sys.argv:
+        slow(cluster, one, two)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died")
 
 

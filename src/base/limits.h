@@ -123,6 +123,9 @@
 /* A session's lease at the clock; renewed by every contact in its last half. */
 #define MOSQL_LEASE_MS				60000
 
+/* A sign of life (txn/sign.c) is kept for longer than anybody waits between two looks at it. */
+#define MOSQL_SIGN_LIFE_MS			60000
+
 /*
  * A statement goes by definitions only if the schema version was heard no longer ago than this; else
  * the clock is asked first.  Who drops a tree that is not gone yet waits for longer (rule 39), by another machine's

@@ -323,7 +323,8 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
 /*
  * Does the window have room?  If not, wait for it, but not for ever: callers
  * cannot be cancelled.  A server that answers nothing for that long is hung up
- * on, so that the next command does not wait for it again.
+ * on, so that the next command does not wait for it again.  Beside a running batch
+ * nobody waits here.
  */
 static bool
 wait_for_room(MosqlRedis *redis, MosqlServer *server)
@@ -339,6 +340,8 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 		if (conn->under_way < MOSQL_PIPELINE_MAX_COMMANDS &&
 			mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES)
 			return true;
+		if (redis->running != NULL)
+			return false;
 		if (deadline_us == 0)
 			deadline_us = mosql_now_us() +
 				Min((int64) redis->command_timeout_ms * 1000, MOSQL_DETACHED_WAIT_US);
@@ -359,7 +362,6 @@ send_detached(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv, 
 	MosqlServer *server = mosql_cluster_route(redis, slot);
 	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
 
-	Assert(redis->running == NULL);
 	if (server == NULL || !wait_for_room(redis, server) || mosql_redis_is_fenced_off(redis))
 	{
 		done(arg, &mosql_reply_lost);

@@ -253,6 +253,14 @@ extern void mosql_redis_uncork(MosqlRedis *redis);
  */
 extern bool mosql_redis_drain(MosqlRedis *redis, int timeout_ms);
 
+/*
+ * While a batch of any client waits, beat() is called once due_us is over (mosql_now_us();
+ * PG_INT64_MAX: never again), for whoever has to say something meanwhile.  It says itself when the
+ * next time is.  It may send detached commands, also on the client whose batch is running: they
+ * are LOST where there is no room at once.  It must not wait, nor throw but for lack of memory.
+ */
+extern void mosql_redis_set_beat(void (*beat) (void), int64 due_us);
+
 /* One line per open connection, for mosql_fdw_get_connections(). */
 typedef struct MosqlConnectionInfo
 {

@@ -300,6 +300,16 @@ listen_for_silence(MosqlBatch *batch)
 			mosql_cluster_doubt(redis, redis->servers[i]);
 }
 
+static void (*beat) (void) = NULL;
+static int64 beat_due_us = PG_INT64_MAX;
+
+void
+mosql_redis_set_beat(void (*function) (void), int64 due_us)
+{
+	beat = function;
+	beat_due_us = due_us;
+}
+
 /*
  * Wait for replies.  Groups that pause do not wait for a server that hangs:
  * their pause ends after a while even so.
@@ -326,6 +336,8 @@ wait_for_replies(MosqlBatch *batch, const MosqlBudget *budget)
 	else if (pausing && redis->now_us >= batch->resume_us)
 		end_pause(batch);
 	listen_for_silence(batch);
+	if (redis->now_us >= beat_due_us)
+		beat();
 }
 
 static void

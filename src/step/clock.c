@@ -45,6 +45,7 @@ mosql_clock_keys(const char *ns)
 	keys.unnamed = key_of(base, "u");
 	keys.garbage = key_of(base, "g");
 	keys.waits = key_of(base, "w");
+	keys.signs = key_of(base, "a:");
 	keys.prefix = key_of(base, "s:");
 	keys.slot = mosql_redis_slot(keys.counter);
 	return keys;
@@ -238,6 +239,23 @@ ignore_reply(void *arg, const MosqlReply *reply)
 {
 }
 
+/* Where a session says that an attempt of its is under way: see docs/format.md. */
+static MosqlBytes
+sign_key(const MosqlClockKeys *keys, uint64 sid)
+{
+	char	   *key = psprintf("%s" UINT64_FORMAT, keys->signs.data, sid);
+
+	return mosql_bytes(key, strlen(key));
+}
+
+static MosqlBytes
+sign_of(MosqlTxid tx, uint64 k)
+{
+	char	   *text = psprintf(UINT64_FORMAT "." UINT64_FORMAT, tx.n, k);
+
+	return mosql_bytes(text, strlen(text));
+}
+
 /* One command by nature, whatever the engine. */
 void
 mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid)
@@ -248,6 +266,38 @@ mosql_clock_release(MosqlStepper *clock, uint64 sid, uint64 snapid)
 	};
 
 	mosql_redis_send(clock->redis, keys.slot, lengthof(argv), argv, ignore_reply, NULL);
+}
+
+/* Plain commands, whatever the engine: nothing rests on a sign. */
+void
+mosql_clock_sign(MosqlStepper *clock, MosqlTxid tx, uint64 k)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	key = sign_key(&keys, tx.session);
+	MosqlBytes	sign[] = {LITERAL("HSET"), key, LITERAL("sign"), sign_of(tx, k)};
+	MosqlBytes	end[] = {LITERAL("PEXPIRE"), key, mosql_clock_number(MOSQL_SIGN_LIFE_MS)};
+
+	mosql_redis_send(clock->redis, keys.slot, lengthof(sign), sign, ignore_reply, NULL);
+	mosql_redis_send(clock->redis, keys.slot, lengthof(end), end, ignore_reply, NULL);
+}
+
+uint64
+mosql_clock_last_sign(MosqlStepper *clock, MosqlTxid tx)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	key = sign_key(&keys, tx.session);
+	MosqlBytes	argv[] = {LITERAL("HGET"), key, LITERAL("sign")};
+	MosqlBatch *batch = mosql_batch_create(clock->redis, CurrentMemoryContext);
+	int			group = mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
+	MosqlBytes	found;
+	uint64		n;
+	uint64		k;
+
+	mosql_batch_run(batch, NULL);
+	found = mosql_reply_bytes(mosql_batch_reply(batch, group, 0));
+	if (found.data == NULL || sscanf(found.data, UINT64_FORMAT "." UINT64_FORMAT, &n, &k) != 2)
+		return 0;
+	return n == tx.n ? k : 0;
 }
 
 MosqlDecision

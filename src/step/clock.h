@@ -120,6 +120,13 @@ extern MosqlDecision mosql_clock_decide(MosqlStepper *clock, const MosqlDecideAr
 										MosqlTimestamp *ts, MosqlSnapshotList *list,
 										uint64 *schema, MosqlBudget *budget);
 
+/*
+ * The attempt is under way, which says so for the k-th time, k > 0: a sign of life, for those who
+ * wait.  Detached; it goes by itself after a minute.  Who asks gets the last k, 0 if there is none.
+ */
+extern void mosql_clock_sign(MosqlStepper *clock, MosqlTxid tx, uint64 k);
+extern uint64 mosql_clock_last_sign(MosqlStepper *clock, MosqlTxid tx);
+
 /* Records of several transactions, in one step, with a bounded list of snapshots. */
 extern void mosql_clock_status(MosqlStepper *clock, const MosqlTxid *txs, int n,
 							   MosqlRecord *records, MosqlSnapshotList *list);

@@ -268,6 +268,7 @@ typedef struct MosqlClockKeys
 	MosqlBytes	unnamed;		/* ...:u */
 	MosqlBytes	garbage;		/* ...:g */
 	MosqlBytes	waits;			/* ...:w */
+	MosqlBytes	signs;			/* ...:a:, before a session's id */
 	MosqlBytes	prefix;			/* ...:s: */
 } MosqlClockKeys;
 

@@ -671,6 +671,7 @@ release(MosqlCommit *commit, MosqlBudget *budget)
 	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
 	ReleaseWork work = {.commit = commit,.budget = budget};
 
+	mosql_sign_end(commit->session);
 	if (!mosql_do_quietly(release_all, &work))
 		mosql_redis_uncork(commit->session->redis);
 	if (commit->pending != NULL)

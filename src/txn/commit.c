@@ -451,6 +451,7 @@ guarded(MosqlCommit *commit, AttemptStep step)
 		ErrorData  *error;
 
 		commit->state = MOSQL_COMMIT_IDLE;
+		mosql_sign_end(commit->session);
 		MemoryContextSwitchTo(commit->cxt);
 		error = CopyErrorData();
 		FlushErrorState();		/* the release handles errors of its own */
@@ -576,6 +577,7 @@ mosql_commit_decide(MosqlCommit *commit)
 {
 	bool		decided = go_on(commit, decide_once, MOSQL_COMMIT_DECIDED);
 
+	mosql_sign_end(commit->session);
 	commit->txn->decided |= decided;
 	if (decided)
 		commit->txn->decided_us = mosql_now_us();

@@ -843,6 +843,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 	int			waits = 0;
 
 	Assert(mosql_commit_is_sound(commit) && !commit->placed);
+	mosql_sign_begin(commit->session, commit->tx);
 	for (;;)
 	{
 		Round		round = {.commit = commit,.references = references};

@@ -3,8 +3,8 @@
  *
  * Layer: txn.  A committed transaction whose owner is slow or dead is applied
  * by whoever meets its intents, from the intents themselves.  An undecided one
- * is given intent_timeout from the moment it was first met; then "aborted" is
- * written into its record, if nothing is there yet, and the intent removed.
+ * is given intent_timeout from the moment it was first met, and as much after each sign of life
+ * (sign.c); then "aborted" is written into its record, if nothing is there yet, and the intent removed.
  * Every helper's step compares the intent again, so that any number of helpers
  * and the owner may work on the same key; only the owner drops the record.
  */
@@ -563,7 +563,7 @@ mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us)
 		if (met->seen_us < oldest->seen_us)
 			oldest = met;
 	}
-	*oldest = (MosqlMet) {tx, now, now};
+	*oldest = (MosqlMet) {.tx = tx,.since_us = now,.seen_us = now};
 	*since_us = now;
 	return false;
 }
@@ -618,6 +618,37 @@ typedef struct Clearing
 	bool		cleared;
 } Clearing;
 
+/* Was there a new sign since the last look?  Then the attempt's time begins anew. */
+static bool
+gave_sign(MosqlSession *session, MosqlTxid tx)
+{
+	uint64		sign = mosql_clock_last_sign(&session->stepper, tx);
+
+	for (int i = 0; i < MOSQL_MET_MAX && sign > 0; i++)
+	{
+		MosqlMet   *met = &session->met[i];
+
+		if (!mosql_txid_equal(met->tx, tx) || met->sign == sign)
+			continue;
+		met->sign = sign;
+		met->since_us = mosql_now_us();
+		return true;
+	}
+	return false;
+}
+
+/* An undecided attempt may be aborted.  One of our own, an earlier one, nobody will decide. */
+static bool
+has_had_its_time(const Clearing *work)
+{
+	MosqlTxid	tx = work->blocker->tx;
+
+	if (tx.session == work->session->sid || work->since_us == 0)
+		return true;
+	return mosql_now_us() - work->since_us >= (int64) mosql_txn_intent_timeout_ms * 1000 &&
+		!gave_sign(work->session, tx);
+}
+
 /* The record that was found may be forgotten when a connection breaks: it is asked for anew. */
 static void
 ask_and_clear(void *arg)
@@ -632,9 +663,7 @@ ask_and_clear(void *arg)
 	MOSQL_DEBUG_POINT("blocker-asked");
 	if (record.state == MOSQL_RECORD_NONE)
 	{
-		/* an earlier attempt of our own is not waited for: nobody will decide it */
-		if (blocker->tx.session != session->sid &&
-			mosql_now_us() - work->since_us < (int64) mosql_txn_intent_timeout_ms * 1000)
+		if (!has_had_its_time(work))
 			return;
 		if (!still_blocks(session, blocker))
 		{

@@ -100,9 +100,18 @@ typedef struct MosqlMet
 	MosqlTxid	tx;
 	int64		since_us;		/* first */
 	int64		seen_us;		/* last */
+	uint64		sign;			/* its last sign of life that was looked at; since_us: since that */
 } MosqlMet;
 
 #define MOSQL_MET_MAX 256		/* more in the way of one commit wait for their turn */
+
+/* The signs of life of an attempt (sign.c). */
+typedef struct MosqlSign
+{
+	MosqlTxid	tx;
+	int64		due_us;			/* when the next is given; 0: none is */
+	uint64		n;				/* so many were */
+} MosqlSign;
 
 struct MosqlSession
 {
@@ -176,6 +185,7 @@ struct MosqlSession
 
 	/* --- others in the way --- */
 	MosqlMet	met[MOSQL_MET_MAX];
+	MosqlSign	sign;			/* that we are not dead, for those whom we are in the way of */
 
 	/* --- now --- */
 	MosqlTxn   *txn;
@@ -903,11 +913,19 @@ extern void mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBy
  */
 extern void mosql_recover_confirm(MosqlSession *session, MosqlTree *tree);
 
+/*
+ * From begin, when its first intents are placed, to end, before it is decided or given up, the attempt gives
+ * signs of life if it takes long.  No round trips; end may come twice.
+ */
+extern void mosql_sign_begin(MosqlSession *session, MosqlTxid tx);
+extern void mosql_sign_end(MosqlSession *session);
+
 extern bool mosql_recover_met(MosqlSession *session, MosqlTxid tx, int64 *since_us);
 
 /*
  * A blocker was met again: ask the clock, help or remove, or after
- * intent_timeout abort it.  since_us: when this blocker was first met.
+ * intent_timeout without a sign of life abort it.  since_us: as mosql_recover_met() has said, or 0
+ * of the dead.
  * Returns true when it is out of the way.
  */
 extern bool mosql_recover_blocker(MosqlSession *session, const MosqlBlocker *blocker,

@@ -1406,6 +1406,26 @@ same_wait(const MosqlWait *a, const MosqlWait *b)
 		(a->nahead == 0 || memcmp(a->ahead, b->ahead, a->nahead * sizeof(MosqlTxid)) == 0);
 }
 
+/* A sign is of one attempt, the last one counts, and who finds another's, or none, finds 0. */
+static void
+test_signs(void)
+{
+	MosqlTxid	tx = {7, 3};
+	MosqlTxid	next = {7, 4};
+
+	begin();
+	CHECK_INT(mosql_clock_last_sign(&ck, tx), 0);
+	mosql_clock_sign(&ck, tx, 1);
+	mosql_clock_sign(&ck, tx, 2);
+	CHECK_INT(mosql_clock_last_sign(&ck, tx), 2);
+	CHECK_INT(mosql_clock_last_sign(&ck, next), 0);
+	mosql_clock_sign(&ck, next, 1);
+	CHECK_INT(mosql_clock_last_sign(&ck, next), 1);
+	CHECK_INT(mosql_clock_last_sign(&ck, tx), 0);
+	CHECK_INT(mosql_clock_last_sign(&ck, (MosqlTxid) {8, 4}), 0);
+	CHECK(mosql_redis_drain(ck.redis, 1000));
+}
+
 static void
 test_waits(void)
 {
@@ -1772,6 +1792,7 @@ main(void)
 		RUN(test_forget_outcomes);
 		RUN(test_jobs);
 		RUN(test_concurrent_jobs);
+		RUN(test_signs);
 		RUN(test_waits);
 		RUN(test_sizes);
 		RUN(test_decided);
