@@ -12,7 +12,7 @@
 
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        gcc libc6-dev make libhiredis-dev liblz4-dev postgresql-server-dev-15 \
+        gcc libc6-dev make libhiredis-dev liblz4-dev libzstd-dev postgresql-server-dev-15 \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile mosql_fdw.control mosql_fdw.c ./
@@ -23,7 +23,7 @@ RUN make -j"$(nproc)" && make install DESTDIR=/out
 FROM debian:12-slim
 RUN apt-get update && apt-get install -y --no-install-recommends postgresql-common \
     && echo 'create_main_cluster = false' >> /etc/postgresql-common/createcluster.conf \
-    && apt-get install -y --no-install-recommends postgresql-15 libhiredis0.14 liblz4-1 \
+    && apt-get install -y --no-install-recommends postgresql-15 libhiredis0.14 liblz4-1 libzstd1 \
     && rm -rf /var/lib/apt/lists/* \
     && install -d -o postgres -g postgres /run/postgresql \
     && install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data

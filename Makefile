@@ -38,7 +38,7 @@ endif
 PG_CPPFLAGS = -I$(TOP)/src -MMD -MP
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers \
 	-Wno-sign-compare -Wno-declaration-after-statement
-SHLIB_LINK = -lhiredis -llz4
+SHLIB_LINK = -lhiredis -llz4 -lzstd
 
 ifneq ($(findstring clang,$(CC)),)
 PG_CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes

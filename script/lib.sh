@@ -117,11 +117,11 @@ need_postgres() {
                 sed -n 's/.*Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
         fi
         [[ -n ${PG_VERSION:-} ]] || die "no PostgreSQL found: set PG_CONFIG"
-        need_packages make gcc libc6-dev libhiredis-dev liblz4-dev \
+        need_packages make gcc libc6-dev libhiredis-dev liblz4-dev libzstd-dev \
             "postgresql-$PG_VERSION" "postgresql-server-dev-$PG_VERSION"
         PG_CONFIG=/usr/lib/postgresql/$PG_VERSION/bin/pg_config
     else
-        need_packages make gcc libc6-dev libhiredis-dev liblz4-dev
+        need_packages make gcc libc6-dev libhiredis-dev liblz4-dev libzstd-dev
         PG_VERSION=$("$PG_CONFIG" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
     fi
     [[ -f $("$PG_CONFIG" --pgxs) ]] || die "$PG_CONFIG --pgxs: no such file"

@@ -97,5 +97,15 @@ ALTER SERVER packed OPTIONS (ADD compression 'none');
 ALTER FOREIGN TABLE plain.t OPTIONS (DROP compression);
 SET search_path = plain, public; :load
 SELECT * FROM packed('plain.t');
+ALTER SERVER packed OPTIONS (SET compression 'zstd');
+:load
+SELECT * FROM packed('plain.t');
+SELECT * FROM sums();
+UPDATE t SET s = 'written' WHERE id = 500; DELETE FROM t WHERE id > 1000;
+SELECT * FROM sums();
+ALTER FOREIGN TABLE plain.t OPTIONS (ADD pack_after '0s');
+SELECT leaves_packed > 0 AS packs FROM mosql_fdw_maintain('packed');
+SELECT * FROM sums();
+SELECT * FROM mosql_fdw_check('plain.t');
 DROP SERVER packed CASCADE;
 DROP SCHEMA native, lz4, plain CASCADE;

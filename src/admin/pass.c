@@ -312,7 +312,7 @@ typedef struct BatchWork
 {
 	Pass	   *pass;
 	const PassTree *tree;
-	MosqlTimestamp pack_before;
+	MosqlPacking packing;
 	StringInfo	position;
 	int			single;			/* leaves still to be looked at one by one */
 	bool		more;
@@ -328,7 +328,7 @@ vacuum_batch(void *arg)
 
 	work->more = mosql_vacuum_tree(session, mosql_session_tree(session, work->tree->root),
 								   work->position, work->single > 0 ? 1 : batch_leaves(),
-								   work->pack_before, &work->pass->result->vacuum);
+								   work->packing, &work->pass->result->vacuum);
 }
 
 /* A MosqlTreeWork. */
@@ -392,12 +392,12 @@ run_batch(BatchWork *work)
 }
 
 static void
-vacuum_tree(Pass *pass, const PassTree *tree, MosqlTimestamp before)
+vacuum_tree(Pass *pass, const PassTree *tree, MosqlPacking packing)
 {
 	MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "mosql maintenance batch",
 												ALLOCSET_DEFAULT_SIZES);
 	StringInfoData position;
-	BatchWork	work = {.pass = pass,.tree = tree,.pack_before = before,.position = &position,.more = true};
+	BatchWork	work = {.pass = pass,.tree = tree,.packing = packing,.position = &position,.more = true};
 
 	initStringInfo(&position);
 	enter_phase(pass, "vacuum", tree->table, last_size(pass, tree->root));
@@ -425,12 +425,13 @@ vacuum_tree(Pass *pass, const PassTree *tree, MosqlTimestamp before)
 
 /* ---- which leaves are packed ---- */
 
-/* A table of this database, and what its option pack_after says. */
+/* A table of this database, and what its options say. */
 typedef struct PackedTable
 {
 	const char *schema;			/* in Redis */
 	const char *name;
 	int			after_s;		/* -1: never */
+	MosqlCompression compression;
 } PackedTable;
 
 /* This database's tables on the server; those that somebody is changing are left for another pass. */
@@ -454,6 +455,7 @@ packed_tables(Oid serverid)
 			table->schema = pstrdup(table->schema);
 			table->name = pstrdup(table->name);
 			table->after_s = mosql_table_pack_after_s(RelationGetRelid(rel));
+			table->compression = mosql_table_compression(RelationGetRelid(rel));
 			tables = lappend(tables, table);
 			table_close(rel, NoLock);
 		}
@@ -463,29 +465,32 @@ packed_tables(Oid serverid)
 }
 
 /*
- * Which leaves of a tree are packed: those older than this.  0: none.  Of several tables here that are one in
- * Redis, whose options differ, the most cautious counts.
+ * Which leaves of a tree are packed, and how.  Of several tables here that are one in Redis,
+ * whose options differ, the most cautious counts.
  */
-static MosqlTimestamp
-pack_before(const Pass *pass, const PassTree *tree, const List *tables)
+static MosqlPacking
+tree_packing(const Pass *pass, const PassTree *tree, const List *tables)
 {
-	MosqlTimestamp before = 0;
+	MosqlPacking none = {0};
+	MosqlPacking packing = {0};
 	ListCell   *lc;
 
 	if (tree->of == NULL)
-		return 0;
+		return none;
 	foreach(lc, tables)
 	{
 		const PackedTable *table = lfirst(lc);
 		uint64		after_us = (uint64) Max(table->after_s, 0) * 1000000;
+		bool		first = packing.before == 0;
 
 		if (strcmp(table->schema, tree->of->schema) != 0 || strcmp(table->name, tree->of->name) != 0)
 			continue;
 		if (table->after_s < 0 || pass->now < after_us)
-			return 0;
-		before = before == 0 ? pass->now - after_us : Min(before, pass->now - after_us);
+			return none;
+		packing.before = first ? pass->now - after_us : Min(packing.before, pass->now - after_us);
+		packing.how = first ? table->compression : Min(packing.how, table->compression);
 	}
-	return before;
+	return packing;
 }
 
 static void
@@ -500,7 +505,7 @@ vacuum_trees(Pass *pass)
 
 	pass->nsizes = mosql_clock_sizes(pass->clock, &pass->sizes);
 	for (int i = 0; i < n && !pass->lost; i++)
-		vacuum_tree(pass, &trees[i], pack_before(pass, &trees[i], tables));
+		vacuum_tree(pass, &trees[i], tree_packing(pass, &trees[i], tables));
 
 	gone = palloc(Max(pass->nsizes, 1) * sizeof(uint64));
 	for (int s = 0; s < pass->nsizes; s++)

@@ -15,6 +15,7 @@
 #define MOSQL_BTREE_H
 
 #include "base/base.h"
+#include "code/block.h"
 #include "code/node.h"
 #include "step/step.h"
 
@@ -181,12 +182,12 @@ extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
 /*
  * Write rows, ascending and above all that the tree holds, into leaves that a tenth is left free of.
  * Returns how many of them: what does not fill a leaf is to come again first with the next
- * call, unless this is the last one (finish).  packs: leaves of some rows are packed.  40001
+ * call, unless this is the last one (finish).  how: leaves of some rows are packed, unless it is NONE.  40001
  * if somebody else has written there, or a connection broke, where a server may have forgotten
  * then.  About six round trips for any number of rows.
  */
 extern int	mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n,
-							 bool packs, bool finish);
+							 MosqlCompression how, bool finish);
 
 /* --- reading by key --- */
 
@@ -242,7 +243,8 @@ typedef struct MosqlPackCounts
 	uint64		bytes_after;	/* of their blocks */
 } MosqlPackCounts;
 
-extern void mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts);
+extern void mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how,
+							 MosqlPackCounts *counts);
 
 typedef struct MosqlScan MosqlScan;
 

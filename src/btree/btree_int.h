@@ -170,8 +170,8 @@ extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, boo
 /* --- pack.c --- */
 extern MosqlBytes mosql_btree_block_field(void);
 extern void mosql_btree_unpack(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
-extern bool mosql_btree_make_block(const MosqlBytes *keys, const MosqlBytes *rows, int n,
-								   StringInfo block, size_t *bytes);
+extern bool mosql_btree_make_block(MosqlCompression how, const MosqlBytes *keys, const MosqlBytes *rows,
+								   int n, StringInfo block, size_t *bytes);
 
 /* --- search.c --- */
 

@@ -30,7 +30,7 @@ typedef struct Load
 	const MosqlBytes *rows;
 	int		   *starts;			/* [npieces + 1] the first row of each piece, and the end */
 	int			npieces;
-	bool		packs;
+	MosqlCompression how;
 	int			npacked;		/* leaves, by the last attempt */
 	MosqlLeaf  *last;			/* of the tree */
 	bool		fills;			/* the first piece goes into it */
@@ -96,8 +96,8 @@ set_leaf(Load *load, MosqlStep *step, MosqlNodeMeta *meta, int piece)
 	int			n = load->starts[piece + 1] - first;
 	size_t		bytes;
 	StringInfoData block;
-	bool		packs = load->packs &&
-		mosql_btree_make_block(load->keys + first, load->rows + first, n, &block, &bytes);
+	bool		packs = load->how != MOSQL_COMPRESSION_NONE &&
+		mosql_btree_make_block(load->how, load->keys + first, load->rows + first, n, &block, &bytes);
 
 	meta->state = packs ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(load->tree, meta));
@@ -260,11 +260,11 @@ cut_pieces(Load *load, int n, bool finish)
 
 /* See btree.h. */
 int
-mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n, bool packs,
+mosql_btree_load(MosqlTree *tree, const MosqlBytes *keys, const MosqlBytes *rows, int n, MosqlCompression how,
 				 bool finish)
 {
 	MosqlBudget budget = mosql_budget_start(BTREE_WAIT_MS);
-	Load		load = {.tree = tree,.keys = keys,.rows = rows,.packs = packs};
+	Load		load = {.tree = tree,.keys = keys,.rows = rows,.how = how};
 	MemoryContext old;
 
 	mosql_btree_enter(tree);

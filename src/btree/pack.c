@@ -101,7 +101,8 @@ mosql_btree_may_pack(const MosqlLeaf *leaf)
  * smaller at least.  For who reads one row gets the whole block.  *bytes: what the fields take.
  */
 bool
-mosql_btree_make_block(const MosqlBytes *keys, const MosqlBytes *rows, int n, StringInfo block, size_t *bytes)
+mosql_btree_make_block(MosqlCompression how, const MosqlBytes *keys, const MosqlBytes *rows, int n,
+					   StringInfo block, size_t *bytes)
 {
 	size_t		own = 0;
 
@@ -111,7 +112,7 @@ mosql_btree_make_block(const MosqlBytes *keys, const MosqlBytes *rows, int n, St
 	if (!is_half_full(n, own))
 		return false;
 	mosql_string_init(block, own / 2);
-	mosql_block_encode(block, true, keys, rows, n);
+	mosql_block_encode(block, how, keys, rows, n);
 	return (size_t) block->len <= *bytes / 4 * 3;
 }
 
@@ -158,7 +159,7 @@ pack_step(MosqlTree *tree, const MosqlLeaf *leaf, const StringInfo block)
 
 /* The block of a leaf, as it was read; false if it does not pay. */
 static bool
-leaf_block(const MosqlLeaf *leaf, StringInfo block, size_t *bytes)
+leaf_block(const MosqlLeaf *leaf, MosqlCompression how, StringInfo block, size_t *bytes)
 {
 	MosqlBytes *keys = palloc(2 * leaf->n * sizeof(MosqlBytes) + 1);
 	MosqlBytes *rows = keys + leaf->n;
@@ -169,14 +170,14 @@ leaf_block(const MosqlLeaf *leaf, StringInfo block, size_t *bytes)
 		keys[i] = leaf->entries[i].key;
 		rows[i] = leaf->entries[i].row;
 	}
-	pays = mosql_btree_make_block(keys, rows, leaf->n, block, bytes);
+	pays = mosql_btree_make_block(how, keys, rows, leaf->n, block, bytes);
 	pfree(keys);
 	return pays;
 }
 
 /* Packs leaves as they were read; see btree.h. */
 static void
-pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts)
+pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how, MosqlPackCounts *counts)
 {
 	MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
 	size_t	   *before = palloc(n * sizeof(size_t) + 1);
@@ -187,7 +188,7 @@ pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCou
 	{
 		StringInfoData block;
 
-		if (!leaf_block(leaves[i], &block, &before[nsteps]))
+		if (!leaf_block(leaves[i], how, &block, &before[nsteps]))
 			continue;
 		after[nsteps] = block.len;
 		steps[nsteps++] = pack_step(tree, leaves[i], &block);
@@ -215,13 +216,14 @@ pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCou
 
 /* See btree.h. */
 void
-mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlPackCounts *counts)
+mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how,
+				 MosqlPackCounts *counts)
 {
 	MemoryContext old;
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
-	pack_leaves(tree, leaves, n, counts);
+	pack_leaves(tree, leaves, n, how, counts);
 	MemoryContextSwitchTo(old);
 }
 

@@ -3,7 +3,7 @@
  *
  * Layer: code.
  *
- *     1 byte kind: 0 plain, 1 LZ4; varint length of the body before compression; body:
+ *     1 byte kind: 0 plain, 1 LZ4, 2 zstd; varint length of the body before compression; body:
  *     varint n; then n heads: varint bytes shared with the key before, varint further
  *     bytes of the key, varint length of the row; then the further bytes of all
  *     keys; then all rows
@@ -19,12 +19,24 @@
 #include "code/code_int.h"
 
 #include <lz4.h>
+#include <zstd.h>
 
 #define KIND_PLAIN	0
 #define KIND_LZ4	1
+#define KIND_ZSTD	2
+
+StaticAssertDecl(KIND_PLAIN == (int) MOSQL_COMPRESSION_NONE && KIND_LZ4 == (int) MOSQL_COMPRESSION_LZ4 &&
+				 KIND_ZSTD == (int) MOSQL_COMPRESSION_ZSTD, "the stored kind is the compression");
 
 /* LZ4 makes no byte of input more than this many. */
 #define LZ4_MAX_RATIO 255
+
+/* Of zstd; the next ones take twice the time and more, for some percent. */
+#define ZSTD_LEVEL 1
+
+/* What zstd works with, made once: as much as some hundred blocks take. */
+static ZSTD_CCtx *zstd_writer = NULL;
+static ZSTD_DCtx *zstd_reader = NULL;
 
 /* A body whose heads are sound: what is left to read of it. */
 typedef struct Reader
@@ -113,13 +125,28 @@ put_body(char *p, const Rows *r)
 		p = put_bytes(p, r->rows[i]);
 }
 
+/* The length of what raw was made into, in room of one byte less; 0: it is not smaller. */
+static size_t
+compress(MosqlCompression compression, const char *raw, size_t size, char *out)
+{
+	size_t		len;
+
+	if (compression == MOSQL_COMPRESSION_LZ4)
+		return LZ4_compress_default(raw, out, (int) size, (int) size - 1);
+	if (zstd_writer == NULL && (zstd_writer = ZSTD_createCCtx()) == NULL)
+		return 0;
+	len = ZSTD_compressCCtx(zstd_writer, out, size - 1, raw, size, ZSTD_LEVEL);
+	return ZSTD_isError(len) ? 0 : len;
+}
+
 void
-mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys, const MosqlBytes *rows, int n)
+mosql_block_encode(StringInfo out, MosqlCompression compression, const MosqlBytes *keys,
+				   const MosqlBytes *rows, int n)
 {
 	Rows		r;
 	size_t		size;
 	int			start = out->len;
-	int			compressed = 0;
+	size_t		compressed = 0;
 	char	   *body;
 	char	   *p;
 
@@ -136,13 +163,12 @@ mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys, const 
 	p = grow(out, 1 + varint_size(size) + size);
 	*p = KIND_PLAIN;
 	body = put_varint(p + 1, size);
-	if (compress)
+	if (compression != MOSQL_COMPRESSION_NONE)
 	{
 		char	   *raw = palloc_extended(size, MCXT_ALLOC_HUGE);
 
 		put_body(raw, &r);
-		/* no room for what would not be smaller: then it gives 0 */
-		compressed = LZ4_compress_default(raw, body, (int) size, (int) size - 1);
+		compressed = compress(compression, raw, size, body);
 		pfree(raw);
 	}
 	if (compressed == 0)
@@ -150,16 +176,27 @@ mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys, const 
 		put_body(body, &r);
 		return;
 	}
-	out->data[start] = KIND_LZ4;
-	out->len = (int) (body - out->data) + compressed;
+	out->data[start] = (char) compression;
+	out->len = (int) (body - out->data + compressed);
 	out->data[out->len] = '\0';
 }
 
 /* ---- reading ---- */
 
+/* Is it made into just len bytes? */
+static bool
+decompress(char kind, MosqlBytes in, char *out, size_t len)
+{
+	if (kind == KIND_LZ4)
+		return LZ4_decompress_safe(in.data, out, (int) in.len, (int) len) == (int) len;
+	if (zstd_reader == NULL && (zstd_reader = ZSTD_createDCtx()) == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	return ZSTD_decompressDCtx(zstd_reader, out, len, in.data, in.len) == len;
+}
+
 /*
  * The body: part of `in`, or *unpacked, which the caller frees.  No more is allocated than
- * LZ4 can make of so many bytes.
+ * LZ4 can make of so many bytes; of zstd any number makes any other.
  */
 static bool
 take_body(MosqlBytes in, MosqlBytes *body, char **unpacked)
@@ -173,11 +210,12 @@ take_body(MosqlBytes in, MosqlBytes *body, char **unpacked)
 	*body = in;
 	if (*kind == KIND_PLAIN)
 		return in.len == len;
-	if (*kind != KIND_LZ4 || in.len >= len || len > in.len * LZ4_MAX_RATIO)
+	if ((*kind != KIND_LZ4 && *kind != KIND_ZSTD) || in.len >= len ||
+		(*kind == KIND_LZ4 && len > in.len * LZ4_MAX_RATIO))
 		return false;
 	*unpacked = palloc_extended(len, MCXT_ALLOC_HUGE);
 	*body = mosql_bytes(*unpacked, len);
-	return LZ4_decompress_safe(in.data, *unpacked, (int) in.len, (int) len) == (int) len;
+	return decompress(*kind, in, *unpacked, len);
 }
 
 static inline bool

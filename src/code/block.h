@@ -3,8 +3,8 @@
  *
  * Layer: code.  Pure functions; docs/format.md gives the bytes.  A block is only
  * another representation of row fields: each row's bytes (row.h) come out as they went
- * in.  Keys leave out what they share with the key before; the whole is compressed with
- * LZ4 where that makes it smaller.
+ * in.  Keys leave out what they share with the key before; the whole is compressed where
+ * that makes it smaller.
  */
 #ifndef MOSQL_BLOCK_H
 #define MOSQL_BLOCK_H
@@ -12,12 +12,20 @@
 #include "base/base.h"
 #include "base/limits.h"
 
+/* How; of which the smaller is the faster to read. */
+typedef enum MosqlCompression
+{
+	MOSQL_COMPRESSION_NONE,
+	MOSQL_COMPRESSION_LZ4,
+	MOSQL_COMPRESSION_ZSTD
+} MosqlCompression;
+
 /*
  * Append a block: n > 0 ascending distinct keys, each with its row, at most
  * MOSQL_BLOCK_MAX_ROWS.  It is compressed if that is wanted and makes it smaller; the
- * first byte says so.  Throws 54000 beyond MOSQL_BLOCK_MAX_BYTES.
+ * first byte says how.  Throws 54000 beyond MOSQL_BLOCK_MAX_BYTES.
  */
-extern void mosql_block_encode(StringInfo out, bool compress, const MosqlBytes *keys,
+extern void mosql_block_encode(StringInfo out, MosqlCompression compression, const MosqlBytes *keys,
 							   const MosqlBytes *rows, int n);
 
 typedef struct MosqlBlock

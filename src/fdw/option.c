@@ -313,8 +313,8 @@ check_value(const Option *option, DefElem *def)
 				report_value(option, value, "\"optimistic\" or \"pessimistic\"");
 			break;
 		case OPTION_COMPRESSION:
-			if (strcmp(value, "lz4") != 0 && strcmp(value, "none") != 0)
-				report_value(option, value, "\"lz4\" or \"none\"");
+			if (strcmp(value, "lz4") != 0 && strcmp(value, "zstd") != 0 && strcmp(value, "none") != 0)
+				report_value(option, value, "\"lz4\", \"zstd\" or \"none\"");
 			break;
 		case OPTION_TIME:
 			if (strcmp(value, MOSQL_PACK_NEVER) != 0 &&

@@ -479,7 +479,7 @@ load_entries(MosqlBuild *build)
 
 	next_transaction(build);
 	load = mosql_load_begin(build->session, build->root, build->base,
-							mosql_table_packs(RelationGetRelid(build->rel)));
+							mosql_table_compression(RelationGetRelid(build->rel)));
 	while (mosql_sorter_next_distinct(build->sorter, report_equal, build, NULL))
 	{
 		if (++n % LOAD_ENTRIES == 0)

@@ -115,6 +115,9 @@ extern const char *mosql_table_option(List *options, const char *name);
 /* The same of a table, or else of its server. */
 extern const char *mosql_table_or_server_option(Oid relid, const char *name);
 
+/* Option compression of the table, or its server; NONE: leaves are not packed. */
+extern MosqlCompression mosql_table_compression(Oid relid);
+
 /* Option pack_after: seconds after which maintenance packs a leaf; -1: never. */
 extern int	mosql_table_pack_after_s(Oid relid);
 #define MOSQL_PACK_NEVER	"never"

@@ -28,13 +28,15 @@ struct MosqlFill
 	void	   *report_arg;
 };
 
-/* See table_int.h. */
-bool
-mosql_table_packs(Oid relid)
+/* See definition.h. */
+MosqlCompression
+mosql_table_compression(Oid relid)
 {
 	const char *said = mosql_table_or_server_option(relid, "compression");
 
-	return said == NULL || strcmp(said, "none") != 0;
+	if (said == NULL || strcmp(said, "lz4") == 0)
+		return MOSQL_COMPRESSION_LZ4;
+	return strcmp(said, "zstd") == 0 ? MOSQL_COMPRESSION_ZSTD : MOSQL_COMPRESSION_NONE;
 }
 
 /* See definition.h. */
@@ -44,7 +46,7 @@ mosql_table_pack_after_s(Oid relid)
 	const char *said = mosql_table_or_server_option(relid, "pack_after");
 	int			seconds = MOSQL_PACK_AFTER_S;
 
-	if (!mosql_table_packs(relid) || (said != NULL && strcmp(said, MOSQL_PACK_NEVER) == 0))
+	if (mosql_table_compression(relid) == MOSQL_COMPRESSION_NONE || (said != NULL && strcmp(said, MOSQL_PACK_NEVER) == 0))
 		return -1;
 	if (said != NULL)
 		(void) parse_int(said, &seconds, GUC_UNIT_S, NULL);
@@ -129,7 +131,7 @@ load_sorted(MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *ver
 {
 	MosqlLoad  *load = mosql_load_begin(fill->table->session, mosql_btree_root(tree),
 										*(const MosqlTimestamp *) version,
-										mosql_table_packs(RelationGetRelid(fill->rel)));
+										mosql_table_compression(RelationGetRelid(fill->rel)));
 
 	while (mosql_sorter_next_distinct(fill->sorter, report_duplicate, fill, index))
 	{

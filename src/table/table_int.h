@@ -233,9 +233,6 @@ extern bool mosql_sorter_next_distinct(MosqlSorter *sorter, MosqlReportDuplicate
  * of the rows that were read for it.  23505 for duplicates.
  */
 typedef struct MosqlFill MosqlFill;
-/* Are leaves to be packed that are written at once? (option compression of the table, or its server) */
-extern bool mosql_table_packs(Oid relid);
-
 extern MosqlFill *mosql_fill_begin(Relation rel, const MosqlTable *table, bool rows);
 
 /* A row and its entries.  In a context that is emptied row by row. */

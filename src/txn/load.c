@@ -28,7 +28,7 @@ struct MosqlLoad
 	MosqlSession *session;
 	uint64		root;
 	MosqlTimestamp version;
-	bool		packs;
+	MosqlCompression how;
 	uint64		breaks;			/* of connections, before the first row */
 	MemoryContext batch;		/* keys and rows that wait */
 	MosqlBytes *keys;			/* [BATCH_ROWS] */
@@ -39,7 +39,7 @@ struct MosqlLoad
 };
 
 MosqlLoad *
-mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, bool packs)
+mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, MosqlCompression how)
 {
 	MosqlLoad  *load = palloc0(sizeof(MosqlLoad));
 
@@ -48,7 +48,7 @@ mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, boo
 	load->session = session;
 	load->root = root;
 	load->version = version;
-	load->packs = packs;
+	load->how = how;
 	load->breaks = mosql_redis_breaks(session->redis);
 	load->batch = AllocSetContextCreate(CurrentMemoryContext, "mosql load", ALLOCSET_DEFAULT_SIZES);
 	load->keys = palloc(BATCH_ROWS * sizeof(MosqlBytes));
@@ -97,7 +97,7 @@ write_batch(MosqlLoad *load, bool finish)
 	check_unbroken(load->session, load->breaks);
 	mosql_txn_begin_read(load->session, &context);	/* swept, after the lease was over */
 	written = mosql_btree_load(mosql_session_tree(load->session, load->root), load->keys,
-							   load->rows, load->n, load->packs, finish);
+							   load->rows, load->n, load->how, finish);
 	mosql_txn_end_read(&context);
 	Assert(!finish || written == load->n);
 	mosql_stats.rows_loaded += written;

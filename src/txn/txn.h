@@ -582,11 +582,11 @@ extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
  * ascend; all of them are there when the load has ended, and then the tree is read and
  * written like any other.  If the transaction, or its savepoint, does not last, nor must the
  * definition that names the tree.  40001 if a connection broke, where a server may have
- * forgotten then, from the first row to the decision.  packs: leaves are packed.
+ * forgotten then, from the first row to the decision.  how: leaves are packed, unless it is NONE.
  */
 typedef struct MosqlLoad MosqlLoad;
 extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version,
-								   bool packs);
+								   MosqlCompression how);
 extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
 extern uint64 mosql_load_end(MosqlLoad *load);
 
@@ -728,6 +728,13 @@ typedef struct MosqlVacuumCounts
 	MosqlPackCounts packed;
 } MosqlVacuumCounts;
 
+/* Which leaves maintenance packs, and how. */
+typedef struct MosqlPacking
+{
+	MosqlTimestamp before;		/* all of their rows are older; 0: none are packed */
+	MosqlCompression how;
+} MosqlPacking;
+
 /* ---- trees that transactions have given up (garbage.c) ---- */
 
 /* What is on the list, in the current context; NULL: nothing. */
@@ -752,7 +759,7 @@ extern void mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, 
  * *position on, which is initialised and empty at first and opaque: remove what
  * no snapshot needs, settle what finished and dead transactions left, finish
  * splits and merges, merge emptied leaves away, pack those of which all rows
- * are older than pack_before (0: none).  Returns
+ * are older than packing says.  Returns
  * false at the end of the tree, with *position empty again.  Adds to *counts.
  *
  * A few round trips per call, so that the caller can set the pace.  What undecided
@@ -760,7 +767,7 @@ extern void mosql_garbage_destroy(MosqlGarbage *garbage, MosqlDestroyMore more, 
  * transaction that has written.  42P01 if the tree is gone.
  */
 extern bool mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position,
-							  int max_leaves, MosqlTimestamp pack_before, MosqlVacuumCounts *counts);
+							  int max_leaves, MosqlPacking packing, MosqlVacuumCounts *counts);
 
 /*
  * A batch of one leaf failed for damage: go on behind it, and what else the damage keeps

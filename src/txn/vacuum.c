@@ -41,7 +41,7 @@ typedef struct Vacuum
 	MosqlSession *session;
 	MosqlTree  *tree;
 	MosqlVacuumCounts *counts;
-	MosqlTimestamp pack_before;	/* 0: nothing is packed */
+	MosqlPacking packing;
 	MosqlSnapshotList list;
 	bool		asked;			/* who lives, in this batch: */
 	MosqlSessions sessions;
@@ -499,7 +499,7 @@ is_quiet(const Vacuum *vacuum, const MosqlLeaf *leaf)
 		const MosqlEntry *entry = &leaf->entries[e];
 
 		if (entry->row.data == NULL || entry->intent.data != NULL || entry->marks.data != NULL ||
-			!mosql_row_newest(entry->row, &newest) || newest.ts >= vacuum->pack_before ||
+			!mosql_row_newest(entry->row, &newest) || newest.ts >= vacuum->packing.before ||
 			entry->row.data[MOSQL_ROW_KIND_OFFSET] != *MOSQL_ROW_PLAIN_KIND)
 			return false;
 	}
@@ -520,7 +520,7 @@ pack_leaves(Vacuum *vacuum)
 			ripe[n++] = leaf;
 	}
 	if (n > 0)
-		mosql_btree_pack(vacuum->tree, ripe, n, &vacuum->counts->packed);
+		mosql_btree_pack(vacuum->tree, ripe, n, vacuum->packing.how, &vacuum->counts->packed);
 }
 
 /* ---- one call ---- */
@@ -569,7 +569,7 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	if (nempty > 0)
 		vacuum->counts->leaves_merged += mosql_btree_merge_leaves(vacuum->tree, empty, nempty);
 	vacuum->counts->leaves_merged += mosql_btree_merge_parents(vacuum->tree, next);
-	if (vacuum->pack_before > 0)
+	if (vacuum->packing.before > 0)
 		pack_leaves(vacuum);
 
 	resetStringInfo(position);
@@ -582,12 +582,12 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 /* See txn.h. */
 bool
 mosql_vacuum_tree(MosqlSession *session, MosqlTree *tree, StringInfo position, int max_leaves,
-				  MosqlTimestamp pack_before, MosqlVacuumCounts *counts)
+				  MosqlPacking packing, MosqlVacuumCounts *counts)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql vacuum",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Vacuum		vacuum = {.session = session, .tree = tree, .pack_before = pack_before, .counts = counts};
+	Vacuum		vacuum = {.session = session, .tree = tree, .packing = packing, .counts = counts};
 	bool		more;
 
 	more = vacuum_batch(&vacuum, position, max_leaves);

@@ -27,14 +27,14 @@ framed(MosqlBytes in, int choice)
 
 /* Written again, compressed or not, the same comes back; a plain block byte by byte. */
 static void
-check_again(MosqlBytes in, const MosqlBlock *block, bool compress)
+check_again(MosqlBytes in, const MosqlBlock *block, MosqlCompression compression)
 {
 	StringInfoData out;
 	MosqlBlock	back;
 
 	initStringInfo(&out);
-	mosql_block_encode(&out, compress, block->keys, block->rows, block->n);
-	if (!compress && in.data[0] == 0)
+	mosql_block_encode(&out, compression, block->keys, block->rows, block->n);
+	if (compression == MOSQL_COMPRESSION_NONE && in.data[0] == 0)
 		MUST(mosql_bytes_equal(mosql_bytes_of(&out), in));
 	MUST(mosql_block_decode(mosql_bytes_of(&out), &back) && back.n == block->n);
 	for (int i = 0; i < block->n; i++)
@@ -95,7 +95,8 @@ fuzz_one(MosqlBytes in)
 		MUST(block.keys[i].len <= MOSQL_KEY_MAX_BYTES);
 		MUST(i == 0 || mosql_bytes_compare(block.keys[i - 1], block.keys[i]) < 0);
 	}
-	check_again(block_bytes, &block, false);
-	check_again(block_bytes, &block, true);
+	check_again(block_bytes, &block, MOSQL_COMPRESSION_NONE);
+	check_again(block_bytes, &block, MOSQL_COMPRESSION_LZ4);
+	check_again(block_bytes, &block, MOSQL_COMPRESSION_ZSTD);
 	check_find(block_bytes, &block);
 }

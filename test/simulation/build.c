@@ -172,7 +172,7 @@ load_entries(Build *build)
 	next_transaction(build);
 	qsort(build->changes, build->n, sizeof(Change), compare_changes);
 	load = mosql_load_begin(build->client->session, build->ours.building, build->base,
-							true);
+							MOSQL_COMPRESSION_LZ4);
 	for (int i = 0; i < build->n; i++)
 	{
 		if (i % CHUNK == CHUNK - 1)

@@ -107,12 +107,12 @@ static void
 vacuum_tree(void *arg)
 {
 	Vacuum	   *vacuum = arg;
-	MosqlTimestamp pack_before = sim_chance(400) ? MOSQL_TS_MAX : 0;
+	MosqlPacking packing = {sim_chance(400) ? MOSQL_TS_MAX : 0, MOSQL_COMPRESSION_LZ4};
 	StringInfoData position;
 
 	initStringInfo(&position);
 	while (mosql_vacuum_tree(vacuum->session, mosql_session_tree(vacuum->session, vacuum->root),
-							 &position, (int) sim_between(1, 16), pack_before, vacuum->counts))
+							 &position, (int) sim_between(1, 16), packing, vacuum->counts))
 		;
 }
 

@@ -56,12 +56,12 @@ random_rows(MosqlBytes *keys, MosqlBytes *rows, int max)
 }
 
 static MosqlBytes
-encode(bool compress, const MosqlBytes *keys, const MosqlBytes *rows, int n)
+encode(MosqlCompression compression, const MosqlBytes *keys, const MosqlBytes *rows, int n)
 {
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	mosql_block_encode(&buf, compress, keys, rows, n);
+	mosql_block_encode(&buf, compression, keys, rows, n);
 	return mosql_bytes_of(&buf);
 }
 
@@ -159,17 +159,17 @@ test_round_trip(void)
 {
 	MosqlBytes	keys[ROWS_MAX];
 	MosqlBytes	rows[ROWS_MAX];
-	int			compressed = 0;
+	int			kinds[3] = {0};
 
 	for (int round = 0; round < 2000; round++)
 	{
 		int			n = random_rows(keys, rows, round < 1000 ? 5 : ROWS_MAX);
-		bool		compress = round % 2;
-		MosqlBytes	plain = encode(false, keys, rows, n);
-		MosqlBytes	block = encode(compress, keys, rows, n);
+		MosqlCompression wanted = round % 3;
+		MosqlBytes	plain = encode(MOSQL_COMPRESSION_NONE, keys, rows, n);
+		MosqlBytes	block = encode(wanted, keys, rows, n);
 		MosqlBlock	back;
 
-		compressed += block.data[KIND_OFFSET] == 1;
+		kinds[(int) block.data[KIND_OFFSET]]++;
 		if (block.len > plain.len || plain.data[KIND_OFFSET] != 0 ||
 			(block.len == plain.len && block.data[KIND_OFFSET] != 0))
 			CHECK(!"compressed is smaller, or it is not");
@@ -177,10 +177,10 @@ test_round_trip(void)
 			CHECK(!"a block comes back");
 		if (!finds(block, keys, rows, n))
 			CHECK(!"rows of a block are found");
-		if (!compress && !mosql_bytes_equal(block, plain))
+		if (wanted == MOSQL_COMPRESSION_NONE && !mosql_bytes_equal(block, plain))
 			CHECK(!"plain where that is wanted");
 	}
-	CHECK(compressed > 300 && compressed < 990);
+	CHECK(kinds[1] > 200 && kinds[1] < 660 && kinds[2] > 200 && kinds[2] < 660);
 }
 
 /* It is appended, and as large as it says. */
@@ -196,7 +196,7 @@ test_appended(void)
 	memset(blanks, ' ', sizeof(blanks));
 	initStringInfo(&buf);
 	appendStringInfoString(&buf, "front");
-	mosql_block_encode(&buf, true, &key, &row, 1);
+	mosql_block_encode(&buf, MOSQL_COMPRESSION_LZ4, &key, &row, 1);
 	CHECK(buf.len < 40 && memcmp(buf.data, "front\1", 6) == 0 && buf.data[buf.len] == '\0');
 	CHECK(mosql_block_decode(mosql_bytes(buf.data + 5, buf.len - 5), &block));
 	CHECK(same_rows(&block, &key, &row, 1));
@@ -218,21 +218,21 @@ test_extremes(void)
 		keys[i] = mosql_bytes(numbers[i], 3);
 		rows[i] = mosql_bytes("x", random_below(2));
 	}
-	CHECK(decode(encode(true, keys, rows, MOSQL_BLOCK_MAX_ROWS)));
-	CHECK(decode(encode(false, keys, rows, MOSQL_BLOCK_MAX_ROWS)));
+	CHECK(decode(encode(MOSQL_COMPRESSION_LZ4, keys, rows, MOSQL_BLOCK_MAX_ROWS)));
+	CHECK(decode(encode(MOSQL_COMPRESSION_NONE, keys, rows, MOSQL_BLOCK_MAX_ROWS)));
 
 	keys[0] = mosql_bytes("", 0);
 	rows[0] = mosql_bytes("", 0);
-	CHECK(decode(encode(true, keys, rows, 1)));
+	CHECK(decode(encode(MOSQL_COMPRESSION_LZ4, keys, rows, 1)));
 	keys[1] = mosql_bytes(long_key, sizeof(long_key) - 1);
 	keys[2] = mosql_bytes(long_key, sizeof(long_key));
 	for (int i = 0; i < 3 * 1024 * 1024; i++)
 		large[i] = (char) (i >> 3);
 	rows[2] = mosql_bytes(large, 3 * 1024 * 1024);
-	for (int compress = 0; compress < 2; compress++)
+	for (int kind = MOSQL_COMPRESSION_NONE; kind <= MOSQL_COMPRESSION_ZSTD; kind++)
 	{
-		CHECK(decode(encode(compress, keys, rows, 3)));
-		CHECK(finds(encode(compress, keys, rows, 3), keys, rows, 3));
+		CHECK(decode(encode(kind, keys, rows, 3)));
+		CHECK(finds(encode(kind, keys, rows, 3), keys, rows, 3));
 	}
 }
 
@@ -245,7 +245,7 @@ test_too_large(void)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	CHECK_RAISES(ERRCODE_PROGRAM_LIMIT_EXCEEDED, mosql_block_encode(&buf, true, &key, &row, 1));
+	CHECK_RAISES(ERRCODE_PROGRAM_LIMIT_EXCEEDED, mosql_block_encode(&buf, MOSQL_COMPRESSION_LZ4, &key, &row, 1));
 	CHECK_INT(buf.len, 0);
 }
 
@@ -263,8 +263,9 @@ test_damage(void)
 
 		if (round % 2 == 0)
 			rows[0] = mosql_bytes(blanks, sizeof(blanks));	/* it can be compressed */
-		CHECK_INT(damage(encode(false, keys, rows, n), decode), 0);
-		CHECK_INT(damage(encode(true, keys, rows, n), decode), 0);
+		CHECK_INT(damage(encode(MOSQL_COMPRESSION_NONE, keys, rows, n), decode), 0);
+		CHECK_INT(damage(encode(MOSQL_COMPRESSION_LZ4, keys, rows, n), decode), 0);
+		CHECK_INT(damage(encode(MOSQL_COMPRESSION_ZSTD, keys, rows, n), decode), 0);
 	}
 	damage_random(mosql_bytes("\0", 1), 20000, decode);
 	damage_random(mosql_bytes("\1\x20\xF0", 3), 20000, decode);
@@ -317,7 +318,8 @@ test_refused(void)
 
 	CHECK(RAW("\0\5" "\1" "\0\1\0" "a"));
 	CHECK(RAW("\1\x1C" "\x6D\1\0\1\x17" "ax" "\1\0" "\x50xxxxx"));
-	CHECK(!RAW("\2\x1C" "\x6D\1\0\1\x17" "ax" "\1\0" "\x50xxxxx"));	/* an unknown kind */
+	CHECK(!RAW("\3\x1C" "\x6D\1\0\1\x17" "ax" "\1\0" "\x50xxxxx"));	/* an unknown kind */
+	CHECK(!RAW("\2\x1C" "\x6D\1\0\1\x17" "ax" "\1\0" "\x50xxxxx"));	/* zstd? no */
 	CHECK(!RAW("\2\5" "\1" "\0\1\0" "a"));
 	CHECK(!RAW("\0\6" "\1" "\0\1\0" "a"));	/* another length */
 	CHECK(!RAW("\0\4" "\1" "\0\1\0" "a"));
@@ -368,14 +370,14 @@ test_memory(void)
 	MosqlBlock	block;
 
 	memset(blanks, ' ', sizeof(blanks));
-	for (int compress = 0; compress < 2; compress++)
+	for (int kind = MOSQL_COMPRESSION_NONE; kind <= MOSQL_COMPRESSION_ZSTD; kind++)
 	{
-		MosqlBytes	bad = encode(compress, keys, rows, 2);
+		MosqlBytes	bad = encode(kind, keys, rows, 2);
 		int64		chunks = pgstub_chunks();
-		MosqlBytes	good = encode(compress, keys, rows, 2);
+		MosqlBytes	good = encode(kind, keys, rows, 2);
 		int64		encode_chunks = pgstub_chunks() - chunks;
 
-		CHECK_INT(good.data[KIND_OFFSET], compress);
+		CHECK_INT(good.data[KIND_OFFSET], kind);
 		CHECK_INT(encode_chunks, 1);
 		chunks = pgstub_chunks();
 		CHECK(mosql_block_decode(good, &block));

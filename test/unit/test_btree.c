@@ -1013,7 +1013,7 @@ test_private_load(void)
 		int			half = w->nkeys / 2;
 		MosqlBytes	row = mosql_bytes("four", 4);
 
-		CHECK_INT(mosql_btree_load(w->trees[0], NULL, NULL, 0, true, true), 0);
+		CHECK_INT(mosql_btree_load(w->trees[0], NULL, NULL, 0, MOSQL_COMPRESSION_LZ4, true), 0);
 		CHECK_INT(w->mem->round_trips, before);
 		load_keys(w, w->trees[0], 0, half, batch);
 		expect_sound(w);
@@ -1029,7 +1029,7 @@ test_private_load(void)
 		}
 
 		/* below what is there: it is not ours alone */
-		CHECK(PGSTUB_RAISES(mosql_btree_load(w->trees[0], &w->keys[half], &row, 1, true, true)));
+		CHECK(PGSTUB_RAISES(mosql_btree_load(w->trees[0], &w->keys[half], &row, 1, MOSQL_COMPRESSION_LZ4, true)));
 		MemoryContextSwitchTo(caller);
 		CHECK_INT(pgstub_error.sqlstate, ERRCODE_T_R_SERIALIZATION_FAILURE);
 		for (int i = 0; i < scaled(300); i++)
@@ -1129,7 +1129,7 @@ pack_leaves(MosqlTree *tree, MosqlLeaf *leaves, int n)
 	for (int i = 0; i < n; i++)
 		if (mosql_btree_may_pack(&leaves[i]))
 			ripe[nripe++] = &leaves[i];
-	mosql_btree_pack(tree, ripe, nripe, &counts);
+	mosql_btree_pack(tree, ripe, nripe, MOSQL_COMPRESSION_LZ4, &counts);
 	CHECK(counts.leaves == 0 || counts.bytes_after <= counts.bytes_before / 4 * 3);
 	return (int) counts.leaves;
 }

@@ -202,11 +202,11 @@ test_blocks(void)
 	initStringInfo(&row);
 	mosql_history_encode(&row, &(MosqlHistory) {1, true, &version});
 	rows[0] = rows[1] = mosql_bytes_of(&row);
-	EXAMPLE("block-plain", mosql_block_encode(&b, false, keys, rows, 2));
+	EXAMPLE("block-plain", mosql_block_encode(&b, MOSQL_COMPRESSION_NONE, keys, rows, 2));
 	EXAMPLE("block-compressed",
 			StringInfoData plain;
 			initStringInfo(&plain);
-			mosql_block_encode(&plain, false, keys, rows, 2);
+			mosql_block_encode(&plain, MOSQL_COMPRESSION_NONE, keys, rows, 2);
 			appendBinaryStringInfo(&b, "\1\x30\xF9\x0F", 4);
 			appendBinaryStringInfo(&b, plain.data + 2, 30);
 			appendBinaryStringInfo(&b, "\x12\0\x50\x15\3abc", 8);

@@ -169,7 +169,7 @@ load_packed(World *w)
 		*value = w->values[k] = ++w->last_value;
 		rows[k] = mosql_bytes((char *) value, 4);
 	}
-	CHECK_INT(mosql_btree_load(w->tree, w->keys, rows, w->nkeys, true, true), w->nkeys);
+	CHECK_INT(mosql_btree_load(w->tree, w->keys, rows, w->nkeys, MOSQL_COMPRESSION_LZ4, true), w->nkeys);
 }
 
 /* Make room for a stretch; dies at the given step, if it comes to that many. */
