@@ -38,6 +38,7 @@ typedef struct Load
 	int			nleaves;
 	MosqlStep **creates;
 	MosqlStep  *bring_in;
+	bool		unsure;			/* bring_in was sent, and its answer is not known */
 	bool		done;
 } Load;
 
@@ -183,7 +184,9 @@ write_leaves(void *arg)
 			mosql_btree_damage(load->tree, load->creates[i]->node, "a node that was to be created exists");
 	MOSQL_DEBUG_POINT("build-leaves-created");
 	load->bring_in = bring_in(load);
+	load->unsure = true;
 	mosql_btree_steps_run(load->tree, &load->bring_in, 1);
+	load->unsure = false;
 	load->done = mosql_btree_step_created(load->bring_in);
 	MOSQL_DEBUG_POINT("build-leaves-brought-in");
 }
@@ -202,7 +205,11 @@ discard_leaves(void *arg)
 
 /*
  * Steps 2 and 3.  Whoever gets an error gives the tree up, and destroys it from its root:
- * so leaves that were not brought in, or not linked yet, go here.
+ * so leaves that were not brought in go here.
+ *
+ * Race -- the connection breaks with step 3 under way.  It may be done, or be done later, and until the tree
+ * is destroyed vacuum may come by, which no leaf must lead to nowhere then.  So the leaves stay: they go
+ * with the tree if it leads to them, and else with the sweep, when the session has ended.
  */
 static void
 write_or_discard(Load *load)
@@ -221,7 +228,7 @@ write_or_discard(Load *load)
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
-		if (load->nleaves > 0)
+		if (load->nleaves > 0 && !load->unsure)
 			(void) mosql_do_quietly(discard_leaves, load);
 		ReThrowError(error);
 	}

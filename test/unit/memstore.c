@@ -216,13 +216,22 @@ make_writes(MemStore *mem, MosqlStep *step, bool deletes)
 	}
 }
 
+/* The next step is the one that crashes, or comes after it. */
+static bool
+crashes(MemStore *mem)
+{
+	mem->steps++;
+	return mem->crash_at != 0 &&
+		(mem->crash_once ? mem->steps == mem->crash_at : mem->steps >= mem->crash_at);
+}
+
 static void
 run_step(MemStore *mem, MosqlStep *step)
 {
 	MosqlNodeImage image = {0};
 	MemNode    *node = find_node(mem, step->node);
 	bool		lost = mem->lost > 0 && (memstore_random(mem) >> 11) * 0x1p-53 < mem->lost;
-	bool		crash = ++mem->steps >= mem->crash_at && mem->crash_at != 0;
+	bool		crash = crashes(mem);
 
 	if ((crash && !(mem->crash_after && mem->steps == mem->crash_at)) || (lost && memstore_random(mem) % 2))
 		goto unmade;
@@ -280,7 +289,7 @@ delete_nodes(MosqlNodeStore *store, const uint64 *nodes, int n)
 	round_trip(mem);
 	for (int i = 0; i < n; i++)
 	{
-		if (++mem->steps >= mem->crash_at && mem->crash_at != 0)
+		if (crashes(mem))
 			ereport(ERROR, (errcode(MEMSTORE_CRASH), errmsg("crash")));
 		free_node(mem, nodes[i]);
 		mem->nodes_deleted++;

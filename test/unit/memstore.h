@@ -26,6 +26,7 @@ typedef struct MemStore
 	/* faults */
 	int64		crash_at;		/* number of the step that crashes, and all after it; 0: none */
 	bool		crash_after;	/* with the step made */
+	bool		crash_once;		/* that step alone: a connection breaks */
 	int64		lose_at;		/* number of the step that is made, and its reply lost */
 	double		lost;			/* chance that a reply gets lost */
 	void		(*hook) (void *arg);	/* before each round trip */

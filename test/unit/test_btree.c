@@ -1606,6 +1606,51 @@ test_crash_load(void)
 	world_close(w);
 }
 
+/*
+ * A load that does not hear of a step, and gives up: also if the step was made, the tree is whole.  What
+ * is left over is the sweep's.
+ */
+static void
+test_broken_load(void)
+{
+	World	   *w = world_open(TINY ? 400 : 4000, true, 1);
+	volatile int half = w->nkeys / 3;
+	volatile bool broke = true;
+
+	load_keys(w, w->trees[0], 0, half, w->nkeys);
+	for (volatile int made = 0; made < 2; made++)
+		for (volatile int64 at = 1; broke || at == 1; at++)
+		{
+			MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "broken", ALLOCSET_DEFAULT_SIZES);
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+			World		c;
+
+			world_copy(&c, w);
+			c.mem->crash_at = at;
+			c.mem->crash_after = made;
+			c.mem->crash_once = true;
+			broke = PGSTUB_RAISES(load_keys(&c, c.trees[0], half, c.nkeys - half, c.nkeys));
+			MemoryContextSwitchTo(cxt);
+			c.mem->crash_at = 0;
+			check_tree(&c, c.trees[1]);
+			CHECK_INT(check_errors, 0);
+			CHECK(check_rows == half || check_rows == c.nkeys);
+			for (int k = half; k < c.nkeys; k++)
+				c.values[k] = check_rows == half ? 0 : k + 1;
+			sweep_all(&c, c.trees[1]);
+			touch_all(&c, c.trees[1]);
+			expect_sound(&c);
+			mosql_btree_destroy(c.trees[1], NULL, NULL);
+			CHECK_INT(c.mem->nnodes, 0);
+			world_close(&c);
+			MemoryContextSwitchTo(old);
+			MemoryContextDelete(cxt);
+			if (unit_failed > 20)
+				return;
+		}
+	world_close(w);
+}
+
 /* Replies that get lost: what was not heard to be done is found to be. */
 static void
 test_lost_load(void)
@@ -3082,6 +3127,7 @@ main(void)
 	CASE(test_interleaved);
 	CASE(test_lost_and_overtaken);
 	CASE(test_crash_load);
+	CASE(test_broken_load);
 	CASE(test_lost_load);
 	CASE(test_crash_split);
 	CASE(test_crash_append);
