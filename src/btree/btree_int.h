@@ -99,6 +99,7 @@ extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMe
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();
+extern void mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_missing(const MosqlTree *tree, uint64 node) pg_attribute_noreturn();
 extern void mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node);
 extern const char *mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m,

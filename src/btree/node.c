@@ -30,14 +30,41 @@ mosql_btree_gone(const MosqlTree *tree)
 }
 
 /*
- * A node that the tree leads to is not there: damage, unless the tree is gone, or the reader was
- * away since his call began, for so long that what he has read before leads to what maintenance
- * has taken since.  (A search begins anew then, search.c; a walk that holds a whole level cannot.)
+ * Is the tree nobody's: its root missing or dead, or there without a tree?
+ *
+ * Race -- the step that creates a root arrives late, or once more: when the tree was destroyed, or when the sweep
+ * has taken the leaf, which is made first, since the maker's session had died.  So there is a root again, as it
+ * was created, which leads to nothing, and which no definition names: it has no label.  The sweep destroys it.
+ */
+static bool
+is_nobodys(const MosqlTree *tree)
+{
+	static const char label = MOSQL_FIELD_LABEL;
+	MosqlNodeStore *store = tree->store;
+	MosqlBytes	fields[2];
+	MosqlFieldRead read = {.node = tree->root,.nfields = 2,.fields = fields};
+	MosqlNodeMeta meta;
+
+	fields[0] = mosql_btree_meta_field();
+	fields[1] = mosql_bytes(&label, 1);
+	store->read_fields(store, &read, 1);
+	if (read.values[0].data == NULL)
+		return true;
+	mosql_btree_meta(tree, tree->root, read.values[0], &meta);
+	return meta.state == MOSQL_NODE_DEAD ||
+		(tree->root >> MOSQL_ID_COUNTER_BITS != 0 && read.values[1].data == NULL &&
+		 mosql_btree_is_first_generation(meta.generation));
+}
+
+/*
+ * A node that the tree leads to is not there, or not the one that it should be: damage, unless the tree is
+ * gone, or the reader was away since his call began, for so long that what he has read before leads to what
+ * maintenance has taken since.  (A search begins anew then, search.c; a walk that holds a whole level cannot.)
  */
 void
-mosql_btree_missing(const MosqlTree *tree, uint64 node)
+mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what)
 {
-	if (!mosql_btree_exists(tree->store, tree->root))
+	if (is_nobodys(tree))
 		mosql_btree_gone(tree);
 	if (tree->store->incarnation(tree->store) != tree->incarnation)
 		ereport(ERROR,
@@ -45,7 +72,13 @@ mosql_btree_missing(const MosqlTree *tree, uint64 node)
 				 errmsg("could not read a tree in namespace \"%s\"", tree->store->ns),
 				 errdetail("The session's lease ran out meanwhile, and nodes that it was about to read are gone."),
 				 errhint("The transaction might succeed if retried.")));
-	mosql_btree_damage(tree, node, "the tree leads here, but the node is missing");
+	mosql_btree_damage(tree, node, what);
+}
+
+void
+mosql_btree_missing(const MosqlTree *tree, uint64 node)
+{
+	mosql_btree_astray(tree, node, "the tree leads here, but the node is missing");
 }
 
 /*

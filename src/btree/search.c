@@ -174,7 +174,7 @@ restart(Search *s, const SearchItem *item)
 	{
 		s->restarted = true;
 		if (++s->restarts > BTREE_MAX_RESTARTS)
-			mosql_btree_damage(s->tree, item->node,
+			mosql_btree_astray(s->tree, item->node,
 							   "the tree leads here for keys that belong elsewhere, or the node is missing");
 		if (s->restarts > 1)
 			s->pause = true;

@@ -29,6 +29,9 @@
 #include "base/base.h"
 #include "base/limits.h"
 
+/* An id of a node: the session that made it (0: a fixed root), and a number of these bits. */
+#define MOSQL_ID_COUNTER_BITS	(64 - MOSQL_SESSION_ID_BITS)
+
 #define MOSQL_FIELD_META		'm'
 #define MOSQL_FIELD_SEPARATORS	's'
 #define MOSQL_FIELD_PURGED		'p'

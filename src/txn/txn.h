@@ -21,9 +21,6 @@
 #include "redis/redis.h"
 #include "step/step.h"
 
-/* An id of a node: the session that made it, and a number of these bits. */
-#define MOSQL_ID_COUNTER_BITS	(64 - MOSQL_SESSION_ID_BITS)
-
 typedef struct MosqlSession MosqlSession;	/* a backend's tie to one namespace */
 typedef struct MosqlTxn MosqlTxn;	/* the current transaction there */
 typedef struct MosqlView MosqlView; /* what one statement sees */

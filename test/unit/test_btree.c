@@ -2597,6 +2597,35 @@ test_ruins(void)
 	world_close(w);
 }
 
+/*
+ * A root that came late: as it was created, its leaf gone, and no definition names it.  Who still looks for
+ * that tree is told that it is gone; with a label it is damaged.
+ */
+static void
+test_late_root(void)
+{
+	World	   *w = world_open(10, false, 1);
+	MemoryContext caller = CurrentMemoryContext;
+	const volatile uint64 root = UINT64CONST(5) << MOSQL_ID_COUNTER_BITS | 1;
+	MosqlPoint	point;
+
+	CHECK(mosql_btree_create(w->store, root));
+	w->store->delete_nodes(w->store, &w->mem->next_id, 1);
+	for (volatile int named = 0; named < 2; named++)
+	{
+		MosqlTree  *tree = mosql_btree_open(w->store, root, caller);
+		const volatile int state = named ? ERRCODE_DATA_CORRUPTED : ERRCODE_UNDEFINED_TABLE;
+
+		if (named)
+			memstore_set(w->mem, root, mosql_bytes("d", 1), mosql_bytes("label", 5));
+		CHECK(PGSTUB_RAISES(mosql_btree_get(tree, w->keys, 1, &point)));
+		MemoryContextSwitchTo(caller);
+		CHECK_INT(pgstub_error.sqlstate, state);
+		mosql_btree_close(tree);
+	}
+	world_close(w);
+}
+
 /* --- damaged bytes --- */
 
 /* Ends what would go on for ever. */
@@ -3150,6 +3179,7 @@ main(void)
 	CASE(test_own_child);
 	if (TINY)					/* else it takes a minute */
 		CASE(test_unfinished);
+	CASE(test_late_root);
 	CASE(test_damage);
 	CASE(test_mended);
 	CASE(test_speed);
