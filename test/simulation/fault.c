@@ -8,6 +8,9 @@
 
 #define FRONT_ENDS_MAX	64
 
+/* Somebody may be late for so long. */
+#define DISTURBS_US		INT64CONST(40000000)
+
 /* src/step/clock_lua.h */
 #define LEAP_US			2000000
 
@@ -111,6 +114,40 @@ static void
 fail_local_commit(void)
 {
 	clients[victim()]->local_fails = true;
+}
+
+/* ---- what aim.c asks for ---- */
+
+bool
+fault_go_on(void)
+{
+	fault_disturbs_until_us = sim_now_us + DISTURBS_US;
+	return sim_now_us < faults_until_us;
+}
+
+/* As somebody that a message hits. */
+static void
+hit(SimFrontEnd *fe, void (*happens) (void))
+{
+	for (int i = 0; i < nclients && fault_go_on(); i++)
+		if (clients[i] == fe && fe->alive)
+		{
+			sender = i;
+			happens();
+		}
+	sender = -1;
+}
+
+void
+fault_stop_client(SimFrontEnd *fe)
+{
+	hit(fe, stop_front_end);
+}
+
+void
+fault_kill_client(SimFrontEnd *fe)
+{
+	hit(fe, kill_front_end);
 }
 
 /* ---- the network ---- */
@@ -299,6 +336,21 @@ jump_clock(void)
 
 /* ---- servers that forget: durability "none" ---- */
 
+void
+fault_lose_primary(SimShard *shard)
+{
+	if (!fault_go_on() || shard->isolated)
+		return;
+	if (!sim_dumps)
+		kill_primary_of(shard);
+	else if (shard->primary->up)
+	{
+		sim_trace("server %d restarts without the last it did", shard->primary->number);
+		note_loss();
+		sim_restart(shard->primary, shard->saved);
+	}
+}
+
 static void
 write_dump(void)
 {
@@ -366,17 +418,14 @@ static const Fault faults[] = {
 	{"restart", 1, restart_server, true}, {"flush", 1, flush_scripts}, {"slot", 2, move_slot},
 	{"clock-slot", 1, move_the_clocks_slot}, {"full", 1, fill_server, true}, {"time", 1, jump_clock, true},
 	{"dump", 2, write_dump, true}, {"forget", 1, restart_from_dump, true},
-	{"empty", 1, restart_empty, true}, {"isolate", 2, isolate_primary, true}
+	{"empty", 1, restart_empty, true}, {"isolate", 2, isolate_primary, true}, {"lose", 2, aim_lose, true}, {"late", 2, aim_late, true}
 };
-
-/* Somebody may be late for so long. */
-#define DISTURBS_US		INT64CONST(40000000)
 
 /* With --only the others give way to those that it names. */
 static int
 weight_of(const Fault *fault)
 {
-	if (fault->happens == isolate_primary && !sim_isolates)
+	if ((fault->happens == isolate_primary && !sim_isolates) || (fault->happens == aim_lose && !aim_may_lose()))
 		return 0;
 	return fault_options.only == NULL || strstr(fault_options.only, fault->name) != NULL ? fault->weight : 0;
 }

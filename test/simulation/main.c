@@ -4,7 +4,7 @@
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
  *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--truncates] [--numbers] [--isolate] [--grow]
- *                [--faults N] [--without N,N,..] [--only NAME,NAME,..]
+ *                [--faults N] [--without N,N,..] [--only NAME,NAME,..] [--aim PART-OF-A-SITE]
  */
 #include <stdlib.h>
 #include <sys/personality.h>
@@ -115,6 +115,8 @@ read_options(int argc, char **argv)
 				read_without(value);
 			else if (strcmp(argv[i - 1], "--only") == 0)
 				fault_options.only = value;
+			else if (strcmp(argv[i - 1], "--aim") == 0)
+				fault_options.aim = value;
 			else if (strcmp(argv[i - 1], "--off") == 0)
 				sim_switch_off(value);
 			else if (strcmp(argv[i - 1], "--keys") == 0)

@@ -57,6 +57,8 @@ typedef struct Message
 {
 	SimSocket  *socket;
 	bool		misleads;		/* of an isolated primary */
+	bool		loses;			/* aim.c: the server does what it says, and dies */
+	int64		dies_after_us;
 	size_t		len;
 	char		data[FLEXIBLE_ARRAY_MEMBER];
 } Message;
@@ -568,6 +570,8 @@ request_arrives(void *arg, uint64 tag)
 
 	if (is_served(s))
 	{
+		if (message->loses)
+			aim_arrives(s->client.server->shard, message->dies_after_us);
 		append(&s->server_in, message->data, message->len);
 		serve(s);
 	}
@@ -720,14 +724,15 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
  * The connection breaks with what is sent now: that is lost, or arrives and the answer is lost, or
  * arrives after its sender has learnt of the break, and has sent it again perhaps.
  */
+#define FATE_LATE		2
+
 static void
-break_with_message(SimSocket *s)
+break_with_message(SimSocket *s, int fate)
 {
 	static const char *const fates[] = {"does not arrive", "arrives", "arrives late"};
-	int			fate = (int) sim_below(3);
 
 	sim_trace("the connection to server %d breaks, what was sent %s", s->client.server->number, fates[fate]);
-	if (fate == 2)
+	if (fate == FATE_LATE)
 	{
 		sim_at(sim_now_us + sim_below(1000), breaks, s, 0);
 		s->last_up_us += sim_below(sim_chance(800) ? 50000 : 8000000);
@@ -739,18 +744,21 @@ static void
 send_message(SimSocket *s, const void *data, size_t len)
 {
 	bool		breaks_now = sim_network.cut_per_million > 0 && sim_below(1000000) < sim_network.cut_per_million;
+	AimStrike	hit = aim_sent(s->fe, s->client.server->shard);
 	Message    *message = malloc(offsetof(Message, data) + len);
 
 	message->socket = s;
+	message->loses = hit.loses;
+	message->dies_after_us = hit.dies_after_us;
 	message->len = len;
 	memcpy(message->data, data, len);
 	sim_messages++;
 	if (++s->fe->sent > SENT_MAX && s->fe->nest_level > 0)
 		sim_fail("it has sent %d messages in one transaction, and goes on", SENT_MAX);
-	s->last_up_us = arrival_us(s->last_up_us);
+	s->last_up_us = arrival_us(s->last_up_us) + hit.late_us;
 	fault_sent(s->fe);
-	if (breaks_now)
-		break_with_message(s);
+	if (breaks_now || hit.breaks)
+		break_with_message(s, hit.breaks ? FATE_LATE : (int) sim_below(3));
 	sim_at(s->last_up_us, request_arrives, message, 0);
 }
 

@@ -20,6 +20,7 @@
  *     far.c        in two namespaces
  *     damage.c     nodes that are lost, and made anew
  *     fault.c      what goes wrong
+ *     aim.c        at a site that is aimed at
  *     main.c       one run
  *
  * A front-end is a coroutine with its own copy of all variables of the product: they
@@ -85,6 +86,9 @@ struct SimFrontEnd
 	bool		local_failed;	/* that of its last transaction did */
 	bool		hasty_tree;		/* sites.c */
 	const char *clock_function;
+	const void *site;			/* aim.c: it sends there */
+	int			aim;			/* who has aimed, */
+	int			aimed;			/* at which message: 1 is the next; 0: none */
 	bool		terminated;		/* it was told to end */
 	int64		began_us;		/* its transaction */
 	bool		misled;			/* an isolated primary has answered since */

@@ -6,6 +6,7 @@
 
 extern void sim_switch_off(const char *name);
 extern void sim_list_sites(void);
+extern void sim_site_runs(const char *file, const char *function);
 extern void sim_tree_runs(const char *file, const char *function);
 
 #endif							/* SITES_H */

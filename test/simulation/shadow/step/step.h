@@ -33,6 +33,7 @@ sim_expect(MosqlStep *step, const char *file, const char *function, MosqlCompare
  * which runs its steps by txn/session.c, the function of the tree counts.
  */
 extern bool sim_copies_are_off(const char *file, const char *function);
+extern void sim_site_runs(const char *file, const char *function);
 
 static inline MosqlStep *
 sim_hasty(MosqlStep *step, bool off)
@@ -47,6 +48,7 @@ sim_steps_hasty(const MosqlStepper *stepper, MosqlStep **steps, int n, const cha
 {
 	bool		any = false;
 
+	sim_site_runs(file, function);
 	for (int i = 0; i < n; i++)
 		any |= stepper->durable && steps[i]->durable;
 	if (any && sim_copies_are_off(file, function))
@@ -75,8 +77,8 @@ sim_step_gather(MosqlStepper *stepper, MosqlStep **steps, int n, const char *fil
 #define mosql_step_run(stepper, steps, n, budget) \
 	sim_step_run(stepper, steps, n, budget, __FILE__, __func__)
 #define mosql_step_send(stepper, step, done, arg) \
-	mosql_step_send(stepper, sim_hasty(step, (stepper)->durable && (step)->durable && \
-									   sim_copies_are_off(__FILE__, __func__)), done, arg)
+	(sim_site_runs(__FILE__, __func__), mosql_step_send(stepper, sim_hasty(step, (stepper)->durable && (step)->durable && \
+									   sim_copies_are_off(__FILE__, __func__)), done, arg))
 #endif
 
 #endif							/* SIM_SHADOW_STEP_H */
