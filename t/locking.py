@@ -767,6 +767,54 @@ SCENARIOS = {
         1: UPDATE t SET v = 's1' WHERE id = 1 RETURNING *
         2: UPDATE t SET v = 's2' WHERE id = 1 RETURNING *
         1: COMMIT""",
+    "an increment that is looked at holds its row": """
+        1: BEGIN
+        1: UPDATE t SET n = n + 1 WHERE id = 1
+        1: SELECT n FROM t WHERE id = 1
+        2: UPDATE t SET n = n + 10 WHERE id = 1
+        1: COMMIT
+        2: BEGIN
+        2: UPDATE t SET n = n + 10 WHERE id = 1
+        2: UPDATE t SET n = n + 10 WHERE id = 2
+        2: SELECT * FROM t ORDER BY id DESC
+        1: UPDATE t SET n = n + 1, v = 's1' WHERE id = 2
+        2: COMMIT
+        1: SELECT * FROM t ORDER BY id""",
+    "also when the savepoint is gone in which it was": """
+        1: BEGIN
+        1: UPDATE t SET n = n + 1 WHERE id = 1
+        1: SAVEPOINT s
+        1: UPDATE t SET n = n + 1 WHERE id = 1
+        1: SELECT n FROM t WHERE id = 1
+        1: ROLLBACK TO s
+        2: UPDATE t SET n = n + 10 WHERE id = 1
+        1: SELECT n FROM t WHERE id = 1
+        1: COMMIT
+        1: SELECT n FROM t WHERE id = 1""",
+    "an increment waits at REPEATABLE READ": """
+        1: BEGIN ISOLATION LEVEL REPEATABLE READ
+        1: UPDATE t SET n = n + 1 WHERE id = 1
+        2: UPDATE t SET n = n + 10 WHERE id = 1
+        1: SELECT n FROM t WHERE id = 1
+        1: COMMIT
+        2: SELECT n FROM t WHERE id = 1""",
+    "and fails at the statement": """
+        1: BEGIN ISOLATION LEVEL REPEATABLE READ
+        1: SELECT count(*) FROM t
+        2: UPDATE t SET n = n + 10 WHERE id = 1
+        1: UPDATE t SET n = n + 1 WHERE id = 1
+        1: ROLLBACK
+        1: BEGIN ISOLATION LEVEL REPEATABLE READ
+        1: SELECT count(*) FROM t
+        2: DELETE FROM t WHERE id = 2
+        1: UPDATE t SET n = n + 1 WHERE id = 2
+        1: ROLLBACK
+        1: BEGIN ISOLATION LEVEL REPEATABLE READ
+        1: SELECT count(*) FROM t
+        2: INSERT INTO t VALUES (5, 5, 'new')
+        1: UPDATE t SET n = n + 1 WHERE id = 5
+        1: SELECT * FROM t ORDER BY id
+        1: COMMIT""",
     # --- foreign keys ---
     "a child goes on beside an update of its parent": """
         1: BEGIN

@@ -11,6 +11,8 @@
   beside  FOR KEY SHARE is no conflict with updates; who gives up a wait leaves none
   parents a foreign key that leads to a unique index, whose values pass from row to row meanwhile
   counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
+  looked  a row that is incremented and then looked at is held from the look on, in which its newest version is; who
+          looks each time locks with the increment, in the same round trip
   kept_rows  what is locked need not be read again to be changed; but if the lock was given back in between
   proved  the key of a child need not be looked up where its parent is the transaction's own insert; it is locked
   known   of all that a dead one held a waiter waits for the first
@@ -441,6 +443,7 @@ def counted(world):
     begin(one, "UPDATE hot SET n = n + 1 WHERE id = 14", "SELECT n FROM hot WHERE id = 14", "INSERT INTO child VALUES (3, 14)")
     tap.equal(attempt(other, "DELETE FROM hot WHERE id = 14")[1], "55P03", "also if it was read in between")
     tap.equal(attempt(one, "COMMIT")[1], None, "and that child commits")
+    begin(one, "UPDATE hot SET n = n + 1 WHERE id = 15", "COMMIT")      # it has not looked: so the next one locks nothing
     begin(one, "UPDATE hot SET n = n + 1 WHERE id = 15", "SAVEPOINT a", "INSERT INTO child VALUES (2, 15)", "ROLLBACK TO a")
     tap.equal(attempt(other, "SELECT FROM hot WHERE id = 15 FOR UPDATE NOWAIT")[1], None, "ROLLBACK TO lets go of it")
     query(one, "COMMIT")
@@ -449,13 +452,56 @@ def counted(world):
         c.close()
 
 
+def round_trips(conn, *statements):
+    before = dict(query(conn, "SELECT * FROM mosql_fdw_stats()"))["round_trips"]
+    rows = [query(conn, sql) for sql in statements][-1]
+    return dict(query(conn, "SELECT * FROM mosql_fdw_stats()"))["round_trips"] - before, rows
+
+
+def looked(world):
+    one, other = world.connect(), world.connect(1, lock_timeout="2s")
+    add, look = "UPDATE hot SET n = n + 1 WHERE id = 101", "SELECT n FROM hot WHERE id = 101"
+    step = 1 if world.engine == "script" else 2
+    query(one, "INSERT INTO hot SELECT g, 0, '' FROM generate_series(101, 104) g")
+    query(one, "SELECT count(*) FROM hot")
+    begin(one, add)
+    query(other, add)
+    tap.equal(round_trips(one, look), (step, [(2,)]), "the first look locks, and shows what others have added meanwhile")
+    tap.equal(attempt(other, add)[1], "55P03", "who adds now waits")
+    tap.equal(attempt(one, "COMMIT")[1], None, "nothing fails")
+    query(one, "BEGIN")
+    tap.equal(round_trips(one, add)[0], step, "then the increment locks, in the round trip that it takes anyway")
+    tap.equal(round_trips(one, look), (0, [(3,)]), "and the look takes none")
+    tap.equal(attempt(other, add)[1], "55P03", "who adds waits")
+    query(one, "COMMIT")
+    begin(one, add, "COMMIT")
+    begin(one, add)
+    tap.equal(attempt(other, add)[1], None, "who has not looked in his last transaction is in nobody's way")
+    query(one, "DELETE FROM hot WHERE id = 101 RETURNING n")
+    query(one, "ROLLBACK")
+    begin(one, *(f"UPDATE hot SET n = n + 1 WHERE id = {id}" for id in (101, 102, 103)))
+    scan = "SELECT id, n FROM hot WHERE id > 100 ORDER BY id DESC"
+    query(one, "SELECT count(*) FROM hot WHERE id < 10")    # so that the clock is not asked once more after a second
+    first, rows = round_trips(one, scan)
+    tap.equal(rows, [(104, 0), (103, 1), (102, 1), (101, 6)], "what a scan shows")
+    tap.ok(first - round_trips(one, scan)[0] < 3 * step, "is locked together")
+    tap.equal(attempt(other, "SELECT FROM hot WHERE id = 103 FOR UPDATE NOWAIT")[1], "55P03", "and held")
+    query(one, "COMMIT")
+    begin(one, add, "COMMIT")
+    begin(one, add)
+    query(other, "DELETE FROM hot WHERE id = 101")
+    tap.equal(attempt(one, look)[1], "40001", "a row that was deleted since it was incremented is noticed at the look")
+    query(one, "ROLLBACK")
+    query(one, "DELETE FROM hot WHERE id > 100")
+    for c in one, other:
+        c.close()
+
+
 def kept_rows(world):
     one, other = world.connect(), world.connect()
 
     def trips(sql):
-        before = dict(query(one, "SELECT * FROM mosql_fdw_stats()"))["round_trips"]
-        query(one, sql)
-        return dict(query(one, "SELECT * FROM mosql_fdw_stats()"))["round_trips"] - before
+        return round_trips(one, sql)[0]
 
     begin(one, "SELECT n FROM hot WHERE id = 16 FOR UPDATE")
     tap.equal(trips("UPDATE hot SET s = s || 'a', n = n + 1 WHERE id = 16"), 0, "UPDATE after FOR UPDATE: no round trip")
@@ -1465,7 +1511,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, looked, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -21,6 +21,7 @@
 #include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/explain.h"
 #if PG_VERSION_NUM >= 180000
@@ -316,6 +317,7 @@ typedef struct MosqlDirectState
 	bool		counts;			/* rows count for the command tag */
 	bool		done;
 	bool		increments;		/* no value is null, all can be negated */
+	bool		locks;			/* the table's locking is pessimistic */
 	int			n;
 	DirectColumn *columns;
 	MosqlIncrement *inc;
@@ -345,6 +347,7 @@ mosqlBeginDirectModify(ForeignScanState *node, int eflags)
 	direct = palloc0(sizeof(MosqlDirectState));
 	mosql_exec_scan_init(&direct->scan, node, node->resultRelInfo->ri_RelationDesc,
 						 direct_user(node));
+	direct->locks = mosql_lock_is_wanted(RelationGetRelid(direct->scan.rel));
 	direct->counts = linitial_int(description) != 0;
 	direct->n = (list_length(description) - 1) / INTS_PER_COLUMN;
 	direct->columns = palloc0(direct->n * sizeof(DirectColumn));
@@ -464,6 +467,28 @@ update_row(MosqlDirectState *direct, ForeignScanState *node, const MosqlRow *row
 							mosql_bytes_of(&columns), cid);
 }
 
+/*
+ * The rows of n keys.  Increments of a pessimistic statement lock nothing, unless the transaction is going to
+ * look at the row, or rests on its snapshot's version anyway (REPEATABLE READ).  What is no increment is
+ * bound to what was read: locked, or read, not peeked at.
+ */
+static void
+read_targets(MosqlDirectState *direct, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	MosqlScanState *scan = &direct->scan;
+	MosqlTree  *tree = scan->table->tree;
+	MosqlLocker locker = {scan->rel, scan->table, scan->txn, MOSQL_NO_KEY_UPDATE, LockWaitBlock, true};
+	bool		looks = direct->locks && mosql_txn_looks_lock(scan->txn, tree);
+
+	if (direct->locks)
+		mosql_lock_peek(&locker, scan->view, keys, n,
+						looks || !direct->increments || XactIsoLevel == XACT_REPEATABLE_READ, rows);
+	else if (direct->increments)
+		mosql_view_peek(scan->view, tree, keys, n, rows);
+	else
+		mosql_view_get(scan->view, tree, keys, n, rows);
+}
+
 /* Update the rows that are there of n keys, in memory of the batch; returns how many. */
 static int64
 update_keys(MosqlDirectState *direct, ForeignScanState *node, const MosqlBytes *keys, int n)
@@ -474,11 +499,7 @@ update_keys(MosqlDirectState *direct, ForeignScanState *node, const MosqlBytes *
 	MosqlRow   *rows = palloc0(n * sizeof(MosqlRow));
 	int64		updated = 0;
 
-	/* what is not an increment is bound to what was read: read, not peek */
-	if (direct->increments)
-		mosql_view_peek(scan->view, tree, keys, n, rows);
-	else
-		mosql_view_get(scan->view, tree, keys, n, rows);
+	read_targets(direct, keys, n, rows);
 	for (int i = 0; i < n; i++)
 	{
 		MosqlWriteResult result;

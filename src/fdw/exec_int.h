@@ -67,6 +67,14 @@ extern void mosql_lock_rows(const MosqlLocker *locker, const MosqlRow *read, int
 extern void mosql_lock_get(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *keys,
 						   int n, MosqlRow *rows);
 
+/*
+ * Read rows by key (ascending) for increments, as mosql_view_peek() does; but those that are locked already as
+ * they were then, without a round trip, and, if `claims`, lock the others in the step that reads them, at every
+ * isolation level: 40001 if one is newer than the transaction's snapshot.
+ */
+extern void mosql_lock_peek(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *keys, int n,
+							bool claims, MosqlRow *rows);
+
 /* The newest version of a row into a slot of the executor's, which evaluates it again. */
 extern void mosql_lock_store(const MosqlLocker *locker, const MosqlRow *row, TupleTableSlot *slot);
 

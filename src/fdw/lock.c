@@ -205,6 +205,62 @@ mosql_lock_get(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *key
 	}
 }
 
+/*
+ * A row that was locked without looking at the snapshot, which is drawn now, if that is the first read: so who
+ * begins with a row that others are changing begins after them.
+ */
+static void
+hold_to_snapshot(const MosqlLocker *locker, MosqlView *view, MosqlRow *row)
+{
+	MosqlRow	then = {0};
+
+	if (row->found && row->version <= mosql_view_snapshot(view))
+		return;
+	mosql_view_get(view, locker->table->tree, &row->key, 1, &then);
+	if (then.found)
+		report_changed(locker, !row->found);
+	row->found = false;
+}
+
+static void
+claim_to_peek(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *keys, int n, MosqlRow *rows)
+{
+	bool	   *locked = palloc(n * sizeof(bool));
+
+	claim(locker, keys, n, rows, locked);
+	for (int i = 0; i < n; i++)
+		if (rows[i].own)
+			mosql_view_peek(view, locker->table->tree, &keys[i], 1, &rows[i]);
+		else if (IsolationUsesXactSnapshot())
+			hold_to_snapshot(locker, view, &rows[i]);
+}
+
+void
+mosql_lock_peek(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *keys, int n, bool claims,
+				MosqlRow *rows)
+{
+	MosqlTree  *tree = locker->table->tree;
+	MosqlBytes *wanted = palloc(n * sizeof(MosqlBytes));
+	int		   *where = palloc(n * sizeof(int));
+	MosqlRow   *read = palloc0(n * sizeof(MosqlRow));
+	int			m = 0;
+
+	for (int i = 0; i < n; i++)
+		if (mosql_txn_has_claimed(locker->txn, tree, keys[i], MOSQL_VERSION_ANY, locker->strength))
+			mosql_view_peek(view, tree, &keys[i], 1, &rows[i]);
+		else if (!mosql_txn_locked_row(locker->txn, tree, keys[i], locker->strength, &rows[i]))
+		{
+			where[m] = i;
+			wanted[m++] = keys[i];
+		}
+	if (m > 0 && claims)
+		claim_to_peek(locker, view, wanted, m, read);
+	else if (m > 0)
+		mosql_view_peek(view, tree, wanted, m, read);
+	for (int i = 0; i < m; i++)
+		rows[where[i]] = read[i];
+}
+
 void
 mosql_lock_store(const MosqlLocker *locker, const MosqlRow *row, TupleTableSlot *slot)
 {

@@ -217,6 +217,49 @@ mosql_change_columns(MosqlTxn *txn, const MosqlChange *change)
 	return change->columns;
 }
 
+void
+mosql_report_deleted(void)
+{
+	mosql_stats.conflicts++;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent delete"),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+void
+mosql_report_updated(void)
+{
+	mosql_stats.conflicts++;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not serialize access due to concurrent update"),
+			 errhint("The transaction might succeed if retried.")));
+}
+
+bool
+mosql_txn_is_newer(const MosqlTxn *txn, MosqlTimestamp version)
+{
+	return txn->isolation != MOSQL_READ_COMMITTED && txn->drawn && version > txn->S;
+}
+
+void
+mosql_change_rebase(MosqlTxn *txn, MosqlEntryW *entry, const MosqlRow *row)
+{
+	MosqlBytes	columns = MOSQL_ABSENT;
+
+	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
+	{
+		if (change->kind != MOSQL_CHANGE_INCREMENT || (!change->unsettled && change->version == row->version))
+			continue;
+		if (columns.data == NULL)
+			columns = mosql_bytes_copy(txn->cxt, row->columns);
+		change->columns = columns;
+		change->version = row->version;
+		change->unsettled = false;
+	}
+}
+
 /*
  * The row was peeked at while others' increments were in flight.  Now that it
  * matters, read it properly.  40001 if it is gone.
@@ -226,25 +269,13 @@ settle_base(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 {
 	MosqlPoint	point;
 	MosqlRow	row;
-	MosqlBytes	columns;
 
 	memset(&point, 0, sizeof(point));
 	mosql_btree_get(tree, &entry->key, 1, &point);
 	mosql_points_latest(txn->session, tree, &entry->key, &point, 1, &row);
 	if (!row.found)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not serialize access due to concurrent delete"),
-				 errhint("The transaction might succeed if retried.")));
-	columns = mosql_bytes_copy(txn->cxt, row.columns);
-	for (MosqlChange *change = entry->top; change != NULL; change = change->older)
-	{
-		if (change->kind != MOSQL_CHANGE_INCREMENT)
-			continue;
-		change->columns = columns;
-		change->version = row.version;
-		change->unsettled = false;
-	}
+		mosql_report_deleted();
+	mosql_change_rebase(txn, entry, &row);
 }
 
 /*

@@ -104,6 +104,25 @@ remember(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry)
 	txn->held = entry->held = held;
 }
 
+/* The newest that was remembered, as if it had been locked then: ROLLBACK TO a later savepoint leaves it. */
+void
+mosql_lock_hold_since(MosqlTxn *txn, MosqlEntryW *entry, int level)
+{
+	MosqlHeld  *held = entry->held;
+	MosqlHeld **at = &txn->held;
+
+	if (held->level <= level || held->previous != NULL)
+		return;
+	while (*at != held)
+		at = &(*at)->earlier;
+	*at = held->earlier;
+	while (*at != NULL && (*at)->level > level)
+		at = &(*at)->earlier;
+	held->level = level;
+	held->earlier = *at;
+	*at = held;
+}
+
 static MosqlEntryW *
 entry_of(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 {
@@ -337,6 +356,8 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 {
 	if (txn->held != NULL)
 		take_back(txn, 0, committed);
+	if (committed)
+		mosql_looks_end(txn);
 	mosql_lock_end_told(txn);
 	if (txn->owner.session != 0)
 		txn->session->lock_waits = txn->nwaits;
@@ -484,6 +505,8 @@ read_locked(LockRequest *requests, int n, MosqlRow *rows)
 		rows[i].own = entry->top != NULL;
 		entry->claimed = rows[i].version;
 		entry->kept = MOSQL_ABSENT; /* of another version perhaps */
+		if (rows[i].own && rows[i].found && !mosql_txn_is_newer(txn, rows[i].version))
+			mosql_change_rebase(txn, entry, &rows[i]);
 	}
 }
 

@@ -432,17 +432,31 @@ peek_own(MosqlRowScan *scan, MosqlBytes *key)
 	return true;
 }
 
+/* The next own row is an increment: it becomes an update of what is shown. */
+static void
+look_at_own(MosqlRowScan *scan)
+{
+	MosqlTxn   *txn = scan->view->txn;
+	MosqlBuffer *buffer = mosql_buffer_find(txn, scan->tree, false);
+	MosqlEntryW **next = &scan->own[scan->next_own];
+
+	mosql_look_at_entries(txn, buffer, scan->view->curcid, next,
+						  scan->backward ? scan->next_own + 1 : scan->nown - scan->next_own, scan->backward);
+	buffer->looked = true;
+	mosql_change_bind(txn, scan->tree, *next);
+}
+
 static bool
 take_own(MosqlRowScan *scan, MosqlRow *row)
 {
 	MosqlEntryW *entry = scan->own[scan->next_own];
 	MosqlChange *change = mosql_entry_visible(entry, scan->view->curcid);
 
+	if (change != NULL && change->kind == MOSQL_CHANGE_INCREMENT)
+		look_at_own(scan);
 	scan->next_own += scan->backward ? -1 : 1;
 	if (change == NULL || change->kind == MOSQL_CHANGE_DELETE)
 		return false;
-	if (change->kind == MOSQL_CHANGE_INCREMENT)
-		mosql_change_bind(scan->view->txn, scan->tree, entry);
 	row->found = row->own = true;
 	row->key = entry->key;
 	row->columns = change->columns;

@@ -457,7 +457,7 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 	}
 	slot = &session->trees[session->ntrees];
 	slot->root = root;
-	slot->dead = false;
+	slot->dead = slot->looked = false;
 	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
 	session->ntrees++;
 	return slot->tree;

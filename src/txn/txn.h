@@ -420,6 +420,13 @@ extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, cons
 											const MosqlIncrement *inc, int ninc, CommandId cid);
 
 /*
+ * Rows of this tree that are incremented are locked by whoever looks at them later in the transaction (a round
+ * trip), so that it rests on no row that others change.  True: it will, as far as one knows, so that they may as
+ * well be locked now.
+ */
+extern bool mosql_txn_looks_lock(MosqlTxn *txn, MosqlTree *tree);
+
+/*
  * Lock n rows of a tree (keys ascending, distinct) with a MosqlStrength (claim.h) until the
  * transaction, or the savepoint, ends, and read their newest versions (row->found: it is
  * there; own: this transaction has changed it, and the view knows better; bytes in the

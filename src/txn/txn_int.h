@@ -40,6 +40,7 @@ typedef struct MosqlSessionTree
 {
 	uint64		root;
 	bool		dead;			/* given up */
+	bool		looked;			/* the last transaction that incremented rows has looked at one (lock_look.c) */
 	MosqlTree  *tree;
 } MosqlSessionTree;
 
@@ -356,6 +357,8 @@ typedef struct MosqlBuffer
 	int			ncoming;		/* of them, inserts; the others leave */
 	int			maxunchecked;
 	MosqlEntryW **unchecked;
+	bool		looks_lock;		/* who looks at a row that was incremented locks it: some statement does so, */
+	bool		looked;			/* and has, in this transaction */
 } MosqlBuffer;
 
 /* ---------- reads that commit certifies ---------- */
@@ -506,6 +509,16 @@ extern MosqlChange *mosql_entry_visible(MosqlEntryW *entry, CommandId curcid);
 /* Make an increment a plain put on the row that it was computed from. */
 extern void mosql_change_bind(MosqlTxn *txn, MosqlTree *tree, MosqlEntryW *entry);
 
+/* From now on the increments among its changes are computed from this row. */
+extern void mosql_change_rebase(MosqlTxn *txn, MosqlEntryW *entry, const MosqlRow *row);
+
+/* Did it come after the transaction's snapshot (above READ COMMITTED)? */
+extern bool mosql_txn_is_newer(const MosqlTxn *txn, MosqlTimestamp version);
+
+/* 40001: a row that was incremented is gone, and wanted; or it is newer than the snapshot.  Do not return. */
+extern void mosql_report_deleted(void);
+extern void mosql_report_updated(void);
+
 /* The columns that a change leaves behind, as its own transaction sees them;
  * in the current context if they must be computed. */
 extern MosqlBytes mosql_change_columns(MosqlTxn *txn, const MosqlChange *change);
@@ -535,6 +548,26 @@ extern bool mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field);
 /* Locks since a savepoint are let go, or become those of the one around it. */
 extern void mosql_locks_subabort(MosqlTxn *txn, int level);
 extern void mosql_locks_subcommit(MosqlTxn *txn, int level);
+
+/*
+ * The row is held as if it had been locked in an earlier savepoint, if it was not locked before.
+ */
+extern void mosql_lock_hold_since(MosqlTxn *txn, MosqlEntryW *entry, int level);
+
+/* ---------- looks at rows that were incremented (lock_look.c) ---------- */
+
+/*
+ * Before the rows of n keys, or what a scan has come to (n entries from there on), are shown: those that
+ * were incremented, are to be locked for that, and are not, are locked; of a scan some that come next as
+ * well.  No round trip where there are none, else one, and waits as in mosql_txn_claim(); 40001 if a row is
+ * gone, or newer than the snapshot.
+ */
+extern void mosql_look_at_keys(MosqlTxn *txn, MosqlBuffer *buffer, CommandId curcid, const MosqlBytes *keys, int n);
+extern void mosql_look_at_entries(MosqlTxn *txn, MosqlBuffer *buffer, CommandId curcid, MosqlEntryW **entries,
+								  int n, bool backward);
+
+/* The transaction is committed: what it has looked at, the session's next one probably will. */
+extern void mosql_looks_end(MosqlTxn *txn);
 
 /* All are let go, but those that the applies of a commit take off.  Throws nothing. */
 extern void mosql_locks_end(MosqlTxn *txn, bool committed);

@@ -305,6 +305,7 @@ get_own(MosqlView *view, MosqlBuffer *buffer, MosqlBytes key, bool bind, MosqlRo
 		return false;
 	if (change->kind == MOSQL_CHANGE_INCREMENT && bind)
 	{
+		buffer->looked = true;
 		mosql_txn_note_read(view->txn, buffer->tree, key);
 		mosql_change_bind(view->txn, buffer->tree, entry);
 	}
@@ -385,6 +386,8 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 	int		   *where = n == 1 ? &one_where : palloc(n * sizeof(int));
 	int			m = 0;
 
+	if (bind)
+		mosql_look_at_keys(view->txn, buffer, view->curcid, keys, n);
 	for (int i = 0; i < n; i++)
 	{
 		rows[i].unsettled = rows[i].own = rows[i].taken = rows[i].claimed = false;

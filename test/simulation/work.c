@@ -401,6 +401,20 @@ do_change(Client *client)
 		work_update_row(client, tree, key, &stored, row);
 }
 
+/* The statement of one who locks what he looks at, and expects to look: false if the row is not locked for it. */
+static bool
+lock_to_increment(Client *client, int tree, MosqlBytes key, MosqlRow *stored)
+{
+	bool		locked;
+
+	if (!locks_are_played() || !(client->locks || sim_chance(300)) ||
+		!mosql_txn_looks_lock(client->txn, work_tree(client, tree)) ||
+		client->tx->isolation != MOSQL_READ_COMMITTED)
+		return false;
+	mosql_txn_claim(client->txn, work_tree(client, tree), &key, 1, MOSQL_NO_KEY_UPDATE, LockWaitBlock, stored, &locked);
+	return !stored->own;
+}
+
 /*
  * n += delta.  It commutes with those of others, except under REPEATABLE READ and on a
  * row that is locked: there it is an update of the row as it is then.
@@ -418,9 +432,12 @@ do_increment(Client *client)
 
 	if (tree == TREE_TABLE && sim_locks_tables)
 		schema_wait_lock(client);
-	view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
-	mosql_view_peek(view, work_tree(client, tree), &bytes, 1, &stored);
-	mosql_view_close(view);
+	if (!lock_to_increment(client, tree, bytes, &stored))
+	{
+		view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
+		mosql_view_peek(view, work_tree(client, tree), &bytes, 1, &stored);
+		mosql_view_close(view);
+	}
 	note_snapshot(client);
 	if (!stored.found)
 		return;
