@@ -123,3 +123,12 @@ DROP VIEW odd;
 DROP FOREIGN TABLE t, pair, keyless;
 SELECT count(*) FROM pg_class WHERE relam = (SELECT oid FROM pg_am WHERE amname = 'mosql');
 DROP FUNCTION keys, tell;
+
+-- names that need quotes, in errors
+\set VERBOSITY default
+CREATE FOREIGN TABLE "Quoted" (id int OPTIONS (key '1'), "postId" int OPTIONS (key '2'), "order" int) SERVER redis;
+CREATE UNIQUE INDEX quoted_order ON "Quoted" ("order", (id + "postId"));
+INSERT INTO "Quoted" VALUES (1, 2, 3);
+INSERT INTO "Quoted" VALUES (1, 2, 4);
+INSERT INTO "Quoted" VALUES (2, 1, 3);
+DROP FOREIGN TABLE "Quoted";

@@ -62,14 +62,6 @@ operator_of(MosqlCondKind kind)
 	return "?";
 }
 
-static const char *
-column_name(const MosqlTable *table, int position)
-{
-	char	   *name = mosql_table_key_name(table, position);
-
-	return table->key_attnums[position] > table->natts ? name : quote_identifier(name);
-}
-
 static void
 describe_cond(StringInfo out, const MosqlTable *table, const MosqlCond *cond, List *values,
 			  List *dpcontext)
@@ -79,7 +71,7 @@ describe_cond(StringInfo out, const MosqlTable *table, const MosqlCond *cond, Li
 
 	appendStringInfoString(out, row ? "(" : "");
 	for (int i = 0; i < Max(cond->ncolumns, 1); i++)
-		appendStringInfo(out, "%s%s", i > 0 ? ", " : "", column_name(table, cond->key_position + i));
+		appendStringInfo(out, "%s%s", i > 0 ? ", " : "", mosql_table_key_name(table, cond->key_position + i));
 	appendStringInfo(out, "%s %s", row ? ")" : "", operator_of(cond->kind));
 	if (cond->ncolumns == 0)
 		return;

@@ -899,7 +899,7 @@ mosql_table_key_name(const MosqlTable *table, int key_position)
 	const MosqlTableColumn *column = key_column(table, key_position);
 
 	return column->expression != NULL ? mosql_expression_label(column->expression, table->relid)
-		: get_attname(table->relid, column->attnum, false);
+		: (char *) quote_identifier(get_attname(table->relid, column->attnum, false));
 }
 
 bool

@@ -267,7 +267,7 @@ extern bool mosql_key_is_byte_order(Oid collation);
 /* Are there such in it? */
 extern bool mosql_key_is_characters(const MosqlTableColumn *column);
 
-/* A column of the key as messages name it: of an attribute, not quoted. */
+/* A column of the key as messages name it: of an attribute, quoted where a statement would. */
 extern char *mosql_table_key_name(const MosqlTable *table, int key_position);
 
 /*

@@ -433,9 +433,9 @@ def waits_inside(probe, conn, event="."):
 
 
 class Server:
-    """A PostgreSQL of script/server, perhaps in a network namespace."""
+    """A PostgreSQL of script/server, perhaps in a network namespace; tcp: also at 127.0.0.1."""
 
-    def __init__(self, name, settings=(), netns=None):
+    def __init__(self, name, settings=(), netns=None, tcp=False):
         self.name, self.netns = PREFIX + name, netns
         run("script/server", "stop", "--name", self.name, "immediate")
         args = []
@@ -443,7 +443,7 @@ class Server:
             args += ["-c", s]
         _running.append(self)
         run("script/server", "start", "--name", self.name, "--build", BUILD,
-            "-c", "log_min_messages=warning", *args, timeout=600, netns=netns)
+            "-c", "log_min_messages=warning", *(["--tcp"] if tcp else []), *args, timeout=600, netns=netns)
         env = run("script/server", "env", "--name", self.name)
         self.args = dict(host=re.search(r"PGHOST=(\S+)", env)[1],
                          port=re.search(r"PGPORT=(\S+)", env)[1], user="postgres")

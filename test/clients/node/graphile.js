@@ -20,10 +20,10 @@ async function main() {
             keyed: async payload => { keyed.push(payload.v); },
         }
     });
-    const soon = new Date(Date.now() + 1000);
     for (let n = 0; n < 30; n++)
         await utils.addJob("sums", { n }, { priority: n % 3, queueName: n % 2 ? "one" : undefined });
     await utils.addJob("fails", {}, { maxAttempts: 1 });
+    const soon = new Date(Date.now() + 5000);       // not before it has been replaced
     await utils.addJob("keyed", { v: 1 }, { jobKey: "k", runAt: soon });
     await utils.addJob("keyed", { v: 2 }, { jobKey: "k", jobKeyMode: "replace", runAt: soon });
     await utils.addJob("keyed", { v: 3 }, { jobKey: "k", jobKeyMode: "preserve_run_at", runAt: soon });
@@ -31,7 +31,7 @@ async function main() {
     const late = await utils.addJob("sums", {}, { runAt: new Date(Date.now() + 600000) });
     await utils.rescheduleJobs([late.id], { priority: 5 });
     console.log("completed", (await utils.completeJobs([late.id])).length);
-    for (let i = 0; i < 100 && (done < 32 || failed < 1 || keyed.length < 1); i++)
+    for (let i = 0; i < 600 && (done < 32 || failed < 1 || keyed.length < 1); i++)
         await pause(100);
     await pause(500);
     await runner.stop();
