@@ -58,7 +58,45 @@ SELECT twice('INSERT INTO %s (id, name, a) VALUES (1, ''x'', 11), (5, ''y'', 51)
 SELECT twice('INSERT INTO %s (id, name, a) SELECT i, ''x'', i FROM generate_series(1, 30) i ON CONFLICT (name, id) DO NOTHING');
 SELECT twice('WITH w AS (INSERT INTO %s (id, name, a) VALUES (1, ''x'', 12), (6, ''y'', 52) ON CONFLICT (name, id) DO NOTHING RETURNING id)
 	INSERT INTO %s (id, name, a) SELECT id + 100, ''x'', 100 FROM w');
-INSERT INTO ours (id, name, a) VALUES (1, 'x', 12), (5, 'y', 52) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a;
+-- DO UPDATE: y has its columns in another order
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (1, ''x'', 12), (5, ''y'', 52), (7, ''y'', 53) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a * 100 + %s.a');
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (1, ''x'', 13), (5, ''y'', 53) ON CONFLICT (id, name) DO UPDATE SET (a, b) = (excluded.a + 500, %s.id)
+	WHERE %s.name = ''y'' AND (excluded).a > (%s).a');
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (70, ''y'', 53), (71, ''x'', 20) ON CONFLICT (a, name) DO UPDATE SET id = excluded.id');
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (70, ''y'', 53) ON CONFLICT (id, name) DO UPDATE SET name = ''x''');
+SELECT twice('INSERT INTO %s_x (id, name, a) VALUES (71, ''x'', 53) ON CONFLICT (id, name) DO UPDATE SET name = ''y''');
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (80, ''y'', 80), (80, ''y'', 81) ON CONFLICT (id, name) DO UPDATE SET b = 1');
+SELECT twice('INSERT INTO %s (id, name, a) VALUES (70, ''y'', 90) ON CONFLICT (id, name) DO UPDATE SET a = 1');
+SELECT twice('INSERT INTO %s (id, name, a) SELECT i, CASE mod(i, 2) WHEN 0 THEN ''x'' ELSE ''y'' END, i + 1000 FROM generate_series(200, 2400) i
+	ON CONFLICT (id, name) DO UPDATE SET b = 1');
+SELECT twice('INSERT INTO %s (id, name, a) SELECT i, CASE mod(i, 2) WHEN 0 THEN ''x'' ELSE ''y'' END, i FROM generate_series(200, 2400) i
+	ON CONFLICT (id, name) DO UPDATE SET b = (SELECT count(*) FROM generate_series(1, %s.id)) + excluded.a');
+SELECT twice('DELETE FROM %s WHERE id BETWEEN 200 AND 2400 AND b = 2 * id');
+SELECT twice('WITH w AS (INSERT INTO %s (id, name, a) VALUES (1, ''x'', 12), (6, ''y'', 60) ON CONFLICT (name, id) DO UPDATE SET b = 6 RETURNING id)
+	INSERT INTO %s (id, name, a) SELECT id + 100, ''x'', 100 + id FROM w ON CONFLICT (name, id) DO UPDATE SET b = 7');
+INSERT INTO ours (id, name, a) VALUES (1, 'x', 14), (5, 'y', 54) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a RETURNING tableoid::regclass, *;
+INSERT INTO theirs (id, name, a) VALUES (1, 'x', 14), (5, 'y', 54) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a RETURNING tableoid::regclass, *;
+EXPLAIN (COSTS OFF) INSERT INTO ours (id, name, a) VALUES (1, 'x', 14) ON CONFLICT (id, name) DO NOTHING;
+EXPLAIN (COSTS OFF) INSERT INTO ours (id, name, a) VALUES (1, 'x', 14), (8, 'y', 108) ON CONFLICT (id, name) DO UPDATE SET b = 5 WHERE excluded.a > 0;
+CREATE FUNCTION counted(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$ DECLARE line text; BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ 'Tuples' THEN RETURN NEXT line; END IF; END LOOP; END $$;
+SELECT * FROM counted('INSERT INTO ours (id, name, a) VALUES (1, ''x'', 14), (9, ''y'', 109) ON CONFLICT (id, name) DO UPDATE SET b = 5');
+SELECT * FROM counted('INSERT INTO theirs (id, name, a) VALUES (1, ''x'', 14), (9, ''y'', 109) ON CONFLICT (id, name) DO UPDATE SET b = 5');
+SELECT * FROM counted('INSERT INTO ours (id, name, a) VALUES (1, ''x'', 14), (9, ''y'', 109), (10, ''y'', 110) ON CONFLICT DO NOTHING');
+SELECT * FROM counted('INSERT INTO theirs (id, name, a) VALUES (1, ''x'', 14), (9, ''y'', 109), (10, ''y'', 110) ON CONFLICT DO NOTHING');
+-- the parent's triggers for each statement of UPDATE are not fired: refused; cached plans learn of it
+PREPARE upsert AS INSERT INTO ours (id, name, a) VALUES (1, 'x', 14) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a;
+EXECUTE upsert;
+CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% % %', tg_when, tg_op, tg_level; RETURN new; END $$;
+CREATE TRIGGER told AFTER UPDATE ON ours FOR EACH STATEMENT EXECUTE FUNCTION tell();
+EXECUTE upsert;
+DROP TRIGGER told ON ours;
+EXECUTE upsert;
+CREATE TRIGGER told BEFORE INSERT OR UPDATE ON ours_x FOR EACH ROW EXECUTE FUNCTION tell();
+EXECUTE upsert;
+DROP TRIGGER told ON ours_x;
+SELECT twice('UPDATE %s SET b = 14 WHERE id = 1');
 SELECT twice('INSERT INTO %s_x (id, name, a) VALUES (1, ''x'', 12) ON CONFLICT (id, name) DO UPDATE SET b = excluded.a + 1');
 SELECT twice('DELETE FROM %s WHERE id = 4 RETURNING a');
 TABLE ours ORDER BY name, id;

@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/attmap.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
@@ -82,21 +81,11 @@ unique_indexes(Relation rel)
 
 /* ---- the parent's index and the partition's ---- */
 
-static AttrMap *
-columns_of_partition(Relation partition, Relation parent)
-{
-	return build_attrmap_by_name(RelationGetDescr(partition), RelationGetDescr(parent)
-#if PG_VERSION_NUM >= 160000
-								 ,false /* none is missing */
-#endif
-		);
-}
-
 /* Is this index of the partition what the parent's is, but for the access method?  Core's own question. */
 static bool
 is_same(Relation partition, Relation mine, Relation parent, Relation theirs)
 {
-	AttrMap    *map = columns_of_partition(partition, parent);
+	AttrMap    *map = mosql_fdw_columns_of_partition(partition, parent);
 	Oid			constraint = get_relation_idx_constraint_oid(RelationGetRelid(parent), RelationGetRelid(theirs));
 	Oid			own = get_relation_idx_constraint_oid(RelationGetRelid(partition), RelationGetRelid(mine));
 	MosqlIdentity before;
@@ -205,7 +194,7 @@ make_same(Oid relid, Oid parentid, Oid indexid)
 	Relation	index = relation_open(indexid, AccessShareLock);
 	RangeVar   *name = makeRangeVar(get_namespace_name(RelationGetNamespace(partition)),
 									pstrdup(RelationGetRelationName(partition)), -1);
-	IndexStmt  *statement = generateClonedIndexStmt(name, index, columns_of_partition(partition, parent), NULL);
+	IndexStmt  *statement = generateClonedIndexStmt(name, index, mosql_fdw_columns_of_partition(partition, parent), NULL);
 
 	relation_close(index, NoLock);
 	relation_close(parent, NoLock);

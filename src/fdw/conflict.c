@@ -473,6 +473,7 @@ mosql_exec_insert_free(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableS
 	nkept = is_key_alone(modify) ? insert_together(modify, slots, n, estate, kept)
 		: insert_one_by_one(modify, slots, n, estate, kept);
 	MemoryContextSwitchTo(old);
+	InstrCountTuples2(&modify->mtstate->ps, n - nkept);
 	mosql_cost_add(&modify->cost, &before);
 	return nkept;
 }
@@ -609,6 +610,16 @@ project_update(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *exi
 	return ExecProject(rri->ri_onConflict->oc_ProjInfo);
 }
 
+static void
+check_partition(const MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
+{
+	if (modify->bounded_update && !ExecPartitionCheck(rri, slot, estate, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("invalid ON UPDATE specification"),
+				 errdetail("The result tuple would appear in a different partition than the original tuple.")));
+}
+
 /* Write the new row over the old one, under another key if that changed. */
 static void
 write_update(MosqlModifyState *modify, const MosqlRow *old, TupleTableSlot *existing,
@@ -650,7 +661,8 @@ update_existing(MosqlModifyState *modify, ResultRelInfo *rri, MosqlRow *row,
 	slot->tts_tableOid = RelationGetRelid(modify->rel);
 	if (modify->rel->rd_att->constr && modify->rel->rd_att->constr->has_generated_stored)
 		ExecComputeStoredGenerated(rri, estate, slot, CMD_UPDATE);
-	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_update);
+	check_partition(modify, rri, slot, estate);
+	mosql_exec_check_row(modify, rri, slot, estate, false);
 	write_update(modify, row, existing, slot);
 	after_update_triggers(modify, rri, old, slot, estate);
 	return slot;
@@ -670,7 +682,10 @@ upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, const
 	show_insert_triggers(modify, rri, conflict == NO_CONFLICT);
 	modify->met_row = conflict == CONFLICT;
 	if (modify->met_row)
+	{
+		InstrCountTuples2(&modify->mtstate->ps, 1);
 		return update_existing(modify, rri, &row, slot, estate);
+	}
 	if (conflict == OWN_CONFLICT)
 		report_second_time(modify);
 	else if (!insert_new(modify, slot, proposed->key))

@@ -398,6 +398,7 @@ extern bool mosql_has_row_triggers(const TriggerDesc *triggers, CmdType operatio
  * INSERT proposes, if nothing in the query may look at the table meanwhile.
  */
 extern bool mosql_later_fits(PlannerInfo *root, const ModifyTable *plan);
+extern bool mosql_later_may_look(const Query *query);
 
 typedef struct MosqlLater MosqlLater;
 
@@ -516,8 +517,13 @@ extern void mosql_references_end(EState *estate);
 /* The keys that decide, by their indexes' OIDs; NIL: all unique ones. */
 extern void mosql_exec_arbiters(MosqlModifyState *modify, const List *arbiters);
 
-/* ON CONFLICT DO NOTHING into a table above ours (routed.c): is the plan one?  Its arbiters among the partition's indexes. */
-extern bool mosql_exec_routes_nothing(const ModifyTable *plan);
+/*
+ * ON CONFLICT into a table above ours (routed.c), of which the executor is not told: what the plan says, the arbiters
+ * among the partition's indexes, what DO UPDATE needs to set, and whether rows may wait.
+ */
+extern OnConflictAction mosql_exec_conflict_action(const ModifyTable *plan);
+extern bool mosql_exec_routes_in_batches(const ModifyTable *plan);
+extern void mosql_exec_routed_update(ModifyTableState *mtstate, ResultRelInfo *rri);
 extern List *mosql_exec_routed_arbiters(Relation rel, const List *arbiters);
 
 /* DO NOTHING: returns how many rows were inserted, and which, in `kept`. */

@@ -9,6 +9,7 @@
 #ifndef MOSQL_FDW_INT_H
 #define MOSQL_FDW_INT_H
 
+#include "access/attmap.h"
 #include "base/base.h"
 #include "base/stats.h"
 #include "foreign/fdwapi.h"
@@ -261,6 +262,11 @@ extern bool mosql_fdw_is_key(const MosqlTable *table, const IndexOptInfo *index)
 /* Hooks; once, from _PG_init. */
 extern void mosql_fdw_init_proofs(void);
 extern void mosql_fdw_init_routed(void);
+
+/* ---- routed.c ---- */
+
+/* Where the columns of a partitioned table are in a partition. */
+extern AttrMap *mosql_fdw_columns_of_partition(Relation partition, Relation parent);
 
 /* ---- row_security.c ---- */
 

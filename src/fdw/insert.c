@@ -413,8 +413,16 @@ mosqlGetForeignModifyBatchSize(ResultRelInfo *rri)
 void
 mosqlBeginForeignInsert(ModifyTableState *mtstate, ResultRelInfo *rri)
 {
-	if (rri->ri_FdwState == NULL)
-		rri->ri_FdwState = mosql_exec_modify_open(mtstate, rri);
+	const ModifyTable *plan = (const ModifyTable *) mtstate->ps.plan;
+
+	if (rri->ri_FdwState != NULL)
+		return;
+	rri->ri_FdwState = mosql_exec_modify_open(mtstate, rri);
+	if (mosql_exec_conflict_action(plan) == ONCONFLICT_UPDATE)
+	{
+		mosql_exec_routed_update(mtstate, rri);
+		mosql_exec_upsert_open(rri->ri_FdwState, mtstate, rri);
+	}
 }
 
 /* For rows that the executor inserts foreign keys were checked when it finished. */

@@ -164,6 +164,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	MosqlSession *session;
 	bool		routed = rri->ri_RootResultRelInfo != NULL;
 	bool		retouched = rri->ri_TrigDesc && rri->ri_TrigDesc->trig_insert_before_row;
+	OnConflictAction action = mosql_exec_conflict_action(plan);
 
 	check_read_only(plan ? plan->operation : CMD_INSERT);
 	session = mosql_fdw_session_for(RelationGetRelid(rel), target_user(estate, rri));
@@ -173,9 +174,9 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	/* COPY does not set the executor's command id */
 	modify->cid = plan ? estate->es_output_cid : GetCurrentCommandId(true);
 	modify->refused = mosql_exec_is_row_refused(mtstate, rri, target_user(estate, rri));
-	modify->do_nothing = plan && (plan->onConflictAction == ONCONFLICT_NOTHING || mosql_exec_routes_nothing(plan));
-	modify->in_batches = modify->do_nothing;
-	if (plan && (plan->onConflictAction != ONCONFLICT_NONE || modify->do_nothing))
+	modify->do_nothing = action == ONCONFLICT_NOTHING;
+	modify->in_batches = plan && mosql_exec_routes_in_batches(plan);
+	if (action != ONCONFLICT_NONE)
 		mosql_exec_arbiters(modify, routed ? mosql_exec_routed_arbiters(rel, plan->arbiterIndexes)
 							: plan->arbiterIndexes);
 
@@ -203,8 +204,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	initStringInfo(&modify->key);
 	initStringInfo(&modify->columns);
 	modify->references = mosql_references_open(modify, estate, plan == NULL ? CMD_INSERT :
-											   plan->onConflictAction == ONCONFLICT_UPDATE
-											   ? CMD_UPDATE : plan->operation);
+											   action == ONCONFLICT_UPDATE ? CMD_UPDATE : plan->operation);
 	mosql_exec_fresh_open(modify, mtstate, rri);
 	MemoryContextSwitchTo(old);
 	return modify;

@@ -71,15 +71,22 @@ may_look_walker(Node *node, void *arg)
 	return expression_tree_walker(node, may_look_walker, arg);
 }
 
+/* May the query see what it has written so far? */
+bool
+mosql_later_may_look(const Query *query)
+{
+	return may_look_walker((Node *) query, NULL);
+}
+
 bool
 mosql_later_fits(PlannerInfo *root, const ModifyTable *plan)
 {
 	ListCell   *lc;
 
-	if (may_look_walker((Node *) root->parse, NULL))
+	if (mosql_later_may_look(root->parse))
 		return false;
 	foreach(lc, root->glob->subroots)	/* sub-selects of expressions are no part of the query any more */
-		if (may_look_walker((Node *) lfirst_node(PlannerInfo, lc)->parse, NULL))
+		if (mosql_later_may_look(lfirst_node(PlannerInfo, lc)->parse))
 			return false;
 	if (plan->operation == CMD_INSERT)
 		return true;
