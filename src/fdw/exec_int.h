@@ -253,6 +253,9 @@ extern bool mosql_cursor_key(MosqlScanState *scan, const CurrentOfExpr *current,
 /* Does the statement that is starting belong to a cursor, to be read sometime? */
 extern bool mosql_cursor_is_opening(void);
 
+/* Before ExecutorRun() of any query. */
+extern void mosql_cursor_before_run(QueryDesc *query, ScanDirection direction);
+
 /* ---- scan.c, for lock_scan.c ---- */
 
 /* The next row into the node's slot, without a ctid; false at the end. */

@@ -175,6 +175,8 @@ enum MosqlScanPrivate
 								 * at all (lock_plan.c) */
 	MOSQL_SCAN_AHEAD,			/* Integer: the parameter that has the node which reads ahead for
 								 * this scan (ahead.c), -1: none does */
+	MOSQL_SCAN_TURNS,			/* Boolean: it is all, with others like it, that keeps a cursor from
+								 * going back (cursor.c) */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */

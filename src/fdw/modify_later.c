@@ -269,6 +269,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 	dlist_mutable_iter iter;
 	MosqlModifyState *fresh;
 
+	mosql_cursor_before_run(query, direction);
 #if PG_VERSION_NUM < 180000
 	if (next_executor_run != NULL)
 		next_executor_run(query, direction, count, once);

@@ -264,6 +264,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 											   index == NULL && arms == NIL && tids == MOSQL_TIDS_NONE,
 											   quals->whole_key));
 	private = lappend(private, makeInteger(ahead_private(root, path)));
+	private = lappend(private, makeBoolean(false)); /* MOSQL_SCAN_TURNS */
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
 							NIL, exact, outer_plan);
