@@ -145,6 +145,7 @@ _PG_init(void)
 	mosql_fdw_init();
 	mosql_fdw_init_proofs();
 	mosql_fdw_init_routed();
+	mosql_fdw_init_row_security();
 	mosql_references_init();
 	mosql_later_init();
 	mosql_cursor_init();

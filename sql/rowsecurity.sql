@@ -93,11 +93,17 @@ COPY theirs FROM stdin;
 \.
 COPY ours TO stdout;
 COPY theirs TO stdout;
+PREPARE kept_ours AS SELECT count(*) FROM ours;
+PREPARE kept_theirs AS SELECT count(*) FROM theirs;
+EXECUTE kept_ours;
+EXECUTE kept_theirs;
 SET row_security = off;
+SELECT outcome('EXECUTE kept_ours'), outcome('EXECUTE kept_theirs');
 SELECT outcome('SELECT * FROM ours'), outcome('SELECT * FROM theirs');
 SELECT outcome('DELETE FROM ours'), outcome('DELETE FROM theirs');
 SELECT outcome('INSERT INTO ours VALUES (1)'), outcome('INSERT INTO theirs VALUES (1)');
 RESET row_security;
+SELECT outcome('EXECUTE kept_ours'), outcome('EXECUTE kept_theirs');
 SELECT outcome('SELECT * FROM mosql_fdw_dump(''ours'')');
 SELECT outcome('SELECT * FROM mosql_fdw_check(''ours'')');
 -- children are their own

@@ -278,6 +278,9 @@ extern void mosql_fdw_hide_rows(PlannerInfo *root, RelOptInfo *rel, Relation rel
 /* Is that so of this one, or is another condition "false"? */
 extern bool mosql_fdw_is_hidden(const RelOptInfo *rel);
 
+/* Hook; once, from _PG_init. */
+extern void mosql_fdw_init_row_security(void);
+
 /* ---- estimate.c, path.c, plan.c: planner callbacks ---- */
 extern void mosqlGetForeignRelSize(PlannerInfo *root, RelOptInfo *rel, Oid relid);
 extern void mosqlGetForeignPaths(PlannerInfo *root, RelOptInfo *rel, Oid relid);
