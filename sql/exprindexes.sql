@@ -279,6 +279,12 @@ INSERT INTO job VALUES (6, 'a', '010', 'done')
 EXPLAIN (COSTS OFF) SELECT * FROM job WHERE half(id) = 2;
 EXPLAIN (COSTS OFF) SELECT * FROM job WHERE key = 'a' AND mask IS NOT NULL AND is_in(mask, state);
 SELECT severity, finding FROM mosql_fdw_check('job');
+-- a condition that is always true is none
+CREATE FUNCTION always() RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN true; END';
+CREATE INDEX job_always ON job (state) WHERE always();
+ALTER FOREIGN TABLE job ALTER mask TYPE varbit;
+DROP INDEX job_always;
+DROP FUNCTION always;
 DROP FOREIGN TABLE job;
 DROP FUNCTION is_in, half, volatile_half;
 DROP TYPE state;

@@ -897,13 +897,17 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 	index->nkeys++;
 }
 
-/* WHERE; what is always true is no predicate, as for core. */
+/* WHERE; what is always true is no predicate, as for core, also where a function says so. */
 static void
 take_predicate(Relation rel, MosqlLocalIndex *index, Node *clause)
 {
+	Node	   *computed;
+
 	if (clause == NULL || make_ands_implicit((Expr *) clause) == NIL)
 		return;
-	index->predicate = check_computed(rel, clause, "predicate");
+	computed = check_computed(rel, clause, "predicate");
+	if (make_ands_implicit((Expr *) computed) != NIL)
+		index->predicate = computed;
 }
 
 /* Its OID; InvalidOid: there is one of that name. */
