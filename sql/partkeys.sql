@@ -136,6 +136,16 @@ INSERT INTO dumped VALUES (1, 'x'), (1, 'y') ON CONFLICT (name, id) DO NOTHING;
 INSERT INTO dumped VALUES (1, 'x'), (2, 'y') ON CONFLICT (name, id) DO NOTHING;
 TABLE dumped ORDER BY name, id;
 
+-- not where foreign keys lead to the parent
+CREATE TABLE wanted (id int PRIMARY KEY) PARTITION BY LIST (id);
+CREATE TABLE wants (id int REFERENCES wanted);
+CREATE FOREIGN TABLE wanted_1 (id int NOT NULL, PRIMARY KEY (id)) SERVER redis;
+\set VERBOSITY default
+ALTER TABLE wanted ATTACH PARTITION wanted_1 FOR VALUES IN (1);
+\set VERBOSITY terse
+DROP TABLE wants;
+ALTER TABLE wanted ATTACH PARTITION wanted_1 FOR VALUES IN (1);
+
 -- who owns one of both only
 CREATE ROLE regress_part;
 ALTER TABLE dumped OWNER TO regress_part;

@@ -29,6 +29,7 @@
 #include "parser/parse_utilcmd.h"
 #include "partitioning/partdesc.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -254,6 +255,32 @@ attach_beside(const AlterTableStmt *alter, Oid parentid, Oid relid, const List *
 	mosql_admin_validate_attach(alter);
 }
 
+/* Core would look for a part of each foreign key that leads to the parent, with triggers, which a foreign table has not. */
+static void
+check_not_referenced(Relation parent)
+{
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_confrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationGetRelid(parent)));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot attach a foreign table as a partition of \"%s\", which foreign keys reference",
+						RelationGetRelationName(parent)),
+				 errdetail("Foreign key \"%s\" of table \"%s\" is enforced by triggers, which foreign tables do not have.",
+						   NameStr(((Form_pg_constraint) GETSTRUCT(tuple))->conname),
+						   get_rel_name(((Form_pg_constraint) GETSTRUCT(tuple))->conrelid)),
+				 errhint("Reference a table that is no partitioned one.")));
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+}
+
 /* Both must be there, and the user's own, before their indexes are touched.  False: it is core's. */
 static bool
 attach_table(const AlterTableStmt *alter, Oid parentid, Oid relid)
@@ -267,6 +294,7 @@ attach_table(const AlterTableStmt *alter, Oid parentid, Oid relid)
 		return false;
 	mosql_admin_check_owner(relid);
 	parent = mosql_admin_lock_owned(parentid, ShareUpdateExclusiveLock, "ALTER TABLE");
+	check_not_referenced(parent);
 	unique = unique_indexes(parent);
 	primary = mosql_fdw_primary_key(parent);
 	relation_close(parent, NoLock);
