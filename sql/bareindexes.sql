@@ -57,6 +57,8 @@ REINDEX INDEX CONCURRENTLY doc_at;
 REINDEX TABLE doc;
 ALTER INDEX doc_words RENAME TO doc_word;
 ALTER INDEX doc_body SET (fastupdate = on);
+ALTER INDEX doc_body RESET (fastupdate);
+ALTER INDEX doc_body SET (fillfactor = 50);
 CREATE TABLE doc2 (LIKE doc INCLUDING ALL);
 SELECT count(*) FROM pg_indexes WHERE tablename = 'doc2';
 ALTER TABLE doc ALTER tags TYPE varchar[], ALTER n TYPE bigint;

@@ -338,6 +338,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	bool		drops_key;
 	AttrNumber	key[INDEX_MAX_KEYS];
 
+	if (OidIsValid(relid) && (mosql_admin_is_our_index(relid) || mosql_admin_is_bare_index(relid)))
+		return mosql_admin_run_alter_index(statement, relid);
 	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
 		return false;
 	mosql_admin_check_owner(relid); /* foreign keys that go take locks */

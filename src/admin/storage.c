@@ -8,11 +8,16 @@
 
 #include "access/amapi.h"
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/reloptions.h"
+#include "access/toast_compression.h"
+#include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/tablespace.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "admin/utility.h"
 
@@ -66,6 +71,59 @@ mosql_admin_check_index_name(Oid relid, const char *name)
 				 errmsg("index \"%s\" for table \"%s\" does not exist", name, get_rel_name(relid))));
 }
 
+static void
+check_compression(const char *name)
+{
+	if (name != NULL && strcmp(name, "default") != 0 && !CompressionMethodIsValid(CompressionNameToMethod(name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid compression method \"%s\"", name)));
+}
+
+static bool
+is_storage_name(const char *name)
+{
+	static const char *const names[] = {"plain", "external", "extended", "main",
+#if PG_VERSION_NUM >= 160000
+		"default",
+#endif
+	};
+
+	for (int i = 0; i < lengthof(names); i++)
+		if (pg_strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* SET STORAGE, SET COMPRESSION: core's questions, in its order. */
+static void
+check_column_storage(Oid relid, const AlterTableCmd *command)
+{
+	AttrNumber	attnum = get_attnum(relid, command->name);
+	const char *name = strVal(command->def);
+	bool		storage = command->subtype == AT_SetStorage;
+	Oid			type;
+
+	if (storage && !is_storage_name(name))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid storage type \"%s\"", name)));
+	if (attnum == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist", command->name,
+						get_rel_name(relid))));
+	type = attnum > 0 ? get_atttype(relid, attnum) : InvalidOid;
+	if (attnum > 0 && get_typstorage(type) == TYPSTORAGE_PLAIN &&
+		pg_strcasecmp(name, "default") != 0 && !(storage && pg_strcasecmp(name, "plain") == 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 storage ? errmsg("column data type %s can only have storage PLAIN", format_type_be(type))
+				 : errmsg("column data type %s does not support compression", format_type_be(type))));
+	if (!storage)
+		check_compression(name);
+}
+
 /* An action of ALTER TABLE that means nothing here. */
 void
 mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command)
@@ -83,20 +141,73 @@ mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command)
 			break;
 		case AT_SetStorage:
 		case AT_SetCompression:
-			if (get_attnum(relid, command->name) == InvalidAttrNumber)
-				ereport(ERROR,
-						(errcode(ERRCODE_UNDEFINED_COLUMN),
-						 errmsg("column \"%s\" of relation \"%s\" does not exist", command->name,
-								get_rel_name(relid))));
+			check_column_storage(relid, command);
 			break;
 		default:
 			break;
 	}
 }
 
+/* ---- ALTER INDEX ... SET (...), RESET (...), SET TABLESPACE ---- */
+
+static bool
+is_storage_alone(const AlterTableStmt *alter)
+{
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+		switch (lfirst_node(AlterTableCmd, lc)->subtype)
+		{
+			case AT_SetRelOptions:
+			case AT_ResetRelOptions:
+			case AT_SetTableSpace:
+				break;
+			default:
+				return false;
+		}
+	return true;
+}
+
+/* A bare index (index_bare.c) is checked as what it is, another as the btree that it stands for. */
+static void
+check_index_storage(Oid indexid, const AlterTableCmd *command)
+{
+	Relation	index = relation_open(indexid, AccessShareLock);
+	Oid			method = mosql_admin_is_bare_index(indexid) ? index->rd_rel->relam : BTREE_AM_OID;
+
+	if (command->subtype == AT_SetRelOptions)
+		(void) index_reloptions(GetIndexAmRoutineByAmId(method, false)->amoptions,
+								transformRelOptions((Datum) 0, (List *) command->def, NULL, NULL, false, false), true);
+	else if (command->subtype == AT_SetTableSpace)
+		(void) get_tablespace_oid(command->name, false);
+	relation_close(index, AccessShareLock);
+}
+
+static void
+alter_index(const MosqlStatement *statement, void *arg)
+{
+	const AlterTableStmt *alter = (const AlterTableStmt *) statement->tree;
+	Oid			indexid = *(Oid *) arg;
+	ListCell   *lc;
+
+	mosql_admin_check_owner(indexid);
+	foreach(lc, alter->cmds)
+		check_index_storage(indexid, lfirst_node(AlterTableCmd, lc));
+	mosql_admin_notice_storage(get_rel_name(IndexGetRelation(indexid, false)));
+}
+
+bool
+mosql_admin_run_alter_index(const MosqlStatement *statement, Oid indexid)
+{
+	if (!is_storage_alone((const AlterTableStmt *) statement->tree))
+		return false;
+	mosql_admin_run_below(statement, alter_index, &indexid);
+	return true;
+}
+
 /* ---- CREATE TABLE ---- */
 
-/* Has a column COMPRESSION, or STORAGE? */
+/* Has a column COMPRESSION, or STORAGE?  What is none is an error. */
 static bool
 names_storage(const List *elements)
 {
@@ -106,6 +217,8 @@ names_storage(const List *elements)
 	{
 		const ColumnDef *column = lfirst(lc);
 
+		if (IsA(column, ColumnDef))
+			check_compression(column->compression);
 		if (IsA(column, ColumnDef) && (column->compression != NULL || column->storage != 0))
 			return true;
 #if PG_VERSION_NUM >= 160000

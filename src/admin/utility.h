@@ -100,6 +100,9 @@ extern int	mosql_admin_named_columns(Oid relid, const List *names, AttrNumber *a
 extern void mosql_admin_notice_storage(const char *table);
 extern void mosql_admin_check_storage(const CreateStmt *create);
 extern void mosql_admin_check_storage_action(Oid relid, const AlterTableCmd *command);
+
+/* ALTER INDEX of an index of ours, or a bare one: true, if it says nothing but storage, and that is done. */
+extern bool mosql_admin_run_alter_index(const MosqlStatement *statement, Oid indexid);
 extern void mosql_admin_check_index_name(Oid relid, const char *name);
 
 /* ENABLE, DISABLE ROW LEVEL SECURITY become an option of the table, which PostgreSQL's catalog follows;

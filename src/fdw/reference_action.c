@@ -60,11 +60,16 @@ put_assignments(const Action *action, StringInfo sql)
 	const MosqlForeignKey *key = &action->reference->key;
 	bool		some = action->deleted && key->nset > 0;
 	int			n = some ? key->nset : key->n;
+	Bitmapset  *named = NULL;
 
 	for (int i = 0; i < n; i++)
 	{
-		appendStringInfo(sql, "%s%s = ", i > 0 ? ", " : "",
-						 column_name(action, some ? key->set[i] : key->columns[i]));
+		AttrNumber	attnum = some ? key->set[i] : key->columns[i];
+
+		if (bms_is_member(attnum, named))	/* SET NULL (a, a) */
+			continue;
+		appendStringInfo(sql, "%s%s = ", i > 0 ? ", " : "", column_name(action, attnum));
+		named = bms_add_member(named, attnum);
 		if (action->with_new)
 			appendStringInfo(sql, "k.n%d", i);
 		else
