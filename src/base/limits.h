@@ -157,7 +157,9 @@
  * A session takes a new id that often, between transactions: nodes merged away go
  * only when the sessions that may know them have ended.
  */
+#ifndef MOSQL_SESSION_MAX_AGE_MS
 #define MOSQL_SESSION_MAX_AGE_MS	(5 * 60 * 1000)
+#endif
 
 /*
  * And not before that time after it: a message that was under way when its session

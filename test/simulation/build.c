@@ -28,6 +28,7 @@ typedef struct Build
 	Client	   *client;
 	Definition	ours;			/* as published */
 	MosqlTimestamp base;		/* the tree is the index as of this snapshot */
+	uint64		load_breaks;	/* of mosql_load_end() */
 	int			n;
 	int			max;
 	Change	   *changes;
@@ -179,7 +180,7 @@ load_entries(Build *build)
 			next_transaction(build);
 		mosql_load_add(load, build->changes[i].key, mosql_bytes("", 0));
 	}
-	mosql_load_end(load);
+	build->load_breaks = mosql_load_end(load);
 	next_transaction(build);
 	build->n = 0;
 }
@@ -293,6 +294,7 @@ finish(Build *build)
 {
 	Definition	definition = own_definition(build);
 
+	mosql_txn_rests_on_load(build->client->txn, build->load_breaks);
 	mosql_txn_drops_tree(build->client->txn, definition.log);
 	definition.index = definition.building;
 	definition.building = definition.log = definition.builder = definition.closing = 0;

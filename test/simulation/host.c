@@ -219,6 +219,15 @@ sim_end_savepoint(bool commit)
 
 int			ParallelWorkerNumber = -1;
 
+void
+sim_worker_ends(SimFrontEnd *fe)
+{
+	MemoryContextSwitchTo(TopTransactionContext);
+	end_callback(XACT_EVENT_PARALLEL_COMMIT, end_arg);
+	MemoryContextReset(TopTransactionContext);
+	fe->nest_level = 0;
+}
+
 /* Of PostgreSQL's own commit a disk, or memory, may be in want: txn/local.c says what that means. */
 static void
 fail_locally(SimFrontEnd *fe)

@@ -17,6 +17,7 @@
  *     exec.c       with what the executor asks for beyond rows
  *     locks.c      with row locks; claims.c: who holds them, and waits
  *     number.c     with locks of sessions
+ *     parallel.c   in several processes
  *     far.c        in two namespaces
  *     damage.c     nodes that are lost, and made anew
  *     fault.c      what goes wrong
@@ -118,6 +119,7 @@ extern void sim_terminate(SimFrontEnd *fe);
 
 extern void sim_host_start(void);		/* in a new front-end, before anything else */
 extern bool sim_transaction(SimFrontEnd *fe, bool commit);	/* end it; false: it failed */
+extern void sim_worker_ends(SimFrontEnd *fe);	/* of a parallel query */
 extern void sim_begin(int isolation);
 extern void sim_savepoint(void);
 extern void sim_end_savepoint(bool commit);

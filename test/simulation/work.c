@@ -739,7 +739,10 @@ do_statement(Client *client)
 			break;
 		case 6:
 		case 7:
-			do_scan(client);
+			if (sim_chance(100))
+				parallel_scan(client);
+			else
+				do_scan(client);
 			break;
 		case 8:
 			do_index_scan(client);

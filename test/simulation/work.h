@@ -27,7 +27,8 @@ typedef struct Work
 {
 	SimTx	   *tx;				/* now; NULL: none */
 	MosqlSession *session;
-	struct Client *client;		/* NULL: a maintainer */
+	struct Client *client;		/* NULL: a maintainer, or a worker: */
+	struct Shared *shared;		/* parallel.c */
 	uint64		commits;
 	uint64		conflicts;
 	uint64		errors;

@@ -176,6 +176,10 @@ extern void exec_ahead(Client *client);
 extern void exec_tokens(Client *client);
 extern void exec_locked(Client *client);
 
+/* ---- parallel.c ---- */
+
+extern void parallel_scan(Client *client);
+
 /* ---- number.c ---- */
 
 extern void number_statement(Client *client);
