@@ -7,7 +7,8 @@
  *
  *     lose    the server has done what the message says, and answers; then its primary dies, and the replica
  *             that takes over has all that was before; or, where servers may forget, it restarts so
- *     hold    the same, but it dies when somebody comes to another site of that file, to talk to that server
+ *     hold    the same, but it dies when somebody comes to the site, to talk to that server: what is lost is what somebody has done
+ *             at another site before
  *     late    the message arrives late; half of these times its connection breaks, and it is sent again meanwhile
  *     stop    its sender stops before he hears the answer
  *     kill    or dies
@@ -98,15 +99,15 @@ is_wanted(const AimSite *site)
 	return !site->passes_on && (fault_options.aim == NULL || strstr(name, fault_options.aim) != NULL);
 }
 
-/* One of those that the run has come by, of that file (NULL: of all); NULL: none. */
+/* One of those that the run has come by, and aims at; or of any, or of a file.  NULL: none. */
 static const AimSite *
-draw_site(const char *file)
+draw_site(bool any, const char *file)
 {
 	const AimSite *wanted[SITES_MAX];
 	int			n = 0;
 
 	for (int i = 0; i < nsites; i++)
-		if (file == NULL ? is_wanted(&sites[i]) : strcmp(sites[i].file, file) == 0)
+		if (any ? !sites[i].passes_on && (file == NULL || strcmp(sites[i].file, file) == 0) : is_wanted(&sites[i]))
 			wanted[n++] = &sites[i];
 	return n == 0 ? NULL : wanted[sim_below(n)];
 }
@@ -138,13 +139,14 @@ arm(AimKind kind)
 	Aim		   *aim = &aims[last_aim = (last_aim + 1) % AIMS];
 	char		name[200];
 
-	aim->site = draw_site(NULL);
+	aim->site = aim->then = draw_site(false, NULL);
 	aim->armed = aim->site != NULL;
 	if (!aim->armed)
 		return;
 	aim->kind = kind;
 	aim->message = sim_chance(700) ? 0 : (int) sim_between(1, 3);
-	aim->then = draw_site(aim->site->file);
+	if (kind == AIM_HOLD)
+		aim->site = draw_site(true, sim_chance(500) ? aim->then->file : NULL);
 	aim->chance = sim_random();
 	name_site(name, sizeof(name), aim->site);
 	sim_trace("to be hit: %s, message %d, %s", name, aim->message, kind_names[aim->kind]);

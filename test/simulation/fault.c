@@ -8,6 +8,9 @@
 
 #define FRONT_ENDS_MAX	64
 
+/* A short one. */
+#define FAILOVER_US		300000
+
 /* Somebody may be late for so long. */
 #define DISTURBS_US		INT64CONST(40000000)
 
@@ -204,15 +207,16 @@ has_isolated(const SimShard *shard)
 	return false;
 }
 
+/* A replica takes over after so long at most. */
 static void
-kill_primary_of(SimShard *shard)
+kill_primary_of(SimShard *shard, int64 most_us)
 {
 	if (!setting.cluster || shard->nreplicas == 0 || !shard->primary->up || has_isolated(shard))
 		return;
 	sim_trace("server %d dies", shard->primary->number);
 	shard->primary->up = false;
 	sim_server_stops(shard->primary);
-	sim_at(sim_now_us + sim_between(100000, sim_chance(500) ? 300000 : 3000000), take_over, NULL, shard->number);
+	sim_at(sim_now_us + sim_between(100000, most_us), take_over, NULL, shard->number);
 }
 
 static void
@@ -246,16 +250,22 @@ isolate_primary(void)
 	sim_at(sim_now_us + after_us + sim_below(sim_chance(300) ? LEAP_US : 300000), rejoin, NULL, old->number);
 }
 
+static int64
+some_failover_us(void)
+{
+	return sim_chance(500) ? FAILOVER_US : 10 * FAILOVER_US;
+}
+
 static void
 kill_primary(void)
 {
-	kill_primary_of(&sim_shards[sim_below(sim_nshards)]);
+	kill_primary_of(&sim_shards[sim_below(sim_nshards)], some_failover_us());
 }
 
 static void
 dies_behind(void *arg, uint64 tag)
 {
-	kill_primary_of(&sim_shards[tag]);
+	kill_primary_of(&sim_shards[tag], some_failover_us());
 }
 
 /*
@@ -342,7 +352,7 @@ fault_lose_primary(SimShard *shard)
 	if (!fault_go_on() || shard->isolated)
 		return;
 	if (!sim_dumps)
-		kill_primary_of(shard);
+		kill_primary_of(shard, FAILOVER_US);
 	else if (shard->primary->up)
 	{
 		sim_trace("server %d restarts without the last it did", shard->primary->number);

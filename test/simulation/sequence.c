@@ -46,7 +46,7 @@ has_ended(const MosqlSequence *sequence)
 	return !sequence->cycle && oracle_sequence(sequence->counter) >= (sequence->increment > 0 ? sequence->max : VALUE_MAX);
 }
 
-/* A new counter in place of an old one; 0: there is none. */
+/* A new counter in place of an old one, by TRUNCATE or ALTER SEQUENCE RESTART; 0: there is none. */
 uint64
 sequence_counter(MosqlSession *session, uint64 old)
 {
@@ -54,10 +54,16 @@ sequence_counter(MosqlSession *session, uint64 old)
 	MosqlDefinition definition = {.ncolumns = 1, .columns = &column};
 	MosqlLocalSequence local = {.column = "id", .sequence = sequence_of(0), .state = {1, false}};
 
-	if (old != 0)
+	if (old != 0 && sim_chance(500))
 		mosql_definition_restart_sequences(session, &definition);
 	else
-		(void) mosql_sequence_follow(session, &local, &column.sequence);
+	{
+		local.sequence = column.sequence;
+		local.altered = ~0;
+		local.restart = true;
+		if (!mosql_sequence_follow(session, &local, &column.sequence))
+			sim_fail("a sequence is not restarted");
+	}
 	return column.sequence.counter;
 }
 
