@@ -13,6 +13,8 @@
   counted a row that was only incremented, which locks nothing, is held by the child that is inserted then
   looked  a row that is incremented and then looked at is held from the look on, in which its newest version is; who
           looks each time locks with the increment, in the same round trip
+  shown   who is let in is told the row, and need not look
+  let_go  on one Redis locks of rows that were only locked end in the step that commits
   kept_rows  what is locked need not be read again to be changed; but if the lock was given back in between
   proved  the key of a child need not be looked up where its parent is the transaction's own insert; it is locked
   known   of all that a dead one held a waiter waits for the first
@@ -58,8 +60,8 @@ SOON = 20                       # seconds: some looks, each a second, are 3; a l
 
 
 class World:
-    def __init__(self, cluster, one, two, engine):
-        self.servers, self.db, self.cluster, self.engine = (one, two), f"locks_{engine}", cluster, engine
+    def __init__(self, cluster, one, two, engine, name="locks"):
+        self.servers, self.db, self.cluster, self.engine = (one, two), f"{name}_{engine}", cluster, engine
         for server in self.servers:
             make_database(server, self.db, cluster.nodes, {"atomic": engine}, DDL)
         self.conn = self.connect()
@@ -495,6 +497,61 @@ def looked(world):
     query(one, "DELETE FROM hot WHERE id > 100")
     for c in one, other:
         c.close()
+
+
+def point_reads(conn):
+    return dict(query(conn, "SELECT * FROM mosql_fdw_stats()"))["point_reads"]
+
+
+def handed_over(world, one, other, row):
+    """What a waiter gets, and how many rows he reads by their keys for it."""
+    begin(one, f"UPDATE hot SET s = {row} WHERE id = 9")
+    before = point_reads(other)
+    threads, results = together(lambda: query(other, "UPDATE hot SET n = n + length(s), s = 'two' WHERE id = 9 RETURNING n"))
+    until_waits(world)
+    query(one, "COMMIT")
+    finish(threads)
+    return results, point_reads(other) - before
+
+
+def shown(world):
+    one, other = world.connect(), world.connect(1)
+    query(one, "UPDATE hot SET n = 0 WHERE id = 9")
+    reads, sums = [], []
+    for _ in range(3):          # who waits for longer than a second looks for himself
+        results, n = handed_over(world, one, other, "'one'")
+        reads.append(n)
+        sums += results
+    tap.equal(sums, [[(3 * i,)] for i in (1, 2, 3)], "who is let in has the newest row")
+    tap.ok(min(reads) == 0 if world.engine == "script" else min(reads) > 0, "script: without reading it", reads)
+    tap.equal(handed_over(world, one, other, "repeat('x', 5000)")[0], [[(5009,)]], "a long one he reads")
+    for c in one, other:
+        c.close()
+
+
+def let_go(world):
+    plain = World(Cluster("locks_plain", plain=True), *world.servers, world.engine, name="locks_plain")
+    query(plain.conn, "CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, hot int) SERVER redis")
+    query(plain.conn, "ALTER TABLE child ADD FOREIGN KEY (hot) REFERENCES hot")
+    one, other = plain.connect(), plain.connect(1)
+    query(one, "SELECT count(*) FROM hot, child")
+    begin(one, "SELECT n FROM hot WHERE id = 1 FOR UPDATE", "INSERT INTO child VALUES (1, 2)", "UPDATE hot SET n = 1 WHERE id = 3")
+    commit = round_trips(one, "COMMIT")[0]
+    tap.ok(commit == 1 if world.engine == "script" else commit > 1, "script: COMMIT is one round trip", commit)
+    tap.equal(attempt(other, "SELECT FROM hot WHERE id < 4 FOR UPDATE NOWAIT")[1], None, "and nothing is locked any more")
+    begin(one, "SELECT n FROM hot WHERE id = 1 FOR UPDATE")
+    threads, results = together(lambda: query(other, "UPDATE hot SET n = n + 1 WHERE id = 1 RETURNING n"))
+    until_waits(plain)
+    query(one, "COMMIT")
+    tap.ok(finish(threads, SOON) and results == [[(1,)]], "who waits for a row that was only locked is let in", results)
+    query(one, "SELECT mosql_fdw_advisory_lock('redis', 1)")
+    begin(one, "SELECT n FROM hot WHERE id = 1 FOR UPDATE", "COMMIT")
+    tap.equal(attempt(other, "SELECT FROM hot WHERE id = 1 FOR UPDATE NOWAIT")[1], None, "also beside a lock that outlives the transaction")
+    tap.equal(value(other, "SELECT mosql_fdw_try_advisory_lock('redis', 1)"), False, "which stays")
+    tap.equal(findings(plain.conn, "hot"), ([], []), "nothing is left in the tree")
+    for c in one, other, plain.conn:
+        c.close()
+    plain.cluster.stop()
 
 
 def kept_rows(world):
@@ -1511,7 +1568,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, looked, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -134,14 +134,20 @@ mosql_clock_wait(MosqlStepper *clock, const MosqlWait *mine, MosqlWait **waits)
 	return get_waits(&watch.keys, mosql_step_elem(watch.exec, 1), waits);
 }
 
+static void
+ignore_reply(void *arg, const MosqlReply *reply)
+{
+	(void) arg;
+	(void) reply;
+}
+
 void
 mosql_clock_wait_over(MosqlStepper *clock, const MosqlWait *mine)
 {
-	Watch		watch = watch_start(clock, NULL);
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	argv[] = {LITERAL("HDEL"), keys.waits, wait_field(mine)};
 
-	write_begin(&watch);
-	mosql_commands_put(&watch.commands, LITERAL("HDEL"), watch.keys.waits, wait_field(mine));
-	run_atomic(&watch, false);
+	mosql_redis_send(clock->redis, keys.slot, lengthof(argv), argv, ignore_reply, NULL);
 }
 
 int

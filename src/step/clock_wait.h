@@ -32,7 +32,7 @@ typedef struct MosqlWait
  */
 extern int	mosql_clock_wait(MosqlStepper *clock, const MosqlWait *mine, MosqlWait **waits);
 
-/* A wait is over: it is told no more, so that others look at less. */
+/* A wait is over: it is told no more, so that others look at less.  Detached. */
 extern void mosql_clock_wait_over(MosqlStepper *clock, const MosqlWait *mine);
 
 /* All that are told. */

@@ -275,7 +275,10 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    if size > " LUA_MOST_OLD " or asked > " LUA_MOST_ASKED " then return {6, schema} end\n"
 "    at = at + 1\n"
 "    if kind == 6 then\n"		/* UNLIST */
-"      new = old and locks().take(old, val) or ''\n"
+"      local tools = locks()\n"
+"      local let_in = #woken\n"
+"      new = old and tools.take(old, val) or ''\n"
+"      tools.tell(let_in, field)\n"
 "    elseif kind == 9 then\n"	/* VERSION */
 "      new = supersede(old, true, val)\n"
 "    elseif kind == 10 then\n"	/* TOMBSTONE */

@@ -59,6 +59,31 @@ mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner)
 	return mosql_step_wake_key(mosql_step_key(stepper, node), owner);
 }
 
+static uint32
+get_uint32(const char *bytes)
+{
+	const uint8 *p = (const uint8 *) bytes;
+
+	return (uint32) p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
+}
+
+/* Number of the wait, length of the intents field, both fields. */
+bool
+mosql_step_told(MosqlBytes message, uint32 number, MosqlBytes *intents, MosqlBytes *row)
+{
+	size_t		head = 2 * sizeof(uint32);
+	uint32		n;
+
+	if (message.len < head || get_uint32(message.data) != number)
+		return false;
+	n = get_uint32(message.data + sizeof(uint32));
+	if (n == 0 || n > message.len - head)
+		return false;
+	*intents = mosql_bytes(message.data + head, n);
+	*row = head + n == message.len ? MOSQL_ABSENT : mosql_bytes(message.data + head + n, message.len - head - n);
+	return true;
+}
+
 static bool
 starts_with(MosqlBytes text, const char *word)
 {

@@ -99,6 +99,9 @@ typedef enum MosqlStepStatus
  * node's slot, which lives for a minute,
  *
  *     <key of the node>:w:<owner, 32 hex digits>
+ *
+ * It says which wait is over, and what the row is then (engine script, if that is short), or that there is something
+ * to look at.
  */
 #define MOSQL_WAKE_INFIX	":w:"
 #define MOSQL_WAKE_KEEP_MS	60000
@@ -257,6 +260,12 @@ extern void mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads,
 
 /* The list in which the owner (16 bytes) of a wait on a node is told. */
 extern MosqlBytes mosql_step_wake_list(const MosqlStepper *stepper, uint64 node, MosqlBytes owner);
+
+/*
+ * The fields of its row as they were when the wait with this number was let in, if a message of that list tells them;
+ * they lie in the message.  False: it does not, and one has to look.
+ */
+extern bool mosql_step_told(MosqlBytes message, uint32 number, MosqlBytes *intents, MosqlBytes *row);
 
 /* Remove nodes (UNLINK); only for nodes that nobody can reach any more. */
 extern void mosql_step_delete_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,

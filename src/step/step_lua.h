@@ -195,7 +195,7 @@
 "      else\n" \
 "        table.remove(list, x)\n" \
 "        if hold(list, c) then x = x + 1 end\n" \
-"        woken[#woken + 1] = owner\n" \
+"        woken[#woken + 1] = owner .. sub(c, 19, 22)\n" \
 "      end\n" \
 "    end\n" \
 "    return table.concat(list) .. rest\n" \
@@ -256,11 +256,16 @@
 "    end\n" \
 "    return let_in(list, left .. sub(rest, x))\n" \
 "  end\n" \
+  /* who was let in since is told of this field's row */ \
+"  local function tell(from, field)\n" \
+"    for x = from + 1, #woken do woken[x] = woken[x] .. field end\n" \
+"  end\n" \
 "  local function alone(field, tx)\n" \
 "    local list, rest = claims(field)\n" \
 "    return #list > 0 and rest == '' or sub(rest, 1, #tx) == tx\n" \
 "  end\n" \
-"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take, alone = alone}\n" \
+"  kit = {listed = listed, admits = admits, holds = holds, request = request, take = take, alone = alone,\n" \
+"    tell = tell}\n" \
 "  return kit\n" \
 "end\n"
 
@@ -346,12 +351,24 @@
 "  end\n" \
 "end\n"
 
-/* Tell the owner woken[x] on node `key`; refused, say, in a slot that is on its way: who waits
- * looks. */
+/* Bytes of a row that who waits for it is told; less than 64 kB. */
+#define LUA_TOLD_MOST	"4096"
+
+/*
+ * Tell the owner woken[x] on node `key`, when all is written: which of its waits is over (4 bytes), and its row as it is
+ * now, the intents field behind its length (4 bytes), if that is short; else, and if a split moves the row, '1', for
+ * it to look.  Refused, say, in a slot that is on its way: who waits looks.
+ */
 #define LUA_STEP_TELL \
-"    local list = string.gsub(woken[x], '.', function(c) return string.format('%02x', byte(c)) end)\n" \
+"    local who, field = sub(woken[x], 1, 16), sub(woken[x], 22)\n" \
+"    local list = string.gsub(who, '.', function(c) return string.format('%02x', byte(c)) end)\n" \
+"    local said, now = '1', #woken[x] > 20 and redis.pcall('HMGET', key, 'i' .. field, 'r' .. field) or {}\n" \
+"    local size = now[1] and #now[1] or 0\n" \
+"    if size > 0 and size + (now[2] and #now[2] or 0) <= " LUA_TOLD_MOST " then\n" \
+"      said = sub(woken[x], 17, 20) .. string.char(0, 0, (size - size % 256) / 256, size % 256) .. now[1] .. (now[2] or '')\n" \
+"    end\n" \
 "    list = key .. ':w:' .. list\n" \
-"    redis.pcall('RPUSH', list, '1')\n" \
+"    redis.pcall('RPUSH', list, said)\n" \
 "    redis.pcall('PEXPIRE', list, 60000)\n"
 
 /* A row after increments: see mosql_step_add() */
@@ -411,7 +428,10 @@
 "      elseif kind == 6 then\n"	/* UNLIST */ \
 "        local y, z = nil, nil\n" \
 "        if old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
-"          new = locks().take(old, val)\n" \
+"          local tools = locks()\n" \
+"          local before = #woken\n" \
+"          new = tools.take(old, val)\n" \
+"          tools.tell(before, field)\n" \
 "        elseif old then\n" \
 "          new, y, z = old, intent(old, val)\n" \
 "          while y do\n" \
@@ -425,7 +445,10 @@
 "          moredels[#moredels + 1], new = field, nil\n" \
 "        end\n" \
 "      elseif kind == 8 then\n"	/* CLAIM */ \
-"        new = locks().request(old or '', val)\n" \
+"        local tools = locks()\n" \
+"        local before = #woken\n" \
+"        new = tools.request(old or '', val)\n" \
+"        tools.tell(before, field)\n" \
 "        if new == (old or '') then\n" \
 "          new = nil\n" \
 "        elseif new == '' then\n" \

@@ -345,6 +345,13 @@ add_final_write(MosqlLeafStep *leaf, const MosqlChange *change, MosqlBytes row)
 	return false;
 }
 
+/* A lock that was taken goes in the step; but one that the session may hold beyond the transaction, with the same owner. */
+bool
+mosql_item_is_let_go(const MosqlCommit *commit, const MosqlItem *item)
+{
+	return item->kind == MOSQL_ITEM_WRITE || (commit->txn->owner.session != 0 && commit->session->locks == NULL);
+}
+
 bool
 mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
@@ -358,11 +365,11 @@ mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf)
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
 		expect_item(commit, leaf, item, row, intent);
+		if (item->claims && mosql_item_is_let_go(commit, item))
+			add_write(leaf, MOSQL_WRITE_UNLIST, intent, mosql_txid_bytes(commit->txn->owner));
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
 		inserts |= item->base == MOSQL_BASE_ABSENT;
-		if (item->claims)
-			add_write(leaf, MOSQL_WRITE_UNLIST, intent, mosql_txid_bytes(commit->txn->owner));
 		if (!add_final_write(leaf, item->change, row))
 			return false;
 	}

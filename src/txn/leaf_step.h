@@ -44,6 +44,9 @@ extern void mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, 
  * that cannot be.
  */
 extern bool mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf);
+
+/* Does that step let go of the item's lock, if it has one? */
+extern bool mosql_item_is_let_go(const MosqlCommit *commit, const MosqlItem *item);
 extern void mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *range,
 									  MosqlBytes txid);
 

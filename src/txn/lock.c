@@ -356,6 +356,8 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 {
 	if (txn->held != NULL)
 		take_back(txn, 0, committed);
+	/* that its last wait is over may have been lost */
+	txn->told |= txn->nwaits > 0 && txn->claim_breaks != mosql_redis_breaks(txn->session->redis);
 	if (committed)
 		mosql_looks_end(txn);
 	mosql_lock_end_told(txn);

@@ -142,13 +142,21 @@ waiting_client(MosqlSession *session)
 	return session->waiting;
 }
 
+/* What came with a message: {list, element}. */
+static MosqlBytes
+message_of(const MosqlReply *reply)
+{
+	return reply->kind == MOSQL_REPLY_ARRAY && reply->n == 2 ? reply->elem[1]->str : MOSQL_ABSENT;
+}
+
 /*
- * Until a message comes, or so long.  A BLPOP that nobody waits for any more (a cancel)
- * would keep the connection busy, and take a message: then it is closed.
+ * Until a message comes, or so long: absent then.  A BLPOP that nobody waits for any more (a cancel)
+ * would keep the connection busy, and take a message: then it is closed.  In the current context.
  */
-static void
+static MosqlBytes
 listen(LockRequest *request, int64 ms)
 {
+	MosqlBytes	message = MOSQL_ABSENT;
 	MosqlSession *session = request->txn->session;
 	MosqlRedis *redis = waiting_client(session);
 	MosqlBytes	list = mosql_step_wake_list(&session->stepper, request->point.leaf,
@@ -169,6 +177,7 @@ listen(LockRequest *request, int64 ms)
 		/* UNBLOCKED: a failover.  Anything else, a right that is missing, would come at once */
 		if (reply->kind != MOSQL_REPLY_ERROR || strncmp(reply->str.data, "UNBLOCKED", 9) != 0)
 			mosql_reply_check(reply, "waiting for a lock");
+		message = message_of(reply);
 	}
 	PG_CATCH();
 	{
@@ -179,6 +188,7 @@ listen(LockRequest *request, int64 ms)
 	}
 	PG_END_TRY();
 	mosql_stats.lock_wait_us += mosql_now_us() - since_us;
+	return message;
 }
 
 /* ---- deadlocks (rule 33) ---- */
@@ -332,6 +342,22 @@ look(LockRequest *request)
 		mosql_lock_ask(request, 1);
 }
 
+/*
+ * The lock is there, by a message that also tells the row.  Nobody changes it any more, unless the lock is
+ * lost, which COMMIT finds out (29); but beside KEY SHARE others do, and of a table's definition one reads more.
+ */
+static bool
+is_told(LockRequest *request, MosqlBytes message)
+{
+	MosqlPoint	point = {.leaf = request->point.leaf};
+
+	if (request->claim.strength < MOSQL_SHARE || request->claim.strength > MOSQL_UPDATE ||
+		!mosql_step_told(message, request->claim.number, &point.intent, &point.row))
+		return false;
+	mosql_lock_note(request, &point);
+	return request->held;
+}
+
 void
 mosql_lock_not_available(bool timeout)
 {
@@ -409,8 +435,8 @@ wait_in_queue(LockRequest *request, int64 since_us, int64 deadline_us)
 	for (int looks = 0;; looks++)
 	{
 		MemoryContextReset(cxt);	/* of the point only its leaf is used until it is read again */
-		listen(request, listening_ms(session, deadline_us));
-		look(request);
+		if (!is_told(request, listen(request, listening_ms(session, deadline_us))))
+			look(request);
 		if (request->held)
 			break;
 		if (log_lock_waits && !logged && mosql_now_us() - since_us >= (int64) DeadlockTimeout * 1000)

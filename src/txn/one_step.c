@@ -111,6 +111,28 @@ ask_at_once(MosqlCommit *commit, const MosqlDecideArgs *args, MosqlBudget *budge
 							  &commit->session->schema, budget);
 }
 
+/* Rows that were only locked are not any more; those that were written nobody takes back anyway. */
+static void
+note_let_go(MosqlCommit *commit)
+{
+	MosqlOneStep *all = commit->one_step;
+
+	for (int l = 0; l < all->n; l++)
+	{
+		const MosqlLeafStep *leaf = all->leaves[l];
+		MosqlBuffer *buffer = mosql_buffer_find(commit->txn, leaf->tree, false);
+
+		for (int i = 0; i < leaf->nitems && buffer != NULL; i++)
+		{
+			MosqlEntryW *entry = leaf->items[i]->kind == MOSQL_ITEM_WRITE || !leaf->items[i]->claims ? NULL :
+				mosql_buffer_lookup(buffer, leaf->items[i]->key);
+
+			if (entry != NULL)
+				entry->given_back = mosql_item_is_let_go(commit, leaf->items[i]);
+		}
+	}
+}
+
 /* What the leaves are now; it is committed, and nothing may throw. */
 static void
 observe_leaves(MosqlCommit *commit)
@@ -151,6 +173,7 @@ mosql_txn_commit_at_once(MosqlCommit *commit)
 	{
 		pending->ts = commit->ts;
 		dlist_push_tail(&commit->session->pending, &pending->node);
+		note_let_go(commit);
 		observe_leaves(commit);
 	}
 	else

@@ -1067,15 +1067,21 @@ test_random_steps(void)
 /* --- locks --- */
 
 static void
-claim(char owner, MosqlClaimKind kind, int strength)
+claim_numbered(char owner, MosqlClaimKind kind, int strength, uint32 number)
 {
 	StringInfoData buf;
 	MosqlStep  *step = new_step(1);
 
 	initStringInfo(&buf);
-	mosql_claim_encode(&buf, &(MosqlClaim) {{1, owner}, kind, strength, 0});
+	mosql_claim_encode(&buf, &(MosqlClaim) {{1, owner}, kind, strength, number});
 	writing(step, MOSQL_WRITE_CLAIM, B("ik"), mosql_bytes_of(&buf));
 	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+static void
+claim(char owner, MosqlClaimKind kind, int strength)
+{
+	claim_numbered(owner, kind, strength, 0);
 }
 
 static void
@@ -1138,6 +1144,64 @@ test_messages(void)
 	CHECK(!holds(MOSQL_COMPARE_HOLDS, "absent", 0, asked(5, MOSQL_KEY_SHARE)));
 	unlist(4);
 	CHECK(get(1, B("ik")).data == NULL);
+}
+
+/* The owner's locks go, and the row (absent: it does, too) is another one, in the same step. */
+static void
+pass_on(char owner, MosqlBytes row)
+{
+	StringInfoData buf;
+	MosqlStep  *step = new_step(1);
+
+	initStringInfo(&buf);
+	mosql_txid_put(&buf, (MosqlTxid) {1, owner});
+	writing(step, MOSQL_WRITE_UNLIST, B("ik"), mosql_bytes_of(&buf));
+	writing(step, row.data != NULL ? MOSQL_WRITE_SET : MOSQL_WRITE_DELETE, B("rk"), row);
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+}
+
+/* Does the oldest message for the owner tell that this wait is over, the field, and this row? */
+static bool
+tells(char owner, uint32 number, MosqlBytes wanted)
+{
+	const char *list = psprintf("test:{0000000000000001}:w:0000000000000001%016x", owner);
+	MosqlBytes	message = server_command(stepper.redis, "LINDEX", list, "0")->str;
+	MosqlBytes	intents;
+	MosqlBytes	row;
+
+	return mosql_step_told(message, number, &intents, &row) && mosql_bytes_equal(intents, get(1, B("ik"))) &&
+		(row.data == NULL) == (wanted.data == NULL) && mosql_bytes_equal(row, wanted);
+}
+
+/* A message tells which wait is over, and its row as the step leaves it, if that is short. */
+static void
+test_messages_tell(void)
+{
+	bool		told = stepper.engine == MOSQL_ENGINE_SCRIPT;
+	StringInfoData longer;
+	MosqlBytes	field;
+	MosqlBytes	row;
+
+	begin();
+	initStringInfo(&longer);
+	appendStringInfoSpaces(&longer, 5000);
+	set(1, B("m"), B("x"));
+	set(1, B("rk"), B("old"));
+	claim(1, MOSQL_CLAIM_LOCK, MOSQL_UPDATE);
+	for (int owner = 2; owner <= 5; owner++)
+		claim_numbered(owner, MOSQL_CLAIM_WAIT, MOSQL_UPDATE, 70000 + owner);
+	pass_on(1, B("new"));
+	CHECK(tells(2, 70002, B("new")) == told && !tells(2, 70003, B("new")));
+	pass_on(2, MOSQL_ABSENT);
+	CHECK(tells(3, 70003, MOSQL_ABSENT) == told);
+	pass_on(3, mosql_bytes_of(&longer));
+	CHECK(messages(4) == 1 && !tells(4, 70004, mosql_bytes_of(&longer)));
+	pass_on(4, mosql_bytes(longer.data, 4000));
+	CHECK(tells(5, 70005, mosql_bytes(longer.data, 4000)) == told);
+	CHECK(!mosql_step_told(MOSQL_ABSENT, 0, &field, &row) && !mosql_step_told(B("1"), 0, &field, &row));
+	CHECK(!mosql_step_told(mosql_bytes("\0\0\0\1\0\0\0\2f", 9), 1, &field, &row));
+	CHECK(!mosql_step_told(mosql_bytes("\0\0\0\1\0\0\0\0f", 9), 1, &field, &row));
+	CHECK(mosql_step_told(mosql_bytes("\0\0\0\1\0\0\0\1f", 9), 1, &field, &row) && row.data == NULL);
 }
 
 static void
@@ -1607,6 +1671,7 @@ main(void)
 		RUN(test_hash_is_known);
 		RUN(test_random_steps);
 		RUN(test_messages);
+		RUN(test_messages_tell);
 		RUN(test_messages_moved);
 		RUN(test_concurrent);
 		RUN(test_concurrent_chains);
