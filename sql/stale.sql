@@ -202,6 +202,21 @@ INSERT INTO seqs (id, c, d) VALUES (1, 1, 1), (2, 2, 2);
 SELECT mosql_fdw_refresh('seqs');
 INSERT INTO seqs (id, c, d) VALUES (3, 3, 3);
 SELECT * FROM seqs ORDER BY id;
+-- a column that has no numbers any more, and one that has others, which a stale DROP SEQUENCE leaves alone
+CREATE FOREIGN TABLE nums (id int, s serial, t serial, u serial, PRIMARY KEY (id)) SERVER redis;
+\c :there
+IMPORT FOREIGN SCHEMA public LIMIT TO (nums) FROM SERVER redis INTO public;
+\c :here
+ALTER TABLE nums DROP s, DROP t, DROP u;
+ALTER TABLE nums ADD s int, ADD t int GENERATED ALWAYS AS IDENTITY, ADD u int GENERATED ALWAYS AS IDENTITY;
+INSERT INTO nums (id) VALUES (1) RETURNING t, u;
+\c :there
+DROP SEQUENCE nums_t_seq CASCADE;
+SELECT mosql_fdw_refresh('nums');
+SELECT mosql_fdw_refresh('nums');
+INSERT INTO nums (id) VALUES (2) RETURNING s, t > 1, u > 1;
+\c :here
+INSERT INTO nums (id) VALUES (3) RETURNING s, t > 1, u > 1;
 
 -- ---- generated columns ----
 ALTER TABLE gens DROP COLUMN g, ALTER h DROP EXPRESSION, ALTER a TYPE bigint;
@@ -229,7 +244,7 @@ DROP EXTENSION mosql_fdw CASCADE;
 \c :here
 SET client_min_messages = warning;
 DROP DATABASE :"there";
-DROP TABLE cols, idx, c, p, q, keyed, seqs, gens;
+DROP TABLE cols, idx, c, p, q, keyed, seqs, nums, gens;
 
 -- what is stored and compared does not depend on the session's settings
 SET mosql_fdw.default_server = 'redis';

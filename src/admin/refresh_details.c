@@ -275,7 +275,9 @@ put_source(Refresh *refresh, Form_pg_attribute att, const MosqlDefinitionColumn 
 		put_serial(refresh, att, &theirs->sequence);
 	else if (drawn)
 		put_options(refresh, owned, &theirs->sequence);
-	else if (!drawn)
+	else if (OidIsValid(owned) && owned == drawn_sequence(refresh->rel, att->attnum) && !is_there(theirs->expression))
+		appendStringInfo(&refresh->changes, ", ALTER COLUMN %s DROP DEFAULT", column);	/* of numbers that are gone */
+	else
 		put_default(refresh, att, theirs);
 }
 
