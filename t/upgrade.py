@@ -22,6 +22,12 @@ TABLES = """
     INSERT INTO t (w, d) VALUES ('x', 1), ('y', 2);
     INSERT INTO nokey VALUES (5);
     INSERT INTO own VALUES (7);
+    CREATE TABLE parent (id int, k text COLLATE "C", v int) PARTITION BY LIST (k);
+    ALTER TABLE parent ADD PRIMARY KEY (k, id);
+    CREATE UNIQUE INDEX parent_v ON parent (v, k);
+    CREATE FOREIGN TABLE part (v int, id int NOT NULL, k text COLLATE "C" NOT NULL) SERVER redis;
+    ALTER TABLE parent ATTACH PARTITION part FOR VALUES IN ('x');
+    INSERT INTO parent VALUES (1, 'x', 10), (2, 'x', 20);
 """
 
 
@@ -44,6 +50,15 @@ def upgrade(bin, old, new):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
+def partition_goes_on(c):
+    """Its indexes are parts of the parent's, as ON CONFLICT asks."""
+    tap.equal(query(c, """INSERT INTO parent VALUES (1, 'x', 11), (3, 'x', 30) ON CONFLICT (k, id) DO UPDATE SET v = excluded.v
+                          RETURNING id, v"""), [(1, 11), (3, 30)], "partitions have the parent's key")
+    tap.equal([error_of(c, sql)[0] for sql in (
+        "INSERT INTO parent VALUES (3, 'x', 31)", "INSERT INTO parent VALUES (4, 'x', 30)", "DROP INDEX part_v_k_idx")],
+        ["23505", "23505", "2BP01"], "and its unique index")
+
+
 def goes_on(c):
     tap.equal(query(c, "SELECT * FROM shown ORDER BY id"), [(1, "x"), (2, "y")], "rows are there")
     tap.equal(query(c, "SELECT * FROM nokey"), [(5, 10)], "also of a table without a key")
@@ -58,6 +73,7 @@ def goes_on(c):
     query(c, "DELETE FROM dep WHERE id = 2")
     tap.equal(query(c, "SELECT w FROM t"), [("x",)], "actions of foreign keys are carried out")
     tap.equal(query(c, "SELECT * FROM mosql_fdw_check('t')"), [], "the tree is in order")
+    partition_goes_on(c)
     query(c, "DROP INDEX t_lower; CREATE INDEX t_lower ON t (lower(w)); ALTER TABLE t DROP CONSTRAINT t_v_w_key")
     tap.equal(query(c, "SELECT * FROM mosql_fdw_gc('redis')"), [], "DDL, too")
 
