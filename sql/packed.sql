@@ -1,5 +1,5 @@
--- packed leaves: what a load or a build writes is blocks, until somebody writes to a leaf; each
--- story is told of PostgreSQL's own table, of a packed one, and of one with rows as fields
+-- packed leaves: what a load or a build writes is blocks; rows that are changed come out of them one by
+-- one, until somebody inserts or deletes; each story is told of PostgreSQL's own table, of a packed one, and of one with rows as fields
 SET client_min_messages = warning;
 \getenv nodes MOSQL_NODES
 CREATE SERVER packed FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'packed');
@@ -12,6 +12,8 @@ CREATE FUNCTION packed(t regclass) RETURNS TABLE (any_leaf bool, every_leaf bool
 	SELECT bool_or(state = 'packed'), bool_and(state = 'packed') FROM mosql_fdw_dump(t) WHERE level = 0 $$;
 CREATE FUNCTION unpacked() RETURNS bigint LANGUAGE sql AS
 	$$ SELECT value FROM mosql_fdw_stats() WHERE name = 'leaves_unpacked' $$;
+CREATE FUNCTION beside() RETURNS bigint LANGUAGE sql AS
+	$$ SELECT value FROM mosql_fdw_stats() WHERE name = 'rows_beside' $$;
 CREATE FUNCTION sums(OUT n bigint, OUT sum bigint, OUT md5 text) LANGUAGE plpgsql STABLE AS
 	$$ BEGIN SELECT count(*), sum(t.n), md5(string_agg(t::text, ',' ORDER BY id)) FROM t INTO n, sum, md5; END $$;
 
@@ -33,15 +35,35 @@ SET search_path = plain, public; :reads
 SET search_path = lz4, public; :reads
 SELECT * FROM mosql_fdw_check('lz4.t');
 
--- a write unpacks its leaf and its entries' leaves, once, and no other
-SELECT unpacked() AS before \gset
+-- a row that is changed comes out of its leaf's block, and its leaf stays packed, and so does the index's
+SELECT unpacked() AS before, beside() AS rows_before \gset
 UPDATE t SET s = 'written' WHERE id = 500;
 SELECT unpacked() - :before AS leaves;
 UPDATE t SET s = 'again' WHERE id IN (498, 500, 502);
-SELECT unpacked() - :before AS leaves;
+SELECT unpacked() - :before AS leaves, beside() - :rows_before AS rows;
 SELECT * FROM packed('lz4.t');
 UPDATE plain.t SET s = 'written' WHERE id = 500; UPDATE native.t SET s = 'written' WHERE id = 500;
 UPDATE plain.t SET s = 'again' WHERE id IN (498, 500, 502); UPDATE native.t SET s = 'again' WHERE id IN (498, 500, 502);
+
+-- locked, added to, changed again, looked at by key and in ranges, certified; only of the index leaves are unpacked
+\set story 'BEGIN; SELECT s FROM t WHERE id IN (600, 602, 603) ORDER BY id FOR UPDATE; UPDATE t SET n = n + 1000 WHERE id = 602; SELECT n FROM t WHERE id = 602; ROLLBACK; UPDATE t SET n = n + 1000 WHERE id = 604; UPDATE t SET n = n - 1 WHERE id = 604; UPDATE t SET n = n + 1, s = NULL WHERE id IN (602, 604, 605); SELECT id, n, s FROM t WHERE id BETWEEN 600 AND 606 ORDER BY id; SELECT id, n, s FROM t WHERE id IN (600, 602, 603, 604); BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT n FROM t WHERE id = 606; SELECT n FROM t WHERE id = 604; SELECT n FROM t WHERE id = 607; UPDATE t SET n = -1 WHERE id = 608; COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; UPDATE t SET n = n + 5 WHERE id = 610; SAVEPOINT s; UPDATE t SET n = 0 WHERE id = 612; ROLLBACK TO s; COMMIT; SELECT * FROM sums();'
+SET search_path = native, public; :story
+SET search_path = plain, public; :story
+SET search_path = lz4, public; :story
+SELECT unpacked() - :before AS leaves;
+SELECT * FROM packed('lz4.t');
+SELECT * FROM mosql_fdw_check('lz4.t');
+SELECT count(*) FROM native.t FULL JOIN lz4.t o ON t = o::text::native.t WHERE t.id IS NULL OR o.id IS NULL;
+
+-- who inserts or deletes unpacks, and what came out of the block stays as it is
+UPDATE native.t SET n = n WHERE id = 604; DELETE FROM native.t WHERE id IN (602, 606); INSERT INTO native.t VALUES (603, 1);
+UPDATE plain.t SET n = n WHERE id = 604; DELETE FROM plain.t WHERE id IN (602, 606); INSERT INTO plain.t VALUES (603, 1);
+DELETE FROM t WHERE id IN (602, 606);
+SELECT unpacked() - :before AS leaves;
+INSERT INTO t VALUES (604, 1);
+INSERT INTO t VALUES (603, 1);
+SELECT id, n, s FROM t WHERE id BETWEEN 600 AND 606 ORDER BY id;
+SELECT count(*) FROM native.t FULL JOIN lz4.t o ON t = o::text::native.t WHERE t.id IS NULL OR o.id IS NULL;
 
 -- all sorts of writes, rolled back in parts, below a snapshot and a cursor
 \set story 'BEGIN; UPDATE t SET n = n + 1 WHERE id BETWEEN 100 AND 300; DELETE FROM t WHERE id BETWEEN 900 AND 1200; SAVEPOINT s; INSERT INTO t SELECT i, -i FROM generate_series(1, 1999, 200) i; SELECT * FROM sums(); ROLLBACK TO s; INSERT INTO t VALUES (7, 7), (1400, 0) ON CONFLICT (id) DO UPDATE SET n = t.n + 1000; SELECT * FROM sums(); COMMIT; SELECT * FROM sums(); BEGIN ISOLATION LEVEL REPEATABLE READ; DECLARE c CURSOR FOR SELECT id FROM t WHERE id > 1500 ORDER BY id; FETCH 2 FROM c; DELETE FROM t WHERE id > 1503; FETCH 3 FROM c; SELECT count(*) FROM t; ROLLBACK; BEGIN; SELECT id FROM t WHERE id IN (1700, 1702) ORDER BY id FOR UPDATE; ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM t WHERE id > 1800; INSERT INTO t VALUES (1801, 1); COMMIT; INSERT INTO t VALUES (1803, 0); DELETE FROM t WHERE id = 1803; INSERT INTO t VALUES (1803, 0), (1802, 0); SELECT * FROM sums();'
@@ -58,8 +80,11 @@ SET search_path = native, public; :story
 SET search_path = plain, public; :story
 SET search_path = lz4, public; :story
 CREATE FOREIGN TABLE lz4.child (id int PRIMARY KEY, t int REFERENCES lz4.t) SERVER packed OPTIONS (schema_name 'lz4');
+SELECT unpacked() AS before \gset
 INSERT INTO child VALUES (1, 800);
 INSERT INTO child VALUES (2, 8000);
+BEGIN ISOLATION LEVEL SERIALIZABLE; INSERT INTO child VALUES (2, 802); COMMIT;
+SELECT unpacked() - :before AS leaves;
 DELETE FROM t WHERE id = 800;
 DELETE FROM t WHERE id = 801;
 SELECT * FROM mosql_fdw_check('lz4.t');

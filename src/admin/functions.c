@@ -188,6 +188,7 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"rows_loaded", &mosql_stats.rows_loaded},
 		{"leaves_packed", &mosql_stats.leaves_packed},
 		{"leaves_unpacked", &mosql_stats.leaves_unpacked},
+		{"rows_beside", &mosql_stats.rows_beside},
 		{"commits", &mosql_stats.commits},
 		{"conflicts", &mosql_stats.conflicts},
 		{"prepare_retries", &mosql_stats.prepare_retries},

@@ -34,6 +34,14 @@
 #endif
 
 /*
+ * Fields of a packed leaf, at most, when who changes rows leaves it packed: a read by key
+ * brings the block along, which is worth less and less.
+ */
+#ifndef MOSQL_BESIDE_MAX_FIELDS
+#define MOSQL_BESIDE_MAX_FIELDS		(2 + MOSQL_LEAF_MAX_ROWS / 4)
+#endif
+
+/*
  * Seconds after the newest of its rows that maintenance packs a leaf, unless option pack_after says other:
  * who comes back to a row mostly does so sooner.
  */

@@ -102,6 +102,7 @@ typedef struct MosqlLeafGroup
 	int			first;			/* keys[first .. first + n - 1] belong to it */
 	int			n;
 	int			nfields;		/* fields it had when last seen, -1 unknown */
+	bool		packed;			/* it has a block (mosql_btree_group_beside()) */
 	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
 								 * the next call on this tree */
 	MosqlBytes	frozen_from;	/* being split: its keys from here on are frozen
@@ -118,6 +119,28 @@ typedef struct MosqlLeafGroup
  */
 extern int	mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n,
 							  MosqlLeafGroup **groups);
+
+/* What a step does to a key: it may have to be a field for that. */
+typedef enum MosqlKeyUse
+{
+	MOSQL_KEY_LOOK,				/* its row is compared, or locked */
+	MOSQL_KEY_BRING_OUT,		/* its row becomes a field */
+	MOSQL_KEY_UNPACK			/* it is inserted, or deleted */
+} MosqlKeyUse;
+
+/*
+ * The same for steps that may be made beside a block: leaves that are packed stay so, but where one of
+ * the keys is to be unpacked, or so many rows are to be brought out that the block is in the way (uses NULL: all are looks).
+ * rows[i] is what the block has of a key, under the generation of its group; absent: nothing, or there
+ * is no block.  Memory of the current context.  A round trip more, if a block is not known.  rows NULL:
+ * they are not wanted.
+ */
+extern int	mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKeyUse *uses, int n,
+									 MosqlLeafGroup **groups, MosqlBytes *rows);
+
+/* The field in which a packed leaf has its block, and what a step has read there under a generation, for later. */
+extern MosqlBytes mosql_btree_block_field(void);
+extern void mosql_btree_block_keep(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlBytes block);
 
 /*
  * Finish the split that a leaf is in, by its name: looking its frozen keys up may lead
@@ -214,6 +237,7 @@ typedef struct MosqlEntry
 	MosqlBytes	row;			/* data NULL: none (only an intent or a mark) */
 	MosqlBytes	intent;
 	MosqlBytes	marks;
+	bool		in_block;		/* the row is in the leaf's block, and no field */
 } MosqlEntry;
 
 typedef struct MosqlLeaf
@@ -222,7 +246,7 @@ typedef struct MosqlLeaf
 	MosqlNodeMeta meta;
 	MosqlTimestamp purged;
 	MosqlBytes	range_marks;
-	int			nfields;
+	int			nfields;		/* as stored: a block is one */
 	int			n;				/* entries within the scan's range, ascending */
 	MosqlEntry *entries;
 	int			nall;			/* all of its entries, as they were read */

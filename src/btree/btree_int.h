@@ -64,6 +64,17 @@ typedef struct CachedNode
 	MosqlChild *children;
 } CachedNode;
 
+/* A block as it was read by key, so that who writes there need not read it again. */
+typedef struct KeptBlock
+{
+	uint64		leaf;
+	uint64		generation;
+	MosqlBytes	bytes;
+} KeptBlock;
+
+/* So many of a tree: some 100 kB. */
+#define BTREE_BLOCKS			32
+
 struct MosqlTree
 {
 	MosqlNodeStore *store;
@@ -84,6 +95,10 @@ struct MosqlTree
 	size_t		bytes;
 	CachedNode *hand;			/* of the clock; NULL: empty */
 	CachedNode *retired;		/* replaced during this call */
+
+	/* beside.c */
+	KeptBlock  *blocks;			/* [BTREE_BLOCKS]; NULL: none yet */
+	int			next_block;
 };
 
 /* --- cache.c --- */
@@ -169,7 +184,6 @@ extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, M
 extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
 
 /* --- pack.c --- */
-extern MosqlBytes mosql_btree_block_field(void);
 extern void mosql_btree_unpack(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
 extern bool mosql_btree_make_block(MosqlCompression how, const MosqlBytes *keys, const MosqlBytes *rows,
 								   int n, StringInfo block, size_t *bytes);
@@ -255,8 +269,9 @@ extern CachedNode *mosql_btree_find_root(MosqlTree *tree);
 extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward,
 										 int level, bool takes_dying);
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
-extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n,
-								   MosqlLeafGroup **groups);
+
+extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks,
+								   const MosqlKeyUse *uses, MosqlLeafGroup **groups);
 
 /* --- inner.c --- */
 

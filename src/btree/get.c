@@ -2,8 +2,8 @@
  * get.c: reading rows by key.
  *
  * Layer: btree.  One read per leaf asks for its meta, its purge mark and per
- * key the row and the intent, or for the block that holds all rows, or, where it is not known
- * whether the leaf is packed, for both; the meta tells whether this was the right leaf.
+ * key the row and the intent; and, unless the leaf is known not to be packed, for the block that holds
+ * what is no field.  The meta tells whether this was the right leaf.
  */
 #include "code/block.h"
 #include "btree/btree_int.h"
@@ -25,30 +25,22 @@ compare_asked(const void *a, const void *b)
 #define FIELDS_FIRST	2
 #define FIELDS_PER_KEY	2
 
-/* What a read of a leaf asks for: an unknown one's fields and block. */
-typedef struct Question
+/* A leaf that may be packed is asked for its block, too. */
+static bool
+asks_block(const CachedNode *hint)
 {
-	bool		fields;
-	bool		block;
-} Question;
-
-static Question
-choose_question(const CachedNode *hint)
-{
-	bool		packed = hint != NULL && hint->meta.state == MOSQL_NODE_PACKED;
-
-	return (Question) {.fields = !packed,.block = hint == NULL || packed};
+	return hint == NULL || hint->meta.state == MOSQL_NODE_PACKED;
 }
 
 /* The read that an item needs; names in the scratch context. */
 static MosqlFieldRead
-build_read(const Search *s, const SearchItem *item, Question question)
+build_read(const Search *s, const SearchItem *item, bool block)
 {
 	static const char purged = MOSQL_FIELD_PURGED;
-	int			nkeys = question.fields ? item->n : 0;
+	int			nkeys = item->n;
 	MosqlFieldRead read = {
 		.node = item->node,
-		.nfields = FIELDS_FIRST + FIELDS_PER_KEY * nkeys + (question.block ? 1 : 0)
+		.nfields = FIELDS_FIRST + FIELDS_PER_KEY * nkeys + (block ? 1 : 0)
 	};
 	const MosqlBytes *keys = s->keys + item->first;
 	size_t		size = 0;
@@ -73,7 +65,7 @@ build_read(const Search *s, const SearchItem *item, Question question)
 			to += keys[i].len;
 		}
 	}
-	if (question.block)
+	if (block)
 		read.fields[read.nfields - 1] = mosql_btree_block_field();
 	return read;
 }
@@ -89,9 +81,9 @@ take_fields(const MosqlFieldRead *read, int n, MosqlPoint *points)
 	}
 }
 
-/* Take over rows of a packed leaf, which has no intents. */
+/* Take over what no field of a packed leaf has.  Its block is kept for who writes there. */
 static void
-take_block(Search *s, const SearchItem *item, MosqlBytes block, MosqlPoint *points)
+take_block(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, MosqlBytes block, MosqlPoint *points)
 {
 	MosqlBytes *rows = MemoryContextAllocHuge(s->tree->scratch, item->n * sizeof(MosqlBytes));
 
@@ -100,7 +92,9 @@ take_block(Search *s, const SearchItem *item, MosqlBytes block, MosqlPoint *poin
 	if (!mosql_block_find(block, s->keys + item->first, item->n, rows))
 		mosql_btree_damage(s->tree, item->node, "its block does not decode");
 	for (int i = 0; i < item->n; i++)
-		points[i].row = rows[i];
+		if (points[i].row.data == NULL)
+			points[i].row = rows[i];
+	mosql_btree_block_keep(s->tree, item->node, meta->generation, block);
 }
 
 /*
@@ -108,7 +102,7 @@ take_block(Search *s, const SearchItem *item, MosqlBytes block, MosqlPoint *poin
  * leaf is being split and may not serve them (mosql_btree_serves()).
  */
 static bool
-take(Search *s, SearchItem *item, Question question, const MosqlFieldRead *read, MosqlPoint *points)
+take(Search *s, SearchItem *item, bool block, const MosqlFieldRead *read, MosqlPoint *points)
 {
 	MosqlTree  *tree = s->tree;
 	MosqlTimestamp purged = 0;
@@ -130,7 +124,7 @@ take(Search *s, SearchItem *item, Question question, const MosqlFieldRead *read,
 		return false;
 	}
 	packed = meta.state == MOSQL_NODE_PACKED;
-	if (!(packed ? question.block : question.fields))
+	if (packed && !block)
 	{
 		/* not as the hint had it, which is what was read now */
 		mosql_btree_search_again(s, item);
@@ -146,10 +140,9 @@ take(Search *s, SearchItem *item, Question question, const MosqlFieldRead *read,
 	points += item->first;
 	for (int i = 0; i < item->n; i++)
 		points[i] = (MosqlPoint) {.purged = purged,.leaf = item->node};
+	take_fields(read, item->n, points);
 	if (packed)
-		take_block(s, item, read->values[read->nfields - 1], points);
-	else
-		take_fields(read, item->n, points);
+		take_block(s, item, &meta, read->values[read->nfields - 1], points);
 	return true;
 }
 
@@ -164,7 +157,7 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 	{
 		MosqlFieldRead *reads = MemoryContextAllocHuge(tree->scratch,
 													   s.nitems * sizeof(MosqlFieldRead));
-		Question   *questions = MemoryContextAllocHuge(tree->scratch, s.nitems * sizeof(Question));
+		bool	   *blocks = MemoryContextAllocHuge(tree->scratch, s.nitems * sizeof(bool));
 		int			nreads = 0;
 		int			nfrozen = 0;
 		uint64	   *frozen = NULL;
@@ -180,14 +173,14 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 			if (s.items[i].n == 0)
 				continue;
 			s.items[nreads] = s.items[i];
-			questions[nreads] = choose_question(hint);
-			reads[nreads] = build_read(&s, &s.items[nreads], questions[nreads]);
+			blocks[nreads] = asks_block(hint);
+			reads[nreads] = build_read(&s, &s.items[nreads], blocks[nreads]);
 			nreads++;
 		}
 		if (nreads > 0)
 			tree->store->read_fields(tree->store, reads, nreads);
 		for (int i = 0; i < nreads; i++)
-			if (!take(&s, &s.items[i], questions[i], &reads[i], points))
+			if (!take(&s, &s.items[i], blocks[i], &reads[i], points))
 			{
 				if (frozen == NULL)
 					frozen = MemoryContextAllocHuge(tree->scratch, nreads * sizeof(uint64));

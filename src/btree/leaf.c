@@ -44,21 +44,36 @@ merge_extras(MosqlLeaf *leaf, const MosqlEntry *extras, int n)
 	leaf->n = nout;
 }
 
-/* The rows of a packed leaf, which has no entries beside its block.  Returns what is wrong, or NULL. */
+/*
+ * The rows of a packed leaf: those of its block, but where a row is a field (sorted), which wins.  Returns what is
+ * wrong, or NULL.
+ */
 static const char *
-take_block(MosqlLeaf *leaf, MosqlBytes bytes)
+take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 {
 	MosqlBlock	block;
+	MosqlEntry *out;
+	int			r = 0;
 
 	if (bytes.data == NULL)
 		return "it is packed, but its block is missing";
 	if (!mosql_block_decode(bytes, &block))
 		return "its block does not decode";
-	leaf->entries = palloc(block.n * sizeof(MosqlEntry));
+	out = leaf->entries = palloc((block.n + n) * sizeof(MosqlEntry));
 	for (int i = 0; i < block.n; i++)
-		leaf->entries[i] = (MosqlEntry) {.key = block.keys[i],.row = block.rows[i]};
-	leaf->n = block.n;
-	leaf->nfields += block.n - 1;
+	{
+		int			c = 1;
+
+		while (r < n && (c = mosql_bytes_compare(rows[r].key, block.keys[i])) < 0)
+			*out++ = rows[r++];
+		if (r < n && c == 0)
+			*out++ = rows[r++];
+		else
+			*out++ = (MosqlEntry) {.key = block.keys[i],.row = block.rows[i],.in_block = true};
+	}
+	while (r < n)
+		*out++ = rows[r++];
+	leaf->n = out - leaf->entries;
 	return NULL;
 }
 
@@ -156,14 +171,11 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 		if ((fault = sort_field(leaf, &to, image->fields[i].field, image->fields[i].value)) != NULL)
 			return fault;
 
-	if (packed && (to.n > 0 || to.nextras > 0 || leaf->range_marks.data != NULL))
-		return "it is packed, but has rows, intents or marks beside its block";
-	if (packed && (fault = take_block(leaf, to.block)) != NULL)
-		return fault;
 	if (!to.sorted)
 		qsort(entries, to.n, sizeof(MosqlEntry), compare_entries);
-	if (!packed)
-		leaf->n = to.n;
+	leaf->n = to.n;
+	if (packed && (fault = take_block(leaf, to.block, entries, to.n)) != NULL)
+		return fault;
 	if (to.nextras > 0)
 	{
 		qsort(to.extras - to.nextras, to.nextras, sizeof(MosqlEntry), compare_entries);

@@ -108,7 +108,7 @@ report_field(Mend *mend, uint64 node, MosqlBytes field, const char *fault)
 
 /*
  * The step of a packed leaf: it is unpacked, without what is damaged.  No writes if nothing
- * is.  Rows beside the block stand in a leaf whose meta was damaged: they are later ones.
+ * is.  Rows beside the block are later ones.
  */
 static MosqlStep *
 mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNodeMeta *meta, bool anew)
@@ -135,8 +135,6 @@ mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNo
 		if (mosql_bytes_equal(field->field, mosql_btree_meta_field()))
 			continue;
 		fault = field_fault(mend, field, place);
-		if (fault == NULL && stored && !anew && field->field.data[0] != MOSQL_FIELD_PURGED)
-			fault = "a field beside the block of a packed leaf";
 		if (fault != NULL)
 		{
 			report_field(mend, place->node, field->field, fault);

@@ -21,14 +21,6 @@
 #include "code/block.h"
 #include "btree/btree_int.h"
 
-MosqlBytes
-mosql_btree_block_field(void)
-{
-	static const char name = MOSQL_FIELD_BLOCK;
-
-	return mosql_bytes(&name, 1);
-}
-
 /* See btree.h. */
 void
 mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max)
@@ -90,10 +82,15 @@ bool
 mosql_btree_may_pack(const MosqlLeaf *leaf)
 {
 	size_t		bytes = 0;
+	int			fields = 0;
 
 	for (int i = 0; i < leaf->n; i++)
+	{
 		bytes += leaf->entries[i].key.len + leaf->entries[i].row.len;
-	return leaf->meta.state == MOSQL_NODE_NORMAL && is_half_full(leaf->n, bytes);
+		fields += !leaf->entries[i].in_block;
+	}
+	return (leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED) &&
+		fields > 0 && is_half_full(leaf->n, bytes);
 }
 
 /*
@@ -116,10 +113,21 @@ mosql_btree_make_block(MosqlCompression how, const MosqlBytes *keys, const Mosql
 	return (size_t) block->len <= *bytes / 4 * 3;
 }
 
+/* The rows of a leaf that are fields. */
+static int
+count_fields(const MosqlLeaf *leaf)
+{
+	int			n = 0;
+
+	for (int i = 0; i < leaf->n; i++)
+		n += !leaf->entries[i].in_block;
+	return n;
+}
+
 /*
- * The step that packs a leaf, as it was read: it compares the node as a whole, so that it turns what
+ * The step that packs a leaf, or packs it again, as it was read: it compares the node as a whole, so that it turns what
  * is there into another form of the same, however late it comes.  The generation stands for the
- * meta, which it writes; and it is raised, so that no step which was planned for fields finds them
+ * meta, which it writes, and for a block that is there; and it is raised, so that no step which was planned for fields finds them
  * gone and takes that for rows that are not there.
  */
 static MosqlStep *
@@ -128,11 +136,11 @@ pack_step(MosqlTree *tree, const MosqlLeaf *leaf, const StringInfo block)
 	static const char purged = MOSQL_FIELD_PURGED;
 	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 2 + leaf->n);
 	MosqlNodeMeta meta = leaf->meta;
-	int			nfields = 1 + leaf->n + (leaf->purged != 0);
+	int			nfields = 1 + count_fields(leaf) + (leaf->purged != 0) + (meta.state == MOSQL_NODE_PACKED);
 	const MosqlCompare *generation;
 	StringInfoData purge_mark;
 
-	Assert(meta.state == MOSQL_NODE_NORMAL && leaf->range_marks.data == NULL);
+	Assert(mosql_btree_may_pack(leaf) && leaf->range_marks.data == NULL);
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = MOSQL_NODE_PACKED;
 	mosql_btree_step_expect_generation(step, leaf->meta.generation);
@@ -151,6 +159,8 @@ pack_step(MosqlTree *tree, const MosqlLeaf *leaf, const StringInfo block)
 		MosqlBytes	field = mosql_btree_field_name(tree, MOSQL_FIELD_ROW, leaf->entries[i].key);
 
 		Assert(leaf->entries[i].intent.data == NULL && leaf->entries[i].marks.data == NULL);
+		if (leaf->entries[i].in_block)
+			continue;
 		mosql_step_expect_same(step, field, leaf->entries[i].row);
 		mosql_btree_step_delete(step, field);
 	}
@@ -227,7 +237,11 @@ mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCo
 	MemoryContextSwitchTo(old);
 }
 
-/* The step that unpacks a leaf, as it was read. */
+/*
+ * The step that unpacks a leaf, as it was read.  Race -- somebody brings a row out, or writes one that was out, in
+ * between, under the same generation: what is a field by now is the row, and newer than what the block has (rule 44).
+ * So each row is set where it is absent, or older, and what is a field already is left alone.
+ */
 static MosqlStep *
 unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 {
@@ -241,8 +255,12 @@ unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
 	mosql_btree_step_delete(step, mosql_btree_block_field());
 	for (int i = 0; i < leaf->n; i++)
-		mosql_btree_step_set(step, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, leaf->entries[i].key),
-							 leaf->entries[i].row);
+		if (leaf->entries[i].in_block)
+			step->writes[step->nwrites++] = (MosqlWrite)
+		{
+			MOSQL_WRITE_MAX, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, leaf->entries[i].key),
+				leaf->entries[i].row
+		};
 	return step;
 }
 

@@ -884,9 +884,42 @@ tidy_groups(MosqlLeafGroup *groups, int n)
 	return out;
 }
 
-/* mosql_btree_group() within a call; the array is in the current context. */
+/*
+ * Is a packed leaf to be unpacked for the keys of an item?  Where many of its rows are fields, whoever reads one gets a
+ * block that is of little use.
+ */
+static bool
+is_to_be_unpacked(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
+{
+	int			nfields = Max(leaf->nfields, 2);	/* meta and block */
+	int			brought = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (uses[i] == MOSQL_KEY_UNPACK)
+			return true;
+		brought += uses[i] == MOSQL_KEY_BRING_OUT;
+	}
+	return brought > 0 && nfields + brought > MOSQL_BESIDE_MAX_FIELDS;
+}
+
+/* May the step not be made before the leaf is unpacked, or its split is finished? */
+static bool
+is_frozen(const Search *s, const SearchItem *item, const CachedNode *leaf, bool unpacks, const MosqlKeyUse *uses)
+{
+	if (leaf->meta.state == MOSQL_NODE_SPLITTING)
+		return mosql_bytes_compare(s->keys[item->first + item->n - 1], leaf->meta.split_key) >= 0;
+	return leaf->meta.state == MOSQL_NODE_PACKED &&
+		(unpacks || (uses != NULL && is_to_be_unpacked(leaf, uses + item->first, item->n)));
+}
+
+/*
+ * mosql_btree_group() (unpacks), or mosql_btree_group_beside(), within a call; the array is in the current
+ * context.
+ */
 int
-mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks, const MosqlKeyUse *uses,
+					   MosqlLeafGroup **groups)
 {
 	Search		s;
 	int			ngroups = 0;
@@ -915,11 +948,8 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 			item.n = mosql_btree_search_settle(&s, &item, hint ? &hint->meta : NULL);
 			if (item.n == 0)
 				continue;
-			if (hint->meta.state == MOSQL_NODE_PACKED ||
-				(hint->meta.state == MOSQL_NODE_SPLITTING &&
-				 mosql_bytes_compare(keys[item.first + item.n - 1], hint->meta.split_key) >= 0))
+			if (is_frozen(&s, &item, hint, unpacks, uses))
 			{
-				/* nobody may write there before it is unpacked, or the split is finished */
 				frozen = room_for(tree, frozen, nfrozen, &maxfrozen, sizeof(uint64));
 				frozen[nfrozen++] = item.node;
 				mosql_btree_search_again(&s, &item);
@@ -934,6 +964,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeaf
 			{
 				.leaf = item.node, .generation = hint->meta.generation,
 				.first = item.first, .n = item.n, .nfields = hint->nfields,
+				.packed = hint->meta.state == MOSQL_NODE_PACKED,
 				.high = hint->meta.high,
 				.frozen_from = hint->meta.state == MOSQL_NODE_SPLITTING
 					? hint->meta.split_key : MOSQL_ABSENT
@@ -953,5 +984,5 @@ int
 mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
 {
 	mosql_btree_enter(tree);
-	return mosql_btree_group_keys(tree, keys, n, groups);
+	return mosql_btree_group_keys(tree, keys, n, true, NULL, groups);
 }

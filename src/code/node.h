@@ -11,11 +11,7 @@
  *     "p"        leaves: purge mark, 7 bytes timestamp (absent: 0)
  *     "l"        leaves: transactions with a range read mark on the leaf
  *     "r" + key  leaves: a row's history
-<<<<<<< HEAD
- *     "b"        packed leaves: all rows in one block (block.h)
-=======
- *     "b"        packed leaves: the rows as a block (block.h)
->>>>>>> main
+ *     "b"        packed leaves: the rows that have no field, in one block (block.h)
  *     "i" + key  leaves: the intent on that key
  *     "k" + key  leaves: transactions with a read mark on that key
  *     "u"        dead nodes: when they were unlinked; see src/txn/sweep.c

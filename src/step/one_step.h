@@ -21,7 +21,8 @@ extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
 /*
  * If all compares of the steps hold, and the clock would decide, rows are written at the time that
  * it draws: one script, in which nothing else happens.  The steps are those that prepare would send (one read at most, which is
- * returned), with writes of the kinds VERSION, TOMBSTONE, INCREMENT and UNLIST.  The
+ * returned), with writes of the kinds VERSION, TOMBSTONE, INCREMENT and UNLIST; and MAX before a VERSION or INCREMENT
+ * of the same field: what this counts as where it is absent.  The
  * record that stays says "committed"; it names nobody's rows (args->parts), and is dropped
  * like any other.
  *

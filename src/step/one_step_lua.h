@@ -21,7 +21,8 @@
  * first call for a leaf is its read, before anything is written, and while a script runs no slot moves.
  *
  * The conditional writes of these steps are UNLIST and the kinds that need the timestamp:
- * VERSION, TOMBSTONE, INCREMENT.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
+ * VERSION, TOMBSTONE, INCREMENT; and before one of these MAX, which writes nothing by itself: the row
+ * that counts where there is none.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
  * {MosqlDecision, schema} for what decide refuses; {5} for a compare that failed and
  * {6} for what is better done in more than one step: nothing was written then, except that the clock
  * was taken over.
@@ -266,15 +267,19 @@ LUA_STEP_TOOLS LUA_ROW_HISTORY LUA_ROW_INCREMENT
 "  local key, plan = argv[o], argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "  if failed >= 0 then return {5, schema} end\n"
-"  local dels, puts, before = {}, {}, woken and #woken or 0\n"
+"  local dels, puts, before, brought = {}, {}, woken and #woken or 0, nil\n"
 "  for x = 1, nw do\n"
 "    local kind, from = byte(plan, at), place(nc + nr + x)\n"
 "    local field, old, val = argv[o + 1 + from], v[from], argv[values + x]\n"
 "    local new\n"
+"    old = brought and brought[field] or old\n"
 "    size = size + (old and #old or 0)\n"
 "    if size > " LUA_MOST_OLD " or asked > " LUA_MOST_ASKED " then return {6, schema} end\n"
 "    at = at + 1\n"
-"    if kind == 6 then\n"		/* UNLIST */
+"    if kind == 2 then\n"		/* MAX: what the row is, where it is absent, before it gets a version */
+"      brought = brought or {}\n"
+"      brought[field] = old or val\n"
+"    elseif kind == 6 then\n"		/* UNLIST */
 "      local tools = locks()\n"
 "      local let_in = #woken\n"
 "      new = old and tools.take(old, val) or ''\n"
@@ -298,10 +303,10 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "      columns = columns and increment(columns, val, intents)\n"
 "      new = columns and supersede(old, true, columns)\n"
 "    end\n"
-"    if not new then return {6, schema} end\n"
+"    if not new and kind ~= 2 then return {6, schema} end\n"
 "    if new == '' then\n"
 "      dels[#dels + 1], deletes = field, true\n"
-"    else\n"
+"    elseif new then\n"
 "      puts[#puts + 1] = field\n"
 "      puts[#puts + 1] = new\n"
 "    end\n"

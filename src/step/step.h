@@ -108,7 +108,7 @@ typedef enum MosqlStepStatus
 
 /*
  * Deletes run before sets, whatever their order here, so that a leaf never
- * grows beyond its final size.  At most one write names a field.  Offsets and
+ * grows beyond its final size.  At most one write names a field (but for MAX in one_step.h).  Offsets and
  * counts are below 65536.  The caller owns all bytes; they stay in place until
  * the step has run (or been sent).
  *

@@ -201,7 +201,7 @@ add_items(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBy
 		  ApplyStep **steps, int *nsteps)
 {
 	MosqlLeafGroup *groups;
-	int			ngroups = mosql_btree_group(tree, keys, n, &groups);
+	int			ngroups = mosql_btree_group_beside(tree, keys, NULL, n, &groups, NULL);
 
 	for (int g = 0; g < ngroups; g++)
 		for (int done = 0; done < groups[g].n; done += MOSQL_STEP_MAX_ITEMS)
@@ -531,7 +531,7 @@ release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Re
 {
 	MosqlBytes	txid = mosql_txid_bytes(work->commit->tx);
 	MosqlLeafGroup *groups;
-	int			ngroups = mosql_btree_group(work->part->tree, keys, n, &groups);
+	int			ngroups = mosql_btree_group_beside(work->part->tree, keys, NULL, n, &groups, NULL);
 	int			max = ngroups + n / MOSQL_STEP_MAX_ITEMS;
 	int			nsteps = 0;
 

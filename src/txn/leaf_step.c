@@ -168,7 +168,17 @@ add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mo
 		add_compare(leaf, item, MOSQL_COMPARE_ABSENT, intent, 0, MOSQL_ABSENT);
 }
 
-/* Room for n items: per item at most 4 compares, 2 reads, 2 writes. */
+MosqlKeyUse
+mosql_item_use(const MosqlItem *item)
+{
+	if (item->kind != MOSQL_ITEM_WRITE)
+		return MOSQL_KEY_LOOK;
+	if (item->base == MOSQL_BASE_ABSENT || item->change->kind == MOSQL_CHANGE_DELETE)
+		return MOSQL_KEY_UNPACK;
+	return MOSQL_KEY_BRING_OUT;
+}
+
+/* Room for n items: per item at most 4 compares, 2 reads, 3 writes. */
 void
 mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 generation, int n)
 {
@@ -179,12 +189,51 @@ mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 
 	leaf->step.compares = palloc((4 * n + 3) * sizeof(MosqlCompare));
 	leaf->blame = palloc((4 * n + 3) * sizeof(MosqlItem *));
 	leaf->step.reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
-	leaf->step.writes = palloc((2 * n + 1) * sizeof(MosqlWrite));
+	leaf->step.writes = palloc((3 * n + 1) * sizeof(MosqlWrite));
 	leaf->items = palloc((n + 1) * sizeof(MosqlItem *));
 	leaf->old_at = palloc((n + 1) * sizeof(int));
+	leaf->in_block = palloc((n + 1) * sizeof(MosqlBytes));
 	leaf->step.reads[leaf->step.nreads++] = MOSQL_META_FIELD;
 	add_compare(leaf, NULL, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 				mosql_generation_bytes(generation));
+}
+
+void
+mosql_leaf_step_take(MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes in_block)
+{
+	Assert(in_block.data == NULL || mosql_item_use(item) != MOSQL_KEY_UNPACK);
+	leaf->in_block[leaf->nitems] = in_block;
+	leaf->items[leaf->nitems++] = item;
+}
+
+/*
+ * The row is in the leaf's block, and perhaps in a field, then in a version no older; a field is never deleted
+ * there (rule 44).  So "absent" means as in the block, which the generation stands for: what that is is known here,
+ * and the compare lets it pass, or none does.
+ */
+static void
+add_block_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes field, MosqlBytes in_block)
+{
+	static const char never[MOSQL_TS_BYTES];
+	MosqlTxn   *txn = commit->txn;
+	MosqlVersion v;
+
+	if (!mosql_row_newest(in_block, &v))
+		mosql_report_damage(commit->session->config.ns, leaf->step.node, "a row does not decode");
+	if (item->kind == MOSQL_ITEM_CHECK && !item->exact)
+	{
+		if (v.ts > txn->S)
+			add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_bytes(never, MOSQL_TS_BYTES));
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, mosql_ts_bytes(txn->S));
+	}
+	else if (item->base == MOSQL_BASE_LIVE)
+		add_compare(leaf, item, MOSQL_COMPARE_OPEN, field, MOSQL_ROW_KIND_OFFSET,
+					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
+	else if (item->version == v.ts)
+		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(item->version));
+	else
+		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
 }
 
 /* The row must be as expected; kinds as the head of this file says. */
@@ -284,10 +333,16 @@ note_kinds(MosqlLeafStep *leaf, MosqlBytes txid)
 }
 
 static void
-expect_item(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes row, MosqlBytes intent)
+expect_item(MosqlCommit *commit, MosqlLeafStep *leaf, int i, MosqlBytes row, MosqlBytes intent)
 {
+	MosqlItem  *item = leaf->items[i];
+
 	add_intent_compare(commit, leaf, item, intent);
-	if (item->kind != MOSQL_ITEM_CLAIM)
+	if (item->kind == MOSQL_ITEM_CLAIM)
+		return;
+	if (leaf->in_block[i].data != NULL)
+		add_block_compare(commit, leaf, item, row, leaf->in_block[i]);
+	else
 		add_row_compare(commit, leaf, item, row);
 }
 
@@ -303,10 +358,12 @@ mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes t
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 		bool		shared = mosql_item_is_increment(item);
 
-		expect_item(commit, leaf, item, row, intent);
+		expect_item(commit, leaf, i, row, intent);
 		leaf->old_at[i] = -1;
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
+		if (leaf->in_block[i].data != NULL)
+			add_write(leaf, MOSQL_WRITE_MAX, row, leaf->in_block[i]);
 		add_write(leaf, shared || item->claims ? MOSQL_WRITE_CONCAT : MOSQL_WRITE_SET, intent,
 				  intent_bytes(commit->tx, item->change));
 		if (item->base == MOSQL_BASE_LIVE || item->version != 0)
@@ -356,6 +413,7 @@ bool
 mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	bool		inserts = false;
+	bool		beside = false;
 
 	note_kinds(leaf, mosql_txid_bytes(commit->tx));
 	for (int i = 0; i < leaf->nitems; i++)
@@ -364,16 +422,19 @@ mosql_leaf_step_add_final(MosqlCommit *commit, MosqlLeafStep *leaf)
 		MosqlBytes	row = mosql_field_name(MOSQL_FIELD_ROW, item->key);
 		MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
-		expect_item(commit, leaf, item, row, intent);
+		expect_item(commit, leaf, i, row, intent);
 		if (item->claims && mosql_item_is_let_go(commit, item))
 			add_write(leaf, MOSQL_WRITE_UNLIST, intent, mosql_txid_bytes(commit->txn->owner));
 		if (item->kind != MOSQL_ITEM_WRITE)
 			continue;
+		if (leaf->in_block[i].data != NULL)
+			add_write(leaf, MOSQL_WRITE_MAX, row, leaf->in_block[i]);
+		beside |= leaf->in_block[i].data != NULL;
 		inserts |= item->base == MOSQL_BASE_ABSENT;
 		if (!add_final_write(leaf, item->change, row))
 			return false;
 	}
-	leaf->step.no_count = !inserts;
+	leaf->step.no_count = !inserts && !beside;
 	return true;
 }
 

@@ -23,14 +23,25 @@ typedef struct MosqlLeafStep
 	bool		bulk;			/* compares the leaf as a whole */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
+	MosqlBytes *in_block;		/* per item: its row in the leaf's block, which counts where the row is no
+								 * field; absent: nothing, or the leaf is not packed */
 } MosqlLeafStep;
 
 extern bool mosql_item_is_increment(const MosqlItem *item);
 extern MosqlBytes mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item);
 
+/*
+ * What an item does to its row in a packed leaf.  Who inserts has not looked what is in the block; who deletes leaves nothing
+ * behind that would hide what is (rule 44).
+ */
+extern MosqlKeyUse mosql_item_use(const MosqlItem *item);
+
 /* A step with room for n items; its first compare is the leaf's generation. */
 extern void mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node,
 								  uint64 generation, int n);
+
+/* One more item, of which the leaf's block has that row. */
+extern void mosql_leaf_step_take(MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes in_block);
 
 /* Can its items, inserts all, be compared at once?  nfields: of the leaf, -1 if not known. */
 extern bool mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields);

@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "code/block.h"
 #include "txn/lock_int.h"
 
 MosqlBytes
@@ -41,7 +42,8 @@ mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
 }
 
 /*
- * One leaf's step: the first n of the changes.
+ * One leaf's step: the first n of the changes.  Beside a block locks are held as anywhere; the block is read
+ * last, for rows that are no fields.
  *
  * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
  * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it is compared that
@@ -55,7 +57,7 @@ build_claim_step(const MosqlLeafGroup *group, LockChange **changes, int n)
 	step->node = group->leaf;
 	step->repeatable = step->no_count = true;
 	step->compares = palloc((n + 1) * sizeof(MosqlCompare));
-	step->reads = palloc((2 * n + 1) * sizeof(MosqlBytes));
+	step->reads = palloc((2 * n + 2) * sizeof(MosqlBytes));
 	step->writes = palloc(n * sizeof(MosqlWrite));
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 					  mosql_generation_bytes(group->generation));
@@ -71,7 +73,25 @@ build_claim_step(const MosqlLeafGroup *group, LockChange **changes, int n)
 		if (changes[i]->must.data != NULL)
 			mosql_step_expect(step, MOSQL_COMPARE_HOLDS, field, 0, changes[i]->must);
 	}
+	if (group->packed)
+		step->reads[step->nreads++] = mosql_btree_block_field();
 	return step;
+}
+
+/* The rows that the block has, where they are no fields, of the leaf of a step that was done. */
+static void
+take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *group, const MosqlStep *step,
+				const MosqlBytes *keys, LockChange **changes)
+{
+	MosqlBytes	block = step->values[step->nreads - 1];
+	MosqlBytes *rows = palloc(group->n * sizeof(MosqlBytes));
+
+	if (block.data == NULL || !mosql_block_find(block, keys, group->n, rows))
+		mosql_report_damage(session->config.ns, step->node, "its block does not decode");
+	mosql_btree_block_keep(tree, step->node, group->generation, block);
+	for (int i = 0; i < group->n; i++)
+		if (changes[i]->row.data == NULL && changes[i]->kind == MOSQL_WRITE_CLAIM)
+			changes[i]->row = rows[i];
 }
 
 /*
@@ -89,7 +109,7 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes,
 
 	for (int i = 0; i < n; i++)
 		keys[i] = changes[i]->key;
-	ngroups = mosql_btree_group(tree, keys, n, &groups);
+	ngroups = mosql_btree_group_beside(tree, keys, NULL, n, &groups, NULL);
 	steps = palloc(ngroups * sizeof(MosqlStep *));
 	for (int g = 0; g < ngroups; g++)
 		steps[g] = build_claim_step(&groups[g], changes + groups[g].first, groups[g].n);
@@ -115,6 +135,8 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes,
 			change->done = true;
 			left--;
 		}
+		if (groups[g].packed)
+			take_block_rows(session, tree, &groups[g], step, keys + groups[g].first, changes + groups[g].first);
 	}
 	return left;
 }
@@ -217,7 +239,7 @@ mosql_lock_ask_ahead(LockRequest *requests, int n)
 		changes[i] = (LockChange) {keys[i], MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
 		all[i] = &changes[i];
 	}
-	ngroups = mosql_btree_group(requests[0].tree, keys, n, &groups);
+	ngroups = mosql_btree_group_beside(requests[0].tree, keys, NULL, n, &groups, NULL);
 	for (int g = 0; g < ngroups; g++)
 		mosql_step_send(stepper, build_claim_step(&groups[g], all + groups[g].first, groups[g].n),
 						NULL, NULL);

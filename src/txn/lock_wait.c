@@ -354,6 +354,8 @@ is_told(LockRequest *request, MosqlBytes message)
 	if (request->claim.strength < MOSQL_SHARE || request->claim.strength > MOSQL_UPDATE ||
 		!mosql_step_told(message, request->claim.number, &point.intent, &point.row))
 		return false;
+	if (point.row.data == NULL)
+		return false;			/* it is gone, or in the leaf's block: look */
 	mosql_lock_note(request, &point);
 	return request->held;
 }

@@ -56,7 +56,7 @@ struct MosqlOneStep
 };
 
 static bool
-add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup *group)
+add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup *group, const MosqlBytes *rows)
 {
 	MosqlOneStep *all = commit->one_step;
 	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
@@ -64,8 +64,8 @@ add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup
 	if (group->frozen_from.data != NULL)
 		return false;
 	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, group->n);
-	for (int i = 0; i < group->n; i++)
-		leaf->items[leaf->nitems++] = &part->items[group->first + i];
+	for (int i = group->first; i < group->first + group->n; i++)
+		mosql_leaf_step_take(leaf, &part->items[i], rows[i]);
 	all->leaves[all->n] = leaf;
 	all->steps[all->n++] = &leaf->step;
 	return mosql_leaf_step_add_final(commit, leaf);
@@ -75,16 +75,21 @@ static bool
 add_part(MosqlCommit *commit, const MosqlParticipant *part)
 {
 	MosqlBytes *keys = palloc(part->n * sizeof(MosqlBytes) + 1);
+	MosqlBytes *rows = palloc(part->n * sizeof(MosqlBytes) + 1);
+	MosqlKeyUse *uses = palloc(part->n * sizeof(MosqlKeyUse) + 1);
 	MosqlLeafGroup *groups;
 	int			ngroups;
 
 	if (part->n == 0)
 		return true;
 	for (int i = 0; i < part->n; i++)
+	{
 		keys[i] = part->items[i].key;
-	ngroups = mosql_btree_group(part->tree, keys, part->n, &groups);
+		uses[i] = mosql_item_use(&part->items[i]);
+	}
+	ngroups = mosql_btree_group_beside(part->tree, keys, uses, part->n, &groups, rows);
 	for (int g = 0; g < ngroups; g++)
-		if (!add_leaf(commit, part, &groups[g]))
+		if (!add_leaf(commit, part, &groups[g], rows))
 			return false;
 	return true;
 }
@@ -133,6 +138,13 @@ note_let_go(MosqlCommit *commit)
 	}
 }
 
+static void
+count_beside(const MosqlLeafStep *leaf)
+{
+	for (int i = 0; i < leaf->nitems; i++)
+		mosql_stats.rows_beside += leaf->items[i]->kind == MOSQL_ITEM_WRITE && leaf->in_block[i].data != NULL;
+}
+
 /* What the leaves are now; it is committed, and nothing may throw. */
 static void
 observe_leaves(MosqlCommit *commit)
@@ -145,9 +157,12 @@ observe_leaves(MosqlCommit *commit)
 	PG_TRY();
 	{
 		for (int i = 0; i < all->n; i++)
+		{
 			if (all->steps[i]->status == MOSQL_STEP_DONE && all->steps[i]->values != NULL)
 				mosql_btree_observe(all->leaves[i]->tree, all->steps[i]->node, all->steps[i]->values[0],
 									all->steps[i]->no_count ? -1 : all->steps[i]->nfields);
+			count_beside(all->leaves[i]);
+		}
 	}
 	PG_CATCH();
 	{

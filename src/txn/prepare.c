@@ -70,10 +70,10 @@ any_reads(MosqlItem *const *items, const MosqlLeafGroup *group)
 	return false;
 }
 
-/* A step for some items of a leaf. */
+/* A step for some items of a leaf, and what its block has of them. */
 static void
 add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *group,
-		  MosqlItem **items, int n, MosqlBytes txid)
+		  MosqlItem **items, const MosqlBytes *in_block, int n, MosqlBytes txid)
 {
 	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
 
@@ -81,7 +81,7 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 	for (int i = 0; i < n; i++)
 	{
 		items[i]->sent = items[i]->kind == MOSQL_ITEM_WRITE;
-		leaf->items[leaf->nitems++] = items[i];
+		mosql_leaf_step_take(leaf, items[i], in_block[i]);
 	}
 	if (mosql_leaf_step_is_bulk(leaf, group->nfields))
 		mosql_leaf_step_add_bulk(round->commit, leaf, txid);
@@ -95,6 +95,8 @@ static void
 collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 {
 	MosqlBytes *keys;
+	MosqlBytes *rows;
+	MosqlKeyUse *uses;
 	MosqlItem **items;
 	MosqlLeafGroup *groups;
 	int			n = 0,
@@ -104,17 +106,20 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	if (max <= 0 || round->nsteps >= MOSQL_ROUND_MAX_STEPS)
 		return;
 	keys = palloc(max * sizeof(MosqlBytes));
+	rows = palloc(max * sizeof(MosqlBytes));
+	uses = palloc(max * sizeof(MosqlKeyUse));
 	items = palloc(max * sizeof(MosqlItem *));
 	for (int i = 0; i < part->n && n < max; i++)
 		if (!part->items[i].done &&
 			(part->items[i].kind == MOSQL_ITEM_REFERENCE) == round->references)
 		{
 			items[n] = &part->items[i];
+			uses[n] = mosql_item_use(&part->items[i]);
 			keys[n++] = part->items[i].key;
 		}
 	if (n == 0)
 		return;
-	ngroups = mosql_btree_group(part->tree, keys, n, &groups);
+	ngroups = mosql_btree_group_beside(part->tree, keys, uses, n, &groups, rows);
 	for (int g = 0; g < ngroups && round->nsteps < MOSQL_ROUND_MAX_STEPS; g++)
 	{
 		Assert(groups[g].n > 0 &&
@@ -128,7 +133,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 		}
 		for (int done = 0; done < groups[g].n && round->nsteps < MOSQL_ROUND_MAX_STEPS;
 			 done += MOSQL_STEP_MAX_ITEMS)
-			add_items(round, part, &groups[g], items + groups[g].first + done,
+			add_items(round, part, &groups[g], items + groups[g].first + done, rows + groups[g].first + done,
 					  Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS), txid);
 	}
 }
@@ -353,6 +358,13 @@ meet_marks(MosqlCommit *commit, const MosqlBlocker *blocker, MosqlBytes marks)
 		meet(commit, blocker, mosql_txid_get(marks.data + at));
 }
 
+/* The row of an item, of which `field` was read: what is no field is as in the block. */
+static MosqlBytes
+as_field(const MosqlLeafStep *leaf, int i, MosqlBytes field)
+{
+	return field.data != NULL ? field : leaf->in_block[i];
+}
+
 /* A write is in place: keep what apply needs. */
 static MosqlOutcome
 write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
@@ -364,7 +376,8 @@ write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
 
 	item->columns = item->change->columns;
 	item->old_row = at < 0 ? MOSQL_ABSENT
-		: mosql_bytes_copy(commit->attempt_cxt, leaf->step.values[at]);
+		: mosql_bytes_copy(commit->attempt_cxt, as_field(leaf, i, leaf->step.values[at]));
+	mosql_stats.rows_beside += leaf->in_block[i].data != NULL;
 	if (!mosql_item_is_increment(item) ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;
@@ -736,6 +749,9 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 		mosql_btree_observe(leaf->tree, leaf->step.node, now.meta, -1);
 		return MOSQL_PREPARED;
 	}
+	for (int i = 0; i < leaf->nitems; i++)
+		if (leaf->items[i] == item)
+			now.row = as_field(leaf, i, now.row);
 	outcome = judge_intents(commit, leaf, item, &now, blocker);
 	if (outcome != MOSQL_PREPARED)
 		return outcome;

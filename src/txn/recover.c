@@ -174,7 +174,7 @@ confirm_intents(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlByt
 	MosqlLeafGroup *group;
 	MosqlStep	step;
 
-	(void) mosql_btree_group(tree, &key, 1, &group);
+	(void) mosql_btree_group_beside(tree, &key, NULL, 1, &group, NULL);
 	begin_step(&step, group, 1, 0);
 	mosql_step_expect_same(&step, mosql_field_name(MOSQL_FIELD_INTENT, key), intents);
 	step.durable = step.touch = true;
@@ -214,7 +214,7 @@ mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, Mosq
 			MosqlLeafGroup *group;
 			MosqlStep	step;
 
-			(void) mosql_btree_group(tree, &key, 1, &group);
+			(void) mosql_btree_group_beside(tree, &key, NULL, 1, &group, NULL);
 			begin_step(&step, group, 2, 3);
 			add_intent(session, &step, key, &point, &intent, &ended);
 			step.durable = step.touch = true;
@@ -290,7 +290,7 @@ end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *en
 	MosqlLeafGroup *group;
 	MosqlStep	step;
 
-	(void) mosql_btree_group(tree, &key, 1, &group);
+	(void) mosql_btree_group_beside(tree, &key, NULL, 1, &group, NULL);
 	if (group->leaf != leaf->node)
 		return LEAF_AGAIN;
 	/* what a split has frozen moves with it, and is met again */
@@ -379,7 +379,7 @@ end_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n,
 	int			napplied = 0;
 	int			at = 0;
 
-	(void) mosql_btree_group(tree, keys, Min(n, MOSQL_STEP_MAX_ITEMS), &group);
+	(void) mosql_btree_group_beside(tree, keys, NULL, Min(n, MOSQL_STEP_MAX_ITEMS), &group, NULL);
 	if (group->leaf != leaf->node || group->generation != leaf->meta.generation)
 		return 0;
 	n = group->n;
@@ -472,12 +472,12 @@ mosql_recover_unmark(MosqlSession *session, MosqlTree *tree, MosqlBytes low, Mos
 		MosqlStep	step;
 		MosqlBytes	next;
 
-		(void) mosql_btree_group(tree, &at, 1, &group);
+		(void) mosql_btree_group_beside(tree, &at, NULL, 1, &group, NULL);
 		if (group->frozen_from.data != NULL)
 		{
 			/* the new leaf may have a copy already: finish the split, look again */
 			mosql_btree_finish_split(tree, group->leaf);
-			(void) mosql_btree_group(tree, &at, 1, &group);
+			(void) mosql_btree_group_beside(tree, &at, NULL, 1, &group, NULL);
 		}
 		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
 		begin_step(&step, group, 0, 1);
@@ -518,7 +518,7 @@ mosql_recover_confirm(MosqlSession *session, MosqlTree *tree)
 		MosqlBytes	next;
 
 		CHECK_FOR_INTERRUPTS();
-		(void) mosql_btree_group(tree, &at, 1, &group);
+		(void) mosql_btree_group_beside(tree, &at, NULL, 1, &group, NULL);
 		next = mosql_bytes_copy(CurrentMemoryContext, group->high);
 		begin_step(&step, group, 0, 0);
 		step.durable = step.touch = true;

@@ -373,12 +373,15 @@ prune_row(Vacuum *vacuum, const MosqlLeaf *leaf, const MosqlEntry *entry, Prune 
 	MosqlVersion newest;
 	StringInfoData out;
 
-	if (entry->row.data == NULL || entry->intent.data != NULL || entry->marks.data != NULL)
+	if (entry->row.data == NULL || entry->intent.data != NULL || entry->marks.data != NULL || entry->in_block)
 		return true;
 	if (!mosql_row_newest(entry->row, &newest))
 		mosql_report_damage(vacuum->session->config.ns, leaf->node, "a row does not decode");
 	if (!newest.live && mosql_row_may_purge(newest.ts, &vacuum->list))
 	{
+		/* in a block there may be an older version of it, which would be back (rule 44) */
+		if (leaf->meta.state == MOSQL_NODE_PACKED)
+			return true;
 		expect_row(step, entry);
 		step->writes[step->nwrites++] = (MosqlWrite)
 		{
@@ -409,6 +412,12 @@ prune_row(Vacuum *vacuum, const MosqlLeaf *leaf, const MosqlEntry *entry, Prune 
 	return true;
 }
 
+static bool
+is_at_rest(const MosqlLeaf *leaf)
+{
+	return leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED;
+}
+
 /*
  * The step for a leaf; no writes if there is nothing to do.  A leaf that is being split
  * again since read_batch() may have an old copy of the frozen rows (rule 20): left alone.
@@ -429,7 +438,7 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
 					  mosql_generation_bytes(leaf->meta.generation));
 	prune->empties = leaf->range_marks.data == NULL && leaf->meta.state == MOSQL_NODE_NORMAL;
-	for (int i = 0; i < leaf->n && leaf->meta.state == MOSQL_NODE_NORMAL; i++)
+	for (int i = 0; i < leaf->n && is_at_rest(leaf); i++)
 		if (prune_row(vacuum, leaf, &leaf->entries[i], prune))
 			prune->empties = false;
 	if (prune->npurged > 0)

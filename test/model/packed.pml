@@ -1,37 +1,45 @@
 /*
- * packed.pml: a leaf whose rows are one block, that is unpacked by whoever comes to write, and
- * packed by maintenance (docs/commit.md, "Packed leaves"; rules 42 and 43).
+ * packed.pml: a leaf whose rows are one block, beside which rows that are written become fields; which
+ * is unpacked by whoever comes to insert or delete, and packed by maintenance (docs/commit.md,
+ * "Packed leaves"; rules 42 to 44).
  *
- * Modelled: two rows of a leaf, packed at first, of which the second is not there yet.  Writers
- * look at the leaf (one message: its generation, and the row, from the block or from its field),
- * unpack it if it is packed, and change the first row by a step that compares generation and version.
- * An inserter does the same, and adds the second row.  A split cuts off what lies above both, which raises the
- * generation.  A packer looks at the leaf, and if it is not packed turns what it has
+ * Modelled: two rows of a leaf, packed at first; the second is there or not.  Writers
+ * look at the leaf (one message: its generation, the row's field and the block), and change the first row: by
+ * a step that places an intent, and brings the row out if it is in the block alone, and one that applies
+ * it; or by one step.  A deleter unpacks the leaf if it is packed, places an intent, and applies it, which
+ * leaves nothing.  An inserter has not looked at the row, unpacks, and adds the second one if it is absent.  A
+ * split unpacks, and cuts off what lies above both, which raises the
+ * generation.  A packer looks at the leaf, and if it is not packed, or has a field beside its block, turns what it has
  * seen into a block, by a step that compares all of it.  The replies of an unpacking and of a packing
  * step may be lost, so that it is sent again, and that message may come late, after anything
- * else.  A reader reads block and fields in one message.  A failover takes the leaf back to what
+ * else; so may a step that brings a row out, whose attempt has been given up.  A reader reads block and
+ * fields in one message.  A failover takes the leaf back to what
  * was copied; DURABLE: each step waits for its copies before it is believed; PROMPT: no message is late.
  *
- * Abstracted: other rows of the block (they are as the first), intents (a version is what they
- * protect, and for a packer the second row is any field that it has not seen).
+ * Abstracted: other rows of the block (they are as the first); what a late intent does (nobody
+ * decides it, and a waiter takes it away); the generation in applies, which look where the row is by now.
  *
- * Claims: whenever it is looked at, each row is there, and no older than the newest version that
- * was acknowledged; nothing is beside a block; the leaf does not get back what was cut off
- * (with copies; and without a failover in any case).
+ * Claims: whenever it is looked at, the first row is there until it is deleted, and then never again, and no
+ * older than the newest version that was acknowledged; the second is added once; the leaf does not get back
+ * what was cut off (with copies; and without a failover in any case).
  *
  * run: ci
  * run: ci -DFAILOVER -DPROMPT
  * run: ci -DFAILOVER -DDURABLE
  * run: deep -DFAILOVER
  * mutation: MUT_NO_GENERATION rule 42: the unpacking step does not compare the generation
- * mutation: MUT_BESIDE_BLOCK rule 42: a row is written while the leaf is packed
  * mutation: MUT_SAME_GENERATION rule 42: unpacking leaves the generation as it is
  * mutation: MUT_TWO_STEPS rule 42: the block goes in a step of its own, before the rows are fields
+ * mutation: MUT_UNPACK_OVER rule 42: unpacking writes over rows that are fields
  * mutation: MUT_PACK_NO_GENERATION rule 43: the packing step does not compare the generation
  * mutation: MUT_PACK_NO_ROWS rule 43: the packing step does not compare the rows that it packs
  * mutation: MUT_PACK_NO_COUNT rule 43: the packing step does not compare that nothing else is there
  * mutation: MUT_PACK_SAME_GENERATION rule 43: packing leaves the generation as it is
  * mutation: MUT_PACK_TWO_STEPS rule 43: the rows go in a step of their own, before the block is there
+ * mutation: MUT_BRING_OVER rule 44: a row is brought out over a field that is there
+ * mutation: MUT_BRING_NO_GENERATION rule 44: the step that brings a row out does not compare the generation
+ * mutation: MUT_DELETE_BESIDE rule 44: a row is deleted beside a block that has it
+ * mutation: MUT_INSERT_BESIDE rule 44: a row counts as absent that is in the block
  * mutation: MUT_NO_WAIT -DFAILOVER -DDURABLE rule 17: the step that writes the row is not waited for
  */
 #define PACKS	1
@@ -43,6 +51,8 @@ byte block = 1;					/* the version of the first row in it; 0: not there */
 bit block_second;				/* the second row is in it */
 byte field;						/* the version of the first row that is a field; 0: none */
 bit second;						/* the second row is a field */
+byte intent;					/* on the first row: 1 + the process; 0: none */
+bit deleted;
 bit cut;						/* the leaf ends below what was cut off */
 
 typedef Leaf {
@@ -52,6 +62,8 @@ typedef Leaf {
 	bit block_second;
 	byte field;
 	bit second;
+	byte intent;
+	bit deleted;
 	bit cut
 }
 Leaf copied;
@@ -65,16 +77,18 @@ bit late;						/* an unpacking step is on its way once more: */
 byte late_gen, late_new, late_version;
 bit late_second, late_cut;
 bit late_pack;					/* a packing one */
-byte pack_gen, pack_new, pack_version;
-bit pack_second, pack_cut;
+byte pack_gen, pack_new, pack_version, pack_field;
+bit pack_has_second, pack_second, pack_cut;
+bit late_bring;					/* one that brings a row out */
+byte bring_gen, bring_version, bring_row;
 
 #ifdef PROMPT
 #define may_be_late()	false
 #else
-#define may_be_late()	(late_gen + pack_gen == 0)
+#define may_be_late()	(late_gen + pack_gen + bring_gen == 0)
 #endif
-#define version()	(packed -> block : field)
-#define has_second()	(packed -> block_second : second)
+#define version()	(field != 0 -> field : (packed -> block : 0))
+#define has_second()	(second || (packed && block_second))
 
 inline copy()
 {
@@ -84,6 +98,8 @@ inline copy()
 	copied.block_second = block_second;
 	copied.field = field;
 	copied.second = second;
+	copied.intent = intent;
+	copied.deleted = deleted;
 	copied.cut = cut
 }
 
@@ -95,7 +111,10 @@ inline copy_if_durable()
 	skip
 }
 
-/* The step: compares g, sets n.  v, s, c: what was read with g, in the block and in the meta. */
+/*
+ * The step: compares g, sets n.  v, s, c: what was read with g, in the block and in the meta.  What is a
+ * field stays as it is.
+ */
 inline unpack_step(g, n, v, s, c)
 {
 	if
@@ -104,8 +123,12 @@ inline unpack_step(g, n, v, s, c)
 #else
 	:: gen == g ->
 #endif
+#ifdef MUT_UNPACK_OVER
 		field = v;
-		second = s;
+#else
+		field = (field == 0 -> v : field);
+#endif
+		second = second || s;
 		cut = c;
 		packed = 0;
 		block = 0;
@@ -121,27 +144,27 @@ inline unpack_step(g, n, v, s, c)
 #define pack_generation(g)	(gen == g)
 #endif
 #ifdef MUT_PACK_NO_ROWS
-#define pack_rows(v, s)	true
+#define pack_rows(f, fs)	true
 #else
-#define pack_rows(v, s)	(field == v && (second || !s))
+#define pack_rows(f, fs)	(field == f && (second || !fs))
 #endif
 #ifdef MUT_PACK_NO_COUNT
-#define pack_count(s)	true
+#define pack_count(f, fs)	true
 #else
-#define pack_count(s)	((field != 0) + second == 1 + s && !packed)
+#define pack_count(f, fs)	((field != 0) + second + (intent != 0) == (f != 0) + fs)
 #endif
 
-/* The other way round: compares all that was read, and that nothing else is there. */
-inline pack_step(g, n, v, s, c)
+/* The other way round: compares all that was read (f, fs: the fields), and that nothing else is there. */
+inline pack_step(g, n, v, s, f, fs, c)
 {
 	if
-	:: pack_generation(g) && pack_rows(v, s) && pack_count(s) ->
+	:: pack_generation(g) && pack_rows(f, fs) && pack_count(f, fs) ->
 		block = v;
 		block_second = s;
 		cut = c;
 		packed = 1;
 		field = 0;				/* the fields that were read go */
-		second = (s -> 0 : second);
+		second = (fs -> 0 : second);
 		gen = n
 	:: else -> skip
 	fi
@@ -150,7 +173,6 @@ inline pack_step(g, n, v, s, c)
 /* The leaf is unpacked if it was packed when it was looked at: then look again. */
 inline unpack_or_go_on(again)
 {
-#ifndef MUT_BESIDE_BLOCK
 	if
 	:: p ->
 #ifdef MUT_TWO_STEPS
@@ -165,94 +187,185 @@ inline unpack_or_go_on(again)
 #ifdef MUT_SAME_GENERATION
 			n = g;
 #endif
-			unpack_step(g, n, v, s, c);
+			unpack_step(g, n, b, bs, c);
 			copy_if_durable();
 			printf("unpacked\n")
 		}
 		if
 		:: gen == n && may_be_late() ->
-			d_step { late = 1; late_gen = g; late_new = n; late_version = v; late_second = s; late_cut = c }
+			d_step { late = 1; late_gen = g; late_new = n; late_version = b; late_second = bs; late_cut = c }
 		:: true -> skip
 		fi;
 		goto again
 	:: else -> skip
 	fi;
-#endif
 	skip
 }
 
+/* b, bs: what is in the block, 0 if there is none; f, fs: what is a field. */
 inline look_at()
 {
 	d_step {
 		g = gen;
 		p = packed;
+		b = (packed -> block : 0);
+		bs = packed && block_second;
+		f = field;
+		fs = second;
 		v = version();
 		s = has_second();
 		c = cut
 	}
 }
 
-proctype writer()
+/* The first row is there in version v: in a field, or in none and in the block, as it was read with g. */
+#ifdef MUT_BRING_NO_GENERATION
+#define is_as_read(g, v, b)	((gen == g || b != 0) && intent == 0 && (field == 0 -> b : field) == v)
+#else
+#define is_as_read(g, v, b)	(gen == g && intent == 0 && (field == 0 -> b : field) == v)
+#endif
+
+inline bring_out(b)
 {
-	byte g, v, n;
-	bit p, s, c;
+#ifdef MUT_BRING_OVER
+	field = (b != 0 -> b : field)
+#else
+	field = (field < b -> b : field)
+#endif
+}
+
+/* The reply: what was lost before it is not acknowledged. */
+inline acknowledge()
+{
+	d_step {
+		if
+		:: acknowledged < v + 1 && !lost -> acknowledged = v + 1
+		:: else -> skip
+		fi;
+		printf("wrote version %d\n", v + 1)
+	}
+}
+
+proctype writer(byte me)
+{
+	byte g, v, n, b, f;
+	bit p, s, c, bs, fs;
 
 look:
 	look_at();
+	if
+	:: v == 0 -> goto done		/* it is deleted */
+	:: else -> skip
+	fi;
+	if
+	:: d_step {					/* in one step */
+			if
+			:: is_as_read(g, v, b) ->
+				field = v + 1;
+#ifndef MUT_NO_WAIT
+				copy_if_durable();
+#endif
+				n = 0
+			:: else -> n = 1
+			fi
+		}
+	:: d_step {
+			if
+			:: is_as_read(g, v, b) ->
+				bring_out(b);
+				intent = me;
+				copy_if_durable();
+				n = 2
+			:: else -> n = 1
+			fi
+		}
+	:: p && may_be_late() ->	/* nobody knows; given up */
+		d_step { late_bring = 1; bring_gen = g; bring_version = v; bring_row = b; n = 1 }
+	fi;
+	if
+	:: n == 1 -> goto look
+	:: n == 2 ->
+		d_step {
+			if
+			:: intent == me -> field = v + 1; intent = 0;
+#ifndef MUT_NO_WAIT
+				copy_if_durable();
+#endif
+				n = 0
+			:: else -> skip
+			fi
+		}
+	:: else -> skip
+	fi;
+	if
+	:: n == 0 -> acknowledge()
+	:: else -> skip
+	fi;
+done:
+	skip
+}
+
+proctype deleter(byte me)
+{
+	byte g, v, n, b, f;
+	bit p, s, c, bs, fs;
+
+look:
+	look_at();
+#ifndef MUT_DELETE_BESIDE
 	unpack_or_go_on(look);
+#endif
 	d_step {
 		if
-		:: gen == g && (p || field == v) ->
-			field = v + 1;
-#ifndef MUT_NO_WAIT
-			copy_if_durable();
-#endif
-			n = 0
+		:: is_as_read(g, v, b) -> bring_out(b); intent = me; copy_if_durable(); n = 0
 		:: else -> n = 1
 		fi
 	}
 	if
 	:: n == 1 -> goto look
-	:: else ->
-		/* the reply: what was lost before it is not acknowledged */
-		d_step {
-			if
-			:: acknowledged < v + 1 && !lost -> acknowledged = v + 1
-			:: else -> skip
-			fi;
-			printf("wrote version %d\n", v + 1)
-		}
-	fi
+	:: else -> skip
+	fi;
+	d_step {
+		if
+		:: intent == me -> field = 0; intent = 0; deleted = 1; copy_if_durable(); printf("deleted\n")
+		:: else -> skip
+		fi
+	}
 }
 
 proctype inserter()
 {
-	byte g, v, n;
-	bit p, s, c;
+	byte g, v, n, b, f;
+	bit p, s, c, bs, fs;
 
 look:
 	look_at();
+#ifndef MUT_INSERT_BESIDE
 	unpack_or_go_on(look);
+#endif
 	d_step {
 		if
 		:: gen == g && !second ->
+			assert(!has_second());
 			second = 1;
 			copy_if_durable();
 			n = 0
+		:: gen == g && second -> n = 2	/* a duplicate */
 		:: else -> n = 1
 		fi
 	}
 	if
 	:: n == 1 -> goto look
-	:: else -> d_step { acknowledged_second = !lost; printf("inserted\n") }
+	:: n == 0 -> d_step { acknowledged_second = !lost; printf("inserted\n") }
+	:: else -> skip
 	fi
 }
 
 /* The last step of a split; those before it are as this one to all others. */
 proctype splitter()
 {
-	byte g, v, n;
-	bit p, s, c;
+	byte g, v, n, b, f;
+	bit p, s, c, bs, fs;
 
 look:
 	look_at();
@@ -276,20 +389,20 @@ look:
 
 proctype packer()
 {
-	byte g, v, n;
+	byte g, v, n, b, f;
 	byte packs;
-	bit p, s, c;
+	bit p, s, c, bs, fs;
 
 	do
 	:: packs < PACKS ->
 		packs++;
 		look_at();
 		if
-		:: !p ->
+		:: (!p || f != 0) && v != 0 ->
 #ifdef MUT_PACK_TWO_STEPS
 			d_step {
 				if
-				:: gen == g && field == v && second == s -> field = 0; second = 0
+				:: gen == g && field == f && second == fs -> field = 0; second = 0
 				:: else -> skip
 				fi
 			}
@@ -300,13 +413,16 @@ proctype packer()
 #ifdef MUT_PACK_SAME_GENERATION
 				n = g;
 #endif
-				pack_step(g, n, v, s, c);
+				pack_step(g, n, v, s, f, fs, c);
 				copy_if_durable();
 				printf("packed\n")
 			}
 			if
 			:: gen == n && may_be_late() ->
-				d_step { late_pack = 1; pack_gen = g; pack_new = n; pack_version = v; pack_second = s; pack_cut = c }
+				d_step {
+					late_pack = 1; pack_gen = g; pack_new = n; pack_version = v; pack_has_second = s;
+					pack_field = f; pack_second = fs; pack_cut = c
+				}
 			:: true -> skip
 			fi
 		:: else -> skip
@@ -327,9 +443,18 @@ proctype network()
 		}
 	:: late_pack ->
 		d_step {
-			pack_step(pack_gen, pack_new, pack_version, pack_second, pack_cut);
+			pack_step(pack_gen, pack_new, pack_version, pack_has_second, pack_field, pack_second, pack_cut);
 			late_pack = 0;
 			printf("packed by a late message\n")
+		}
+	:: late_bring ->
+		d_step {
+			if
+			:: is_as_read(bring_gen, bring_version, bring_row) -> bring_out(bring_row)
+			:: else -> skip
+			fi;
+			late_bring = 0;
+			printf("brought out by a late message\n")
 		}
 	od
 }
@@ -337,9 +462,8 @@ proctype network()
 proctype reader()
 {
 	atomic {
-		assert(version() > 0);
-		assert(!packed || (field == 0 && !second));
-		assert(lost || version() >= acknowledged);
+		assert(deleted == (version() == 0));
+		assert(lost || deleted || version() >= acknowledged);
 		assert(lost || has_second() || !acknowledged_second);
 		assert(lost || cut || !acknowledged_cut)
 	}
@@ -358,6 +482,8 @@ proctype failover()
 		block_second = copied.block_second;
 		field = copied.field;
 		second = copied.second;
+		intent = copied.intent;
+		deleted = copied.deleted;
 		cut = copied.cut;
 		printf("failover\n")
 	}
@@ -373,12 +499,17 @@ proctype replica()
 init
 {
 	atomic {
+		if
+		:: block_second = 1
+		:: skip
+		fi;
 		copy();
-		run writer();
+		run writer(1);
 		if
 		:: run inserter()
 		:: run splitter()
-		:: run writer()
+		:: run writer(2)
+		:: run deleter(2)
 		fi;
 		run packer();
 		run network();

@@ -1210,6 +1210,158 @@ test_packed_later(void)
 	loads_pack = 2;
 }
 
+/*
+ * One step on each leaf that brings rows out, as prepare does, and one that writes them.  New values sort above
+ * all that is there, as timestamps do.  Returns how many rows were in blocks.
+ */
+static int
+write_beside(World *w, MosqlTree *tree, int first, int stride, uint32 value)
+{
+	MosqlBytes	meta_field = mosql_bytes("m", 1);
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+	MosqlBytes *rows = palloc(w->nkeys * sizeof(MosqlBytes));
+	MosqlKeyUse *uses = palloc(w->nkeys * sizeof(MosqlKeyUse));
+	MosqlLeafGroup *groups;
+	int			n = 0;
+	int			ngroups;
+	int			nblock = 0;
+
+	for (int k = first; k < w->nkeys; k += stride)
+	{
+		uses[n] = MOSQL_KEY_BRING_OUT;
+		keys[n++] = w->keys[k];
+	}
+	ngroups = mosql_btree_group_beside(tree, keys, uses, n, &groups, rows);
+	for (int g = 0; g < ngroups; g++)
+		for (int writes = 0; writes < 2; writes++)
+		{
+			MosqlCompare compare = {MOSQL_COMPARE_EQUAL, meta_field, 0, generation_of(groups[g].generation)};
+			MosqlStep	step = {.node = groups[g].leaf,.ncompares = 1,.compares = &compare};
+			MosqlStep  *steps[1] = {&step};
+
+			step.nreads = 1;
+			step.reads = &meta_field;
+			step.writes = palloc(groups[g].n * sizeof(MosqlWrite));
+			for (int i = groups[g].first; i < groups[g].first + groups[g].n; i++)
+			{
+				char	   *row = palloc(8);
+
+				memset(row, 0xff, 4);
+				memcpy(row + 4, &value, 4);
+				nblock += !writes && rows[i].data != NULL;
+				if (writes || rows[i].data != NULL)
+					step.writes[step.nwrites++] = (MosqlWrite)
+				{
+					writes ? MOSQL_WRITE_SET : MOSQL_WRITE_MAX, field_of('r', keys[i]),
+						writes ? mosql_bytes(row, 8) : rows[i]
+				};
+			}
+			w->store->run_steps(w->store, steps, 1);
+			CHECK_INT(step.status, MOSQL_STEP_DONE);
+			mosql_btree_observe(tree, step.node, step.values[0], step.nfields);
+		}
+	return nblock;
+}
+
+/* By key and in a range: every stride-th row from first on is that new one, and the others are there. */
+static void
+expect_beside(World *w, MosqlTree *tree, int first, int stride, uint32 value)
+{
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeaf  *leaves;
+	int			n = read_all_leaves(w, tree, &leaves);
+	int			k = 0;
+
+	mosql_btree_get(tree, w->keys, w->nkeys, points);
+	for (int l = 0; l < n; l++)
+		for (int e = 0; e < leaves[l].n; e++, k++)
+		{
+			bool		new = k >= first && (k - first) % stride == 0;
+
+			CHECK(mosql_bytes_equal(leaves[l].entries[e].key, w->keys[k]));
+			CHECK(mosql_bytes_equal(leaves[l].entries[e].row, points[k].row));
+			CHECK_INT(points[k].row.len == 8 && memcmp(points[k].row.data + 4, &value, 4) == 0, new);
+		}
+	CHECK_INT(k, w->nkeys);
+}
+
+/*
+ * Rows that are written beside the blocks: who reads finds them, by key and in ranges; the leaves stay packed,
+ * and cost nobody a round trip whose handle has read the block; unpacking keeps them, also by who has
+ * read the leaf before; they are packed again as they were read, and else not; and where many fields
+ * are beside a block the next one unpacks it.
+ */
+static void
+test_beside(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 2);
+	int			stride = TINY ? 2 * MOSQL_LEAF_MAX_ROWS : MOSQL_LEAF_MAX_ROWS / 4;
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeaf  *leaves;
+	MosqlLeaf **stale;
+	MosqlBytes *all_rows = palloc(w->nkeys * sizeof(MosqlBytes));
+	MosqlBytes	row;
+	MosqlLeafGroup *groups;
+	int			npacked;
+	int			n;
+	int64		before;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	npacked = count_packed(w);
+	CHECK(npacked > 10);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	CHECK(write_beside(w, w->trees[0], 3, stride, 1) >= w->nkeys / stride / 2);
+	CHECK_INT(count_packed(w), npacked);
+	expect_beside(w, w->trees[0], 3, stride, 1);
+	expect_beside(w, w->trees[1], 3, stride, 1);
+	expect_sound(w);
+	mosql_btree_get(w->trees[1], w->keys + 5, 1, points);
+	before = w->mem->round_trips;
+	(void) mosql_btree_group_beside(w->trees[1], w->keys + 5, NULL, 1, &groups, &row);
+	CHECK_INT(w->mem->round_trips - before, 0);
+	CHECK(groups[0].packed && mosql_bytes_equal(row, points[0].row));
+
+	/* who has read the leaf before somebody wrote beside its block unpacks it */
+	stale = palloc(n * sizeof(MosqlLeaf *));
+	npacked = 0;
+	for (int i = 0; i < n; i++)
+		if (leaves[i].meta.state == MOSQL_NODE_PACKED)
+			stale[npacked++] = &leaves[i];
+	mosql_btree_enter(w->trees[1]);
+	mosql_btree_unpack(w->trees[1], stale, npacked);
+	CHECK_INT(count_packed(w), 0);
+	expect_beside(w, w->trees[0], 3, stride, 1);
+	expect_sound(w);
+
+	/* packed again, with what is beside */
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	npacked = pack_leaves(w->trees[0], leaves, n);
+	CHECK(npacked > 10);
+	expect_beside(w, w->trees[1], 3, stride, 1);	/* its hints said fields */
+	CHECK(write_beside(w, w->trees[1], 3, stride, 2) >= w->nkeys / stride / 2);
+	expect_beside(w, w->trees[0], 3, stride, 2);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	(void) write_beside(w, w->trees[1], 3, stride, 3);
+	CHECK_INT(pack_leaves(w->trees[0], leaves, n), 0);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	CHECK(pack_leaves(w->trees[0], leaves, n) >= 10);
+	expect_beside(w, w->trees[1], 3, stride, 3);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	CHECK_INT(pack_leaves(w->trees[0], leaves, n), 0);
+
+	/* looks at all rows leave all packed; so many beside their blocks do not */
+	(void) mosql_btree_group_beside(w->trees[0], w->keys, NULL, w->nkeys, &groups, all_rows);
+	CHECK(count_packed(w) > 10);
+	(void) write_beside(w, w->trees[0], 0, 1, 4);
+	CHECK_INT(count_packed(w), 0);
+	expect_beside(w, w->trees[1], 0, 1, 4);
+	expect_sound(w);
+	world_close(w);
+	loads_pack = 2;
+}
+
 /* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
 static MosqlBytes overtaking_key;
 
@@ -3146,6 +3298,7 @@ main(void)
 	CASE(test_private_load);
 	CASE(test_packed);
 	CASE(test_packed_later);
+	CASE(test_beside);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);

@@ -430,6 +430,46 @@ test_rows(void)
 	}
 }
 
+/*
+ * What a row is where it is no field, as a packed leaf's block has it: the new version comes on top of that; of a field
+ * that is there; and nothing is written if a compare fails.
+ */
+static void
+test_brought_out(void)
+{
+	MosqlIncrement inc = {1, 4, 1};
+	MosqlBytes	old = row_of(50, "L", B("\x0a\0\0\0\1"));
+	MosqlTimestamp S;
+	MosqlVersion newest;
+	StringInfoData value;
+	MosqlStep  *step;
+
+	two_leaves();
+	initStringInfo(&value);
+	CHECK(mosql_step_increment(&value, &inc, 1));
+	CHECK(mosql_clock_snapshot(&stepper, sid, 1, LEASE_MS, &S, &schema));
+	for (int i = 0; i < 3; i++)
+	{
+		step = new_step(1, 8);
+		compare(step, MOSQL_COMPARE_AT_MOST, B("rnew"), 0, i == 0 ? B("\0") : B("\377"));
+		compare(step, MOSQL_COMPARE_OPEN, B("rnew"), MOSQL_ROW_KIND_OFFSET, B("Ll"));
+		compare(step, MOSQL_COMPARE_EQUAL, B("m"), 0, i == 0 ? B("other") : B("meta"));
+		writing(step, MOSQL_WRITE_MAX, B("rnew"), old);
+		writing(step, MOSQL_WRITE_INCREMENT, B("rnew"), mosql_bytes_of(&value));
+		CHECK_INT(commit_of(sid, 1 + i, &step, 1, 0), i == 0 ? MOSQL_REFUSED_AT_ONCE : MOSQL_DECIDED);
+		if (i == 0)
+		{
+			CHECK(is(1, B("rnew"), MOSQL_ABSENT));
+			continue;
+		}
+		CHECK(mosql_row_newest(get(1, B("rnew")), &newest) && newest.live && newest.ts == ts);
+		CHECK(mosql_bytes_equal(newest.columns, i == 1 ? B("\x0a\0\0\0\2") : B("\x0a\0\0\0\3")));
+		/* the snapshot finds what it was */
+		CHECK_INT(mosql_row_visible(get(1, B("rnew")), 0, S, &newest), MOSQL_VISIBLE_LIVE);
+		CHECK_INT(newest.ts, 50);
+	}
+}
+
 /* Rows that do not decode, or are of a later time, are left as they are. */
 static void
 test_damaged_rows(void)
@@ -617,6 +657,7 @@ main(void)
 	RUN(test_drops);
 	RUN(test_locks);
 	RUN(test_rows);
+	RUN(test_brought_out);
 	RUN(test_damaged_rows);
 	RUN(test_beside_increments);
 	RUN(test_errors);

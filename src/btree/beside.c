@@ -1,0 +1,139 @@
+/*
+ * beside.c: steps on packed leaves that leave the block where it is.
+ *
+ * Layer: btree.  A block is what it is as long as its leaf's generation is the same, which every
+ * step compares.  So who has the block of a generation in hand knows by that compare what a row
+ * is that has no field, and can compare, write and lock it beside the block (docs/commit.md, "Beside
+ * a block"): here it is looked up.  The last blocks that were read by key are kept; those of
+ * other leaves are read, all in one round trip.
+ */
+#include "code/block.h"
+#include "btree/btree_int.h"
+
+MosqlBytes
+mosql_btree_block_field(void)
+{
+	static const char name = MOSQL_FIELD_BLOCK;
+
+	return mosql_bytes(&name, 1);
+}
+
+/* Of a leaf under a generation; data NULL: not known. */
+static MosqlBytes
+find_kept(const MosqlTree *tree, uint64 leaf, uint64 generation)
+{
+	for (int i = 0; tree->blocks != NULL && i < BTREE_BLOCKS; i++)
+		if (tree->blocks[i].leaf == leaf && tree->blocks[i].generation == generation)
+			return tree->blocks[i].bytes;
+	return MOSQL_ABSENT;
+}
+
+/* See btree.h.  In place of the one that was kept first. */
+void
+mosql_btree_block_keep(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlBytes block)
+{
+	KeptBlock  *kept;
+
+	if (block.data == NULL || find_kept(tree, leaf, generation).data != NULL)
+		return;
+	if (tree->blocks == NULL)
+		tree->blocks = MemoryContextAllocZero(tree->context, BTREE_BLOCKS * sizeof(KeptBlock));
+	kept = &tree->blocks[tree->next_block];
+	tree->next_block = (tree->next_block + 1) % BTREE_BLOCKS;
+	if (kept->bytes.data != NULL)
+		pfree((char *) kept->bytes.data);
+	*kept = (KeptBlock) {0};
+	kept->bytes = mosql_bytes_copy(tree->context, block);
+	kept->leaf = leaf;
+	kept->generation = generation;
+}
+
+static void
+find_rows(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes block, const MosqlBytes *keys, MosqlBytes *rows)
+{
+	if (block.data == NULL)
+		mosql_btree_damage(tree, group->leaf, "it is packed, but its block is missing");
+	if (!mosql_block_find(block, keys + group->first, group->n, rows + group->first))
+		mosql_btree_damage(tree, group->leaf, "its block does not decode");
+}
+
+/* The same from blocks that are read now; false if one is not of the generation that its group goes by. */
+static bool
+read_rows(MosqlTree *tree, const MosqlLeafGroup **groups, int n, const MosqlBytes *keys, MosqlBytes *rows)
+{
+	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_block_field()};
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+	bool		all = true;
+
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = groups[i]->leaf,.nfields = 2,.fields = fields};
+	tree->store->read_fields(tree->store, reads, n);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlBytes *values = reads[i].values;
+		MosqlNodeMeta meta = {0};
+
+		if (values[0].data == NULL)
+			mosql_btree_cache_drop(tree, groups[i]->leaf);
+		else
+		{
+			mosql_btree_meta(tree, groups[i]->leaf, values[0], &meta);
+			mosql_btree_hint_put(tree, groups[i]->leaf, &meta, -1);
+		}
+		if (values[0].data == NULL || meta.generation != groups[i]->generation)
+		{
+			all = false;
+			continue;
+		}
+		find_rows(tree, groups[i], values[1], keys, rows);
+		mosql_btree_block_keep(tree, groups[i]->leaf, meta.generation, values[1]);
+	}
+	return all;
+}
+
+/* What the blocks of packed groups have of their keys; false if a leaf has changed since it was grouped. */
+static bool
+look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *keys, MosqlBytes *rows)
+{
+	const MosqlLeafGroup **missing = palloc(n * sizeof(MosqlLeafGroup *));
+	int			nmissing = 0;
+
+	for (int g = 0; g < n; g++)
+	{
+		MosqlBytes	block;
+
+		if (!groups[g].packed)
+			continue;
+		block = find_kept(tree, groups[g].leaf, groups[g].generation);
+		if (block.data != NULL)
+			find_rows(tree, &groups[g], block, keys, rows);
+		else
+			missing[nmissing++] = &groups[g];
+	}
+	return nmissing == 0 || read_rows(tree, missing, nmissing, keys, rows);
+}
+
+/*
+ * See btree.h.
+ *
+ * Race -- a leaf is packed again, and again, between its grouping and the reading of its block: after some
+ * rounds all is unpacked.
+ */
+int
+mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKeyUse *uses, int n,
+						 MosqlLeafGroup **groups, MosqlBytes *rows)
+{
+	mosql_btree_enter(tree);
+	if (rows == NULL)
+		return mosql_btree_group_keys(tree, keys, n, false, uses, groups);
+	memset(rows, 0, n * sizeof(MosqlBytes));
+	for (int round = 0; round < BTREE_MAX_RESTARTS; round++)
+	{
+		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, uses, groups);
+
+		if (look_up(tree, *groups, ngroups, keys, rows))
+			return ngroups;
+	}
+	memset(rows, 0, n * sizeof(MosqlBytes));
+	return mosql_btree_group_keys(tree, keys, n, true, NULL, groups);
+}
