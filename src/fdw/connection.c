@@ -604,7 +604,7 @@ mosql_fdw_open_session(Oid serverid, Oid userid)
 MosqlSession *
 mosql_fdw_session_for(Oid relid, Oid userid)
 {
-	return mosql_fdw_session(GetForeignTable(relid)->serverid, userid);
+	return mosql_fdw_session(mosql_fdw_server_of(relid), userid);
 }
 
 bool

@@ -43,8 +43,15 @@ typedef struct MosqlFdwOptions
 /* Options for a table (relid) or only a server (relid invalid) and a user. */
 extern MosqlFdwOptions *mosql_fdw_options(Oid relid, Oid serverid, Oid userid);
 
-/* Of a table, alone; where its options say nothing, the setting's. */
+/* ---- said.c: what every statement asks for, of a foreign table of ours ---- */
+
+extern Oid	mosql_fdw_server_of(Oid relid);
+extern bool mosql_fdw_is_updatable(Oid relid);
+
+/* Where its options, or its server's, say nothing, the setting's. */
 extern MosqlLocking mosql_fdw_locking(Oid relid);
+
+/* ---- connection.c ---- */
 
 /* The backend's session for a server and user; opened on first use. */
 extern MosqlSession *mosql_fdw_session(Oid serverid, Oid userid);

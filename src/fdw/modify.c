@@ -108,7 +108,7 @@ mosqlPlanForeignModify(PlannerInfo *root, ModifyTable *plan, Index rti, int subp
 int
 mosqlIsForeignRelUpdatable(Relation rel)
 {
-	if (!mosql_fdw_options(RelationGetRelid(rel), InvalidOid, InvalidOid)->updatable)
+	if (!mosql_fdw_is_updatable(RelationGetRelid(rel)))
 		return 0;
 	return (1 << CMD_INSERT) | (1 << CMD_UPDATE) | (1 << CMD_DELETE);
 }

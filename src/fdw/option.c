@@ -537,14 +537,3 @@ mosql_fdw_options(Oid relid, Oid serverid, Oid userid)
 		out->session.redis.replicas = out->replicated ? 1 : 0;
 	return out;
 }
-
-MosqlLocking
-mosql_fdw_locking(Oid relid)
-{
-	const char *said = mosql_table_or_server_option(relid, "locking");
-
-	if (said == NULL)
-		return (MosqlLocking) mosql_txn_locking;
-	return strcmp(said, "pessimistic") == 0 ? MOSQL_PESSIMISTIC :
-		MOSQL_OPTIMISTIC;
-}
