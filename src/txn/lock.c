@@ -454,7 +454,7 @@ lock_in_order(LockRequest *requests, int n, int64 deadline_us)
 {
 	int			first = 0;
 
-	while (first < n)
+	while (first < n - 1)
 	{
 		int			refused = first;
 
@@ -468,6 +468,9 @@ lock_in_order(LockRequest *requests, int n, int64 deadline_us)
 		wait_for_row(&requests[refused], deadline_us);
 		first = refused + 1;
 	}
+	/* nothing behind the last one is to be let go of: it queues where it is refused */
+	if (first < n)
+		wait_for_row(&requests[first], deadline_us);
 }
 
 /*
