@@ -30,7 +30,31 @@ SELECT outcome('ALTER PUBLICATION pub ADD TABLE base');
 DROP PUBLICATION pub;
 SELECT outcome('CREATE CONSTRAINT TRIGGER t AFTER INSERT ON base FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()');
 SELECT outcome('CREATE TRIGGER t AFTER INSERT ON base REFERENCING NEW TABLE AS n FOR EACH STATEMENT EXECUTE FUNCTION suppress_redundant_updates_trigger()');
-SELECT outcome('CREATE TRIGGER t BEFORE TRUNCATE ON base FOR EACH STATEMENT EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+SELECT outcome('CREATE TRIGGER t BEFORE TRUNCATE ON base FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()');
+-- TRUNCATE triggers
+CREATE FUNCTION tell_fired() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE WARNING '% % of % for each %: % rows', TG_WHEN, TG_OP, TG_TABLE_NAME, TG_LEVEL, (SELECT count(*) FROM cut);
+	RETURN NULL;
+END $$;
+CREATE TABLE cut (id int PRIMARY KEY, v int);
+CREATE TRIGGER before_cut BEFORE TRUNCATE ON cut EXECUTE FUNCTION tell_fired();
+CREATE TRIGGER after_cut AFTER INSERT OR TRUNCATE ON cut EXECUTE FUNCTION tell_fired();
+CREATE TRIGGER change_cut AFTER UPDATE OF v OR DELETE ON cut EXECUTE FUNCTION tell_fired();
+CREATE OR REPLACE TRIGGER change_cut AFTER UPDATE OF v OR TRUNCATE ON cut WHEN (current_user <> 'nobody') EXECUTE FUNCTION tell_fired();
+INSERT INTO cut VALUES (1, 1), (2, 2);
+UPDATE cut SET v = 3;
+DELETE FROM cut WHERE id = 1;
+TRUNCATE cut;
+ALTER TABLE cut DISABLE TRIGGER before_cut;
+DROP TRIGGER after_cut ON cut;
+INSERT INTO cut VALUES (1, 1);
+BEGIN;
+TRUNCATE cut;
+ROLLBACK;
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = 'cut'::regclass ORDER BY tgname;
+DROP TABLE cut;
+DROP FUNCTION tell_fired;
 SELECT outcome('CREATE TABLE x (r int4range, EXCLUDE USING gist (r WITH &&))');
 SELECT outcome('CREATE TABLE x (id int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int UNIQUE DEFERRABLE)');

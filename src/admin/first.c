@@ -193,4 +193,6 @@ mosql_admin_run_first(Node *command)
 		run_create(command, mosql_admin_run_create_foreign, &foreign->base.if_not_exists);
 	else if (IsA(command, CreateTableAsStmt) && mosql_admin_takes_create_as(as))
 		run_create(command, mosql_admin_run_create_as, &as->if_not_exists);
+	else if (IsA(command, CreateTrigStmt) && mosql_admin_takes_trigger((CreateTrigStmt *) command))
+		report_late();
 }

@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
-#include "catalog/pg_trigger.h"
 
 #include "admin/utility.h"
 
@@ -63,9 +62,6 @@ refuse_trigger(const CreateTrigStmt *create)
 	if (create->isconstraint)
 		mosql_admin_refuse("a constraint trigger",
 						   "Use CREATE TRIGGER ... AFTER: it runs when the statement ends.");
-	if ((create->events & TRIGGER_TYPE_TRUNCATE) != 0)
-		mosql_admin_refuse("a TRUNCATE trigger",
-						   "REVOKE TRUNCATE, and use a trigger on DELETE ... FOR EACH STATEMENT.");
 	if (create->transitionRels != NIL)
 		mosql_admin_refuse("a transition table", "Use a trigger FOR EACH ROW.");
 }

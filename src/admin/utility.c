@@ -200,6 +200,8 @@ body_of(const Node *tree)
 			return mosql_admin_takes_drop((const DropStmt *) tree) ? mosql_admin_run_drop : NULL;
 		case T_IndexStmt:
 			return is_our_table(((const IndexStmt *) tree)->relation) ? run_create_index : NULL;
+		case T_CreateTrigStmt:
+			return mosql_admin_takes_trigger((const CreateTrigStmt *) tree) ? mosql_admin_run_trigger : NULL;
 		default:
 			return NULL;
 	}

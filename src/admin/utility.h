@@ -8,6 +8,7 @@
  *   create_as.c      CREATE TABLE AS, SELECT INTO
  *   alter_table.c    ALTER TABLE
  *   drop.c           DROP TABLE of ours and of others
+ *   trigger.c        CREATE TRIGGER on TRUNCATE
  *   lock_table.c     LOCK TABLE
  *   plain.c          the others that core refuses for foreign tables
  */
@@ -69,11 +70,15 @@ extern Oid	mosql_admin_create_table(const MosqlStatement *statement, CreateStmt 
 /* DROP TABLE of some that are ours and some that are not. */
 extern bool mosql_admin_takes_drop(const DropStmt *drop);
 
+/* CREATE TRIGGER … TRUNCATE on one of our tables, where core makes none (trigger.c). */
+extern bool mosql_admin_takes_trigger(const CreateTrigStmt *create);
+
 /* The bodies of the statements taken. */
 extern void mosql_admin_run_drop(const MosqlStatement *statement);
 extern void mosql_admin_run_create(const MosqlStatement *statement);
 extern void mosql_admin_run_create_foreign(const MosqlStatement *statement);
 extern void mosql_admin_run_create_as(const MosqlStatement *statement);
+extern void mosql_admin_run_trigger(const MosqlStatement *statement);
 
 /*
  * DROP, COPY, LOCK, COMMENT, VACUUM, REINDEX, CLUSTER: true if something of ours
