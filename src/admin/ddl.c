@@ -313,6 +313,7 @@ prepare_drop(DropStmt *drop)
 		foreach(cell, drop->objects)
 			mosql_admin_check_index_unused(RangeVarGetRelid(makeRangeVarFromNameList(lfirst(cell)),
 															NoLock, true));
+	mosql_table_command->drops_sequences = drop->removeType == OBJECT_SEQUENCE;
 	if (drop->removeType != OBJECT_TABLE)
 		return;
 	foreach(cell, drop->objects)

@@ -664,14 +664,25 @@ follow_sequence(Oid seqid, Node *command)
 	return to.relid;
 }
 
+/* A column's sequence goes with its column, unless it is named. */
 void
 mosql_admin_sequence_dropped(Oid seqid)
 {
-	Oid			serverid = mosql_fdw_shared_on(seqid);
+	Place		place = place_of(seqid);
+	MosqlSession *session;
+	MosqlSequence gone;
 
-	if (OidIsValid(serverid))
-		mosql_named_sequence_drop(mosql_fdw_session(serverid, InvalidOid), schema_of(seqid),
-								  get_rel_name(seqid));
+	if (!OidIsValid(place.serverid) || (OidIsValid(place.relid) && !mosql_table_command->drops_sequences))
+		return;
+	session = mosql_fdw_session(place.serverid, InvalidOid);
+	if (!OidIsValid(place.relid))
+	{
+		mosql_named_sequence_drop(session, schema_of(seqid), get_rel_name(seqid));
+		return;
+	}
+	gone = take_from(&place, seqid, session);
+	if (gone.counter != 0)
+		mosql_txn_drops_tree(mosql_txn_current(session), gone.counter);
 }
 
 void

@@ -61,6 +61,7 @@ mosql_table_begin_command(void)
 	MosqlTableCommand *command = mosql_table_command;
 
 	command->start = GetCurrentCommandId(false);
+	command->drops_sequences = false;
 	if (command->cxt != NULL)
 		MemoryContextDelete(command->cxt);
 }

@@ -84,6 +84,7 @@ typedef struct MosqlTableCommand
 	bool		followed;		/* its ddl_command_end was seen */
 	bool		refreshing;		/* it brings here what is in Redis, and nothing there */
 	bool		continues;		/* the next one within it is a part of it: ours, no user's */
+	bool		drops_sequences;	/* it is DROP SEQUENCE: tables and columns stay */
 	MemoryContext cxt;			/* of what is noted, below TopTransactionContext; NULL: nothing is */
 	List	   *before;			/* tables, as they were */
 	List	   *types;			/* of admin/type.c */
