@@ -2,7 +2,7 @@
 what two databases say can be compared."""
 from mosqltest import query
 
-MINE = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND n.nspname !~ '^pg_temp'"
+MINE = "n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
 SHOWN = "table_schema NOT IN ('pg_catalog', 'information_schema')"
 CONSTRAINED = "constraint_schema NOT IN ('pg_catalog', 'information_schema') AND constraint_name !~ '_not_null$'"
 
@@ -31,7 +31,7 @@ ASPECTS = {
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_am am ON am.oid = c.relam
         WHERE {MINE}""",
     "pg_indexes": "SELECT * FROM pg_indexes WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
-    "pg_tables": "SELECT * FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
+    "pg_tables": "SELECT schemaname, tablename, tableowner, tablespace, hasindexes, hasrules, rowsecurity FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')",
     "sequences": "SELECT * FROM pg_sequences",
     "owned sequences": f"""SELECT n.nspname, c.relname, a.attname, pg_get_serial_sequence(format('%I.%I', n.nspname, c.relname), a.attname),
         d.deptype, d.objid::regclass::text

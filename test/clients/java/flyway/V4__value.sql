@@ -1,0 +1,1 @@
+ALTER TYPE state ADD VALUE 'lost' AFTER 'paid';

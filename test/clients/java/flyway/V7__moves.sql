@@ -1,0 +1,13 @@
+CREATE SCHEMA archive;
+CREATE TABLE archive.old (LIKE orders INCLUDING ALL);
+INSERT INTO archive.old SELECT * FROM orders WHERE id <= 10;
+DELETE FROM orders WHERE id IN (SELECT id FROM archive.old);
+ALTER TABLE totals SET SCHEMA archive;
+ALTER TABLE archive.totals RENAME TO sums;
+ALTER TABLE archive.sums SET SCHEMA public;
+ALTER TABLE sums RENAME TO totals;
+ALTER SCHEMA archive RENAME TO attic;
+DROP TABLE attic.old;
+DROP SCHEMA attic;
+TRUNCATE totals;
+ALTER TABLE person DROP CONSTRAINT person_id;

@@ -1,0 +1,3 @@
+DROP TABLE visit;
+DROP TABLE person;
+DROP TYPE mood;

@@ -1,0 +1,2 @@
+DROP TRIGGER visited ON visit;
+DROP FUNCTION tell_visit();
