@@ -56,7 +56,7 @@ SELECT mosql_fdw_stats_reset();
 ALTER TABLE notes ADD CONSTRAINT notes_aid FOREIGN KEY (aid) REFERENCES accounts;
 \set trips 0.4
 \set commands 5
-\set sent 300
+\set sent 3000
 \set received 1500
 :counted;
 ALTER TABLE notes DROP CONSTRAINT notes_aid;
