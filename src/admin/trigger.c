@@ -6,16 +6,15 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_trigger.h"
 #include "commands/event_trigger.h"
 #include "commands/trigger.h"
-#include "utils/fmgroids.h"
 #include "utils/inval.h"
 
 #include "admin/utility.h"
@@ -40,18 +39,11 @@ static void
 set_events(Oid triggerid, int16 events)
 {
 	Relation	triggers = table_open(TriggerRelationId, RowExclusiveLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple	tuple = get_catalog_object_by_oid(triggers, Anum_pg_trigger_oid, triggerid);
 	Form_pg_trigger trigger;
 
-	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(triggerid));
-	scan = systable_beginscan(triggers, TriggerOidIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "could not find tuple for trigger %u", triggerid);
-	tuple = heap_copytuple(tuple);
-	systable_endscan(scan);
 	trigger = (Form_pg_trigger) GETSTRUCT(tuple);
 	trigger->tgtype = (trigger->tgtype & ~TRIGGER_TYPE_EVENT_MASK) | events;
 	CatalogTupleUpdate(triggers, &tuple->t_self, tuple);

@@ -413,7 +413,11 @@ follow_one(Relation rel, MosqlSession *session, const MosqlLocalSequence *mine,
 		return true;
 	}
 	if (there->counter == 0 && mine->made)
+	{
+		if (mine->sequence.identity && draws_from_named(column))
+			column->expression = NULL;	/* an identity has no default: it went with the sequence */
 		return !draws_from_named(column) && mosql_sequence_follow(session, mine, there);
+	}
 	if (!mine->made && (mine->altered != 0 || mine->restart))
 		check_meant(rel, mine, there);
 	return there->counter != 0 && mosql_sequence_follow(session, mine, there);

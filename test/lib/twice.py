@@ -51,7 +51,7 @@ def same_twice(server, cluster, name, command, cwd=TOP, settings=None, timeout=6
     if mask:
         lines = {kind: mask(lines[kind]) for kind in KINDS}
     differing = list(difflib.unified_diff(lines["heap"], lines["ours"], "PostgreSQL's own", "ours", lineterm="", n=1))
-    tap.ok(not differing and said["ours"][1] == 0, f"{name}: {len(lines['ours'])} lines, the same", differing or said["ours"][2])
+    tap.ok(not differing and said["ours"][1] == 0, f"{name}: {len(lines['ours'])} lines, the same", "\n".join(differing) or said["ours"][2])
     with contextlib.closing(server.connect(dbname=f"{name}_ours")) as conn:
         wrong = query(conn, "SELECT t.ftrelid::regclass::text, c.* FROM pg_foreign_table t, mosql_fdw_check(t.ftrelid) c")
         tap.ok(not wrong, f"{name}: the trees are sound", wrong)

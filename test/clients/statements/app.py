@@ -1,6 +1,5 @@
-"""Statements of migrations that people write by hand, as their collections have them: what each says, notices too, and
-what the
-schema is after each file.  A statement ends with a semicolon at the end of a line, and the next begins at the start of one."""
+"""Statements of migrations that people write by hand: what each says, notices too, and what the schema is after each
+file.  A statement ends with a semicolon at the end of a line, and the next begins at the start of one."""
 import glob
 import os
 import re
@@ -18,7 +17,7 @@ def run(conn, sql):
             cur.execute(sql)
             said = f"{cur.statusmessage} {cur.fetchall() if cur.description else ''}"
         except psycopg2.Error as e:
-            said = f"{e.pgcode} " + ("" if e.pgcode == "40001" else str(e).strip().replace("\n", " | "))
+            said = f"{e.pgcode} " + ("" if e.pgcode == "40001" else str(e).split("HINT:")[0].strip().replace("\n", " | "))
     print(" ".join(sql.split())[:100], "->", said, *(" ".join(n.split()) for n in conn.notices), flush=True)
 
 
