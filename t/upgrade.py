@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """pg_upgrade: the new server has the tables with their keys, indexes and foreign keys, and goes on.
 
-    t/upgrade.py"""
+    t/upgrade.py
+
+MOSQL_OLD_CHECKOUT: a checkout that finds an older PostgreSQL, from which it is upgraded (script/lane pg16 says its own)."""
+import difflib
 import os
 import sys
 
@@ -17,7 +20,7 @@ TABLES = """
     COMMENT ON INDEX t_lower IS 'of some';
     CREATE TABLE nokey (a int, g int GENERATED ALWAYS AS (a * 2) STORED);
     CREATE TABLE own (id int PRIMARY KEY) USING heap;
-    CREATE VIEW shown AS SELECT id, w FROM t;
+    CREATE VIEW shown AS SELECT t.id, t.w FROM t LEFT JOIN nokey ON nokey.a = t.id;
     INSERT INTO dep VALUES (1, 'a'), (2, 'b');
     INSERT INTO t (w, d) VALUES ('x', 1), ('y', 2);
     INSERT INTO nokey VALUES (5);
@@ -32,19 +35,27 @@ TABLES = """
 
 
 def programs(server):
-    return re.search(r"PATH=([^:]+)", run("script/server", "env", "--name", server.name))[1]
+    return re.search(r"PATH=([^:]+)", run(*server.script, "env", "--name", server.name))[1]
 
 
-def schema(server):
-    said = run(programs(server) + "/pg_dump", "--schema-only", "-h", server.args["host"], "-p", server.args["port"],
+def schema(server, bin):
+    said = run(bin + "/pg_dump", "--schema-only", "-h", server.args["host"], "-p", server.args["port"],
                "-U", "postgres", "postgres")
-    return [line for line in said.split("\n") if "restrict" not in line]
+    return [line for line in said.split("\n") if "restrict" not in line and not line.startswith("-- Dumped")]
 
 
-def upgrade(bin, old, new):
+def forget_marks(server):
+    """Which the old server's minor release sets in attoptions (pg_attver), and a new one that is older does not know."""
+    for dbname in ("postgres", "template1"):
+        with contextlib.closing(server.connect(dbname)) as c:
+            query(c, "SET allow_system_table_mods = on")
+            query(c, "UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text ~ '^{pg_attver=[0-9]*}$'")
+
+
+def upgrade(old_bin, bin, old, new):
     """As the owner of the clusters, which root is not."""
     owner = os.stat(old.home + "/data")
-    return subprocess.run([bin + "/pg_upgrade", "-b", bin, "-B", bin, "-d", old.home + "/data", "-D", new.home + "/data",
+    return subprocess.run([bin + "/pg_upgrade", "-b", old_bin, "-B", bin, "-d", old.home + "/data", "-D", new.home + "/data",
                            "-s", new.args["host"], "-U", "postgres", "-p", "6543", "-P", "6544"],
                           cwd=new.home, user=owner.st_uid, group=owner.st_gid, timeout=300, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -80,24 +91,27 @@ def goes_on(c):
 
 def test():
     cluster = Cluster("upgrade", plain=True)
-    old, new = Server("upgrade-old"), Server("upgrade-new")
+    old, new = Server("upgrade-old", checkout=os.environ.get("MOSQL_OLD_CHECKOUT")), Server("upgrade-new")
     with contextlib.closing(old.connect()) as c:
         query(c, "CREATE EXTENSION mosql_fdw")
         query(c, f"CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes '{cluster.nodes}')")
         query(c, "SELECT mosql_fdw_enable('redis')")
     with contextlib.closing(old.connect()) as c:
         query(c, TABLES)
-    bin, before = programs(old), schema(old)
+    forget_marks(old)
+    bin = programs(new)
+    old_bin, before = programs(old), schema(old, bin)
     if not os.path.exists(bin + "/pg_upgrade"):
         tap.skip("pg_upgrade", "this PostgreSQL comes without it")
         return
     old.stop("fast")
     new.stop("fast")
-    done = upgrade(bin, old, new)
-    if not tap.ok(done.returncode == 0, "pg_upgrade", done.stdout):
+    done = upgrade(old_bin, bin, old, new)
+    versions = " to ".join(run(b + "/postgres", "--version").split()[2] for b in (old_bin, bin))
+    if not tap.ok(done.returncode == 0, "pg_upgrade from " + versions, done.stdout):
         return
     new.restart("fast")
-    tap.equal(schema(new), before, "pg_dump says the same")
+    tap.equal(list(difflib.unified_diff(before, schema(new, bin), n=0)), [], "pg_dump says the same")
     with contextlib.closing(new.connect()) as c:
         goes_on(c)
     tap.equal(new.crashes(), [], "no backend crashed")

@@ -433,29 +433,32 @@ def waits_inside(probe, conn, event="."):
 
 
 class Server:
-    """A PostgreSQL of script/server, perhaps in a network namespace; tcp: also at 127.0.0.1."""
+    """A PostgreSQL of script/server, perhaps in a network namespace; tcp: also at 127.0.0.1; checkout: by that one, of
+    the PostgreSQL that it finds."""
 
-    def __init__(self, name, settings=(), netns=None, tcp=False):
+    def __init__(self, name, settings=(), netns=None, tcp=False, checkout=None):
         self.name, self.netns = PREFIX + name, netns
-        run("script/server", "stop", "--name", self.name, "immediate")
+        self.script = ["script/server"] if checkout is None else \
+            ["env", "-C", checkout, "-u", "PG_CONFIG", "-u", "PG_VERSION", "-u", "LD_LIBRARY_PATH", "script/server"]
+        run(*self.script, "stop", "--name", self.name, "immediate")
         args = []
         for s in settings:
             args += ["-c", s]
         _running.append(self)
-        run("script/server", "start", "--name", self.name, "--build", BUILD,
+        run(*self.script, "start", "--name", self.name, "--build", BUILD,
             "-c", "log_min_messages=warning", *(["--tcp"] if tcp else []), *args, timeout=600, netns=netns)
-        env = run("script/server", "env", "--name", self.name)
+        env = run(*self.script, "env", "--name", self.name)
         self.args = dict(host=re.search(r"PGHOST=(\S+)", env)[1],
                          port=re.search(r"PGPORT=(\S+)", env)[1], user="postgres")
         self.home = os.path.dirname(self.args["host"])
         self.witness = None         # of the next crash
 
     def stop(self, how="immediate"):
-        run("script/server", "stop", "--name", self.name, how)
+        run(*self.script, "stop", "--name", self.name, how)
 
     def restart(self, how="immediate"):
         """Stop it, if it runs, and start it again with the same data."""
-        run("script/server", "restart", "--name", self.name, how, netns=self.netns)
+        run(*self.script, "restart", "--name", self.name, how, netns=self.netns)
 
     def postmaster(self):
         with open(os.path.join(self.home, "data", "postmaster.pid")) as f:
