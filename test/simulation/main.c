@@ -34,7 +34,7 @@ choose_setting(void)
 	setting.nshards = setting.cluster ? (int) sim_between(1, 3) : 1;
 	setting.nreplicas = sim_chance(500) ? (int) sim_between(1, 2) : 0;
 	setting.nclients = (int) sim_between(2, 10);
-	setting.nkeys = (int) sim_between(6, KEYS_MAX / CHILDREN);
+	setting.nkeys = (int) sim_between(6, 64);
 	setting.lease_ms = sim_chance(500) ? 1000 : 5000;
 	setting.damages = sim_chance(300);
 	setting.nmaintainers = sim_chance(300) ? (int) sim_between(2, 3) : 1;
@@ -120,7 +120,7 @@ read_options(int argc, char **argv)
 			else if (strcmp(argv[i - 1], "--off") == 0)
 				sim_switch_off(value);
 			else if (strcmp(argv[i - 1], "--keys") == 0)
-				setting.nkeys = atoi(value);
+				setting.nkeys = Min(atoi(value), KEYS_MAX / CHILDREN);
 			else
 			{
 				fprintf(stderr, "unknown option %s\n", argv[i - 1]);

@@ -21,7 +21,7 @@
 #define TREE_FAR		5		/* rows, in another namespace (far.c) */
 #define FIXED_TREES		4		/* the others always have the same root */
 
-#define KEYS_MAX		256		/* of a tree; keys are numbers here */
+#define KEYS_MAX		512		/* of a tree; keys are numbers here */
 #define CHILDREN		4		/* of a row of TREE_MAIN: key = 4 * parent + i */
 
 typedef struct Row
