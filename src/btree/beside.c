@@ -118,6 +118,10 @@ look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *
  *
  * Race -- a leaf is packed again, and again, between its grouping and the reading of its block: after some
  * rounds all is unpacked.
+ *
+ * Race -- one leaf is not what it was, so that all are grouped anew, and meanwhile another one is unpacked, whose
+ * block was at hand: what that had of a row says nothing under the new generation, and would bring back what was deleted.  So
+ * each round begins with no rows.
  */
 int
 mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKeyUse *uses, int n,
@@ -126,11 +130,11 @@ mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKey
 	mosql_btree_enter(tree);
 	if (rows == NULL)
 		return mosql_btree_group_keys(tree, keys, n, false, uses, groups);
-	memset(rows, 0, n * sizeof(MosqlBytes));
 	for (int round = 0; round < BTREE_MAX_RESTARTS; round++)
 	{
 		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, uses, groups);
 
+		memset(rows, 0, n * sizeof(MosqlBytes));
 		if (look_up(tree, *groups, ngroups, keys, rows))
 			return ngroups;
 	}

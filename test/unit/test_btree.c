@@ -1362,6 +1362,52 @@ test_beside(void)
 	loads_pack = 2;
 }
 
+/* While somebody looks up what blocks have: a connection breaks, and the first leaf is unpacked and loses its row. */
+static void
+unpack_and_delete(void *arg)
+{
+	World	   *w = arg;
+	int			k = 0;
+	uint32		gone = 0;
+
+	w->mem->hook = NULL;
+	w->mem->incarnation++;
+	write_keys(w, w->trees[1], &k, &gone, 1, 0);
+}
+
+/*
+ * Two leaves are grouped by what was known of them: the first one's block is at hand, the other one is not what
+ * it was.  When they are grouped anew the first one has changed as well, and what its block had of a row counts no more:
+ * it would come back.
+ */
+static void
+test_block_outdated(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 2);
+	MosqlBytes	keys[2];
+	MosqlBytes	rows[2];
+	MosqlPoint	point;
+	MosqlLeafGroup *groups;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	keys[0] = w->keys[0];
+	keys[1] = w->keys[w->nkeys / 2];
+	(void) mosql_btree_group_beside(w->trees[0], keys, NULL, 2, &groups, NULL);
+	CHECK(groups[0].packed && groups[1].packed);
+	mosql_btree_get(w->trees[0], keys, 1, &point);
+	(void) mosql_btree_group(w->trees[1], keys + 1, 1, &groups);
+	w->mem->hook = unpack_and_delete;
+	w->mem->hook_arg = w;
+	CHECK_INT(mosql_btree_group_beside(w->trees[0], keys, NULL, 2, &groups, rows), 2);
+	CHECK(w->mem->hook == NULL);
+	CHECK(!groups[0].packed && rows[0].data == NULL);
+	CHECK(!groups[1].packed && rows[1].data == NULL);
+	world_close(w);
+	loads_pack = 2;
+}
+
 /* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
 static MosqlBytes overtaking_key;
 
@@ -3299,6 +3345,7 @@ main(void)
 	CASE(test_packed);
 	CASE(test_packed_later);
 	CASE(test_beside);
+	CASE(test_block_outdated);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);
