@@ -51,7 +51,6 @@ typedef struct Fields
 	MosqlBytes	block;			/* instead of the last ones; data NULL: none */
 	int			n;
 	int			nstored;		/* the first ones are stored as they are */
-	bool	   *kept;			/* [nstored] that stay so */
 	const MosqlFieldValue *fields;
 	const char *fault;			/* what is wrong with the block */
 } Fields;
@@ -76,7 +75,6 @@ all_fields(Mend *mend, const MosqlNodeImage *image)
 		if (!mosql_bytes_equal(image->fields[i].field, mosql_bytes(&name, 1)))
 			fields[all.nstored++] = image->fields[i];
 	all.n = all.nstored;
-	all.kept = palloc0(all.nstored * sizeof(bool) + 1);
 	for (int i = 0; i < block.n; i++)
 		fields[all.n++] = (MosqlFieldValue)
 	{
@@ -86,12 +84,12 @@ all_fields(Mend *mend, const MosqlNodeImage *image)
 	return all;
 }
 
-/* Is there a field of this name beside the block, which stays? */
+/* Is a row of the block a field as well, sound or not?  Then that is the row, and the block has what it was. */
 static bool
-is_kept(const Fields *all, MosqlBytes name)
+is_beside(const Fields *all, MosqlBytes name)
 {
 	for (int i = 0; i < all->nstored; i++)
-		if (all->kept[i] && mosql_bytes_equal(all->fields[i].field, name))
+		if (mosql_bytes_equal(all->fields[i].field, name))
 			return true;
 	return false;
 }
@@ -108,7 +106,7 @@ report_field(Mend *mend, uint64 node, MosqlBytes field, const char *fault)
 
 /*
  * The step of a packed leaf: it is unpacked, without what is damaged.  No writes if nothing
- * is.  Rows beside the block are later ones.
+ * is.  Rows beside the block are later ones: one that is damaged is lost, and what the block has of it does not come back.
  */
 static MosqlStep *
 mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNodeMeta *meta, bool anew)
@@ -134,20 +132,20 @@ mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNo
 
 		if (mosql_bytes_equal(field->field, mosql_btree_meta_field()))
 			continue;
+		if (!stored && is_beside(&all, field->field))
+			continue;
 		fault = field_fault(mend, field, place);
 		if (fault != NULL)
 		{
 			report_field(mend, place->node, field->field, fault);
 			damaged = true;
 		}
-		if (stored)
-			all.kept[i] = fault == NULL;
 		if (fault != NULL && stored)
 		{
 			mosql_step_expect_same(step, field->field, field->value);
 			mosql_btree_step_delete(step, field->field);
 		}
-		if (fault == NULL && !stored && !is_kept(&all, field->field))
+		if (fault == NULL && !stored)
 			mosql_btree_step_set(step, field->field, field->value);
 	}
 	if (!damaged)
