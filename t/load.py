@@ -49,11 +49,12 @@ END;
 # ---- what Redis and the kernel say ----
 
 def clients_of(cluster):
-    """The most connections that a Redis node has, without replicas and ourselves."""
+    """The most connections that a Redis node has, without replicas, ourselves, and those on which somebody waits, or has
+    waited, for a row."""
     most = 0
     for port in cluster.primaries:
         lines = cluster.ask(port, "CLIENT", "LIST").decode().splitlines()
-        most = max(most, sum("flags=N" in line and "cmd=client" not in line for line in lines))
+        most = max(most, sum("flags=N" in line and "cmd=client" not in line and "cmd=blpop" not in line for line in lines))
     return most
 
 
