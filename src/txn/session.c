@@ -304,6 +304,8 @@ mosql_session_rest(MosqlSession *session, bool keep_id)
 	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
 	(void) mosql_do_quietly(rest, &work);
 	mosql_redis_disconnect(session->redis);
+	if (session->waiting != NULL)
+		mosql_redis_disconnect(session->waiting);
 	if (work.cxt != NULL)
 		MemoryContextDelete(work.cxt);
 }
