@@ -270,7 +270,7 @@ LUA_TAKE_OVER
 LUA_ROWS LUA_STEP_TOOLS
 /* leaves: of each its key, meta, how many fields it will have, or false, who is woken before and after it; then
  * fields to set and their values */
-"local leaves, o, deletes, size = {}, 7 + argv[5], false, 0\n"
+"local leaves, o, size = {}, 7 + argv[5], 0\n"
 "while o < #argv do\n"
 "  o = o + 1\n"
 "  local key, plan = argv[o], argv[o + 1]\n"
@@ -329,7 +329,7 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    if not new and kind ~= 2 then return {6, schema} end\n"
 "    if new == '' then\n"
 "      leaf.dels = leaf.dels or {}\n"
-"      leaf.dels[#leaf.dels + 1], deletes = field, true\n"
+"      leaf.dels[#leaf.dels + 1] = field\n"
 "    elseif new then\n"
 "      leaf[#leaf + 1] = field\n"
 "      leaf[#leaf + 1] = new\n"
@@ -345,7 +345,6 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 "extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
 "for x = 1, argv[5] + 0 do drop(KEYS[2], argv[7 + x], s[2 + x], leap) end\n"
-"if deletes then call('HDEL', KEYS[2], '') end\n"	/* may the user? */
 "for y = 1, #leaves do\n"	/* and write to leaves?  No pattern of keys tells one from another */
 "  if #leaves[y] > 5 or leaves[y].dels then\n"
 "    local may = redis.acl_check_cmd and redis.acl_check_cmd('HDEL', leaves[y][1], '')\n"
