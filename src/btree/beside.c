@@ -129,15 +129,15 @@ mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKey
 {
 	mosql_btree_enter(tree);
 	if (rows == NULL)
-		return mosql_btree_group_keys(tree, keys, n, false, uses, groups);
+		return mosql_btree_group_keys(tree, keys, n, false, false, uses, groups);
 	for (int round = 0; round < BTREE_MAX_RESTARTS; round++)
 	{
-		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, uses, groups);
+		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, false, uses, groups);
 
 		memset(rows, 0, n * sizeof(MosqlBytes));
 		if (look_up(tree, *groups, ngroups, keys, rows))
 			return ngroups;
 	}
 	memset(rows, 0, n * sizeof(MosqlBytes));
-	return mosql_btree_group_keys(tree, keys, n, true, NULL, groups);
+	return mosql_btree_group_keys(tree, keys, n, true, false, NULL, groups);
 }

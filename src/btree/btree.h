@@ -103,6 +103,8 @@ typedef struct MosqlLeafGroup
 	int			n;
 	int			nfields;		/* fields it had when last seen, -1 unknown */
 	bool		packed;			/* it has a block (mosql_btree_group_beside()) */
+	bool		guessed;		/* mosql_btree_group_guess(): it has not been looked at */
+	MosqlBytes	low;			/* guessed: its low fence; valid as the next */
 	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
 								 * the next call on this tree */
 	MosqlBytes	frozen_from;	/* being split: its keys from here on are frozen
@@ -137,6 +139,20 @@ typedef enum MosqlKeyUse
  */
 extern int	mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKeyUse *uses, int n,
 									 MosqlLeafGroup **groups, MosqlBytes *rows);
+
+/*
+ * The same for looks whose steps find out themselves whether the leaf serves the keys: a leaf of which nothing is known
+ * is guessed, by what leads to it, and not read.  Instead of a generation such a group has the fences that the
+ * leaf is to have, and it may be packed.  A guess that failed is to be told to mosql_btree_observe(), and the keys are to be grouped
+ * without guesses.
+ */
+extern int	mosql_btree_group_guess(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups);
+
+/* A step on a group's leaf finds it as it was when it was grouped, or guessed; at most three compares more. */
+extern void mosql_btree_expect_group(const MosqlTree *tree, const MosqlLeafGroup *group, MosqlStep *step);
+
+/* A guess was right: fill in what the step has read of the leaf, and remember it. */
+extern void mosql_btree_guess_right(MosqlTree *tree, MosqlLeafGroup *group, MosqlBytes meta);
 
 /* The field in which a packed leaf has its block, and what a step has read there under a generation, for later. */
 extern MosqlBytes mosql_btree_block_field(void);

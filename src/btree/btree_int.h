@@ -271,7 +271,7 @@ extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool b
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
 
 extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks,
-								   const MosqlKeyUse *uses, MosqlLeafGroup **groups);
+								   bool guess, const MosqlKeyUse *uses, MosqlLeafGroup **groups);
 
 /* --- inner.c --- */
 

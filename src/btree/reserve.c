@@ -288,7 +288,7 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 		const MosqlTreeKeys *wanted = trees[t].wanted;
 
 		if (trees[t].again)
-			max += ngroups[t] = mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, true, NULL, &groups[t]);
+			max += ngroups[t] = mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, true, false, NULL, &groups[t]);
 	}
 	crowded = palloc_extended(max * sizeof(Crowded), MCXT_ALLOC_HUGE);
 	*ncrowded = 0;

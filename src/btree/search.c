@@ -838,6 +838,31 @@ mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 
 /* --- groups --- */
 
+/*
+ * Guess the leaf of keys that came here straight from its parent: it is as that knows it.  False if that is
+ * not known any more.
+ */
+static bool
+guess(const Search *s, const SearchItem *item, MosqlLeafGroup *group)
+{
+	const CachedNode *parent = mosql_btree_cache_find(s->tree, item->parent);
+	int			c;
+
+	if (parent == NULL || item->epoch != 0 || item->from.data != NULL)
+		return false;
+	c = mosql_btree_child_index(parent->children, parent->nchildren, s->keys[item->first], false);
+	if (parent->children[c].node != item->node)
+		return false;
+	*group = (MosqlLeafGroup)
+	{
+		.leaf = item->node, .first = item->first, .n = item->n, .nfields = -1,
+		.guessed = true, .packed = true,
+		.low = parent->children[c].separator,
+		.high = c + 1 < parent->nchildren ? parent->children[c + 1].separator : parent->meta.high
+	};
+	return true;
+}
+
 /* The items' leaves for which no hint will do. */
 static void
 read_missing_hints(Search *s)
@@ -913,13 +938,54 @@ is_frozen(const Search *s, const SearchItem *item, const CachedNode *leaf, bool 
 		(unpacks || (uses != NULL && is_to_be_unpacked(leaf, uses + item->first, item->n)));
 }
 
+/* The group of an item, by what is known of its leaf. */
+static MosqlLeafGroup
+group_of(const SearchItem *item, const CachedNode *leaf)
+{
+	MosqlLeafGroup group = {
+		.leaf = item->node,.generation = leaf->meta.generation,.first = item->first,.n = item->n,
+		.nfields = leaf->nfields,.packed = leaf->meta.state == MOSQL_NODE_PACKED,.high = leaf->meta.high
+	};
+
+	if (leaf->meta.state == MOSQL_NODE_SPLITTING)
+		group.frozen_from = leaf->meta.split_key;
+	return group;
+}
+
+/* Room for one more. */
+static MosqlLeafGroup *
+next_group(MosqlLeafGroup **groups, int n, int *max)
+{
+	if (n == *max)
+	{
+		*max *= 2;
+		*groups = repalloc_huge(*groups, *max * sizeof(MosqlLeafGroup));
+	}
+	return &(*groups)[n];
+}
+
+/* Those of the items whose leaves are not known that can be guessed; the others stay.  Returns how many groups there are. */
+static int
+guess_groups(Search *s, MosqlLeafGroup **groups, int ngroups, int *max)
+{
+	int			left = 0;
+
+	for (int i = 0; i < s->nitems; i++)
+		if (cached(s, &s->items[i]) == NULL && guess(s, &s->items[i], next_group(groups, ngroups, max)))
+			ngroups++;
+		else
+			s->items[left++] = s->items[i];
+	s->nitems = left;
+	return ngroups;
+}
+
 /*
- * mosql_btree_group() (unpacks), or mosql_btree_group_beside(), within a call; the array is in the current
- * context.
+ * mosql_btree_group() (unpacks), mosql_btree_group_beside() or mosql_btree_group_guess() (guess), within a call; the
+ * array is in the current context.
  */
 int
-mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks, const MosqlKeyUse *uses,
-					   MosqlLeafGroup **groups)
+mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks, bool guesses,
+					   const MosqlKeyUse *uses, MosqlLeafGroup **groups)
 {
 	Search		s;
 	int			ngroups = 0;
@@ -939,6 +1005,8 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 		int			nfrozen = 0;
 		int			maxfrozen = 0;
 
+		if (guesses)
+			ngroups = guess_groups(&s, groups, ngroups, &max);
 		read_missing_hints(&s);
 		for (int i = 0; i < s.nitems; i++)
 		{
@@ -955,20 +1023,8 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 				mosql_btree_search_again(&s, &item);
 				continue;
 			}
-			if (ngroups == max)
-			{
-				max *= 2;
-				*groups = repalloc_huge(*groups, max * sizeof(MosqlLeafGroup));
-			}
-			(*groups)[ngroups++] = (MosqlLeafGroup)
-			{
-				.leaf = item.node, .generation = hint->meta.generation,
-				.first = item.first, .n = item.n, .nfields = hint->nfields,
-				.packed = hint->meta.state == MOSQL_NODE_PACKED,
-				.high = hint->meta.high,
-				.frozen_from = hint->meta.state == MOSQL_NODE_SPLITTING
-					? hint->meta.split_key : MOSQL_ABSENT
-			};
+			*next_group(groups, ngroups, &max) = group_of(&item, hint);
+			ngroups++;
 		}
 		if (nfrozen > 0)
 			mosql_btree_search_help(&s, frozen, nfrozen);
@@ -984,5 +1040,60 @@ int
 mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
 {
 	mosql_btree_enter(tree);
-	return mosql_btree_group_keys(tree, keys, n, true, NULL, groups);
+	return mosql_btree_group_keys(tree, keys, n, true, false, NULL, groups);
+}
+
+/* See btree.h. */
+int
+mosql_btree_group_guess(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+{
+	mosql_btree_enter(tree);
+	return mosql_btree_group_keys(tree, keys, n, false, true, NULL, groups);
+}
+
+/* See btree.h. */
+void
+mosql_btree_guess_right(MosqlTree *tree, MosqlLeafGroup *group, MosqlBytes m)
+{
+	MosqlNodeMeta meta;
+
+	Assert(group->guessed);
+	mosql_btree_enter(tree);
+	mosql_btree_meta(tree, group->leaf, m, &meta);
+	mosql_btree_hint_put(tree, group->leaf, &meta, -1);
+	group->guessed = false;
+	group->generation = meta.generation;
+	group->packed = meta.state == MOSQL_NODE_PACKED;
+}
+
+/*
+ * See btree.h.  Of a leaf that was guessed: it is of this tree and alive, not being split nor merged, and has these
+ * fences, whatever its right sibling is.  A node stays on its level.
+ */
+void
+mosql_btree_expect_group(const MosqlTree *tree, const MosqlLeafGroup *group, MosqlStep *step)
+{
+	static const char alive[] = {MOSQL_NODE_NORMAL, MOSQL_NODE_PACKED};
+	bool		has_right = group->high.data != NULL;
+	int			fences = MOSQL_META_RIGHT_OFFSET + (has_right ? sizeof(uint64) : 0);
+	StringInfoData buf;
+	MosqlNodeMeta meta = {
+		.generation = group->generation,.state = MOSQL_NODE_NORMAL,.tree = tree->root,.right = has_right,
+		.low = group->low,.high = group->high
+	};
+
+	mosql_string_init(&buf, fences + group->low.len + group->high.len + 8);
+	mosql_meta_encode(&buf, &meta);
+	if (!group->guessed)
+	{
+		mosql_step_expect(step, MOSQL_COMPARE_EQUAL, mosql_btree_meta_field(), 0,
+						  mosql_bytes(buf.data, MOSQL_GENERATION_BYTES));
+		return;
+	}
+	mosql_step_expect(step, MOSQL_COMPARE_IN, mosql_btree_meta_field(), MOSQL_META_STATE_OFFSET,
+					  mosql_bytes(alive, sizeof(alive)));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, mosql_btree_meta_field(), MOSQL_META_FLAGS_OFFSET,
+					  mosql_bytes(buf.data + MOSQL_META_FLAGS_OFFSET, MOSQL_META_RIGHT_OFFSET - MOSQL_META_FLAGS_OFFSET));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, mosql_btree_meta_field(), fences,
+					  mosql_bytes(buf.data + fences, buf.len - fences));
 }

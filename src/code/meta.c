@@ -28,10 +28,8 @@
 
 #define META_FORMAT_OFFSET	8
 #define META_LEVEL_OFFSET	9
-#define META_STATE_OFFSET	10
-#define META_FLAGS_OFFSET	11
 #define META_TREE_OFFSET	12
-#define META_FIXED_BYTES	20
+#define META_FIXED_BYTES	MOSQL_META_RIGHT_OFFSET
 
 static inline size_t
 run_size(MosqlBytes run)
@@ -141,13 +139,13 @@ mosql_meta_decode(MosqlBytes in, MosqlNodeMeta *meta)
 		return false;
 	meta->generation = get_uint64(p);
 	meta->level = (uint8) p[META_LEVEL_OFFSET];
-	meta->state = (MosqlNodeState) (uint8) p[META_STATE_OFFSET];
+	meta->state = (MosqlNodeState) (uint8) p[MOSQL_META_STATE_OFFSET];
 	meta->tree = get_uint64(p + META_TREE_OFFSET);
 	meta->right = 0;
 	meta->other = 0;
 	meta->high = MOSQL_ABSENT;
 	meta->split_key = MOSQL_ABSENT;
-	flags = (uint8) p[META_FLAGS_OFFSET];
+	flags = (uint8) p[MOSQL_META_FLAGS_OFFSET];
 
 	if (meta->level > MOSQL_TREE_MAX_LEVEL || !flags_fit_state(flags, meta->state) ||
 		(flags & ~(META_RIGHT | META_OTHER | META_HIGH | META_SPLIT_KEY)) != 0)

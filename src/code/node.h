@@ -39,7 +39,10 @@
 #define MOSQL_FIELD_UNLINKED	'u'
 #define MOSQL_FIELD_LABEL		'd'
 
+/* In a meta: its state; what of the following there is; the right sibling, or else the fences. */
 #define MOSQL_META_STATE_OFFSET	10
+#define MOSQL_META_FLAGS_OFFSET	11
+#define MOSQL_META_RIGHT_OFFSET	20
 
 #define MOSQL_GENERATION_BYTES	8
 #define MOSQL_TXID_BYTES		16

@@ -50,17 +50,16 @@ mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
  * the former one is there.
  */
 static MosqlStep *
-build_claim_step(const MosqlLeafGroup *group, LockChange **changes, int n)
+build_claim_step(const MosqlTree *tree, const MosqlLeafGroup *group, LockChange **changes, int n)
 {
 	MosqlStep  *step = palloc0(sizeof(MosqlStep));
 
 	step->node = group->leaf;
 	step->repeatable = step->no_count = true;
-	step->compares = palloc((n + 1) * sizeof(MosqlCompare));
+	step->compares = palloc((n + 3) * sizeof(MosqlCompare));
 	step->reads = palloc((2 * n + 2) * sizeof(MosqlBytes));
 	step->writes = palloc(n * sizeof(MosqlWrite));
-	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
-					  mosql_generation_bytes(group->generation));
+	mosql_btree_expect_group(tree, group, step);
 	step->reads[step->nreads++] = MOSQL_META_FIELD;
 	for (int i = 0; i < n; i++)
 	{
@@ -76,6 +75,13 @@ build_claim_step(const MosqlLeafGroup *group, LockChange **changes, int n)
 	if (group->packed)
 		step->reads[step->nreads++] = mosql_btree_block_field();
 	return step;
+}
+
+/* Is a claim gone that was relied on?  The other compares are about the leaf. */
+static bool
+has_lost_claim(const MosqlStep *step)
+{
+	return step->status == MOSQL_STEP_FAILED && step->compares[step->failed].field.data[0] == MOSQL_FIELD_INTENT;
 }
 
 /* The rows that the block has, where they are no fields, of the leaf of a step that was done. */
@@ -96,10 +102,10 @@ take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *gr
 
 /*
  * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
- * many are left.
+ * many are left.  guess: on leaves that were not looked at, too.
  */
 static int
-change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n)
+change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n, bool guess)
 {
 	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
 	MosqlLeafGroup *groups;
@@ -109,22 +115,25 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes,
 
 	for (int i = 0; i < n; i++)
 		keys[i] = changes[i]->key;
-	ngroups = mosql_btree_group_beside(tree, keys, NULL, n, &groups, NULL);
+	ngroups = guess ? mosql_btree_group_guess(tree, keys, n, &groups) :
+		mosql_btree_group_beside(tree, keys, NULL, n, &groups, NULL);
 	steps = palloc(ngroups * sizeof(MosqlStep *));
 	for (int g = 0; g < ngroups; g++)
-		steps[g] = build_claim_step(&groups[g], changes + groups[g].first, groups[g].n);
+		steps[g] = build_claim_step(tree, &groups[g], changes + groups[g].first, groups[g].n);
 	mosql_step_run(&session->stepper, steps, ngroups, NULL);
 	for (int g = 0; g < ngroups; g++)
 	{
 		const MosqlStep *step = steps[g];
 
-		if (step->status == MOSQL_STEP_FAILED && step->failed > 0)
+		if (has_lost_claim(step))
 			mosql_commit_lost_claim(session);
 		if (step->status != MOSQL_STEP_DONE)
 		{
 			mosql_btree_observe(tree, step->node, step->values[0], -1);
 			continue;
 		}
+		if (groups[g].guessed)
+			mosql_btree_guess_right(tree, &groups[g], step->values[0]);
 		for (int i = 0; i < groups[g].n; i++)
 		{
 			LockChange *change = changes[groups[g].first + i];
@@ -146,6 +155,7 @@ mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, i
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	LockChange **todo = palloc(n * sizeof(LockChange *));
+	int			left = 0;
 
 	for (;;)
 	{
@@ -156,7 +166,8 @@ mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, i
 				todo[ntodo++] = &changes[i];
 		if (ntodo == 0)
 			return;
-		if (change_claims_once(session, tree, todo, ntodo) < ntodo)
+		left = change_claims_once(session, tree, todo, ntodo, left == 0);
+		if (left < ntodo)
 			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 		else if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
@@ -241,7 +252,7 @@ mosql_lock_ask_ahead(LockRequest *requests, int n)
 	}
 	ngroups = mosql_btree_group_beside(requests[0].tree, keys, NULL, n, &groups, NULL);
 	for (int g = 0; g < ngroups; g++)
-		mosql_step_send(stepper, build_claim_step(&groups[g], all + groups[g].first, groups[g].n),
+		mosql_step_send(stepper, build_claim_step(requests[0].tree, &groups[g], all + groups[g].first, groups[g].n),
 						NULL, NULL);
 }
 

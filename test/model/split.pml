@@ -5,7 +5,8 @@
  * twice on a key that moves (prepare, decide, apply, drop), the first of its attempts
  * released; a helper that applies what is committed; a second splitter of whatever
  * leaf has the key then; a reader that counts committed intents.  Paths may be
- * arbitrarily stale; any process may stop for any time.
+ * arbitrarily stale; any process may stop for any time.  GUESS: the writer places its
+ * intents on whatever leaf a path leads to, unseen: the step itself compares that it serves the key.
  *
  * Abstracted: one key, one transaction after the other (commit.pml has two);
  * messages are not lost, but a stopped process delays them as long as it likes.
@@ -14,9 +15,13 @@
  * row or as an intent whose record says so; nobody's intent is left when all is done.
  *
  * run: ci
+ * run: ci -DGUESS
  * run: deep -DSECOND
+ * run: deep -DSECOND -DGUESS
  * mutation: MUT_FROZEN_APPLY rule 2: apply and release do not look whether the key is frozen
  * mutation: MUT_APPLY_NOCOVER rule 2: "my intent is not here" is believed on a leaf that does not cover the key
+ * mutation: MUT_GUESS_NOCOVER -DGUESS rule 2: a step on a leaf that was not looked at does not compare the fences
+ * mutation: MUT_GUESS_FROZEN -DGUESS rule 2: such a step does not compare that the leaf is not being split
  * mutation: MUT_INTENT_NOCOPY rule 14: a split does not copy intents
  * mutation: MUT_CREATE_OVER rule 14: the new leaf is created over one that exists
  * mutation: MUT_EARLY_R rule 14: the new leaf is used before the cut
@@ -166,6 +171,17 @@ proctype Second()
 }
 #endif
 
+/* What the step that places an intent compares. */
+#ifndef GUESS
+#define serves(x) (node[x].ex && node[x].gen == g)
+#elif defined(MUT_GUESS_NOCOVER)
+#define serves(x) (node[x].ex && node[x].st == NORMAL)
+#elif defined(MUT_GUESS_FROZEN)
+#define serves(x) covers(x, KEY)
+#else
+#define serves(x) (covers(x, KEY) && node[x].st == NORMAL)
+#endif
+
 proctype Writer()
 {
 	LOCALS;
@@ -175,9 +191,16 @@ proctype Writer()
 	:: x <= 3 ->
 		do
 		:: true ->
+#ifdef GUESS
+			if
+			:: start_search(KEY)
+			:: search(true)
+			fi;
+#else
 			search(true);
+#endif
 			d_step {
-				ok = (node[c].ex && node[c].gen == g);
+				ok = serves(c);
 				if
 				:: ok ->
 					assert(node[c].row[KEY] == truth && node[c].intent[KEY] == 0);

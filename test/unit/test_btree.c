@@ -1362,6 +1362,99 @@ test_beside(void)
 	loads_pack = 2;
 }
 
+/* Steps on groups, by what they compare; returns how many groups' leaves were as expected, and tells the caches. */
+static int
+touch_groups(World *w, MosqlTree *tree, MosqlLeafGroup *groups, int ngroups)
+{
+	MosqlBytes	meta = mosql_bytes("m", 1);
+	int			ndone = 0;
+
+	for (int g = 0; g < ngroups; g++)
+	{
+		MosqlCompare compares[3];
+		MosqlStep	step = {.node = groups[g].leaf,.compares = compares,.nreads = 1,.reads = &meta};
+		MosqlStep  *steps[1] = {&step};
+
+		mosql_btree_expect_group(tree, &groups[g], &step);
+		w->store->run_steps(w->store, steps, 1);
+		if (step.status != MOSQL_STEP_DONE)
+			mosql_btree_observe(tree, step.node, step.values[0], -1);
+		else if (groups[g].guessed)
+			mosql_btree_guess_right(tree, &groups[g], step.values[0]);
+		ndone += step.status == MOSQL_STEP_DONE;
+	}
+	return ndone;
+}
+
+/* By key, in groups of which some are perhaps guessed: each leaf named by its group covers the group's keys. */
+static void
+expect_grouped(World *w, MosqlTree *tree, const MosqlLeafGroup *groups, int ngroups, int n)
+{
+	MosqlPoint *points = palloc(n * sizeof(MosqlPoint));
+	int			at = 0;
+
+	mosql_btree_get(tree, w->keys, n, points);
+	for (int g = 0; g < ngroups; g++)
+	{
+		CHECK_INT(groups[g].first, at);
+		for (int end = at + groups[g].n; at < end; at++)
+			CHECK(points[at].leaf == groups[g].leaf);
+	}
+	CHECK_INT(at, n);
+}
+
+/*
+ * Leaves that were not looked at are guessed, without a round trip, and found by the step itself to be right, packed
+ * or not; what was split since is found to be wrong, and grouped anew with what was met.
+ */
+static void
+test_guess(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 3);
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeafGroup *groups;
+	int			ngroups;
+	int			nguessed = 0;
+	int			half = w->nkeys / 2;
+	int64		before;
+
+	loads_pack = 3;
+	for (int done = 0; done < half; done += load_keys(w, w->trees[0], done, half - done, w->nkeys))
+		;
+	CHECK(count_packed(w) > 0);
+	for (int t = 1; t < 3; t++)
+	{
+		mosql_btree_get(w->trees[t], w->keys, half, points);	/* inner nodes */
+		for (int k = 0; k < half; k++)
+			mosql_btree_observe(w->trees[t], points[k].leaf, MOSQL_ABSENT, -1);
+	}
+	before = w->mem->round_trips;
+	ngroups = mosql_btree_group_guess(w->trees[1], w->keys, w->nkeys, &groups);
+	CHECK_INT(w->mem->round_trips - before, 0);
+	for (int g = 0; g < ngroups; g++)
+		nguessed += groups[g].guessed;
+	CHECK_INT(nguessed, ngroups);
+	CHECK_INT(touch_groups(w, w->trees[1], groups, ngroups), ngroups);
+	expect_grouped(w, w->trees[1], groups, ngroups, w->nkeys);
+	ngroups = mosql_btree_group_guess(w->trees[1], w->keys, w->nkeys, &groups);
+	for (int g = 0; g < ngroups; g++)
+		CHECK(!groups[g].guessed);
+
+	/* the last one is not the last one any more */
+	for (int done = half; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	ngroups = mosql_btree_group_guess(w->trees[2], w->keys, w->nkeys, &groups);
+	CHECK(groups[ngroups - 1].guessed && groups[ngroups - 1].high.data == NULL);
+	CHECK_INT(touch_groups(w, w->trees[2], groups, ngroups), ngroups - 1);
+	CHECK(mosql_btree_group(w->trees[2], w->keys, w->nkeys, &groups) > ngroups);
+	ngroups = mosql_btree_group_beside(w->trees[2], w->keys, NULL, w->nkeys, &groups, NULL);
+	expect_grouped(w, w->trees[2], groups, ngroups, w->nkeys);
+	CHECK_INT(touch_groups(w, w->trees[2], groups, ngroups), ngroups);
+	expect_sound(w);
+	world_close(w);
+	loads_pack = 2;
+}
+
 /* While somebody looks up what blocks have: a connection breaks, and the first leaf is unpacked and loses its row. */
 static void
 unpack_and_delete(void *arg)
@@ -3345,6 +3438,7 @@ main(void)
 	CASE(test_packed);
 	CASE(test_packed_later);
 	CASE(test_beside);
+	CASE(test_guess);
 	CASE(test_block_outdated);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
