@@ -263,6 +263,7 @@ typedef struct MosqlLeaf
 	MosqlTimestamp purged;
 	MosqlBytes	range_marks;
 	int			nfields;		/* as stored: a block is one */
+	MosqlBytes	block;			/* packed: as stored, in the image */
 	int			n;				/* entries within the scan's range, ascending */
 	MosqlEntry *entries;
 	int			nall;			/* all of its entries, as they were read */

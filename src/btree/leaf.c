@@ -165,6 +165,7 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	leaf->nfields = image->nfields;
 	leaf->purged = 0;
 	leaf->range_marks = MOSQL_ABSENT;
+	leaf->block = MOSQL_ABSENT;
 	leaf->n = 0;
 	leaf->entries = entries;
 	for (int i = 0; i < image->nfields; i++)
@@ -174,6 +175,7 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	if (!to.sorted)
 		qsort(entries, to.n, sizeof(MosqlEntry), compare_entries);
 	leaf->n = to.n;
+	leaf->block = to.block;
 	if (packed && (fault = take_block(leaf, to.block, entries, to.n)) != NULL)
 		return fault;
 	if (to.nextras > 0)

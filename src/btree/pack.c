@@ -238,29 +238,36 @@ mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCo
 }
 
 /*
- * The step that unpacks a leaf, as it was read.  Race -- somebody brings a row out, or writes one that was out, in
- * between, under the same generation: what is a field by now is the row, and newer than what the block has (rule 44).
- * So each row is set where it is absent, or older, and what is a field already is left alone.
+ * The step that unpacks a leaf, as it was read.
+ *
+ * Race -- somebody brings a row out, or writes one that was out, in between, under the same generation: what is a
+ * field by now is the row, and newer than what the block has (rule 44).  So each row is set where it is absent, or older,
+ * and what is a field already is left alone.
+ *
+ * Race -- a row was a field when the leaf was read, and a failover takes that back, under the same generation: then
+ * the block has the row.  So all of the block's rows are set, whatever was a field.
  */
 static MosqlStep *
 unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 {
-	MosqlStep  *step = mosql_btree_step_new(tree, leaf->node, 2 + leaf->n);
 	MosqlNodeMeta meta = leaf->meta;
+	MosqlBlock	block;
+	MosqlStep  *step;
 
-	Assert(meta.state == MOSQL_NODE_PACKED && leaf->n > 0);
+	Assert(meta.state == MOSQL_NODE_PACKED);
+	if (!mosql_block_decode(leaf->block, &block))
+		mosql_btree_damage(tree, leaf->node, "its block does not decode");
+	step = mosql_btree_step_new(tree, leaf->node, 2 + block.n);
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = MOSQL_NODE_NORMAL;
 	mosql_btree_step_expect_generation(step, leaf->meta.generation);
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
 	mosql_btree_step_delete(step, mosql_btree_block_field());
-	for (int i = 0; i < leaf->n; i++)
-		if (leaf->entries[i].in_block)
-			step->writes[step->nwrites++] = (MosqlWrite)
-		{
-			MOSQL_WRITE_MAX, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, leaf->entries[i].key),
-				leaf->entries[i].row
-		};
+	for (int i = 0; i < block.n; i++)
+		step->writes[step->nwrites++] = (MosqlWrite)
+	{
+		MOSQL_WRITE_MAX, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]
+	};
 	return step;
 }
 

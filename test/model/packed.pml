@@ -31,6 +31,7 @@
  * mutation: MUT_SAME_GENERATION rule 42: unpacking leaves the generation as it is
  * mutation: MUT_TWO_STEPS rule 42: the block goes in a step of its own, before the rows are fields
  * mutation: MUT_UNPACK_OVER rule 42: unpacking writes over rows that are fields
+ * mutation: MUT_UNPACK_AS_SEEN -DFAILOVER -DPROMPT rule 42: unpacking leaves out rows that were fields when the leaf was read
  * mutation: MUT_PACK_NO_GENERATION rule 43: the packing step does not compare the generation
  * mutation: MUT_PACK_NO_ROWS rule 43: the packing step does not compare the rows that it packs
  * mutation: MUT_PACK_NO_COUNT rule 43: the packing step does not compare that nothing else is there
@@ -186,6 +187,9 @@ inline unpack_or_go_on(again)
 			last_gen = (gen == g -> n : last_gen);
 #ifdef MUT_SAME_GENERATION
 			n = g;
+#endif
+#ifdef MUT_UNPACK_AS_SEEN
+			b = (f != 0 -> 0 : b);
 #endif
 			unpack_step(g, n, b, bs, c);
 			copy_if_durable();

@@ -1362,6 +1362,59 @@ test_beside(void)
 	loads_pack = 2;
 }
 
+/*
+ * Rows are brought out, somebody reads the leaves, a failover takes that back, and those leaves are unpacked as they were read: the rows
+ * are there, as the blocks had them.
+ */
+static void
+test_brought_out_and_lost(void)
+{
+	World	   *w = world_open(10 * MOSQL_LEAF_MAX_ROWS, true, 1);
+	MosqlPoint *before = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlPoint *after = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeaf  *leaves;
+	MosqlLeaf **packed;
+	int			npacked = 0;
+	int			n;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	mosql_btree_get(w->trees[0], w->keys, w->nkeys, before);
+	CHECK(write_beside(w, w->trees[0], 1, MOSQL_LEAF_MAX_ROWS, 1) > 0);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	packed = palloc(n * sizeof(MosqlLeaf *));
+	for (int i = 0; i < n; i++)
+	{
+		if (leaves[i].meta.state != MOSQL_NODE_PACKED)
+			continue;
+		packed[npacked++] = &leaves[i];
+		for (int e = 0; e < leaves[i].n; e++)
+			if (!leaves[i].entries[e].in_block)
+			{
+				MosqlWrite	lost = {MOSQL_WRITE_DELETE, field_of('r', leaves[i].entries[e].key), MOSQL_ABSENT};
+				MosqlStep	step = {.node = leaves[i].node,.nwrites = 1,.writes = &lost};
+				MosqlStep  *steps[1] = {&step};
+
+				w->store->run_steps(w->store, steps, 1);
+			}
+	}
+	CHECK(npacked > 1);
+	mosql_btree_enter(w->trees[0]);
+	mosql_btree_unpack(w->trees[0], packed, npacked);
+	CHECK_INT(count_packed(w), 0);
+	mosql_btree_get(w->trees[0], w->keys, w->nkeys, after);
+	for (int k = 0; k < w->nkeys; k++)
+		CHECK(after[k].row.data != NULL);
+	for (int i = 0; i < npacked; i++)
+		for (int k = 0; k < w->nkeys; k++)
+			if (before[k].leaf == packed[i]->node)
+				CHECK(mosql_bytes_equal(before[k].row, after[k].row));
+	expect_sound(w);
+	world_close(w);
+	loads_pack = 2;
+}
+
 /* Steps on groups, by what they compare; returns how many groups' leaves were as expected, and tells the caches. */
 static int
 touch_groups(World *w, MosqlTree *tree, MosqlLeafGroup *groups, int ngroups)
@@ -3438,6 +3491,7 @@ main(void)
 	CASE(test_packed);
 	CASE(test_packed_later);
 	CASE(test_beside);
+	CASE(test_brought_out_and_lost);
 	CASE(test_guess);
 	CASE(test_block_outdated);
 	CASE(test_load_overtaken);
