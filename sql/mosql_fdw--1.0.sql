@@ -204,7 +204,7 @@ CREATE FUNCTION mosql_fdw_get_connections(OUT server_name text, OUT user_name te
     RETURNS SETOF record
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION mosql_fdw_get_connections() IS
-    'Connections of this backend to Redis: server_name is null for a dropped server, user_name for PUBLIC''s mapping or none; under_way counts commands sent and not answered yet.';
+    'Connections of this backend to Redis: server_name is null for a dropped server, user_name for PUBLIC''s mapping or none; host is the path of a socket where port is 0; under_way counts commands sent and not answered yet.';
 
 CREATE FUNCTION mosql_fdw_disconnect(server_name text) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

@@ -63,7 +63,7 @@ typedef struct Option
 } Option;
 
 static const Option options_known[] = {
-	{"nodes", ON_SERVER, OPTION_NODES, 0, 0, "some nodes of the Redis Cluster, as host:port,host:port"},
+	{"nodes", ON_SERVER, OPTION_NODES, 0, 0, "some nodes of the Redis Cluster, as host:port,host:port, or the path of one Redis server's socket"},
 	{"namespace", ON_SERVER, OPTION_NAMESPACE, 0, 0, "which database in the cluster, the prefix of all its keys"},
 	{"atomic", ON_SERVER, OPTION_ENGINE, 0, 0, "how a node is changed atomically"},
 	{"connect_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for a connection"},
@@ -292,7 +292,7 @@ check_value(const Option *option, DefElem *def)
 						(errcode(ERRCODE_FDW_INVALID_STRING_FORMAT),
 						 errmsg("invalid value for option \"%s\": \"%s\"", option->name, value),
 						 errdetail("%s", problem),
-						 errhint("Expected host:port or several, separated by commas.")));
+						 errhint("Expected host:port or several, separated by commas, or the path of a socket.")));
 			break;
 		case OPTION_NAMESPACE:
 			problem = namespace_problem(value);

@@ -54,7 +54,8 @@ mosql_cluster_server(MosqlRedis *redis, const char *host, int host_len, int port
 	server = palloc0(sizeof(MosqlServer));
 	server->host = pnstrdup(host, host_len);
 	server->port = port;
-	server->address = psprintf(strchr(server->host, ':') ? "[%s]:%d" : "%s:%d", server->host, port);
+	server->address = port == 0 ? server->host :
+		psprintf(strchr(server->host, ':') ? "[%s]:%d" : "%s:%d", server->host, port);
 	server->queue_head = server->queue_tail = -1;
 	add_server(redis, server);
 	MemoryContextSwitchTo(old);
@@ -306,6 +307,12 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 
 		ask_failed(redis, server, sqlstate == ERRCODE_FDW_ERROR ?
 				   ERRCODE_CONNECTION_FAILURE : sqlstate, reply->str.data);
+	}
+	else if (server->port == 0)
+	{
+		redis->ask_fatal = true;
+		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT,
+				   "It is a node of a cluster, which is to be listed by host and port.");
 	}
 	else if (read_map(redis, server, reply))
 		redis->topology = MOSQL_TOPOLOGY_CLUSTER;

@@ -25,37 +25,59 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/stats.h"
 #include "storage/fd.h"
 
+/* A nonblocking socket that connects, or has; false, with errno, if that fails at once. */
+static bool
+try_address(MosqlConnection *conn, const struct sockaddr *address, socklen_t len)
+{
+	int			on = 1;
+
+	conn->fd = socket(address->sa_family, SOCK_STREAM, 0);
+	if (conn->fd < 0)
+		return false;
+	(void) fcntl(conn->fd, F_SETFD, FD_CLOEXEC);
+	(void) fcntl(conn->fd, F_SETFL, O_NONBLOCK);
+	if (address->sa_family != AF_UNIX)
+	{
+		(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		(void) setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	}
+	if (connect(conn->fd, address, len) == 0 || errno == EINPROGRESS)
+		return true;
+	on = errno;
+	close(conn->fd);
+	conn->fd = -1;
+	errno = on;
+	return false;
+}
+
+static bool
+try_path(MosqlConnection *conn)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	Assert(strlen(conn->server->host) < sizeof(address.sun_path));
+	strlcpy(address.sun_path, conn->server->host, sizeof(address.sun_path));
+	return try_address(conn, (struct sockaddr *) &address, sizeof(address));
+}
+
 /*
- * A nonblocking socket for the address at conn->address, or the next one that
- * does not fail at once.  False if there is none; errno tells about the last.
+ * The path, or the address at conn->address, or the next one that does not fail at once.  False if there
+ * is none; errno tells about the last.
  */
 static bool
 try_addresses(MosqlConnection *conn)
 {
+	if (conn->server->port == 0)
+		return try_path(conn);
 	for (; conn->address != NULL; conn->address = conn->address->ai_next)
-	{
-		struct addrinfo *a = conn->address;
-		int			on = 1;
-
-		conn->fd = socket(a->ai_family, SOCK_STREAM, 0);
-		if (conn->fd < 0)
-			continue;
-		(void) fcntl(conn->fd, F_SETFD, FD_CLOEXEC);
-		(void) fcntl(conn->fd, F_SETFL, O_NONBLOCK);
-		(void) setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		(void) setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		if (connect(conn->fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS)
+		if (try_address(conn, conn->address->ai_addr, conn->address->ai_addrlen))
 			return true;
-		on = errno;
-		close(conn->fd);
-		conn->fd = -1;
-		errno = on;
-	}
 	return false;
 }
 
@@ -118,15 +140,15 @@ MosqlConnection *
 mosql_connection_open(MosqlServer *server, MosqlRedis *redis)
 {
 	MosqlConnection *conn;
-	struct addrinfo *addresses;
+	struct addrinfo *addresses = NULL;
 
 	Assert(server->conn == NULL);
-	addresses = resolve(server);
-	if (addresses == NULL)
+	if (server->port != 0 && (addresses = resolve(server)) == NULL)
 		return NULL;
 	if (!AcquireExternalFD())
 	{
-		freeaddrinfo(addresses);
+		if (addresses != NULL)
+			freeaddrinfo(addresses);
 		mosql_failure_set(&server->failure, ERRCODE_INSUFFICIENT_RESOURCES,
 						  "Too many files are open (max_files_per_process).");
 		return NULL;
@@ -192,7 +214,8 @@ greet(MosqlConnection *conn)
 	MosqlBytes	argv[3];
 	int			argc = 0;
 
-	freeaddrinfo(conn->addresses);
+	if (conn->addresses != NULL)
+		freeaddrinfo(conn->addresses);
 	conn->addresses = conn->address = NULL;
 	if (redis->password == NULL)
 		return mosql_connection_introduced(conn);
@@ -220,9 +243,10 @@ finish_connect(MosqlConnection *conn)
 
 	close(conn->fd);
 	conn->fd = -1;
-	conn->address = conn->address->ai_next;
+	if (conn->address != NULL)
+		conn->address = conn->address->ai_next;
 	errno = error;
-	if (try_addresses(conn))
+	if (conn->address != NULL && try_addresses(conn))
 		return true;
 	mosql_connection_close(conn, MOSQL_COULD_NOT_CONNECT, strerror(errno));
 	return false;

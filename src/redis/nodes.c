@@ -1,11 +1,12 @@
 /*
- * nodes.c: lists of server addresses: "host:port,[2001:db8::1]:port".
+ * nodes.c: lists of server addresses: "host:port,[2001:db8::1]:port", or "/path/of/a/socket".
  *
  * Layer: redis.
  */
 #include "redis/redis_int.h"
 
 #include <ctype.h>
+#include <sys/un.h>
 
 /* The number in text[0 .. len), or -1 if it is no TCP port. */
 static int
@@ -24,6 +25,13 @@ parse_port(const char *text, size_t len)
 	return port >= 1 && port <= 65535 ? port : -1;
 }
 
+/* The path of a Unix-domain socket, as PostgreSQL's own clients know it by its slash. */
+static const char *
+parse_path(const char *text, int len)
+{
+	return len < (int) sizeof(((struct sockaddr_un *) NULL)->sun_path) ? NULL : "The path of a socket is too long.";
+}
+
 /* Host and port of one list element, which has no blanks around it. */
 static const char *
 parse_element(const char *text, int len, const char **host, int *host_len, int *port)
@@ -32,6 +40,13 @@ parse_element(const char *text, int len, const char **host, int *host_len, int *
 
 	if (len == 0)
 		return "An address is empty.";
+	if (text[0] == '/')
+	{
+		*host = text;
+		*host_len = len;
+		*port = 0;
+		return parse_path(text, len);
+	}
 	if (text[0] == '[')
 	{
 		const char *close = memchr(text, ']', len);

@@ -59,9 +59,9 @@ typedef struct MosqlFailure
 typedef struct MosqlServer
 {
 	int			index;			/* in redis->servers */
-	char	   *host;
-	int			port;
-	char	   *address;		/* host:port as in messages and errors */
+	char	   *host;			/* or the path of a socket, */
+	int			port;			/* then this is 0 */
+	char	   *address;		/* host:port, or that path, as in messages and errors */
 	bool		primary;		/* serves slots in the present map */
 	bool		connected_before;
 	MosqlConnection *conn;		/* NULL: none */
@@ -112,7 +112,7 @@ struct MosqlConnection
 	int64		deadline_us;	/* of CONNECTING and GREETING */
 	int64		used_us;		/* last sent something */
 	int64		heard_us;		/* last received something */
-	struct addrinfo *addresses; /* while CONNECTING */
+	struct addrinfo *addresses; /* while CONNECTING; NULL: to a path */
 	struct addrinfo *address;	/* the one being tried */
 	bool		heard;			/* it has answered something */
 	bool		torn;			/* a group is half appended */
@@ -209,8 +209,8 @@ struct MosqlRedis
 
 /*
  * Take the next "host:port" off *list (which advances; NULL at the end).
- * Returns NULL and sets host (pointer into the list), host_len and port, or
- * says what is wrong.
+ * Returns NULL and sets host (pointer into the list), host_len and port (0: it is the path
+ * of a socket), or says what is wrong.
  */
 extern const char *mosql_nodes_next(const char **list, const char **host, int *host_len, int *port);
 

@@ -264,6 +264,10 @@ class Cluster:
         finally:
             r.close()
 
+    def socket(self):
+        """The path of the first node's socket, if it was started with "unixsocket socket"."""
+        return os.path.join(self.ask(self.ports[0], "CONFIG", "GET", "dir")[1].decode(), "socket")
+
     def pid(self, port):
         if not hasattr(self, "pids"):
             self.pids = {}

@@ -32,7 +32,7 @@ static void
 test_nodes(void)
 {
 	static const char *const good[] = {"h:1", "a:1,b:65535", " a:1 , b:2 ", "[::1]:7000",
-		"[2001:db8::1]:1,[::2]:2,10.0.0.1:3"};
+		"[2001:db8::1]:1,[::2]:2,10.0.0.1:3", "/run/redis/redis.sock", " /a:b "};
 	static const char *const bad[] = {"", ",", "a", "a:", ":1", "a:0", "a:65536", "a:1,", "a:b",
 		"::1:7000", "[::1]", "[::1:7000", "[]:1", "a b:1", "a:1x", "a:-1", "[::1]7000"};
 	const char *list = " 10.0.0.1:6379,[fe80::1]:7001";
@@ -51,6 +51,12 @@ test_nodes(void)
 	CHECK(mosql_nodes_next(&list, &host, &len, &port) == NULL);
 	CHECK(len == 7 && memcmp(host, "fe80::1", 7) == 0 && port == 7001);
 	CHECK(list == NULL);
+
+	list = "/run/redis/redis.sock ";
+	CHECK(mosql_nodes_next(&list, &host, &len, &port) == NULL);
+	CHECK(len == 21 && memcmp(host, "/run/redis/redis.sock", 21) == 0 && port == 0 && list == NULL);
+	CHECK(mosql_redis_check_nodes(psprintf("/%0106d", 0)) == NULL);
+	CHECK(mosql_redis_check_nodes(psprintf("/%0107d", 0)) != NULL);
 
 	CHECK(mosql_nodes_split("::1:7000", &len, &port) && len == 3 && port == 7000);
 	CHECK(mosql_nodes_split(":7000", &len, &port) && len == 0);
