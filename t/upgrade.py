@@ -3,7 +3,8 @@
 
     t/upgrade.py
 
-MOSQL_OLD_CHECKOUT: a checkout that finds an older PostgreSQL, from which it is upgraded (script/lane pg16 says its own)."""
+MOSQL_OLD_CHECKOUT: a checkout that finds an older PostgreSQL, from which it is upgraded (script/lane says its own in the
+lanes pg16 and assert)."""
 import difflib
 import os
 import sys
@@ -52,13 +53,22 @@ def forget_marks(server):
             query(c, "UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text ~ '^{pg_attver=[0-9]*}$'")
 
 
-def upgrade(old_bin, bin, old, new):
-    """As the owner of the clusters, which root is not."""
-    owner = os.stat(old.home + "/data")
-    return subprocess.run([bin + "/pg_upgrade", "-b", old_bin, "-B", bin, "-d", old.home + "/data", "-D", new.home + "/data",
-                           "-s", new.args["host"], "-U", "postgres", "-p", "6543", "-P", "6544"],
-                          cwd=new.home, user=owner.st_uid, group=owner.st_gid, timeout=300, text=True,
+def as_owner(server, *command):
+    """Of its data, which root is not."""
+    owner = os.stat(server.home + "/data")
+    return subprocess.run(command, cwd=server.home, user=owner.st_uid, group=owner.st_gid, timeout=300, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def has_checksums(server):
+    """initdb's default since PostgreSQL 18; pg_upgrade wants old and new alike."""
+    with contextlib.closing(server.connect()) as c:
+        return value(c, "SHOW data_checksums") == "on"
+
+
+def upgrade(old_bin, bin, old, new):
+    return as_owner(new, bin + "/pg_upgrade", "-b", old_bin, "-B", bin, "-d", old.home + "/data", "-D", new.home + "/data",
+                    "-s", new.args["host"], "-U", "postgres", "-p", "6543", "-P", "6544")
 
 
 def partition_goes_on(c):
@@ -104,8 +114,11 @@ def test():
     if not os.path.exists(bin + "/pg_upgrade"):
         tap.skip("pg_upgrade", "this PostgreSQL comes without it")
         return
+    enable = has_checksums(new) and not has_checksums(old)
     old.stop("fast")
     new.stop("fast")
+    if enable:
+        as_owner(old, old_bin + "/pg_checksums", "--enable", "-D", old.home + "/data")
     done = upgrade(old_bin, bin, old, new)
     versions = " to ".join(run(b + "/postgres", "--version").split()[2] for b in (old_bin, bin))
     if not tap.ok(done.returncode == 0, "pg_upgrade from " + versions, done.stdout):
