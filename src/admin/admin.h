@@ -30,6 +30,12 @@ extern bool mosql_admin_register_table(Relation rel);
 
 /* ---- indexes as PostgreSQL knows them (index.c) ---- */
 
+/*
+ * It was to be USING hash: in pg_index.indoption of the column, beside core's bits.  (An operator class of hash would tell
+ * it as well; but core keeps what it knows of one by its OID, whatever access method asks, and hash has fewer support functions.)
+ */
+#define MOSQL_INDOPTION_HASH	0x4000
+
 typedef struct MosqlLocalIndex
 {
 	const char *name;
@@ -45,7 +51,7 @@ typedef struct MosqlLocalIndex
 	Node	   *expressions[INDEX_MAX_KEYS];	/* of the relation as varno 1 */
 	Oid			collations[INDEX_MAX_KEYS]; /* of expressions */
 	Oid			classes[INDEX_MAX_KEYS];	/* that somebody named; InvalidOid: default ones */
-	bool		hash;			/* it was to be USING hash: so it is shown */
+	bool		hash;			/* it was to be USING hash */
 	const char *names[INDEX_MAX_KEYS];	/* of expressions; NULL: any */
 	Node	   *predicate;		/* NULL: all rows are in it */
 	const char *broken;			/* why it cannot be computed here; NULL: it can */
@@ -82,9 +88,9 @@ extern void mosql_admin_restore_index(Oid indexid);
 /* The operator class of its key column i; InvalidOid: it is not kept. */
 extern Oid	mosql_admin_kept_class(Oid relid, const char *name, int i);
 
-/* Is this operator class one of hash?  Was the index made USING hash? */
-extern bool mosql_admin_is_hash_class(Oid class);
+/* Was the index made USING hash?  And was one that is kept? */
 extern bool mosql_admin_is_shown_as_hash(Oid indexid);
+extern bool mosql_admin_was_hash(Oid relid, const char *name);
 extern List *mosql_admin_kept_bare(Oid relid);	/* CREATE INDEX statements, as text; once */
 extern const char *mosql_admin_kept_key(Oid relid);
 

@@ -92,21 +92,16 @@ mosql_admin_index_info(const MosqlLocalIndex *index, Oid method, bool summarizin
 
 /*
  * The operator class of a key column: as it was said, also before an ALTER TABLE that another type is for; else the
- * default one of btree.  One of hash tells that the index was to be USING hash, and nothing else.
+ * default one of btree.
  */
 static Oid
 class_of(Relation rel, const MosqlLocalIndex *index, int i, Oid type)
 {
 	Oid			class = OidIsValid(index->classes[i]) ? index->classes[i]
 		: mosql_admin_kept_class(RelationGetRelid(rel), index->name, i);
-	bool		hash = index->hash || (OidIsValid(class) && mosql_admin_is_hash_class(class));
-	Oid			hashed = hash ? GetDefaultOpClass(type, HASH_AM_OID) : InvalidOid;
 
-	if (OidIsValid(hashed))
-		return hashed;
-	if (!hash && OidIsValid(class) && IsBinaryCoercible(type, get_opclass_input_type(class)))
-		return class;
-	return GetDefaultOpClass(type, BTREE_AM_OID);
+	return OidIsValid(class) && IsBinaryCoercible(type, get_opclass_input_type(class)) ? class
+		: GetDefaultOpClass(type, BTREE_AM_OID);
 }
 
 Oid
@@ -141,6 +136,8 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 							format_type_be(type)),
 					 errhint("Index an expression that has an order, or leave UNIQUE away.")));
 	}
+	if (index->hash || mosql_admin_was_hash(RelationGetRelid(rel), index->name))
+		options[0] |= MOSQL_INDOPTION_HASH;
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
 						   mosql_admin_index_info(index, our_access_method(), false), names, our_access_method(), InvalidOid,
 						   collations, classes,
@@ -275,7 +272,7 @@ has_columns(Relation rel, const MosqlLocalIndex *index)
 
 	for (int i = 0; same && i < local->indnatts; i++)
 		same = local->indkey.values[i] == index->attnums[i] &&
-			(i >= index->nkeys || rel->rd_indoption[i] == index->options[i]);
+			(i >= index->nkeys || (rel->rd_indoption[i] & ~MOSQL_INDOPTION_HASH) == index->options[i]);
 	return same;
 }
 

@@ -13,11 +13,9 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/index.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
-#include "catalog/pg_opclass.h"
 #include "commands/comment.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -37,6 +35,7 @@ typedef struct KeptIndex
 	char	   *comment;		/* NULL: none */
 	char	   *constraint_comment;
 	List	   *classes;		/* of key columns */
+	bool		hash;			/* it was made USING hash */
 	char	   *bare;			/* see bare_text(); NULL: of ours, or made again */
 	SubTransactionId within;
 } KeptIndex;
@@ -83,29 +82,45 @@ classes_of(Oid indexid)
 }
 
 bool
-mosql_admin_is_hash_class(Oid class)
+mosql_admin_is_shown_as_hash(Oid indexid)
 {
-	HeapTuple	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(class));
-	bool		hash = HeapTupleIsValid(tuple) && ((Form_pg_opclass) GETSTRUCT(tuple))->opcmethod == HASH_AM_OID;
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	const int2vector *options;
+	bool		isnull;
+	bool		hash;
 
-	if (HeapTupleIsValid(tuple))
-		ReleaseSysCache(tuple);
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	options = (const int2vector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption, &isnull));
+	hash = (options->values[0] & MOSQL_INDOPTION_HASH) != 0;
+	ReleaseSysCache(tuple);
 	return hash;
 }
 
-bool
-mosql_admin_is_shown_as_hash(Oid indexid)
+static const KeptIndex *
+find(Oid relid, const char *name)
 {
-	return mosql_admin_is_hash_class(linitial_oid(classes_of(indexid)));
+	const KeptIndex *index = kept;
+
+	while (index != NULL && (index->relid != relid || strcmp(index->name, name) != 0))
+		index = index->next;
+	return index;
 }
 
 Oid
 mosql_admin_kept_class(Oid relid, const char *name, int i)
 {
-	for (const KeptIndex *index = kept; index != NULL; index = index->next)
-		if (index->relid == relid && strcmp(index->name, name) == 0)
-			return i < list_length(index->classes) ? list_nth_oid(index->classes, i) : InvalidOid;
-	return InvalidOid;
+	const KeptIndex *index = find(relid, name);
+
+	return index != NULL && i < list_length(index->classes) ? list_nth_oid(index->classes, i) : InvalidOid;
+}
+
+bool
+mosql_admin_was_hash(Oid relid, const char *name)
+{
+	const KeptIndex *index = find(relid, name);
+
+	return index != NULL && index->hash;
 }
 
 /* CREATE INDEX of one of index_bare.c, to be read under mosql_expression_settings(). */
@@ -137,6 +152,7 @@ mosql_admin_keep_index(Oid indexid)
 	if (OidIsValid(constraint))
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
 	index->classes = classes_of(indexid);
+	index->hash = mosql_admin_is_shown_as_hash(indexid);
 	if (mosql_admin_is_bare_index(indexid))
 		index->bare = bare_text(indexid);
 	index->within = GetCurrentSubTransactionId();
