@@ -117,7 +117,10 @@ CREATE FOREIGN TABLE gone (id int OPTIONS (key 'true')) SERVER redis;
 ROLLBACK;
 SELECT count(*) FROM pg_class WHERE relname = 'gone_pkey';
 ANALYZE t;
+-- which leaves what ANALYZE has found
+SELECT reltuples AS t FROM pg_class WHERE oid = 't'::regclass \gset
 REINDEX INDEX t_pkey;
+SELECT reltuples, reltuples = :t AS same FROM pg_class WHERE oid = 't'::regclass;
 CREATE INDEX ON t USING mosql (v);
 DROP VIEW odd;
 DROP FOREIGN TABLE t, pair, keyless;

@@ -36,13 +36,16 @@ unexpected(const char *what, Relation index)
 			 errdetail("Its entries are in Redis; mosql_fdw maintains them.")));
 }
 
-/* There is nothing local to build. */
+/* There is nothing local to build, nor to count: what is known of the table's size stays. */
 static IndexBuildResult *
 build(Relation heap, Relation index, IndexInfo *info)
 {
+	IndexBuildResult *result = palloc(sizeof(IndexBuildResult));
+
 	if (info->ii_Concurrent)
 		unexpected("a concurrent build", index);
-	return palloc0(sizeof(IndexBuildResult));
+	result->heap_tuples = result->index_tuples = -1;
+	return result;
 }
 
 static void
