@@ -93,7 +93,7 @@ COMMENT ON FUNCTION mosql_fdw_shown_method(oid, oid) IS
 CREATE FUNCTION mosql_fdw_shown_ready(index oid, ready boolean) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION mosql_fdw_shown_ready(oid, boolean) IS
-    'What pg_index.indisready becomes in queries: true for indexes of mosql_fdw that are in the catalogs alone, which pg_dump would leave out otherwise.';
+    'What pg_index.indisready and indisvalid become in queries: true for indexes of mosql_fdw that are in the catalogs alone, which pg_dump would leave out otherwise.';
 
 CREATE FUNCTION mosql_fdw_shown_indexdef(index oid) RETURNS text
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;

@@ -8,9 +8,10 @@
  *
  * No code of an access method may see it, as a foreign table has none of a table's (the planner itself would
  * follow a null pointer for an index that has bitmap scans).  So it is of the kind of a
- * partitioned table's, with no partitions: that has no file, the planner passes it over, REINDEX finds nothing
- * beneath it; and it is not ready for inserts, so that ANALYZE does not open it.  All of that
- * holds in sessions, too, that have not loaded this library.
+ * partitioned table's, with no partitions: that has no file, and REINDEX finds nothing beneath it.  It is not ready
+ * for inserts, so that ANALYZE does not open it; nor valid, so that the planner passes it over: since PostgreSQL 16 it
+ * would fold constants in its expressions, with functions of the owner's, as whoever queries.  All of that holds in
+ * sessions, too, that have not loaded this library; queries of the catalogs see neither (present.c).
  *
  * Another type of a column would make core build it again, which it refuses for foreign tables: it goes
  * before, and comes back when the command has ended (index_again.c).
@@ -164,7 +165,7 @@ describe_index(Columns *columns, Oid method, const IndexAmRoutine *am)
 }
 
 static void
-make_unready(Oid indexid)
+make_idle(Oid indexid)
 {
 	Relation	catalog = table_open(IndexRelationId, RowExclusiveLock);
 	HeapTuple	tuple = SearchSysCacheCopy1(INDEXRELID, ObjectIdGetDatum(indexid));
@@ -172,6 +173,7 @@ make_unready(Oid indexid)
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexid);
 	((Form_pg_index) GETSTRUCT(tuple))->indisready = false;
+	((Form_pg_index) GETSTRUCT(tuple))->indisvalid = false;
 	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
 	table_close(catalog, RowExclusiveLock);
 	CommandCounterIncrement();
@@ -201,7 +203,7 @@ create_rows(Relation rel, const IndexStmt *statement, Columns *columns)
 #endif
 						   options, INDEX_CREATE_SKIP_BUILD | INDEX_CREATE_PARTITIONED, 0, false, false, NULL);
 	CommandCounterIncrement();
-	make_unready(indexid);
+	make_idle(indexid);
 	return indexid;
 }
 

@@ -6,8 +6,8 @@
  *
  *   always               pg_get_expr() says nextval() where a default has mosql_fdw_nextval()
  *                        in its place; last_value and is_called of a sequence that is drawn
- *                        from Redis, also by pg_sequences, are those in Redis; pg_index.indisready
- *                        of bare indexes (index_bare.c), else pg_dump would leave them out
+ *                        from Redis, also by pg_sequences, are those in Redis; pg_index.indisready and
+ *                        indisvalid of bare indexes (index_bare.c), else pg_dump would leave them out
  *   present_as_table     pg_class.relkind of our tables is 'r', and indexes of method mosql
  *                        are of btree
  *
@@ -131,7 +131,8 @@ present_column(const Var *given, const Levels *levels)
 		return state_of_sequence(var, entry->relid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relkind)
 		return call_with_oid("mosql_fdw_shown_kind", var, Anum_pg_class_oid);
-	if (entry->relid == IndexRelationId && var->varattno == Anum_pg_index_indisready)
+	if (entry->relid == IndexRelationId &&
+		(var->varattno == Anum_pg_index_indisready || var->varattno == Anum_pg_index_indisvalid))
 		return call_with_oid("mosql_fdw_shown_ready", var, Anum_pg_index_indexrelid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relam)
 		return call_with_oid("mosql_fdw_shown_method", var, Anum_pg_class_oid);

@@ -56,7 +56,7 @@ mosql_fdw_shown_method(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(method);
 }
 
-/* pg_index.indisready */
+/* pg_index.indisready and indisvalid */
 Datum
 mosql_fdw_shown_ready(PG_FUNCTION_ARGS)
 {
