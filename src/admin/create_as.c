@@ -24,6 +24,7 @@
 #include "rewrite/rewriteHandler.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
 #include "utils/rel.h"
@@ -87,7 +88,7 @@ create_statement(const CreateTableAsStmt *as, const Query *query)
 
 /*
  * INSERT INTO relid SELECT * FROM (query).  Of the table that it has just made nobody needs the privilege, as in
- * core: default privileges may say that its owner has none.
+ * core: default privileges may say that its owner has none.  But to grant it is always his.
  */
 static Query *
 insert_query(Oid relid, Query *query)
@@ -125,10 +126,10 @@ insert_query(Oid relid, Query *query)
 #endif
 	}
 #if PG_VERSION_NUM >= 160000
-	target->p_perminfo->requiredPerms = 0;
+	target->p_perminfo->requiredPerms = ACL_GRANT_OPTION_FOR(ACL_INSERT);
 	insert->rteperminfos = pstate->p_rteperminfos;
 #else
-	target->p_rte->requiredPerms = 0;
+	target->p_rte->requiredPerms = ACL_GRANT_OPTION_FOR(ACL_INSERT);
 #endif
 	source->rtindex = 2;
 	insert->commandType = CMD_INSERT;

@@ -25,6 +25,9 @@ extern void mosql_tid_of_number(uint64 number, ItemPointer tid);
 /* A handle of the statement's, where nobody asks. */
 extern void mosql_tid_of_handle(uint64 handle, ItemPointer tid);
 
+/* Leads to no row. */
+extern void mosql_tid_of_none(ItemPointer tid);
+
 /* Key and version of the row of `tree` that a scan put into a ctid; throws if unknown. */
 extern void mosql_exec_row_of_tid(MosqlTxn *txn, MosqlTree *tree, Datum ctid, MosqlRow *row);
 

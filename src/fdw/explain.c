@@ -23,6 +23,7 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #endif
+#include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -172,6 +173,24 @@ arms_agree(const List *arms, const List *index)
 	return true;
 }
 
+/*
+ * What other nodes hand on is shown by its number, as parameters are: what it is called only those above know, of whom
+ * we are not told.
+ */
+static Node *
+number_values(Node *node, void *context)
+{
+	Param	   *param;
+
+	if (node == NULL || IsA(node, SubPlan))
+		return node;
+	if (!IsA(node, Param))
+		return expression_tree_mutator(node, number_values, context);
+	param = copyObject((Param *) node);
+	param->paramkind = PARAM_EXTERN;
+	return (Node *) param;
+}
+
 /* The planner has opened the table a moment ago: no round trip. */
 void
 mosql_explain_scan(ForeignScanState *node, ExplainState *es)
@@ -183,6 +202,7 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	MosqlCond  *conds;
 	int			nconds = mosql_conds_decode(list_nth(plan->fdw_private, MOSQL_SCAN_CONDS), &conds);
 	List	   *dpcontext = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
+	List	   *exprs = (List *) number_values((Node *) plan->fdw_exprs, NULL);
 	List	   *index = list_nth(plan->fdw_private, MOSQL_SCAN_INDEX);
 	List	   *arms = list_nth(plan->fdw_private, MOSQL_SCAN_ARMS);
 	MosqlTids	tids = intVal(list_nth(plan->fdw_private, MOSQL_SCAN_TIDS));
@@ -195,21 +215,18 @@ mosql_explain_scan(ForeignScanState *node, ExplainState *es)
 	{
 		bool		same = arms_agree(arms, index);
 		bool		points = true;
-		char	   *text = describe_arms(table, arms, same, plan->fdw_exprs, dpcontext, &points);
+		char	   *text = describe_arms(table, arms, same, exprs, dpcontext, &points);
 
 		ExplainPropertyText(!same ? "Union" : points ? "Key" : "Key Range", text, es);
 	}
 	else if (tids == MOSQL_TIDS_CURRENT)
-		ExplainPropertyText("Ctid", deparse_expression(linitial(plan->fdw_exprs), dpcontext, false,
-													   false), es);
+		ExplainPropertyText("Ctid", deparse_expression(linitial(exprs), dpcontext, false, false), es);
 	else if (tids != MOSQL_TIDS_NONE)
 		ExplainPropertyText("Ctid", psprintf(tids == MOSQL_TIDS_ARRAY ? "= ANY (%s)" : "= %s",
-											 deparse_expression(linitial(plan->fdw_exprs),
-																dpcontext, false, false)), es);
+											 deparse_expression(linitial(exprs), dpcontext, false, false)), es);
 	else
 		ExplainPropertyText(reads_points(keys, conds, nconds) ? "Key" : "Key Range",
-							describe_conds(keys, conds, nconds, plan->fdw_exprs, dpcontext),
-							es);
+							describe_conds(keys, conds, nconds, exprs, dpcontext), es);
 	if (boolVal(list_nth(plan->fdw_private, MOSQL_SCAN_BACKWARD)))
 		ExplainPropertyText("Order", "backward", es);
 }

@@ -536,6 +536,8 @@ mosql_exec_scan_put_tid(ForeignScanState *node, const MosqlRow *row)
 		mosql_tid_of_number(mosql_txn_number_put(scan->txn, tree, row), &slot->tts_tid);
 	else if (scan->system & MOSQL_SYSTEM_HANDLE)
 		mosql_tid_of_handle(mosql_txn_handle_put(scan->txn, tree, row), &slot->tts_tid);
+	else
+		mosql_tid_of_none(&slot->tts_tid);
 }
 
 /*

@@ -8,6 +8,7 @@
  *                     names ctid.  256 to a block
  *     block >= 2^31   a handle, good for this statement: where only UPDATE, DELETE or FOR
  *                     UPDATE look at it.  32768 to a block
+ *     (0,257)         leads to no row: where nobody looks at it
  *
  * A ctid stays as it is when its row is updated, unless its key changes: the row is where
  * it was.  (PostgreSQL's would be another one; that a row has changed is told by xmin.)
@@ -53,6 +54,13 @@ void
 mosql_tid_of_handle(uint64 handle, ItemPointer tid)
 {
 	set_tid(tid, HANDLE_BLOCK | handle >> HANDLE_BITS, handle & ((1 << HANDLE_BITS) - 1));
+}
+
+/* Core looks for a valid one in the row that a cursor is on (WHERE CURRENT OF). */
+void
+mosql_tid_of_none(ItemPointer tid)
+{
+	set_tid(tid, 0, 1 << NUMBER_BITS);
 }
 
 /* The number in a ctid, which may be any; false: it has none. */
