@@ -289,7 +289,8 @@ def circle(world):
     except Exception as e:
         error = e
     tap.ok(waits and time.monotonic() - start < 5, "told at once, whoever waits for the table")
-    told(world, error, (two, one), ("a row of table public.hot", "a row of table public.hot"))
+    # newer PostgreSQLs let go first who holds a lock on the table already
+    told(world, error, (two, one), tuple(rf"(?:a row|row \(id\)=\({i}\)) of table public\.hot" for i in (3, 4)))
     query(two, "ROLLBACK")
     tap.ok(finish(threads) and results[0] == [(0,)], "the others go on", results)
     query(one, "ROLLBACK")
