@@ -118,6 +118,11 @@ CREATE FUNCTION mosql_fdw_shown_last_value(sequence regclass) RETURNS bigint
 COMMENT ON FUNCTION mosql_fdw_shown_last_value(regclass) IS
     'What pg_sequence_last_value() becomes, hence pg_sequences.last_value: from Redis for sequences that are drawn from there, null if nothing was drawn yet.';
 
+CREATE FUNCTION mosql_fdw_shown_data(sequence regclass, OUT last_value bigint, OUT is_called boolean)
+    AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_data(regclass) IS
+    'What pg_get_sequence_data() becomes, which pg_dump asks since PostgreSQL 18: from Redis for sequences that are drawn from there.';
+
 CREATE FUNCTION mosql_fdw_shown_state(sequence regclass, last_value bigint) RETURNS bigint
     AS 'MODULE_PATHNAME', 'mosql_fdw_shown_last' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION mosql_fdw_shown_state(sequence regclass, is_called boolean) RETURNS boolean

@@ -44,6 +44,16 @@ INSERT INTO t (id, a) VALUES (1, 2) ON CONFLICT (id) DO NOTHING RETURNING old.a,
 SELECT a FROM t WHERE id = 1;
 DROP FOREIGN TABLE t, copied;
 
+-- pg_dump asks a function where sequences stand
+CREATE FOREIGN TABLE t (id serial PRIMARY KEY) SERVER redis;
+INSERT INTO t SELECT FROM generate_series(1, 5);
+CREATE SEQUENCE own;
+SELECT nextval('own');
+SELECT seqrelid::regclass, last_value >= 5 AS drawn, last_value = (SELECT last_value FROM t_id_seq) AS same, is_called
+	FROM pg_sequence, pg_get_sequence_data(seqrelid) WHERE seqrelid IN ('t_id_seq'::regclass, 'own'::regclass) ORDER BY 1;
+DROP FOREIGN TABLE t;
+DROP SEQUENCE own;
+
 -- NOT NULL constraints
 CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, a int CONSTRAINT a_there NOT NULL, b int) SERVER redis;
 ALTER TABLE t DROP CONSTRAINT a_there;

@@ -6,8 +6,9 @@
  *
  *   always               pg_get_expr() says nextval() where a default has mosql_fdw_nextval()
  *                        in its place; last_value and is_called of a sequence that is drawn
- *                        from Redis, also by pg_sequences, are those in Redis; pg_index.indisready and
- *                        indisvalid of bare indexes (index_bare.c), else pg_dump would leave them out
+ *                        from Redis, also by pg_sequences and pg_get_sequence_data(), are those
+ *                        in Redis; pg_index.indisready and indisvalid of bare indexes
+ *                        (index_bare.c), else pg_dump would leave them out
  *   present_as_table     pg_class.relkind of our tables is 'r', and indexes of method mosql
  *                        are of btree
  *
@@ -150,6 +151,9 @@ static const struct
 	{F_PG_GET_EXPR_PG_NODE_TREE_OID, "mosql_fdw_shown_expr", false},
 	{F_PG_GET_EXPR_PG_NODE_TREE_OID_BOOL, "mosql_fdw_shown_expr", false},
 	{F_PG_SEQUENCE_LAST_VALUE, "mosql_fdw_shown_last_value", false},
+#if PG_VERSION_NUM >= 180000
+	{F_PG_GET_SEQUENCE_DATA, "mosql_fdw_shown_data", false},
+#endif
 	{F_PG_GET_INDEXDEF_OID, "mosql_fdw_shown_indexdef", true},
 	{F_PG_GET_INDEXDEF_OID_INT4_BOOL, "mosql_fdw_shown_indexdef", true},
 };

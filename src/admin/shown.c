@@ -6,10 +6,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/acl.h"
@@ -26,6 +28,7 @@ PG_FUNCTION_INFO_V1(mosql_fdw_shown_ready);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_expr);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_indexdef);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_last_value);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_data);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_last);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_called);
 
@@ -248,6 +251,34 @@ mosql_fdw_shown_last_value(PG_FUNCTION_ARGS)
 	if (core->isnull)
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(result);
+}
+
+/* pg_get_sequence_data(), which pg_dump asks since PostgreSQL 18: nulls for who may not know, or where it cannot be known. */
+Datum
+mosql_fdw_shown_data(PG_FUNCTION_ARGS)
+{
+	Asked		asked = {.seqid = PG_GETARG_OID(0)};
+	Oid			serverid = mosql_fdw_sequence_server(asked.seqid);
+	bool		known = true;
+	bool		nulls[2] = {true, true};
+	Datum		values[2] = {0};
+	TupleDesc	row;
+
+	if (OidIsValid(serverid) && pg_class_aclcheck(asked.seqid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		known = ask_one_of_many(fcinfo->flinfo, serverid, &asked);
+#if PG_VERSION_NUM >= 180000
+	if (known && !asked.shared)
+		return pg_get_sequence_data(fcinfo);
+#endif
+	if (known && asked.shared)
+	{
+		values[0] = Int64GetDatum(asked.state.value);
+		values[1] = BoolGetDatum(asked.state.called);
+		nulls[0] = nulls[1] = false;
+	}
+	if (get_call_result_type(fcinfo, NULL, &row) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "mosql_fdw_shown_data() returns a row");
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(row, values, nulls)));
 }
 
 /*
