@@ -40,6 +40,31 @@ SELECT counter('round_trips');
 SELECT mosql_fdw_stats_reset();
 SELECT count(v) FROM t WHERE id IN (1, 1000, 2000, 3000, 4000, 5000);
 SELECT counter('round_trips'), counter('point_reads');
+-- rows that one leaf has: no snapshot, but for the first such statement of a transaction, also if nothing is there; what
+-- changes them locks them, in one round trip more
+BEGIN;
+SELECT mosql_fdw_stats_reset();
+SELECT sum(v) FROM t WHERE id BETWEEN 41 AND 60;
+SELECT counter('round_trips');
+SELECT mosql_fdw_stats_reset();
+SELECT sum(v) FROM t WHERE id BETWEEN 51 AND 60;
+SELECT count(*) FROM t WHERE id > 5500 AND id < 5600;
+SELECT v FROM t WHERE id < 50 ORDER BY id DESC LIMIT 1;
+SELECT counter('round_trips');
+UPDATE t SET w = 'x' WHERE id BETWEEN 41 AND 50;
+SELECT sum(v) FROM t WHERE id BETWEEN 41 AND 60;
+SELECT counter('round_trips');
+-- but where the statement reads more, or the transaction has gone back
+SELECT mosql_fdw_stats_reset();
+SELECT sum(v) FROM t WHERE id BETWEEN 41 AND 60 OR id = 70;
+SELECT counter('round_trips');
+SELECT sum(v), (SELECT v FROM t WHERE id = 70) FROM t WHERE id BETWEEN 41 AND 60;
+SELECT counter('round_trips');
+SAVEPOINT s;
+ROLLBACK TO s;
+SELECT sum(v) FROM t WHERE id BETWEEN 41 AND 60;
+SELECT counter('round_trips');
+ROLLBACK;
 -- prepared
 PREPARE p (int) AS SELECT v FROM t WHERE id = $1;
 SET plan_cache_mode = force_generic_plan;

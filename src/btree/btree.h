@@ -321,11 +321,20 @@ extern int	mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves);
 extern void mosql_btree_scan_keep_all(MosqlScan *scan);
 extern void mosql_btree_scan_end(MosqlScan *scan);
 
+/* Have all leaves of the ranges been returned?  Then those of the last window covered what was left of them. */
+extern bool mosql_btree_scan_is_done(const MosqlScan *scan);
+
 /*
  * The leaf that covers a key as far as the caches know, read or not; a round trip or more only
  * where a read of the key would take it as well.
  */
 extern uint64 mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key);
+
+/*
+ * Do all keys low <= key < high (data NULL: no bound) belong to one leaf, as far as the caches know?  As many round
+ * trips.
+ */
+extern bool mosql_btree_in_one_leaf(MosqlTree *tree, MosqlBytes low, MosqlBytes high);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);

@@ -142,6 +142,12 @@ mosql_btree_scan_end(MosqlScan *scan)
 	MemoryContextDelete(scan->context);
 }
 
+bool
+mosql_btree_scan_is_done(const MosqlScan *scan)
+{
+	return scan->done;
+}
+
 /* Does the scan stand at this leaf? */
 static bool
 stands_at(const MosqlScan *scan, const MosqlNodeMeta *meta)
@@ -409,6 +415,23 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 	scan->window = Min(2 * scan->window, BTREE_SCAN_WINDOW);
 	MemoryContextSwitchTo(old);
 	return n;
+}
+
+/* See btree.h. */
+bool
+mosql_btree_in_one_leaf(MosqlTree *tree, MosqlBytes low, MosqlBytes high)
+{
+	const CachedNode *parent;
+	const MosqlChild *children;
+	MosqlBytes	end;
+	int			c;
+
+	mosql_btree_enter(tree);
+	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
+	children = parent->children;
+	c = mosql_btree_child_index(children, parent->nchildren, low, false);
+	end = c + 1 < parent->nchildren ? children[c + 1].separator : parent->meta.high;
+	return end.data == NULL || (high.data != NULL && mosql_bytes_compare(high, end) <= 0);
 }
 
 /* ---- dividing a range ---- */

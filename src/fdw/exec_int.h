@@ -161,6 +161,7 @@ typedef struct MosqlScanState
 	int			system;			/* bits: which system columns rows need */
 	bool		filters;		/* ... but only if the row passes the node's filter */
 	bool		single;			/* one row by key, and the statement reads nothing else */
+	bool		alone;			/* ranges of the table's own key, and nothing else */
 	const MosqlIndex *index;	/* read through this index; NULL: the table's own key */
 	bool		index_only;		/* its entries suffice */
 	const MosqlTable *keys;		/* whose tree the ranges are of: table or entries */

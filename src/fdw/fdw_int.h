@@ -184,6 +184,8 @@ enum MosqlScanPrivate
 								 * this scan (ahead.c), -1: none does */
 	MOSQL_SCAN_TURNS,			/* Boolean: it is all, with others like it, that keeps a cursor from
 								 * going back (cursor.c) */
+	MOSQL_SCAN_ALONE,			/* Boolean: the statement reads what this scan does by the table's own
+								 * key, and nothing else */
 	MOSQL_SCAN_INCREMENTS		/* only in late-bound updates (direct.c), whose amounts
 								 * are the last of fdw_exprs.  IntList: canSetTag, then
 								 * per column its attribute number and 1 if subtracted */

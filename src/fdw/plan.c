@@ -132,18 +132,17 @@ has_other_tables(const Query *parse)
 }
 
 /*
- * Does the whole statement read just one row, this one?  Then it needs no
+ * Does the whole statement read nothing but what this scan does, by the table's own key, once?  If that is one row it needs no
  * snapshot under READ COMMITTED: the row's latest version is a state of the
- * database by itself.  (With a snapshot comes the schema version, which tells whether
- * the join with a table that was removed could be.)
+ * database by itself.  So is a leaf, if nobody is committing there.  (With a snapshot comes the schema version, which
+ * tells whether the join with a table that was removed could be.)
  */
 static bool
-is_single_read(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, const MosqlKeyQuals *quals)
+is_only_read(PlannerInfo *root, RelOptInfo *rel, ForeignPath *path, const MosqlKeyQuals *quals)
 {
 	const Query *parse = root->parse;
 
-	return quals->whole_key && path->path.param_info == NULL &&
-		rel->reloptkind == RELOPT_BASEREL && root->parent_root == NULL &&
+	return path->path.param_info == NULL && rel->reloptkind == RELOPT_BASEREL && root->parent_root == NULL &&
 		bms_membership(root->all_baserels) == BMS_SINGLETON && !has_other_tables(parse) &&
 		!parse->hasSubLinks && !parse->hasModifyingCTE && !parse->hasRecursive &&
 		parse->cteList == NIL && parse->setOperations == NULL &&
@@ -243,6 +242,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	List	   *private = NIL;
 	List	   *needed;
 	int			system;
+	bool		only = index == NULL && is_only_read(root, rel, path, quals);
 
 	sort_clauses(quals, index ? mosql_plan_index_predicate(rel, index) : NIL, clauses,
 				 &local, &exact);
@@ -254,7 +254,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 	private = lappend(private, copyObject(linitial(path->fdw_private)));
 	private = lappend(private, makeInteger(arms == NIL ? wanted_rows(root, rel, path, local)
 										   : plan->options->fetch_size));
-	private = lappend(private, makeBoolean(index == NULL && is_single_read(root, rel, path, quals)));
+	private = lappend(private, makeBoolean(only && quals->whole_key));
 	private = lappend(private, makeInteger(system));
 	private = lappend(private, index_private(index, index != NULL &&
 											 entries_suffice(plan->table, index, needed, system)));
@@ -265,6 +265,7 @@ mosqlGetForeignPlan(PlannerInfo *root, RelOptInfo *rel, Oid relid, ForeignPath *
 											   quals->whole_key));
 	private = lappend(private, makeInteger(ahead_private(root, path)));
 	private = lappend(private, makeBoolean(false)); /* MOSQL_SCAN_TURNS */
+	private = lappend(private, makeBoolean(only && arms == NIL && tids == MOSQL_TIDS_NONE));
 
 	return make_foreignscan(tlist, local, rel->relid, list_concat(exprs, quals->exprs), private,
 							NIL, exact, outer_plan);

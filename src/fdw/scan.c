@@ -183,6 +183,7 @@ mosql_exec_scan_prepare(MosqlScanState *scan, ForeignScanState *node)
 	scan->limit = intVal(list_nth(private, MOSQL_SCAN_LIMIT));
 	scan->system = intVal(list_nth(private, MOSQL_SCAN_SYSTEM));
 	scan->single = boolVal(list_nth(private, MOSQL_SCAN_SINGLE)) && !mosql_cursor_is_opening();
+	scan->alone = boolVal(list_nth(private, MOSQL_SCAN_ALONE)) && !mosql_cursor_is_opening();
 	index = list_nth(private, MOSQL_SCAN_INDEX);
 	scan->keys = scan->table;
 	if (linitial_int(index) != 0)
@@ -350,6 +351,7 @@ begin_ranges(MosqlScanState *scan)
 	while (first + n < scan->ranges->n && !range_at(scan, first + n)->point)
 		n++;
 	Assert(n > 0);
+	scan->alone &= n == scan->ranges->n && !scan->in_pieces;
 	ranges = palloc(n * sizeof(MosqlKeyRange));
 	for (int i = 0; i < n; i++)
 	{
@@ -357,8 +359,8 @@ begin_ranges(MosqlScanState *scan)
 
 		ranges[i] = (MosqlKeyRange) {range->low, range->high};
 	}
-	scan->scan = mosql_view_scan_begin_ranges(scan->view, scan->keys->tree, ranges, n,
-											  scan->backward, scan->in_pieces ? -1 : scan->limit);
+	scan->scan = (scan->alone ? mosql_view_scan_begin_alone : mosql_view_scan_begin_ranges)
+		(scan->view, scan->keys->tree, ranges, n, scan->backward, scan->in_pieces ? -1 : scan->limit);
 	pfree(ranges);
 	scan->next_range += n;
 	MemoryContextSwitchTo(old);
@@ -382,7 +384,8 @@ next_in_ranges(MosqlScanState *scan, MosqlRow *row)
 		{
 			if (mosql_view_scan_next(scan->scan, row))
 				return true;
-			end_range(scan);
+			if (!scan->alone)	/* else it may be asked for once more */
+				end_range(scan);
 		}
 		while (scan->row < scan->nrows)
 		{
@@ -576,7 +579,7 @@ mosqlIterateForeignScan(ForeignScanState *node)
  * Start again.  Points that are all still in memory are returned once more:
  * the view has not changed, so they would be read the same.  That is not only
  * cheaper: a single-row view has no snapshot, and a second read of the row
- * could differ from the first (rule 12).
+ * could differ from the first (rule 12).  So it is with ranges that were read without a snapshot (rule 45).
  */
 void
 mosqlReScanForeignScan(ForeignScanState *node)
@@ -585,8 +588,10 @@ mosqlReScanForeignScan(ForeignScanState *node)
 
 	if (scan->ranges == NULL)
 		return;
-	end_range(scan);
 	mosql_lock_scan_reset(scan);
+	if (scan->alone && scan->scan != NULL && mosql_view_scan_again(scan->scan))
+		return;
+	end_range(scan);
 	if (!scan->locks)
 		mosql_view_reuse(scan->view, true);
 	scan->nfetched = scan->fetched = scan->fetch_size = 0;

@@ -7,6 +7,13 @@
  *
  * As far as the snapshot has seen the ranges already, from where the scan begins, rows come
  * from there (reuse.c); the tree is asked for the rest.
+ *
+ * A scan that is all that its statement reads, at READ COMMITTED, tries to do without a snapshot
+ * (rule 45), if its transaction has scanned the same tree at one before: so the definition was current then, and
+ * on PostgreSQL's own tables nobody could have changed it since.  One leaf is read in one command.  If it has all of
+ * the ranges, and no intent in them, then all commits that were decided by that moment are applied there, and no
+ * others: the newest versions are what a snapshot would show that is drawn at that moment.  Else nothing of it
+ * counts; a snapshot is drawn, and the ranges are read anew.
  */
 #include "txn/reuse.h"
 #include "txn/txn_int.h"
@@ -21,7 +28,8 @@ struct MosqlRowScan
 	MosqlView  *view;
 	MosqlTree  *tree;
 	bool		backward;
-	MosqlTimestamp S;
+	MosqlTimestamp S;			/* MOSQL_TS_MAX: it does without a snapshot, or tries to, */
+	bool		whole;			/* and has: the window is all of the ranges */
 	MosqlScan  *scan;			/* NULL: at its end */
 	int			first_window;
 	MemoryContext cxt;			/* the scan */
@@ -105,10 +113,10 @@ start_range(MosqlRowScan *scan, int range)
 		scan->position = scan->backward ? scan->ranges[range].high : scan->ranges[range].low;
 }
 
+/* For later. */
 static void
-begin_recall(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
+copy_ranges(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 {
-	scan->recalls = true;
 	scan->nranges = n;
 	scan->ranges = palloc(n * sizeof(MosqlKeyRange));
 	for (int i = 0; i < n; i++)
@@ -116,12 +124,56 @@ begin_recall(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 	{
 		mosql_bytes_copy(scan->cxt, ranges[i].low), mosql_bytes_copy(scan->cxt, ranges[i].high)
 	};
+}
+
+static void
+begin_recall(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
+{
+	scan->recalls = true;
+	copy_ranges(scan, ranges, n);
 	start_range(scan, scan->backward ? n - 1 : 0);
 }
 
-MosqlRowScan *
-mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
-							 bool backward, int64 limit_hint)
+static bool
+is_met(const MosqlTxn *txn, uint64 root)
+{
+	for (int i = 0; i < txn->nmet; i++)
+		if (txn->met[i] == root)
+			return true;
+	return false;
+}
+
+/* The snapshot of a scan; that of a statement has compared the definitions that the transaction goes by. */
+static MosqlTimestamp
+scan_snapshot(MosqlView *view, MosqlTree *tree)
+{
+	MosqlTxn   *txn = view->txn;
+	MosqlTimestamp S = mosql_view_snapshot(view);
+	uint64		root = mosql_btree_root(tree);
+
+	if (view->statement->drawn && txn->nmet < MOSQL_MET_TREES && !is_met(txn, root))
+		txn->met[txn->nmet++] = root;
+	return S;
+}
+
+/* Is it worth trying to do without a snapshot?  The read finds out. */
+static bool
+may_do_without(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n)
+{
+	ErrorContextCallback context;
+	bool		one_leaf;
+
+	if (!mosql_view_may_do_without(view) || !is_met(view->txn, mosql_btree_root(tree)))
+		return false;
+	mosql_txn_begin_read(view->txn->session, &context);
+	one_leaf = mosql_btree_in_one_leaf(tree, ranges[0].low, ranges[n - 1].high);
+	mosql_txn_end_read(&context);
+	return one_leaf;
+}
+
+static MosqlRowScan *
+scan_begin(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
+		   bool backward, int64 limit_hint, bool alone)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(view->txn, tree, false);
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql row scan",
@@ -134,11 +186,14 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 	scan->tree = tree;
 	scan->backward = backward;
 	scan->window_cxt = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
-	scan->S = mosql_view_snapshot(view);
+	alone = alone && may_do_without(view, tree, ranges, n);
+	scan->S = alone ? MOSQL_TS_MAX : scan_snapshot(view, tree);
 	for (int i = 0; i < n && buffer != NULL; i++)
 		collect_own(scan, buffer, &ranges[i]);
 	scan->next_own = scan->backward ? scan->nown - 1 : 0;
 	scan->first_window = WHOLE_RANGE_WINDOW + n - 1;
+	if (alone)
+		copy_ranges(scan, ranges, n);
 	if (limit_hint > 0)
 		scan->first_window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
 	else if (limit_hint < 0)
@@ -153,6 +208,20 @@ mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRan
 							 view->certified);
 	MemoryContextSwitchTo(old);
 	return scan;
+}
+
+MosqlRowScan *
+mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
+							 bool backward, int64 limit_hint)
+{
+	return scan_begin(view, tree, ranges, n, backward, limit_hint, false);
+}
+
+MosqlRowScan *
+mosql_view_scan_begin_alone(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
+							bool backward, int64 limit_hint)
+{
+	return scan_begin(view, tree, ranges, n, backward, limit_hint, true);
 }
 
 /* ---- rows that the snapshot has seen ---- */
@@ -316,22 +385,73 @@ keep_window(MosqlRowScan *scan)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Are the leaves that were read all of the ranges, as one moment has left them?  So if there is one leaf, which comes with its fences
+ * in one reply, and no commit is at a row of the ranges (rule 45).
+ */
+static bool
+is_of_one_moment(const MosqlRowScan *scan)
+{
+	if (scan->nleaves > 1 || !mosql_btree_scan_is_done(scan->scan))
+		return false;
+	for (int e = 0; scan->nleaves == 1 && e < scan->leaves[0].n; e++)
+	{
+		MosqlBytes	intents = scan->leaves[0].entries[e].intent;
+		MosqlIntent intent;
+
+		if (intents.data != NULL && mosql_intent_next(&intents, &intent) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing was returned yet: the snapshot is drawn, and the ranges are read from the start. */
+static void
+draw_late(MosqlRowScan *scan)
+{
+	MOSQL_DEBUG_POINT("draw-late");
+	scan->S = mosql_view_snapshot(scan->view);
+	mosql_btree_scan_end(scan->scan);
+	begin_tree(scan, scan->ranges, scan->nranges);
+}
+
+/* The next leaves.  False: they say nothing without a snapshot. */
+static bool
+read_window(MosqlRowScan *scan)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->window_cxt);
+	MosqlSession *session = scan->view->txn->session;
+	ErrorContextCallback context;
+	bool		counts;
+
+	mosql_txn_begin_read(session, &context);
+	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
+	scan->whole = scan->S == MOSQL_TS_MAX && is_of_one_moment(scan);
+	counts = scan->S != MOSQL_TS_MAX || scan->whole;
+	if (scan->nleaves > 0 && counts)
+		mosql_leaves_settle(session, scan->tree, scan->leaves, scan->nleaves, &scan->cache);
+	mosql_txn_end_read(&context);
+	MemoryContextSwitchTo(old);
+	return counts;
+}
+
+static void
+start_window(MosqlRowScan *scan)
+{
+	scan->leaf = 0;
+	scan->entry = scan->backward ? scan->leaves[0].n - 1 : 0;
+}
+
 static bool
 next_window(MosqlRowScan *scan)
 {
-	ErrorContextCallback context;
-	MemoryContext old;
-
 	mosql_view_keep_alive(scan->view);
 	MemoryContextReset(scan->window_cxt);
-	old = MemoryContextSwitchTo(scan->window_cxt);
-	mosql_txn_begin_read(scan->view->txn->session, &context);
-	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
-	if (scan->nleaves > 0)
-		mosql_leaves_settle(scan->view->txn->session, scan->tree, scan->leaves, scan->nleaves,
-							&scan->cache);
-	mosql_txn_end_read(&context);
-	MemoryContextSwitchTo(old);
+	if (!read_window(scan))
+	{
+		draw_late(scan);
+		(void) read_window(scan);
+	}
 
 	/* a row purged after S has left no trace but this mark (rule 11) */
 	for (int l = 0; l < scan->nleaves; l++)
@@ -345,8 +465,7 @@ next_window(MosqlRowScan *scan)
 		return false;
 	}
 	keep_window(scan);
-	scan->leaf = 0;
-	scan->entry = scan->backward ? scan->leaves[0].n - 1 : 0;
+	start_window(scan);
 	return true;
 }
 
@@ -360,7 +479,7 @@ next_entry(MosqlRowScan *scan, MosqlLeaf **leaf_out)
 
 		if (scan->leaf >= scan->nleaves)
 		{
-			if (scan->scan == NULL || !next_window(scan))
+			if (scan->scan == NULL || scan->whole || !next_window(scan))
 				return NULL;
 		}
 		leaf = &scan->leaves[scan->leaf];
@@ -515,6 +634,18 @@ mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 		scan->have = false;
 		return true;
 	}
+}
+
+bool
+mosql_view_scan_again(MosqlRowScan *scan)
+{
+	if (!scan->whole)
+		return false;
+	if (scan->nleaves > 0)
+		start_window(scan);
+	scan->have = false;
+	scan->next_own = scan->backward ? scan->nown - 1 : 0;
+	return true;
 }
 
 void

@@ -312,7 +312,19 @@ extern MosqlRowScan *mosql_view_scan_begin(MosqlView *view, MosqlTree *tree,
 extern MosqlRowScan *mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tree,
 												  const MosqlKeyRange *ranges, int n,
 												  bool backward, int64 limit_hint);
+
+/*
+ * The same, where these ranges are all that the statement reads.  At READ COMMITTED no snapshot is drawn then, if an earlier statement
+ * of the transaction has scanned the tree at one, if one leaf has all of them, and nobody is committing there (rule 45); how many leaves they are
+ * of is asked of the caches.
+ */
+extern MosqlRowScan *mosql_view_scan_begin_alone(MosqlView *view, MosqlTree *tree,
+												 const MosqlKeyRange *ranges, int n,
+												 bool backward, int64 limit_hint);
 extern bool mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row);
+
+/* Once more from its first row, as it was, if the scan has drawn no snapshot; else false, and nothing is done. */
+extern bool mosql_view_scan_again(MosqlRowScan *scan);
 extern void mosql_view_scan_end(MosqlRowScan *scan);
 
 /* ---- writing (buffered until commit; bytes are copied) ---- */

@@ -394,13 +394,17 @@ struct MosqlView
 	MosqlStatement *statement;
 	CommandId	curcid;
 	bool		single_read;
-	uint64		schema;			/* the version that was known when it was opened */
+	uint64		schema;			/* the version that was known when it was opened, */
+	bool		late;			/* which is too old by now, or another one (rule 39) */
 	bool		certified;		/* ranges are, at every isolation level */
 	bool		reuses;			/* what its snapshot has seen, */
 	bool		again;			/* and adds to that (mosql_view_reuse) */
 	MemoryContext ahead_cxt;	/* NULL: it does not read ahead */
 	struct MosqlSeen *ahead;	/* what was read ahead and found no room there; or NULL */
 };
+
+/* So many trees can be scanned without a snapshot later in a transaction (scan.c). */
+#define MOSQL_MET_TREES		16
 
 typedef enum MosqlIsolation
 {
@@ -449,6 +453,8 @@ struct MosqlTxn
 	/* --- views --- */
 	MosqlStatement *statements;
 	int			nviews;
+	int			nmet;
+	uint64		met[MOSQL_MET_TREES];	/* roots of what statements have scanned at snapshots of their own */
 	MemoryContext handle_cxt;
 	uint64		nhandles;
 	uint64		maxhandles;

@@ -5,7 +5,8 @@
  * one per transaction; both only when something is read, and both are
  * registered at the clock in the same step that draws them (rule 8).  A READ
  * COMMITTED statement that reads a single row by key takes its latest version
- * without a snapshot (rule 12).
+ * without a snapshot (rule 12); one that reads what is in one leaf takes what is there,
+ * if nobody is committing (rule 45, scan.c).
  */
 #include "postgres.h"
 
@@ -146,7 +147,7 @@ view_snapshot(MosqlView *view, bool range)
 		}
 		return txn->S;
 	}
-	if (view->single_read && !range)
+	if (view->single_read && !view->late && !range)
 		return MOSQL_TS_MAX;
 	while (!statement->drawn)
 	{
@@ -203,7 +204,7 @@ mosql_view_begin_read(MosqlView *view)
 {
 	const MosqlSession *session = view->txn->session;
 
-	view->single_read &= mosql_session_is_fresh(session) && session->schema == view->schema;
+	view->late |= !mosql_session_is_fresh(session) || session->schema != view->schema;
 }
 
 void
@@ -456,12 +457,20 @@ mosql_view_snapshot(MosqlView *view)
 	return view_snapshot(view, true);
 }
 
+/* See view_int.h. */
+bool
+mosql_view_may_do_without(const MosqlView *view)
+{
+	return view->txn->isolation == MOSQL_READ_COMMITTED && !view->statement->drawn && !view->late && !view->certified;
+}
+
 /* A subtransaction ended in an error: forget the statements begun inside it. */
 void
 mosql_view_subabort(MosqlTxn *txn, int level)
 {
 	MosqlStatement **at = &txn->statements;
 
+	txn->nmet = 0;
 	while (*at != NULL)
 	{
 		MosqlStatement *statement = *at;

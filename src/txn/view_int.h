@@ -9,6 +9,12 @@
 /* Does it read at the statement's snapshot, not at the transaction's? */
 extern bool mosql_view_has_own_snapshot(const MosqlView *view);
 
+/*
+ * May one atomic read take the place of its snapshot?  At READ COMMITTED, if none is drawn, and what is known of definitions is
+ * new enough (rule 39).
+ */
+extern bool mosql_view_may_do_without(const MosqlView *view);
+
 /* Settle the intents in the entries of leaves that were read, all together. */
 extern void mosql_leaves_settle(MosqlSession *session, MosqlTree *tree, MosqlLeaf *leaves,
 								int nleaves, MosqlStatusCache *cache);

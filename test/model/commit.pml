@@ -3,7 +3,7 @@
  *
  * Modelled: two transactions that both write the rows 0 and 1, on different
  * leaves; a waiter that resolves what is in its way, twice over; a janitor of dead
- * sessions; a reader at a snapshot; leases that run out at any moment; LOST requests
+ * sessions; a reader at a snapshot; one who reads both rows at once, without one; leases that run out at any moment; LOST requests
  * whose reply is lost, the request executed now, later (even after its sender has
  * gone on) or never.  Any process may stop for any time, or for good: nobody is
  * obliged to be scheduled.
@@ -15,15 +15,18 @@
  *
  * Claims: no lost update (what a transaction overwrites is, at its decision, what
  * it read); what a client is told is true, also later; versions are applied in
- * order; a snapshot sees exactly what was decided up to it; from every state
+ * order; a snapshot sees exactly what was decided up to it; rows read at once, and no intent on
+ * them, are what was decided by then; from every state
  * recovery leads to the rows of exactly the decided transactions.
  *
  * Scope: TWO (else 1) transactions of 1 or 2 attempts, LOST messages lost, DEAD:
- * leases run out, READER: a reader.
+ * leases run out, READER: a reader, AT_ONCE: one without a snapshot.
  *
  * run: ci -DLOST=1 -DDEAD
  * run: ci -DLOST=0 -DDEAD -DREADER
  * run: ci -DLOST=0 -DTWO
+ * run: ci -DLOST=1 -DDEAD -DAT_ONCE
+ * run: ci -DLOST=0 -DTWO -DAT_ONCE
  * run: deep -DLOST=2 -DDEAD -DREADER
  * run: deep -DLOST=1 -DTWO
  * run: deep -DLOST=0 -DTWO -DREADER
@@ -42,6 +45,8 @@
  * mutation: MUT_NO_VERSION -DLOST=0 -DTWO race 2: prepare does not compare the version
  * mutation: MUT_DECIDE_BLIND race 5: decide does not look for "aborted"
  * mutation: MUT_ABORT_BLIND race 5: abort does not look for a record
+ * mutation: MUT_BESIDE_INTENT -DLOST=0 -DTWO -DAT_ONCE rule 45: rows read at once count beside an intent
+ * mutation: MUT_TWO_READS -DLOST=0 -DTWO -DAT_ONCE rule 45: rows without an intent are read one after the other
  */
 #define ROWS 2
 #define TXS 6					/* ids of attempts: 1 .. 5 */
@@ -417,6 +422,38 @@ judge:
 	d_step { S = 0; k = 0; truth0 = 0; truth1 = 0 }
 }
 
+#ifdef MUT_BESIDE_INTENT
+#define untouched(k) true
+#else
+#define untouched(k) (intent[k] == 0)
+#endif
+
+/* One leaf, read in one command (rule 45); or, which is wrong, two. */
+proctype AtOnce()
+{
+	byte r0 = 0, then0 = 0, then1 = 0;
+	if
+	:: d_step { untouched(0) -> r0 = top(history[0]); then0 = current[0]; then1 = current[1];
+#ifndef MUT_TWO_READS
+		if
+		:: untouched(1) -> assert(r0 == then0 && top(history[1]) == then1)
+		:: else
+		fi
+#endif
+		}
+#ifdef MUT_TWO_READS
+		d_step {
+			if
+			:: untouched(1) -> assert((r0 == then0 && top(history[1]) == then1) ||
+									  (r0 == current[0] && top(history[1]) == current[1]))
+			:: else
+			fi
+		}
+#endif
+	fi;
+	d_step { r0 = 0; then0 = 0; then1 = 0 }
+}
+
 init {
 	atomic {
 		history[0] = 2; history[1] = 2; current[0] = 1; current[1] = 1;
@@ -434,6 +471,9 @@ init {
 #endif
 #ifdef READER
 		run Reader();
+#endif
+#ifdef AT_ONCE
+		run AtOnce();
 #endif
 	}
 }

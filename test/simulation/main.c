@@ -197,8 +197,8 @@ main(int argc, char **argv)
 	if (!sim_is_torn)
 		verify();
 	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "
-		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors, " UINT64_FORMAT " reads seen before; %d faults, " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
-		   work_transactions, work_outcomes[0], work_outcomes[1], work_outcomes[2], work_outcomes[3], work_hits,
+		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors, " UINT64_FORMAT " reads seen before, " UINT64_FORMAT " scans without a snapshot; %d faults, " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
+		   work_transactions, work_outcomes[0], work_outcomes[1], work_outcomes[2], work_outcomes[3], work_hits, alone_scans,
 		   fault_options.happened, sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
 		   work_transactions / (cpu_seconds() - started));
 	if (lists_sites)

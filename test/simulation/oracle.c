@@ -47,6 +47,17 @@ oracle_moment(int tree)
 	return log->n > 0 ? log->committed[log->n - 1]->ts : 0;
 }
 
+MosqlTimestamp
+oracle_next(int tree, MosqlTimestamp moment)
+{
+	const Log  *log = &logs[tree == TREE_FAR];
+	int			i = log->n;
+
+	while (i > 0 && log->committed[i - 1]->ts > moment)
+		i--;
+	return i < log->n ? log->committed[i]->ts : 0;
+}
+
 uint32
 oracle_token(void)
 {

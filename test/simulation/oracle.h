@@ -162,6 +162,9 @@ extern bool oracle_was(int tree, int key, MosqlTimestamp since, Row row);
 extern bool oracle_was_live(int tree, int key, MosqlTimestamp since);
 extern bool oracle_stayed(int tree, int key, MosqlTimestamp since);	/* live, all the time */
 extern MosqlTimestamp oracle_moment(int tree);
+
+/* The next decision after a moment; 0: none yet. */
+extern MosqlTimestamp oracle_next(int tree, MosqlTimestamp moment);
 extern const Write *oracle_own(const SimTx *tx, int tree, int key);
 extern uint32 oracle_token(void);
 extern bool row_equal(Row a, Row b);

@@ -557,9 +557,8 @@ work_scan_stretches(Client *client, MosqlView *view, int tree, const Stretch *st
 
 /* A statement scans, and now and then comes back to what is near, as the inner side of a join. */
 static void
-do_scan(Client *client)
+scan_often(Client *client, int tree)
 {
-	int			tree = any_table(client);
 	MosqlView  *view = work_view(client, false);
 	Stretch		stretches[3];
 	int			n = work_some_stretches(work_keys(tree), stretches, 3);
@@ -576,6 +575,17 @@ do_scan(Client *client)
 		work_scan_stretches(client, view, tree, stretches, n);
 	}
 	mosql_view_close(view);
+}
+
+static void
+do_scan(Client *client)
+{
+	int			tree = any_table(client);
+
+	if (client->tx->isolation == MOSQL_READ_COMMITTED && tree != TREE_TABLE && sim_chance(700))
+		alone_scan(client, tree);
+	else
+		scan_often(client, tree);
 }
 
 /*

@@ -46,6 +46,7 @@ extern bool work_founded;
 extern bool work_verified;
 extern uint64 work_transactions;
 extern uint64 work_outcomes[4];	/* committed, 40001, unknown, others */
+extern uint64 alone_scans;		/* ... that were shown without a snapshot */
 extern uint64 work_hits;		/* reads that a snapshot had seen before */
 extern int64 work_longest_us;
 

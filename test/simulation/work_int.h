@@ -98,6 +98,10 @@ extern uint64 work_roots[FIXED_TREES];
 extern MosqlSession *work_session(const char *ns);
 extern void work_read_all(SimFrontEnd *self, MosqlSession *session);
 
+/* ---- alone.c ---- */
+
+extern void alone_scan(Client *client, int tree);
+
 /* ---- schema.c: a table whose trees come and go ---- */
 
 extern void schema_start(void);		/* set the hooks, in each front-end */

@@ -891,6 +891,11 @@ test_round_trips(void)
 	for (int k = 0; k < 100; k++)
 		mosql_btree_get(w->trees[0], &w->keys[k * 29], 1, points);
 	CHECK_INT(w->mem->round_trips - before, 101);
+	CHECK(mosql_btree_in_one_leaf(w->trees[0], w->keys[1500], w->keys[1500]));
+	CHECK(mosql_btree_in_one_leaf(w->trees[0], w->keys[w->nkeys - 1], MOSQL_ABSENT));
+	CHECK(!mosql_btree_in_one_leaf(w->trees[0], w->keys[0], w->keys[w->nkeys - 1]));
+	CHECK(!mosql_btree_in_one_leaf(w->trees[0], w->keys[0], MOSQL_ABSENT));
+	CHECK_INT(w->mem->round_trips - before, 101);
 
 	/* a cold cache: one per level */
 	before = w->mem->round_trips;
