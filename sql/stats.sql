@@ -152,6 +152,24 @@ INSERT INTO line VALUES (-10, 1), (-10, 2);
 SELECT counter('round_trips'), counter('commands');
 COMMIT;
 DROP FOREIGN TABLE line;
+-- the rows that a new one leads to are locked in the round trip that looks up its key
+CREATE FOREIGN TABLE part (id int OPTIONS (key 'true') NOT NULL, t int, u int) SERVER redis;
+ALTER TABLE part ADD FOREIGN KEY (t) REFERENCES t, ADD FOREIGN KEY (u) REFERENCES t;
+BEGIN;
+INSERT INTO part VALUES (1, 100, 2000);
+COMMIT;
+BEGIN;
+SELECT mosql_fdw_stats_reset();
+INSERT INTO part VALUES (2, 101, 2001), (3, 101, NULL);
+SELECT counter('round_trips'), counter('locks');
+COMMIT;
+SELECT counter('round_trips');
+-- one that is not there: it is looked for once more, by itself
+BEGIN;
+SELECT mosql_fdw_stats_reset();
+INSERT INTO part VALUES (4, 101, -2001);
+ROLLBACK;
+DROP FOREIGN TABLE part;
 RESET mosql_fdw.locking;
 
 -- EXPLAIN (ANALYZE)

@@ -435,6 +435,52 @@ def parents(world):
     query(world.conn, "DROP FOREIGN TABLE child, parent")
 
 
+def along(world):
+    """The rows that a new one leads to are locked in the round trip that looks up its key, if all can be had at once."""
+    query(world.conn, "CREATE FOREIGN TABLE parent (id int PRIMARY KEY) SERVER redis")
+    query(world.conn, "CREATE FOREIGN TABLE other (id int PRIMARY KEY) SERVER redis")
+    query(world.conn, "CREATE FOREIGN TABLE child (id int PRIMARY KEY, u int UNIQUE, p int REFERENCES parent, o int REFERENCES other) SERVER redis")
+    query(world.conn, "INSERT INTO parent SELECT generate_series(1, 9); INSERT INTO other SELECT generate_series(1, 9)")
+    one, two, three = (world.connect() for _ in range(3))
+
+    def free(name, *tables):
+        for table, id_ in ("parent", 2), ("other", 3):
+            if table in tables:
+                tap.equal(attempt(three, f"SELECT FROM {table} WHERE id = {id_} FOR UPDATE NOWAIT")[1], None, f"{name}: {table} is not held")
+
+    def inserts(row, name, *tables, end="ROLLBACK", error=None):
+        threads, results = together(lambda: query(two, f"INSERT INTO child VALUES {row}"))
+        until_waits(world)
+        free(name, *tables)
+        query(one, end)
+        tap.equal((finish(threads), results), (True, [error]), f"{name}: then {error or 'it is there'}")
+
+    query(two, "INSERT INTO child VALUES (100, 100, 2, 3)")
+    query(two, "BEGIN")
+    trips = round_trips(two, "INSERT INTO child VALUES (1, NULL, 2, 3)")[0]
+    tap.ok(trips == 1 if world.engine == "script" else trips > 1, "a key and two parents: one round trip", trips)
+    for table, id_ in ("parent", 2), ("other", 3):
+        tap.equal(attempt(three, f"SELECT FROM {table} WHERE id = {id_} FOR UPDATE NOWAIT")[1], "55P03", f"{table} is held")
+    query(two, "ROLLBACK")
+    free("rolled back", "parent", "other")
+    begin(one, "INSERT INTO child VALUES (1, NULL, 1, 1)")
+    inserts("(1, NULL, 2, 3)", "who waits for the key", "parent", "other")
+    begin(one, "INSERT INTO child VALUES (5, 50, 1, 1)")
+    inserts("(2, 50, 2, 3)", "for a unique entry", "parent", "other")
+    begin(one, "SELECT FROM parent WHERE id = 2 FOR UPDATE")
+    inserts("(7, NULL, 2, 3)", "for a parent", "other")
+    begin(one, "DELETE FROM parent WHERE id = 4")
+    inserts("(8, NULL, 4, 3)", "for one that is deleted", "other", end="COMMIT", error="23503")
+    begin(one, "DELETE FROM parent WHERE id = 5")
+    inserts("(9, NULL, 5, 3)", "for one that stays", "other")
+    tap.equal(attempt(two, "INSERT INTO child VALUES (10, NULL, 2, 30)")[1], "23503", "one that is not there")
+    free("and the statement gone", "parent")
+    tap.equal(query(world.conn, "SELECT id FROM child ORDER BY id"), [(1,), (2,), (7,), (9,), (100,)], "what is there")
+    query(world.conn, "DROP FOREIGN TABLE child, parent, other")
+    for c in one, two, three:
+        c.close()
+
+
 def counted(world):
     query(world.conn, "CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, hot int) SERVER redis")
     query(world.conn, "ALTER TABLE child ADD FOREIGN KEY (hot) REFERENCES hot")
@@ -1569,7 +1615,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -509,6 +509,12 @@ extern struct MosqlReferences *mosql_references_open(MosqlModifyState *modify, E
  */
 extern bool mosql_references_prove_free(struct MosqlReferences *references, TupleTableSlot *slot);
 
+/*
+ * The keys of the rows that were noted are about to be looked up: the parents of those that are new are to be asked for in the same round
+ * trip (mosql_txn_refer_along()).  What comes of it is known at the statement's end.
+ */
+extern void mosql_references_go_along(struct MosqlReferences *references);
+
 /* A row was written: old_slot NULL for a new one, new_slot for a deleted one. */
 extern void mosql_references_note(struct MosqlReferences *references, TupleTableSlot *old_slot,
 								  TupleTableSlot *new_slot);

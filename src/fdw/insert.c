@@ -97,14 +97,40 @@ mosql_exec_lookup_due(MosqlModifyState *modify)
 	mosql_cost_add(&modify->cost, &before);
 }
 
+/* The last tree that has keys which wait: NULL, the table, or the entries of a unique index. */
+static const MosqlIndex *
+last_to_look_up(const MosqlModifyState *modify)
+{
+	int			inserts;
+
+	for (int i = modify->table->nindexes - 1; i >= 0; i--)
+		if (modify->table->indexes[i].unique &&
+			mosql_txn_unchecked(modify->txn, modify->table->indexes[i].entries->tree, &inserts) > 0)
+			return &modify->table->indexes[i];
+	return NULL;
+}
+
+/*
+ * The rows that those which were inserted lead to are asked for with the last of the keys: so nobody waits
+ * for a key who holds them.
+ */
 void
 mosql_exec_lookup_all(MosqlModifyState *modify)
 {
+	const MosqlIndex *last = modify->references != NULL ? last_to_look_up(modify) : NULL;
+
 	modify->checks_keys = false;
+	if (last == NULL)
+		mosql_references_go_along(modify->references);
 	look_up(modify, NULL);
 	for (int i = 0; i < modify->table->nindexes; i++)
 		if (modify->table->indexes[i].unique)
+		{
+			if (&modify->table->indexes[i] == last)
+				mosql_references_go_along(modify->references);
 			look_up(modify, &modify->table->indexes[i]);
+		}
+	mosql_txn_end_along(modify->txn);
 }
 
 /* ---- an INSERT that is the whole transaction ---- */

@@ -384,6 +384,35 @@ look_up(Side *side, MemoryContext cxt)
 	MemoryContextReset(side->fresh_cxt);
 }
 
+/* So few parents go along with the keys of their children; more are a load's. */
+#define ALONG_KEYS	32
+
+/* See exec_int.h. */
+void
+mosql_references_go_along(MosqlReferences *references)
+{
+	for (int i = 0; references != NULL && i < references->nsides; i++)
+	{
+		Side	   *side = &references->sides[i];
+		const MosqlReference *reference = side->reference;
+		MosqlTree  *tree = reference->target->tree;
+		MosqlBytes *keys;
+		bool		found;
+		int			n = 0;
+
+		if (side->is_parent || !reference->locks || reference->index != NULL || side->fresh.n == 0 ||
+			side->fresh.n > ALONG_KEYS)
+			continue;
+		side->fresh.n = mosql_reference_sort_keys(side->fresh.keys, side->fresh.n);
+		keys = palloc(side->fresh.n * sizeof(MosqlBytes));
+		for (int k = 0; k < side->fresh.n; k++)
+			if (!mosql_txn_is_known(reference->txn, tree, side->fresh.keys[k], &found))
+				keys[n++] = side->fresh.keys[k];
+		if (n > 0)
+			mosql_txn_refer_along(reference->txn, tree, keys, n);
+	}
+}
+
 static bool
 same_values(const AttrNumber *columns, int n, TupleTableSlot *a, TupleTableSlot *b)
 {

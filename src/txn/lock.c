@@ -338,6 +338,7 @@ mosql_locks_subabort(MosqlTxn *txn, int level)
 	if (txn->held != NULL && txn->held->level >= level)
 		take_back(txn, level, false);
 	mosql_lock_end_told(txn);
+	mosql_txn_end_along(txn);
 }
 
 void
@@ -582,6 +583,95 @@ mosql_txn_claim(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, i
 	mosql_txn_end_read(&context);
 }
 
+/* ---- rows that foreign keys lead to, along with the keys that lead there ---- */
+
+typedef struct MosqlAlong
+{
+	MosqlTree  *tree;
+	const MosqlBytes *keys;
+	int			n;
+} MosqlAlong;
+
+/* See txn.h. */
+void
+mosql_txn_refer_along(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n)
+{
+	if (txn->nalong == MOSQL_ALONG_MAX)
+		return;
+	if (txn->along == NULL)
+		txn->along = MemoryContextAlloc(txn->cxt, MOSQL_ALONG_MAX * sizeof(MosqlAlong));
+	txn->along[txn->nalong++] = (MosqlAlong) {tree, keys, n};
+}
+
+void
+mosql_txn_end_along(MosqlTxn *txn)
+{
+	txn->nalong = 0;
+}
+
+/* Are all locked, and there, whatever becomes of those who are at work there? */
+static bool
+are_there(LockRequest *requests, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	intents;
+		MosqlIntent intent;
+		MosqlVersion newest;
+
+		if (!requests[i].held)
+			return false;
+		mosql_point_ignore_harmless(&requests[i].point);
+		intents = requests[i].point.intent;
+		if (requests[i].point.row.data == NULL || mosql_intent_next(&intents, &intent) != 0 ||
+			!mosql_row_newest(requests[i].point.row, &newest) || !newest.live)
+			return false;
+	}
+	return true;
+}
+
+static void
+note_parents(MosqlTxn *txn, const LockGroup *group)
+{
+	MosqlRow   *rows = palloc(group->n * sizeof(MosqlRow));
+
+	for (int i = 0; i < group->n; i++)
+		note_held(&group->requests[i]);
+	read_locked(group->requests, group->n, rows);
+	for (int i = 0; i < group->n; i++)
+		mosql_txn_note_referenced(txn, group->requests[i].tree, group->requests[i].key);
+}
+
+/*
+ * The first question for n keys of rows that come, in one round trip with that for the rows that these lead to.  The latter counts
+ * if all of both is had at once.  Else what is had of it is given back: who has to wait for a key, or for one of those
+ * rows, would hold others meanwhile that he comes to only after that, and two could wait for each other that PostgreSQL lets pass.
+ */
+static void
+ask_with_parents(MosqlTxn *txn, LockRequest *requests, int n)
+{
+	LockGroup	groups[1 + MOSQL_ALONG_MAX] = {{requests, n}};
+	int			ngroups = 1;
+	bool		had;
+
+	for (; ngroups <= txn->nalong; ngroups++)
+	{
+		const MosqlAlong *along = &txn->along[ngroups - 1];
+
+		groups[ngroups] = (LockGroup) {start_requests(txn, along->tree, along->keys, along->n, MOSQL_KEY_SHARE), along->n};
+	}
+	txn->nalong = 0;
+	mosql_lock_ask_together(groups, ngroups);
+	had = all_held(requests, n);
+	for (int g = 1; g < ngroups; g++)
+		had &= are_there(groups[g].requests, groups[g].n);
+	for (int g = 1; g < ngroups; g++)
+		if (had)
+			note_parents(txn, &groups[g]);
+		else
+			let_go_behind(groups[g].requests, groups[g].n);
+}
+
 /* The first of n that are locked that has a row and is not to leave, n if there is none. */
 static int
 first_found(LockRequest *requests, const bool *leaves, int n, MosqlRow *rows)
@@ -604,13 +694,17 @@ static int
 lock_until_found(LockRequest *requests, const bool *leaves, int n, int64 deadline_us, MosqlRow *rows)
 {
 	int			first = 0;
+	MosqlTxn   *txn = requests[0].txn;
 
 	while (first < n)
 	{
 		int			end = first;	/* of those that are had at once */
 		int			found;
 
-		ask_past_dead(requests + first, n - first);
+		if (txn->nalong > 0)
+			ask_with_parents(txn, requests, n);
+		if (!all_held(requests + first, n - first))
+			ask_past_dead(requests + first, n - first);
 		while (end < n && requests[end].held)
 			end++;
 		found = first + first_found(requests + first, leaves ? leaves + first : NULL, end - first,

@@ -52,6 +52,19 @@ extern void mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange
  */
 extern void mosql_lock_ask(LockRequest *requests, int n);
 
+/* Requests of one tree, in the order of their keys. */
+typedef struct LockGroup
+{
+	LockRequest *requests;
+	int			n;
+} LockGroup;
+
+/*
+ * The same of several trees, in one round trip, once: those that were asked of a leaf that has changed since are not `held`, nor is
+ * anybody in their `point`.
+ */
+extern void mosql_lock_ask_together(const LockGroup *groups, int ngroups);
+
 /* The same, by engine `script`, with nobody waiting for the answers: nothing is noted. */
 extern void mosql_lock_ask_ahead(LockRequest *requests, int n);
 

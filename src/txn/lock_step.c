@@ -100,6 +100,69 @@ take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *gr
 			changes[i]->row = rows[i];
 }
 
+/* A step on each leaf of some changes. */
+typedef struct ClaimRound
+{
+	MosqlTree  *tree;
+	LockChange **changes;		/* ascending */
+	MosqlBytes *keys;
+	MosqlLeafGroup *groups;
+	int			ngroups;
+	MosqlStep **steps;			/* one per group */
+} ClaimRound;
+
+/* guess: on leaves that were not looked at, too. */
+static void
+plan_round(ClaimRound *round, MosqlTree *tree, LockChange **changes, int n, bool guess)
+{
+	*round = (ClaimRound) {.tree = tree,.changes = changes,.keys = palloc(n * sizeof(MosqlBytes))};
+	for (int i = 0; i < n; i++)
+		round->keys[i] = changes[i]->key;
+	round->ngroups = guess ? mosql_btree_group_guess(tree, round->keys, n, &round->groups) :
+		mosql_btree_group_beside(tree, round->keys, NULL, n, &round->groups, NULL);
+	round->steps = palloc(round->ngroups * sizeof(MosqlStep *));
+	for (int g = 0; g < round->ngroups; g++)
+		round->steps[g] = build_claim_step(tree, &round->groups[g], changes + round->groups[g].first,
+										   round->groups[g].n);
+}
+
+/* What has come of its steps.  Returns how many changes are done. */
+static int
+take_round(MosqlSession *session, const ClaimRound *round)
+{
+	int			done = 0;
+
+	for (int g = 0; g < round->ngroups; g++)
+	{
+		const MosqlStep *step = round->steps[g];
+		MosqlLeafGroup *group = &round->groups[g];
+
+		if (has_lost_claim(step))
+			mosql_commit_lost_claim(session);
+		if (step->status != MOSQL_STEP_DONE)
+		{
+			mosql_btree_observe(round->tree, step->node, step->values[0], -1);
+			continue;
+		}
+		if (group->guessed)
+			mosql_btree_guess_right(round->tree, group, step->values[0]);
+		for (int i = 0; i < group->n; i++)
+		{
+			LockChange *change = round->changes[group->first + i];
+
+			change->leaf = step->node;
+			change->intents = step->values[1 + 2 * i];
+			change->row = step->values[2 + 2 * i];
+			change->done = true;
+		}
+		if (group->packed)
+			take_block_rows(session, round->tree, group, step, round->keys + group->first,
+							round->changes + group->first);
+		done += group->n;
+	}
+	return done;
+}
+
 /*
  * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
  * many are left.  guess: on leaves that were not looked at, too.
@@ -107,47 +170,11 @@ take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *gr
 static int
 change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n, bool guess)
 {
-	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
-	MosqlLeafGroup *groups;
-	MosqlStep **steps;
-	int			ngroups;
-	int			left = n;
+	ClaimRound	round;
 
-	for (int i = 0; i < n; i++)
-		keys[i] = changes[i]->key;
-	ngroups = guess ? mosql_btree_group_guess(tree, keys, n, &groups) :
-		mosql_btree_group_beside(tree, keys, NULL, n, &groups, NULL);
-	steps = palloc(ngroups * sizeof(MosqlStep *));
-	for (int g = 0; g < ngroups; g++)
-		steps[g] = build_claim_step(tree, &groups[g], changes + groups[g].first, groups[g].n);
-	mosql_step_run(&session->stepper, steps, ngroups, NULL);
-	for (int g = 0; g < ngroups; g++)
-	{
-		const MosqlStep *step = steps[g];
-
-		if (has_lost_claim(step))
-			mosql_commit_lost_claim(session);
-		if (step->status != MOSQL_STEP_DONE)
-		{
-			mosql_btree_observe(tree, step->node, step->values[0], -1);
-			continue;
-		}
-		if (groups[g].guessed)
-			mosql_btree_guess_right(tree, &groups[g], step->values[0]);
-		for (int i = 0; i < groups[g].n; i++)
-		{
-			LockChange *change = changes[groups[g].first + i];
-
-			change->leaf = step->node;
-			change->intents = step->values[1 + 2 * i];
-			change->row = step->values[2 + 2 * i];
-			change->done = true;
-			left--;
-		}
-		if (groups[g].packed)
-			take_block_rows(session, tree, &groups[g], step, keys + groups[g].first, changes + groups[g].first);
-	}
-	return left;
+	plan_round(&round, tree, changes, n, guess);
+	mosql_step_run(&session->stepper, round.steps, round.ngroups, NULL);
+	return n - take_round(session, &round);
 }
 
 void
@@ -217,8 +244,8 @@ note_answer(LockRequest *request, const LockChange *change)
 	mosql_lock_note(request, &point);
 }
 
-void
-mosql_lock_ask(LockRequest *requests, int n)
+static LockChange *
+claims_of(const LockRequest *requests, int n)
 {
 	LockChange *changes = palloc(n * sizeof(LockChange));
 
@@ -228,9 +255,58 @@ mosql_lock_ask(LockRequest *requests, int n)
 		if (requests[i].relied_on > 0)
 			changes[i].must = mosql_lock_asked(requests[i].claim.owner, requests[i].relied_on);
 	}
+	return changes;
+}
+
+void
+mosql_lock_ask(LockRequest *requests, int n)
+{
+	LockChange *changes = claims_of(requests, n);
+
 	mosql_lock_change(requests[0].txn->session, requests[0].tree, changes, n);
 	for (int i = 0; i < n; i++)
 		note_answer(&requests[i], &changes[i]);
+}
+
+static LockChange **
+pointers_to(LockChange *changes, int n)
+{
+	LockChange **all = palloc(n * sizeof(LockChange *));
+
+	for (int i = 0; i < n; i++)
+		all[i] = &changes[i];
+	return all;
+}
+
+/* See lock_int.h. */
+void
+mosql_lock_ask_together(const LockGroup *groups, int ngroups)
+{
+	MosqlSession *session = groups[0].requests[0].txn->session;
+	ClaimRound *rounds = palloc(ngroups * sizeof(ClaimRound));
+	LockChange **changes = palloc(ngroups * sizeof(LockChange *));
+	MosqlStep **steps;
+	int			nsteps = 0;
+
+	for (int g = 0; g < ngroups; g++)
+	{
+		changes[g] = claims_of(groups[g].requests, groups[g].n);
+		plan_round(&rounds[g], groups[g].requests[0].tree, pointers_to(changes[g], groups[g].n), groups[g].n, true);
+		nsteps += rounds[g].ngroups;
+	}
+	steps = palloc(nsteps * sizeof(MosqlStep *));
+	nsteps = 0;
+	for (int g = 0; g < ngroups; g++)
+		for (int i = 0; i < rounds[g].ngroups; i++)
+			steps[nsteps++] = rounds[g].steps[i];
+	mosql_step_run(&session->stepper, steps, nsteps, NULL);
+	for (int g = 0; g < ngroups; g++)
+	{
+		(void) take_round(session, &rounds[g]);
+		for (int i = 0; i < groups[g].n; i++)
+			if (changes[g][i].done)
+				note_answer(&groups[g].requests[i], &changes[g][i]);
+	}
 }
 
 void

@@ -56,11 +56,11 @@ mosql_txn_has_inserted(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 }
 
 /*
- * An intent that leaves a live row live need not be asked about: a row that many
+ * See txn_int.h.  An intent that leaves a live row live need not be asked about: a row that many
  * increment costs no more than others.
  */
-static void
-ignore_harmless_intent(MosqlPoint *point)
+void
+mosql_point_ignore_harmless(MosqlPoint *point)
 {
 	MosqlBytes	intents = point->intent;
 	MosqlIntent intent;
@@ -102,7 +102,7 @@ look_at_rows(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n, bool
 	mosql_txn_begin_read(txn->session, &context);
 	mosql_btree_get(tree, keys, n, points);
 	for (int i = 0; i < n; i++)
-		ignore_harmless_intent(&points[i]);
+		mosql_point_ignore_harmless(&points[i]);
 	mosql_points_latest(txn->session, tree, keys, points, n, rows);
 	mosql_txn_end_read(&context);
 	for (int i = 0; i < n; i++)

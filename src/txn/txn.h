@@ -567,6 +567,14 @@ extern void mosql_txn_refer(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *ke
 							bool locks, bool *found);
 
 /*
+ * These rows (ascending, distinct, not known yet; they stay in place) are to be locked, and noted as there, in the round trip of the next
+ * mosql_txn_claim_free(), if all that is asked for then can be had at once.  What comes of it mosql_txn_refer() knows.  A
+ * tree more than MOSQL_ALONG_MAX is left to that.  end: no claim came, or no other is to take them along.
+ */
+extern void mosql_txn_refer_along(MosqlTxn *txn, MosqlTree *tree, const MosqlBytes *keys, int n);
+extern void mosql_txn_end_along(MosqlTxn *txn);
+
+/*
  * Is this row there, as far as the transaction knows by itself?  No round trip.  locks: and is it
  * held, unlike one that was only incremented?
  */

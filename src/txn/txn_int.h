@@ -474,6 +474,8 @@ struct MosqlTxn
 	uint32		nwaits;
 	bool		told;			/* the clock knows of the last of them */
 	int			ninsert_locks;	/* of keys that it inserts */
+	int			nalong;
+	struct MosqlAlong *along;	/* [MOSQL_ALONG_MAX], NULL: none yet */
 	MosqlSettleInserts settle;	/* some are not looked up yet; NULL: none are left so */
 	void	   *settle_arg;
 	size_t		bytes;
@@ -544,6 +546,12 @@ extern void mosql_load_check(const MosqlTxn *txn);
 /* ---------- locks ---------- */
 
 typedef struct MosqlHeld MosqlHeld;
+
+/* Trees in which rows are asked for along with keys (mosql_txn_refer_along()). */
+#define MOSQL_ALONG_MAX		8
+
+/* No intent is told of a row that is there whatever becomes of it. */
+extern void mosql_point_ignore_harmless(MosqlPoint *point);
 
 /* The bytes that ADMITS and HOLDS compare. */
 extern MosqlBytes mosql_lock_asked(MosqlTxid owner, int strength);

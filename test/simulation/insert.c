@@ -87,6 +87,29 @@ insert_row(Client *client, int tree, int key, MosqlNewKey known)
 	note_row(client, tree, key, row);
 }
 
+static void
+report_no_parent(Client *client, MosqlBytes parent)
+{
+	mosql_txn_blame(client->txn, client->cid, work_tree(client, TREE_MAIN), parent);
+	ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION), errmsg("no parent")));
+}
+
+/* The row, whose parent is locked in the round trip that looks up its key, if that can be had at once (mosql_references_go_along()). */
+static void
+insert_along(Client *client, int key, MosqlBytes parent)
+{
+	MosqlTree  *tree = work_tree(client, TREE_MAIN);
+	bool		found;
+
+	if (!mosql_txn_is_known(client->txn, tree, parent, &found))
+		mosql_txn_refer_along(client->txn, tree, &parent, 1);
+	insert_row(client, TREE_CHILD, key, MOSQL_KEY_MAY_EXIST);
+	mosql_txn_end_along(client->txn);
+	mosql_txn_refer(client->txn, tree, &parent, 1, true, &found);
+	if (!found)
+		report_no_parent(client, parent);
+}
+
 /* A row that leads to another one. */
 void
 insert_refer(Client *client)
@@ -102,14 +125,16 @@ insert_refer(Client *client)
 		work_update_row(client, TREE_CHILD, key, &stored, row);
 		return;
 	}
+	if (client->locks && sim_chance(500))
+	{
+		insert_along(client, key, parent);
+		return;
+	}
 	mosql_txn_refer(client->txn, work_tree(client, TREE_MAIN), &parent, 1, client->locks, &found);
 	if (found)
 		insert_row(client, TREE_CHILD, key, MOSQL_KEY_MAY_EXIST);
 	else if (sim_chance(500))
-	{
-		mosql_txn_blame(client->txn, client->cid, work_tree(client, TREE_MAIN), parent);
-		ereport(ERROR, (errcode(ERRCODE_FOREIGN_KEY_VIOLATION), errmsg("no parent")));
-	}
+		report_no_parent(client, parent);
 }
 
 /*
