@@ -840,25 +840,27 @@ mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 
 /*
  * Guess the leaf of keys that came here straight from its parent: it is as that knows it.  False if that is
- * not known any more.
+ * not known any more, or has been read anew since it led here, and would send some of the keys elsewhere.
  */
 static bool
 guess(const Search *s, const SearchItem *item, MosqlLeafGroup *group)
 {
 	const CachedNode *parent = mosql_btree_cache_find(s->tree, item->parent);
 	int			c;
+	MosqlBytes	high;
 
 	if (parent == NULL || item->epoch != 0 || item->from.data != NULL)
 		return false;
 	c = mosql_btree_child_index(parent->children, parent->nchildren, s->keys[item->first], false);
-	if (parent->children[c].node != item->node)
+	high = c + 1 < parent->nchildren ? parent->children[c + 1].separator : parent->meta.high;
+	if (parent->children[c].node != item->node ||
+		(high.data != NULL && mosql_bytes_compare(s->keys[item->first + item->n - 1], high) >= 0))
 		return false;
 	*group = (MosqlLeafGroup)
 	{
 		.leaf = item->node, .first = item->first, .n = item->n, .nfields = -1,
 		.guessed = true, .packed = true,
-		.low = parent->children[c].separator,
-		.high = c + 1 < parent->nchildren ? parent->children[c + 1].separator : parent->meta.high
+		.low = parent->children[c].separator, .high = high
 	};
 	return true;
 }
