@@ -24,6 +24,9 @@ Then a decision stays without a copy, and its owner dies: maintenance must leave
 Then values of a sequence are drawn while its replica sleeps, and the replica takes over:
 none is drawn twice.
 
+Then a table and a number are locked, their replica sleeps, and takes over: they are locked still, and meanwhile
+nobody has got such a lock without copies.
+
 Then a primary is taken over and does not hear of it: maintenance must not take its word
 for which tables there are.
 
@@ -372,6 +375,40 @@ def sequences(cluster, servers, db):
                    f"{engine}: no value twice", (before, alone, after))
 
 
+def locks(cluster, servers, db):
+    """A lock of a table, or of a number, counts only when it has its copies."""
+    for engine, server in zip(ENGINES, servers):
+        ns = f"{db}_locks_{engine}"
+        make_database(server, ns, cluster.nodes,
+                      {"durability": "replicated", "replicas": "1", "replica_timeout": "300", "atomic": engine},
+                      "CREATE FOREIGN TABLE locked (id int OPTIONS (key 'true') NOT NULL) SERVER redis; "
+                      "CREATE FOREIGN TABLE other (id int OPTIONS (key 'true') NOT NULL) SERVER redis")
+        primary = cluster.owner(find_definitions(cluster, ns, "locked"))
+        replica = replica_of(cluster, primary)
+        with contextlib.closing(server.connect(ns)) as one, contextlib.closing(server.connect(ns)) as two:
+            query(one, "SELECT mosql_fdw_advisory_lock('redis', 1)")
+            query(one, "BEGIN")
+            query(one, "LOCK TABLE locked IN SHARE MODE")
+            query(two, "SELECT count(*) FROM other")
+            query(two, "BEGIN")
+            cluster.signal(replica, signal.SIGSTOP)
+            tap.equal(attempt(two, "LOCK TABLE other IN SHARE MODE")[1], "08006", f"{engine}: no LOCK TABLE without copies")
+            query(two, "ROLLBACK")
+            query(two, "BEGIN")
+            tap.equal(attempt(two, "SELECT mosql_fdw_advisory_xact_lock('redis', 2)")[1], "08006", f"{engine}: nor a number")
+            query(two, "ROLLBACK")
+            cluster.kill(primary)
+            cluster.signal(replica, signal.SIGCONT)
+            tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", RECOVERY, 0.05),
+                   f"{engine}: the replica takes over")
+            cluster.restart(primary)
+            tap.ok(wait_until(lambda: healthy(cluster), RECOVERY, 0.1), f"{engine}: the cluster is whole again")
+            tap.equal(attempt(one, "COMMIT")[1], None, f"{engine}: who had the table has it at COMMIT")
+            tap.equal(attempt(one, "INSERT INTO locked VALUES (1)")[1], None, f"{engine}: and has the number")
+            got = wait_until(lambda: attempt(two, "SELECT mosql_fdw_try_advisory_lock('redis', 1)")[0], RECOVERY, 0.1)
+            tap.equal(got, [(False,)], f"{engine}: which nobody else gets")
+
+
 def power_cut(servers, seed):
     """Every node dies at once; its log is all that is left."""
     db = "durability_fsync"
@@ -457,6 +494,8 @@ def body():
         no_copies(cluster, servers, db)
     with section("values of a sequence and their copies"):
         sequences(cluster, servers, db)
+    with section("locks of tables and numbers and their copies"):
+        locks(cluster, servers, db)
     with section("definitions on a primary that was taken over"):
         stale_definitions(cluster, servers, [f"{db}_{i}" for i in range(10)])
     with section("all nodes die, and start from their logs"):

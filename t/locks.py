@@ -32,6 +32,7 @@
           and who changes a foreign key that has become another one
   tables_waiting  waits for a table end with a cancel and timeouts, also at COMMIT; a lock of a
           table that is lost is an error; DO, partitions
+  twice   a failover takes back that somebody was let in, and leaves his wait, which becomes a lock once more
   often   who is refused a lock now and then needs no more memory each time
   ended   a waiter whose session was ended, or forgotten, is told so, and does not wait for ever; nor does it lock on
   late    what a session's last transaction has not applied yet takes nothing from its next one; what
@@ -1527,6 +1528,61 @@ def tables_waiting(world):
         conn.close()
 
 
+def claimed(world):
+    """What has claims, as it is."""
+    found = []
+    for port in world.cluster.ports:
+        r = world.cluster.redis(port)
+        for key in r("KEYS", f"{world.db}:*"):
+            if r("TYPE", key) == b"hash":
+                fields = r("HGETALL", key)
+                found += [(port, key, field, value) for field, value in zip(fields[::2], fields[1::2])
+                          if field.startswith(b"i") and value[16:17] in (b"L", b"W")]
+        r.close()
+    return found
+
+
+def let_in_twice(world, one, two, locks, wanted, asks_again):
+    """one has it, and gives it back; two is let in, which is lost; one goes on, and ends; two is let in once more."""
+    begin(one, "SAVEPOINT a", locks)
+    query(two, "BEGIN")
+    threads, results = together(lambda: attempt(two, wanted)[1])
+    until_waits(world)
+    before = claimed(world)
+    query(one, "ROLLBACK TO a")
+    tap.ok(finish(threads, SOON) and results == [None], f"{wanted}: who has waited is let in", results)
+    for port, key, field, value in before:
+        world.cluster.ask(port, "HSET", key, field, value)
+    query(one, "UPDATE hot SET n = n + 1 WHERE id = 3 AND n >= 0")
+    query(one, "COMMIT")
+    begin(one, asks_again)              # takes out what is left of an earlier transaction of this session
+    query(one, "ROLLBACK")
+    tap.ok([value[16:17] for _, _, _, value in claimed(world)] == [b"L"], "and once more")
+
+
+def twice(world):
+    one, two = world.connect(0), world.connect(1)
+    for conn in one, two:
+        query(conn, "SELECT count(*) FROM hot")
+    for more in "COMMIT", "LOCK TABLE hot IN EXCLUSIVE MODE":
+        let_in_twice(world, one, two, "LOCK TABLE hot IN EXCLUSIVE MODE", "LOCK TABLE hot IN SHARE MODE",
+                     "LOCK TABLE hot IN ROW SHARE MODE NOWAIT")
+        tap.equal(attempt(two, more)[1], "40001", f"{more}: what was done in between is noticed")
+        query(two, "ROLLBACK")
+    number = "SELECT mosql_fdw_{}('redis', 40)"
+    again = number.format("try_advisory_xact_lock")
+    let_in_twice(world, one, two, number.format("advisory_xact_lock"), number.format("advisory_xact_lock"), again)
+    tap.equal(attempt(two, "COMMIT")[1], "40001", "so of a number")
+    let_in_twice(world, one, two, number.format("advisory_xact_lock"), number.format("advisory_lock"), again)
+    query(two, "COMMIT")
+    world.cluster.everywhere("CLIENT", "KILL", "TYPE", "normal")
+    attempt(two, "SELECT count(*) FROM hot")            # finds out that they broke
+    tap.equal(attempt(two, "SELECT count(*) FROM hot")[1], "55000", "and of one that the session has")
+    tap.equal(advisory(one, "advisory_lock", 40), "", "which is not there then")
+    for c in one, two:
+        c.close()
+
+
 def killed(world):
     points = [p for p in debug_points("row locks") if p != "lock-parent-entries"]     # who inserts a child
     tap.ok(len(points) >= 2, "points of waiting are found in the sources", points)
@@ -1615,7 +1671,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, twice, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

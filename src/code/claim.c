@@ -11,6 +11,7 @@
 #define KIND_AT		MOSQL_TXID_BYTES
 #define STRENGTH_AT	(MOSQL_TXID_BYTES + 1)
 #define NUMBER_AT	(MOSQL_TXID_BYTES + 2)
+#define ANSWERED_AT	(MOSQL_CLAIM_BYTES - 1)		/* of a lock; the bytes before it are 0 */
 
 void
 mosql_claim_encode(StringInfo out, const MosqlClaim *claim)
@@ -193,12 +194,27 @@ is_blocked(const Claims *c, int upto, const char *owner, int wanted)
 	return false;
 }
 
+static int
+answered(const char *lock)
+{
+	return (uint8) lock[ANSWERED_AT];
+}
+
+static char *
+new_lock(const char *claim)
+{
+	char	   *lock = copy_claim(claim);
+
+	lock[KIND_AT] = MOSQL_CLAIM_LOCK;
+	memset(lock + NUMBER_AT, 0, MOSQL_CLAIM_BYTES - NUMBER_AT);
+	return lock;
+}
+
 /* The owner of a claim has that lock; false if a lock that it had became stronger. */
 static bool
 hold(Claims *c, const char *claim)
 {
 	int			at = find_claim(c, claim, MOSQL_CLAIM_LOCK);
-	char	   *lock;
 
 	if (at >= 0)
 	{
@@ -206,11 +222,9 @@ hold(Claims *c, const char *claim)
 			c->claims[at][STRENGTH_AT] = claim[STRENGTH_AT];
 		return false;
 	}
-	lock = copy_claim(claim);
-	lock[KIND_AT] = MOSQL_CLAIM_LOCK;
 	for (at = 0; at < c->n && !waits(c->claims[at]); at++)
 		;
-	insert_claim(c, at, lock);
+	insert_claim(c, at, new_lock(claim));
 	return true;
 }
 
@@ -288,12 +302,14 @@ bool
 mosql_claims_hold(MosqlBytes field, MosqlBytes asked)
 {
 	Claims		c = take_apart(field);
+	bool		surely = asked.len == MOSQL_TXID_BYTES + 2;
 	int			mine;
 
-	if (asked.len != MOSQL_TXID_BYTES + 1)
+	if (asked.len != MOSQL_TXID_BYTES + 1 && !surely)
 		return false;
 	mine = find_claim(&c, asked.data, MOSQL_CLAIM_LOCK);
-	return mine >= 0 && strength(c.claims[mine]) >= (uint8) asked.data[MOSQL_TXID_BYTES];
+	return mine >= 0 && strength(c.claims[mine]) >= (uint8) asked.data[MOSQL_TXID_BYTES] &&
+		(!surely || answered(c.claims[mine]) >= (uint8) asked.data[MOSQL_TXID_BYTES]);
 }
 
 /* A new claim: a lock if nobody is in its way, else a wait, in its place (rule 30). */
@@ -312,6 +328,17 @@ add_claim(Claims *c, int mine, const char *request)
 		insert_claim(c, at, copy_claim(request));
 }
 
+/* The owner of a request is told what it has, if that is as much. */
+static void
+answer(Claims *c, const char *request)
+{
+	int			mine = find_claim(c, request, MOSQL_CLAIM_LOCK);
+
+	if (mine >= 0 && strength(c->claims[mine]) >= strength(request) &&
+		answered(c->claims[mine]) < strength(request))
+		c->claims[mine][ANSWERED_AT] = request[STRENGTH_AT];
+}
+
 MosqlBytes
 mosql_claims_request(MosqlBytes field, MosqlBytes request)
 {
@@ -328,12 +355,18 @@ mosql_claims_request(MosqlBytes field, MosqlBytes request)
 
 		if (mine >= 0 && strength(c.claims[mine]) > strength(request.data))
 			c.claims[mine][STRENGTH_AT] = request.data[STRENGTH_AT];
+		if (mine >= 0 && answered(c.claims[mine]) > strength(request.data))
+			c.claims[mine][ANSWERED_AT] = request.data[STRENGTH_AT];
 		if (wait >= 0)
 			remove_claim(&c, wait);
 	}
-	else if ((mine < 0 || strength(c.claims[mine]) < strength(request.data)) &&
-			 find_claim(&c, request.data, MOSQL_CLAIM_WAIT) < 0)
-		add_claim(&c, mine, request.data);
+	else
+	{
+		if ((mine < 0 || strength(c.claims[mine]) < strength(request.data)) &&
+			find_claim(&c, request.data, MOSQL_CLAIM_WAIT) < 0)
+			add_claim(&c, mine, request.data);
+		answer(&c, request.data);
+	}
 	let_in(&c);
 	after = put_together(&c);
 	return mosql_bytes_equal(after, field) ? field : after;

@@ -7,7 +7,8 @@
  *     offset 0  16 bytes  owner: a transaction's id for its locks
  *           16   1 byte   'L' locked, 'W' waits
  *           17   1 byte   strength, 1 to 4; of a table's lock 11 to 18
- *           18   4 bytes  number of the wait, big-endian
+ *           18   4 bytes  big-endian: of a wait its number; of a lock, how strong it is by an answer to its
+ *                         owner's request, 0 if he was let in and has not asked since
  *
  * An owner has at most one lock and one wait in a field.  A step computes the same
  * from a field in the server (step_lua.h), so everything here takes bytes and
@@ -53,7 +54,7 @@ typedef struct MosqlClaim
 	MosqlTxid	owner;
 	MosqlClaimKind kind;
 	MosqlStrength strength;
-	uint32		number;
+	uint32		number;			/* of a lock: its strength by an answer */
 } MosqlClaim;
 
 /* Append a claim, or a request for one. */
@@ -83,7 +84,10 @@ extern bool mosql_claims_admit(MosqlBytes field, MosqlBytes asked);
  */
 extern MosqlTxid *mosql_claims_ahead(MosqlBytes field, MosqlTxid owner, uint32 number, int *n);
 
-/* Has the owner a lock that is at least as strong as asked? */
+/* One byte more: the lock is to be so strong by an answer to its owner, not by his having been let in. */
+#define MOSQL_ASKED_SURELY	'a'
+
+/* Has the owner a lock that is at least as strong as asked (owner, strength; perhaps that byte)? */
 extern bool mosql_claims_hold(MosqlBytes field, MosqlBytes asked);
 
 /*

@@ -216,7 +216,7 @@
 "    end\n" \
 "    at = 1\n" \
 "    while list[at] and byte(list[at], 17) ~= 87 do at = at + 1 end\n" \
-"    table.insert(list, at, sub(new, 1, 16) .. 'L' .. sub(new, 18))\n" \
+"    table.insert(list, at, sub(new, 1, 16) .. 'L' .. sub(new, 18, 18) .. string.char(0, 0, 0, 0))\n" \
 "    return true\n" \
 "  end\n" \
  /* the field when all are let in who can be; who was is told at the end */ \
@@ -246,8 +246,9 @@
 "  end\n" \
 "  local function holds(field, asked)\n" \
 "    local list = claims(field)\n" \
-"    local mine = #asked == 17 and claim(list, sub(asked, 1, 16), 76)\n" \
-"    return mine and byte(list[mine], 18) >= byte(asked, 17)\n" \
+"    local mine = (#asked == 17 or #asked == 18) and claim(list, sub(asked, 1, 16), 76)\n" \
+"    return mine and byte(list[mine], 18) >= byte(asked, 17) and\n" \
+"      (#asked == 17 or byte(list[mine], 22) >= byte(asked, 17))\n" \
 "  end\n" \
 "  local function request(field, new)\n" \
 "    if #new ~= 22 then return field end\n" \
@@ -259,6 +260,7 @@
 "      if held > wanted then\n" \
 "        list[mine] = sub(list[mine], 1, 17) .. sub(new, 18, 18) .. sub(list[mine], 19)\n" \
 "      end\n" \
+"      if mine and byte(list[mine], 22) > wanted then list[mine] = sub(list[mine], 1, 21) .. sub(new, 18, 18) end\n" \
 "      local wait = claim(list, owner, 87)\n" \
 "      if wait then table.remove(list, wait) end\n" \
 "    elseif held < wanted and not claim(list, owner, 87) then\n" \
@@ -274,6 +276,10 @@
 "      elseif kind == 87 then\n" \
 "        table.insert(list, at, new)\n" \
 "      end\n" \
+"    end\n" \
+"    mine = kind ~= 83 and claim(list, owner, 76)\n" \
+"    if mine and byte(list[mine], 18) >= wanted and byte(list[mine], 22) < wanted then\n" \
+"      list[mine] = sub(list[mine], 1, 21) .. sub(new, 18, 18)\n" \
 "    end\n" \
 "    return let_in(list, rest)\n" \
 "  end\n" \
@@ -462,7 +468,7 @@
 "        end\n" \
 "      elseif kind == 8 then\n"	/* CLAIM */ \
 "        if not old and #val == 22 and byte(val, 17) ~= 83 then\n"	/* 'S' */ \
-"          new = sub(val, 1, 16) .. 'L' .. sub(val, 18)\n" \
+"          new = sub(val, 1, 16) .. 'L' .. sub(val, 18, 18) .. string.char(0, 0, 0) .. sub(val, 18, 18)\n" \
 "        else\n" \
 "          local tools = locks()\n" \
 "          local before = #woken\n" \

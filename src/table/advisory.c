@@ -62,14 +62,10 @@ mosql_table_lock_number(MosqlSession *session, const MosqlNumber *number, bool s
 	int			strength = shared ? MOSQL_SHARE : MOSQL_UPDATE;
 	LockWaitPolicy policy = wait ? LockWaitBlock : LockWaitSkip;
 	MosqlRow	row;
-	bool		locked;
 
 	if (number->session)
 		return mosql_session_lock(txn, tree, key, strength, policy);
-	mosql_txn_claim(txn, tree, &key, 1, strength, policy, &row, &locked);
-	if (locked)
-		mosql_txn_rely_on_claim(txn, tree, key);
-	return locked;
+	return mosql_txn_rely_on_claim(txn, tree, key, strength, policy, &row);
 }
 
 bool

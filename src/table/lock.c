@@ -51,20 +51,23 @@ mosql_table_is_locked(MosqlSession *session, MosqlBytes key)
 	return is_locked_out(session, key, RowExclusiveLock);
 }
 
-/* False: it is not there, and was not waited for.  *row gets the definition's row. */
+/* As which a table is to be locked, by who has it locked perhaps. */
+static int
+wanted_strength(MosqlSession *session, MosqlBytes key, int mode)
+{
+	int			held = mosql_txn_strength(mosql_txn_current(session), mosql_catalog_tree(session), key);
+
+	return mosql_table_joined_strength(held, MOSQL_TABLE_MODE + mode);
+}
+
+/* False: it is not there, and was not waited for.  *row gets the definition's row, or says that there is one. */
 static bool
 claim(MosqlSession *session, MosqlBytes key, int mode, bool wait, MosqlRow *row)
 {
-	MosqlTxn   *txn = mosql_txn_current(session);
-	MosqlTree  *tree = mosql_catalog_tree(session);
-	int			held = mosql_txn_strength(txn, tree, key);
-	int			wanted = mosql_table_joined_strength(held, MOSQL_TABLE_MODE + mode);
-	bool		locked = true;
-
 	row->found = true;
-	if (held < wanted)
-		mosql_txn_claim(txn, tree, &key, 1, wanted, wait ? LockWaitBlock : LockWaitSkip, row, &locked);
-	return locked;
+	return mosql_txn_rely_on_claim(mosql_txn_current(session), mosql_catalog_tree(session), key,
+								   wanted_strength(session, key, mode),
+								   wait ? LockWaitBlock : LockWaitSkip, row);
 }
 
 bool
@@ -81,8 +84,6 @@ mosql_table_lock(Relation rel, MosqlSession *session, int mode, bool wait)
 		return false;
 	if (!row.found && !row.own)
 		mosql_table_missing(rel, schema, name);
-	if (mosql_catalog_exists(session))
-		mosql_txn_rely_on_claim(txn, mosql_catalog_tree(session), mosql_catalog_key(schema, name));
 	if (mode >= ShareLock)
 		mosql_txn_raise_schema(txn);
 	return true;
@@ -107,11 +108,13 @@ bool
 mosql_table_wait(MosqlSession *session, MosqlBytes key, int mode)
 {
 	MosqlRow	row;
+	bool		locked;
 
 	if (mode == NoLock || !is_locked_out(session, key, mode))
 		return false;
 	check_not_lost(session, key, mode);
-	(void) claim(session, key, mode, true, &row);
+	mosql_txn_claim(mosql_txn_current(session), mosql_catalog_tree(session), &key, 1,
+					wanted_strength(session, key, mode), LockWaitBlock, &row, &locked);
 	return true;
 }
 

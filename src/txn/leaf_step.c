@@ -120,7 +120,7 @@ MosqlBytes
 mosql_item_held(const MosqlCommit *commit, const MosqlItem *item)
 {
 	if (item->kind == MOSQL_ITEM_CLAIM || (item->kind == MOSQL_ITEM_WRITE && item->strength > 0))
-		return mosql_lock_asked(owner_of_claims(commit), item->strength);
+		return mosql_lock_asked_surely(owner_of_claims(commit), item->strength);
 	return MOSQL_ABSENT;
 }
 
@@ -135,7 +135,7 @@ mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 	bool		update = item->kind == MOSQL_ITEM_WRITE && item->change->kind == MOSQL_CHANGE_PUT &&
 		item->version != 0;
 
-	if (item->kind == MOSQL_ITEM_CHECK || item->kind == MOSQL_ITEM_CLAIM)
+	if (item->kind == MOSQL_ITEM_CHECK)
 		return mosql_lock_asked(owner, item->strength > 0 ? item->strength : MOSQL_READING);
 	if (item->kind == MOSQL_ITEM_REFERENCE)
 		return mosql_lock_asked(owner, MOSQL_KEY_SHARE);
@@ -152,9 +152,13 @@ mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item)
 static void
 add_intent_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes intent)
 {
-	if (item->kind == MOSQL_ITEM_WRITE && item->strength > 0)
-		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_held(commit, item));
-	if (item->kind == MOSQL_ITEM_CLAIM || (item->kind == MOSQL_ITEM_CHECK && item->strength > 0))
+	MosqlBytes	held = mosql_item_held(commit, item);
+
+	if (held.data != NULL)
+		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, held);
+	if (item->kind == MOSQL_ITEM_CLAIM)
+		return;
+	if (item->kind == MOSQL_ITEM_CHECK && item->strength > 0)
 		add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_asked(commit, item));
 	else if (item->claims)
 		add_compare(leaf, item, MOSQL_COMPARE_ADMITS, intent, 0, mosql_item_asked(commit, item));

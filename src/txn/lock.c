@@ -399,6 +399,7 @@ start_request(LockRequest *request, MosqlTxn *txn, MosqlTree *tree, const MosqlE
 	{
 		.txn = txn,.tree = tree,.key = entry->key,
 		.claim = {owner_of(txn), kind, strength, 0},
+		.sure = entry->sure,
 		.relied_on = relied_on(txn, tree, entry)
 	};
 }
@@ -768,11 +769,19 @@ mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 	return entry ? entry->strength : 0;
 }
 
-void
-mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
+bool
+mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+						LockWaitPolicy policy, MosqlRow *row)
 {
+	MosqlEntryW *entry = entry_of(txn, tree, key);
+	bool		locked = true;
+
 	report_other_id(txn);
-	entry_of(txn, tree, key)->relied_on = true;
+	entry->sure = true;
+	if (!entry->relied_on || entry->strength < strength)
+		mosql_txn_claim(txn, tree, &key, 1, strength, policy, row, &locked);
+	entry->relied_on |= locked;
+	return locked;
 }
 
 void
@@ -808,6 +817,7 @@ mosql_lock_for_session(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int stren
 	MosqlRow	row;
 	bool		locked;
 
+	entry->sure = true;
 	mosql_txn_claim(txn, tree, &key, 1, strength, policy, &row, &locked);
 	entry->strength = before;
 	if (txn->held != newest)

@@ -18,6 +18,7 @@ typedef struct LockRequest
 	MosqlPoint	point;			/* as it was when the request was made, but the claims after it */
 	bool		held;
 	bool		at_commit;
+	bool		sure;			/* it is going to be relied on: `held` when an answer says so, which has its copies */
 	int			relied_on;		/* strength of the lock that must be there, since it is relied on; 0: none */
 } LockRequest;
 
@@ -27,7 +28,8 @@ typedef struct LockChange
 	MosqlBytes	key;
 	MosqlWriteKind kind;		/* CLAIM a request, or UNLIST owners */
 	MosqlBytes	value;
-	MosqlBytes	must;			/* CLAIM: what is to be there already, as mosql_lock_asked() has it, or absent */
+	MosqlBytes	must;			/* CLAIM: what is to be there already, as mosql_lock_asked_surely() has it, or absent */
+	bool		sure;			/* its answer waits for copies of what it tells */
 	uint64		leaf;			/* results: where it was done, */
 	MosqlBytes	intents;		/* and the fields as they were before */
 	MosqlBytes	row;			/* CLAIM */
@@ -69,7 +71,8 @@ extern void mosql_lock_ask_together(const LockGroup *groups, int ngroups);
 extern void mosql_lock_ask_ahead(LockRequest *requests, int n);
 
 /*
- * What there is at the row: the lock is there, and will stay, or who is in its way.
+ * What there is at the row: the lock is there, and will stay, or who is in its way.  Of one that is to be relied on
+ * only an answer to mosql_lock_ask() says so.
  */
 extern void mosql_lock_note(LockRequest *request, const MosqlPoint *point);
 

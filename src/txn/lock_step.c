@@ -29,6 +29,18 @@ mosql_lock_asked(MosqlTxid owner, int strength)
 	return mosql_bytes_of(&buf);
 }
 
+MosqlBytes
+mosql_lock_asked_surely(MosqlTxid owner, int strength)
+{
+	StringInfoData buf;
+
+	mosql_string_init(&buf, MOSQL_TXID_BYTES + 2);
+	mosql_txid_put(&buf, owner);
+	appendStringInfoChar(&buf, (char) strength);
+	appendStringInfoChar(&buf, MOSQL_ASKED_SURELY);
+	return mosql_bytes_of(&buf);
+}
+
 bool
 mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
 {
@@ -48,6 +60,9 @@ mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field)
  * Race -- a failover takes back a lock that keeps others from more than its row, somebody does that, and the
  * transaction asks for more of it: COMMIT would find that claim, and miss nothing (rule 37).  So it is compared that
  * the former one is there.
+ *
+ * Race -- the failover leaves the wait that had become such a lock: whoever was let in is let in once more.  So who
+ * relies on a lock has asked for it, which the lock bears, and waits for copies of the answer (17).
  */
 static MosqlStep *
 build_claim_step(const MosqlTree *tree, const MosqlLeafGroup *group, LockChange **changes, int n)
@@ -71,6 +86,8 @@ build_claim_step(const MosqlTree *tree, const MosqlLeafGroup *group, LockChange 
 		step->writes[step->nwrites++] = (MosqlWrite) {changes[i]->kind, field, changes[i]->value};
 		if (changes[i]->must.data != NULL)
 			mosql_step_expect(step, MOSQL_COMPARE_HOLDS, field, 0, changes[i]->must);
+		if (changes[i]->sure)
+			step->durable = step->touch = true;
 	}
 	if (group->packed)
 		step->reads[step->nreads++] = mosql_btree_block_field();
@@ -227,10 +244,12 @@ has_intent_of(MosqlBytes field, uint64 session)
 void
 mosql_lock_note(LockRequest *request, const MosqlPoint *point)
 {
+	const MosqlClaim *claim = &request->claim;
+
 	request->point = *point;
 	request->held = point->intent.data != NULL &&
-		mosql_claims_hold(point->intent,
-						  mosql_lock_asked(request->claim.owner, request->claim.strength)) &&
+		mosql_claims_hold(point->intent, request->sure ? mosql_lock_asked_surely(claim->owner, claim->strength) :
+						  mosql_lock_asked(claim->owner, claim->strength)) &&
 		!has_intent_of(point->intent, request->claim.owner.session);
 }
 
@@ -252,8 +271,9 @@ claims_of(const LockRequest *requests, int n)
 	for (int i = 0; i < n; i++)
 	{
 		changes[i] = (LockChange) {requests[i].key, MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
+		changes[i].sure = requests[i].sure;
 		if (requests[i].relied_on > 0)
-			changes[i].must = mosql_lock_asked(requests[i].claim.owner, requests[i].relied_on);
+			changes[i].must = mosql_lock_asked_surely(requests[i].claim.owner, requests[i].relied_on);
 	}
 	return changes;
 }

@@ -328,7 +328,10 @@ check_deadlock(LockRequest *request, MosqlWait *mine)
 
 /* ---- the wait ---- */
 
-/* Is the lock there?  Who is in the queue no more, after a failover, enters again. */
+/*
+ * Is the lock there?  Who is in the queue no more, after a failover, enters again; and who is to rely on what he sees asks
+ * for it.
+ */
 static void
 look(LockRequest *request)
 {
@@ -338,26 +341,39 @@ look(LockRequest *request)
 	memset(&point, 0, sizeof(point));
 	mosql_btree_get(request->tree, &request->key, 1, &point);
 	mosql_lock_note(request, &point);
-	if (!request->held && ahead_of(request, &n) == NULL)
+	if (request->held ? request->sure : ahead_of(request, &n) == NULL)
 		mosql_lock_ask(request, 1);
 }
 
 /*
  * The lock is there, by a message that also tells the row.  Nobody changes it any more, unless the lock is
- * lost, which COMMIT finds out (29); but beside KEY SHARE others do, and of a table's definition one reads more.
+ * lost, which COMMIT finds out (29); but beside KEY SHARE others do, of a table's definition one reads more, and what is relied
+ * on is asked for.
  */
 static bool
 is_told(LockRequest *request, MosqlBytes message)
 {
 	MosqlPoint	point = {.leaf = request->point.leaf};
 
-	if (request->claim.strength < MOSQL_SHARE || request->claim.strength > MOSQL_UPDATE ||
+	if (request->sure || request->claim.strength < MOSQL_SHARE || request->claim.strength > MOSQL_UPDATE ||
 		!mosql_step_told(message, request->claim.number, &point.intent, &point.row))
 		return false;
 	if (point.row.data == NULL)
 		return false;			/* it is gone, or in the leaf's block: look */
 	mosql_lock_note(request, &point);
 	return request->held;
+}
+
+/* What a message, or that there was none, says of the lock. */
+static void
+hear(LockRequest *request, MosqlBytes message)
+{
+	if (is_told(request, message))
+		return;
+	if (request->sure && message.data != NULL)
+		mosql_lock_ask(request, 1);	/* it is his, as a rule */
+	else
+		look(request);
 }
 
 void
@@ -437,8 +453,7 @@ wait_in_queue(LockRequest *request, int64 since_us, int64 deadline_us)
 	for (int looks = 0;; looks++)
 	{
 		MemoryContextReset(cxt);	/* of the point only its leaf is used until it is read again */
-		if (!is_told(request, listen(request, listening_ms(session, deadline_us))))
-			look(request);
+		hear(request, listen(request, listening_ms(session, deadline_us)));
 		if (request->held)
 			break;
 		if (log_lock_waits && !logged && mosql_now_us() - since_us >= (int64) DeadlockTimeout * 1000)

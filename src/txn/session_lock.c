@@ -263,7 +263,7 @@ are_there(MosqlSession *session)
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(mosql_session_tree(session, lock->root), &lock->key, 1, &point);
 		if (point.intent.data == NULL ||
-			!mosql_claims_hold(point.intent, mosql_lock_asked(session->lock_owner, strength_of(lock))))
+			!mosql_claims_hold(point.intent, mosql_lock_asked_surely(session->lock_owner, strength_of(lock))))
 			return false;
 	}
 	return true;

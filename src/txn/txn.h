@@ -498,10 +498,13 @@ extern int	mosql_txn_strength(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 extern void mosql_txn_lower(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
 
 /*
- * What is locked there keeps others from more than that row, where no compare would find out:
- * COMMIT compares that the lock is there, under the id that decides, and fails with 40001 else.
+ * As mosql_txn_claim() of one key, whose lock keeps others from more than that row, where no compare would find
+ * out.  What is had so has its copies, and COMMIT compares that it is there, under the id that decides, and
+ * was not lost and had once more: 40001 else.  False if the policy is not to wait.  What is relied on already takes no round trip;
+ * then *row is left as it is.
  */
-extern void mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
+extern bool mosql_txn_rely_on_claim(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
+									LockWaitPolicy policy, MosqlRow *row);
 
 /* Has somebody else locked the row whose intents field this is, so that it excludes that? */
 extern bool mosql_txn_is_locked_out(const MosqlTxn *txn, MosqlBytes field, int strength);

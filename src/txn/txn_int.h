@@ -312,7 +312,8 @@ typedef struct MosqlEntryW
 	MosqlTimestamp lock_version;
 	bool		pinned;			/* and in lock_version, which a lock FOR KEY SHARE alone lets go by */
 	int			strength;		/* of its lock in Redis; 0: none */
-	bool		relied_on;		/* LOCK TABLE and kin: that lock is to be there at commit */
+	bool		sure;			/* LOCK TABLE and kin: it is asked for in order to be relied on, */
+	bool		relied_on;		/* and is: that lock is to be there at commit */
 	MosqlTimestamp claimed;		/* the version that was there when it was locked last */
 	MosqlBytes	kept;			/* its columns, as long as the lock keeps writers out; absent: not kept */
 	struct MosqlHeld *held;		/* it may be locked since (lock.c); NULL: no */
@@ -553,8 +554,9 @@ typedef struct MosqlHeld MosqlHeld;
 /* No intent is told of a row that is there whatever becomes of it. */
 extern void mosql_point_ignore_harmless(MosqlPoint *point);
 
-/* The bytes that ADMITS and HOLDS compare. */
+/* The bytes that ADMITS and HOLDS compare; surely: HOLDS, of a lock that is relied on. */
 extern MosqlBytes mosql_lock_asked(MosqlTxid owner, int strength);
+extern MosqlBytes mosql_lock_asked_surely(MosqlTxid owner, int strength);
 
 /* Has somebody else a lock FOR UPDATE in this intents field? */
 extern bool mosql_lock_is_taken(const MosqlTxn *txn, MosqlBytes field);

@@ -9,6 +9,9 @@
  * writes nothing.  CROSS: 0 has written another table before, which 1 locks, and writes nothing.
  * DEAD: one of the first two dies, or only its lease ends, and it goes on under a new id.
  * FAILOVER: a claim is lost, or somebody's wait.  AGAIN: who has locked a table asks for more of it.  FORGET: the clock falls back by a version.
+ * LAG: a replica takes over that has the claims as they were at any time before: those that were let go of are back, and
+ * who was let in waits, to be let in once more.  COPIES: what an answer tells has its copies.
+ * SAVEPOINT: 1 locks the table, gives that back, and writes it.
  *
  * The rule: 37 in docs/commit.md; with it 16, 29, 30, 32 where they are about claims of tables.
  *
@@ -17,7 +20,8 @@
  *
  * Claims: nobody's write of a table is decided while somebody who lives has it locked, unless
  * that claim was lost; who has locked a table and is decided has had it for itself from the lock
- * to the decision, whatever was lost; only who has lost a claim fails; nobody waits for ever.
+ * to the decision, whatever was lost; only who has lost a claim fails, with COPIES nobody who lives; nobody waits
+ * for ever.
  *
  * run: ci
  * run: ci -DLOCKERS
@@ -29,6 +33,11 @@
  * run: ci -DFAILOVER -DLOCKERS -DAGAIN
  * run: ci -DFORGET
  * run: deep -DFAILOVER -DDEAD -DFORGET -DLOCKERS
+ * run: ci -DLAG -DSAVEPOINT
+ * run: ci -DLAG -DLOCKERS
+ * run: ci -DLAG -DSAVEPOINT -DCOPIES
+ * run: ci -DLAG -DLOCKERS -DCOPIES -DAGAIN
+ * run: deep -DLAG -DSAVEPOINT -DDEAD
  * mutation: MUT_NO_RAISE rule 37: who has locked a table does not raise the schema version
  * mutation: MUT_RAISE_BEFORE rule 37: the version is raised before the claim is there
  * mutation: MUT_DECIDE_BLIND rule 37: decide does not compare the schema version
@@ -39,6 +48,10 @@
  * mutation: MUT_OWN_ANY -DCROSS rule 37: a version that others raised as well is taken for one's own
  * mutation: MUT_CLAIM_UNCHECKED -DFAILOVER rule 37: who has locked a table does not compare at commit that it has
  * mutation: MUT_AGAIN_BLIND -DFAILOVER -DAGAIN rule 37: who asks for a stronger lock gets it, too, where the former one was lost
+ * mutation: MUT_LET_IN_COUNTS -DLAG -DSAVEPOINT rule 37: a lock counts at commit that its owner was let in to, and has not asked for since
+ * mutation: MUT_LET_IN_ASKED -DLAG -DSAVEPOINT rule 37: who is let in has a lock like one that was asked for
+ * mutation: MUT_RELY_ON_LOOK -DLAG -DSAVEPOINT rule 37: who was let in does not ask for what he has
+ * mutation: MUT_NO_COPIES -DLAG -DSAVEPOINT -DCOPIES rule 17: a lock of a table is relied on before it has its copies
  * mutation: MUT_CLAIM_OF_OLD_ID -DDEAD rule 37: a claim of another id than decides counts
  * mutation: MUT_NO_LEAP -DFORGET rule 16: a clock that falls back gives a version out again
  * mutation: MUT_TAKE_LIVE -DDEAD rule 32: a claim counts as given up before its session's lease is removed
@@ -47,7 +60,11 @@
  */
 #define TXS 3
 #define NOBODY 7
-#define granted(y, r) skip
+#ifdef MUT_LET_IN_ASKED
+#define granted(y, r) answered[r] = answered[r] | bit(y)
+#else
+#define granted(y, r) answered[r] = answered[r] & ~bit(y)
+#endif
 
 #ifdef CROSS
 #define ROWS 2
@@ -55,7 +72,25 @@
 #define ROWS 1
 #endif
 
+byte answered[ROWS];			/* bits: whose claim is one that an answer has told of */
+
 #include "queue.inc"
+
+/* The claims at table 0, as a replica has them. */
+Row copy;
+byte copy_at[TXS];
+byte copy_answered;
+
+inline replicate()
+{
+	copy.shared = row[0].shared; copy.exclusive = row[0].exclusive; copy.n = row[0].n;
+	i = 0;
+	do
+	:: i < TXS -> copy.queue[i] = row[0].queue[i]; copy_at[i] = at[i]; i++
+	:: else -> break
+	od;
+	copy_answered = answered[0]
+}
 
 /* Which table it locks, and which it writes. */
 byte locked_by[TXS];
@@ -80,32 +115,53 @@ bit ended[TXS];
 #define gone(y) true
 #elif defined(MUT_DEAD_STAYS)
 #define gone(y) false
+#elif defined(LAG)
+/* a claim that is back goes when its session leaves its id */
+#define gone(y) (dead[y] || ended[y])
 #else
 #define gone(y) dead[y]
 #endif
 
 #define stale(x, y, r) ((y) != (x) && gone(y) && (holds(y, r) || at[y] == r))
 
+#define has_it(x, r) (holds(x, r) && (answered[r] & bit(x)))
+
+/* In one step.  Who is there already, or waits, stays where it is. */
+inline ask(x, r, exclusively)
+{
+	if
+	:: (holds(x, r) && (!exclusively || (row[r].exclusive & bit(x)))) || at[x] == r
+	:: else -> enter(x, r); pass(r)
+	fi;
+	if
+	:: holds(x, r) ->
+		answered[r] = answered[r] | bit(x);
+#if defined(COPIES) && !defined(MUT_NO_COPIES)
+		replicate()
+#endif
+	:: else
+	fi;
+	printf("%d asks for table %d, has it: %d\n", x, r, holds(x, r))
+}
+
 /* Its claim at table r, of which it is the owner until it ends. */
 inline acquire(x, r, exclusively)
 {
 	skip;
-	d_step {
-		wants[x] = exclusively;
-		if
-		:: holds(x, r) && (!exclusively || (row[r].exclusive & bit(x)))
-		:: else -> enter(x, r); pass(r)
-		fi;
-		printf("%d asks for table %d\n", x, r)
-	}
+	d_step { wants[x] = exclusively; ask(x, r, exclusively) }
 	do
+#ifdef MUT_RELY_ON_LOOK
 	:: holds(x, r) -> break
-#if defined(DEAD) || defined(FAILOVER)
+#else
+	:: holds(x, r) && (!exclusively || has_it(x, r)) -> break
+	:: exclusively && holds(x, r) && !has_it(x, r) -> skip; d_step { ask(x, r, exclusively) }; skip
+#endif
+#if defined(DEAD) || defined(FAILOVER) || defined(LAG)
 	:: !holds(x, r) && stale(x, 0, r) -> skip; d_step { withdraw(0, r); pass(r); printf("%d clears 0 away\n", x) }; skip
 	:: !holds(x, r) && stale(x, 1, r) -> skip; d_step { withdraw(1, r); pass(r); printf("%d clears 1 away\n", x) }; skip
 	:: !holds(x, r) && stale(x, 2, r) -> skip; d_step { withdraw(2, r); pass(r); printf("%d clears 2 away\n", x) }; skip
 #ifndef MUT_WAIT_FORGOTTEN
-	:: !holds(x, r) && at[x] == NOWHERE -> d_step { enter(x, r); pass(r) }; skip
+	:: !holds(x, r) && at[x] == NOWHERE -> d_step { ask(x, r, exclusively) }; skip
 #endif
 #endif
 	od
@@ -181,10 +237,22 @@ proctype Transaction(byte x) provided (!halted[_pid - 1])
 #else
 		/* the step that asks finds what it has, or not */
 		if
-		:: holds(x, locked_by[x])
-		:: !holds(x, locked_by[x]) -> goto failed
-		fi
+		:: has_it(x, locked_by[x])
+		:: !has_it(x, locked_by[x]) -> goto failed
+		fi;
 #endif
+#endif
+#ifdef SAVEPOINT
+		if
+		:: x == 1 ->
+			d_step {
+				has[1] = false; base[1] = 0; lost[1] = false;
+				locked_by[1] = NOWHERE; written_by[1] = 0;
+				withdraw(1, 0); pass(0);
+				printf("1 gives table 0 back\n")
+			}
+		:: else
+		fi
 #endif
 	:: else
 	fi;
@@ -205,9 +273,11 @@ prepare:
 	:: locked_by[x] != NOWHERE ->
 		d_step {
 #ifdef MUT_CLAIM_OF_OLD_ID
-			res = (holds(x, locked_by[x]) || renewed -> 0 : 2);
-#else
+			res = (has_it(x, locked_by[x]) || renewed -> 0 : 2);
+#elif defined(MUT_LET_IN_COUNTS)
 			res = (holds(x, locked_by[x]) && !renewed -> 0 : 2);
+#else
+			res = (has_it(x, locked_by[x]) && !renewed -> 0 : 2);
 #endif
 			checked[x] = true;
 			printf("%d checks its claim: %d\n", x, res)
@@ -278,7 +348,11 @@ prepare:
 
 failed:
 	/* 40001 */
+#ifdef COPIES
+	assert(dead[x]);
+#else
 	assert(lost[x] || dead[x]);
+#endif
 done:
 	take_intent_back(x, written_by[x]);
 	d_step {
@@ -322,6 +396,34 @@ proctype Failover()
 	}
 }
 
+/* A replica takes over that has the claims as they were at some time. */
+#define takes_back(x) \
+	(!ended[x] && holds(x, 0) && !(((copy.shared | copy.exclusive) & copy_answered) & bit(x)))
+
+proctype Lag()
+{
+	byte x = 0;
+	d_step { replicate() };
+	d_step {
+		!(takes_back(0) && checked[0]) && !(takes_back(1) && checked[1]) && !(takes_back(2) && checked[2]);
+		do
+		:: x < TXS ->
+			lost[x] = lost[x] || takes_back(x);
+			x++
+		:: else -> break
+		od;
+		row[0].shared = copy.shared; row[0].exclusive = copy.exclusive; row[0].n = copy.n;
+		x = 0;
+		do
+		:: x < TXS -> row[0].queue[x] = copy.queue[x]; at[x] = copy_at[x]; x++
+		:: else -> break
+		od;
+		answered[0] = copy_answered;
+		x = 0;
+		printf("the claims are as they were\n")
+	}
+}
+
 /* The clock's server falls back; who issues then leaps before it tells anything (16). */
 proctype Forget()
 {
@@ -339,7 +441,7 @@ init {
 		at[0] = NOWHERE; at[1] = NOWHERE; at[2] = NOWHERE;
 		intent[0] = NOBODY;
 		locked_by[1] = NOWHERE; locked_by[2] = NOWHERE;
-#ifdef LOCKERS
+#if defined(LOCKERS) || defined(SAVEPOINT)
 		locked_by[1] = 0; written_by[1] = NOWHERE;
 #endif
 #ifdef CROSS
@@ -352,6 +454,9 @@ init {
 #endif
 #ifdef FAILOVER
 		run Failover();
+#endif
+#ifdef LAG
+		run Lag();
 #endif
 #ifdef FORGET
 		run Forget();

@@ -133,6 +133,12 @@ claims_may_be_lost(const SimTx *tx)
 		txn->claim_breaks != mosql_redis_breaks(tx->session->redis);
 }
 
+bool
+claims_have_copies(void)
+{
+	return setting.nreplicas > 0 && !sim_dumps;
+}
+
 /* ---- a field ---- */
 
 static Place
@@ -604,7 +610,7 @@ claims_judge(const SimTx *tx)
 			other->state == TX_COMMITTED || tx->far)
 			continue;
 		if (other->table_mode > 0 && oracle_changes_table(tx) && !claims_may_be_lost(other) &&
-			claims_forgot_us < other->began_us)
+			(claims_have_copies() || claims_forgot_us < other->began_us))
 			sim_fail("tx %d changes the table, which tx %d has locked", tx->number, other->number);
 		for (int c = 0; c < other->nclaims; c++)
 		{

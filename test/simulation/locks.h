@@ -20,6 +20,9 @@ extern uint64 claims_waited;
 /* Others may have taken its session for dead, and what it holds away. */
 extern bool claims_may_be_lost(const SimTx *tx);
 
+/* A lock of the table, or of a number, survives a failover, and an isolated primary grants none. */
+extern bool claims_have_copies(void);
+
 /* ---- locks.c ---- */
 
 /* By every seed, but where servers forget by some: so what others of these have found stays. */

@@ -31,7 +31,8 @@ strength_for_sure(const SimFrontEnd *fe, MosqlBytes key)
 	const MosqlSession *session = work->session;
 
 	if (!fe->alive || fe->terminated || work->client == NULL || work->client->lets_numbers_go || session == NULL ||
-		session->locks == NULL || claims_forgot_us >= work->client->numbers_us || sim_forgot_us > 0 ||
+		session->locks == NULL || (!claims_have_copies() && claims_forgot_us >= work->client->numbers_us) ||
+		sim_forgot_us > 0 ||
 		session->lock_breaks != mosql_redis_breaks(session->redis) || claims_of_dead(session->lock_owner.session))
 		return 0;
 	return mosql_session_lock_strength(session, MOSQL_CATALOG_ROOT, key);
@@ -111,10 +112,8 @@ lock_for_transaction(Client *client, MosqlTree *tree, int number, int strength)
 {
 	MosqlBytes	key = number_key(number);
 	MosqlRow	row;
-	bool		locked;
 
-	mosql_txn_claim(client->txn, tree, &key, 1, strength, LockWaitSkip, &row, &locked);
-	if (!locked)
+	if (!mosql_txn_rely_on_claim(client->txn, tree, key, strength, LockWaitSkip, &row))
 		return;
 	check_alone(client, number, strength);
 	note_got(client, number, strength);

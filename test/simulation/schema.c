@@ -75,19 +75,10 @@ joined_mode(int held, int wanted)
 	return Max(held, wanted) == SHARE && Min(held, wanted) == ROW_EXCLUSIVE ? SHARE + 1 : Max(held, wanted);
 }
 
-static bool
-claim_table(Client *client, int mode, LockWaitPolicy policy)
+static int
+wanted_mode(Client *client, int mode)
 {
-	MosqlTree  *tree = catalog(client->session);
-	MosqlBytes	key = CATALOG_KEY;
-	int			held = mosql_txn_strength(client->txn, tree, key);
-	int			wanted = joined_mode(held, mode);
-	bool		locked = true;
-	MosqlRow	row;
-
-	if (held < wanted)
-		mosql_txn_claim(client->txn, tree, &key, 1, wanted, policy, &row, &locked);
-	return locked;
+	return joined_mode(mosql_txn_strength(client->txn, catalog(client->session), CATALOG_KEY), mode);
 }
 
 /* In a mode that keeps writers out; but who truncates it has that row to write. */
@@ -96,14 +87,15 @@ schema_lock(Client *client)
 {
 	SimTx	   *tx = client->tx;
 	int			mode = (int) sim_between(SHARE, EXCLUSIVE);
+	MosqlRow	row;
 
 	if (!locks_are_played() || tx->defines || tx->locks_all)
 		return;
 	(void) schema_open(client);
 	sim_trace("tx %d locks the table, mode %d", tx->number, mode - MOSQL_TABLE_MODE);
-	if (!claim_table(client, mode, sim_chance(700) ? LockWaitBlock : LockWaitSkip))
+	if (!mosql_txn_rely_on_claim(client->txn, catalog(client->session), CATALOG_KEY, wanted_mode(client, mode),
+								 sim_chance(700) ? LockWaitBlock : LockWaitSkip, &row))
 		return;
-	mosql_txn_rely_on_claim(client->txn, catalog(client->session), CATALOG_KEY);
 	mosql_txn_raise_schema(client->txn);
 	if (tx->table_mode == 0)
 		tx->table_seen = oracle_table_changes;
@@ -237,10 +229,14 @@ schema_wait_lock(Client *client)
 {
 	while (schema_open(client)->root != 0 && client->table.locked)
 	{
-		if (mosql_txn_strength(client->txn, catalog(client->session), CATALOG_KEY) >= ROW_EXCLUSIVE &&
-			is_locked(client->session))
+		MosqlBytes	key = CATALOG_KEY;
+		MosqlRow	row;
+		bool		locked;
+
+		if (mosql_txn_strength(client->txn, catalog(client->session), CATALOG_KEY) < ROW_EXCLUSIVE)
+			mosql_txn_claim(client->txn, catalog(client->session), &key, 1, ROW_EXCLUSIVE, LockWaitBlock, &row, &locked);
+		else if (is_locked(client->session))
 			report_changed();	/* what it has was lost */
-		(void) claim_table(client, ROW_EXCLUSIVE, LockWaitBlock);
 		client->table.locked = is_locked(client->session);
 		mosql_session_refresh_schema(client->session);
 	}

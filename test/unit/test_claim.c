@@ -113,6 +113,18 @@ has(char owner, int strength)
 	return mosql_claims_hold(field, tight(mosql_bytes(asked, MOSQL_TXID_BYTES + 1)));
 }
 
+/* A lock that its owner has asked for since he was let in. */
+static bool
+has_surely(char owner, int strength)
+{
+	char	   *asked = palloc(MOSQL_TXID_BYTES + 2);
+
+	memcpy(asked, id(owner).data, MOSQL_TXID_BYTES);
+	asked[MOSQL_TXID_BYTES] = (char) strength;
+	asked[MOSQL_TXID_BYTES + 1] = MOSQL_ASKED_SURELY;
+	return mosql_claims_hold(field, tight(mosql_bytes(asked, MOSQL_TXID_BYTES + 2)));
+}
+
 /* PostgreSQL's table ("Conflicting Row-Level Locks"), and increments. */
 static void
 test_strengths(void)
@@ -303,6 +315,52 @@ test_upgrade(void)
 	CHECK_STR(shown(), "a1 c3 b?3 a?4 |");
 }
 
+/*
+ * A failover that loses it that b was let in leaves b's wait, which becomes a lock once more: that one b has not
+ * asked for.
+ */
+static void
+test_let_in(void)
+{
+	MosqlBytes	before;
+
+	field = MOSQL_ABSENT;
+	lock('a', 15);
+	CHECK(has_surely('a', 15) && !has_surely('a', 16));
+	lock('b', 17);
+	before = field;
+	leave('a');
+	CHECK(has('b', 17) && !has_surely('b', 17));
+	lock('b', 17);
+	CHECK(has_surely('b', 17) && !has_surely('a', 15));
+	lock('c', 13);
+	leave('b');
+	CHECK(has('c', 13) && !has_surely('c', 13));
+	field = before;
+	leave('a');
+	CHECK(has('b', 17) && !has_surely('b', 17));
+
+	/* so with a lock that becomes stronger: as strong as it was it is there by an answer */
+	field = MOSQL_ABSENT;
+	try_lock('a', MOSQL_SHARE);
+	try_lock('b', MOSQL_SHARE);
+	lock('a', MOSQL_UPDATE);
+	CHECK(has_surely('a', MOSQL_SHARE));
+	leave('b');
+	CHECK(has('a', MOSQL_UPDATE) && has_surely('a', MOSQL_SHARE) && !has_surely('a', MOSQL_UPDATE));
+	before = field;
+	try_lock('a', MOSQL_SHARE);
+	CHECK(mosql_bytes_equal(field, before));
+	try_lock('a', MOSQL_UPDATE);
+	CHECK(has_surely('a', MOSQL_UPDATE));
+	lower('a', MOSQL_SHARE);
+	CHECK(has_surely('a', MOSQL_SHARE) && !has('a', MOSQL_UPDATE));
+	try_lock('b', MOSQL_SHARE);
+	lock('a', MOSQL_UPDATE);
+	leave('b');
+	CHECK(has('a', MOSQL_UPDATE) && !has_surely('a', MOSQL_UPDATE));
+}
+
 static void
 test_intents(void)
 {
@@ -485,6 +543,7 @@ main(void)
 	RUN(test_reading);
 	RUN(test_queue);
 	RUN(test_upgrade);
+	RUN(test_let_in);
 	RUN(test_intents);
 	RUN(test_woken);
 	RUN(test_random);

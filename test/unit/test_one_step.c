@@ -236,6 +236,7 @@ test_locks(void)
 	writing(step, MOSQL_WRITE_VERSION, B("rb"), B("b"));
 	CHECK_INT(commit_of(sid, 1, &step, 1, 0), MOSQL_DECIDED);
 	waits[16] = 'L';
+	waits[21] = 0;				/* he has not been answered */
 	CHECK(is(1, B("ia"), mosql_bytes(waits, 22)));
 	CHECK(is(1, B("ib"), MOSQL_ABSENT));
 	CHECK_INT(server_command(stepper.redis, "LLEN", "test:{0000000000000001}:w:30313233343536373839414243444546")->integer, 1);

@@ -847,11 +847,12 @@ static MosqlBytes
 random_asked(void)
 {
 	MosqlBytes	owner = random_entry();
-	char	   *out = palloc(MOSQL_TXID_BYTES + 1);
+	char	   *out = palloc(MOSQL_TXID_BYTES + 2);
 
 	memcpy(out, owner.data, MOSQL_TXID_BYTES);
 	out[MOSQL_TXID_BYTES] = (char) random_strength(6);
-	return mosql_bytes(out, MOSQL_TXID_BYTES + 1);
+	out[MOSQL_TXID_BYTES + 1] = MOSQL_ASKED_SURELY;
+	return mosql_bytes(out, MOSQL_TXID_BYTES + 1 + random_below(2));
 }
 
 static MosqlBytes
