@@ -3154,6 +3154,51 @@ test_unfinished(void)
 	world_close(w);
 }
 
+static bool
+breaks_at_last(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
+{
+	work(arg);
+	return false;
+}
+
+/*
+ * Keys on both sides of where a leaf is being split: its split is finished before they are grouped, and what is guessed
+ * after that, since a connection broke and it is not known what became of the leaf, has keys of one leaf only, as their parent
+ * knows by then.
+ */
+static void
+test_guess_unfinished(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlNodeMeta meta = leaves[y].meta;
+	MosqlBytes	keys[2] = {leaves[y].entries[0].key, leaves[y].entries[leaves[y].n - 1].key};
+	MosqlPoint	points[2];
+	MosqlLeafGroup *groups;
+	int			ngroups;
+
+	meta.state = MOSQL_NODE_SPLITTING;
+	meta.split_key = keys[1];
+	meta.other = 4711;
+	meta.generation++;
+	mosql_btree_get(w->trees[1], keys, 2, points);	/* inner nodes */
+	set_meta(w, ids[y], &meta);
+	mosql_btree_get(w->trees[1], keys, 1, points);	/* and that it is being split */
+	w->store->unbroken = breaks_at_last;
+	ngroups = mosql_btree_group_guess(w->trees[1], keys, 2, &groups);
+	w->store->unbroken = NULL;
+	CHECK_INT(ngroups, 2);
+	CHECK_INT(touch_groups(w, w->trees[1], groups, ngroups), 2);
+	mosql_btree_get(w->trees[1], keys, 2, points);
+	CHECK(points[0].leaf == ids[y] && points[1].leaf == 4711);
+	CHECK(groups[0].leaf == ids[y] && groups[1].leaf == 4711);
+	expect_rows(w, w->trees[0]);
+	expect_sound(w);
+	world_close(w);
+}
+
 static void
 damage(World *w)
 {
@@ -3532,6 +3577,7 @@ main(void)
 	CASE(test_own_child);
 	if (TINY)					/* else it takes a minute */
 		CASE(test_unfinished);
+	CASE(test_guess_unfinished);
 	CASE(test_late_root);
 	CASE(test_damage);
 	CASE(test_mended);
