@@ -434,6 +434,53 @@ def lost(cluster, server):
         tap.equal(error_of(conn, DDL.replace("TABLE t", "TABLE n"))[0], "XX001", "and so does CREATE")
 
 
+def lose_table(cluster, db, name):
+    """The definition of a table is lost, and whoever made it is dead."""
+    clock = "%s:{%s.clock}:" % (db, db)
+    for sid in [int(s) for s in cluster.on(clock + "e", "ZRANGE", clock + "e", 0, -1)]:
+        if cluster.on(clock + "e", "HGET", clock + f"s:{sid}", "lease"):
+            cluster.on(clock + "e", "HSET", clock + f"s:{sid}", "lease", 1)
+            cluster.on(clock + "e", "ZADD", clock + "e", "XX", 1, sid)
+    for port in cluster.primaries:
+        for key in cluster.ask(port, "KEYS", db + ":{*"):
+            if b".clock}" in key or int.from_bytes(cluster.ask(port, "HGET", key, "m")[12:20], "big") != 1:
+                continue
+            for field in cluster.ask(port, "HKEYS", key):
+                if field.startswith(b"r") and name.encode() in field:
+                    cluster.ask(port, "HDEL", key, field)
+
+
+def full(cluster, server):
+    """A tree that no definition names goes root first, also where the root's server refuses to be written to."""
+    db = "sweep_full"
+    make_database(server, db, cluster.nodes, {}, DDL)
+    clock = cluster.clock_port(db)
+    trees = {}
+    with contextlib.closing(server.connect(db)) as conn:
+        for i in range(100):
+            name = f"lost{i}"
+            query(conn, DDL.replace("TABLE t", f"TABLE {name}"))
+            query(conn, f"INSERT INTO {name} SELECT g, 'new' FROM generate_series(1, 1000) g")
+            keys = ["%s:{%s}" % (db, re.search("([0-9a-f]{16})", r[0])[1])
+                    for r in query(conn, f"SELECT node FROM mosql_fdw_dump('{name}')")]
+            root = next(k for k in keys if cluster.on(k, "HGET", k, "m")[12:20].hex() in k)
+            if cluster.owner(root) != clock and cluster.owner(root) not in trees:
+                trees[cluster.owner(root)] = (name, root, keys)
+            if len(trees) == len(cluster.primaries) - 1:
+                break
+    for port, (name, root, keys) in trees.items():
+        lose_table(cluster, db, name)
+        cluster.ask(port, "CONFIG", "SET", "maxmemory", 1)
+        with contextlib.closing(server.connect(db, **{**SETTINGS, "mosql_fdw.orphan_retention": 0})) as conn:
+            state = attempt(conn, "SELECT * FROM mosql_fdw_maintain('redis')")[1]
+        cluster.ask(port, "CONFIG", "SET", "maxmemory", 0)
+        tap.equal(state, "53200", "the server with a lost table's root is full: maintenance says so")
+        tap.equal([k for k in keys if not cluster.on(k, "EXISTS", k)], [], "and has deleted nothing below a root that lives")
+    with contextlib.closing(server.connect(db, **{**SETTINGS, "mosql_fdw.orphan_retention": 0})) as conn:
+        query(conn, "SELECT * FROM mosql_fdw_maintain('redis')")
+    tap.equal([k for *_, keys in trees.values() for k in keys if cluster.on(k, "EXISTS", k)], [], "with room again all of it goes")
+
+
 def body():
     cluster = Cluster("sweep")
     # without a keeper, which ends the sessions of those who are killed
@@ -457,6 +504,8 @@ def body():
         world.conn.close()
     with section("roots are lost"):
         lost(cluster, one)
+    with section("a root's server is full"):
+        full(cluster, one)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 
 

@@ -438,6 +438,30 @@ delete_ruined(Page *page, Unnamed *entry)
 	entry->tree.nodes++;		/* listed for as long as there are any */
 }
 
+/* The root of the tree at hand, which is alive: nobody finds his way from there any more. */
+static void
+kill_now(void *arg)
+{
+	Page	   *page = arg;
+	MosqlKilled killed;
+
+	mosql_btree_kill(&page->tree, 1, &killed);
+	if (killed != MOSQL_KILL_DAMAGED)
+		page->root = killed == MOSQL_KILLED ? ROOT_DEAD : ROOT_MISSING;
+}
+
+/*
+ * A node of such a tree that its root may lead to, and that goes before it does: the root is dead first.  Else whoever comes by (an
+ * orphan's helper, a reader who knows an old definition) would take for damage what the sweep has begun and somebody else is to end.
+ */
+static void
+delete_below(Page *page, uint64 node)
+{
+	if (page->root == ROOT_ALIVE || page->root == ROOT_LABELLED)
+		mosql_session_do_unbroken(page->session, page->breaks, kill_now, page);
+	page->deletes[page->ndeletes++] = node;
+}
+
 /* A node of such a tree that is not left alone. */
 static void
 judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCounts *counts)
@@ -452,7 +476,7 @@ judge_unnamed(MosqlSweep *sweep, Page *page, const Found *found, MosqlVacuumCoun
 			delete_ruined(page, hash_search(sweep->unnamed, &found->meta.tree, HASH_FIND, NULL));
 		/* the root's destruction does not find what was not linked yet, and needs none of them */
 		if (is_abandoned(sweep, found->node))
-			page->deletes[page->ndeletes++] = found->node;
+			delete_below(page, found->node);
 		return;					/* else it goes with the root */
 	}
 	entry = hash_search(sweep->unnamed, &found->node, HASH_ENTER, &known);
