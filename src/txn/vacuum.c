@@ -552,10 +552,25 @@ drop_overtaken(Vacuum *vacuum)
 	vacuum->n = n;
 }
 
+static void
+settle_leaves(void *arg)
+{
+	Vacuum	   *vacuum = arg;
+	Verdicts	verdicts = {0};
+
+	ask_clock(vacuum, &verdicts);
+	abort_dead(vacuum, &verdicts);
+	for (int i = 0; i < vacuum->n; i++)
+		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
+}
+
+/*
+ * What the leaves of a batch hold is settled by what the clock says.  Race -- it forgets the record in between: a server has come back
+ * with what it had a while ago.  Then a connection has broken; nothing more is done by that answer, and the batch is left to another pass.
+ */
 static bool
 vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 {
-	Verdicts	verdicts = {0};
 	MosqlLeaf **empty;
 	uint64		schema;
 	MosqlBytes	next;
@@ -567,10 +582,8 @@ vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 	next = vacuum->n > 0 ? vacuum->leaves[vacuum->n - 1].meta.high : MOSQL_ABSENT;
 	next = mosql_bytes_copy(CurrentMemoryContext, next);
 
-	ask_clock(vacuum, &verdicts);
-	abort_dead(vacuum, &verdicts);
-	for (int i = 0; i < vacuum->n; i++)
-		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
+	if (!mosql_session_try_unbroken(vacuum->session, settle_leaves, vacuum))
+		vacuum->n = 0;
 	drop_overtaken(vacuum);
 	empty = palloc(vacuum->n * sizeof(MosqlLeaf *) + 1);
 	vacuum->changed = palloc0(vacuum->n * sizeof(bool) + 1);
