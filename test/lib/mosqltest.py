@@ -576,7 +576,8 @@ def findings(conn, table):
 
 # Debug points that only one operation reaches; all others are those of transactions.
 OPERATIONS = {"maintenance": "(maintain|vacuum|merge|sweep|stray)-", "build": "build-", "first use": "first-",
-              "several namespaces": "decided-", "row locks": "lock-", "dropped trees": "garbage-"}
+              "several namespaces": "decided-", "row locks": "lock-", "dropped trees": "garbage-",
+              "reads without a snapshot": "draw-"}
 
 
 def debug_points(operation=None):
