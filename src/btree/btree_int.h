@@ -64,6 +64,13 @@ typedef struct CachedNode
 	MosqlChild *children;
 } CachedNode;
 
+/* Where the keys of an inner node's child end, as the node has it; data NULL: nowhere. */
+static inline MosqlBytes
+mosql_btree_child_end(const CachedNode *parent, int c)
+{
+	return c + 1 < parent->nchildren ? parent->children[c + 1].separator : parent->meta.high;
+}
+
 /* A block as it was read by key, so that who writes there need not read it again. */
 typedef struct KeptBlock
 {
@@ -268,8 +275,11 @@ extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool 
 extern CachedNode *mosql_btree_find_root(MosqlTree *tree);
 extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward,
 										 int level, bool takes_dying);
+/* What the cache has of an item's node, if it is fresh enough for it; or NULL. */
+extern CachedNode *mosql_btree_search_cached(const Search *s, const SearchItem *item);
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
 
+/* --- group.c --- */
 extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks,
 								   bool guess, const MosqlKeyUse *uses, MosqlLeafGroup **groups);
 

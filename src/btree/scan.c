@@ -252,9 +252,7 @@ next_child(const MosqlScan *scan, const CachedNode *parent, int c)
 		return -1;
 	if (scan->backward)
 	{
-		MosqlBytes	high = c + 1 < parent->nchildren ? children[c + 1].separator
-			: parent->meta.high;
-		int			r = last_range_below(scan, high);
+		int			r = last_range_below(scan, mosql_btree_child_end(parent, c));
 
 		if (r < 0 || is_below(children[c].separator, scan->ranges[r].high))
 			return r < 0 ? -1 : c;
@@ -422,15 +420,11 @@ bool
 mosql_btree_in_one_leaf(MosqlTree *tree, MosqlBytes low, MosqlBytes high)
 {
 	const CachedNode *parent;
-	const MosqlChild *children;
 	MosqlBytes	end;
-	int			c;
 
 	mosql_btree_enter(tree);
 	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
-	children = parent->children;
-	c = mosql_btree_child_index(children, parent->nchildren, low, false);
-	end = c + 1 < parent->nchildren ? children[c + 1].separator : parent->meta.high;
+	end = mosql_btree_child_end(parent, mosql_btree_child_index(parent->children, parent->nchildren, low, false));
 	return end.data == NULL || (high.data != NULL && mosql_bytes_compare(high, end) <= 0);
 }
 

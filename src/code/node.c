@@ -95,6 +95,16 @@ mosql_ts_get(const char *data)
 	return get_ts(data);
 }
 
+MosqlBytes
+mosql_generation_bytes(uint64 generation)
+{
+	uint8	   *p = palloc(MOSQL_GENERATION_BYTES);
+
+	for (int i = 0; i < 8; i++)
+		p[i] = (uint8) (generation >> (56 - 8 * i));
+	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
+}
+
 void
 mosql_txid_put(StringInfo out, MosqlTxid tx)
 {

@@ -63,6 +63,8 @@ extern void mosql_field_put(StringInfo out, char prefix, MosqlBytes key);
 
 extern void mosql_ts_put(StringInfo out, MosqlTimestamp ts);
 extern MosqlTimestamp mosql_ts_get(const char *data);
+/* A generation as a step compares it; palloc'ed. */
+extern MosqlBytes mosql_generation_bytes(uint64 generation);
 extern void mosql_txid_put(StringInfo out, MosqlTxid tx);
 extern MosqlTxid mosql_txid_get(const char *data);
 

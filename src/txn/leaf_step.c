@@ -33,16 +33,6 @@ mosql_txid_bytes(MosqlTxid tx)
 }
 
 MosqlBytes
-mosql_generation_bytes(uint64 generation)
-{
-	uint8	   *p = palloc(MOSQL_GENERATION_BYTES);
-
-	for (int i = 0; i < 8; i++)
-		p[i] = (uint8) (generation >> (56 - 8 * i));
-	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
-}
-
-MosqlBytes
 mosql_ts_bytes(MosqlTimestamp ts)
 {
 	uint8	   *p = palloc(MOSQL_TS_BYTES);

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/stats.h"
 #include "code/row.h"
-#include "txn/txn_int.h"
+#include "txn/view_int.h"
 
 /* What is written at once, in about six round trips. */
 #define BATCH_ROWS			(256 * MOSQL_LEAF_MAX_ROWS)

@@ -18,27 +18,29 @@ mosql_lock_claim_bytes(const MosqlClaim *claim)
 	return mosql_bytes_of(&buf);
 }
 
-MosqlBytes
-mosql_lock_asked(MosqlTxid owner, int strength)
-{
-	StringInfoData buf;
-
-	mosql_string_init(&buf, MOSQL_TXID_BYTES + 1);
-	mosql_txid_put(&buf, owner);
-	appendStringInfoChar(&buf, (char) strength);
-	return mosql_bytes_of(&buf);
-}
-
-MosqlBytes
-mosql_lock_asked_surely(MosqlTxid owner, int strength)
+static MosqlBytes
+asked_bytes(MosqlTxid owner, int strength, bool surely)
 {
 	StringInfoData buf;
 
 	mosql_string_init(&buf, MOSQL_TXID_BYTES + 2);
 	mosql_txid_put(&buf, owner);
 	appendStringInfoChar(&buf, (char) strength);
-	appendStringInfoChar(&buf, MOSQL_ASKED_SURELY);
+	if (surely)
+		appendStringInfoChar(&buf, MOSQL_ASKED_SURELY);
 	return mosql_bytes_of(&buf);
+}
+
+MosqlBytes
+mosql_lock_asked(MosqlTxid owner, int strength)
+{
+	return asked_bytes(owner, strength, false);
+}
+
+MosqlBytes
+mosql_lock_asked_surely(MosqlTxid owner, int strength)
+{
+	return asked_bytes(owner, strength, true);
 }
 
 bool
@@ -248,8 +250,7 @@ mosql_lock_note(LockRequest *request, const MosqlPoint *point)
 
 	request->point = *point;
 	request->held = point->intent.data != NULL &&
-		mosql_claims_hold(point->intent, request->sure ? mosql_lock_asked_surely(claim->owner, claim->strength) :
-						  mosql_lock_asked(claim->owner, claim->strength)) &&
+		mosql_claims_hold(point->intent, asked_bytes(claim->owner, claim->strength, request->sure)) &&
 		!has_intent_of(point->intent, request->claim.owner.session);
 }
 
@@ -333,23 +334,13 @@ void
 mosql_lock_ask_ahead(LockRequest *requests, int n)
 {
 	MosqlStepper *stepper = &requests[0].txn->session->stepper;
-	LockChange *changes = palloc(n * sizeof(LockChange));
-	LockChange **all = palloc(n * sizeof(LockChange *));
-	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
-	MosqlLeafGroup *groups;
-	int			ngroups;
+	ClaimRound	round;
 
 	for (int i = 0; i < n; i++)
-	{
-		Assert(requests[i].relied_on == 0);
-		keys[i] = requests[i].key;
-		changes[i] = (LockChange) {keys[i], MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
-		all[i] = &changes[i];
-	}
-	ngroups = mosql_btree_group_beside(requests[0].tree, keys, NULL, n, &groups, NULL);
-	for (int g = 0; g < ngroups; g++)
-		mosql_step_send(stepper, build_claim_step(requests[0].tree, &groups[g], all + groups[g].first, groups[g].n),
-						NULL, NULL);
+		Assert(requests[i].relied_on == 0 && !requests[i].sure);
+	plan_round(&round, requests[0].tree, pointers_to(claims_of(requests, n), n), n, false);
+	for (int g = 0; g < round.ngroups; g++)
+		mosql_step_send(stepper, round.steps[g], NULL, NULL);
 }
 
 void

@@ -375,34 +375,7 @@ typedef struct MosqlRead
 
 /* ---------- views ---------- */
 
-typedef struct MosqlStatement
-{
-	struct MosqlStatement *next;
-	const void *id;
-	int			level;			/* nesting level it began at */
-	int			nviews;
-	bool		drawn;
-	uint64		snapid;
-	uint64		sid;			/* under which it is registered */
-	bool		lingers;		/* ... until the transaction ends: workers may read at it */
-	MosqlTimestamp S;
-	struct MosqlSeen *seen;		/* what was read at it (reuse.c); NULL: nothing is kept */
-} MosqlStatement;
-
-struct MosqlView
-{
-	MosqlTxn   *txn;
-	MosqlStatement *statement;
-	CommandId	curcid;
-	bool		single_read;
-	uint64		schema;			/* the version that was known when it was opened, */
-	bool		late;			/* which is too old by now, or another one (rule 39) */
-	bool		certified;		/* ranges are, at every isolation level */
-	bool		reuses;			/* what its snapshot has seen, */
-	bool		again;			/* and adds to that (mosql_view_reuse) */
-	MemoryContext ahead_cxt;	/* NULL: it does not read ahead */
-	struct MosqlSeen *ahead;	/* what was read ahead and found no room there; or NULL */
-};
+typedef struct MosqlStatement MosqlStatement;	/* view_int.h */
 
 /* So many trees can be scanned without a snapshot later in a transaction (scan.c). */
 #define MOSQL_MET_TREES		16
@@ -1000,7 +973,6 @@ extern bool mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *inte
 /* "field" helpers in the current context */
 extern MosqlBytes mosql_field_name(char prefix, MosqlBytes key);
 extern MosqlBytes mosql_txid_bytes(MosqlTxid tx);
-extern MosqlBytes mosql_generation_bytes(uint64 generation);
 extern MosqlBytes mosql_ts_bytes(MosqlTimestamp ts);
 
 #define MOSQL_META_FIELD	mosql_bytes("m", 1)

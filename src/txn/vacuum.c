@@ -552,6 +552,11 @@ drop_overtaken(Vacuum *vacuum)
 	vacuum->n = n;
 }
 
+/*
+ * What the leaves of a batch hold, by what the clock says.  Race -- it forgets the record in between: a server has come back
+ * with what it had a while ago.  Then a connection has broken (34); nothing more is done by that answer, and the batch is left
+ * to another pass.
+ */
 static void
 settle_leaves(void *arg)
 {
@@ -564,10 +569,6 @@ settle_leaves(void *arg)
 		settle_leaf(vacuum, &vacuum->leaves[i], &verdicts);
 }
 
-/*
- * What the leaves of a batch hold is settled by what the clock says.  Race -- it forgets the record in between: a server has come back
- * with what it had a while ago.  Then a connection has broken; nothing more is done by that answer, and the batch is left to another pass.
- */
 static bool
 vacuum_batch(Vacuum *vacuum, StringInfo position, int max_leaves)
 {

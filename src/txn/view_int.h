@@ -6,6 +6,36 @@
 
 #include "txn/txn_int.h"
 
+/* What reads at one snapshot. */
+struct MosqlStatement
+{
+	struct MosqlStatement *next;
+	const void *id;
+	int			level;			/* nesting level it began at */
+	int			nviews;
+	bool		drawn;
+	uint64		snapid;
+	uint64		sid;			/* under which it is registered */
+	bool		lingers;		/* ... until the transaction ends: workers may read at it */
+	MosqlTimestamp S;
+	struct MosqlSeen *seen;		/* what was read at it (reuse.c); NULL: nothing is kept */
+};
+
+struct MosqlView
+{
+	MosqlTxn   *txn;
+	MosqlStatement *statement;
+	CommandId	curcid;
+	bool		single_read;
+	uint64		schema;			/* the version that was known when it was opened, */
+	bool		late;			/* which is too old by now, or another one (rule 39) */
+	bool		certified;		/* ranges are, at every isolation level */
+	bool		reuses;			/* what its snapshot has seen, */
+	bool		again;			/* and adds to that (mosql_view_reuse) */
+	MemoryContext ahead_cxt;	/* NULL: it does not read ahead */
+	struct MosqlSeen *ahead;	/* what was read ahead and found no room there; or NULL */
+};
+
 /* Does it read at the statement's snapshot, not at the transaction's? */
 extern bool mosql_view_has_own_snapshot(const MosqlView *view);
 

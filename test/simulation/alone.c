@@ -6,7 +6,7 @@
  */
 #include "work_int.h"
 
-#include "txn/txn_int.h"
+#include "txn/view_int.h"
 
 uint64		alone_scans;
 
