@@ -340,6 +340,16 @@ def draw(conn, n):
         sorted({state for _, state in got if state is not None})
 
 
+def take_over(cluster, engine, primary, replica):
+    """The primary dies while its replica sleeps, which takes over when it wakes."""
+    cluster.kill(primary)
+    cluster.signal(replica, signal.SIGCONT)
+    tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", RECOVERY, 0.05),
+           f"{engine}: the replica takes over")
+    cluster.restart(primary)
+    tap.ok(wait_until(lambda: healthy(cluster), RECOVERY, 0.1), f"{engine}: the cluster is whole again")
+
+
 def sequences(cluster, servers, db):
     """A value counts only when the counter's copies have it."""
     for engine, server in zip(ENGINES, servers):
@@ -361,12 +371,7 @@ def sequences(cluster, servers, db):
             tap.equal((alone, errors), ([], ["08006"]), f"{engine}: no value without copies")
             tap.equal(attempt(c, "SELECT mosql_fdw_setval('drawn_id_seq', 100)")[1], "08006",
                       f"{engine}: nor is one set")
-        cluster.kill(primary)
-        cluster.signal(replica, signal.SIGCONT)
-        tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", RECOVERY, 0.05),
-               f"{engine}: the replica takes over")
-        cluster.restart(primary)
-        tap.ok(wait_until(lambda: healthy(cluster), RECOVERY, 0.1), f"{engine}: the cluster is whole again")
+        take_over(cluster, engine, primary, replica)
         with contextlib.closing(server.connect(ns, **settings)) as c:
             wait_until(lambda: attempt(c, "SELECT 1 FROM drawn")[1] is None, RECOVERY, 0.1)
             after = []
@@ -397,12 +402,7 @@ def locks(cluster, servers, db):
             query(two, "BEGIN")
             tap.equal(attempt(two, "SELECT mosql_fdw_advisory_xact_lock('redis', 2)")[1], "08006", f"{engine}: nor a number")
             query(two, "ROLLBACK")
-            cluster.kill(primary)
-            cluster.signal(replica, signal.SIGCONT)
-            tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", RECOVERY, 0.05),
-                   f"{engine}: the replica takes over")
-            cluster.restart(primary)
-            tap.ok(wait_until(lambda: healthy(cluster), RECOVERY, 0.1), f"{engine}: the cluster is whole again")
+            take_over(cluster, engine, primary, replica)
             tap.equal(attempt(one, "COMMIT")[1], None, f"{engine}: who had the table has it at COMMIT")
             tap.equal(attempt(one, "INSERT INTO locked VALUES (1)")[1], None, f"{engine}: and has the number")
             got = wait_until(lambda: attempt(two, "SELECT mosql_fdw_try_advisory_lock('redis', 1)")[0], RECOVERY, 0.1)

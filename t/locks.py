@@ -836,8 +836,8 @@ def ended(world):
     late.close()
 
 
-def claims_of(world):
-    """All locks in the namespace: port, key, field and value."""
+def claims_of(world, kinds=(b"L",)):
+    """All locks in the namespace, or claims of these kinds: port, key, field and value."""
     found = []
     for port in world.cluster.primaries:
         r = world.cluster.redis(port)
@@ -845,7 +845,7 @@ def claims_of(world):
             if r("TYPE", key) == b"hash":
                 fields = r("HGETALL", key)
                 found += [(port, key, field, claim) for field, claim in zip(fields[::2], fields[1::2])
-                          if field.startswith(b"i") and claim[16:17] == b"L"]
+                          if field.startswith(b"i") and claim[16:17] in kinds]
         r.close()
     return found
 
@@ -1530,16 +1530,7 @@ def tables_waiting(world):
 
 def claimed(world):
     """What has claims, as it is."""
-    found = []
-    for port in world.cluster.ports:
-        r = world.cluster.redis(port)
-        for key in r("KEYS", f"{world.db}:*"):
-            if r("TYPE", key) == b"hash":
-                fields = r("HGETALL", key)
-                found += [(port, key, field, value) for field, value in zip(fields[::2], fields[1::2])
-                          if field.startswith(b"i") and value[16:17] in (b"L", b"W")]
-        r.close()
-    return found
+    return claims_of(world, (b"L", b"W"))
 
 
 def let_in_twice(world, one, two, locks, wanted, asks_again):
