@@ -84,12 +84,19 @@ def replica_of(cluster, port):
     return None
 
 
+def acknowledges(port):
+    """Does a replica answer for what its primary has now?  One that has just come says it is online before it does."""
+    with contextlib.closing(Redis(port)) as r:
+        return r("PING") and r("WAIT", 1, 200) == 1
+
+
 def healthy(cluster):
     """Three primaries, each with a replica that is in sync, and all agree."""
     infos = [info(cluster, p) for p in cluster.ports]
     return sum(i.get("role") == "master" and i.get("connected_slaves") == "1" and
                "state=online" in i.get("slave0", "") for i in infos) == 3 and \
         sum(i.get("role") == "slave" and i.get("master_link_status") == "up" for i in infos) == 3 and \
+        all(acknowledges(p) for p, i in zip(cluster.ports, infos) if i.get("role") == "master") and \
         all(b"cluster_state:ok" in cluster.ask(p, "CLUSTER", "INFO") for p in cluster.ports)
 
 

@@ -74,8 +74,12 @@ int
 __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 				   struct addrinfo **res)
 {
+	static struct sockaddr_in address = {.sin_family = AF_INET};
+
 	*res = calloc(1, sizeof(struct addrinfo));
 	(*res)->ai_family = AF_INET;
+	(*res)->ai_addr = (struct sockaddr *) &address;
+	(*res)->ai_addrlen = sizeof(address);
 	return 0;
 }
 

@@ -216,6 +216,7 @@ class Cluster:
     def __init__(self, name, primaries=3, replicas=0, plain=False, settings=(), places=()):
         self.name = PREFIX + name
         self.plain = plain
+        self.pids = {}                  # port -> pid, of those that were asked for
         run("script/cluster", "stop", "--name", self.name)
         args = ["--plain"] if plain else ["--primaries", str(primaries), "--replicas", str(replicas)]
         self.settings = [a for s in settings for a in ("--set", s)]
@@ -253,6 +254,7 @@ class Cluster:
 
     def restart(self, port):
         run("script/cluster", "restart", "--name", self.name, str(port))
+        self.pids.pop(port, None)       # another process now
 
     def redis(self, port, **kw):
         return Redis(port, **kw)
@@ -269,8 +271,6 @@ class Cluster:
         return os.path.join(self.ask(self.ports[0], "CONFIG", "GET", "dir")[1].decode(), "socket")
 
     def pid(self, port):
-        if not hasattr(self, "pids"):
-            self.pids = {}
         if port not in self.pids:
             info = self.ask(port, "INFO", "server").decode()
             self.pids[port] = int(re.search(r"process_id:(\d+)", info)[1])
