@@ -90,6 +90,11 @@ CREATE FUNCTION mosql_fdw_shown_method(relation oid, method oid) RETURNS oid
 COMMENT ON FUNCTION mosql_fdw_shown_method(oid, oid) IS
     'What pg_class.relam becomes under mosql_fdw.present_as_table: btree, or hash, for indexes of mosql_fdw.';
 
+CREATE FUNCTION mosql_fdw_shown_options(options int2vector) RETURNS int2vector
+    AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_options(int2vector) IS
+    'What pg_index.indoption becomes under mosql_fdw.present_as_table: without the bit that says that an index of mosql_fdw was to be USING hash.';
+
 CREATE FUNCTION mosql_fdw_shown_ready(index oid, ready boolean) RETURNS boolean
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION mosql_fdw_shown_ready(oid, boolean) IS

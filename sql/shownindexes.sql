@@ -14,8 +14,8 @@ SELECT twice('CREATE INDEX %s_tp ON %s (t text_pattern_ops, v varchar_pattern_op
 SELECT twice('CREATE UNIQUE INDEX %s_tu ON %s (t text_pattern_ops)');
 SELECT twice('CREATE INDEX %s_d ON %s (t text_ops, v varchar_ops, a int4_ops)');
 SELECT twice('CREATE INDEX %s_e ON %s (lower(t) text_pattern_ops)');
-CREATE FUNCTION said(what text) RETURNS TABLE (name text, def text, method name) LANGUAGE sql AS $$
-	SELECT replace(i.indexrelid::regclass::text, what, 't'), replace(pg_get_indexdef(i.indexrelid), what, 't'), m.amname
+CREATE FUNCTION said(what text) RETURNS TABLE (name text, def text, method name, options text) LANGUAGE sql AS $$
+	SELECT replace(i.indexrelid::regclass::text, what, 't'), replace(pg_get_indexdef(i.indexrelid), what, 't'), m.amname, i.indoption::text
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE indrelid = what::regclass $$;
 SELECT def, method FROM said('ours') ORDER BY name COLLATE "C";
 CREATE VIEW differs AS (SELECT * FROM said('ours') EXCEPT SELECT * FROM said('theirs')) UNION ALL

@@ -10,7 +10,7 @@
  *                        in Redis; pg_index.indisready and indisvalid of bare indexes
  *                        (index_bare.c), else pg_dump would leave them out
  *   present_as_table     pg_class.relkind of our tables is 'r', and indexes of method mosql
- *                        are of btree
+ *                        are of btree, or hash, without our bit in pg_index.indoption
  *
  * The second not for pg_dump, which must see what it dumps: it is known by
  * restrict_nonsystem_relation_kind, which it sets; or, if it or the server is older
@@ -137,6 +137,8 @@ present_column(const Var *given, const Levels *levels)
 		return call_with_oid("mosql_fdw_shown_ready", var, Anum_pg_index_indexrelid);
 	if (entry->relid == RelationRelationId && levels->as_table && var->varattno == Anum_pg_class_relam)
 		return call_with_oid("mosql_fdw_shown_method", var, Anum_pg_class_oid);
+	if (entry->relid == IndexRelationId && levels->as_table && var->varattno == Anum_pg_index_indoption)
+		return call("mosql_fdw_shown_options", INT2VECTOROID, list_make1(var), (Node *) var);
 	return (Node *) var;
 }
 

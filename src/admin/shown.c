@@ -24,6 +24,7 @@
 
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_kind);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_method);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_options);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_ready);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_expr);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_indexdef);
@@ -57,6 +58,17 @@ mosql_fdw_shown_method(PG_FUNCTION_ARGS)
 		method == get_index_am_oid("mosql", true))
 		method = mosql_admin_is_shown_as_hash(PG_GETARG_OID(0)) ? HASH_AM_OID : BTREE_AM_OID;
 	PG_RETURN_OID(method);
+}
+
+/* pg_index.indoption */
+Datum
+mosql_fdw_shown_options(PG_FUNCTION_ARGS)
+{
+	int2vector *options = (int2vector *) PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(0));
+
+	for (int i = 0; i < options->dim1; i++)
+		options->values[i] &= ~MOSQL_INDOPTION_HASH;
+	PG_RETURN_POINTER(options);
 }
 
 /* pg_index.indisready and indisvalid */

@@ -142,34 +142,31 @@ copy(const List *keys)
 }
 
 /*
- * The cache's own list: to be read before anything else is, since any look at a
- * catalog may find that a constraint has changed.
+ * The cache's own list, or a new one: to be read before anything else is, since any look at a
+ * catalog may find that a constraint has changed.  What changes while it is read is another table's,
+ * as the caller has locked this one; but nobody can know that later, so it is not kept.
  */
 static const List *
 look_up(Oid relid)
 {
 	Known	   *entry;
+	MemoryContext old;
+	List	   *keys;
 
-	for (;;)
-	{
-		MemoryContext old;
-		List	   *keys;
-
-		if (known == NULL || stale)
-			make_cache();
-		entry = hash_search(known, &relid, HASH_FIND, NULL);
-		if (entry != NULL)
-			return entry->keys;
-		keys = load(relid);
-		if (stale)
-			continue;			/* who knows whether before we read it, or after */
-		old = MemoryContextSwitchTo(known_cxt);
-		keys = copy(keys);
-		MemoryContextSwitchTo(old);
-		entry = hash_search(known, &relid, HASH_ENTER, NULL);
-		entry->keys = keys;
+	if (known == NULL || stale)
+		make_cache();
+	entry = hash_search(known, &relid, HASH_FIND, NULL);
+	if (entry != NULL)
+		return entry->keys;
+	keys = load(relid);
+	if (stale)
 		return keys;
-	}
+	old = MemoryContextSwitchTo(known_cxt);
+	keys = copy(keys);
+	MemoryContextSwitchTo(old);
+	entry = hash_search(known, &relid, HASH_ENTER, NULL);
+	entry->keys = keys;
+	return keys;
 }
 
 List *
