@@ -103,6 +103,12 @@ class World:
         if not wait_until(self.healthy, WELL, 0.1):
             raise RuntimeError("the cluster does not get well")
 
+    def let_take_over(self, may):
+        """Shall replicas take over?  One that does lacks what its primary has not sent yet, and on a busy machine that
+        may happen before a short fault is over."""
+        for p in self.cluster.ports if "replicas" in self.has else ():
+            self.cluster.ask(p, "CONFIG", "SET", "cluster-replica-no-failover", "no" if may else "yes")
+
     # -- PostgreSQL --
 
     def backends(self, server):

@@ -27,6 +27,7 @@ tmp/torture/SEED.
 import argparse
 import os
 import shlex
+import shutil
 import sys
 import time
 
@@ -57,7 +58,8 @@ class Torture:
             tap.skip("a network of namespaces", why)
         self.net = None if why else net.Net("torture", 8)
         places = [self.net.place(i) for i in range(6)] if self.net else ()
-        self.cluster = Cluster("torture", replicas=1, settings=["appendonly yes"], places=places)
+        # each write goes to the file before its answer; with everysec, not while what was written before is being synced
+        self.cluster = Cluster("torture", replicas=1, settings=["appendonly yes", "appendfsync no"], places=places)
         settings = [f"mosql_fdw.debug_lease={int(LEASE * 1000)}"]
         self.servers = [Server(f"torture{i + 1}", settings, self.net and self.net.names[6 + i])
                         for i in range(2)]
@@ -147,8 +149,11 @@ class Round:
         """Inject, wait, heal, and see whether all clients go on; False to give up."""
         nemeses = [f(self.world, random.Random(self.rng.random())) for f in pair]
         name = f"{self.name}, {' and '.join(map(str, nemeses))}"
-        began, active, well = self.work.now(), [], True
+        began, active, well, before = self.work.now(), [], True, []
         try:
+            self.world.let_take_over(any(one.forgets for one in nemeses))
+            wait_until(self.world.primaries, GO_ON, 0.1)
+            before = self.world.primaries()
             for one in nemeses:
                 hold = self.rng.uniform(*one.hold)
                 active.append((0, one))
@@ -166,6 +171,9 @@ class Round:
         if not well:
             return False
         self.world.log("healed")
+        if not any(one.forgets for one in nemeses):
+            wait_until(lambda: self.world.primaries() == before, GO_ON, 0.1)
+            tap.equal(self.world.primaries(), before, f"{name}: no replica took over")
         healed = self.work.now()
         wait_until(lambda: not self.stuck(healed), GO_ON, 0.1)
         stuck = self.stuck(healed)
@@ -226,6 +234,10 @@ class Round:
             for s in self.torture.servers:
                 with open(f"{path}.{s.name}.log", "w") as f:
                     f.write(s.log())
+            for p in self.torture.cluster.ports:
+                with contextlib.suppress(OSError, RedisError):
+                    home = self.torture.cluster.ask(p, "CONFIG", "GET", "dir")[1].decode()
+                    shutil.copy(os.path.join(home, "log"), f"{path}.redis-{p}.log")
             tap.note(f"history {os.path.relpath(self.work.path, TOP)}, faults {os.path.relpath(path, TOP)}.log; "
                      f"again: script/torture {self.torture.args.again} --only {self.n}")
         self.work.drop()
