@@ -27,6 +27,9 @@ none is drawn twice.
 Then a table and a number are locked, their replica sleeps, and takes over: they are locked still, and meanwhile
 nobody has got such a lock without copies.
 
+Then a commit, all of which is on one server, stays without a copy, and a replica takes over that does not know
+of it: nobody has been shown it.
+
 Then a primary is taken over and does not hear of it: maintenance must not take its word
 for which tables there are.
 
@@ -416,6 +419,34 @@ def locks(cluster, servers, db):
             tap.equal(got, [(False,)], f"{engine}: which nobody else gets")
 
 
+def shown(server, db):
+    """What is shown as committed has its copies, also where a whole commit might be one step."""
+    cluster = Cluster("durability-one", primaries=1, replicas=1)
+    primary, replica = cluster.ports
+    make_database(server, db, cluster.nodes,
+                  {"durability": "replicated", "replicas": "1", "replica_timeout": "300", "command_timeout": "2000"},
+                  "CREATE FOREIGN TABLE shown (id int OPTIONS (key 'true') NOT NULL, v text) SERVER redis; "
+                  "INSERT INTO shown VALUES (1, 'old'), (2, 'old')")
+    reads = ("SELECT v FROM shown WHERE id = 1", "SELECT min(v) FROM shown WHERE id < 2")
+    with contextlib.closing(server.connect(db)) as one, contextlib.closing(server.connect(db)) as two:
+        for c in (one, two):
+            query(c, "UPDATE shown SET v = 'old' WHERE id = 2")
+            query(c, reads[1])
+        cluster.signal(replica, signal.SIGSTOP)
+        cluster.ask(primary, "CLIENT", "KILL", "TYPE", "replica")
+        state = attempt(one, "UPDATE shown SET v = 'new' WHERE id = 1")[1]
+        tap.ok(state in ("08006", "08007"), "one server: no commit without copies", state)
+        seen = {rows[0][0] for rows, _ in [attempt(two, r) for r in reads * 2] if rows}
+        cluster.kill(primary)
+        cluster.signal(replica, signal.SIGCONT)
+        cluster.ask(replica, "CLUSTER", "FAILOVER", "TAKEOVER")
+        tap.ok(wait_until(lambda: info(cluster, replica).get("role") == "master", RECOVERY, 0.05), "one server: the replica takes over")
+        cluster.restart(primary)
+        tap.ok(wait_until(lambda: acknowledges(replica), RECOVERY, 0.1), "one server: it has a replica")
+        left = wait_until(lambda: attempt(two, reads[0])[0], RECOVERY, 0.1)
+        tap.ok(left == [("old",)] and seen == {"old"}, "one server: what nobody has acknowledged nobody was shown", (seen, left))
+
+
 def power_cut(servers, seed):
     """Every node dies at once; its log is all that is left."""
     db = "durability_fsync"
@@ -503,6 +534,8 @@ def body():
         sequences(cluster, servers, db)
     with section("locks of tables and numbers and their copies"):
         locks(cluster, servers, db)
+    with section("what is shown has its copies"):
+        shown(servers[ENGINES.index("script")], f"{db}_shown")
     with section("definitions on a primary that was taken over"):
         stale_definitions(cluster, servers, [f"{db}_{i}" for i in range(10)])
     with section("all nodes die, and start from their logs"):

@@ -137,6 +137,9 @@ extern int	mosql_batch_add_group(MosqlBatch *batch, uint16 slot, MosqlSendMode m
  */
 extern bool mosql_redis_is_durable(const MosqlRedis *redis);
 
+/* And must it: does not every reply say as much, as with appendfsync always?  By the servers that are connected. */
+extern bool mosql_redis_waits(const MosqlRedis *redis);
+
 /*
  * A group whose replies count only when the replicas (config.replicas) and the
  * primary's disk (config.fsync) have what it wrote: a WAIT, or WAITAOF, follows

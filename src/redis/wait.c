@@ -74,6 +74,22 @@ mosql_connection_waits(const MosqlConnection *conn)
 	return redis->replicas > 0 || (redis->fsync && !conn->synchronous);
 }
 
+bool
+mosql_redis_waits(const MosqlRedis *redis)
+{
+	bool		connected = false;
+
+	for (int i = 0; i < redis->nservers; i++)
+	{
+		const MosqlConnection *conn = redis->servers[i]->conn;
+
+		connected |= conn != NULL;
+		if (conn != NULL && mosql_connection_waits(conn))
+			return true;
+	}
+	return !connected && mosql_redis_is_durable(redis);
+}
+
 void
 mosql_batch_make_durable(MosqlBatch *batch, int group)
 {

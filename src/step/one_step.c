@@ -13,7 +13,7 @@ static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua
 bool
 mosql_one_step_is_possible(const MosqlStepper *clock)
 {
-	return clock->engine == MOSQL_ENGINE_SCRIPT &&
+	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_waits(clock->redis) &&
 		(!mosql_redis_is_cluster(clock->redis) || mosql_redis_primary_count(clock->redis) == 1);
 }
 

@@ -14,7 +14,8 @@
 
 /*
  * May what this stepper writes be committed so?  With the engine `script`, on a server that
- * is not part of a cluster, or its only primary as far as is known.
+ * is not part of a cluster, or its only primary as far as is known, if nobody waits for copies: rows are shown
+ * from the step on.
  */
 extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
 
