@@ -71,7 +71,8 @@ tidy_groups(MosqlLeafGroup *groups, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if (out > 0 && groups[out - 1].leaf == groups[i].leaf &&
-			groups[out - 1].generation == groups[i].generation)
+			groups[out - 1].generation == groups[i].generation &&
+			mosql_btree_same_bound(groups[out - 1].high, groups[i].high))
 			groups[out - 1].n += groups[i].n;
 		else
 			groups[out++] = groups[i];
