@@ -98,9 +98,9 @@ SELECT * FROM same('SELECT o.id, i.v FROM o JOIN i ON i.id = o.c', 10);
 SELECT * FROM same('SELECT o.id, i.v FROM o JOIN i ON i.id = o.c', 0);
 UPDATE o SET x = x WHERE id = 1;
 COMMIT;
--- memory for little of it, then for none
+-- memory for little of it, of leaves that are packed; then for none
 SET mosql_fdw.snapshot_cache = '8kB';
-SELECT * FROM same('SELECT o.id, i.v FROM o LEFT JOIN i ON i.id = o.c', 200);
+SELECT * FROM same('SELECT o.id, i.v FROM o LEFT JOIN i ON i.id = o.c', 300);
 SELECT same, batch FROM same('SELECT o.id, l.n, l.v FROM o JOIN l ON l.i = o.c AND o.id < 300', 400);
 SELECT same, batch FROM same('SELECT o.id, i.id AS other, i.v FROM o JOIN i ON i.grp = o.id AND o.id < 100', 400);
 SET mosql_fdw.snapshot_cache = 0;

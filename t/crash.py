@@ -33,6 +33,9 @@ WITHIN = 20.0
 NOTHING = {"before-prepare", "prepare-some", "after-prepare", "before-one-step"}
 ALL = {"after-decide", "apply-some", "after-apply"}
 
+# Where a backend dies that loads so many rows, besides.
+LOAD_POINTS = ("prepare-some", "after-prepare", "after-decide", "apply-some")
+
 
 class Crash:
     def __init__(self, cluster, one, two, engine, proxy=None, one_step=False):
@@ -176,6 +179,8 @@ class Crash:
         found = [(t, f) for t in TABLES for f in findings(conn, t)[0]]
         tap.ok(not found, f"{name}: nothing is broken", found)
         touch(conn)
+        if self.big is not None:    # of what was loaded, and not decided, the others touch nothing
+            query(conn, "SELECT * FROM mosql_fdw_maintain('redis')")
         # the last commit itself is applied without being waited for
         wait_until(lambda: not self.leftovers(conn) - self.lost(conn, point), pause=0.2)
         lost = self.lost(conn, point)
@@ -194,11 +199,11 @@ class Crash:
             return set()
         return {f for f in self.leftovers(conn) if f[3].startswith("no path from the root")}
 
-    def test(self, point):
-        name = f"{self.engine}{' at once' if self.one_step else ''}, {point}"
+    def test(self, point, load=False):
+        name = f"{self.engine}{' at once' if self.one_step else ''}, {point}{', load' if load else ''}"
         ways = [self.plainly, self.after_an_undecided_one, self.after_a_decided_one,
                 self.reading_an_undecided_one, self.with_many_rows]
-        if "inner" in point:
+        if "inner" in point or load:
             ways = [self.with_many_rows]
         if self.proxy:
             ways = [self.with_lost_reply, self.with_lost_request, self.with_late_request]
@@ -240,6 +245,11 @@ def body():
                 continue        # `watch` sends nothing that it does not wait for
             with section(f"{engine}, {point}"):
                 (lost if "settle" in point else crash).test(point)
+        # leaves that are filled with blocks
+        for point in LOAD_POINTS:
+            if point in names:
+                with section(f"{engine}, {point}, load"):
+                    crash.test(point, load=True)
     write_few()
     crash = Crash(plain, one, two, "script", one_step=True)
     lost = Crash(plain, one, two, "script", proxy, one_step=True)

@@ -355,6 +355,8 @@ state_name(MosqlNodeState state)
 			return "normal";
 		case MOSQL_NODE_PACKED:
 			return "packed";
+		case MOSQL_NODE_LOADING:
+			return "loading";
 		case MOSQL_NODE_SPLITTING:
 			return "splitting";
 		case MOSQL_NODE_DYING:

@@ -81,11 +81,19 @@ see_field(Highest *highest, const MosqlFieldValue *field)
 	MosqlBytes	rest = field->value;
 	MosqlBlock	block;
 	MosqlIntent intent;
+	MosqlNodeMeta meta;
 
 	if (field->field.len == 0)
 		return;
 	switch (field->field.data[0])
 	{
+		case MOSQL_FIELD_META:
+			if (!mosql_meta_decode(field->value, &meta))
+				break;
+			see_time(highest, meta.loaded.since);
+			see_session(highest, meta.loaded.loader.session);
+			highest->intents += meta.state == MOSQL_NODE_LOADING;
+			break;
 		case MOSQL_FIELD_ROW:
 			see_row(highest, field->value);
 			break;

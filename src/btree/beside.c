@@ -8,6 +8,7 @@
  * other leaves are read, all in one round trip.
  */
 #include "code/block.h"
+#include "code/loaded.h"
 #include "btree/btree_int.h"
 
 MosqlBytes
@@ -53,7 +54,8 @@ find_rows(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes block, const 
 {
 	if (block.data == NULL)
 		mosql_btree_damage(tree, group->leaf, "it is packed, but its block is missing");
-	if (!mosql_block_find(block, keys + group->first, group->n, rows + group->first))
+	if (!mosql_block_find(block, keys + group->first, group->n, rows + group->first) ||
+		!mosql_loaded_take(&group->loaded, rows + group->first, group->n))
 		mosql_btree_damage(tree, group->leaf, "its block does not decode");
 }
 

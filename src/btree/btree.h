@@ -103,6 +103,8 @@ typedef struct MosqlLeafGroup
 	int			n;
 	int			nfields;		/* fields it had when last seen, -1 unknown */
 	bool		packed;			/* it has a block (mosql_btree_group_beside()) */
+	MosqlLoaded loaded;			/* loader.session != 0: it is loading; no step is made there but those of loading.c.
+								 * Packed: what the block's rows are */
 	bool		guessed;		/* mosql_btree_group_guess(): it has not been looked at */
 	MosqlBytes	low;			/* guessed: its low fence; valid as the next */
 	MosqlBytes	high;			/* its high fence (data NULL: none); valid until
@@ -216,6 +218,34 @@ extern bool mosql_btree_is_crowded(int nfields, size_t row_bytes);
  */
 extern void mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end);
 
+/* --- leaves that a commit fills --- */
+
+/* Are they to be filled in this tree, and how?  NONE, as it is in the beginning: no. */
+extern void mosql_btree_set_loads(MosqlTree *tree, MosqlCompression how);
+extern MosqlCompression mosql_btree_loads(const MosqlTree *tree);
+
+/*
+ * Add what makes an empty leaf of the group's keys loading, with rows of these columns in a block, to a step that compares
+ * the generation and that the leaf is empty.  False, and nothing is added, if the caches do not have the leaf
+ * as a normal one, or a block does not pay.
+ */
+extern bool mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
+							 const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step);
+
+/*
+ * The step that settles a leaf that is loading for an attempt: committed at `since` (whole: some snapshot may ask what
+ * was before), or, since 0, taken back.  NULL if the caches do not have it so under this generation, as they have it when it was grouped
+ * or read.  In the current context.
+ */
+extern MosqlStep *mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlTxid loader,
+										  MosqlTimestamp since, bool whole);
+
+/* The next meta of a packed leaf, of which no snapshot asks any more what was there before; in the current context. */
+extern MosqlBytes mosql_btree_plain_meta(const MosqlNodeMeta *meta);
+
+/* What a step that was done has written to a leaf's meta is what the caches have from now on. */
+extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);
+
 /* --- trees that nobody else writes to --- */
 
 /*
@@ -236,6 +266,7 @@ typedef struct MosqlPoint
 	MosqlBytes	intent;
 	MosqlTimestamp purged;
 	uint64		leaf;
+	MosqlTxid	loader;			/* the leaf is loading for that attempt: an intent stands for what its block has */
 } MosqlPoint;
 
 /*

@@ -18,6 +18,7 @@
 #include "base/retry.h"
 #include "base/stats.h"
 #include "btree/btree.h"
+#include "code/block.h"
 #include "code/node.h"
 #include "step/step.h"
 
@@ -76,7 +77,7 @@ typedef struct KeptBlock
 {
 	uint64		leaf;
 	uint64		generation;
-	MosqlBytes	bytes;
+	MosqlBytes	bytes;			/* what its rows are, the leaf's meta says */
 } KeptBlock;
 
 /* So many of a tree: some 100 kB. */
@@ -102,6 +103,8 @@ struct MosqlTree
 	size_t		bytes;
 	CachedNode *hand;			/* of the clock; NULL: empty */
 	CachedNode *retired;		/* replaced during this call */
+
+	MosqlCompression loads;		/* of leaves that a commit fills; NONE: it fills none */
 
 	/* beside.c */
 	KeptBlock  *blocks;			/* [BTREE_BLOCKS]; NULL: none yet */
@@ -323,7 +326,6 @@ typedef struct Split
 extern void mosql_btree_split_run(Split *splits, int n);
 extern void mosql_btree_thaw(MosqlTree *tree, const uint64 *leaves, int n);
 extern MosqlBytes mosql_btree_field_name(MosqlTree *tree, char kind, MosqlBytes key);
-extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);
 
 /* --- reserve.c --- */
 extern MosqlBytes mosql_btree_bound_between(MosqlBytes prev, MosqlBytes next);

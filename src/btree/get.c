@@ -6,6 +6,7 @@
  * what is no field.  The meta tells whether this was the right leaf.
  */
 #include "code/block.h"
+#include "code/loaded.h"
 #include "btree/btree_int.h"
 
 /* Points are asked for in any order; the search wants them ascending. */
@@ -25,11 +26,17 @@ compare_asked(const void *a, const void *b)
 #define FIELDS_FIRST	2
 #define FIELDS_PER_KEY	2
 
+static bool
+has_block(const MosqlNodeMeta *meta)
+{
+	return meta->state == MOSQL_NODE_PACKED || meta->state == MOSQL_NODE_LOADING;
+}
+
 /* A leaf that may be packed is asked for its block, too. */
 static bool
 asks_block(const CachedNode *hint)
 {
-	return hint == NULL || hint->meta.state == MOSQL_NODE_PACKED;
+	return hint == NULL || has_block(&hint->meta);
 }
 
 /* The read that an item needs; names in the scratch context. */
@@ -81,7 +88,10 @@ take_fields(const MosqlFieldRead *read, int n, MosqlPoint *points)
 	}
 }
 
-/* Take over what no field of a packed leaf has.  Its block is kept for who writes there. */
+/*
+ * Take over what no field of a packed leaf has.  Its block is kept for who writes there.  Of a leaf that is loading the block
+ * has intents.
+ */
 static void
 take_block(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, MosqlBytes block, MosqlPoint *points)
 {
@@ -89,8 +99,18 @@ take_block(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, MosqlBy
 
 	if (block.data == NULL)
 		mosql_btree_damage(s->tree, item->node, "it is packed, but its block is missing");
-	if (!mosql_block_find(block, s->keys + item->first, item->n, rows))
+	if (!mosql_block_find(block, s->keys + item->first, item->n, rows) ||
+		!mosql_loaded_take(&meta->loaded, rows, item->n))
 		mosql_btree_damage(s->tree, item->node, "its block does not decode");
+	if (meta->state == MOSQL_NODE_LOADING)
+	{
+		for (int i = 0; i < item->n; i++)
+		{
+			points[i].loader = meta->loaded.loader;
+			points[i].intent = rows[i];
+		}
+		return;
+	}
 	for (int i = 0; i < item->n; i++)
 		if (points[i].row.data == NULL)
 			points[i].row = rows[i];
@@ -123,7 +143,7 @@ take(Search *s, SearchItem *item, bool block, const MosqlFieldRead *read, MosqlP
 		mosql_btree_search_again(s, item);
 		return false;
 	}
-	packed = meta.state == MOSQL_NODE_PACKED;
+	packed = has_block(&meta);
 	if (packed && !block)
 	{
 		/* not as the hint had it, which is what was read now */
@@ -168,7 +188,7 @@ get_sorted(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points)
 
 			/* what is known to be further right need not be asked for here */
 			if (hint != NULL && hint->epoch >= s.items[i].epoch && hint->meta.level == 0 &&
-				(hint->meta.state == MOSQL_NODE_NORMAL || hint->meta.state == MOSQL_NODE_PACKED))
+				(hint->meta.state == MOSQL_NODE_NORMAL || has_block(&hint->meta)))
 				s.items[i].n = mosql_btree_search_settle(&s, &s.items[i], &hint->meta);
 			if (s.items[i].n == 0)
 				continue;

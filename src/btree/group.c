@@ -115,7 +115,8 @@ group_of(const SearchItem *item, const CachedNode *leaf)
 {
 	MosqlLeafGroup group = {
 		.leaf = item->node,.generation = leaf->meta.generation,.first = item->first,.n = item->n,
-		.nfields = leaf->nfields,.packed = leaf->meta.state == MOSQL_NODE_PACKED,.high = leaf->meta.high
+		.nfields = leaf->nfields,.packed = leaf->meta.state == MOSQL_NODE_PACKED,.loaded = leaf->meta.loaded,
+		.high = leaf->meta.high
 	};
 
 	if (leaf->meta.state == MOSQL_NODE_SPLITTING)
@@ -235,6 +236,7 @@ mosql_btree_guess_right(MosqlTree *tree, MosqlLeafGroup *group, MosqlBytes m)
 	group->guessed = false;
 	group->generation = meta.generation;
 	group->packed = meta.state == MOSQL_NODE_PACKED;
+	group->loaded = meta.loaded;
 }
 
 /*

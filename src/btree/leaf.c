@@ -5,6 +5,7 @@
  * entry, bytes stay where the reply has them.
  */
 #include "code/block.h"
+#include "code/loaded.h"
 #include "btree/btree_int.h"
 
 static int
@@ -57,7 +58,7 @@ take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 
 	if (bytes.data == NULL)
 		return "it is packed, but its block is missing";
-	if (!mosql_block_decode(bytes, &block))
+	if (!mosql_block_decode(bytes, &block) || !mosql_loaded_take(&leaf->meta.loaded, block.rows, block.n))
 		return "its block does not decode";
 	out = leaf->entries = palloc((block.n + n) * sizeof(MosqlEntry));
 	for (int i = 0; i < block.n; i++)
@@ -75,6 +76,17 @@ take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 		*out++ = rows[r++];
 	leaf->n = out - leaf->entries;
 	return NULL;
+}
+
+/* The entries of a leaf that is loading, which has no other fields: an intent each.  Returns what is wrong, or NULL. */
+static const char *
+take_intents(MosqlLeaf *leaf, MosqlBytes bytes, int nothers)
+{
+	const char *fault = nothers > 0 ? "it is loading, but has rows or intents" : take_block(leaf, bytes, NULL, 0);
+
+	for (int i = 0; fault == NULL && i < leaf->n; i++)
+		leaf->entries[i] = (MosqlEntry) {.key = leaf->entries[i].key,.intent = leaf->entries[i].row};
+	return fault;
 }
 
 /* What the fields of a leaf were sorted into. */
@@ -115,7 +127,7 @@ sort_single(MosqlLeaf *leaf, LeafFields *to, MosqlBytes field, MosqlBytes value)
 			leaf->range_marks = value;
 			return NULL;
 		case MOSQL_FIELD_BLOCK:
-			if (leaf->meta.state != MOSQL_NODE_PACKED)
+			if (leaf->meta.state != MOSQL_NODE_PACKED && leaf->meta.state != MOSQL_NODE_LOADING)
 				return "it has a block, but is not packed";
 			to->block = value;
 			return NULL;
@@ -158,8 +170,7 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 {
 	MosqlEntry *entries = palloc(Max(image->nfields, 1) * sizeof(MosqlEntry));
 	LeafFields	to = {.entries = entries,.sorted = true,.extras = entries + image->nfields};
-	bool		packed = leaf->meta.state == MOSQL_NODE_PACKED;
-	const char *fault;
+	const char *fault = NULL;
 
 	leaf->node = image->node;
 	leaf->nfields = image->nfields;
@@ -176,7 +187,11 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 		qsort(entries, to.n, sizeof(MosqlEntry), compare_entries);
 	leaf->n = to.n;
 	leaf->block = to.block;
-	if (packed && (fault = take_block(leaf, to.block, entries, to.n)) != NULL)
+	if (leaf->meta.state == MOSQL_NODE_PACKED)
+		fault = take_block(leaf, to.block, entries, to.n);
+	else if (leaf->meta.state == MOSQL_NODE_LOADING)
+		fault = take_intents(leaf, to.block, to.n + to.nextras);
+	if (fault != NULL)
 		return fault;
 	if (to.nextras > 0)
 	{

@@ -7,6 +7,7 @@
  */
 #include "btree/mend_int.h"
 #include "code/block.h"
+#include "code/loaded.h"
 
 /* What is wrong with a field of a leaf; NULL: nothing. */
 static const char *
@@ -56,7 +57,7 @@ typedef struct Fields
 } Fields;
 
 static Fields
-all_fields(Mend *mend, const MosqlNodeImage *image)
+all_fields(Mend *mend, const MosqlNodeImage *image, const MosqlLoaded *loaded)
 {
 	static const char name = MOSQL_FIELD_BLOCK;
 	MosqlBlock	block = {0};
@@ -65,7 +66,7 @@ all_fields(Mend *mend, const MosqlNodeImage *image)
 
 	if (all.block.data == NULL)
 		all.fault = "its block is missing";
-	else if (!mosql_block_decode(all.block, &block))
+	else if (!mosql_block_decode(all.block, &block) || !mosql_loaded_take(loaded, block.rows, block.n))
 	{
 		all.fault = "its block does not decode";
 		block.n = 0;
@@ -78,7 +79,8 @@ all_fields(Mend *mend, const MosqlNodeImage *image)
 	for (int i = 0; i < block.n; i++)
 		fields[all.n++] = (MosqlFieldValue)
 	{
-		.field = mosql_btree_field_name(mend->tree, MOSQL_FIELD_ROW, block.keys[i]),.value = block.rows[i]
+		.field = mosql_btree_field_name(mend->tree, loaded->loader.session != 0 ? MOSQL_FIELD_INTENT : MOSQL_FIELD_ROW,
+										block.keys[i]),.value = block.rows[i]
 	};
 	all.fields = fields;
 	return all;
@@ -111,7 +113,7 @@ report_field(Mend *mend, uint64 node, MosqlBytes field, const char *fault)
 static MosqlStep *
 mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNodeMeta *meta, bool anew)
 {
-	Fields		all = all_fields(mend, image);
+	Fields		all = all_fields(mend, image, &meta->loaded);
 	MosqlStep  *step = mosql_btree_step_new(mend->tree, place->node, all.n + 3);
 	bool		damaged = all.fault != NULL || anew;
 
@@ -212,7 +214,7 @@ mosql_btree_mend_fields(Mend *mend, const MosqlNodeImage *image, const Place *pl
 		mend->done++;
 	}
 	if (place->level == 0 &&
-		(unpacked.state == MOSQL_NODE_PACKED || (unpacked.state == MOSQL_NODE_NORMAL && has_block)))
+		(unpacked.state == MOSQL_NODE_PACKED || unpacked.state == MOSQL_NODE_LOADING || (unpacked.state == MOSQL_NODE_NORMAL && has_block)))
 		step = mend_packed(mend, image, place, &unpacked,
 						   meta != NULL || unpacked.state == MOSQL_NODE_NORMAL);
 	else

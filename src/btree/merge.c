@@ -141,7 +141,7 @@ absorb(MosqlTree *tree, const CachedNode *left, Dying *const *run, int n)
 	MosqlChild *children = NULL;
 	int			nchildren = 0;
 
-	Assert(meta.state == MOSQL_NODE_NORMAL || meta.state == MOSQL_NODE_PACKED);
+	Assert(meta.state == MOSQL_NODE_NORMAL || meta.state == MOSQL_NODE_PACKED || meta.state == MOSQL_NODE_LOADING);
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.high = run[n - 1]->meta.high;
 	meta.right = run[n - 1]->meta.right;

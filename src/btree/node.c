@@ -149,7 +149,7 @@ mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m, MosqlNo
 		 (meta->high.data != NULL && mosql_bytes_compare(meta->split_key, meta->high) >= 0) ||
 		 meta->other == 0 || meta->other == node))
 		return "its split is impossible";
-	if (meta->state == MOSQL_NODE_PACKED && meta->level != 0)
+	if ((meta->state == MOSQL_NODE_PACKED || meta->state == MOSQL_NODE_LOADING) && meta->level != 0)
 		return "it is packed, but no leaf";
 	if (node == tree->root && (meta->level == 0 || meta->low.len > 0 || meta->high.data != NULL))
 		return "it is the root, but not like a root";

@@ -19,6 +19,7 @@
  * the same rows.  A step that was sent again, or is late, finds a later generation.
  */
 #include "code/block.h"
+#include "code/loaded.h"
 #include "btree/btree_int.h"
 
 /* See btree.h. */
@@ -143,6 +144,7 @@ pack_step(MosqlTree *tree, const MosqlLeaf *leaf, const StringInfo block)
 	Assert(mosql_btree_may_pack(leaf) && leaf->range_marks.data == NULL);
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = MOSQL_NODE_PACKED;
+	meta.loaded = (MosqlLoaded) {0};	/* its rows carry their own timestamps now */
 	mosql_btree_step_expect_generation(step, leaf->meta.generation);
 	generation = step->compares;
 	step->compares = palloc((3 + leaf->n) * sizeof(MosqlCompare));
@@ -255,7 +257,7 @@ unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 	MosqlStep  *step;
 
 	Assert(meta.state == MOSQL_NODE_PACKED);
-	if (!mosql_block_decode(leaf->block, &block))
+	if (!mosql_block_decode(leaf->block, &block) || !mosql_loaded_take(&meta.loaded, block.rows, block.n))
 		mosql_btree_damage(tree, leaf->node, "its block does not decode");
 	step = mosql_btree_step_new(tree, leaf->node, 2 + block.n);
 	meta.generation = mosql_btree_next_generation(meta.generation);

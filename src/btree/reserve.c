@@ -232,8 +232,8 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 		return false;
 	}
 	load_build(tree, &load, leaf, first, n, wanted->row_bytes);
-	if (fits(load.n, load.bytes))
-		return false;
+	if (fits(load.n, load.bytes) || leaf->meta.state == MOSQL_NODE_LOADING)
+		return false;			/* who comes to a leaf that is loading waits, and it may be a little fuller then */
 	if (leaf->meta.state != MOSQL_NODE_NORMAL)
 	{
 		/* somebody is at its other end, or it came to be packed again: that first */
@@ -296,7 +296,7 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 	{
 		trees[t].again = false;
 		for (int i = 0; i < ngroups[t]; i++)
-			if (!has_room(&groups[t][i], trees[t].wanted->row_bytes))
+			if (groups[t][i].loaded.loader.session == 0 && !has_room(&groups[t][i], trees[t].wanted->row_bytes))
 				crowded[(*ncrowded)++] = (Crowded) {&trees[t], &groups[t][i]};
 	}
 	return crowded;
@@ -469,6 +469,8 @@ mosql_btree_split(MosqlTree *tree, MosqlBytes key, bool at_end)
 		int			end = 0;
 
 		split.leaf = mosql_btree_read_covering(tree, key, false);
+		if (split.leaf->meta.state == MOSQL_NODE_LOADING)
+			break;
 		if (split.leaf->meta.state != MOSQL_NODE_NORMAL)
 		{
 			mosql_btree_thaw(tree, &split.leaf->node, 1);

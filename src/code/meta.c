@@ -6,7 +6,7 @@
  *     offset 0  8 bytes  generation, big-endian
  *            8  1 byte   format, MOSQL_NODE_FORMAT
  *            9  1 byte   level
- *           10  1 byte   state: 'N', 'S', 'P', 'D', 'X'
+ *           10  1 byte   state: 'N', 'S', 'P', 'L', 'D', 'X'
  *           11  1 byte   what follows (META_* below), other bits 0
  *           12  8 bytes  tree
  *           20  8 bytes  right sibling       if META_RIGHT
@@ -14,6 +14,8 @@
  *               varint length, low fence (empty: no bound)
  *               varint length, high fence    if META_HIGH
  *               varint length, split key     if META_SPLIT_KEY
+ *               16 bytes loader              'L'
+ *               1 byte whole, 7 bytes since  'P'; 0: its rows carry their own timestamps
  *
  * Decoding checks what can be seen in the bytes alone: whether fences are in
  * order and siblings make sense is the tree's to say (btree/node.c).
@@ -52,7 +54,7 @@ meta_flags(const MosqlNodeMeta *meta)
 
 	if (meta->right != 0)
 		flags |= META_RIGHT;
-	if (meta->state != MOSQL_NODE_NORMAL && meta->other != 0)
+	if (meta->other != 0 && (meta->state == MOSQL_NODE_SPLITTING || !mosql_node_is_alive(meta->state)))
 		flags |= META_OTHER;
 	if (meta->high.data != NULL)
 		flags |= META_HIGH;
@@ -69,6 +71,7 @@ flags_fit_state(int flags, int state)
 	{
 		case MOSQL_NODE_NORMAL:
 		case MOSQL_NODE_PACKED:
+		case MOSQL_NODE_LOADING:
 			return (flags & (META_OTHER | META_SPLIT_KEY)) == 0;
 		case MOSQL_NODE_SPLITTING:
 			return (flags & META_OTHER) != 0 && (flags & META_SPLIT_KEY) != 0;
@@ -97,6 +100,10 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 		size += run_size(meta->high);
 	if (flags & META_SPLIT_KEY)
 		size += run_size(meta->split_key);
+	if (meta->state == MOSQL_NODE_LOADING)
+		size += MOSQL_TXID_BYTES;
+	if (meta->state == MOSQL_NODE_PACKED)
+		size += 1 + MOSQL_TS_BYTES;
 
 	p = grow(out, size);
 	p = put_uint64(p, meta->generation);
@@ -114,6 +121,13 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 		p = put_fence(p, meta->high);
 	if (flags & META_SPLIT_KEY)
 		p = put_fence(p, meta->split_key);
+	if (meta->state == MOSQL_NODE_LOADING)
+		p = put_uint64(put_uint64(p, meta->loaded.loader.session), meta->loaded.loader.n);
+	if (meta->state == MOSQL_NODE_PACKED)
+	{
+		*p++ = meta->loaded.whole;
+		p = put_ts(p, meta->loaded.since);
+	}
 	Assert(p == out->data + out->len);
 }
 
@@ -127,6 +141,29 @@ take_id(MosqlBytes *in, uint64 *id)
 		return false;
 	*id = get_uint64(p);
 	return *id != 0;
+}
+
+/* What the rows of a block are that was loaded, at the end of the meta.  A time that no commit has is damage. */
+static bool
+take_loaded(MosqlBytes *in, MosqlNodeState state, MosqlLoaded *loaded)
+{
+	const char *p;
+
+	*loaded = (MosqlLoaded) {0};
+	if (state == MOSQL_NODE_LOADING)
+	{
+		if (!take(in, MOSQL_TXID_BYTES, &p))
+			return false;
+		loaded->loader = mosql_txid_get(p);
+		return loaded->loader.session != 0;
+	}
+	if (state != MOSQL_NODE_PACKED)
+		return true;
+	if (!take(in, 1 + MOSQL_TS_BYTES, &p) || (uint8) *p > 1)
+		return false;
+	loaded->whole = *p != 0;
+	loaded->since = get_ts(p + 1);
+	return loaded->since != MOSQL_TS_MAX && (loaded->since != 0 || !loaded->whole);
 }
 
 bool
@@ -160,7 +197,7 @@ mosql_meta_decode(MosqlBytes in, MosqlNodeMeta *meta)
 		return false;
 	if ((flags & META_SPLIT_KEY) && !take_run(&in, MOSQL_KEY_MAX_BYTES, &meta->split_key))
 		return false;
-	return in.len == 0;
+	return take_loaded(&in, meta->state, &meta->loaded) && in.len == 0;
 }
 
 /*

@@ -73,6 +73,7 @@ typedef enum MosqlNodeState
 	MOSQL_NODE_NORMAL = 'N',
 	MOSQL_NODE_SPLITTING = 'S', /* keys >= split_key are frozen, go to `other` */
 	MOSQL_NODE_PACKED = 'P',	/* a leaf whose rows are frozen, in one block */
+	MOSQL_NODE_LOADING = 'L',	/* a leaf whose block is of a transaction that may not be decided */
 	MOSQL_NODE_DYING = 'D',		/* being merged away: serves nobody */
 	MOSQL_NODE_DEAD = 'X'		/* signpost: its keys are at `other` */
 } MosqlNodeState;
@@ -83,6 +84,17 @@ mosql_node_is_alive(MosqlNodeState state)
 {
 	return state != MOSQL_NODE_DYING && state != MOSQL_NODE_DEAD;
 }
+
+/*
+ * A block that was written before its transaction was decided: its rows carry no timestamps, and what they are stands
+ * here (docs/commit.md, "Loaded leaves").  All 0: they carry their own, or there is no block.
+ */
+typedef struct MosqlLoaded
+{
+	MosqlTxid	loader;			/* LOADING: the attempt, of which they are intents */
+	MosqlTimestamp since;		/* PACKED: when it was decided */
+	bool		whole;			/* ... and before that there was nothing; else nobody can ask */
+} MosqlLoaded;
 
 typedef struct MosqlNodeMeta
 {
@@ -95,6 +107,7 @@ typedef struct MosqlNodeMeta
 	MosqlBytes	low;			/* inclusive; empty: no bound */
 	MosqlBytes	high;			/* exclusive; data NULL: no bound */
 	MosqlBytes	split_key;		/* SPLITTING only */
+	MosqlLoaded loaded;			/* LOADING and PACKED only */
 } MosqlNodeMeta;
 
 extern void mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta);

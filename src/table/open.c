@@ -496,6 +496,7 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	/* this order: if asking fails, it is asked again */
 	entry->table->locked = definition->claimed && mosql_table_is_locked(session, entry->key);
 	entry->table->schema = schema;
+	entry->table->compression = mosql_table_compression(RelationGetRelid(rel));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
@@ -529,11 +530,13 @@ static void
 attach_trees(MosqlTable *table)
 {
 	table->tree = mosql_session_tree(table->session, table->root);
+	mosql_btree_set_loads(table->tree, table->compression);
 	for (int i = 0; i < table->nindexes; i++)
 	{
 		MosqlTable *entries = table->indexes[i].entries;
 
 		entries->tree = mosql_session_tree(table->session, entries->root);
+		mosql_btree_set_loads(entries->tree, table->compression);
 	}
 	for (int i = 0; i < table->nbuilds; i++)
 		table->builds[i].tree = mosql_session_tree(table->session, table->builds[i].root);

@@ -184,6 +184,7 @@ typedef struct MosqlTable
 	int			nreferrers;
 	struct MosqlDefinitionReferrer *referrers;
 	uint64		schema;			/* schema version it was loaded at */
+	MosqlCompression compression;	/* of packed leaves (definition.h) */
 	MosqlBytes	definition;		/* as stored */
 	MosqlBytes	key;			/* of the definition */
 	bool		locked;			/* LOCK TABLE of somebody else keeps writers out (lock.c) */

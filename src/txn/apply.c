@@ -45,6 +45,7 @@ typedef struct ApplyStep
 	MosqlStep	step;
 	MosqlTree  *tree;
 	uint64		generation;		/* that the step compares */
+	bool		settles;		/* a leaf that was filled */
 	int			nitems;
 	MosqlItem **items;
 } ApplyStep;
@@ -155,6 +156,23 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 			(MosqlWrite) {MOSQL_WRITE_REMOVE, MOSQL_MARKS_FIELD, txid};
 }
 
+/*
+ * A leaf that prepare has filled: all of its items in one, however many (rule 48).  False if it is not loading any more.
+ * Of the snapshots only the older ones count, which may ask what was there before: nothing, as prepare has compared.
+ */
+static bool
+build_settle(MosqlCommit *commit, MosqlTree *tree, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items)
+{
+	MosqlStep  *step = mosql_btree_settle_step(tree, group->leaf, group->generation, commit->tx, commit->ts,
+											   !mosql_row_may_purge(commit->ts, &commit->list));
+
+	if (step == NULL)
+		return false;
+	*apply = (ApplyStep) {.step = *step,.settles = true,.generation = group->generation,.nitems = group->n,.items = items};
+	apply->step.durable = apply->step.touch = true;
+	return true;
+}
+
 static bool
 goes_into_history(const MosqlCommit *commit, const MosqlItem *item)
 {
@@ -211,9 +229,12 @@ add_items(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBy
 			if (*nsteps == MOSQL_ROUND_MAX_STEPS)
 				return false;
 			apply = steps[(*nsteps)++] = palloc(sizeof(ApplyStep));
-			build_apply(commit, apply, &groups[g], items + groups[g].first + done,
-						Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS));
+			if (done > 0 || !build_settle(commit, tree, apply, &groups[g], items + groups[g].first))
+				build_apply(commit, apply, &groups[g], items + groups[g].first + done,
+							Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS));
 			apply->tree = tree;
+			if (apply->settles)
+				break;
 		}
 	return true;
 }
@@ -338,8 +359,12 @@ apply_in_rounds(MosqlCommit *commit)
 			{
 				for (int j = 0; j < apply->nitems; j++)
 					apply->items[j]->done = true;
-				mosql_btree_observe(apply->tree, steps[i]->node, steps[i]->values[0],
-									steps[i]->nfields);
+				if (apply->settles)
+					mosql_btree_remember(apply->tree, steps[i]);
+				else
+					mosql_btree_observe(apply->tree, steps[i]->node, steps[i]->values[0],
+										steps[i]->nfields);
+				mosql_stats.leaves_packed += apply->settles;
 				continue;
 			}
 			failed = true;
@@ -392,6 +417,10 @@ apply_detached(MosqlCommit *commit, MosqlPending *pending)
 		steps[i] = &applies[i]->step;
 		steps[i]->nreads = 0;	/* nobody will look */
 		steps[i]->no_count = true;
+		steps[i]->nfields = -1;
+		if (applies[i]->settles)	/* if not, whoever goes by it finds another generation */
+			mosql_btree_remember(applies[i]->tree, steps[i]);
+		mosql_stats.leaves_packed += applies[i]->settles;
 	}
 	messages = mosql_step_gather(&commit->session->stepper, steps, n);
 	mosql_redis_cork(commit->session->redis);	/* one write per server */
@@ -538,6 +567,16 @@ release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Re
 	*steps = palloc(max * sizeof(MosqlStep *));
 	*releases = palloc(max * sizeof(Release));
 	for (int g = 0; g < ngroups; g++)
+	{
+		MosqlStep  *settle = mosql_btree_settle_step(work->part->tree, groups[g].leaf, groups[g].generation,
+													 work->commit->tx, 0, false);
+
+		if (settle != NULL)
+		{
+			(*releases)[nsteps] = (Release) {keys + groups[g].first, groups[g].n};
+			(*steps)[nsteps++] = settle;
+			continue;
+		}
 		for (int done = 0; done < groups[g].n; done += MOSQL_STEP_MAX_ITEMS)
 		{
 			Release    *of = &(*releases)[nsteps];
@@ -545,6 +584,7 @@ release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Re
 			*of = (Release) {keys + groups[g].first + done, Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS)};
 			(*steps)[nsteps++] = release_step(&groups[g], of->keys, of->n, txid);
 		}
+	}
 	return nsteps;
 }
 
@@ -571,6 +611,8 @@ release_keys(ReleaseWork *work, MosqlBytes *keys, int n)
 		mosql_step_run(&work->commit->session->stepper, steps, nsteps, work->budget);
 		for (int i = 0; i < nsteps; i++)
 		{
+			if (steps[i]->status == MOSQL_STEP_DONE)
+				mosql_btree_remember(work->part->tree, steps[i]);
 			if (steps[i]->status != MOSQL_STEP_FAILED)
 				continue;
 			mosql_btree_observe(work->part->tree, steps[i]->node, steps[i]->values[0], -1);

@@ -70,6 +70,12 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 	return (MosqlTreeKeys) {part->tree, keys, n, Min(bytes / Max(n, 1) + 1, MOSQL_ROW_MAX_BYTES)};
 }
 
+/* From so many new rows of a tree, or bytes of them, on, leaves of them alone are filled with blocks (rule 46). */
+#ifndef LOAD_MIN_ROWS
+#define LOAD_MIN_ROWS	1000
+#endif
+#define LOAD_MIN_BYTES	(1024 * 1024)
+
 static void
 reserve(MosqlCommit *commit)
 {
@@ -79,6 +85,8 @@ reserve(MosqlCommit *commit)
 	for (int p = 0; p < commit->nparts; p++)
 	{
 		wanted[n] = new_keys(commit, &commit->parts[p]);
+		if (wanted[n].n >= LOAD_MIN_ROWS || wanted[n].n * wanted[n].row_bytes >= LOAD_MIN_BYTES)
+			commit->parts[p].loads = mosql_btree_loads(commit->parts[p].tree);
 		n += wanted[n].n > 0;
 	}
 	if (n > 1)

@@ -309,6 +309,36 @@ mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes tx
 	}
 }
 
+/* A rest that does not fill half a leaf, and rows that do not shrink, are intents, as ever. */
+bool
+mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
+						  MosqlCompression how)
+{
+	static const char zeros[MOSQL_TXID_BYTES];
+	MosqlBytes	nobody = mosql_bytes(zeros, MOSQL_TXID_BYTES);
+	MosqlBytes *keys = palloc(leaf->nitems * sizeof(MosqlBytes));
+	MosqlBytes *columns = palloc(leaf->nitems * sizeof(MosqlBytes));
+
+	Assert(leaf->nitems == group->n);
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		Assert(leaf->items[i]->change->kind == MOSQL_CHANGE_PUT);
+		keys[i] = leaf->items[i]->key;
+		columns[i] = leaf->items[i]->change->columns;
+		leaf->old_at[i] = -1;
+	}
+	if (!mosql_btree_fill(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
+		return false;
+	leaf->writes = leaf->bulk = leaf->fills = true;
+	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, nobody);
+	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, nobody);
+	leaf->step.compares[leaf->step.ncompares - 1].at_most = mosql_ts_bytes(0);
+	if (commit->txn->drawn)
+		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(commit->txn->S));
+	return true;
+}
+
 /* What the leaf's items are: writes, which compare its marks, or reads that leave one. */
 static void
 note_kinds(MosqlLeafStep *leaf, MosqlBytes txid)

@@ -21,6 +21,8 @@ typedef struct MosqlLeafStep
 	bool		marks;			/* places a read mark */
 	bool		writes;			/* places intents */
 	bool		bulk;			/* compares the leaf as a whole */
+	bool		fills;			/* ... and fills it with a block of the rows */
+	MosqlTxid	loader;			/* that is in the way: the leaf is loading for it, and the step writes nothing */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
 	MosqlBytes *in_block;		/* per item: its row in the leaf's block, which counts where the row is no
@@ -49,6 +51,13 @@ extern bool mosql_leaf_step_is_bulk(const MosqlLeafStep *leaf, int nfields);
 /* What the step compares and writes: its items at once, or each for itself, or a range. */
 extern void mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
 extern void mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes txid);
+
+/*
+ * In place of add_bulk, where the items are all that the leaf is to hold: their rows as one block (rule 46).  False, and
+ * nothing is added, if that does not pay.
+ */
+extern bool mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
+									  MosqlCompression how);
 
 /*
  * For a commit in one step: the compares of add_items, and the rows as they are to be.  False if

@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "code/block.h"
+#include "code/loaded.h"
 #include "txn/lock_int.h"
 
 MosqlBytes
@@ -111,7 +112,8 @@ take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *gr
 	MosqlBytes	block = step->values[step->nreads - 1];
 	MosqlBytes *rows = palloc(group->n * sizeof(MosqlBytes));
 
-	if (block.data == NULL || !mosql_block_find(block, keys, group->n, rows))
+	if (block.data == NULL || !mosql_block_find(block, keys, group->n, rows) ||
+		!mosql_loaded_take(&group->loaded, rows, group->n))
 		mosql_report_damage(session->config.ns, step->node, "its block does not decode");
 	mosql_btree_block_keep(tree, step->node, group->generation, block);
 	for (int i = 0; i < group->n; i++)
@@ -127,10 +129,13 @@ typedef struct ClaimRound
 	MosqlBytes *keys;
 	MosqlLeafGroup *groups;
 	int			ngroups;
-	MosqlStep **steps;			/* one per group */
+	MosqlStep **steps;			/* one per group; NULL: its leaf is loading */
 } ClaimRound;
 
-/* guess: on leaves that were not looked at, too. */
+/*
+ * guess: on leaves that were not looked at, too.  Nobody locks a row in a leaf that is loading (rule 47); of who lets go there
+ * is nothing.
+ */
 static void
 plan_round(ClaimRound *round, MosqlTree *tree, LockChange **changes, int n, bool guess)
 {
@@ -141,8 +146,12 @@ plan_round(ClaimRound *round, MosqlTree *tree, LockChange **changes, int n, bool
 		mosql_btree_group_beside(tree, round->keys, NULL, n, &round->groups, NULL);
 	round->steps = palloc(round->ngroups * sizeof(MosqlStep *));
 	for (int g = 0; g < round->ngroups; g++)
-		round->steps[g] = build_claim_step(tree, &round->groups[g], changes + round->groups[g].first,
-										   round->groups[g].n);
+	{
+		const MosqlLeafGroup *group = &round->groups[g];
+
+		round->steps[g] = group->loaded.loader.session != 0 && changes[group->first]->kind != MOSQL_WRITE_UNLIST ? NULL :
+			build_claim_step(tree, group, changes + group->first, group->n);
+	}
 }
 
 /* What has come of its steps.  Returns how many changes are done. */
@@ -156,6 +165,8 @@ take_round(MosqlSession *session, const ClaimRound *round)
 		const MosqlStep *step = round->steps[g];
 		MosqlLeafGroup *group = &round->groups[g];
 
+		if (step == NULL)
+			continue;
 		if (has_lost_claim(step))
 			mosql_commit_lost_claim(session);
 		if (step->status != MOSQL_STEP_DONE)
@@ -183,15 +194,38 @@ take_round(MosqlSession *session, const ClaimRound *round)
 }
 
 /*
+ * Where a leaf was loading it is waited for, as long as the steps themselves may take; who has come so far places no intents, so that
+ * no circle goes through here.  True if there was one.
+ */
+static bool
+wait_for_loads(MosqlSession *session, const ClaimRound *round, const MosqlBudget *budget)
+{
+	for (int g = 0; g < round->ngroups; g++)
+	{
+		const MosqlLeafGroup *group = &round->groups[g];
+		MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
+
+		if (round->steps[g] != NULL)
+			continue;
+		(void) mosql_recover_wait(session, &blocker, budget);
+		return true;
+	}
+	return false;
+}
+
+/*
  * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
  * many are left.  guess: on leaves that were not looked at, too.
  */
 static int
-change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n, bool guess)
+change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n, bool guess,
+				   const MosqlBudget *budget)
 {
 	ClaimRound	round;
 
 	plan_round(&round, tree, changes, n, guess);
+	if (wait_for_loads(session, &round, budget))
+		return n;
 	mosql_step_run(&session->stepper, round.steps, round.ngroups, NULL);
 	return n - take_round(session, &round);
 }
@@ -212,7 +246,7 @@ mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, i
 				todo[ntodo++] = &changes[i];
 		if (ntodo == 0)
 			return;
-		left = change_claims_once(session, tree, todo, ntodo, left == 0);
+		left = change_claims_once(session, tree, todo, ntodo, left == 0, &budget);
 		if (left < ntodo)
 			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 		else if (!mosql_budget_pause(&budget))
@@ -319,7 +353,8 @@ mosql_lock_ask_together(const LockGroup *groups, int ngroups)
 	nsteps = 0;
 	for (int g = 0; g < ngroups; g++)
 		for (int i = 0; i < rounds[g].ngroups; i++)
-			steps[nsteps++] = rounds[g].steps[i];
+			if (rounds[g].steps[i] != NULL)
+				steps[nsteps++] = rounds[g].steps[i];
 	mosql_step_run(&session->stepper, steps, nsteps, NULL);
 	for (int g = 0; g < ngroups; g++)
 	{
@@ -340,7 +375,8 @@ mosql_lock_ask_ahead(LockRequest *requests, int n)
 		Assert(requests[i].relied_on == 0 && !requests[i].sure);
 	plan_round(&round, requests[0].tree, pointers_to(claims_of(requests, n), n), n, false);
 	for (int g = 0; g < round.ngroups; g++)
-		mosql_step_send(stepper, round.steps[g], NULL, NULL);
+		if (round.steps[g] != NULL)
+			mosql_step_send(stepper, round.steps[g], NULL, NULL);
 }
 
 void

@@ -61,7 +61,7 @@ add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup
 	MosqlOneStep *all = commit->one_step;
 	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
 
-	if (group->frozen_from.data != NULL)
+	if (group->frozen_from.data != NULL || group->loaded.loader.session != 0)
 		return false;
 	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, group->n);
 	for (int i = group->first; i < group->first + group->n; i++)

@@ -10,6 +10,7 @@
  *     or absent, or, for an increment, live (rule 15);
  *   - for keys that were only read (SERIALIZABLE, FOR UPDATE): no intent, and
  *     nothing newer than was read; for absent rows also the purge mark;
+ *   - of a leaf that a load is to fill: that it is empty, in place of all these (rule 46);
  *   - for locks of more than a row (LOCK TABLE): that they are there (rule 37);
  *   - when all that is done, for keys that foreign keys lead to: the row is live, and
  *     no intent deletes it (rule 22);
@@ -70,10 +71,36 @@ any_reads(MosqlItem *const *items, const MosqlLeafGroup *group)
 	return false;
 }
 
+/* A step that only makes sure that a leaf is still loading for somebody (rule 47). */
+static void
+add_loading(Round *round, MosqlParticipant *part, const MosqlLeafGroup *group, MosqlItem *item)
+{
+	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
+
+	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, 1);
+	mosql_leaf_step_take(leaf, item, MOSQL_ABSENT);
+	leaf->loader = group->loaded.loader;
+	round->leaves[round->nsteps++] = leaf;
+}
+
+/* Of a leaf without rows: its meta, and perhaps a purge mark. */
+#define EMPTY_MAX_FIELDS	2
+
+/*
+ * Are the items of a leaf all that it is to hold, and to be one block?  `all`: none of them comes in a later round.  Who certifies
+ * ranges of the tree would have to tell his own block from others.
+ */
+static bool
+is_to_be_filled(const MosqlParticipant *part, const MosqlLeafGroup *group, const MosqlLeafStep *leaf, bool all)
+{
+	return part->loads != MOSQL_COMPRESSION_NONE && part->nranges == 0 && all && leaf->nitems == group->n &&
+		group->nfields <= EMPTY_MAX_FIELDS;
+}
+
 /* A step for some items of a leaf, and what its block has of them. */
 static void
 add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *group,
-		  MosqlItem **items, const MosqlBytes *in_block, int n, MosqlBytes txid)
+		  MosqlItem **items, const MosqlBytes *in_block, int n, bool all, MosqlBytes txid)
 {
 	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
 
@@ -83,10 +110,11 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 		items[i]->sent = items[i]->kind == MOSQL_ITEM_WRITE;
 		mosql_leaf_step_take(leaf, items[i], in_block[i]);
 	}
-	if (mosql_leaf_step_is_bulk(leaf, group->nfields))
-		mosql_leaf_step_add_bulk(round->commit, leaf, txid);
-	else
+	if (!mosql_leaf_step_is_bulk(leaf, group->nfields))
 		mosql_leaf_step_add_items(round->commit, leaf, txid);
+	else if (!is_to_be_filled(part, group, leaf, all) ||
+			 !mosql_leaf_step_add_block(round->commit, leaf, group, part->loads))
+		mosql_leaf_step_add_bulk(round->commit, leaf, txid);
 	round->leaves[round->nsteps++] = leaf;
 	round->nitems += n;
 }
@@ -102,6 +130,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	int			n = 0,
 				ngroups;
 	int			max = Min(part->n, MOSQL_ROUND_MAX_ITEMS - round->nitems);
+	bool		more = false;	/* than that */
 
 	if (max <= 0 || round->nsteps >= MOSQL_ROUND_MAX_STEPS)
 		return;
@@ -109,10 +138,13 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 	rows = palloc(max * sizeof(MosqlBytes));
 	uses = palloc(max * sizeof(MosqlKeyUse));
 	items = palloc(max * sizeof(MosqlItem *));
-	for (int i = 0; i < part->n && n < max; i++)
+	for (int i = 0; i < part->n; i++)
 		if (!part->items[i].done &&
 			(part->items[i].kind == MOSQL_ITEM_REFERENCE) == round->references)
 		{
+			more = n == max;
+			if (more)
+				break;
 			items[n] = &part->items[i];
 			uses[n] = mosql_item_use(&part->items[i]);
 			keys[n++] = part->items[i].key;
@@ -131,10 +163,15 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 			round->again = true;
 			return;
 		}
+		if (groups[g].loaded.loader.session != 0)
+		{
+			add_loading(round, part, &groups[g], items[groups[g].first]);
+			continue;
+		}
 		for (int done = 0; done < groups[g].n && round->nsteps < MOSQL_ROUND_MAX_STEPS;
 			 done += MOSQL_STEP_MAX_ITEMS)
 			add_items(round, part, &groups[g], items + groups[g].first + done, rows + groups[g].first + done,
-					  Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS), txid);
+					  Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS), g < ngroups - 1 || !more, txid);
 	}
 }
 
@@ -162,6 +199,11 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 		if (finish_split(part->tree, group))
 		{
 			round->again = true;
+			return;
+		}
+		if (group->loaded.loader.session != 0)
+		{
+			add_loading(round, part, group, range);
 			return;
 		}
 		leaf = palloc(sizeof(MosqlLeafStep));
@@ -220,6 +262,7 @@ set_blocker(MosqlBlocker *blocker, const MosqlLeafStep *leaf, MosqlBytes key, Mo
 	blocker->key = mosql_bytes_copy(cxt, key);
 	blocker->tx = tx;
 	blocker->mark = mark;
+	blocker->loading = leaf->loader.session != 0;
 	blocker->strength = 0;
 }
 
@@ -394,7 +437,10 @@ leaf_prepared(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	MosqlOutcome outcome = MOSQL_PREPARED;
 
-	mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
+	if (leaf->fills)
+		mosql_btree_remember(leaf->tree, &leaf->step);
+	else
+		mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
 	commit->placed |= leaf->writes || leaf->marks;
 	if (leaf->marks)
 		remember_mark(commit, leaf);
@@ -763,6 +809,20 @@ judge(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 }
 
 /*
+ * The leaf is loading.  For this very attempt: then its range has been joined with that of another leaf since it was filled, so that
+ * more of the rows belong there, and another attempt finds it so; or a row is looked at that is not written here,
+ * and there is none in a leaf that was empty.
+ */
+static MosqlOutcome
+judge_loading(MosqlCommit *commit, const MosqlLeafStep *leaf, MosqlBlocker *blocker)
+{
+	if (mosql_txid_equal(leaf->loader, commit->tx))
+		return leaf->items[0]->kind == MOSQL_ITEM_REFERENCE ? MOSQL_CONFLICT : MOSQL_AGAIN;
+	set_blocker(blocker, leaf, leaf->items[0]->key, leaf->loader, false, commit->attempt_cxt);
+	return MOSQL_BUSY;
+}
+
+/*
  * Who is in the way, and dead or done, is taken out of it.  Of others the younger ones
  * are waited for with what is held, and an older one is given way to (rule 25).
  */
@@ -770,7 +830,7 @@ static MosqlOutcome
 judge_and_clear(MosqlCommit *commit, MosqlLeafStep *leaf)
 {
 	MosqlBlocker found;
-	MosqlOutcome outcome = judge(commit, leaf, &found);
+	MosqlOutcome outcome = leaf->loader.session != 0 ? judge_loading(commit, leaf, &found) : judge(commit, leaf, &found);
 
 	if (outcome != MOSQL_BUSY)
 		return outcome;
@@ -815,7 +875,7 @@ run_round(Round *round)
 
 	for (int i = 0; i < round->nsteps; i++)
 	{
-		if (steps[i]->status != MOSQL_STEP_DONE)
+		if (steps[i]->status != MOSQL_STEP_DONE || round->leaves[i]->loader.session != 0)
 			continue;
 		round->progress = true;
 		if (leaf_prepared(commit, round->leaves[i]) != MOSQL_PREPARED)
@@ -829,6 +889,8 @@ run_round(Round *round)
 			outcome = MOSQL_AGAIN;
 		else if (steps[i]->status == MOSQL_STEP_FAILED && steps[i]->failed == 0)
 			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0], -1);
+		else if (steps[i]->status == MOSQL_STEP_DONE && round->leaves[i]->loader.session != 0)
+			outcome = judge_and_clear(commit, round->leaves[i]);
 		else if (steps[i]->status == MOSQL_STEP_FAILED)
 		{
 			mosql_btree_observe(round->leaves[i]->tree, steps[i]->node, steps[i]->values[0],

@@ -137,6 +137,35 @@ add_intent(MosqlSession *session, MosqlStep *step, MosqlBytes key, const MosqlPo
 								   step->writes + step->nwrites);
 }
 
+/* ---- leaves that are loading ---- */
+
+/*
+ * The leaf is loading, as it was read: for this transaction it is settled, in one step, which is durable if that is so (rule 48).
+ * False: the step failed, and the leaf is to be looked at again.
+ */
+static bool
+settle_leaf(MosqlSession *session, MosqlTree *tree, uint64 leaf, uint64 generation, const Ended *ended)
+{
+	MosqlStep  *step = mosql_btree_settle_step(tree, leaf, generation, ended->tx, ended->ts,
+											   ended->ts != 0 && !mosql_row_may_purge(ended->ts, ended->list));
+
+	if (step == NULL)
+		return false;
+	step->durable = step->touch = ended->ts != 0;
+	MOSQL_DEBUG_POINT("help-step");
+	if (!run_step(session, tree, step))
+		return false;
+	mosql_btree_remember(tree, step);
+	return true;
+}
+
+/* What the leaf has in the intents field of a key: not what stands for its block. */
+static MosqlBytes
+stored_intents(const MosqlPoint *point)
+{
+	return point->loader.session != 0 ? MOSQL_ABSENT : point->intent;
+}
+
 /* ---- one key ---- */
 
 /*
@@ -209,7 +238,15 @@ mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, Mosq
 
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(tree, &key, 1, &point);
-		if (mosql_intents_find(point.intent, tx, &intent))
+		if (mosql_txid_equal(point.loader, tx))
+		{
+			MosqlLeafGroup *group;
+
+			(void) mosql_btree_group_beside(tree, &key, NULL, 1, &group, NULL);
+			if (settle_leaf(session, tree, group->leaf, group->generation, &ended))
+				return;
+		}
+		else if (mosql_intents_find(point.intent, tx, &intent))
 		{
 			MosqlLeafGroup *group;
 			MosqlStep	step;
@@ -222,7 +259,7 @@ mosql_recover_apply(MosqlSession *session, MosqlTree *tree, MosqlBytes key, Mosq
 			if (run_step(session, tree, &step))
 				return;
 		}
-		else if (!session->stepper.durable || confirm_intents(session, tree, key, point.intent))
+		else if (!session->stepper.durable || confirm_intents(session, tree, key, stored_intents(&point)))
 		{
 			check_applied(session, &point, tx, ts);
 			return;
@@ -296,6 +333,12 @@ end_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *en
 	/* what a split has frozen moves with it, and is met again */
 	*end = mosql_bytes_copy(CurrentMemoryContext,
 							group->frozen_from.data != NULL ? group->frozen_from : leaf->meta.high);
+	if (leaf->meta.state == MOSQL_NODE_LOADING)
+	{
+		if (!mosql_txid_equal(leaf->meta.loaded.loader, ended->tx))
+			return LEAF_FREE;
+		return settle_leaf(session, tree, leaf->node, leaf->meta.generation, ended) ? LEAF_ENDED : LEAF_AGAIN;
+	}
 	if (!build_leaf_step(session, leaf, group, key, end, ended, &step))
 		return LEAF_FREE;
 	step.durable = step.touch = ended->ts != 0;
@@ -351,7 +394,7 @@ mosql_recover_apply_leaf(MosqlSession *session, MosqlTree *tree, MosqlBytes key,
 static MosqlPoint
 point_of(const MosqlLeaf *leaf, MosqlBytes key, int *at)
 {
-	MosqlPoint	point = {.leaf = leaf->node, .purged = leaf->purged};
+	MosqlPoint	point = {.leaf = leaf->node, .purged = leaf->purged,.loader = leaf->meta.loaded.loader};
 
 	while (*at < leaf->n && mosql_bytes_compare(leaf->entries[*at].key, key) < 0)
 		(*at)++;
@@ -383,6 +426,8 @@ end_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n,
 	if (group->leaf != leaf->node || group->generation != leaf->meta.generation)
 		return 0;
 	n = group->n;
+	if (mosql_txid_equal(leaf->meta.loaded.loader, ended->tx))
+		return settle_leaf(session, tree, leaf->node, leaf->meta.generation, ended) ? n : 0;
 	applied = palloc(n * sizeof(MosqlPoint));
 	begin_step(&step, group, 2 * n, 3 * n);
 	for (int i = 0; i < n; i++)
@@ -396,7 +441,7 @@ end_keys(MosqlSession *session, MosqlTree *tree, const MosqlBytes *keys, int n,
 			continue;
 		}
 		if (session->stepper.durable)
-			mosql_step_expect_same(&step, mosql_field_name(MOSQL_FIELD_INTENT, keys[i]), point.intent);
+			mosql_step_expect_same(&step, mosql_field_name(MOSQL_FIELD_INTENT, keys[i]), stored_intents(&point));
 		applied[napplied++] = point;
 	}
 	step.durable = step.touch = true;
@@ -434,18 +479,20 @@ mosql_recover_apply_keys(MosqlSession *session, MosqlTree *tree, const MosqlByte
 	return done;
 }
 
-/* A leaf may be large, and may have to be read often: what was read is freed. */
-MosqlBytes
-mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
+/*
+ * All that a transaction has on the rest of the key's leaf is ended, whoever does it.  A leaf may be large, and may have to be read
+ * often: what was read is freed.  Returns up to where nothing is left.
+ */
+static MosqlBytes
+end_rest(MosqlSession *session, MosqlTree *tree, MosqlBytes key, const Ended *ended)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	MemoryContext caller = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(caller, "mosql remove", ALLOCSET_DEFAULT_SIZES);
-	const Ended ended = {.tx = tx};
 	MosqlBytes	end;
 
 	MemoryContextSwitchTo(cxt);
-	while (end_leaf(session, tree, key, &ended, &end) == LEAF_AGAIN)
+	while (end_leaf(session, tree, key, ended, &end) == LEAF_AGAIN)
 	{
 		if (!mosql_budget_pause(&budget))
 			report_unfinished(session);
@@ -455,6 +502,14 @@ mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, Mos
 	end = mosql_bytes_copy(caller, end);
 	MemoryContextDelete(cxt);
 	return end;
+}
+
+MosqlBytes
+mosql_recover_remove(MosqlSession *session, MosqlTree *tree, MosqlBytes key, MosqlTxid tx)
+{
+	const Ended ended = {.tx = tx};
+
+	return end_rest(session, tree, key, &ended);
 }
 
 /* ---- marks ---- */
@@ -580,7 +635,7 @@ still_blocks(MosqlSession *session, const MosqlBlocker *blocker)
 	{
 		memset(&point, 0, sizeof(point));
 		mosql_btree_get(blocker->tree, &blocker->key, 1, &point);
-		return mosql_intents_find(point.intent, blocker->tx, &intent);
+		return mosql_txid_equal(point.loader, blocker->tx) || mosql_intents_find(point.intent, blocker->tx, &intent);
 	}
 	leaf = mosql_btree_read_leaf(blocker->tree, blocker->key);
 	for (size_t at = 0; at + MOSQL_TXID_BYTES <= leaf->range_marks.len; at += MOSQL_TXID_BYTES)
@@ -602,6 +657,12 @@ clear_blocker(MosqlSession *session, const MosqlBlocker *blocker, const MosqlRec
 		appendStringInfoChar(&high, '\0');
 		mosql_recover_unmark(session, blocker->tree, blocker->key, mosql_bytes_of(&high),
 							 blocker->tx);
+	}
+	else if (record->state == MOSQL_RECORD_COMMITTED && blocker->loading)
+	{
+		const Ended ended = {blocker->tx, record->ts, list};
+
+		(void) end_rest(session, blocker->tree, blocker->key, &ended);
 	}
 	else if (record->state == MOSQL_RECORD_COMMITTED)
 		mosql_recover_apply_leaf(session, blocker->tree, blocker->key, blocker->tx, record->ts,

@@ -728,6 +728,7 @@ typedef struct MosqlParticipant
 	MosqlItem  *items;			/* ascending, distinct keys; ranges apart */
 	int			nranges;
 	MosqlItem  *ranges;
+	MosqlCompression loads;		/* so many rows are inserted that leaves are filled with blocks; NONE: no */
 } MosqlParticipant;
 
 /* Whose intent or mark is in the way; tree NULL: nobody's. */
@@ -737,6 +738,7 @@ typedef struct MosqlBlocker
 	MosqlBytes	key;
 	MosqlTxid	tx;
 	bool		mark;			/* a read mark, not an intent */
+	bool		loading;		/* the key's leaf is loading for it, which need not write the key */
 	int			strength;		/* > 0: a lock, for which one waits in its queue with this */
 } MosqlBlocker;
 

@@ -432,7 +432,7 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	step->node = leaf->node;
 	step->repeatable = true;
 	step->compares = palloc((2 * leaf->n + 1) * sizeof(MosqlCompare));
-	step->writes = palloc((leaf->n + 1) * sizeof(MosqlWrite));
+	step->writes = palloc((leaf->n + 2) * sizeof(MosqlWrite));
 	step->reads = &meta_field;
 	step->nreads = 1;
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
@@ -445,6 +445,11 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 		step->writes[step->nwrites++] = (MosqlWrite)
 		{
 			MOSQL_WRITE_MAX, MOSQL_PURGED_FIELD, mosql_ts_bytes(prune->purged)
+		};
+	if (leaf->meta.loaded.whole && mosql_row_may_purge(leaf->meta.loaded.since, &vacuum->list))
+		step->writes[step->nwrites++] = (MosqlWrite)
+		{
+			MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta)
 		};
 	return prune;
 }

@@ -180,6 +180,32 @@ insert_load(Client *client)
 	}
 }
 
+bool		sim_loads;
+
+/* A range of which all rows go, or, if there is none, come: so that leaves are empty, and filled. */
+void
+insert_reload(Client *client)
+{
+	int			low = (int) sim_below(work_keys(TREE_PLAIN)) / 8 * 8;
+	int			high = Min(low + 16, work_keys(TREE_PLAIN));
+	bool		clears = false;
+
+	for (int key = low; key < high && work_has_room(client); key++)
+	{
+		MosqlRow	stored = {0};
+		Row			row;
+
+		client->cid += setting.nclients > 3;	/* as above */
+		row = work_read_row(client, TREE_PLAIN, key, &stored);
+		if (row.live && key - low < 4)
+			clears = true;
+		if (row.live && clears)
+			work_delete_row(client, TREE_PLAIN, key, &stored, row);
+		else if (!row.live && !clears)
+			insert_row(client, TREE_PLAIN, key, MOSQL_KEY_MAY_EXIST);
+	}
+}
+
 /* ---- keys that a statement changes ---- */
 
 static void

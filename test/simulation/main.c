@@ -3,7 +3,7 @@
  *
  *     simulation [--seed S] [--seconds N] [--trace] [--engine script|watch] [--replicas N]
  *                [--shards N] [--plain | --cluster] [--busy] [--clients N] [--keys N] [--no-faults]
- *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--truncates] [--numbers] [--isolate] [--grow]
+ *                [--sites] [--off SITE] [--dumps | --no-dumps] [--tables] [--truncates] [--numbers] [--loads] [--isolate] [--grow]
  *                [--faults N] [--without N,N,..] [--only NAME,NAME,..] [--aim PART-OF-A-SITE]
  */
 #include <stdlib.h>
@@ -78,6 +78,8 @@ read_options(int argc, char **argv)
 			sim_isolates = true;
 		else if (strcmp(argv[i], "--numbers") == 0)
 			sim_locks_numbers = true;
+		else if (strcmp(argv[i], "--loads") == 0)
+			sim_loads = true;
 		else if (strcmp(argv[i], "--tables") == 0)
 			sim_locks_tables = true;
 		else if (strcmp(argv[i], "--truncates") == 0)

@@ -97,12 +97,16 @@ work_tell(const Client *client, const char *does, int tree, int key, Row row)
 		sim_trace("tx %d %s %d/%d: nothing", client->tx->number, does, tree, key);
 }
 
+/* Two transactions in three fill leaves with blocks. */
 MosqlTree *
 work_tree(Client *client, int tree)
 {
-	return mosql_session_tree(client->session,
-							  tree == TREE_FAR ? far_root :
-							  tree == TREE_TABLE ? schema_open(client)->root : work_roots[tree]);
+	MosqlTree  *handle = mosql_session_tree(client->session,
+											tree == TREE_FAR ? far_root :
+											tree == TREE_TABLE ? schema_open(client)->root : work_roots[tree]);
+
+	mosql_btree_set_loads(handle, client->tx->number % 3 > 0 ? MOSQL_COMPRESSION_LZ4 : MOSQL_COMPRESSION_NONE);
+	return handle;
 }
 
 MosqlView *
@@ -713,6 +717,11 @@ do_statement(Client *client)
 	if (sim_locks_numbers && sim_chance(70))
 	{
 		number_statement(client);
+		return;
+	}
+	if (sim_loads && sim_chance(300))
+	{
+		insert_reload(client);
 		return;
 	}
 	if (sim_locks_tables && sim_chance(50))

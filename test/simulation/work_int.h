@@ -169,6 +169,7 @@ extern void insert_row(Client *client, int tree, int key, MosqlNewKey known);
 extern void insert_refer(Client *client);
 extern void insert_family(Client *client);
 extern void insert_load(Client *client);
+extern void insert_reload(Client *client);
 extern void insert_moved(Client *client);
 extern void insert_locked(Client *client);
 extern void insert_alone(Client *client);	/* before anything else */

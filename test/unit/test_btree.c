@@ -19,6 +19,7 @@
 #include "base/retry.h"
 #include "base/stats.h"
 #include "btree/btree_int.h"
+#include "code/row.h"
 
 #define ROOT		7
 #define TINY		(MOSQL_LEAF_MAX_ROWS < 20)
@@ -1557,6 +1558,170 @@ test_block_outdated(void)
 	CHECK(!groups[1].packed && rows[1].data == NULL);
 	world_close(w);
 	loads_pack = 2;
+}
+
+/* ---- leaves that a commit fills ---- */
+
+/* Columns of a key, that shrink: made of its number. */
+static MosqlBytes
+columns_of(int k)
+{
+	char	   *columns = palloc(40);
+
+	memset(columns, 'c', 40);
+	memcpy(columns, &k, sizeof(k));
+	return mosql_bytes(columns, 40);
+}
+
+/* Fill a group's leaf for an attempt, by a step that compares its generation and that it is empty; the step's status, or -1. */
+static int
+fill_group(World *w, MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid tx)
+{
+	static const char never[MOSQL_TXID_BYTES];
+	MosqlBytes	meta_field = mosql_bytes("m", 1);
+	MosqlBytes *columns = palloc(group->n * sizeof(MosqlBytes));
+	MosqlCompare compares[2] = {
+		{MOSQL_COMPARE_EQUAL, meta_field, 0, generation_of(group->generation)},
+		{MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, mosql_bytes(never, MOSQL_TXID_BYTES)}
+	};
+	MosqlWrite	writes[2];
+	MosqlStep	step = {.node = group->leaf,.ncompares = 2,.compares = compares,.writes = writes,.nreads = 1,.reads = &meta_field};
+	MosqlStep  *steps[1] = {&step};
+
+	compares[1].at_most = mosql_bytes(never, MOSQL_TS_BYTES);
+	for (int i = 0; i < group->n; i++)
+		columns[i] = columns_of(group->first + i);
+	if (!mosql_btree_fill(tree, group, tx, MOSQL_COMPRESSION_LZ4, w->keys + group->first, columns, &step))
+		return -1;
+	w->store->run_steps(w->store, steps, 1);
+	if (step.status == MOSQL_STEP_DONE)
+		mosql_btree_remember(tree, &step);
+	return step.status;
+}
+
+static int
+settle_leaf(World *w, MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid tx, MosqlTimestamp since, bool whole)
+{
+	MosqlStep  *step = mosql_btree_settle_step(tree, group->leaf, group->generation, tx, since, whole);
+
+	if (step == NULL)
+		return -1;
+	w->store->run_steps(w->store, &step, 1);
+	if (step->status == MOSQL_STEP_DONE)
+		mosql_btree_remember(tree, step);
+	return step->status;
+}
+
+/* What a leaf that was filled is to whoever reads it, by key and as a whole: 'i' intents, 'r' rows as of `since`, 0 nothing. */
+static void
+expect_filled(World *w, MosqlTree *tree, const MosqlLeafGroup *group, char kind, MosqlTxid tx, MosqlTimestamp since, bool whole)
+{
+	MosqlPoint *points = palloc(group->n * sizeof(MosqlPoint));
+	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, w->keys[group->first]);
+	MosqlIntent intent;
+	MosqlVersion v;
+
+	CHECK_INT(leaf->n, kind != 0 ? group->n : 0);
+	mosql_btree_get(tree, w->keys + group->first, group->n, points);
+	for (int i = 0; i < group->n; i++)
+	{
+		MosqlBytes	columns = columns_of(group->first + i);
+		MosqlBytes	rest = points[i].intent;
+
+		CHECK((points[i].row.data != NULL) == (kind == 'r') && (points[i].intent.data != NULL) == (kind == 'i'));
+		CHECK(mosql_txid_equal(points[i].loader, kind == 'i' ? tx : (MosqlTxid) {0, 0}));
+		if (kind == 'i')
+			CHECK(mosql_intent_next(&rest, &intent) == 1 && mosql_txid_equal(intent.tx, tx) &&
+				  mosql_bytes_equal(intent.payload, columns));
+		if (kind == 'r')
+			CHECK(mosql_row_newest(points[i].row, &v) && v.ts == since && mosql_bytes_equal(v.columns, columns) &&
+				  mosql_row_visible(points[i].row, 0, since - 1, &v) == (whole ? MOSQL_VISIBLE_ABSENT : MOSQL_VISIBLE_TOO_OLD));
+		if (kind != 0)
+			CHECK(mosql_bytes_equal(leaf->entries[i].key, w->keys[group->first + i]) &&
+				  mosql_bytes_equal(leaf->entries[i].row, points[i].row) &&
+				  mosql_bytes_equal(leaf->entries[i].intent, points[i].intent));
+	}
+}
+
+/*
+ * Empty leaves are filled with a block, and settled: whoever reads finds intents, then rows as of that time, or nothing.  Each
+ * step is done once, by whoever is first, and no other has his way meanwhile: who splits, unpacks, or makes room leaves
+ * the leaf as it is; a neighbour that is merged into it leaves the block where it is.
+ */
+static void
+test_filled(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 2);
+	const MosqlTxid tx = {7, 9};
+	const MosqlTxid other = {7, 10};
+	MosqlLeafGroup *groups;
+	MosqlLeafGroup *again;
+	int			n;
+	int			nfilled = 0;
+	int64		before;
+
+	memstore_reserve(w->trees[0], w->keys, w->nkeys, 40);
+	n = mosql_btree_group(w->trees[0], w->keys, w->nkeys, &groups);
+	CHECK(n > 10);
+	for (int g = 0; g < n; g++)
+	{
+		MosqlLeafGroup *now;
+		MosqlTimestamp since = 100 + g;
+
+		groups[g].high = groups[g].frozen_from = MOSQL_ABSENT;
+		(void) mosql_btree_group(w->trees[0], w->keys + groups[g].first, 1, &now);
+		if (fill_group(w, w->trees[0], &groups[g], tx) < 0)
+			continue;
+		nfilled++;
+		/* once, and for nobody else */
+		CHECK(fill_group(w, w->trees[1], &groups[g], other) != MOSQL_STEP_DONE);
+		expect_filled(w, w->trees[1], &groups[g], 'i', tx, 0, false);
+		expect_filled(w, w->trees[0], &groups[g], 'i', tx, 0, false);
+
+		/* it is a group of its own to those who write, and stays as it is */
+		before = mosql_stats.leaves_unpacked;
+		CHECK_INT(mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, &again), 1);
+		CHECK(mosql_txid_equal(again->loaded.loader, tx) && !again->packed);
+		memstore_reserve(w->trees[1], w->keys + groups[g].first, groups[g].n, MOSQL_LEAF_MAX_BYTES / 2);
+		mosql_btree_split(w->trees[1], w->keys[groups[g].first], false);
+		CHECK_INT(mosql_stats.leaves_unpacked, before);
+		CHECK_INT(mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, &again), 1);
+		CHECK(again->leaf == groups[g].leaf && mosql_txid_equal(again->loaded.loader, tx));
+
+		/* settled once, for its own attempt */
+		CHECK_INT(settle_leaf(w, w->trees[1], again, other, since, false), -1);
+		(void) mosql_btree_group(w->trees[0], w->keys + groups[g].first, 1, &now);
+		if (g % 3 == 2)
+		{
+			CHECK_INT(settle_leaf(w, w->trees[1], again, tx, 0, false), MOSQL_STEP_DONE);
+			CHECK(settle_leaf(w, w->trees[0], now, tx, since, false) != MOSQL_STEP_DONE);
+			mosql_btree_observe(w->trees[0], now->leaf, MOSQL_ABSENT, -1);
+			expect_filled(w, w->trees[0], &groups[g], 0, tx, 0, false);
+			continue;
+		}
+		CHECK_INT(settle_leaf(w, w->trees[1], again, tx, since, g % 3 == 1), MOSQL_STEP_DONE);
+		CHECK(settle_leaf(w, w->trees[0], now, tx, 0, false) != MOSQL_STEP_DONE);
+		expect_filled(w, w->trees[0], &groups[g], 'r', tx, since, g % 3 == 1);
+		expect_filled(w, w->trees[1], &groups[g], 'r', tx, since, g % 3 == 1);
+	}
+	CHECK(nfilled > n / 2);
+
+	/* unpacked, they are the same rows */
+	for (int g = 0; g < n; g++)
+	{
+		MosqlLeaf  *leaf = mosql_btree_read_leaf(w->trees[0], w->keys[groups[g].first]);
+		MosqlTimestamp since = leaf->meta.loaded.since;
+		bool		whole = leaf->meta.loaded.whole;
+
+		if (since == 0)
+			continue;
+		(void) mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, &again);
+		leaf = mosql_btree_read_leaf(w->trees[0], w->keys[groups[g].first]);
+		CHECK_INT(leaf->meta.state, MOSQL_NODE_NORMAL);
+		CHECK(leaf->meta.loaded.since == 0);
+		expect_filled(w, w->trees[0], &groups[g], 'r', tx, since, whole);
+	}
+	world_close(w);
 }
 
 /* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
@@ -3544,6 +3709,7 @@ main(void)
 	CASE(test_brought_out_and_lost);
 	CASE(test_guess);
 	CASE(test_block_outdated);
+	CASE(test_filled);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);

@@ -246,6 +246,13 @@ test_nodes(void)
 	leaf.other = 0x01000004;
 	EXAMPLE("meta-splitting", mosql_meta_encode(&b, &leaf));
 	EXAMPLE("meta-dead", mosql_meta_encode(&b, &dead));
+	leaf.state = MOSQL_NODE_LOADING;
+	leaf.loaded.loader = (MosqlTxid) {258, 9};
+	EXAMPLE("meta-loading", mosql_meta_encode(&b, &leaf));
+	leaf.generation++;
+	leaf.state = MOSQL_NODE_PACKED;
+	leaf.loaded = (MosqlLoaded) {.since = 10316,.whole = true};
+	EXAMPLE("meta-loaded", mosql_meta_encode(&b, &leaf));
 	EXAMPLE("separators", mosql_children_encode(&b, children, 2));
 	EXAMPLE("intent-put", mosql_intent_encode(&b, &put));
 	EXAMPLE("intent-delete", mosql_intent_encode(&b, &delete));

@@ -4,7 +4,9 @@
 #include "bytes.h"
 
 #include "code/claim.h"
+#include "code/loaded.h"
 #include "code/node.h"
+#include "code/row.h"
 
 static void
 test_names(void)
@@ -76,12 +78,12 @@ test_stamps(void)
 static MosqlNodeMeta
 random_meta(void)
 {
-	static const char states[] = "NSDX";
+	static const char states[] = "NSDXPL";
 	MosqlNodeMeta m = {0};
 
 	m.generation = random_magnitude();
 	m.level = (uint8) random_below(MOSQL_TREE_MAX_LEVEL + 1);
-	m.state = (MosqlNodeState) states[random_below(4)];
+	m.state = (MosqlNodeState) states[random_below(6)];
 	m.tree = random_magnitude();
 	m.low = random_string(5);
 	if (random_below(2))
@@ -93,6 +95,10 @@ random_meta(void)
 		m.other = random_magnitude() | 1;
 	if (m.state == MOSQL_NODE_SPLITTING)
 		m.split_key = random_string(4);
+	if (m.state == MOSQL_NODE_LOADING)
+		m.loaded.loader = (MosqlTxid) {random_magnitude() | 1, random_magnitude()};
+	if (m.state == MOSQL_NODE_PACKED && random_below(2))
+		m.loaded = (MosqlLoaded) {.since = 1 + random_below(PG_INT32_MAX),.whole = random_below(2)};
 	return m;
 }
 
@@ -104,7 +110,8 @@ same_meta(const MosqlNodeMeta *a, const MosqlNodeMeta *b)
 		mosql_bytes_equal(a->low, b->low) &&
 		(a->high.data == NULL) == (b->high.data == NULL) && mosql_bytes_equal(a->high, b->high) &&
 		(a->split_key.data == NULL) == (b->split_key.data == NULL) &&
-		mosql_bytes_equal(a->split_key, b->split_key);
+		mosql_bytes_equal(a->split_key, b->split_key) && mosql_txid_equal(a->loaded.loader, b->loaded.loader) &&
+		a->loaded.since == b->loaded.since && a->loaded.whole == b->loaded.whole;
 }
 
 static bool
@@ -150,6 +157,54 @@ test_meta(void)
 	}
 	damage_random(mosql_bytes("\0\0\0\0\0\0\0\1\1\0N\5", 12), 50000, decode_meta);
 	damage_random(mosql_bytes("\0\0\0\0\0\0\0\1\1\0S\17", 12), 50000, decode_meta);
+	damage_random(mosql_bytes("\0\0\0\0\0\0\0\1\1\0L\5", 12), 50000, decode_meta);
+	damage_random(mosql_bytes("\0\0\0\0\0\0\0\1\1\0P\5", 12), 50000, decode_meta);
+}
+
+/* Rows of a block that was loaded are what the meta says, and nothing else is taken for one. */
+static void
+test_loaded(void)
+{
+	const MosqlTxid tx = {7, 9};
+	MosqlBytes	columns = mosql_bytes("columns", 7);
+	StringInfoData stored;
+	MosqlBytes	rows[3];
+	MosqlVersion v;
+	MosqlBytes	intents;
+	MosqlIntent intent;
+
+	initStringInfo(&stored);
+	mosql_loaded_put(&stored, columns);
+	for (int i = 0; i < 4; i++)
+	{
+		MosqlLoaded loaded = {.loader = i == 0 ? tx : (MosqlTxid) {0, 0},.since = i == 1 || i == 2 ? 50 : 0,.whole = i == 2};
+
+		rows[0] = tight(mosql_bytes_of(&stored));
+		rows[1] = MOSQL_ABSENT;
+		rows[2] = tight(mosql_bytes_of(&stored));
+		CHECK(mosql_loaded_take(&loaded, rows, 3));
+		CHECK(rows[1].data == NULL && mosql_bytes_equal(rows[0], rows[2]));
+		intents = rows[0];
+		if (i == 0)
+			CHECK(mosql_intent_next(&intents, &intent) == 1 && mosql_txid_equal(intent.tx, tx) &&
+				  intent.kind == MOSQL_INTENT_PUT && mosql_bytes_equal(intent.payload, columns));
+		else if (i == 3)
+			CHECK(mosql_bytes_equal(rows[0], mosql_bytes_of(&stored)) && !mosql_row_newest(rows[0], &v));
+		else
+		{
+			CHECK(mosql_row_newest(rows[0], &v) && v.ts == 50 && v.live && mosql_bytes_equal(v.columns, columns));
+			CHECK_INT(mosql_row_visible(rows[0], 0, 50, &v), MOSQL_VISIBLE_LIVE);
+			CHECK_INT(mosql_row_visible(rows[0], 0, 49, &v), i == 2 ? MOSQL_VISIBLE_ABSENT : MOSQL_VISIBLE_TOO_OLD);
+			CHECK_INT(mosql_row_visible(rows[0], 40, 39, &v), MOSQL_VISIBLE_TOO_OLD);
+			/* it has a timestamp now */
+			CHECK(!mosql_loaded_take(&loaded, rows, 1));
+			for (size_t len = 0; len < 8; len++)
+			{
+				rows[0] = tight(mosql_bytes(stored.data, len));
+				CHECK(!mosql_loaded_take(&loaded, rows, 1));
+			}
+		}
+	}
 }
 
 /* What is left of another state in the struct is not written. */
@@ -354,6 +409,7 @@ main(void)
 	RUN(test_stamps);
 	RUN(test_meta);
 	RUN(test_meta_leftovers);
+	RUN(test_loaded);
 	RUN(test_cover);
 	RUN(test_children);
 	RUN(test_intent);
