@@ -192,14 +192,23 @@ typedef struct MosqlTreeKeys
 	size_t		row_bytes;		/* of a row on average: 1 to MOSQL_ROW_MAX_BYTES */
 } MosqlTreeKeys;
 
+/* A leaf that is loading, in which some of these keys would not fit. */
+typedef struct MosqlBusyLeaf
+{
+	MosqlTree  *tree;			/* NULL: there is none */
+	MosqlBytes	key;			/* the first that belongs there */
+	MosqlTxid	loader;
+} MosqlBusyLeaf;
+
 /*
  * Before new keys of n different trees of one store are prepared: split leaves, at once into as many
  * pieces as needed, so that the rows fit.  Runs
  * of keys beyond a leaf's last row leave that leaf full (long ones but for a tenth) and get leaves of
  * their own.  Does nothing, without a round trip, where the caches say there
  * is room; else eight or nine, for all leaves of all trees.
+ * Returns where no room could be made, since nobody splits a leaf that is loading: when that is settled one reserves again.
  */
-extern void mosql_btree_reserve(const MosqlTreeKeys *wanted, int n);
+extern MosqlBusyLeaf mosql_btree_reserve(const MosqlTreeKeys *wanted, int n);
 
 /*
  * Before keys of several trees of one store are looked for, each tree by itself: what the caches do not know

@@ -195,6 +195,7 @@ typedef struct Reserve
 {
 	const MosqlTreeKeys *wanted;
 	bool		again;			/* to be looked at once more */
+	MosqlBusyLeaf busy;			/* the last that was met */
 } Reserve;
 
 /* Leaves for which the caches do not say that there is room. */
@@ -203,6 +204,13 @@ typedef struct Crowded
 	Reserve    *of;
 	const MosqlLeafGroup *group;
 } Crowded;
+
+/* There is not room for the keys of a group, and nobody can make it before the leaf is settled. */
+static void
+note_busy(Reserve *of, const MosqlLeafGroup *group, MosqlTxid loader)
+{
+	of->busy = (MosqlBusyLeaf) {of->wanted->tree, of->wanted->keys[group->first], loader};
+}
 
 /*
  * One of them as it was read: is it to be split, and where?  Returns true if *split was filled in; sets again
@@ -232,8 +240,13 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 		return false;
 	}
 	load_build(tree, &load, leaf, first, n, wanted->row_bytes);
-	if (fits(load.n, load.bytes) || leaf->meta.state == MOSQL_NODE_LOADING)
-		return false;			/* who comes to a leaf that is loading waits, and it may be a little fuller then */
+	if (fits(load.n, load.bytes))
+		return false;
+	if (leaf->meta.state == MOSQL_NODE_LOADING)
+	{
+		note_busy(crowded->of, crowded->group, leaf->meta.loaded.loader);
+		return false;
+	}
 	if (leaf->meta.state != MOSQL_NODE_NORMAL)
 	{
 		/* somebody is at its other end, or it came to be packed again: that first */
@@ -296,8 +309,16 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 	{
 		trees[t].again = false;
 		for (int i = 0; i < ngroups[t]; i++)
-			if (groups[t][i].loaded.loader.session == 0 && !has_room(&groups[t][i], trees[t].wanted->row_bytes))
-				crowded[(*ncrowded)++] = (Crowded) {&trees[t], &groups[t][i]};
+		{
+			MosqlLeafGroup *group = &groups[t][i];
+
+			if (has_room(group, trees[t].wanted->row_bytes))
+				continue;
+			if (group->loaded.loader.session != 0)	/* a few rows more than it is to hold do no harm there */
+				note_busy(&trees[t], group, group->loaded.loader);
+			else
+				crowded[(*ncrowded)++] = (Crowded) {&trees[t], group};
+		}
 	}
 	return crowded;
 }
@@ -409,15 +430,16 @@ mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
 /* ---- reserving ---- */
 
 /* See btree.h.  Advisory: gives up quietly when others keep splitting. */
-void
+MosqlBusyLeaf
 mosql_btree_reserve(const MosqlTreeKeys *wanted, int n)
 {
+	MosqlBusyLeaf busy = {0};
 	MemoryContext old;
 	Reserve    *trees;
 	bool		again = true;
 
 	if (n == 0)
-		return;
+		return busy;
 	for (int t = 0; t < n; t++)
 		mosql_btree_enter(wanted[t].tree);
 	old = MemoryContextSwitchTo(wanted[0].tree->call);
@@ -439,7 +461,10 @@ mosql_btree_reserve(const MosqlTreeKeys *wanted, int n)
 		if (mosql_stats.splits > splits)
 			fruitless = -1;
 	}
+	for (int t = 0; t < n && busy.tree == NULL; t++)
+		busy = trees[t].busy;
 	MemoryContextSwitchTo(old);
+	return busy;
 }
 
 /*

@@ -46,6 +46,12 @@ mosql_commit_conflict(const MosqlSession *session, const char *detail)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+static void
+report_kept_busy(const MosqlSession *session)
+{
+	mosql_commit_conflict(session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
+}
+
 /* ---- room for new rows ---- */
 
 /* The keys of a participant's new rows, and how long these are on average. */
@@ -76,6 +82,26 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 #endif
 #define LOAD_MIN_BYTES	(1024 * 1024)
 
+/*
+ * Rows without room all go to one leaf.  So where it cannot be made before a load of somebody else is settled, that is waited for,
+ * as long as for a row; who reserves has nothing in place, so that no circle goes through here.
+ */
+static void
+make_room(MosqlCommit *commit, const MosqlTreeKeys *wanted, int n)
+{
+	MosqlBudget budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+	MosqlBusyLeaf busy;
+
+	while ((busy = mosql_btree_reserve(wanted, n)).tree != NULL)
+	{
+		MosqlBlocker blocker = {.tree = busy.tree,.key = busy.key,.tx = busy.loader,.loading = true};
+
+		mosql_stats.waits++;
+		if (!mosql_recover_wait(commit->session, &blocker, &budget))
+			report_kept_busy(commit->session);
+	}
+}
+
 static void
 reserve(MosqlCommit *commit)
 {
@@ -91,7 +117,7 @@ reserve(MosqlCommit *commit)
 	}
 	if (n > 1)
 		mosql_btree_look_ahead(wanted, n);
-	mosql_btree_reserve(wanted, n);
+	make_room(commit, wanted, n);
 }
 
 /* ---- attempts ---- */
@@ -194,7 +220,7 @@ wait_for_others(MosqlCommit *commit, int waits)
 	else
 		waited = mosql_budget_pause(&pause);
 	if (!waited)
-		mosql_commit_conflict(commit->session, "Other transactions kept a row of this one busy for longer than mosql_fdw.commit_timeout.");
+		report_kept_busy(commit->session);
 }
 
 /*

@@ -50,13 +50,13 @@ extern int	memstore_ids(const MemStore *mem, uint64 **ids);
 extern void memstore_set(MemStore *mem, uint64 node, MosqlBytes field, MosqlBytes value);
 extern bool memstore_image(MemStore *mem, uint64 node, MosqlNodeImage *image);
 
-/* Room for new keys of one tree, with rows of so many bytes. */
-static inline void
+/* Room for new keys of one tree, with rows of so many bytes; a leaf that is in the way of it. */
+static inline MosqlBusyLeaf
 memstore_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
 {
 	MosqlTreeKeys wanted = {tree, keys, n, row_bytes};
 
-	mosql_btree_reserve(&wanted, 1);
+	return mosql_btree_reserve(&wanted, 1);
 }
 
 #endif							/* MEMSTORE_H */

@@ -1666,6 +1666,7 @@ test_filled(void)
 	for (int g = 0; g < n; g++)
 	{
 		MosqlLeafGroup *now;
+		MosqlBusyLeaf busy;
 		MosqlTimestamp since = 100 + g;
 
 		groups[g].high = groups[g].frozen_from = MOSQL_ABSENT;
@@ -1682,7 +1683,9 @@ test_filled(void)
 		before = mosql_stats.leaves_unpacked;
 		CHECK_INT(mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, &again), 1);
 		CHECK(mosql_txid_equal(again->loaded.loader, tx) && !again->packed);
-		memstore_reserve(w->trees[1], w->keys + groups[g].first, groups[g].n, MOSQL_LEAF_MAX_BYTES / 2);
+		busy = memstore_reserve(w->trees[1], w->keys + groups[g].first, groups[g].n, MOSQL_LEAF_MAX_BYTES / 2);
+		CHECK(busy.tree == w->trees[1] && mosql_txid_equal(busy.loader, tx) &&
+			  mosql_bytes_equal(busy.key, w->keys[groups[g].first]));
 		mosql_btree_split(w->trees[1], w->keys[groups[g].first], false);
 		CHECK_INT(mosql_stats.leaves_unpacked, before);
 		CHECK_INT(mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, &again), 1);
@@ -1703,6 +1706,11 @@ test_filled(void)
 		CHECK(settle_leaf(w, w->trees[0], now, tx, 0, false) != MOSQL_STEP_DONE);
 		expect_filled(w, w->trees[0], &groups[g], 'r', tx, since, g % 3 == 1);
 		expect_filled(w, w->trees[1], &groups[g], 'r', tx, since, g % 3 == 1);
+		if (g == 0)				/* now there is room to be had */
+		{
+			busy = memstore_reserve(w->trees[1], w->keys + groups[g].first, groups[g].n, MOSQL_LEAF_MAX_BYTES / 2);
+			CHECK(busy.tree == NULL);
+		}
 	}
 	CHECK(nfilled > n / 2);
 
