@@ -5,6 +5,8 @@
  */
 #include "postgres.h"
 
+#include "storage/proc.h"
+
 #include "code/block.h"
 #include "code/loaded.h"
 #include "txn/lock_int.h"
@@ -193,9 +195,16 @@ take_round(MosqlSession *session, const ClaimRound *round)
 	return done;
 }
 
+/* So long a leaf that is loading is waited for: as for any lock, but not for ever. */
+static MosqlBudget
+load_budget(void)
+{
+	return mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
+}
+
 /*
- * Where a leaf was loading it is waited for, as long as the steps themselves may take; who has come so far places no intents, so that
- * no circle goes through here.  True if there was one.
+ * Where a leaf was loading it is waited for; who has come so far places no intents, so that
+ * no circle goes through here.  True if there was one, which is settled; throws if the budget is spent before.
  */
 static bool
 wait_for_loads(MosqlSession *session, const ClaimRound *round, const MosqlBudget *budget)
@@ -207,24 +216,29 @@ wait_for_loads(MosqlSession *session, const ClaimRound *round, const MosqlBudget
 
 		if (round->steps[g] != NULL)
 			continue;
-		(void) mosql_recover_wait(session, &blocker, budget);
-		return true;
+		if (mosql_recover_wait(session, &blocker, budget))
+			return true;
+		if (LockTimeout > 0)
+			mosql_lock_not_available(true);
+		mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
 	}
 	return false;
 }
 
 /*
  * One round: a step on each leaf of the changes (ascending) that are not done.  Returns how
- * many are left.  guess: on leaves that were not looked at, too.
+ * many are left.  guess: on leaves that were not looked at, too.  loads: of the wait for some that are loading; if there were any,
+ * *waited is set, and nothing else is done.
  */
 static int
 change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n, bool guess,
-				   const MosqlBudget *budget)
+				   const MosqlBudget *loads, bool *waited)
 {
 	ClaimRound	round;
 
 	plan_round(&round, tree, changes, n, guess);
-	if (wait_for_loads(session, &round, budget))
+	*waited = wait_for_loads(session, &round, loads);
+	if (*waited)
 		return n;
 	mosql_step_run(&session->stepper, round.steps, round.ngroups, NULL);
 	return n - take_round(session, &round);
@@ -234,20 +248,24 @@ void
 mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, int n)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
+	MosqlBudget loads = load_budget();
 	LockChange **todo = palloc(n * sizeof(LockChange *));
 	int			left = 0;
 
 	for (;;)
 	{
 		int			ntodo = 0;
+		bool		waited;
 
 		for (int i = 0; i < n && ntodo < MOSQL_LOCK_CHANGES; i++)
 			if (!changes[i].done)
 				todo[ntodo++] = &changes[i];
 		if (ntodo == 0)
 			return;
-		left = change_claims_once(session, tree, todo, ntodo, left == 0, &budget);
+		left = change_claims_once(session, tree, todo, ntodo, left == 0, &loads, &waited);
 		if (left < ntodo)
+			loads = load_budget();
+		if (left < ntodo || waited)
 			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 		else if (!mosql_budget_pause(&budget))
 			ereport(ERROR,
