@@ -248,7 +248,7 @@ LUA_ROW_TOOLS \
 #define LUA_MOST_ASKED		"4096"
 
 static const char one_step_lua[] =
-LUA_HEAD LUA_NOW LUA_EXTEND LUA_DROP
+LUA_HEAD LUA_NOW
 "local byte = string.byte\n"
 "local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8, 7 + argv[5]))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
@@ -268,8 +268,8 @@ LUA_TAKE_OVER
 "  return {6, schema}\n"
 "end\n"
 LUA_ROWS LUA_STEP_TOOLS
-/* leaves: of each its key, meta, how many fields it will have, or false, who is woken before and after it; then
- * fields to set and their values */
+/* leaves: of each its key, meta, how many fields it will have, or false, who is woken before and after it, fields to
+ * delete, or false; then, up to [6], fields to set and their values; one that sets no more than one does not grow */
 "local leaves, o, size = {}, 7 + argv[5], 0\n"
 "while o < #argv do\n"
 "  o = o + 1\n"
@@ -277,9 +277,11 @@ LUA_ROWS LUA_STEP_TOOLS
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "  if failed >= 0 then return {5, schema} end\n"
 "  local brought\n"
-"  local leaf = {key, v[" LUA_PLACE("nc + 1") "] or false, flags % 4 < 2 and call('HLEN', key), woken and #woken or 0, 0}\n"
+"  local leaf = {key, v[" LUA_PLACE("nc + 1") "] or false, flags % 4 < 2 and call('HLEN', key), woken and #woken or 0, 0,\n"
+"    7, false, false, false}\n"
+"  local n = 7\n"
 "  for x = 1, nw do\n"
-"    local kind, from = byte(plan, at), " LUA_PLACE("nc + nr + x") "\n"
+"    local kind, from = code[at], " LUA_PLACE("nc + nr + x") "\n"
 "    local field, old, val = argv[o + 1 + from], v[from], argv[values + x]\n"
 "    local new\n"
 "    old = brought and brought[field] or old\n"
@@ -306,8 +308,9 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "        if purged and (#purged < 7 or rows().time_at(purged, 1) >= issued) then return {6, schema} end\n"
 "        if not leaf.purges then\n"
 "          leaf.purges = true\n"
-"          leaf[#leaf + 1] = 'p'\n"
-"          leaf[#leaf + 1] = ts7\n"
+"          leaf[n + 1] = 'p'\n"
+"          leaf[n + 2] = ts7\n"
+"          n = n + 2\n"
 "          if leaf[3] and not purged then leaf[3] = leaf[3] + 1 end\n"
 "        end\n"
 "      end\n"
@@ -328,25 +331,27 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "    end\n"
 "    if not new and kind ~= 2 then return {6, schema} end\n"
 "    if new == '' then\n"
-"      leaf.dels = leaf.dels or {}\n"
-"      leaf.dels[#leaf.dels + 1] = field\n"
+"      leaf[7] = leaf[7] or {}\n"
+"      leaf[7][#leaf[7] + 1] = field\n"
 "    elseif new then\n"
-"      leaf[#leaf + 1] = field\n"
-"      leaf[#leaf + 1] = new\n"
+"      leaf[n + 1] = field\n"
+"      leaf[n + 2] = new\n"
+"      n = n + 2\n"
 "    end\n"
 "    if leaf[3] and new then leaf[3] = leaf[3] + (new == '' and 0 or 1) - (v[from] and 1 or 0) end\n"
 "  end\n"
 "  leaf[5] = woken and #woken or 0\n"
+"  leaf[6] = n\n"
 "  leaves[#leaves + 1] = leaf\n"
 "  o = extra\n"
 "end\n"
  /* write; what comes before the record does no harm alone */
 "local ts = text(issued)\n"
 "call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
-"extend(lease, argv[4] + 0, KEYS[2], KEYS[3], argv[3])\n"
-"for x = 1, argv[5] + 0 do drop(KEYS[2], argv[7 + x], s[2 + x], leap) end\n"
+LUA_EXTEND_ONE("lease", "argv[4]", "KEYS[2]", "KEYS[3]", "argv[3]")
+LUA_DROP("8", "7 + argv[5]", "s", "5", "leap")
 "for y = 1, #leaves do\n"	/* and write to leaves?  No pattern of keys tells one from another */
-"  if #leaves[y] > 5 or leaves[y].dels then\n"
+"  if leaves[y][6] > 7 or leaves[y][7] then\n"
 "    local may = redis.acl_check_cmd and redis.acl_check_cmd('HDEL', leaves[y][1], '')\n"
 "    if not may then call('HDEL', leaves[y][1], '') end\n"
 "    break\n"
@@ -357,8 +362,8 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "for y = 1, #leaves do\n"
 "  local leaf = leaves[y]\n"
 "  local key = leaf[1]\n"
-"  if leaf.dels then call('HDEL', key, unpack(leaf.dels)) end\n"
-"  if #leaf > 5 then call('HSET', key, unpack(leaf, 6)) end\n"
+"  if leaf[7] then call('HDEL', key, unpack(leaf[7])) end\n"
+"  if leaf[6] > 7 then call('HSET', key, unpack(leaf, 8, leaf[6])) end\n"
 "  for x = leaf[4] + 1, leaf[5] do\n" LUA_STEP_TELL "  end\n"
 "  reply[2 + 2 * y] = leaf[2]\n"
 "  reply[3 + 2 * y] = leaf[3] or 0\n"

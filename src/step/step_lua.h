@@ -51,16 +51,17 @@
 /*
  * The plan, and where its parts are: it is argv[o + 1].  Below, for the step of one node,
  * o is 0; a message has one per step, a commit in one step (one_step_lua.h) one per leaf.
+ * `code`: its bytes; a call of byte() costs as much as a dozen look-ups there.
  */
 #define LUA_STEP_PLAN \
-"local c1, c2, b1, b2, r1, r2, w1, w2, d1, d2, s1, s2, flags, distinct = byte(plan, 1, 14)\n" \
-"local nc, nb, nr, nw = c1 * 256 + c2, b1 * 256 + b2, r1 * 256 + r2, w1 * 256 + w2\n" \
-"local nd, ns = d1 * 256 + d2, s1 * 256 + s2\n" \
-"local nf = nc + nr + nw\n" \
+"local code = {byte(plan, 1, 4000)}\n" \
+"for x = 4001, #plan do code[x] = byte(plan, x) end\n" \
+"local nc, nb, nr, nw = code[1] * 256 + code[2], code[3] * 256 + code[4], code[5] * 256 + code[6], code[7] * 256 + code[8]\n" \
+"local nd, ns, flags, nn = code[9] * 256 + code[10], code[11] * 256 + code[12], code[13], code[14]\n" \
 "local whole = flags % 2 == 1\n" \
-"local nn = distinct == 255 and nf or distinct\n" \
  /* see LUA_PLACE */ \
-"local places = distinct < 255 and 14 + 3 * nc + nw\n" \
+"local places = nn < 255 and 14 + 3 * nc + nw\n" \
+"if nn == 255 then nn = nc + nr + nw end\n" \
  /* the part with x = 1, 2, ... is argv[start + x] */ \
 "local bytes = o + 1 + nn\n" \
 "local values = bytes + nb\n" \
@@ -69,7 +70,7 @@
 "local extra = sets + 2 * ns\n"
 
 /* Field x of compares, reads, writes, counted together, is this one of those that are read. */
-#define LUA_PLACE(x) "(places and byte(plan, places + " x ") or " x ")"
+#define LUA_PLACE(x) "(places and code[places + " x "] or " x ")"
 
 /*
  * Lists, intents, and what claim.c says in C.  A function that a script makes costs 1,700 instructions, also
@@ -327,7 +328,7 @@
  /* compare */ \
 "local failed, at, want = -1, 15, ''\n" \
 "for x = 1, nc do\n" \
-"  local kind, hi, lo = byte(plan, at, at + 2)\n" \
+"  local kind, hi, lo = code[at], code[at + 1], code[at + 2]\n" \
 "  local val, ok = v[" LUA_PLACE("x") "], true\n" \
 "  at = at + 3\n" \
 "  if kind >= 128 then\n" \
@@ -358,7 +359,7 @@
 "  elseif kind == 8 then\n"		/* WHOLE */ \
 "    ok = val == want\n" \
 "  elseif kind == 9 then\n"		/* ADMITS */ \
-"    ok = not val or locks().admits(val, want)\n" \
+"    ok = not val or #want == 17 and sole(val, sub(want, 1, 16)) or locks().admits(val, want)\n" \
 "  elseif kind == 10 then\n"		/* HOLDS */ \
 "    ok = val and (#want == 17 and byte(val, 17) == 76 and sole(val, sub(want, 1, 16)) and byte(val, 18) >= byte(want, 17) or locks().holds(val, want))\n" \
 "  elseif kind == 11 then\n"		/* COUNT */ \
@@ -424,93 +425,94 @@
 
 #define LUA_STEP_WRITE \
  /* the reply's values: false, not nil, or the array would end there */ \
-"local reply = {failed, 0}\n" \
+"local reply = nr > 3 and {failed, 0, false, false, false, false} or {failed, 0}\n" \
 "for x = 1, nr do reply[2 + x] = v[" LUA_PLACE("nc + x") "] or false end\n" \
  /* write: deletes first, so that the hash never outgrows its final size */ \
 "if failed < 0 then\n" \
 "  local moresets, moredels\n" \
-"  if nw > 0 then\n" \
-"    moresets, moredels = {}, {}\n" \
-"    for x = 1, nw do\n" \
-"      local kind, from = byte(plan, at), " LUA_PLACE("nc + nr + x") "\n" \
-"      local field, old, val, new = argv[o + 1 + from], v[from], argv[values + x], nil\n" \
-"      at = at + 1\n" \
-"      if kind == 2 then\n"		/* MAX */ \
-"        if not old or lists().less(old, val) then new = val end\n" \
-"      elseif kind == 3 then\n"	/* APPEND */ \
-"        if not old then\n" \
-"          new = val\n" \
-"        elseif not lists().find(old, val) then\n" \
-"          new = old .. val\n" \
-"        end\n" \
-"      elseif kind == 5 then\n"	/* CONCAT */ \
-"        new = (old or '') .. val\n" \
-"      elseif kind == 6 then\n"	/* UNLIST */ \
-"        local y, z = nil, nil\n" \
-"        if old and sole(old, val) then\n" \
-"          new = ''\n" \
-"        elseif old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
-"          local tools = locks()\n" \
-"          local before = #woken\n" \
-"          new = tools.take(old, val)\n" \
-"          tools.tell(before, field)\n" \
-"        elseif old then\n" \
-"          new, y, z = old, lists().intent(old, val)\n" \
-"          while y do\n" \
-"            new = sub(new, 1, y - 1) .. sub(new, z)\n" \
-"            y, z = lists().intent(new, val)\n" \
-"          end\n" \
-"        end\n" \
-"        if new == old then\n" \
-"          new = nil\n" \
-"        elseif new == '' then\n" \
-"          moredels[#moredels + 1], new = field, nil\n" \
-"        end\n" \
-"      elseif kind == 8 then\n"	/* CLAIM */ \
-"        if not old and #val == 22 and byte(val, 17) ~= 83 then\n"	/* 'S' */ \
-"          new = sub(val, 1, 16) .. 'L' .. sub(val, 18, 18) .. string.char(0, 0, 0) .. sub(val, 18, 18)\n" \
-"        else\n" \
-"          local tools = locks()\n" \
-"          local before = #woken\n" \
-"          new = tools.request(old or '', val)\n" \
-"          tools.tell(before, field)\n" \
-"        end\n" \
-"        if new == (old or '') then\n" \
-"          new = nil\n" \
-"        elseif new == '' then\n" \
-"          moredels[#moredels + 1], new = field, nil\n" \
-"        end\n" \
-"      elseif kind == 12 then\n"	/* MOVED */ \
-"        locks()\n" \
-"        for y = 1, old and #val or 0, 16 do woken[#woken + 1] = sub(val, y, y + 15) end\n" \
-"        if old then moredels[#moredels + 1] = field end\n" \
-"      elseif kind == 7 then\n"	/* ADD */ \
-"        if old and #old >= 7 then new = lists().add(old, val) end\n" \
-"      elseif old then\n"		/* REMOVE */ \
-"        local y = lists().find(old, val)\n" \
-"        if y and #old == 16 then\n" \
-"          moredels[#moredels + 1] = field\n" \
-"        elseif y then\n" \
-"          new = sub(old, 1, y - 1) .. sub(old, y + 16)\n" \
+"  for x = 1, nw do\n" \
+"    local kind, from = code[at], " LUA_PLACE("nc + nr + x") "\n" \
+"    local field, old, val, new, gone = argv[o + 1 + from], v[from], argv[values + x]\n" \
+"    at = at + 1\n" \
+"    if kind == 2 then\n"		/* MAX */ \
+"      if not old or lists().less(old, val) then new = val end\n" \
+"    elseif kind == 3 then\n"	/* APPEND */ \
+"      if not old then\n" \
+"        new = val\n" \
+"      elseif not lists().find(old, val) then\n" \
+"        new = old .. val\n" \
+"      end\n" \
+"    elseif kind == 5 then\n"	/* CONCAT */ \
+"      new = (old or '') .. val\n" \
+"    elseif kind == 6 then\n"	/* UNLIST */ \
+"      local y, z = nil, nil\n" \
+"      if old and sole(old, val) then\n" \
+"        new = ''\n" \
+"      elseif old and (#val > 16 or byte(old, 17) == 76 or byte(old, 17) == 87) then\n" \
+"        local tools = locks()\n" \
+"        local before = #woken\n" \
+"        new = tools.take(old, val)\n" \
+"        tools.tell(before, field)\n" \
+"      elseif old then\n" \
+"        new, y, z = old, lists().intent(old, val)\n" \
+"        while y do\n" \
+"          new = sub(new, 1, y - 1) .. sub(new, z)\n" \
+"          y, z = lists().intent(new, val)\n" \
 "        end\n" \
 "      end\n" \
-"      if new then\n" \
-"        moresets[#moresets + 1] = field\n" \
-"        moresets[#moresets + 1] = new\n" \
+"      if new == old then\n" \
+"        new = nil\n" \
+"      elseif new == '' then\n" \
+"        gone = true\n" \
 "      end\n" \
+"    elseif kind == 8 then\n"	/* CLAIM */ \
+"      if not old and #val == 22 and byte(val, 17) ~= 83 then\n"	/* 'S' */ \
+"        local strength = sub(val, 18, 18)\n" \
+"        new = sub(val, 1, 16) .. 'L' .. strength .. '\\0\\0\\0' .. strength\n" \
+"      else\n" \
+"        local tools = locks()\n" \
+"        local before = #woken\n" \
+"        new = tools.request(old or '', val)\n" \
+"        tools.tell(before, field)\n" \
+"      end\n" \
+"      if new == (old or '') then\n" \
+"        new = nil\n" \
+"      elseif new == '' then\n" \
+"        gone = true\n" \
+"      end\n" \
+"    elseif kind == 12 then\n"	/* MOVED */ \
+"      locks()\n" \
+"      for y = 1, old and #val or 0, 16 do woken[#woken + 1] = sub(val, y, y + 15) end\n" \
+"      gone = old\n" \
+"    elseif kind == 7 then\n"	/* ADD */ \
+"      if old and #old >= 7 then new = lists().add(old, val) end\n" \
+"    elseif old then\n"		/* REMOVE */ \
+"      local y = lists().find(old, val)\n" \
+"      if y and #old == 16 then\n" \
+"        gone = true\n" \
+"      elseif y then\n" \
+"        new = sub(old, 1, y - 1) .. sub(old, y + 16)\n" \
+"      end\n" \
+"    end\n" \
+"    if gone then\n" \
+"      moredels = moredels or {}\n" \
+"      moredels[#moredels + 1] = field\n" \
+"    elseif new and moresets then\n" \
+"      moresets[#moresets + 1] = field\n" \
+"      moresets[#moresets + 1] = new\n" \
+"    elseif new then\n" \
+"      moresets = {field, new}\n" \
 "    end\n" \
 "  end\n" \
  /* who may not set is told before anything is deleted */ \
-"  local removes = nd > 0 or nw > 0 and #moredels > 0\n" \
-"  local puts = ns > 0 or nw > 0 and #moresets > 0\n" \
-"  if removes and puts and not may_set then\n" \
+"  if (nd > 0 or moredels) and (ns > 0 or moresets) and not may_set then\n" \
 "    may_set = not redis.acl_check_cmd or redis.acl_check_cmd('HSET', key, '', '')\n" \
 "    if not may_set then call('HSET', key, '', '') end\n" \
 "  end\n" \
-"  if nw > 0 then " LUA_STEP_EACH("HDEL", "moredels", "1", "#moredels") "  end\n" \
+"  if moredels then " LUA_STEP_EACH("HDEL", "moredels", "1", "#moredels") "  end\n" \
 LUA_STEP_EACH("HDEL", "argv", "dels + 1", "dels + nd") \
 LUA_STEP_EACH("HSET", "argv", "sets + 1", "sets + 2 * ns") \
-"  if nw > 0 then " LUA_STEP_EACH("HSET", "moresets", "1", "#moresets") "  end\n" \
+"  if moresets then " LUA_STEP_EACH("HSET", "moresets", "1", "#moresets") "  end\n" \
 "  for x = 1, woken and #woken or 0 do\n" LUA_STEP_TELL "  end\n" \
 "end\n" \
  /* touch: what was seen gets into the replication stream */ \
