@@ -264,7 +264,7 @@ def places_intents(cluster, ns, asleep):
 def slow(cluster, one, two):
     """A commit that lives is not aborted by who waits for its rows, however long a server takes.
     (With the engine watch nothing is placed anywhere before all servers have answered.)"""
-    asleep = 1.5            # of the server: three times intent_timeout, and less than cluster-node-timeout
+    asleep = 1.5            # of the server: three times intent_timeout, and far less than cluster-node-timeout
     db, name = "pause_slow", "a server that is slow"
     for s in (one, two):
         make_database(s, db, cluster.nodes, {"command_timeout": "20000"}, DDL)
@@ -298,7 +298,7 @@ def slow(cluster, one, two):
 
 def body():
     names = [p for p in sys.argv[1:] or debug_points() if "settle" not in p and p not in ("several", "slow")]
-    cluster, plain = Cluster("pause"), Cluster("pause-plain", plain=True)
+    cluster, plain = Cluster("pause", settings=("cluster-node-timeout 60000",)), Cluster("pause-plain", plain=True)
     one, two = Server("pause1", ["max_worker_processes=0"]), Server("pause2")
     todo = [(e, p) for p in names for e in ENGINES
             if p != "before-one-step" and not (e == "watch" and (p == "apply-some" or "inner" in p))]
