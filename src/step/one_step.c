@@ -73,6 +73,23 @@ put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs 
 	return arg - argv;
 }
 
+/* Nothing was written: which compare of which step did not hold, if that was it? */
+static void
+answer_failure(MosqlStep **steps, int nsteps, const MosqlReply *reply)
+{
+	int64		at;
+
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n < 5)
+		return;
+	at = mosql_step_elem(reply, 2)->integer;
+	if (at < 0 || at >= nsteps)
+		return;
+	steps[at]->status = MOSQL_STEP_FAILED;
+	steps[at]->failed = (int) mosql_step_elem(reply, 3)->integer;
+	steps[at]->values = palloc(sizeof(MosqlBytes));
+	steps[at]->values[0] = mosql_reply_bytes(mosql_step_elem(reply, 4));
+}
+
 static void
 answer_steps(MosqlStep **steps, int nsteps, const MosqlReply *reply)
 {
@@ -105,7 +122,10 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 		return MOSQL_DECISION_LOST;
 	if (call.reply->kind != MOSQL_REPLY_ARRAY || call.reply->n < 2 ||
 		mosql_step_elem(call.reply, 0)->integer != MOSQL_DECIDED)
+	{
+		answer_failure(steps, nsteps, call.reply);
 		return MOSQL_REFUSED_AT_ONCE;
+	}
 	*schema = mosql_reply_u64(mosql_step_elem(call.reply, 1));
 	*ts = mosql_reply_u64(mosql_step_elem(call.reply, 2));
 	*ts = mosql_clock_time(&keys, *ts);

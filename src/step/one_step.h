@@ -28,7 +28,8 @@ extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
  * like any other.
  *
  * DECIDED: as mosql_clock_decide(), without a list.  LOST: settle it as well.  Whatever else is
- * returned, nothing was written: it is to be done the ordinary way.
+ * returned, nothing was written: it is to be done the ordinary way.  The step of which a compare did not hold is FAILED, with
+ * what was read.
  */
 extern MosqlDecision mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args,
 										MosqlStep **steps, int nsteps, MosqlTimestamp *ts,

@@ -23,8 +23,8 @@
  * The conditional writes of these steps are UNLIST and the kinds that need the timestamp:
  * VERSION, TOMBSTONE, INCREMENT; and before one of these MAX, which writes nothing by itself: the row
  * that counts where there is none.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
- * {MosqlDecision, schema} for what decide refuses; {5} for a compare that failed and
- * {6} for what is better done in more than one step: nothing was written then, except that the clock
+ * {MosqlDecision, schema} for what decide refuses; {5, schema, leaf, compare, meta} for a compare that failed, the first
+ * of its leaf, and {6} for what is better done in more than one step: nothing was written then, except that the clock
  * was taken over.
  *
  * As in step_lua.h, nothing that can fail stands behind a write that counts: all is read, and all
@@ -275,7 +275,7 @@ LUA_ROWS LUA_STEP_TOOLS
 "  o = o + 1\n"
 "  local key, plan = argv[o], argv[o + 1]\n"
 LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
-"  if failed >= 0 then return {5, schema} end\n"
+"  if failed >= 0 then return {5, schema, #leaves, failed, v[" LUA_PLACE("nc + 1") "] or false} end\n"
 "  local brought\n"
 "  local leaf = {key, v[" LUA_PLACE("nc + 1") "] or false, flags % 4 < 2 and call('HLEN', key), woken and #woken or 0, 0,\n"
 "    7, false, false, false}\n"

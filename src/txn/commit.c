@@ -554,23 +554,38 @@ mosql_commit_drop(MosqlCommit *commit)
 }
 
 /*
- * The first try, where all is on one server.  Of an attempt that is refused nothing is anywhere,
- * and its id is not used again.  What may wait comes before interrupts are held.
+ * One try.  Of an attempt that is refused nothing is anywhere, and its id is not used again.  What may
+ * wait comes before interrupts are held.
  */
+static void
+try_at_once(MosqlCommit *commit)
+{
+	commit->outgrown = false;
+	start_attempt(commit);
+	if (has_lost_its_locks(commit) || !guarded(commit, mosql_txn_plan_one_step))
+		return;
+	MOSQL_DEBUG_POINT("before-one-step");
+	mosql_local_hold();
+	commit->applied = guarded(commit, mosql_txn_commit_at_once);
+	if (!commit->applied)
+		mosql_local_resume();
+}
+
+/* Tries where all is on one server: a leaf into which many insert is another one often. */
+#define AT_ONCE_TRIES	3
+
 bool
 mosql_commit_at_once(MosqlCommit *commit)
 {
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
 
 	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
-	start_attempt(commit);
-	if (!has_lost_its_locks(commit) && guarded(commit, mosql_txn_plan_one_step))
+	for (int tries = 1;; tries++)
 	{
-		MOSQL_DEBUG_POINT("before-one-step");
-		mosql_local_hold();
-		commit->applied = guarded(commit, mosql_txn_commit_at_once);
-		if (!commit->applied)
-			mosql_local_resume();
+		try_at_once(commit);
+		if (commit->applied || !commit->outgrown || tries == AT_ONCE_TRIES)
+			break;
+		mosql_stats.prepare_retries++;
 	}
 	if (commit->applied)
 	{

@@ -174,6 +174,21 @@ observe_leaves(MosqlCommit *commit)
 	RESUME_INTERRUPTS();
 }
 
+/* It was refused: if a leaf is not what it was when it was planned, its meta is known now. */
+static bool
+note_outgrown(MosqlCommit *commit)
+{
+	MosqlOneStep *all = commit->one_step;
+
+	for (int i = 0; i < all->n; i++)
+		if (all->steps[i]->status == MOSQL_STEP_FAILED && all->steps[i]->failed == 0)
+		{
+			mosql_btree_observe(all->leaves[i]->tree, all->steps[i]->node, all->steps[i]->values[0], -1);
+			return true;
+		}
+	return false;
+}
+
 /* Its record is dropped with the next decision, like one whose applies are acknowledged. */
 bool
 mosql_txn_commit_at_once(MosqlCommit *commit)
@@ -192,7 +207,10 @@ mosql_txn_commit_at_once(MosqlCommit *commit)
 		observe_leaves(commit);
 	}
 	else
+	{
 		pfree(pending);
+		commit->outgrown = note_outgrown(commit);
+	}
 	MemoryContextSwitchTo(old);
 	return decided;
 }

@@ -779,6 +779,7 @@ typedef struct MosqlCommit
 	bool		applied;		/* in the step that decided */
 	bool		unchecked;		/* keys were not looked up: tried once, and nothing is said of what is in the way */
 	struct MosqlOneStep *one_step;	/* which is this; of one attempt (one_step.c) */
+	bool		outgrown;		/* it was refused since a leaf is not the one that was known; now it is */
 	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
@@ -878,7 +879,8 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  * One session's commit, step by step.  begin: NULL if nothing is to be decided;
  * `elsewhere`: the transaction has written in other places.  prepare: until all is in
  * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
- * at_once: all of it in one step; false: the ordinary way is to be taken.
+ * at_once: all of it in one step, tried again where nothing but a leaf's split was in the way; false: the ordinary way
+ * is to be taken.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
  * prepared one.  end: apply, and free; throws nothing.  limit: another session has
  * decided; this one waits and retries in that budget alone.  try: prepare once; false: something is in the way, and

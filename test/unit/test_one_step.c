@@ -151,6 +151,10 @@ test_all_or_nothing(void)
 		compare(steps[1], MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
 		compare(steps[1], failing[i].kind, field, 0, mosql_bytes(failing[i].bytes, strlen(failing[i].bytes)));
 		CHECK_INT(commit_of(sid, 10 + i, steps, 2, 0), MOSQL_REFUSED_AT_ONCE);
+		CHECK(steps[0]->status != MOSQL_STEP_FAILED);
+		CHECK_INT(steps[1]->status, MOSQL_STEP_FAILED);
+		CHECK_INT(steps[1]->failed, 1);
+		CHECK(mosql_bytes_equal(steps[1]->values[0], B("meta 2")));
 		CHECK(is(1, B("ra"), MOSQL_ABSENT));
 		CHECK_INT(record_of(10 + i), MOSQL_RECORD_NONE);
 	}
