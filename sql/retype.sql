@@ -53,6 +53,20 @@ ALTER TABLE key ALTER at TYPE date USING '2020-01-01'::date + id, ALTER id TYPE 
 SELECT * FROM key ORDER BY id;
 INSERT INTO key VALUES (9999, now());
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'key'::regclass AND contype IN ('p', 'f') ORDER BY 1;
+-- keys of a column that gets its type in the same command
+CREATE TABLE room (code text PRIMARY KEY);
+INSERT INTO room VALUES ('7');
+CREATE TABLE desk (id jsonb, room int, place jsonb);
+INSERT INTO desk VALUES ('1', 7, '{"a": 1}');
+ALTER TABLE desk ALTER room TYPE text, ADD FOREIGN KEY (room) REFERENCES room;
+ALTER TABLE desk ALTER id TYPE int USING id::int, ADD PRIMARY KEY (id), ALTER place TYPE int USING (place->>'a')::int,
+	ADD UNIQUE (place, room), ADD CONSTRAINT beside FOREIGN KEY (place) REFERENCES desk;
+ALTER TABLE desk ALTER room TYPE varchar USING 'none', ADD CONSTRAINT other FOREIGN KEY (room) REFERENCES room NOT VALID;
+INSERT INTO desk VALUES (2, 'none', 1);
+INSERT INTO desk VALUES (2, '7', 3);
+INSERT INTO desk VALUES (2, '7', 2) RETURNING *;
+SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'desk'::regclass AND contype IN ('p', 'u', 'f') ORDER BY 1;
+DROP TABLE desk, room;
 -- what is the column itself copies nothing
 SELECT node FROM mosql_fdw_dump('door') ORDER BY level DESC LIMIT 1 \gset
 ALTER TABLE door ALTER name TYPE varchar USING name::varchar, ALTER n TYPE bigint USING n;

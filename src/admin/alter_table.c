@@ -4,10 +4,10 @@
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
  * statement before core runs it (mosql_admin_prepare_alter, from the
  * ddl_command_start trigger).  Where they are about columns that the same statement
- * adds, or it drops something, say the primary key before, they must wait: the hook moves
- * them to a second ALTER TABLE.  Foreign keys of a column that gets another type, or comes
- * into the primary key or out of it, are dropped before and made again after it.  Who drops
- * the primary key drops the key.
+ * adds or gives another type, or it drops something, say the primary key before, they must
+ * wait: the hook moves them to a second ALTER TABLE.  Foreign keys of a column that gets
+ * another type, or comes into the primary key or out of it, are dropped before and made
+ * again after it.  Who drops the primary key drops the key.
  */
 #include "postgres.h"
 
@@ -91,12 +91,16 @@ take_keys(ColumnDef *column, List *commands)
 	return commands;
 }
 
+/* Is it about one of these columns?  A foreign key to the table itself may name none: any does then. */
 static bool
-names_column(const Constraint *constraint, const List *columns)
+names_column(const Constraint *constraint, const List *columns, Oid relid)
 {
-	const List *names = constraint->contype == CONSTR_FOREIGN ? constraint->fk_attrs : constraint->keys;
+	bool		foreign = constraint->contype == CONSTR_FOREIGN;
+	const List *names = foreign ? constraint->fk_attrs : constraint->keys;
 	const ListCell *lc;
 
+	if (foreign && columns != NIL && RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
+		return true;
 	foreach(lc, names)
 		if (list_member(columns, lfirst(lc)))
 			return true;
@@ -143,13 +147,15 @@ take_later(AlterTableStmt *alter, Oid relid)
 {
 	bool		all = drops_something(alter);
 	List	   *later = NIL;
-	List	   *added = NIL;
+	List	   *changed = NIL;
 	ListCell   *lc;
 
 	foreach(lc, alter->cmds)
 	{
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
+		if (command->subtype == AT_AlterColumnType)
+			changed = lappend(changed, makeString(command->name));
 		if (command->subtype == AT_AddColumn)
 		{
 			ColumnDef  *column = castNode(ColumnDef, command->def);
@@ -157,7 +163,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 
 			if (command->missing_ok && get_attnum(relid, column->colname) > 0)
 				continue;
-			added = lappend(added, makeString(column->colname));
+			changed = lappend(changed, makeString(column->colname));
 			later = list_concat(later, keys);
 		}
 	}
@@ -166,7 +172,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
 		if (command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
-			!(all || names_column((Constraint *) command->def, added)))
+			!(all || names_column((Constraint *) command->def, changed, relid)))
 			continue;
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);
