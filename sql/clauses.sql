@@ -59,7 +59,7 @@ SELECT outcome('CREATE TABLE x (r int4range, EXCLUDE USING gist (r WITH &&))');
 SELECT outcome('CREATE TABLE x (id int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int UNIQUE DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (id int, v int, PRIMARY KEY (id) INCLUDE (v))');
-SELECT outcome('CREATE INDEX ON base (a COLLATE "POSIX")');
+SELECT outcome('CREATE INDEX ON base (c COLLATE "C")');
 SELECT outcome('ALTER INDEX base_pkey SET (fillfactor = 10), RESET (fillfactor)'), outcome('ALTER INDEX base_pkey SET (nosuch = 10)'),
 	outcome('ALTER INDEX base_pkey SET TABLESPACE nosuch'), outcome('ALTER INDEX base_pkey SET TABLESPACE pg_default');
 -- of a local table they are core's

@@ -14,6 +14,8 @@ SELECT twice('CREATE INDEX %s_tp ON %s (t text_pattern_ops, v varchar_pattern_op
 SELECT twice('CREATE UNIQUE INDEX %s_tu ON %s (t text_pattern_ops)');
 SELECT twice('CREATE INDEX %s_d ON %s (t text_ops, v varchar_ops, a int4_ops)');
 SELECT twice('CREATE INDEX %s_e ON %s (lower(t) text_pattern_ops)');
+SELECT twice('CREATE INDEX %s_co ON %s (v COLLATE "POSIX" DESC, (t COLLATE "C") text_pattern_ops, c, a) INCLUDE (t)');
+SELECT twice('CREATE UNIQUE INDEX %s_cu ON %s (c COLLATE "C", id)');
 CREATE FUNCTION said(what text) RETURNS TABLE (name text, def text, method name, options text) LANGUAGE sql AS $$
 	SELECT replace(i.indexrelid::regclass::text, what, 't'), replace(pg_get_indexdef(i.indexrelid), what, 't'), m.amname, i.indoption::text
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam WHERE indrelid = what::regclass $$;
@@ -27,7 +29,10 @@ INSERT INTO ours VALUES (1, 1, 'a', 'b', 'c'), (2, 2, 'ab', 'bc', 'cd');
 INSERT INTO ours VALUES (3, 1, 'ab');
 INSERT INTO ours VALUES (3, 1, 'ab') ON CONFLICT (t) DO NOTHING;
 INSERT INTO ours VALUES (3, 1, 'ab') ON CONFLICT (t text_pattern_ops) DO UPDATE SET a = 7 RETURNING id, a;
+INSERT INTO ours VALUES (1, 1, 'b', 'b', 'c') ON CONFLICT (c COLLATE "C", id) DO NOTHING;
 EXPLAIN (COSTS OFF) SELECT id FROM ours WHERE a = 7;
+EXPLAIN (COSTS OFF) SELECT v, t FROM ours WHERE v COLLATE "C" > 'b' ORDER BY v COLLATE "C" DESC LIMIT 1;
+SELECT v, t FROM ours WHERE v COLLATE "C" > 'b' ORDER BY v COLLATE "C" DESC LIMIT 1;
 SELECT id FROM ours WHERE a = 7;
 SELECT id FROM ours WHERE t LIKE 'a%' ORDER BY id;
 CREATE FOREIGN TABLE kid (id int PRIMARY KEY, t text REFERENCES ours (t)) SERVER redis;
@@ -37,6 +42,8 @@ DROP FOREIGN TABLE kid;
 
 -- and stay what they are when a column gets another type, or a table another name
 SELECT twice('ALTER TABLE %s ALTER a TYPE bigint, ALTER t TYPE varchar, ALTER v TYPE text');
+SELECT * FROM differs;
+SELECT twice('ALTER TABLE %s ALTER c TYPE text COLLATE "C", ALTER id TYPE text USING id::text');
 SELECT * FROM differs;
 SELECT twice('ALTER INDEX %s_h RENAME TO %s_hh');
 SELECT * FROM differs;

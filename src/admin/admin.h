@@ -49,7 +49,7 @@ typedef struct MosqlLocalIndex
 											 * expression */
 	int16		options[INDEX_MAX_KEYS];	/* INDOPTION_DESC, INDOPTION_NULLS_FIRST */
 	Node	   *expressions[INDEX_MAX_KEYS];	/* of the relation as varno 1 */
-	Oid			collations[INDEX_MAX_KEYS]; /* of expressions */
+	Oid			collations[INDEX_MAX_KEYS]; /* of expressions; of a column another than its own */
 	Oid			classes[INDEX_MAX_KEYS];	/* that somebody named; InvalidOid: default ones */
 	bool		hash;			/* it was to be USING hash */
 	const char *names[INDEX_MAX_KEYS];	/* of expressions; NULL: any */
@@ -85,8 +85,11 @@ extern void mosql_admin_check_index_options(List *options, const char *tablespac
 extern void mosql_admin_keep_index(Oid indexid);
 extern void mosql_admin_restore_index(Oid indexid);
 
-/* The operator class of its key column i; InvalidOid: it is not kept. */
+/* The operator class of its key column i; InvalidOid: the default one, or it is not kept. */
 extern Oid	mosql_admin_kept_class(Oid relid, const char *name, int i);
+
+/* The collation of key column i, another than the column's; InvalidOid: none is kept. */
+extern Oid	mosql_admin_kept_collation(Oid relid, const char *name, int i);
 
 /* Was the index made USING hash?  And was one that is kept? */
 extern bool mosql_admin_is_shown_as_hash(Oid indexid);

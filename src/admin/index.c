@@ -104,6 +104,16 @@ class_of(Relation rel, const MosqlLocalIndex *index, int i, Oid type)
 		: GetDefaultOpClass(type, BTREE_AM_OID);
 }
 
+/* The collation of a column in the key, in the same way. */
+static Oid
+collation_of(Relation rel, const MosqlLocalIndex *index, int i, Form_pg_attribute att)
+{
+	Oid			collation = OidIsValid(index->collations[i]) ? index->collations[i]
+		: mosql_admin_kept_collation(RelationGetRelid(rel), index->name, i);
+
+	return OidIsValid(collation) && OidIsValid(att->attcollation) ? collation : att->attcollation;
+}
+
 Oid
 mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 {
@@ -125,7 +135,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 			Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->attnums[i] - 1);
 
 			type = att->atttypid;
-			collations[i] = att->attcollation;
+			collations[i] = collation_of(rel, index, i, att);
 		}
 		options[i] = index->options[i];
 		classes[i] = class_of(rel, index, i, type);
@@ -803,6 +813,15 @@ check_computed(Relation rel, Node *given, const char *what)
 }
 
 static void
+check_collatable(Oid type, Oid collation)
+{
+	if (!type_is_collatable(type) && OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("collations are not supported by type %s", format_type_be(type))));
+}
+
+static void
 add_expression(Relation rel, MosqlLocalIndex *index, const IndexElem *element, Oid collation)
 {
 	Node	   *computed = check_computed(rel, element->expr, "expression");
@@ -814,10 +833,7 @@ add_expression(Relation rel, MosqlLocalIndex *index, const IndexElem *element, O
 				(errcode(ERRCODE_INDETERMINATE_COLLATION),
 				 errmsg("could not determine which collation to use for index expression"),
 				 errhint("Use the COLLATE clause to set the collation explicitly.")));
-	if (!type_is_collatable(type) && OidIsValid(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("collations are not supported by type %s", format_type_be(type))));
+	check_collatable(type, collation);
 	index->attnums[index->nkeys] = 0;
 	index->expressions[index->nkeys] = computed;
 	index->collations[index->nkeys] = collation;
@@ -853,6 +869,18 @@ element_column(Relation rel, const IndexElem *element)
 	return get_attname(RelationGetRelid(rel), var->varattno, false);
 }
 
+/* Strings are in the order of their bytes whatever COLLATE says, and found by any collation that tells all of them apart. */
+static Oid
+column_collation(Form_pg_attribute att, Oid collation)
+{
+	check_collatable(att->atttypid, collation);
+	if (collation == att->attcollation)
+		return InvalidOid;
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		refuse("indexes with a nondeterministic collation", "Leave COLLATE away.");
+	return collation;
+}
+
 static void
 take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 {
@@ -874,9 +902,7 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 		mosql_admin_add_index_column(rel, index, column);
 		att = TupleDescAttr(RelationGetDescr(rel), index->attnums[index->nkeys] - 1);
 		type = att->atttypid;
-		if (OidIsValid(collation) && collation != att->attcollation)
-			refuse("indexes with another collation than the column's",
-				   "Give the column the collation.");
+		index->collations[index->nkeys] = column_collation(att, collation);
 	}
 	else
 	{

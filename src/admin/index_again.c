@@ -3,7 +3,7 @@
  *
  * Layer: admin.  Another type of a column takes its indexes away before core changes the column, and
  * makes them again when the command has ended (index.c).  What PostgreSQL keeps of them is kept here
- * until then, by the name of the index: comments, operator classes, and what the primary key is called.
+ * until then, by the name of the index: comments, operator classes, collations, and what the primary key is called.
  *
  * It lives as long as the transaction.  What a rolled back savepoint leaves behind names an index that is
  * there again, and goes as soon as that one goes once more.
@@ -13,10 +13,12 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
 #include "commands/comment.h"
+#include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
@@ -34,7 +36,8 @@ typedef struct KeptIndex
 	char	   *name;
 	char	   *comment;		/* NULL: none */
 	char	   *constraint_comment;
-	List	   *classes;		/* of key columns */
+	List	   *classes;		/* of key columns; InvalidOid: the default one */
+	List	   *collations;		/* InvalidOid: the column's own */
 	bool		hash;			/* it was made USING hash */
 	char	   *bare;			/* see bare_text(); NULL: of ours, or made again */
 	SubTransactionId within;
@@ -63,22 +66,34 @@ take(Oid relid, const char *name)
 	return index;
 }
 
-/* The operator classes of an index. */
-static List *
-classes_of(Oid indexid)
+/* Operator classes and collations of an index that are not the defaults of its columns: those go with their types. */
+static void
+keep_columns(KeptIndex *index, Oid indexid)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
-	List	   *classes = NIL;
-	const oidvector *stored;
+	const oidvector *classes;
+	const oidvector *collations;
 	bool		isnull;
 
 	if (!HeapTupleIsValid(tuple))
 		elog(ERROR, "cache lookup failed for index %u", indexid);
-	stored = (const oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
-	for (int i = 0; i < stored->dim1; i++)
-		classes = lappend_oid(classes, stored->values[i]);
+	classes = (const oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indclass, &isnull));
+	collations = (const oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indcollation, &isnull));
+	for (int i = 0; i < classes->dim1; i++)
+	{
+		AttrNumber	attnum = ((Form_pg_index) GETSTRUCT(tuple))->indkey.values[i];
+		Oid			relid = attnum > 0 ? index->relid : indexid;
+		Oid			type;
+		int32		typmod;
+		Oid			own;
+
+		get_atttypetypmodcoll(relid, attnum > 0 ? attnum : i + 1, &type, &typmod, &own);
+		index->classes = lappend_oid(index->classes, classes->values[i] == GetDefaultOpClass(type, BTREE_AM_OID)
+									 ? InvalidOid : classes->values[i]);
+		index->collations = lappend_oid(index->collations,
+										collations->values[i] == own ? InvalidOid : collations->values[i]);
+	}
 	ReleaseSysCache(tuple);
-	return classes;
 }
 
 bool
@@ -113,6 +128,14 @@ mosql_admin_kept_class(Oid relid, const char *name, int i)
 	const KeptIndex *index = find(relid, name);
 
 	return index != NULL && i < list_length(index->classes) ? list_nth_oid(index->classes, i) : InvalidOid;
+}
+
+Oid
+mosql_admin_kept_collation(Oid relid, const char *name, int i)
+{
+	const KeptIndex *index = find(relid, name);
+
+	return index != NULL && i < list_length(index->collations) ? list_nth_oid(index->collations, i) : InvalidOid;
 }
 
 bool
@@ -151,7 +174,7 @@ mosql_admin_keep_index(Oid indexid)
 	index->comment = GetComment(indexid, RelationRelationId, 0);
 	if (OidIsValid(constraint))
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
-	index->classes = classes_of(indexid);
+	keep_columns(index, indexid);
 	index->hash = mosql_admin_is_shown_as_hash(indexid);
 	if (mosql_admin_is_bare_index(indexid))
 		index->bare = bare_text(indexid);
