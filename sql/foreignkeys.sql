@@ -177,6 +177,7 @@ DROP TABLE p, cascades, nulls, defaults, grandchild;
 DROP FUNCTION keep_children, tell_children;
 CREATE TABLE p (a int, b int, PRIMARY KEY (a, b));
 CREATE TABLE c (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a, b) REFERENCES p ON DELETE SET NULL (b, b));
+SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'c'::regclass AND contype = 'f';
 CREATE TABLE r (a int, b int, FOREIGN KEY (a, b) REFERENCES p ON DELETE RESTRICT ON UPDATE CASCADE DEFERRABLE INITIALLY DEFERRED);
 INSERT INTO p VALUES (1, 1), (1, 2), (2, 1), (2, 2);
 INSERT INTO c VALUES (1, 1, 1), (2, 1, 2), (3, 2, 1);

@@ -62,6 +62,20 @@ has_column(const int16 *columns, int n, int16 attnum)
 	return false;
 }
 
+/* The columns of ON DELETE SET ..., each once. */
+static int
+set_columns(Relation rel, const List *names, int16 *numbers)
+{
+	int16		named[INDEX_MAX_KEYS];
+	int			n = column_numbers(rel, names, named);
+	int			nset = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!has_column(numbers, nset, named[i]))
+			numbers[nset++] = named[i];
+	return nset;
+}
+
 static void
 report_generated(const char *event)
 {
@@ -542,7 +556,7 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	key.match = constraint->fk_matchtype;
 	key.on_update = constraint->fk_upd_action;
 	key.on_delete = constraint->fk_del_action;
-	key.nset = column_numbers(rel, constraint->fk_del_set_cols, key.set);
+	key.nset = set_columns(rel, constraint->fk_del_set_cols, key.set);
 	key.n = column_numbers(rel, constraint->fk_attrs, key.columns);
 	key.nreferenced = column_numbers(referenced, constraint->pk_attrs, key.referenced);
 	check_columns(&key, rel);
