@@ -48,6 +48,15 @@ SET client_min_messages = warning;
 SELECT reltuples < 0 AS never_analyzed FROM pg_class WHERE oid = 'a'::regclass;
 DROP TABLE a;
 
+-- nextval() of what is no sequence
+\set run 'CREATE TABLE a (id int PRIMARY KEY); SELECT nextval($$a$$); SELECT currval($$a$$); SELECT setval($$a$$, 1); DROP TABLE a;'
+\set VERBOSITY sqlstate
+:on_own
+:run
+:on_ours
+:run
+\set VERBOSITY terse
+
 -- LOCK TABLE of a view locks the tables in it, by the rights of its owner
 \set run 'CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int); CREATE VIEW v AS SELECT * FROM a WHERE id IN (SELECT id FROM b); CREATE VIEW vv AS SELECT v.id FROM v; BEGIN; LOCK TABLE vv IN SHARE MODE; SELECT relation::regclass::text FROM pg_locks JOIN pg_class ON relation = pg_class.oid WHERE relnamespace = current_schema()::regnamespace AND mode = $$ShareLock$$ AND pid = pg_backend_pid() ORDER BY 1; ROLLBACK; GRANT USAGE ON SCHEMA words_own, words_ours TO words_other; GRANT ALL ON vv TO words_other; SET ROLE words_other; BEGIN; LOCK TABLE vv; ROLLBACK; RESET ROLE; ALTER VIEW v OWNER TO words_other; BEGIN; LOCK TABLE vv NOWAIT; ROLLBACK; DROP VIEW v, vv; DROP TABLE a, b;'
 :on_own

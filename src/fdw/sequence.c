@@ -245,11 +245,11 @@ mosql_fdw_shared_sequences(Oid serverid)
 	return found;
 }
 
-/* The server that an unowned sequence is drawn from; InvalidOid: it is core's. */
+/* The server that an unowned sequence is drawn from; InvalidOid: it is core's, or no sequence. */
 static Oid
 server_of_sequence(Oid seqid)
 {
-	Oid			serverid = mosql_fdw_shared_on(seqid);
+	Oid			serverid = get_rel_relkind(seqid) == RELKIND_SEQUENCE ? mosql_fdw_shared_on(seqid) : InvalidOid;
 
 	if (OidIsValid(serverid) || get_rel_persistence(seqid) == RELPERSISTENCE_TEMP)
 		return serverid;
