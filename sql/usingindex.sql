@@ -13,17 +13,21 @@ SELECT twice('CREATE UNIQUE INDEX %s_ab ON %s (a, b) INCLUDE (c)');
 SELECT twice('CREATE UNIQUE INDEX %s_part ON %s (a) WHERE c = 1');
 SELECT twice('CREATE UNIQUE INDEX %s_expr ON %s ((a + 1))');
 SELECT twice('CREATE UNIQUE INDEX %s_desc ON %s (a DESC)');
+SELECT twice('CREATE UNIQUE INDEX %s_coll ON %s (b COLLATE "POSIX")');
+SELECT twice('CREATE UNIQUE INDEX %s_class ON %s (a, b text_pattern_ops)');
 SELECT twice('CREATE INDEX %s_more ON %s (a)');
 COMMENT ON INDEX ours_ab IS 'stays';
 -- not these
 SELECT twice('ALTER TABLE %s ADD CONSTRAINT x UNIQUE USING INDEX %s_part');
 SELECT twice('ALTER TABLE %s ADD CONSTRAINT x UNIQUE USING INDEX %s_expr');
 SELECT twice('ALTER TABLE %s ADD CONSTRAINT x PRIMARY KEY USING INDEX %s_desc');
+SELECT twice('ALTER TABLE %s ADD CONSTRAINT x UNIQUE USING INDEX %s_coll');
+SELECT twice('ALTER TABLE %s ADD CONSTRAINT x PRIMARY KEY USING INDEX %s_class');
 SELECT twice('ALTER TABLE %s ADD CONSTRAINT x UNIQUE USING INDEX %s_more');
 SELECT twice('ALTER TABLE %s ADD UNIQUE USING INDEX nosuch');
 SELECT public.outcome('ALTER TABLE ours ADD UNIQUE USING INDEX theirs_id');
 SELECT public.outcome('ALTER TABLE theirs ADD UNIQUE USING INDEX ours_id');
-SELECT twice('DROP INDEX %1$s_part, %1$s_expr, %1$s_desc, %1$s_more');
+SELECT twice('DROP INDEX %1$s_part, %1$s_expr, %1$s_desc, %1$s_coll, %1$s_class, %1$s_more');
 -- these
 ALTER TABLE ours ADD CONSTRAINT ours_pair UNIQUE USING INDEX ours_ab;
 ALTER TABLE theirs ADD CONSTRAINT theirs_pair UNIQUE USING INDEX theirs_ab;

@@ -11,8 +11,10 @@
 #include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
+#include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -26,6 +28,16 @@ refuse(const char *message)
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg_internal("%s", message),
 			 errdetail("Cannot create a primary key or unique constraint using such an index.")));
+}
+
+/* Is key column i of the index as a constraint on its column would have it? */
+static bool
+has_default_order(Relation rel, Relation index, int i)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), index->rd_index->indkey.values[i] - 1);
+
+	return index->rd_indoption[i] == 0 && index->rd_indcollation[i] == att->attcollation &&
+		get_index_column_opclass(RelationGetRelid(index), i + 1) == GetDefaultOpClass(att->atttypid, BTREE_AM_OID);
 }
 
 /* What core asks of such an index (transformIndexConstraint), in its words. */
@@ -50,7 +62,7 @@ check_index(Relation rel, Relation index)
 	if (RelationGetIndexPredicate(index) != NIL)
 		refuse(psprintf("\"%s\" is a partial index", name));
 	for (int i = 0; i < form->indnkeyatts; i++)
-		if (index->rd_indoption[i] != 0)
+		if (!has_default_order(rel, index, i))
 			refuse(psprintf("index \"%s\" column number %d does not have default sorting behavior", name, i + 1));
 }
 
