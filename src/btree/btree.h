@@ -29,6 +29,11 @@ struct MosqlNodeStore
 	const char *ns;				/* for error messages */
 	void		(*read_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n,
 							   MosqlNodeImage *images);
+
+	/* Can several be read as they are at one moment?  Then do; false: it was refused, and they cannot.  NULL: they cannot. */
+	bool		(*reads_at_once) (MosqlNodeStore *store);
+	bool		(*read_nodes_at_once) (MosqlNodeStore *store, const uint64 *nodes, int n,
+									   MosqlNodeImage *images);
 	void		(*read_fields) (MosqlNodeStore *store, MosqlFieldRead *reads, int n);
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);
@@ -359,10 +364,13 @@ extern int	mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves);
 
 /* From now on leaves come with what is outside of the ranges, too (MosqlLeaf.all). */
 extern void mosql_btree_scan_keep_all(MosqlScan *scan);
+
+/* From now on a window is read as it is at one moment, where that can be done. */
+extern void mosql_btree_scan_at_once(MosqlScan *scan);
 extern void mosql_btree_scan_end(MosqlScan *scan);
 
-/* Have all leaves of the ranges been returned?  Then those of the last window covered what was left of them. */
-extern bool mosql_btree_scan_is_done(const MosqlScan *scan);
+/* Was the last window all that was left of the ranges, and read at one moment?  One leaf always is. */
+extern bool mosql_btree_scan_was_at_once(const MosqlScan *scan);
 
 /*
  * The leaf that covers a key as far as the caches know, read or not; a round trip or more only
@@ -371,10 +379,10 @@ extern bool mosql_btree_scan_is_done(const MosqlScan *scan);
 extern uint64 mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key);
 
 /*
- * Do all keys low <= key < high (data NULL: no bound) belong to one leaf, as far as the caches know?  As many round
- * trips.
+ * Do all keys low <= key < high (data NULL: no bound) belong to one leaf, or to some, at most so many, that can be read at one
+ * moment, as far as the caches know?  As many round trips.
  */
-extern bool mosql_btree_in_one_leaf(MosqlTree *tree, MosqlBytes low, MosqlBytes high);
+extern bool mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);

@@ -190,6 +190,8 @@ extern MosqlLeaf *mosql_btree_leaf_decode(const MosqlTree *tree, const MosqlNode
 extern const char *mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf);
 extern void mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high);
 extern int	mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key);
+extern bool mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n,
+											MosqlNodeImage *images);
 extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);
 extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
 

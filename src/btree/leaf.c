@@ -272,6 +272,18 @@ mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImag
 	mosql_stats.leaf_reads += n;
 }
 
+/* The same at one moment; false: they cannot be read so. */
+bool
+mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (tree->store->reads_at_once == NULL || !tree->store->reads_at_once(tree->store) ||
+		!tree->store->read_nodes_at_once(tree->store, ids, n, images))
+		return false;
+	mosql_stats.leaf_reads += n;
+	return true;
+}
+
 /*
  * Read the leaf that covers a key (backward: the one just below it; data NULL:
  * the last leaf) as a whole, in the current context.  One round trip if the

@@ -30,6 +30,8 @@ struct MosqlScan
 	MosqlKeyRange *ranges;		/* ascending, disjoint, none empty */
 	bool		backward;
 	bool		keeps_all;		/* MosqlLeaf.all */
+	bool		at_once;		/* windows are to be of one moment; */
+	bool		was_at_once;	/* the last one is */
 	bool		done;
 
 	/*
@@ -137,15 +139,21 @@ mosql_btree_scan_keep_all(MosqlScan *scan)
 }
 
 void
+mosql_btree_scan_at_once(MosqlScan *scan)
+{
+	scan->at_once = true;
+}
+
+void
 mosql_btree_scan_end(MosqlScan *scan)
 {
 	MemoryContextDelete(scan->context);
 }
 
 bool
-mosql_btree_scan_is_done(const MosqlScan *scan)
+mosql_btree_scan_was_at_once(const MosqlScan *scan)
 {
-	return scan->done;
+	return scan->done && scan->was_at_once;
 }
 
 /* Does the scan stand at this leaf? */
@@ -324,6 +332,15 @@ take_inner(MosqlTree *tree, const MosqlNodeImage *image)
 		mosql_btree_cache_put(tree, image->node, &meta, children, n, -1);
 }
 
+/* The images of a window's nodes. */
+static void
+read_nodes(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
+{
+	scan->was_at_once = n > 1 && scan->at_once && mosql_btree_read_images_at_once(scan->tree, ids, n, images);
+	if (!scan->was_at_once)
+		mosql_btree_read_images(scan->tree, ids, n, images);
+}
+
 /* Read a window and take from it what joins.  Returns the leaves taken. */
 static int
 read_window(MosqlScan *scan, MosqlLeaf *leaves)
@@ -336,7 +353,7 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 	int			n = next_leaves(scan, parent, ids);
 	int			taken = 0;
 
-	mosql_btree_read_images(tree, ids, n + (ids[n] != 0), images);
+	read_nodes(scan, ids, n + (ids[n] != 0), images);
 	if (ids[n] != 0)
 		take_inner(tree, &images[n]);
 	while (taken < n && !scan->done)
@@ -364,6 +381,8 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 		advance(scan, leaf);
 		taken++;
 	}
+
+	scan->was_at_once |= taken == 1;
 
 	/*
 	 * The parent is out of date: read it again.  If that was done just now, a
@@ -407,6 +426,7 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 			scan->search = scan->refreshed = false;
 			(*leaves)[0] = *mosql_btree_read_covering(tree, scan->position, scan->backward);
 			advance(scan, *leaves);
+			scan->was_at_once = true;
 			n = 1;
 		}
 	}
@@ -417,15 +437,24 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 
 /* See btree.h. */
 bool
-mosql_btree_in_one_leaf(MosqlTree *tree, MosqlBytes low, MosqlBytes high)
+mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most)
 {
 	const CachedNode *parent;
-	MosqlBytes	end;
+	int			first;
 
 	mosql_btree_enter(tree);
 	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
-	end = mosql_btree_child_end(parent, mosql_btree_child_index(parent->children, parent->nchildren, low, false));
-	return end.data == NULL || (high.data != NULL && mosql_bytes_compare(high, end) <= 0);
+	first = mosql_btree_child_index(parent->children, parent->nchildren, low, false);
+	if (tree->store->reads_at_once == NULL || !tree->store->reads_at_once(tree->store))
+		most = 1;
+	for (int c = first; c < Min(first + most, parent->nchildren); c++)
+	{
+		MosqlBytes	end = mosql_btree_child_end(parent, c);
+
+		if (end.data == NULL || (high.data != NULL && mosql_bytes_compare(high, end) <= 0))
+			return true;
+	}
+	return false;
 }
 
 /* ---- dividing a range ---- */

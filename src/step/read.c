@@ -60,6 +60,42 @@ mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 	}
 }
 
+bool
+mosql_step_reads_at_once(const MosqlStepper *stepper)
+{
+	return stepper->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_is_cluster(stepper->redis);
+}
+
+/* What a server says instead of the nodes, whatever it be, it says again to who reads them one by one. */
+bool
+mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
+							  MosqlNodeImage *images, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
+	MosqlCommands commands;
+	const MosqlReply *all;
+	int			group;
+
+	Assert(n > 0 && mosql_step_reads_at_once(stepper));
+	mosql_commands_multi(&commands, stepper->redis, false);
+	for (int i = 0; i < n; i++)
+		mosql_commands_put(&commands, LITERAL("HGETALL"), mosql_step_key(stepper, nodes[i]));
+	mosql_commands_put(&commands, LITERAL("EXEC"));
+	group = mosql_commands_batch(&commands, batch, mosql_redis_slot(mosql_step_key(stepper, nodes[0])),
+								 MOSQL_SEND_REPEATABLE, 0);
+	mosql_batch_run(batch, budget);
+	all = mosql_batch_reply(batch, group, n + 1);
+	if (all->kind != MOSQL_REPLY_ARRAY || all->n != n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (all->elem[i]->kind != MOSQL_REPLY_ARRAY)
+			return false;
+		mosql_step_image(all->elem[i], nodes[i], &images[i]);
+	}
+	return true;
+}
+
 void
 mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n, MosqlBudget *budget)
 {

@@ -254,6 +254,16 @@ extern int	mosql_step_send_wait(MosqlStepper *stepper, MosqlStepCallback done, v
 extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 								  MosqlNodeImage *images, MosqlBudget *budget);
 
+/*
+ * Can several nodes be read as they are at one moment?  If all are on one server that does not ask for one slot.  Not with
+ * engine `watch`, whose WATCHes an EXEC in between would lift.
+ */
+extern bool mosql_step_reads_at_once(const MosqlStepper *stepper);
+
+/* The same as mosql_step_read_nodes(), at one moment.  False: it was refused, and images say nothing. */
+extern bool mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
+										  MosqlNodeImage *images, MosqlBudget *budget);
+
 /* Single fields, in parallel, one round trip. */
 extern void mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n,
 								   MosqlBudget *budget);

@@ -10,7 +10,8 @@
  *
  * A scan that is all that its statement reads, at READ COMMITTED, tries to do without a snapshot
  * (rule 45), if its transaction has scanned the same tree at one before: so the definition was current then, and
- * on PostgreSQL's own tables nobody could have changed it since.  One leaf is read in one command.  If it has all of
+ * on PostgreSQL's own tables nobody could have changed it since.  One leaf is read in one command, some on one server in
+ * one MULTI.  If they have all of
  * the ranges, and no intent in them, then all commits that were decided by that moment are applied there, and no
  * others: the newest versions are what a snapshot would show that is drawn at that moment.  Else nothing of it
  * counts; a snapshot is drawn, and the ranges are read anew.
@@ -103,6 +104,8 @@ begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 	MemoryContextSwitchTo(old);
 	if (mosql_reuse_fills(scan->view, scan->seen))
 		mosql_btree_scan_keep_all(scan->scan);
+	if (scan->S == MOSQL_TS_MAX)
+		mosql_btree_scan_at_once(scan->scan);
 }
 
 static void
@@ -156,19 +159,28 @@ scan_snapshot(MosqlView *view, MosqlTree *tree)
 	return S;
 }
 
-/* Is it worth trying to do without a snapshot?  The read finds out. */
+/* Is it worth trying to do without a snapshot, with a first window of so many leaves?  The read finds out. */
 static bool
-may_do_without(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n)
+may_do_without(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n, int window)
 {
 	ErrorContextCallback context;
-	bool		one_leaf;
+	bool		at_once;
 
 	if (!mosql_view_may_do_without(view) || !is_met(view->txn, mosql_btree_root(tree)))
 		return false;
 	mosql_txn_begin_read(view->txn->session, &context);
-	one_leaf = mosql_btree_in_one_leaf(tree, ranges[0].low, ranges[n - 1].high);
+	at_once = mosql_btree_reads_at_once(tree, ranges[0].low, ranges[n - 1].high, Min(window, WHOLE_RANGE_WINDOW));
 	mosql_txn_end_read(&context);
-	return one_leaf;
+	return at_once;
+}
+
+/* Leaves that a scan of n ranges reads first. */
+static int
+first_window(int n, int64 limit_hint)
+{
+	if (limit_hint > 0)
+		return (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
+	return limit_hint < 0 ? PIECE_WINDOW : WHOLE_RANGE_WINDOW + n - 1;
 }
 
 static MosqlRowScan *
@@ -186,18 +198,14 @@ scan_begin(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
 	scan->tree = tree;
 	scan->backward = backward;
 	scan->window_cxt = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
-	alone = alone && may_do_without(view, tree, ranges, n);
+	scan->first_window = first_window(n, limit_hint);
+	alone = alone && may_do_without(view, tree, ranges, n, scan->first_window);
 	scan->S = alone ? MOSQL_TS_MAX : scan_snapshot(view, tree);
 	for (int i = 0; i < n && buffer != NULL; i++)
 		collect_own(scan, buffer, &ranges[i]);
 	scan->next_own = scan->backward ? scan->nown - 1 : 0;
-	scan->first_window = WHOLE_RANGE_WINDOW + n - 1;
 	if (alone)
 		copy_ranges(scan, ranges, n);
-	if (limit_hint > 0)
-		scan->first_window = (int) Min(16, 1 + limit_hint / (MOSQL_LEAF_MAX_ROWS / 2));
-	else if (limit_hint < 0)
-		scan->first_window = PIECE_WINDOW;
 	scan->seen = mosql_reuse_seen(view, tree, scan->S);
 	if (scan->seen != NULL && mosql_reuse_knows(view, scan->seen, tree))
 		begin_recall(scan, ranges, n);
@@ -385,23 +393,33 @@ keep_window(MosqlRowScan *scan)
 	MemoryContextSwitchTo(old);
 }
 
+/* Is a commit at a row of the ranges? */
+static bool
+has_intent(const MosqlLeaf *leaf)
+{
+	for (int e = 0; e < leaf->n; e++)
+	{
+		MosqlBytes	intents = leaf->entries[e].intent;
+		MosqlIntent intent;
+
+		if (intents.data != NULL && mosql_intent_next(&intents, &intent) != 0)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Are the leaves that were read all of the ranges, as one moment has left them?  So if there is one leaf, which comes with its fences
- * in one reply, and no commit is at a row of the ranges (rule 45).
+ * Are the leaves that were read all of the ranges, as one moment has left them?  So if they come with their fences
+ * at that moment, and no commit is at a row of the ranges (rule 45).
  */
 static bool
 is_of_one_moment(const MosqlRowScan *scan)
 {
-	if (scan->nleaves > 1 || !mosql_btree_scan_is_done(scan->scan))
+	if (scan->nleaves > 0 && !mosql_btree_scan_was_at_once(scan->scan))
 		return false;
-	for (int e = 0; scan->nleaves == 1 && e < scan->leaves[0].n; e++)
-	{
-		MosqlBytes	intents = scan->leaves[0].entries[e].intent;
-		MosqlIntent intent;
-
-		if (intents.data != NULL && mosql_intent_next(&intents, &intent) != 0)
+	for (int l = 0; l < scan->nleaves; l++)
+		if (has_intent(&scan->leaves[l]))
 			return false;
-	}
 	return true;
 }
 

@@ -36,6 +36,23 @@ store_read_nodes(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeIma
 	mosql_step_read_nodes(stepper_of(store), nodes, n, images, NULL);
 }
 
+static bool
+store_reads_at_once(MosqlNodeStore *store)
+{
+	return mosql_step_reads_at_once(stepper_of(store));
+}
+
+/* Who may not do so once may not do so later. */
+static bool
+store_read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images)
+{
+	bool		done = mosql_step_read_nodes_at_once(stepper_of(store), nodes, n, images, NULL);
+
+	if (!done)
+		store->reads_at_once = NULL;
+	return done;
+}
+
 static void
 store_read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 {
@@ -203,6 +220,8 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.session = session;
 	session->store.store.ns = session->config.ns;
 	session->store.store.read_nodes = store_read_nodes;
+	session->store.store.reads_at_once = store_reads_at_once;
+	session->store.store.read_nodes_at_once = store_read_nodes_at_once;
 	session->store.store.read_fields = store_read_fields;
 	session->store.store.run_steps = store_run_steps;
 	session->store.store.delete_nodes = store_delete_nodes;

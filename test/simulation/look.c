@@ -152,7 +152,7 @@ look_around(MosqlSession *session)
 		mosql_clock_drop_sizes(clock, &sizes[i].root, 1);
 	moment = oracle_moment(TREE_MAIN);
 	mosql_clock_read_state(clock, &state);
-	if (!state.there || state.last < moment)
+	if (!state.there || state.last < Min(moment, oracle_moment(TREE_MAIN)))	/* a failover may take back the last commits meanwhile */
 		sim_fail("the clock stands at " UINT64_FORMAT ", before the last commit", state.last);
 	if (sim_chance(500))
 		mosql_clock_job_end(clock, "look", sid, mosql_txn_lease_ms, 0, "done");

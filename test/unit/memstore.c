@@ -175,6 +175,20 @@ read_nodes(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *im
 	mem->nodes_read += n;
 }
 
+/* All that is asked in a round trip is of one moment here. */
+static bool
+reads_at_once(MosqlNodeStore *store)
+{
+	return true;
+}
+
+static bool
+read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images)
+{
+	read_nodes(store, nodes, n, images);
+	return true;
+}
+
 static void
 read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 {
@@ -315,7 +329,7 @@ memstore_open(uint64 seed)
 
 	mem->store = (MosqlNodeStore)
 	{
-		.ns = "test", .read_nodes = read_nodes, .read_fields = read_fields,
+		.ns = "test", .read_nodes = read_nodes, .reads_at_once = reads_at_once, .read_nodes_at_once = read_nodes_at_once, .read_fields = read_fields,
 		.run_steps = run_steps, .delete_nodes = delete_nodes, .new_id = new_id,
 		.incarnation = incarnation
 	};

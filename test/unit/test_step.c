@@ -501,6 +501,26 @@ test_reads(void)
 }
 
 static void
+test_reads_at_once(void)
+{
+	uint64		nodes[3] = {1, 2, 3};
+	MosqlNodeImage images[3];
+
+	begin();
+	set(1, B("a"), B("1"));
+	set(3, B("c"), B("\0\xff"));
+	CHECK_INT(mosql_step_reads_at_once(&stepper), stepper.engine == MOSQL_ENGINE_SCRIPT);
+	if (stepper.engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL));
+	CHECK(images[0].found && images[0].nfields == 1 && images[0].node == 1);
+	CHECK(!images[1].found && images[1].nfields == 0);
+	CHECK(images[2].found && mosql_bytes_equal(images[2].fields[0].value, B("\0\xff")));
+	server_command(stepper.redis, "SET", "test:{0000000000000002}", "x");
+	CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL));
+}
+
+static void
 test_wrong_type(void)
 {
 	MosqlStep  *step = new_step(1);
@@ -1662,6 +1682,7 @@ main(void)
 		RUN(test_send);
 		RUN(test_send_two);
 		RUN(test_reads);
+		RUN(test_reads_at_once);
 		RUN(test_wrong_type);
 		RUN(test_message);
 		RUN(test_message_bounds);
