@@ -7,6 +7,7 @@
 #include "work_int.h"
 
 #include "access/xact.h"
+#include "code/block.h"
 #include "pgstub.h"
 #include "step/clock_keep.h"
 
@@ -16,8 +17,10 @@ typedef struct Hurt
 {
 	uint64		node;
 	bool		lost;			/* all of it; else some of its fields are nonsense */
-	bool		keeps;			/* a leaf whose rows are sound, */
-	bool		made_anew;		/* and which was found: */
+	bool		no_block;		/* a leaf whose block is nonsense, or gone */
+	bool		found;			/* a leaf of which something is left; then it has lost no rows but these: */
+	int			ngone;
+	MosqlBytes *gone;
 	MosqlBytes	low;
 	MosqlBytes	high;
 } Hurt;
@@ -67,33 +70,82 @@ lose_all(SimShard *shard, SimKey *key)
 		sim_put(shard, key, key->type, key->fields[key->n - 1].name, MOSQL_ABSENT);
 }
 
-/* A field of some kind becomes nonsense, or is gone. */
-static void
-spoil(SimShard *shard, SimKey *key, char kind)
+/* Of a block that a load has written: what its rows are the leaf's meta says (code/loaded.h). */
+static bool
+is_bare(const MosqlNodeMeta *meta)
 {
+	return meta->loaded.since != 0 || meta->loaded.loader.session != 0;
+}
+
+/* The rows of a leaf's block are lost, but those that are fields as well. */
+static void
+note_block(Hurt *hurt, const SimKey *key)
+{
+	MosqlBlock	block;
+
+	if (!mosql_block_decode(sim_get(key, mosql_bytes("b", 1)), &block))
+		return;
+	hurt->gone = block.keys;
+	for (int i = 0; i < block.n; i++)
+	{
+		const char *field = psprintf("r%.*s", (int) block.keys[i].len, block.keys[i].data);
+
+		if (sim_get(key, mosql_bytes(field, block.keys[i].len + 1)).data == NULL)
+			hurt->gone[hurt->ngone++] = block.keys[i];
+	}
+}
+
+/* Fields of some kind become nonsense, or are gone: some of the rows; else the one there is. */
+static void
+spoil(SimShard *shard, SimKey *key, char kind, Hurt *hurt)
+{
+	if (kind == 'r')
+		hurt->gone = palloc(key->n * sizeof(MosqlBytes));
 	for (int i = key->n - 1; i >= 0; i--)
-		if (key->fields[i].name.data[0] == kind && sim_chance(kind == 'r' ? 300 : 1000))
-			sim_put(shard, key, key->type, key->fields[i].name,
-					sim_chance(700) ? mosql_bytes("\1\2nonsense", 10) : kind == 'r' ? mosql_bytes("", 0) : MOSQL_ABSENT);
+	{
+		MosqlBytes	field = key->fields[i].name;
+
+		if (field.data[0] != kind || (kind == 'r' && !sim_chance(300)))
+			continue;
+		if (kind == 'r')
+			hurt->gone[hurt->ngone++] = mosql_bytes_copy(TopTransactionContext, mosql_bytes(field.data + 1, field.len - 1));
+		sim_put(shard, key, key->type, field,
+				sim_chance(700) ? mosql_bytes("\1\2nonsense", 10) : kind == 'r' ? mosql_bytes("", 0) : MOSQL_ABSENT);
+	}
+}
+
+static char
+draw_kind(const SimKey *key, const MosqlNodeMeta *meta)
+{
+	if (meta->level > 0)
+		return sim_chance(500) ? 's' : 'm';
+	if (sim_get(key, mosql_bytes("b", 1)).data != NULL && sim_chance(300))
+		return 'b';
+	return sim_chance(500) ? 'r' : 'm';
 }
 
 static void
 hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 {
 	bool		lost = sim_chance(400);
-	char		kind = meta->level > 0 ? (sim_chance(500) ? 's' : 'm') : sim_chance(500) ? 'r' : 'm';
+	char		kind = draw_kind(key, meta);
+	Hurt	   *hurt = &damage->hurt[damage->nhurt];
 
 	if (damage->nhurt == HURT_MAX)
 		return;
-	damage->hurt[damage->nhurt++] = (Hurt) {node, lost, !lost && meta->level == 0 && kind == 'm', false,
-		mosql_bytes_copy(TopTransactionContext, meta->low), mosql_bytes_copy(TopTransactionContext, meta->high)};
-	sim_trace("node %016lx is %s", (unsigned long) node, lost ? "lost" : "spoilt");
+	damage->nhurt++;
+	*hurt = (Hurt) {.node = node, .lost = lost, .no_block = kind == 'b',
+		.low = mosql_bytes_copy(TopTransactionContext, meta->low),
+		.high = mosql_bytes_copy(TopTransactionContext, meta->high)};
+	sim_trace("node %016lx is %s: %c", (unsigned long) node, lost ? "lost" : "spoilt", kind);
+	if (kind == 'b' || (kind == 'm' && is_bare(meta)))
+		note_block(hurt, key);
 	if (lost)
 		lose_all(shard, key);
 	else
-		spoil(shard, key, kind);
+		spoil(shard, key, kind, hurt);
 	if (key->n == 0)			/* an empty leaf has nothing else */
-		damage->hurt[damage->nhurt - 1].lost = true;
+		hurt->lost = true;
 }
 
 static void
@@ -162,43 +214,32 @@ is_new(uint64 node)
 	return mosql_session_uses_id(damage->session, node >> MOSQL_ID_COUNTER_BITS);
 }
 
-static bool
-is_hurt(uint64 node)
+/* What is known of a node that was hurt; NULL: it was not. */
+static Hurt *
+find_hurt(uint64 node)
 {
-	if (is_new(node))
-		return true;
 	for (int i = 0; i < damage->nhurt; i++)
 		if (damage->hurt[i].node == node)
-			return true;
-	return false;
-}
-
-static bool
-is_lost(uint64 node)
-{
-	if (is_new(node))
-		return true;
-	for (int i = 0; i < damage->nhurt; i++)
-		if (damage->hurt[i].node == node && damage->hurt[i].lost)
-			return true;
-	return false;
+			return &damage->hurt[i];
+	return NULL;
 }
 
 static void
 report(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlBytes high, const char *fault)
 {
 	Lost	   *lost = &damage->lost[damage->nlost];
+	Hurt	   *hurt = find_hurt(node);
 
 	sim_trace("mended %d: node %016lx, from %.*s to %.*s: %s", kind, (unsigned long) node, (int) low.len, low.data,
 			  (int) high.len, high.data, fault);
 	if (kind == MOSQL_MEND_NOT)
 		sim_fail("node %016lx is left alone: %s", (unsigned long) node, fault);
-	for (int i = 0; i < damage->nhurt; i++)
-		damage->hurt[i].made_anew |= damage->hurt[i].node == node && kind == MOSQL_MEND_LEAF;
-	if (kind == MOSQL_MEND_LOST && !is_lost(node))
-		sim_fail("node %016lx is said to be lost, and is not", (unsigned long) node);
-	if (kind <= MOSQL_MEND_INNER && !is_hurt(node))
+	if (hurt == NULL && kind <= MOSQL_MEND_INNER && !is_new(node))
 		sim_fail("node %016lx is mended, and was sound", (unsigned long) node);
+	if (hurt != NULL && kind == MOSQL_MEND_LOST && !hurt->lost && !hurt->no_block)
+		sim_fail("node %016lx is said to be lost, and is not", (unsigned long) node);
+	if (hurt != NULL && !hurt->lost)
+		hurt->found |= kind == MOSQL_MEND_LEAF || kind == MOSQL_MEND_FIELD || kind == MOSQL_MEND_LOST;
 	if (damage->dry_run || damage->nlost == HURT_MAX ||
 		(kind != MOSQL_MEND_FIELD && kind != MOSQL_MEND_LEAF && kind != MOSQL_MEND_LOST && kind != MOSQL_MEND_LEFT))
 		return;
@@ -274,16 +315,29 @@ is_within(MosqlBytes key, MosqlBytes low, MosqlBytes high)
 	return mosql_bytes_compare(low, key) <= 0 && (high.data == NULL || mosql_bytes_compare(key, high) < 0);
 }
 
+static bool
+is_gone(const Hurt *hurt, MosqlBytes key)
+{
+	for (int i = 0; i < hurt->ngone; i++)
+		if (mosql_bytes_equal(hurt->gone[i], key))
+			return true;
+	return false;
+}
+
 /*
- * A leaf that is made anew with what is sound of it keeps all its rows; but if nobody knows where it has
- * ended, it now covers what was lost behind it, too.
+ * A leaf keeps what is sound of it; but if it is made anew and nobody knows where it has ended, it now covers what was
+ * lost behind it, too.
  */
 static bool
 may_be_gone(MosqlBytes key)
 {
 	for (int i = 0; i < damage->nhurt; i++)
-		if (damage->hurt[i].keeps && damage->hurt[i].made_anew && is_within(key, damage->hurt[i].low, damage->hurt[i].high))
+	{
+		const Hurt *hurt = &damage->hurt[i];
+
+		if (hurt->found && is_within(key, hurt->low, hurt->high) && !is_gone(hurt, key))
 			return false;
+	}
 	for (int i = 0; i < damage->nlost; i++)
 		if (is_within(key, damage->lost[i].low, damage->lost[i].high))
 			return true;
