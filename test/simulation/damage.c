@@ -114,6 +114,27 @@ spoil(SimShard *shard, SimKey *key, char kind, Hurt *hurt)
 	}
 }
 
+/* Rows of a block that are nonsense beside it, as if they had been written since.  (That what the block has does not come back: test_mend.c.) */
+static void
+spoil_beside(SimShard *shard, SimKey *key, Hurt *hurt)
+{
+	int			n;
+
+	note_block(hurt, key);
+	n = hurt->ngone;
+	hurt->ngone = 0;
+	for (int i = 0; i < n; i++)
+	{
+		MosqlBytes	row = hurt->gone[i];
+
+		if (!sim_chance(300))
+			continue;
+		hurt->gone[hurt->ngone++] = row;
+		sim_put(shard, key, key->type, mosql_bytes(psprintf("r%.*s", (int) row.len, row.data), row.len + 1),
+				mosql_bytes("\1\2nonsense", 10));
+	}
+}
+
 static char
 draw_kind(const SimKey *key, const MosqlNodeMeta *meta)
 {
@@ -142,6 +163,8 @@ hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 		note_block(hurt, key);
 	if (lost)
 		lose_all(shard, key);
+	else if (kind == 'r' && sim_get(key, mosql_bytes("b", 1)).data != NULL)
+		spoil_beside(shard, key, hurt);
 	else
 		spoil(shard, key, kind, hurt);
 	if (key->n == 0)			/* an empty leaf has nothing else */
