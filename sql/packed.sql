@@ -1,5 +1,5 @@
 -- packed leaves: what a load or a build writes is blocks; rows that are changed come out of them one by
--- one, until somebody inserts or deletes; each story is told of PostgreSQL's own table, of a packed one, and of one with rows as fields
+-- one, until somebody deletes; each story is told of PostgreSQL's own table, of a packed one, and of one with rows as fields
 SET client_min_messages = warning;
 \getenv nodes MOSQL_NODES
 CREATE SERVER packed FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'packed');
@@ -55,7 +55,17 @@ SELECT * FROM packed('lz4.t');
 SELECT * FROM mosql_fdw_check('lz4.t');
 SELECT count(*) FROM native.t FULL JOIN lz4.t o ON t = o::text::native.t WHERE t.id IS NULL OR o.id IS NULL;
 
--- who inserts or deletes unpacks, and what came out of the block stays as it is
+-- a row that is inserted stands beside the block, and so does its entry; a row that is in the block is found, whether it was looked for or not
+\set story 'INSERT INTO t VALUES (701, 1, repeat(''new'', 2)); INSERT INTO t VALUES (700, 1); INSERT INTO t VALUES (701, 1); INSERT INTO t VALUES (700, 1), (703, 98) ON CONFLICT DO NOTHING; INSERT INTO t VALUES (700, 1), (705, 98) ON CONFLICT (id) DO UPDATE SET s = repeat(''set'', 2); BEGIN; INSERT INTO t VALUES (707, 1); ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t; INSERT INTO t VALUES (709, 98), (711, 98); SAVEPOINT s; INSERT INTO t VALUES (713, 98); ROLLBACK TO s; UPDATE t SET n = n + 1 WHERE id = 709; SELECT id FROM t WHERE id > 700 ORDER BY id LIMIT 9; COMMIT; SELECT id, n, s FROM t WHERE id BETWEEN 700 AND 714 ORDER BY id; SELECT id FROM t WHERE n IN (98, 99) AND id BETWEEN 650 AND 750 ORDER BY id; SELECT * FROM sums();'
+SET search_path = native, public; :story
+SET search_path = plain, public; :story
+SET search_path = lz4, public; SELECT unpacked() AS before_inserts \gset
+:story
+SELECT unpacked() - :before_inserts AS leaves;
+SELECT * FROM mosql_fdw_check('lz4.t');
+SELECT count(*) FROM native.t FULL JOIN lz4.t o ON t = o::text::native.t WHERE t.id IS NULL OR o.id IS NULL;
+
+-- who deletes unpacks, and what came out of the block stays as it is
 UPDATE native.t SET n = n WHERE id = 604; DELETE FROM native.t WHERE id IN (602, 606); INSERT INTO native.t VALUES (603, 1);
 UPDATE plain.t SET n = n WHERE id = 604; DELETE FROM plain.t WHERE id IN (602, 606); INSERT INTO plain.t VALUES (603, 1);
 DELETE FROM t WHERE id IN (602, 606);

@@ -133,13 +133,13 @@ extern int	mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n,
 typedef enum MosqlKeyUse
 {
 	MOSQL_KEY_LOOK,				/* its row is compared, or locked */
-	MOSQL_KEY_BRING_OUT,		/* its row becomes a field */
-	MOSQL_KEY_UNPACK			/* it is inserted, or deleted */
+	MOSQL_KEY_FIELD,			/* it becomes a field: brought out of the block, or inserted */
+	MOSQL_KEY_UNPACK			/* it is deleted */
 } MosqlKeyUse;
 
 /*
  * The same for steps that may be made beside a block: leaves that are packed stay so, but where one of
- * the keys is to be unpacked, or so many rows are to be brought out that the block is in the way (uses NULL: all are looks).
+ * the keys is to be unpacked, or so many rows are to become fields that the block is in the way (uses NULL: all are looks).
  * rows[i] is what the block has of a key, under the generation of its group; absent: nothing, or there
  * is no block.  Memory of the current context.  A round trip more, if a block is not known.  rows NULL:
  * they are not wanted.

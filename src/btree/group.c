@@ -88,15 +88,15 @@ static bool
 is_to_be_unpacked(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
 {
 	int			nfields = Max(leaf->nfields, 2);	/* meta and block */
-	int			brought = 0;
+	int			more = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (uses[i] == MOSQL_KEY_UNPACK)
 			return true;
-		brought += uses[i] == MOSQL_KEY_BRING_OUT;
+		more += uses[i] == MOSQL_KEY_FIELD;
 	}
-	return brought > 0 && nfields + brought > MOSQL_BESIDE_MAX_FIELDS;
+	return more > 0 && nfields + more > MOSQL_BESIDE_MAX_FIELDS;
 }
 
 /* May the step not be made before the leaf is unpacked, or its split is finished? */

@@ -2,16 +2,16 @@
  * pack.c: leaves whose rows are one block, and how they become fields again.
  *
  * Layer: btree.  A packed leaf holds its rows in one field, compressed (code/block.h), instead
- * of a field each: state PACKED, field "b", and no rows, intents or marks beside it.
+ * of a field each: state PACKED, field "b", and beside it rows that were written since, and intents.
  *
  *     pack     by who makes the leaf (load.c), before anybody leads to it; or by maintenance: one
  *              step, that compares the generation, all rows as they were read, and that there is
  *              no other field, takes the fields out and sets the block
- *     unpack   by whoever comes to write: one step, that compares the generation, sets all
+ *     unpack   by whoever comes to delete, or to write much: one step, that compares the generation, sets all
  *              rows as fields, takes the block out, and makes the leaf NORMAL
  *
- * A packed leaf is frozen as a whole, like the upper part of one that is being split: who
- * reads is served, and who wants to write helps first.  It can be no other way than by a
+ * To these a packed leaf is frozen as a whole, like the upper part of one that is being split: who
+ * reads is served, and who deletes helps first.  It can be no other way than by a
  * step that compares its generation that the leaf changes, and so the block that is unpacked is
  * the one that was read with it.  Any number of helpers may be at it: the first wins, and for
  * the others the generation is another one.  There is no state in between, so nobody
@@ -78,7 +78,10 @@ is_half_full(int n, size_t bytes)
 		(n >= MOSQL_PACK_MIN_ROWS || bytes >= MOSQL_LEAF_MAX_BYTES / 2);
 }
 
-/* See btree.h. */
+/*
+ * See btree.h.  Room is not made beside a block, whose rows nobody counts: if a leaf with more rows than fit were packed again, it
+ * would grow with each pass.  As it is it comes to be unpacked, and split.
+ */
 bool
 mosql_btree_may_pack(const MosqlLeaf *leaf)
 {
@@ -91,7 +94,8 @@ mosql_btree_may_pack(const MosqlLeaf *leaf)
 		fields += !leaf->entries[i].in_block;
 	}
 	return (leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED) &&
-		fields > 0 && is_half_full(leaf->n, bytes);
+		fields > 0 && is_half_full(leaf->n, bytes) &&
+		(leaf->meta.state == MOSQL_NODE_NORMAL || leaf->n <= MOSQL_LEAF_MAX_ROWS);
 }
 
 /*

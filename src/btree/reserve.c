@@ -170,7 +170,7 @@ fill_end(const Load *load, const MosqlLeaf *leaf, const MosqlBytes *keys, int n)
 	return 0;
 }
 
-/* Does the cache say that n more rows fit into a group's leaf? */
+/* Does the cache say that n more rows fit into a group's leaf, or beside its block? */
 static bool
 has_room(const MosqlLeafGroup *group, size_t row_bytes)
 {
@@ -287,6 +287,17 @@ reserve_batch(const Crowded *crowded, int n)
 		of[i]->again |= splits[i].given_up;
 }
 
+/* The leaves of the keys; those stay packed beside whose block the new rows have room. */
+static int
+group_new(const MosqlTreeKeys *wanted, MosqlLeafGroup **groups)
+{
+	MosqlKeyUse *uses = palloc_extended(wanted->n * sizeof(MosqlKeyUse), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < wanted->n; i++)
+		uses[i] = MOSQL_KEY_FIELD;
+	return mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, false, false, uses, groups);
+}
+
 /* What is looked at in this round; no round trip where the caches know. */
 static Crowded *
 list_crowded(Reserve *trees, int n, int *ncrowded)
@@ -297,12 +308,8 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 	Crowded    *crowded;
 
 	for (int t = 0; t < n; t++)
-	{
-		const MosqlTreeKeys *wanted = trees[t].wanted;
-
 		if (trees[t].again)
-			max += ngroups[t] = mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, true, false, NULL, &groups[t]);
-	}
+			max += ngroups[t] = group_new(trees[t].wanted, &groups[t]);
 	crowded = palloc_extended(max * sizeof(Crowded), MCXT_ALLOC_HUGE);
 	*ncrowded = 0;
 	for (int t = 0; t < n; t++)

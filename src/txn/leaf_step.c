@@ -167,9 +167,7 @@ mosql_item_use(const MosqlItem *item)
 {
 	if (item->kind != MOSQL_ITEM_WRITE)
 		return MOSQL_KEY_LOOK;
-	if (item->base == MOSQL_BASE_ABSENT || item->change->kind == MOSQL_CHANGE_DELETE)
-		return MOSQL_KEY_UNPACK;
-	return MOSQL_KEY_BRING_OUT;
+	return item->change->kind == MOSQL_CHANGE_DELETE ? MOSQL_KEY_UNPACK : MOSQL_KEY_FIELD;
 }
 
 /* Room for n items: per item at most 4 compares, 2 reads, 3 writes. */
@@ -203,7 +201,7 @@ mosql_leaf_step_take(MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes in_block)
 /*
  * The row is in the leaf's block, and perhaps in a field, then in a version no older; a field is never deleted
  * there (rule 44).  So "absent" means as in the block, which the generation stands for: what that is is known here,
- * and the compare lets it pass, or none does.
+ * and the compare lets it pass, or none does, as for who would insert the row.
  */
 static void
 add_block_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes field, MosqlBytes in_block)
@@ -224,7 +222,7 @@ add_block_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mos
 	else if (item->base == MOSQL_BASE_LIVE)
 		add_compare(leaf, item, MOSQL_COMPARE_OPEN, field, MOSQL_ROW_KIND_OFFSET,
 					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
-	else if (item->version == v.ts)
+	else if (item->version == v.ts && item->base != MOSQL_BASE_ABSENT)
 		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(item->version));
 	else
 		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));

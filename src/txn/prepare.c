@@ -110,7 +110,7 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 		items[i]->sent = items[i]->kind == MOSQL_ITEM_WRITE;
 		mosql_leaf_step_take(leaf, items[i], in_block[i]);
 	}
-	if (!mosql_leaf_step_is_bulk(leaf, group->nfields))
+	if (group->packed || !mosql_leaf_step_is_bulk(leaf, group->nfields))
 		mosql_leaf_step_add_items(round->commit, leaf, txid);
 	else if (!is_to_be_filled(part, group, leaf, all) ||
 			 !mosql_leaf_step_add_block(round->commit, leaf, group, part->loads))

@@ -1,15 +1,15 @@
 /*
- * packed.pml: a leaf whose rows are one block, beside which rows that are written become fields; which
- * is unpacked by whoever comes to insert or delete, and packed by maintenance (docs/commit.md,
+ * packed.pml: a leaf whose rows are one block, beside which rows that are written or inserted become fields; which
+ * is unpacked by whoever comes to delete, and packed by maintenance (docs/commit.md,
  * "Packed leaves"; rules 42 to 44).
  *
  * Modelled: two rows of a leaf, packed at first; the second is there or not.  Writers
  * look at the leaf (one message: its generation, the row's field and the block), and change the first row: by
  * a step that places an intent, and brings the row out if it is in the block alone, and one that applies
  * it; or by one step.  A deleter unpacks the leaf if it is packed, places an intent, and applies it, which
- * leaves nothing.  An inserter has not looked at the row, unpacks, and adds the second one if it is absent.  A
- * split unpacks, and cuts off what lies above both, which raises the
- * generation.  A packer looks at the leaf, and if it is not packed, or has a field beside its block, turns what it has
+ * leaves nothing.  An inserter adds the second row if it is absent: beside the block, if that has none, or he unpacks first, as
+ * who brings many does.  A split unpacks, and cuts off what lies above both, which raises the
+ * generation.  A packer looks at the leaf, and if it is not packed, or has fields beside its block, turns what it has
  * seen into a block, by a step that compares all of it.  The replies of an unpacking and of a packing
  * step may be lost, so that it is sent again, and that message may come late, after anything
  * else; so may a step that brings a row out, whose attempt has been given up.  A reader reads block and
@@ -40,7 +40,8 @@
  * mutation: MUT_BRING_OVER rule 44: a row is brought out over a field that is there
  * mutation: MUT_BRING_NO_GENERATION rule 44: the step that brings a row out does not compare the generation
  * mutation: MUT_DELETE_BESIDE rule 44: a row is deleted beside a block that has it
- * mutation: MUT_INSERT_BESIDE rule 44: a row counts as absent that is in the block
+ * mutation: MUT_INSERT_BLIND rule 44: a row counts as absent that is in the block
+ * mutation: MUT_INSERT_NO_GENERATION rule 44: the step that inserts beside a block does not compare the generation
  * mutation: MUT_NO_WAIT -DFAILOVER -DDURABLE rule 17: the step that writes the row is not waited for
  */
 #define PACKS	1
@@ -337,6 +338,17 @@ look:
 	}
 }
 
+#ifdef MUT_INSERT_BLIND
+#define finds_duplicate()	false
+#else
+#define finds_duplicate()	(p && bs)
+#endif
+#ifdef MUT_INSERT_NO_GENERATION
+#define insert_generation(g)	true
+#else
+#define insert_generation(g)	(gen == g)
+#endif
+
 proctype inserter()
 {
 	byte g, v, n, b, f;
@@ -344,12 +356,17 @@ proctype inserter()
 
 look:
 	look_at();
-#ifndef MUT_INSERT_BESIDE
-	unpack_or_go_on(look);
-#endif
+	if
+	:: finds_duplicate() -> goto done
+	:: else -> skip
+	fi;
+	if
+	:: true -> skip				/* beside the block, if there is one */
+	:: p -> unpack_or_go_on(look)
+	fi;
 	d_step {
 		if
-		:: gen == g && !second ->
+		:: insert_generation(g) && !second ->
 			assert(!has_second());
 			second = 1;
 			copy_if_durable();
@@ -362,7 +379,9 @@ look:
 	:: n == 1 -> goto look
 	:: n == 0 -> d_step { acknowledged_second = !lost; printf("inserted\n") }
 	:: else -> skip
-	fi
+	fi;
+done:
+	skip
 }
 
 /* The last step of a split; those before it are as this one to all others. */
@@ -402,7 +421,7 @@ proctype packer()
 		packs++;
 		look_at();
 		if
-		:: (!p || f != 0) && v != 0 ->
+		:: (!p || f != 0 || fs) && v != 0 ->
 #ifdef MUT_PACK_TWO_STEPS
 			d_step {
 				if
@@ -508,12 +527,12 @@ init
 		:: skip
 		fi;
 		copy();
-		run writer(1);
 		if
-		:: run inserter()
-		:: run splitter()
-		:: run writer(2)
-		:: run deleter(2)
+		:: run writer(1); run inserter()
+		:: run writer(1); run splitter()
+		:: run writer(1); run writer(2)
+		:: run writer(1); run deleter(2)
+		:: run inserter(); run inserter()
 		fi;
 		run packer();
 		run network();

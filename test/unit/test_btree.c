@@ -1249,26 +1249,21 @@ test_packed_later(void)
 }
 
 /*
- * One step on each leaf that brings rows out, as prepare does, and one that writes them.  New values sort above
- * all that is there, as timestamps do.  Returns how many rows were in blocks.
+ * One step on each leaf that brings rows out, as prepare does, and one that writes them, those that no block has as well.  New
+ * values sort above all that is there, as timestamps do.  Returns how many rows were in blocks.
  */
 static int
-write_beside(World *w, MosqlTree *tree, int first, int stride, uint32 value)
+write_keys_beside(World *w, MosqlTree *tree, const MosqlBytes *keys, int n, uint32 value)
 {
 	MosqlBytes	meta_field = mosql_bytes("m", 1);
-	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
-	MosqlBytes *rows = palloc(w->nkeys * sizeof(MosqlBytes));
-	MosqlKeyUse *uses = palloc(w->nkeys * sizeof(MosqlKeyUse));
+	MosqlBytes *rows = palloc(n * sizeof(MosqlBytes));
+	MosqlKeyUse *uses = palloc(n * sizeof(MosqlKeyUse));
 	MosqlLeafGroup *groups;
-	int			n = 0;
 	int			ngroups;
 	int			nblock = 0;
 
-	for (int k = first; k < w->nkeys; k += stride)
-	{
-		uses[n] = MOSQL_KEY_BRING_OUT;
-		keys[n++] = w->keys[k];
-	}
+	for (int i = 0; i < n; i++)
+		uses[i] = MOSQL_KEY_FIELD;
 	ngroups = mosql_btree_group_beside(tree, keys, uses, n, &groups, rows);
 	for (int g = 0; g < ngroups; g++)
 		for (int writes = 0; writes < 2; writes++)
@@ -1299,6 +1294,18 @@ write_beside(World *w, MosqlTree *tree, int first, int stride, uint32 value)
 			mosql_btree_observe(tree, step.node, step.values[0], step.nfields);
 		}
 	return nblock;
+}
+
+/* Every stride-th row from first on. */
+static int
+write_beside(World *w, MosqlTree *tree, int first, int stride, uint32 value)
+{
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+	int			n = 0;
+
+	for (int k = first; k < w->nkeys; k += stride)
+		keys[n++] = w->keys[k];
+	return write_keys_beside(w, tree, keys, n, value);
 }
 
 /* By key and in a range: every stride-th row from first on is that new one, and the others are there. */
@@ -1396,6 +1403,54 @@ test_beside(void)
 	CHECK_INT(count_packed(w), 0);
 	expect_beside(w, w->trees[1], 0, 1, 4);
 	expect_sound(w);
+	world_close(w);
+	loads_pack = 2;
+}
+
+/*
+ * Rows are inserted beside blocks and packed with them, again and again: the leaves are split when they are full, as those are
+ * that nobody packs.
+ */
+static void
+test_inserted_beside(void)
+{
+	World	   *w = world_open(10 * MOSQL_LEAF_MAX_ROWS, true, 1);
+	int			stride = Max(MOSQL_LEAF_MAX_ROWS / 8, 2);
+	MosqlBytes *keys = palloc(w->nkeys * sizeof(MosqlBytes));
+	MosqlLeaf  *leaves;
+	int64		splits = mosql_stats.splits;
+	int			beside = 0;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	for (int round = 1; round < 20; round++)
+	{
+		MosqlTreeKeys wanted = {.tree = w->trees[0],.keys = keys,.row_bytes = 20};
+		int			nleaves;
+
+		for (int k = 0; k < w->nkeys; k += stride)
+		{
+			char	   *key = palloc(9);
+
+			memcpy(key, w->keys[k].data, 8);
+			key[8] = (char) round;
+			keys[wanted.n++] = mosql_bytes(key, 9);
+		}
+		(void) mosql_btree_reserve(&wanted, 1);
+		CHECK_INT(write_keys_beside(w, w->trees[0], keys, wanted.n, round), 0);
+		nleaves = read_all_leaves(w, w->trees[0], &leaves);
+		for (int i = 0; i < nleaves; i++)
+		{
+			beside += leaves[i].meta.state == MOSQL_NODE_PACKED && leaves[i].nfields > 2;
+			CHECK(leaves[i].n <= MOSQL_LEAF_MAX_ROWS + MOSQL_BESIDE_MAX_FIELDS);
+		}
+		(void) pack_leaves(w->trees[0], leaves, nleaves);
+		check_tree(w, w->trees[0]);
+		CHECK_INT(check_errors + check_warnings, 0);
+		CHECK_INT(check_rows, w->nkeys + round * wanted.n);
+	}
+	CHECK(beside > 0 && mosql_stats.splits > splits);
 	world_close(w);
 	loads_pack = 2;
 }
@@ -3746,6 +3801,7 @@ main(void)
 	CASE(test_packed);
 	CASE(test_packed_later);
 	CASE(test_beside);
+	CASE(test_inserted_beside);
 	CASE(test_brought_out_and_lost);
 	CASE(test_guess);
 	CASE(test_block_outdated);
