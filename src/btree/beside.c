@@ -93,9 +93,20 @@ read_rows(MosqlTree *tree, const MosqlLeafGroup **groups, int n, const MosqlByte
 	return all;
 }
 
+/* Is it asked what the block has of a group's keys? */
+static bool
+is_asked(const MosqlLeafGroup *group, const MosqlKeyUse *uses)
+{
+	for (int i = group->first; i < group->first + group->n; i++)
+		if (uses == NULL || uses[i] != MOSQL_KEY_NEW_FIELD)
+			return group->packed;
+	return false;
+}
+
 /* What the blocks of packed groups have of their keys; false if a leaf has changed since it was grouped. */
 static bool
-look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *keys, MosqlBytes *rows)
+look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *keys, const MosqlKeyUse *uses,
+		MosqlBytes *rows)
 {
 	const MosqlLeafGroup **missing = palloc(n * sizeof(MosqlLeafGroup *));
 	int			nmissing = 0;
@@ -104,7 +115,7 @@ look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *
 	{
 		MosqlBytes	block;
 
-		if (!groups[g].packed)
+		if (!is_asked(&groups[g], uses))
 			continue;
 		block = find_kept(tree, groups[g].leaf, groups[g].generation);
 		if (block.data != NULL)
@@ -137,7 +148,7 @@ mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKey
 		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, false, uses, groups);
 
 		memset(rows, 0, n * sizeof(MosqlBytes));
-		if (look_up(tree, *groups, ngroups, keys, rows))
+		if (look_up(tree, *groups, ngroups, keys, uses, rows))
 			return ngroups;
 	}
 	memset(rows, 0, n * sizeof(MosqlBytes));

@@ -134,6 +134,7 @@ typedef enum MosqlKeyUse
 {
 	MOSQL_KEY_LOOK,				/* its row is compared, or locked */
 	MOSQL_KEY_FIELD,			/* it becomes a field: brought out of the block, or inserted */
+	MOSQL_KEY_NEW_FIELD,		/* the same, and no block has it: rows[i] may say nothing of it */
 	MOSQL_KEY_UNPACK			/* it is deleted */
 } MosqlKeyUse;
 

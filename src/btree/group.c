@@ -94,7 +94,7 @@ is_to_be_unpacked(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
 	{
 		if (uses[i] == MOSQL_KEY_UNPACK)
 			return true;
-		more += uses[i] == MOSQL_KEY_FIELD;
+		more += uses[i] != MOSQL_KEY_LOOK;
 	}
 	return more > 0 && nfields + more > MOSQL_BESIDE_MAX_FIELDS;
 }

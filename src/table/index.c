@@ -426,7 +426,7 @@ static bool
 insert_entry(const MosqlIndex *index, MosqlTxn *txn, const Entry *entry, CommandId cid,
 			 bool found_free)
 {
-	MosqlNewKey known = entry->kind == MOSQL_ENTRY_SHARED ? MOSQL_KEY_NEW
+	MosqlNewKey known = entry->kind == MOSQL_ENTRY_SHARED ? MOSQL_KEY_OF_ROW
 		: found_free ? MOSQL_KEY_FOUND_FREE : MOSQL_KEY_MAY_EXIST;
 
 	if (entry->kind == MOSQL_ENTRY_NONE)

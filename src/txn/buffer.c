@@ -356,6 +356,7 @@ mosql_txn_insert(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlBytes colu
 	change->version = 0;
 	entry->found_free = known == MOSQL_KEY_FOUND_FREE;
 	entry->proved_free = known == MOSQL_KEY_PROVED_FREE && !txn->session->doubts;
+	entry->of_row = known == MOSQL_KEY_OF_ROW;
 	entry->hides = false;
 	if (known == MOSQL_KEY_MAY_EXIST || known == MOSQL_KEY_PROVED_FREE)
 		add_unchecked(txn, buffer, entry);

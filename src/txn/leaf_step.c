@@ -167,7 +167,9 @@ mosql_item_use(const MosqlItem *item)
 {
 	if (item->kind != MOSQL_ITEM_WRITE)
 		return MOSQL_KEY_LOOK;
-	return item->change->kind == MOSQL_CHANGE_DELETE ? MOSQL_KEY_UNPACK : MOSQL_KEY_FIELD;
+	if (item->change->kind == MOSQL_CHANGE_DELETE)
+		return MOSQL_KEY_UNPACK;
+	return item->base == MOSQL_BASE_ABSENT && item->change->entry->of_row ? MOSQL_KEY_NEW_FIELD : MOSQL_KEY_FIELD;
 }
 
 /* Room for n items: per item at most 4 compares, 2 reads, 3 writes. */

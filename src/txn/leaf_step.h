@@ -32,7 +32,10 @@ typedef struct MosqlLeafStep
 extern bool mosql_item_is_increment(const MosqlItem *item);
 extern MosqlBytes mosql_item_asked(const MosqlCommit *commit, const MosqlItem *item);
 
-/* What an item does to its row in a packed leaf.  Who deletes leaves nothing behind that would hide what is in the block (rule 44). */
+/*
+ * What an item does to its row in a packed leaf.  Who deletes leaves nothing behind that would hide what is in the block; an entry
+ * of an index that tells its row is in none (rule 44).
+ */
 extern MosqlKeyUse mosql_item_use(const MosqlItem *item);
 
 /* A step with room for n items; its first compare is the leaf's generation. */

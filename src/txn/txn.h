@@ -341,7 +341,9 @@ typedef enum MosqlWriteResult
 /* What is known of the key of a new row.  Commit compares that it is absent, in any case. */
 typedef enum MosqlNewKey
 {
-	MOSQL_KEY_NEW,				/* not to be looked up: hidden row ids, entries with one */
+	MOSQL_KEY_NEW,				/* not to be looked up: hidden row ids */
+	MOSQL_KEY_OF_ROW,			/* nor even by commit in a block: an index entry that tells its row, which is
+								 * inserted or updated in this transaction as well */
 	MOSQL_KEY_MAY_EXIST,		/* looked up by the next mosql_txn_check_inserts (batched:
 								 * one read for many rows) */
 	MOSQL_KEY_FOUND_FREE,		/* it was looked up (ON CONFLICT) */

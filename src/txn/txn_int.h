@@ -308,6 +308,7 @@ typedef struct MosqlEntryW
 	bool		shown;			/* or an increment that was rolled back has shown it */
 	bool		found_free;		/* insert of a key that ON CONFLICT found free, */
 	bool		proved_free;	/* or that is free since nobody else could commit it */
+	bool		of_row;			/* or of an index entry that tells its row */
 	bool		hides;			/* insert: a scan has met somebody else's row under it */
 	MosqlTimestamp lock_version;
 	bool		pinned;			/* and in lock_version, which a lock FOR KEY SHARE alone lets go by */

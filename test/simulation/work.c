@@ -291,7 +291,7 @@ work_change_entries(Client *client, int tree, int key, Row old, Row new)
 								MOSQL_VERSION_ANY, client->cid);
 	if (new.live)
 		(void) mosql_txn_insert(client->txn, work_tree(client, TREE_INDEX), work_entry(new.token, key),
-								mosql_bytes("", 0), client->cid, MOSQL_KEY_NEW);
+								mosql_bytes("", 0), client->cid, MOSQL_KEY_OF_ROW);
 }
 
 void
