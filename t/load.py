@@ -405,10 +405,11 @@ def run_crowd(cluster, servers, watchers, clients, seconds, bound, seed):
     """pgbench on each server; samples of the memory of all its backends, in kB."""
     crowds = [Crowd(s, clients, seconds, seed + i) for i, s in enumerate(servers)]
     samples = []
-    most = 0
+    most = now = 0
     started = time.monotonic()
     while any(c.process.poll() is None for c in crowds) and time.monotonic() < started + seconds + 600:
-        most = max(most, clients_of(cluster))
+        before, now = now, clients_of(cluster)
+        most = max(most, min(before, now))      # one that was closed is counted until the server has noticed
         if len(samples) < (time.monotonic() - started) * 2:
             pids = [[r[0] for r in query(w, "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'")]
                     for w in watchers]
