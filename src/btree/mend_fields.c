@@ -109,6 +109,9 @@ report_field(Mend *mend, uint64 node, MosqlBytes field, const char *fault)
 /*
  * The step of a packed leaf: it is unpacked, without what is damaged.  No writes if nothing
  * is.  Rows beside the block are later ones: one that is damaged is lost, and what the block has of it does not come back.
+ *
+ * Race -- somebody writes another row beside the block in between, under the same generation: as when a leaf is unpacked (pack.c),
+ * what is a field by now is the row.
  */
 static MosqlStep *
 mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNodeMeta *meta, bool anew)
@@ -148,7 +151,7 @@ mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNo
 			mosql_btree_step_delete(step, field->field);
 		}
 		if (fault == NULL && !stored)
-			mosql_btree_step_set(step, field->field, field->value);
+			step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_MAX, field->field, field->value};
 	}
 	if (!damaged)
 		step->nwrites = 0;
