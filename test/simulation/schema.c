@@ -474,11 +474,7 @@ schema_change(Client *client, int key, Row old, Row new)
 	if (definition->index == 0)
 		return;
 	index = mosql_session_tree(client->session, definition->index);
-	if (old.live)
-		(void) mosql_txn_delete(txn, index, work_entry(old.token, key), MOSQL_VERSION_ANY, client->cid);
-	if (new.live)
-		(void) mosql_txn_insert(txn, index, work_entry(new.token, key), mosql_bytes("", 0),
-								client->cid, MOSQL_KEY_NEW);
+	work_replace_entry(client, index, key, old, new);
 }
 
 /* ---- the database ---- */

@@ -66,6 +66,7 @@ extern int	work_key_number(int tree, MosqlBytes key);
 extern int	work_keys(int tree);
 extern Row	work_row(const MosqlRow *stored);
 extern MosqlBytes work_entry(uint32 token, int key);
+extern void work_replace_entry(Client *client, MosqlTree *index, int key, Row old, Row new);
 extern MosqlView *work_view(Client *client, bool single_read);
 extern void work_compare(Client *client, int tree, int key, MosqlTimestamp S, Row found);
 extern MosqlTree *work_tree(Client *client, int tree);
