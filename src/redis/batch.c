@@ -182,6 +182,13 @@ mosql_batch_add_to_primary(MosqlBatch *batch, int primary, MosqlSendMode mode,
 	return group;
 }
 
+/* See redis.h. */
+void
+mosql_batch_take_errors(MosqlBatch *batch)
+{
+	batch->takes_errors = true;
+}
+
 const MosqlReply *
 mosql_batch_reply(const MosqlBatch *batch, int group, int i)
 {

@@ -250,7 +250,7 @@ mosql_batch_deliver(MosqlBatch *batch, MosqlConnection *conn,
 	{
 		MosqlErrorClass class = mosql_error_classify(reply->str);
 
-		if (class == MOSQL_ERROR_RAISE && batch->raise == NULL)
+		if (class == MOSQL_ERROR_RAISE && batch->raise == NULL && !batch->takes_errors)
 			batch->raise = reply;
 		if ((class == MOSQL_ERROR_MOVED || class == MOSQL_ERROR_ASK ||
 			 class == MOSQL_ERROR_LATER) && group->refusal == NULL)

@@ -160,6 +160,9 @@ extern bool mosql_reply_is_short(const MosqlReply *reply);
 extern void mosql_redis_raise_short(const MosqlRedis *redis, const MosqlReply *reply)
 			pg_attribute_noreturn();
 
+/* A server's error is a reply, whatever it be: also one that would be raised, for rights or memory are missing. */
+extern void mosql_batch_take_errors(MosqlBatch *batch);
+
 /*
  * How often a connection broke that was in use, or a server that was in use is primary no
  * more: a failover may be behind it.

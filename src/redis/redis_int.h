@@ -439,6 +439,7 @@ struct MosqlBatch
 	MemoryContextCallback on_reset;
 	bool		ran;
 	bool		expired;		/* no more attempts */
+	bool		takes_errors;	/* none is raised that is a reply */
 
 	MosqlGroup *groups;
 	int			ngroups;

@@ -77,6 +77,7 @@ mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
 	int			group;
 
 	Assert(n > 0 && mosql_step_reads_at_once(stepper));
+	mosql_batch_take_errors(batch);
 	mosql_commands_multi(&commands, stepper->redis, false);
 	for (int i = 0; i < n; i++)
 		mosql_commands_put(&commands, LITERAL("HGETALL"), mosql_step_key(stepper, nodes[i]));

@@ -520,6 +520,33 @@ test_reads_at_once(void)
 	CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL));
 }
 
+/* Who may not call one of the commands is refused, and can go on; without memory to queue them, too. */
+static void
+test_refused_at_once(void)
+{
+	static const char *const needed[] = {"-multi", "-exec", "-hgetall"};
+	uint64		nodes[2] = {1, 2};
+	MosqlNodeImage images[2];
+
+	if (stepper.engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	begin();
+	set(1, B("a"), B("1"));
+	for (int i = 0; i < lengthof(needed); i++)
+	{
+		server_command(stepper.redis, "ACL", "SETUSER", "default", needed[i]);
+		CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL));
+		server_command(stepper.redis, "ACL", "SETUSER", "default", "+@all");
+		CHECK(mosql_bytes_equal(get(1, B("a")), B("1")));
+	}
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "1");
+	CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL));
+	mosql_step_read_nodes(&stepper, nodes, 2, images, NULL);
+	CHECK(images[0].found && !images[1].found);
+	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "0");
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL));
+}
+
 static void
 test_wrong_type(void)
 {
@@ -1683,6 +1710,7 @@ main(void)
 		RUN(test_send_two);
 		RUN(test_reads);
 		RUN(test_reads_at_once);
+		RUN(test_refused_at_once);
 		RUN(test_wrong_type);
 		RUN(test_message);
 		RUN(test_message_bounds);
