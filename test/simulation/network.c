@@ -156,13 +156,20 @@ sim_cut(SimFrontEnd *fe, SimServer *server)
 	}
 }
 
-/* Its process ends: what it has not answered it never will. */
+/* Its process ends: what it has not answered it never will, and what is late comes to no other one. */
 void
 sim_server_stops(SimServer *server)
 {
 	for (int i = 0; i < nsockets; i++)
-		if (sockets[i]->client.server == server)
-			cut(sockets[i], sim_now_us);
+	{
+		SimSocket  *s = sockets[i];
+
+		if (s->client.server != server)
+			continue;
+		if (s->cut_us > sim_now_us)
+			s->cut_us = sim_now_us;
+		cut(s, sim_now_us);
+	}
 }
 
 /* Who reaches it no more waits for what will not come. */
