@@ -97,9 +97,11 @@ read_rows(MosqlTree *tree, const MosqlLeafGroup **groups, int n, const MosqlByte
 static bool
 is_asked(const MosqlLeafGroup *group, const MosqlKeyUse *uses)
 {
+	if (!group->packed || uses == NULL)
+		return group->packed;
 	for (int i = group->first; i < group->first + group->n; i++)
-		if (uses == NULL || uses[i] != MOSQL_KEY_NEW_FIELD)
-			return group->packed;
+		if (uses[i] != MOSQL_KEY_NEW_FIELD)
+			return true;
 	return false;
 }
 

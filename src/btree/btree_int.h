@@ -156,6 +156,7 @@ extern MosqlStep *mosql_btree_step_new(MosqlTree *tree, uint64 node, int max_wri
 extern void mosql_btree_step_expect_absent(MosqlStep *step);
 extern void mosql_btree_step_expect_generation(MosqlStep *step, uint64 generation);
 extern void mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value);
+extern void mosql_btree_step_raise(MosqlStep *step, MosqlBytes field, MosqlBytes value);
 extern void mosql_btree_step_delete(MosqlStep *step, MosqlBytes field);
 extern uint64 mosql_btree_next_generation(uint64 generation);
 
@@ -190,6 +191,7 @@ extern MosqlLeaf *mosql_btree_leaf_decode(const MosqlTree *tree, const MosqlNode
 extern const char *mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf);
 extern void mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high);
 extern int	mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key);
+extern bool mosql_btree_can_read_at_once(const MosqlTree *tree);
 extern bool mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n,
 											MosqlNodeImage *images);
 extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);

@@ -272,13 +272,18 @@ mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImag
 	mosql_stats.leaf_reads += n;
 }
 
+bool
+mosql_btree_can_read_at_once(const MosqlTree *tree)
+{
+	return tree->store->reads_at_once != NULL && tree->store->reads_at_once(tree->store);
+}
+
 /* The same at one moment; false: they cannot be read so. */
 bool
 mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (tree->store->reads_at_once == NULL || !tree->store->reads_at_once(tree->store) ||
-		!tree->store->read_nodes_at_once(tree->store, ids, n, images))
+	if (!mosql_btree_can_read_at_once(tree) || !tree->store->read_nodes_at_once(tree->store, ids, n, images))
 		return false;
 	mosql_stats.leaf_reads += n;
 	return true;

@@ -151,7 +151,7 @@ mend_packed(Mend *mend, const MosqlNodeImage *image, const Place *place, MosqlNo
 			mosql_btree_step_delete(step, field->field);
 		}
 		if (fault == NULL && !stored)
-			step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_MAX, field->field, field->value};
+			mosql_btree_step_raise(step, field->field, field->value);
 	}
 	if (!damaged)
 		step->nwrites = 0;

@@ -157,10 +157,7 @@ absorb(MosqlTree *tree, const CachedNode *left, Dying *const *run, int n)
 
 			initStringInfo(&ts);
 			mosql_ts_put(&ts, purged);
-			step->writes[step->nwrites++] = (MosqlWrite)
-			{
-				MOSQL_WRITE_MAX, mosql_bytes(&purged_field, 1), mosql_bytes_of(&ts)
-			};
+			mosql_btree_step_raise(step, mosql_bytes(&purged_field, 1), mosql_bytes_of(&ts));
 		}
 	}
 	else

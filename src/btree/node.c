@@ -254,6 +254,13 @@ mosql_btree_step_set(MosqlStep *step, MosqlBytes field, MosqlBytes value)
 	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_SET, field, value};
 }
 
+/* What is greater there stays: rows begin with their timestamps. */
+void
+mosql_btree_step_raise(MosqlStep *step, MosqlBytes field, MosqlBytes value)
+{
+	step->writes[step->nwrites++] = (MosqlWrite) {MOSQL_WRITE_MAX, field, value};
+}
+
 void
 mosql_btree_step_delete(MosqlStep *step, MosqlBytes field)
 {

@@ -270,10 +270,7 @@ unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
 	mosql_btree_step_delete(step, mosql_btree_block_field());
 	for (int i = 0; i < block.n; i++)
-		step->writes[step->nwrites++] = (MosqlWrite)
-	{
-		MOSQL_WRITE_MAX, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]
-	};
+		mosql_btree_step_raise(step, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]);
 	return step;
 }
 

@@ -445,7 +445,7 @@ mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int 
 	mosql_btree_enter(tree);
 	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
 	first = mosql_btree_child_index(parent->children, parent->nchildren, low, false);
-	if (tree->store->reads_at_once == NULL || !tree->store->reads_at_once(tree->store))
+	if (!mosql_btree_can_read_at_once(tree))
 		most = 1;
 	for (int c = first; c < Min(first + most, parent->nchildren); c++)
 	{

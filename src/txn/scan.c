@@ -11,10 +11,9 @@
  * A scan that is all that its statement reads, at READ COMMITTED, tries to do without a snapshot
  * (rule 45), if its transaction has scanned the same tree at one before: so the definition was current then, and
  * on PostgreSQL's own tables nobody could have changed it since.  One leaf is read in one command, some on one server in
- * one MULTI.  If they have all of
- * the ranges, and no intent in them, then all commits that were decided by that moment are applied there, and no
- * others: the newest versions are what a snapshot would show that is drawn at that moment.  Else nothing of it
- * counts; a snapshot is drawn, and the ranges are read anew.
+ * one MULTI.  If they have all of the ranges, and no intent in them, then all commits that were decided by that moment are
+ * applied there, and no others: the newest versions are what a snapshot would show that is drawn at that moment.  Else
+ * nothing of it counts; a snapshot is drawn, and the ranges are read anew.
  */
 #include "txn/reuse.h"
 #include "txn/txn_int.h"
