@@ -538,6 +538,16 @@ has_attribute(const MosqlIndex *index, AttrNumber attnum)
 		(index->reads != NULL && index->reads[attnum - 1]);
 }
 
+const bool *
+mosql_index_needed(const MosqlTable *table, const MosqlIndex *index)
+{
+	bool	   *needed = palloc(table->natts * sizeof(bool) + 1);
+
+	for (int i = 0; i < table->natts; i++)
+		needed[i] = has_attribute(index, i + 1);
+	return needed;
+}
+
 bool
 mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum)
 {

@@ -456,11 +456,12 @@ mosql_table_build_index(Relation rel, MosqlSession *session, uint32 id)
 	for (int i = 0; i < table->nindexes; i++)
 		if (table->indexes[i].id == id)
 		{
+			const bool *needed = mosql_index_needed(table, &table->indexes[i]);
 			MosqlFill  *fill;
 
 			alone.indexes = &table->indexes[i];
 			fill = mosql_fill_begin(rel, &alone, false);
-			mosql_fill_end(fill, mosql_table_visit(rel, session, NULL, true, put_entry, fill));
+			mosql_fill_end(fill, mosql_table_visit(rel, session, needed, true, put_entry, fill));
 			return;
 		}
 }

@@ -329,6 +329,9 @@ extern const MosqlIndex *mosql_table_replace_entries(const MosqlTable *table, Mo
 /* The index with this id; NULL: there is none (any more), or the id is 0, as that of the key is said. */
 extern const MosqlIndex *mosql_table_index(const MosqlTable *table, uint32 id);
 
+/* The attributes that entries of the index are made of, by attnum - 1; palloc'd. */
+extern const bool *mosql_index_needed(const MosqlTable *table, const MosqlIndex *index);
+
 /* Is a column's value in some index, or is one computed by it? */
 extern bool mosql_table_is_indexed(const MosqlTable *table, AttrNumber attnum);
 
