@@ -39,7 +39,7 @@
           a node brought back of an earlier transaction is not waited for by the same session
   killed  a waiter that dies in the queue is in nobody's way
   rates   by hand: clients on one row, ours beside PostgreSQL's own table, and an UPDATE of
-          many rows beside clients that update single ones (bench/README.md)
+          many rows beside clients that update single ones (bench/README.md); with PLAIN=1 on one plain Redis
 
     t/locks.py [PART]..."""
 import os
@@ -1659,7 +1659,7 @@ def rates(world):
 
 def body():
     parts = sys.argv[1:]
-    cluster = Cluster("locks")
+    cluster = Cluster("locks", plain=os.environ.get("PLAIN") == "1")
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
