@@ -380,7 +380,14 @@ DROP INDEX twice_two;
 DROP INDEX twice_one;
 INSERT INTO twice_child VALUES (2, 3, 1);
 INSERT INTO twice_child VALUES (3, 2, 1);
-DROP TABLE twice_child, twice_parent;
+-- DDL of a table with foreign keys locks no table that has nothing to do with it, so waits for nobody who alters that
+CREATE TABLE twice_beside (a int PRIMARY KEY);
+BEGIN;
+ALTER TABLE twice_parent ADD COLUMN d int;
+ALTER TABLE twice_child DROP CONSTRAINT twice_child_z_fkey;
+SELECT mode FROM pg_locks WHERE relation = 'twice_beside'::regclass;
+ROLLBACK;
+DROP TABLE twice_beside, twice_child, twice_parent;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();
