@@ -36,6 +36,12 @@ DROP TABLE child, parent;
 :run
 :on_ours
 :run
+-- what VACUUM says is looked at as there
+\set run 'CREATE TABLE a (id int PRIMARY KEY, v int); CREATE TABLE h (id int) USING heap; VACUUM (FULL, PARALLEL 2) a; VACUUM (FULL, DISABLE_PAGE_SKIPPING) a; VACUUM (FULL, PROCESS_TOAST false) a; VACUUM (FULL, FULL false, PARALLEL 2) a; VACUUM (PARALLEL) a; VACUUM (PARALLEL -1) a; VACUUM (PARALLEL 1025) h, a; VACUUM (INDEX_CLEANUP wrong) a; VACUUM (INDEX_CLEANUP auto, TRUNCATE off, FREEZE, DISABLE_PAGE_SKIPPING) a; VACUUM (ANALYZE false) a (v); VACUUM (ANALYZE, NOSUCH) a (v); VACUUM (ANALYZE) a (nosuch); VACUUM (ANALYZE) a (v, v); ANALYZE a (nosuch); VACUUM (ANALYZE) a, nosuch; BEGIN; VACUUM (FULL, PARALLEL 2) a; ROLLBACK; BEGIN; VACUUM (ANALYZE) a; ROLLBACK; DO $$ BEGIN VACUUM a, h; END $$; CREATE INDEX ON a ((v + 1)); INSERT INTO a VALUES (1, 2), (3, 4); INSERT INTO h VALUES (1); VACUUM (ANALYZE, SKIP_LOCKED, PARALLEL 2) h, a (v); SELECT attname FROM pg_stats WHERE tablename = $$a$$ AND schemaname = current_schema(); VACUUM (ANALYZE) a, h, a; VACUUM (ANALYZE) a; SELECT relname, reltuples FROM pg_class WHERE relname IN ($$a$$, $$h$$) AND relnamespace = current_schema()::regnamespace ORDER BY 1; DROP TABLE a, h;'
+:on_own
+:run
+:on_ours
+:run
 -- VACUUM of a table of somebody else
 CREATE ROLE words_other;
 CREATE TABLE a (id int);

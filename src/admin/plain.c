@@ -15,6 +15,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
 #include "commands/copy.h"
 #include "commands/defrem.h"
 #include "commands/vacuum.h"
@@ -23,6 +24,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "admin/utility.h"
@@ -238,37 +240,24 @@ analyze_of(const VacuumStmt *vacuum, List *tables)
 	return analyze;
 }
 
-/* As core refuses them, which sees nothing of the statement but its ANALYZE. */
-static void
-check_vacuum(const VacuumStmt *vacuum, const List *tables)
+/*
+ * The VACUUM with what core silently passes over in place of each of our tables: an oid that no relation has.
+ * So core looks at all of the options and columns itself.
+ */
+static VacuumStmt *
+vacuum_of_others(const VacuumStmt *vacuum)
 {
-	static const char *const known[] = {
-		"verbose", "skip_locked", "analyze", "freeze", "full", "disable_page_skipping", "index_cleanup",
-		"process_toast", "truncate", "parallel",
-#if PG_VERSION_NUM >= 160000
-		"buffer_usage_limit", "process_main", "skip_database_stats", "only_database_stats",
-#endif
-	};
+	VacuumStmt *others = copyObject(unconstify(VacuumStmt *, vacuum));
 	ListCell   *lc;
 
-	foreach(lc, vacuum->options)
+	foreach(lc, others->rels)
 	{
-		const char *name = lfirst_node(DefElem, lc)->defname;
-		bool		is_known = false;
+		VacuumRelation *table = lfirst_node(VacuumRelation, lc);
 
-		for (int i = 0; i < lengthof(known); i++)
-			is_known |= strcmp(name, known[i]) == 0;
-		if (!is_known)
-			ereport(ERROR,
-					(errcode(ERRCODE_SYNTAX_ERROR),
-					 errmsg("unrecognized VACUUM option \"%s\"", name)));
+		if (is_ours(table->relation))
+			lfirst(lc) = makeVacuumRelation(NULL, BOOLOID, table->va_cols);
 	}
-	foreach(lc, tables)
-		if (lfirst_node(VacuumRelation, lc)->va_cols != NIL &&
-			!option_is_on(vacuum->options, "analyze"))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("ANALYZE option must be specified when a column list is provided")));
+	return others;
 }
 
 /* Those of them that the user may vacuum; core's WARNING for the others. */
@@ -297,20 +286,32 @@ permitted(const List *tables)
 	return result;
 }
 
-/* Of our tables only the ANALYZE in it; local is the VACUUM of the others. */
+/*
+ * VACUUM commits, several times, and so may ANALYZE.  It leaves another memory context as the current one, and no
+ * snapshot, which who comes after it would have to make.
+ */
+static void
+pass_on_vacuum(const MosqlStatement *statement, VacuumStmt *vacuum)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		had_snapshot = ActiveSnapshotSet();
+
+	if (!had_snapshot)
+		PushActiveSnapshot(GetTransactionSnapshot());
+	mosql_admin_pass_on(statement, (Node *) vacuum);
+	if (!had_snapshot && ActiveSnapshotSet())
+		PopActiveSnapshot();
+	MemoryContextSwitchTo(context);
+}
+
+/* Of our tables, a list of VacuumRelation, only the ANALYZE in it. */
 static void
 vacuum_both(const MosqlStatement *statement, void *arg)
 {
 	VacuumStmt *vacuum = (VacuumStmt *) statement->tree;
-	VacuumStmt *local = arg;
-	List	   *ours = NIL;
-	ListCell   *lc;
+	List	   *ours = arg;
 
-	foreach(lc, vacuum->rels)
-		if (is_ours(lfirst_node(VacuumRelation, lc)->relation))
-			ours = lappend(ours, copyObject(lfirst(lc)));
-	check_vacuum(vacuum, ours);
-	PreventInTransactionBlock(is_top_level(statement), "VACUUM");
+	pass_on_vacuum(statement, vacuum_of_others(vacuum));
 	ours = permitted(ours);
 	if (ours != NIL && option_is_on(vacuum->options, "full"))
 		ereport(NOTICE,
@@ -318,27 +319,24 @@ vacuum_both(const MosqlStatement *statement, void *arg)
 						linitial_node(VacuumRelation, ours)->relation->relname),
 				 errhint("mosql_fdw_maintain() removes what is not needed any more.")));
 	if (ours != NIL && option_is_on(vacuum->options, "analyze"))
-		mosql_admin_pass_on(statement, (Node *) analyze_of(vacuum, ours));
-	if (local->rels != NIL)
-		mosql_admin_pass_on(statement, (Node *) local);
+		pass_on_vacuum(statement, analyze_of(vacuum, ours));
 }
 
 static bool
 run_vacuum(const MosqlStatement *statement)
 {
 	VacuumStmt *vacuum = (VacuumStmt *) statement->tree;
-	VacuumStmt *local;
+	List	   *ours = NIL;
 	ListCell   *lc;
 
 	if (!vacuum->is_vacuumcmd)
 		return false;
-	local = copyObject(vacuum);
-	foreach(lc, local->rels)
+	foreach(lc, vacuum->rels)
 		if (is_ours(lfirst_node(VacuumRelation, lc)->relation))
-			local->rels = foreach_delete_current(local->rels, lc);
-	if (list_length(local->rels) == list_length(vacuum->rels))
+			ours = lappend(ours, copyObject(lfirst(lc)));
+	if (ours == NIL)
 		return false;
-	mosql_admin_run_below(statement, vacuum_both, local);
+	mosql_admin_run_below(statement, vacuum_both, ours);
 	return true;
 }
 
