@@ -170,3 +170,24 @@ RESET mosql_fdw.default_server;
 RESET search_path;
 DROP SCHEMA said_own, said_ours CASCADE;
 DROP FUNCTION said(regclass);
+
+-- a reference that the same command drops, by its name, its column or what it leads to
+CREATE FUNCTION kept() RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), '; ' ORDER BY conname)
+	FROM pg_constraint WHERE connamespace = current_schema()::regnamespace AND contype IN ('p', 'u', 'f')
+$$;
+CREATE SCHEMA kept_own;
+CREATE SCHEMA kept_ours;
+\set VERBOSITY sqlstate
+\set run 'CREATE TABLE a (id int PRIMARY KEY, p int CONSTRAINT a_p REFERENCES a, u int CONSTRAINT a_u UNIQUE, v int CONSTRAINT a_v REFERENCES a (u)); CREATE TABLE b (id int PRIMARY KEY, a int CONSTRAINT b_a REFERENCES a, au int CONSTRAINT b_au REFERENCES a (u)); INSERT INTO a VALUES (1, NULL, 10, NULL), (2, 1, 20, 10); INSERT INTO b VALUES (1, 1, 10); SELECT public.kept(); ALTER TABLE a DROP CONSTRAINT a_p, ALTER id TYPE bigint; SELECT public.kept(); ALTER TABLE a ADD CONSTRAINT a_p FOREIGN KEY (p) REFERENCES a; ALTER TABLE a DROP CONSTRAINT a_p, ALTER id TYPE int, ALTER p TYPE smallint, ADD CONSTRAINT a_p FOREIGN KEY (p) REFERENCES a ON DELETE CASCADE; SELECT public.kept(); ALTER TABLE a DROP CONSTRAINT a_p, DROP CONSTRAINT a_p, ALTER id TYPE bigint; ALTER TABLE b DROP CONSTRAINT b_a, ALTER a TYPE bigint; ALTER TABLE b ADD CONSTRAINT b_a FOREIGN KEY (a) REFERENCES a; ALTER TABLE a DROP CONSTRAINT a_pkey, ALTER id TYPE bigint, ADD PRIMARY KEY (id); ALTER TABLE a DROP CONSTRAINT a_u, ALTER u TYPE bigint, ADD CONSTRAINT a_u UNIQUE (u); ALTER TABLE a DROP COLUMN u, ALTER v TYPE bigint; SELECT public.kept(); ALTER TABLE a DROP CONSTRAINT a_v, ALTER u TYPE bigint; ALTER TABLE a ADD CONSTRAINT a_v FOREIGN KEY (v) REFERENCES a (u); ALTER TABLE a DROP COLUMN p, ALTER id TYPE bigint; SELECT public.kept(); ALTER TABLE a DROP CONSTRAINT a_pkey CASCADE, ALTER id TYPE smallint, ADD PRIMARY KEY (id); SELECT public.kept(); ALTER TABLE a DROP CONSTRAINT a_u CASCADE, ALTER u TYPE int, ADD CONSTRAINT a_u UNIQUE (u); SELECT public.kept(); INSERT INTO a VALUES (3, 30, 1); INSERT INTO b VALUES (2, 77, 77); ALTER TABLE a ADD CONSTRAINT a_v FOREIGN KEY (v) REFERENCES a (u) NOT VALID; ALTER TABLE a DROP COLUMN u CASCADE, ALTER v TYPE bigint; SELECT public.kept(); SELECT * FROM a ORDER BY id;'
+SET search_path = kept_own;
+:run
+SET search_path = kept_ours;
+SET mosql_fdw.default_server = 'redis';
+:run
+SELECT severity, finding FROM mosql_fdw_check('a');
+SELECT severity, finding FROM mosql_fdw_check('b');
+RESET mosql_fdw.default_server;
+RESET search_path;
+DROP SCHEMA kept_own, kept_ours CASCADE;
+DROP FUNCTION kept();

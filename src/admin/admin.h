@@ -367,11 +367,12 @@ extern bool mosql_admin_alter_foreign_key(Oid relid, const Node *def);
 
 /*
  * The type of a column is about to change, or its place in the key: drop the foreign keys of
- * it and, unless own, to it, which core would make again and cannot; but not those that the
- * statement drops itself.  The commands (char *) that make them.
+ * it and, unless own, to it, which core would make again and cannot.  The commands (char *) that make them.
+ * Those that the statement drops, by name or with a column of theirs, are dropped here in its place; what leads
+ * to a key or column that it drops is core's to refuse or to drop.
  */
 extern List *mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
-										   const AlterTableStmt *statement);
+										   AlterTableStmt *statement);
 extern bool mosql_admin_drops_constraint(const AlterTableStmt *statement, const char *name);
 
 /* The primary key of a CREATE TABLE, of key columns; the table is in Redis. */

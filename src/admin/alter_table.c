@@ -206,11 +206,11 @@ concerned_columns(const AlterTableCmd *command)
 
 /*
  * Drop the foreign keys that stand in the way of new types and keys of columns; the result
- * makes them again.  Those that lead to a primary key which is dropped go with it, or core
- * refuses.
+ * makes them again, but for those that the statement drops, which it need not do any more.  Those that lead to
+ * a key or column which is dropped go with it, or core refuses.
  */
 static List *
-take_foreign_keys(const AlterTableStmt *alter, const List *later, Oid relid)
+take_foreign_keys(AlterTableStmt *alter, const List *later, Oid relid)
 {
 	AttrNumber	key[INDEX_MAX_KEYS];
 	int			nkeys = dropped_key(alter, relid, key);
@@ -338,10 +338,11 @@ bool
 mosql_admin_run_alter(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
+	int			given = list_length(alter->cmds);
 	AlterParts	parts;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
 	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
-	bool		drops_key;
+	bool		changed;
 	AttrNumber	key[INDEX_MAX_KEYS];
 
 	if (OidIsValid(relid) && (mosql_admin_is_our_index(relid) || mosql_admin_is_bare_index(relid)))
@@ -356,8 +357,9 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	parts.second->cmds = take_later(alter, relid);
 	parts.replaces_key = dropped_key(alter, relid, key) >= 0;
 	parts.foreign_keys = take_foreign_keys(alter, parts.second->cmds, relid);
-	drops_key = drop_key(alter, parts.second, relid);
-	if (parts.second->cmds == NIL && parts.foreign_keys == NIL && !drops_key && !is_part)
+	changed = list_length(alter->cmds) != given || parts.foreign_keys != NIL;
+	changed |= drop_key(alter, parts.second, relid);
+	if (!changed && parts.second->cmds == NIL && !is_part)
 		return false;
 	if (is_part)
 		run_alter_parts(statement, &parts);

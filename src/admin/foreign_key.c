@@ -190,64 +190,152 @@ check_references(Relation referenced, const MosqlLocalForeignKey *key)
 
 /* ---- a column's type changes ---- */
 
+/* The columns of a foreign key, of its table and of the one that it leads to. */
+typedef struct KeyColumns
+{
+	int			n;
+	AttrNumber	columns[INDEX_MAX_KEYS];
+	AttrNumber	referenced[INDEX_MAX_KEYS];
+} KeyColumns;
+
+static void
+read_columns(HeapTuple tuple, KeyColumns *key)
+{
+	AttrNumber	set_columns[INDEX_MAX_KEYS];
+	Oid			pf[INDEX_MAX_KEYS];
+	Oid			pp[INDEX_MAX_KEYS];
+	Oid			ff[INDEX_MAX_KEYS];
+	int			nset;
+
+	DeconstructFkConstraintRow(tuple, &key->n, key->columns, key->referenced, pf, pp, ff, &nset, set_columns);
+}
+
 /* Is it a foreign key of, or to, this column? */
 static bool
 concerns(HeapTuple tuple, Oid relid, AttrNumber attnum, bool own)
 {
 	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
-	AttrNumber	columns[INDEX_MAX_KEYS];
-	AttrNumber	referenced[INDEX_MAX_KEYS];
-	AttrNumber	set_columns[INDEX_MAX_KEYS];
-	Oid			pf[INDEX_MAX_KEYS];
-	Oid			pp[INDEX_MAX_KEYS];
-	Oid			ff[INDEX_MAX_KEYS];
-	int			n;
-	int			nset;
-	bool		found = false;
+	KeyColumns	key;
 
 	if (constraint->contype != CONSTRAINT_FOREIGN ||
 		(constraint->conrelid != relid && (own || constraint->confrelid != relid)))
 		return false;
-	DeconstructFkConstraintRow(tuple, &n, columns, referenced, pf, pp, ff, &nset, set_columns);
-	for (int i = 0; i < n; i++)
-		found |= (constraint->conrelid == relid && columns[i] == attnum) ||
-			(!own && constraint->confrelid == relid && referenced[i] == attnum);
-	return found;
+	read_columns(tuple, &key);
+	return (constraint->conrelid == relid && has_column(key.columns, key.n, attnum)) ||
+		(!own && constraint->confrelid == relid && has_column(key.referenced, key.n, attnum));
 }
 
+static bool
+drops_column(const AlterTableStmt *statement, Oid relid, const AttrNumber *columns, int n)
+{
+	const ListCell *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype == AT_DropColumn && has_column(columns, n, get_attnum(relid, command->name)))
+			return true;
+	}
+	return false;
+}
+
+/* Does the statement drop it, or a column of its table that it needs? */
 static bool
 is_dropped_by(const AlterTableStmt *statement, Oid relid, HeapTuple tuple)
 {
 	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+	KeyColumns	key;
 
+	read_columns(tuple, &key);
 	return constraint->conrelid == relid &&
-		mosql_admin_drops_constraint(statement, NameStr(constraint->conname));
+		(mosql_admin_drops_constraint(statement, NameStr(constraint->conname)) ||
+		 drops_column(statement, relid, key.columns, key.n));
 }
 
-List *
-mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own,
-							  const AlterTableStmt *statement)
+/* Does the statement drop what it leads to?  Core asks for CASCADE then. */
+static bool
+loses_parent_by(const AlterTableStmt *statement, Oid relid, HeapTuple tuple)
 {
-	AttrNumber	attnum = get_attnum(relid, column);
+	Form_pg_constraint constraint = (Form_pg_constraint) GETSTRUCT(tuple);
+	const char *index = get_rel_name(constraint->conindid);
+	KeyColumns	key;
+
+	read_columns(tuple, &key);
+	return constraint->confrelid == relid &&
+		((index != NULL && mosql_admin_drops_constraint(statement, index)) ||
+		 drops_column(statement, relid, key.referenced, key.n));
+}
+
+/* DROP CONSTRAINT of what has been dropped already. */
+static void
+remove_drop(AlterTableStmt *statement, const char *name)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (command->subtype == AT_DropConstraint && strcmp(command->name, name) == 0)
+		{
+			statement->cmds = list_delete_cell(statement->cmds, lc);
+			return;
+		}
+	}
+}
+
+/* The foreign keys of the column, or to it, that are in its way: oids. */
+static List *
+keys_in_the_way(Oid relid, AttrNumber attnum, bool own, const AlterTableStmt *statement)
+{
 	Relation	catalog = table_open(ConstraintRelationId, RowExclusiveLock);
 	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
 	List	   *keys = NIL;
-	List	   *commands = NIL;
 	HeapTuple	tuple;
-	ListCell   *lc;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		if (concerns(tuple, relid, attnum, own) && !is_dropped_by(statement, relid, tuple))
+		if (concerns(tuple, relid, attnum, own) &&
+			(is_dropped_by(statement, relid, tuple) || !loses_parent_by(statement, relid, tuple)))
 			keys = lappend_oid(keys, ((Form_pg_constraint) GETSTRUCT(tuple))->oid);
 	systable_endscan(scan);
 	table_close(catalog, RowExclusiveLock);
+	return keys;
+}
+
+/* Drop it now; the SQL that makes it again, NULL if the statement drops it. */
+static char *
+take_foreign_key(Oid relid, Oid oid, AlterTableStmt *statement)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(oid));
+	ObjectAddress address;
+	char	   *again = NULL;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for constraint %u", oid);
+	if (is_dropped_by(statement, relid, tuple))
+		remove_drop(statement, NameStr(((Form_pg_constraint) GETSTRUCT(tuple))->conname));
+	else
+		again = pg_get_constraintdef_command(oid);
+	ReleaseSysCache(tuple);
+	ObjectAddressSet(address, ConstraintRelationId, oid);
+	performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	return again;
+}
+
+List *
+mosql_admin_take_foreign_keys(Oid relid, const char *column, bool own, AlterTableStmt *statement)
+{
+	List	   *keys = keys_in_the_way(relid, get_attnum(relid, column), own, statement);
+	List	   *commands = NIL;
+	ListCell   *lc;
+
 	foreach(lc, keys)
 	{
-		ObjectAddress address;
+		char	   *again = take_foreign_key(relid, lfirst_oid(lc), statement);
 
-		commands = lappend(commands, pg_get_constraintdef_command(lfirst_oid(lc)));
-		ObjectAddressSet(address, ConstraintRelationId, lfirst_oid(lc));
-		performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		if (again != NULL)
+			commands = lappend(commands, again);
 	}
 	if (keys != NIL)
 		CommandCounterIncrement();
