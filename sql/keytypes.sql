@@ -261,3 +261,31 @@ BEGIN
 	DROP SCHEMA ci;
 	RESET search_path;
 END $$;
+
+-- what cannot be a key, and what can be instead
+SET mosql_fdw.default_server = 'redis';
+CREATE TYPE keypair AS (a int, b int);
+CREATE TABLE texts (id int PRIMARY KEY, "J" jsonb, j json, p point, v tsvector, c keypair, a jsonb[]);
+SELECT outcome(format('CREATE INDEX ON texts (%I)', name)) FROM unnest(ARRAY['J', 'j', 'p', 'v', 'c', 'a']) name;
+SELECT outcome('CREATE INDEX ON texts (("J" -> ''a''))');
+SELECT outcome('CREATE TABLE x (d jsonb PRIMARY KEY)');
+CREATE UNIQUE INDEX ON texts (("J"::text));
+CREATE INDEX ON texts ((j::text));
+CREATE INDEX ON texts ((p::text));
+CREATE INDEX ON texts ((v::text));
+CREATE INDEX ON texts ((("J" -> 'a')::text));
+INSERT INTO texts SELECT i, jsonb_build_object('a', i), json_build_object('a', i), point(i, i), format('x%s', i)::tsvector
+	FROM generate_series(1, 2000) i;
+ANALYZE texts;
+EXPLAIN (COSTS OFF) SELECT id FROM texts WHERE "J"::text = '{"a": 7}';
+EXPLAIN (COSTS OFF) SELECT id FROM texts WHERE ("J" -> 'a')::text = '7';
+SELECT id FROM texts WHERE p::text = '(7,7)' AND j::text LIKE '%7%' AND v::text = '''x7''';
+INSERT INTO texts VALUES (9999, '{"a":7}') ON CONFLICT (("J"::text)) DO UPDATE SET c = (1, 2) RETURNING id, c;
+CREATE TABLE documents (d jsonb, k text GENERATED ALWAYS AS (d::text) STORED PRIMARY KEY);
+INSERT INTO documents VALUES ('{"a":1}'), ('{"b":1}');
+SELECT outcome('INSERT INTO documents VALUES (''{"b": 1}'')');
+UPDATE documents SET d = '{"c":1}' WHERE k = '{"a": 1}';
+SELECT * FROM documents ORDER BY k COLLATE "C";
+DROP TABLE texts, documents;
+DROP TYPE keypair;
+RESET mosql_fdw.default_server;

@@ -52,7 +52,7 @@ check_expression(const MosqlDefinitionIndexColumn *there, Node *node)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("an expression of type %s cannot be part of a key", there->type),
 				 errdetail_internal("%s", refusal),
-				 errhint(MOSQL_KEY_TYPES_HINT)));
+				 errhint("%s", mosql_key_hint(column.type, "(...)", true))));
 }
 
 /* What the node's value depends on besides. */

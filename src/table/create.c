@@ -15,6 +15,7 @@
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "nodes/makefuncs.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -46,7 +47,7 @@ mosql_definition_check_key(Form_pg_attribute att, bool of_index)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("column \"%s\" cannot be part of a key", NameStr(att->attname)),
 				 errdetail_internal("%s", refusal),
-				 errhint(MOSQL_KEY_TYPES_HINT)));
+				 errhint("%s", mosql_key_hint(column.type, quote_identifier(NameStr(att->attname)), of_index))));
 }
 
 static void

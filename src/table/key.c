@@ -18,6 +18,7 @@
 #include "catalog/dependency.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "libpq/pqformat.h"
@@ -269,6 +270,24 @@ mosql_key_refusal(const MosqlTableColumn *column, bool of_index)
 	if (OidIsValid(column->collation) && !get_collation_isdeterministic(column->collation))
 		return "Its collation is nondeterministic: equal values may have different bytes.";
 	return NULL;
+}
+
+/*
+ * Text that PostgreSQL makes of a value alone is the same on all servers.  Of what is made of other types
+ * (arrays, composite types, multiranges) it depends on settings.
+ */
+const char *
+mosql_key_hint(Oid type, const char *sql, bool of_index)
+{
+	Oid			output;
+	bool		is_varlena;
+
+	getTypeOutputInfo(type, &output, &is_varlena);
+	if (key_class(type) != MOSQL_KEY_NONE || func_volatile(output) != PROVOLATILE_IMMUTABLE)
+		return MOSQL_KEY_TYPES_HINT;
+	if (!of_index || output >= FirstNormalObjectId)
+		return psprintf("Its text can: that of a column GENERATED ALWAYS AS (%s::text) STORED.", sql);
+	return psprintf("Its text can, also with UNIQUE: CREATE INDEX ... ((%s::text)), for WHERE %s::text = ...", sql, sql);
 }
 
 /* ---- values to keys ---- */

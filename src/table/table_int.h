@@ -107,6 +107,9 @@ extern bool mosql_key_is_citext(Oid type);
 /* Why this column cannot be part of the table's key, or of an index's; NULL if it can. */
 extern const char *mosql_key_refusal(const MosqlTableColumn *column, bool of_index);
 
+/* What can be instead, of a base type that cannot; sql is how the value is written. */
+extern const char *mosql_key_hint(Oid type, const char *sql, bool of_index);
+
 /* ---- format.c ---- */
 
 #define MOSQL_DEFINITION_FORMAT			2	/* of tables */
