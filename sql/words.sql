@@ -42,6 +42,13 @@ DROP TABLE child, parent;
 :run
 :on_ours
 :run
+-- the same statements several times, in a function in SQL and in a loop: what is kept of them stays as it was
+\set run 'CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE r (id int PRIMARY KEY); CREATE FUNCTION add_drop() RETURNS void LANGUAGE sql AS $f$ ALTER TABLE t ADD COLUMN x int UNIQUE CONSTRAINT fx REFERENCES r, ADD CONSTRAINT uv UNIQUE (v), ALTER v TYPE bigint USING v + 1; ALTER TABLE t DROP CONSTRAINT fx, DROP COLUMN x, DROP CONSTRAINT uv, ALTER v TYPE int USING v - 1; CREATE INDEX iv ON t (v); COMMENT ON TABLE t IS ''c''; DROP INDEX iv; CREATE TABLE n (id int PRIMARY KEY, t int REFERENCES t); DROP TABLE n; $f$; INSERT INTO t VALUES (1, 5), (2, 6); SELECT add_drop(); SELECT add_drop(); SELECT add_drop() FROM generate_series(1, 3); CREATE FUNCTION loops() RETURNS void LANGUAGE plpgsql AS $f$ BEGIN FOR i IN 1 .. 3 LOOP ALTER TABLE t ADD COLUMN x int UNIQUE CONSTRAINT fx REFERENCES r, ADD CONSTRAINT uv UNIQUE (v), ALTER v TYPE bigint USING v + 1; ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id TYPE bigint, ADD CONSTRAINT t_pkey PRIMARY KEY (id); ALTER TABLE t DROP CONSTRAINT fx, DROP COLUMN x, DROP CONSTRAINT uv, ALTER v TYPE int USING v - 1; ALTER TABLE t DROP CONSTRAINT t_pkey; ALTER TABLE t ADD PRIMARY KEY (id); CREATE INDEX iv ON t (v); COMMENT ON TABLE t IS ''c''; ALTER TABLE t RENAME v TO w; ALTER TABLE t RENAME w TO v; LOCK TABLE t; DROP INDEX iv; CREATE TABLE n (id int PRIMARY KEY, t bigint REFERENCES t); ALTER TABLE n ENABLE ROW LEVEL SECURITY; CREATE TABLE m AS SELECT i AS i; CREATE TABLE h (i int) USING heap; DROP TABLE n, h; DROP TABLE m; END LOOP; END $f$; SELECT loops(); SELECT loops(); SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = ''t''::regclass ORDER BY 1; SELECT * FROM t ORDER BY id; DROP TABLE t, r; DROP FUNCTION add_drop(), loops();'
+:on_own
+:run
+:on_ours
+:run
+
 -- VACUUM of a table of somebody else
 CREATE ROLE words_other;
 CREATE TABLE a (id int);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Hooks below ours see the statements that we do ourselves: pg_stat_statements, which is
-there first, counts the same for tables in Redis as for PostgreSQL's own.
+"""Hooks below ours and above it see the statements that we do ourselves: pg_stat_statements, loaded
+before us or after us, counts the same for tables in Redis as for PostgreSQL's own.
 
     t/hooks.py"""
 import os
@@ -49,6 +49,21 @@ def told(server, **settings):
         return said, query(conn, COUNTED)
 
 
+def compare(server, cluster, libraries):
+    """The same statements on PostgreSQL's own tables and ours, with these libraries loaded in this order."""
+    with contextlib.closing(server.connect()) as conn:
+        query(conn, f"ALTER SYSTEM SET shared_preload_libraries = {libraries}")
+    server.restart()
+    make_database(server, "hooks", cluster.nodes, {}, "CREATE EXTENSION pg_stat_statements; CREATE SCHEMA own; CREATE SCHEMA ours")
+    theirs = told(server, search_path="own")
+    found = told(server, search_path="ours", **{"mosql_fdw.default_server": "redis"})
+    tap.equal([(sql, what) for sql, what in zip(STATEMENTS, found[0])], [(sql, what) for sql, what in zip(STATEMENTS, theirs[0])],
+              f"{libraries}: the statements do the same")
+    tap.equal(found[1], theirs[1], "and are counted the same")
+    with contextlib.closing(server.connect()) as conn:
+        query(conn, "DROP DATABASE hooks")
+
+
 def body():
     cluster = Cluster("hooks", plain=True)
     server = Server("hooks")
@@ -56,14 +71,8 @@ def body():
         if not query(conn, "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_stat_statements'"):
             tap.skip("what pg_stat_statements counts", "it is not installed")
             return
-        query(conn, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
-    server.restart()
-    make_database(server, "hooks", cluster.nodes, {}, "CREATE EXTENSION pg_stat_statements; CREATE SCHEMA own; CREATE SCHEMA ours")
-    theirs = told(server, search_path="own")
-    found = told(server, search_path="ours", **{"mosql_fdw.default_server": "redis"})
-    tap.equal([(sql, what) for sql, what in zip(STATEMENTS, found[0])], [(sql, what) for sql, what in zip(STATEMENTS, theirs[0])],
-              "the statements do the same")
-    tap.equal(found[1], theirs[1], "and are counted the same")
+    compare(server, cluster, "pg_stat_statements")
+    compare(server, cluster, "mosql_fdw, pg_stat_statements")
 
 
 main(body)
