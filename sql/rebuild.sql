@@ -46,6 +46,14 @@ COMMIT;
 \set sent 850
 \set received 750
 :counted;
+-- a scan
+SELECT mosql_fdw_stats_reset();
+SELECT count(*), sum(abalance), sum(aid) FROM accounts;
+\set trips 0.2
+\set commands 2.5
+\set sent 120
+\set received 550
+:counted;
 -- both ends of a foreign key stay packed
 CREATE FOREIGN TABLE notes (id int OPTIONS (key 'true') NOT NULL, aid int) SERVER redis;
 BEGIN;

@@ -4,9 +4,13 @@
  * Layer: btree.  A block is what it is as long as its leaf's generation is the same, which every
  * step compares.  So who has the block of a generation in hand knows by that compare what a row
  * is that has no field, and can compare, write and lock it beside the block (docs/commit.md, "Beside
- * a block"): here it is looked up.  The last blocks that were read by key are kept; those of
- * other leaves are read, all in one round trip.
+ * a block"): here it is looked up.  The last blocks that were read by key are kept, and, with what is cached of
+ * its leaf, which keys a block has not; those of other leaves are read, all in one round trip.
  */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+
 #include "code/block.h"
 #include "code/loaded.h"
 #include "btree/btree_int.h"
@@ -49,6 +53,80 @@ mosql_btree_block_keep(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlByt
 	kept->generation = generation;
 }
 
+/* ---- which keys are not in a block ---- */
+
+/* Of a group's block, by what is cached of its leaf in the group's generation; NULL: it is not cached so. */
+static BlockFilter *
+filter_of(MosqlTree *tree, const MosqlLeafGroup *group)
+{
+	const CachedNode *hint = mosql_btree_cache_find(tree, group->leaf);
+
+	return hint != NULL && hint->meta.generation == group->generation ? hint->filter : NULL;
+}
+
+/* Four bits of a key. */
+static BlockFilter
+filter_bits(MosqlBytes key)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) key.data, key.len, 0);
+	BlockFilter of = {0};
+
+	for (int i = 0; i < 4; i++, hash >>= 9)
+		of.bits[(hash >> 6) % BTREE_FILTER_WORDS] |= UINT64CONST(1) << (hash % 64);
+	return of;
+}
+
+/* Remember which keys a group's block has not. */
+static void
+note_keys(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes bytes)
+{
+	BlockFilter *filter = filter_of(tree, group);
+	MemoryContext old;
+	MosqlBlock	block;
+
+	if (filter == NULL || filter->filled)
+		return;
+	old = MemoryContextSwitchTo(tree->scratch);
+	if (!mosql_block_decode(bytes, &block))
+		mosql_btree_damage(tree, group->leaf, "its block does not decode");
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < block.n; i++)
+	{
+		BlockFilter bits = filter_bits(block.keys[i]);
+
+		for (int w = 0; w < BTREE_FILTER_WORDS; w++)
+			filter->bits[w] |= bits.bits[w];
+	}
+	filter->filled = true;
+}
+
+static bool
+may_have(const BlockFilter *filter, MosqlBytes key)
+{
+	BlockFilter bits = filter_bits(key);
+
+	for (int w = 0; w < BTREE_FILTER_WORDS; w++)
+		if ((filter->bits[w] & bits.bits[w]) != bits.bits[w])
+			return false;
+	return true;
+}
+
+/* Is it known that a group's block has none of its keys? */
+static bool
+has_none(MosqlTree *tree, const MosqlLeafGroup *group, const MosqlBytes *keys)
+{
+	const BlockFilter *filter = filter_of(tree, group);
+
+	if (filter == NULL || !filter->filled)
+		return false;
+	for (int i = group->first; i < group->first + group->n; i++)
+		if (may_have(filter, keys[i]))
+			return false;
+	return true;
+}
+
+/* ---- what a block has ---- */
+
 static void
 find_rows(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes block, const MosqlBytes *keys, MosqlBytes *rows)
 {
@@ -57,6 +135,9 @@ find_rows(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes block, const 
 	if (!mosql_block_find(block, keys + group->first, group->n, rows + group->first) ||
 		!mosql_loaded_take(&group->loaded, rows + group->first, group->n))
 		mosql_btree_damage(tree, group->leaf, "its block does not decode");
+	for (int i = group->first; i < group->first + group->n; i++)
+		if (rows[i].data == NULL)
+			note_keys(tree, group, block);
 }
 
 /* The same from blocks that are read now; false if one is not of the generation that its group goes by. */
@@ -122,7 +203,7 @@ look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *
 		block = find_kept(tree, groups[g].leaf, groups[g].generation);
 		if (block.data != NULL)
 			find_rows(tree, &groups[g], block, keys, rows);
-		else
+		else if (!has_none(tree, &groups[g], keys))
 			missing[nmissing++] = &groups[g];
 	}
 	return nmissing == 0 || read_rows(tree, missing, nmissing, keys, rows);

@@ -196,6 +196,7 @@ typedef struct MosqlTreeKeys
 	const MosqlBytes *keys;
 	int			n;
 	size_t		row_bytes;		/* of a row on average: 1 to MOSQL_ROW_MAX_BYTES */
+	MosqlKeyUse use;			/* FIELD, or NEW_FIELD if all of them are such: no block is to be read for them */
 } MosqlTreeKeys;
 
 /* A leaf that is loading, in which some of these keys would not fit. */

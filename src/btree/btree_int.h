@@ -47,6 +47,18 @@
 #define BTREE_SCAN_WINDOW		64
 
 /*
+ * Which keys a block has not: a Bloom filter.  Of a full leaf's block it says of one key in forty or so that it may be there, which is
+ * not.
+ */
+#define BTREE_FILTER_WORDS		8
+
+typedef struct BlockFilter
+{
+	bool		filled;
+	uint64		bits[BTREE_FILTER_WORDS];
+} BlockFilter;
+
+/*
  * An inner node, or what is known of a leaf ("hint": its meta and number of
  * fields).  One chunk of memory with all its bytes.
  */
@@ -61,6 +73,7 @@ typedef struct CachedNode
 	int			usage;			/* rounds of the clock it survives */
 	int			nfields;		/* leaves; -1: not known */
 	MosqlNodeMeta meta;
+	BlockFilter *filter;		/* of the block of a packed leaf in this generation; else NULL (beside.c) */
 	int			nchildren;		/* inner nodes */
 	MosqlChild *children;
 } CachedNode;
@@ -275,7 +288,8 @@ extern void mosql_btree_search_again(Search *s, const SearchItem *item);
 extern void mosql_btree_search_help(Search *s, const uint64 *leaves, int n);
 extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *const *trees, const uint64 *ids, int n);
-extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n);
+extern void mosql_btree_take_hint(MosqlTree *tree, const MosqlFieldRead *read);
+extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n, bool blocks);
 extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);

@@ -203,7 +203,8 @@ mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 	CachedNode *old = mosql_btree_cache_find(tree, id);
 	CachedNode *node;
 	CachedNode **bucket;
-	size_t		size = sizeof(CachedNode) + nchildren * sizeof(MosqlChild);
+	bool		packed = meta->state == MOSQL_NODE_PACKED;
+	size_t		size = sizeof(CachedNode) + nchildren * sizeof(MosqlChild) + (packed ? sizeof(BlockFilter) : 0);
 	char	   *to;
 
 	for (int i = 0; i < nchildren; i++)
@@ -220,6 +221,12 @@ mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 	node->nchildren = nchildren;
 	node->children = (MosqlChild *) (node + 1);
 	to = (char *) (node->children + nchildren);
+	node->filter = NULL;
+	if (packed)
+	{
+		node->filter = memset(to, 0, sizeof(BlockFilter));
+		to += sizeof(BlockFilter);
+	}
 	node->meta.low = copy_bytes(&to, meta->low);
 	node->meta.high = copy_bytes(&to, meta->high);
 	node->meta.split_key = copy_bytes(&to, meta->split_key);

@@ -33,18 +33,22 @@ guess(const Search *s, const SearchItem *item, MosqlLeafGroup *group)
 	return true;
 }
 
-/* The items' leaves for which no hint will do. */
+/* The items' leaves for which no hint will do; with their blocks, if some of the keys are to be looked up there. */
 static void
-read_missing_hints(Search *s)
+read_missing_hints(Search *s, const MosqlKeyUse *uses)
 {
 	uint64	   *ids = MemoryContextAlloc(s->tree->scratch, s->nitems * sizeof(uint64) + 1);
+	bool		blocks = false;
 	int			n = 0;
 
 	for (int i = 0; i < s->nitems; i++)
 		if (mosql_btree_search_cached(s, &s->items[i]) == NULL)
+		{
 			ids[n++] = s->items[i].node;
+			blocks |= uses != NULL && uses[s->items[i].first] == MOSQL_KEY_FIELD;
+		}
 	if (n > 0)
-		mosql_btree_read_hints(s->tree, ids, n);
+		mosql_btree_read_hints(s->tree, ids, n, blocks);
 }
 
 static int
@@ -178,7 +182,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 
 		if (guesses)
 			ngroups = guess_groups(&s, groups, ngroups, &max);
-		read_missing_hints(&s);
+		read_missing_hints(&s, uses);
 		for (int i = 0; i < s.nitems; i++)
 		{
 			SearchItem	item = s.items[i];

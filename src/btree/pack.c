@@ -51,7 +51,7 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 		if (mosql_btree_cache_find(tree, ids[i]) == NULL)
 			missing[nmissing++] = ids[i];
 	if (nmissing > 0)
-		mosql_btree_read_hints(tree, missing, nmissing);
+		mosql_btree_read_hints(tree, missing, nmissing, false);
 	for (int i = 0; i < nids; i++)
 	{
 		const CachedNode *hint = mosql_btree_cache_find(tree, ids[i]);

@@ -294,7 +294,7 @@ group_new(const MosqlTreeKeys *wanted, MosqlLeafGroup **groups)
 	MosqlKeyUse *uses = palloc_extended(wanted->n * sizeof(MosqlKeyUse), MCXT_ALLOC_HUGE);
 
 	for (int i = 0; i < wanted->n; i++)
-		uses[i] = MOSQL_KEY_FIELD;
+		uses[i] = wanted->use;
 	return mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, false, false, uses, groups);
 }
 
@@ -377,10 +377,11 @@ unknown_leaf(MosqlTree *tree, MosqlBytes key)
 	return 0;
 }
 
-/* Reads for a tree's leaves, n at most; how many. */
+/* Reads for a tree's leaves, n at most; how many.  fields: meta and block. */
 static int
-list_unknown(const MosqlTreeKeys *wanted, MosqlBytes *field, MosqlFieldRead *reads, int max)
+list_unknown(const MosqlTreeKeys *wanted, MosqlBytes *fields, MosqlFieldRead *reads, int max)
 {
+	bool		blocks = wanted->use == MOSQL_KEY_FIELD && wanted->n <= BTREE_BLOCKS;
 	int			n = 0;
 
 	for (int i = 0; i < wanted->n && n < max; i++)
@@ -390,7 +391,7 @@ list_unknown(const MosqlTreeKeys *wanted, MosqlBytes *field, MosqlFieldRead *rea
 		if (leaf != 0 && (n == 0 || reads[n - 1].node != leaf))
 			reads[n++] = (MosqlFieldRead)
 		{
-			.node = leaf, .nfields = 1, .fields = field
+			.node = leaf, .nfields = blocks ? 2 : 1, .fields = fields
 		};
 	}
 	return n;
@@ -400,7 +401,7 @@ list_unknown(const MosqlTreeKeys *wanted, MosqlBytes *field, MosqlFieldRead *rea
 void
 mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_block_field()};
 	MosqlFieldRead *reads;
 	int		   *ends = palloc(n * sizeof(int));
 	int			max = 0;
@@ -416,7 +417,7 @@ mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
 
 		mosql_btree_enter(wanted[t].tree);
 		if (wanted[t].n <= BTREE_READ_BATCH)
-			m = list_unknown(&wanted[t], &field, reads + nreads, max - nreads);
+			m = list_unknown(&wanted[t], fields, reads + nreads, max - nreads);
 		ntrees += m > 0;
 		ends[t] = nreads += m;
 	}
@@ -426,12 +427,7 @@ mosql_btree_look_ahead(const MosqlTreeKeys *wanted, int n)
 	for (int t = 0, i = 0; t < n; t++)
 		for (; i < ends[t]; i++)
 			if (reads[i].values[0].data != NULL)
-			{
-				MosqlNodeMeta meta;
-
-				mosql_btree_meta(wanted[t].tree, reads[i].node, reads[i].values[0], &meta);
-				mosql_btree_hint_put(wanted[t].tree, reads[i].node, &meta, -1);
-			}
+				mosql_btree_take_hint(wanted[t].tree, &reads[i]);
 }
 
 /* ---- reserving ---- */

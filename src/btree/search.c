@@ -472,12 +472,28 @@ read_inner(MosqlTree *tree, const uint64 *ids, int n)
 	mosql_btree_read_inner(trees, ids, n);
 }
 
-/* Metas of leaves into the cache, BTREE_READ_BATCH per round trip; what does not exist is dropped from it. */
+/* What was read of a leaf, its meta and perhaps its block, into the caches. */
 void
-mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n)
+mosql_btree_take_hint(MosqlTree *tree, const MosqlFieldRead *read)
+{
+	MosqlNodeMeta meta;
+
+	mosql_btree_meta(tree, read->node, read->values[0], &meta);
+	mosql_btree_hint_put(tree, read->node, &meta, -1);
+	if (read->nfields > 1 && meta.state == MOSQL_NODE_PACKED)
+		mosql_btree_block_keep(tree, read->node, meta.generation, read->values[1]);
+}
+
+/*
+ * Metas of leaves into the cache, BTREE_READ_BATCH per round trip; what does not exist is dropped from it.  blocks: and their blocks, if
+ * they are no more than are kept.
+ */
+void
+mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n, bool blocks)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_block_field()};
+	int			nfields = blocks && n <= BTREE_BLOCKS ? 2 : 1;
 	MosqlFieldRead *reads = palloc0(Min(n, BTREE_READ_BATCH) * sizeof(MosqlFieldRead) + 1);
 
 	for (int done = 0; done < n; done += BTREE_READ_BATCH)
@@ -485,19 +501,16 @@ mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n)
 		int			batch = Min(n - done, BTREE_READ_BATCH);
 
 		for (int i = 0; i < batch; i++)
-			reads[i] = (MosqlFieldRead) {.node = ids[done + i],.nfields = 1,.fields = &field};
+			reads[i] = (MosqlFieldRead) {.node = ids[done + i],.nfields = nfields,.fields = fields};
 		tree->store->read_fields(tree->store, reads, batch);
 		for (int i = 0; i < batch; i++)
 		{
-			MosqlNodeMeta meta;
-
 			if (reads[i].values[0].data == NULL)
 			{
 				mosql_btree_cache_drop(tree, reads[i].node);
 				continue;
 			}
-			mosql_btree_meta(tree, reads[i].node, reads[i].values[0], &meta);
-			mosql_btree_hint_put(tree, reads[i].node, &meta, -1);
+			mosql_btree_take_hint(tree, &reads[i]);
 		}
 	}
 	MemoryContextSwitchTo(old);
@@ -726,7 +739,7 @@ find_one(Search *s, uint64 epoch)
 		if (node == NULL || node->epoch < epoch)
 		{
 			if (level == 0)
-				mosql_btree_read_hints(tree, &item->node, 1);
+				mosql_btree_read_hints(tree, &item->node, 1, false);
 			else
 				read_inner(tree, &item->node, 1);
 			node = mosql_btree_search_cached(s, item);

@@ -59,6 +59,7 @@ static MosqlTreeKeys
 new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 {
 	MosqlBytes *keys = NULL;
+	MosqlKeyUse use = MOSQL_KEY_NEW_FIELD;
 	size_t		bytes = 0;
 	int			n = 0;
 
@@ -68,12 +69,14 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 
 		if (item->kind != MOSQL_ITEM_WRITE || item->base != MOSQL_BASE_ABSENT)
 			continue;
+		if (!item->change->entry->of_row)
+			use = MOSQL_KEY_FIELD;
 		if (keys == NULL)
 			keys = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlBytes));
 		keys[n++] = item->key;
 		bytes += item->change->columns.len;
 	}
-	return (MosqlTreeKeys) {part->tree, keys, n, Min(bytes / Max(n, 1) + 1, MOSQL_ROW_MAX_BYTES)};
+	return (MosqlTreeKeys) {part->tree, keys, n, Min(bytes / Max(n, 1) + 1, MOSQL_ROW_MAX_BYTES), use};
 }
 
 /* From so many new rows of a tree, or bytes of them, on, leaves of them alone are filled with blocks (rule 46). */

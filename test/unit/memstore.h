@@ -54,7 +54,7 @@ extern bool memstore_image(MemStore *mem, uint64 node, MosqlNodeImage *image);
 static inline MosqlBusyLeaf
 memstore_reserve(MosqlTree *tree, const MosqlBytes *keys, int n, size_t row_bytes)
 {
-	MosqlTreeKeys wanted = {tree, keys, n, row_bytes};
+	MosqlTreeKeys wanted = {tree, keys, n, row_bytes, MOSQL_KEY_FIELD};
 
 	return mosql_btree_reserve(&wanted, 1);
 }

@@ -850,7 +850,7 @@ test_look_ahead(void)
 		mosql_btree_get(w->trees[1 + t], w->keys, w->nkeys, points);	/* inner nodes */
 		for (int k = 0; k < w->nkeys; k++)
 			mosql_btree_observe(w->trees[1 + t], points[k].leaf, MOSQL_ABSENT, -1);
-		wanted[t] = (MosqlTreeKeys) {w->trees[1 + t], w->keys + 100 * t, w->nkeys / 4};
+		wanted[t] = (MosqlTreeKeys) {w->trees[1 + t], w->keys + 100 * t, w->nkeys / 4, 20, MOSQL_KEY_FIELD};
 	}
 	before = w->mem->round_trips;
 	mosql_btree_look_ahead(wanted, 1);
@@ -1407,6 +1407,87 @@ test_beside(void)
 	loads_pack = 2;
 }
 
+/* What a block has of a key, looked up alone by the second handle; returns the round trips. */
+static int64
+look_beside(World *w, MosqlBytes key, MosqlBytes *row)
+{
+	int64		before = w->mem->round_trips;
+	MosqlKeyUse use = MOSQL_KEY_FIELD;
+	MosqlLeafGroup *groups;
+
+	CHECK_INT(mosql_btree_group_beside(w->trees[1], &key, &use, 1, &groups, row), 1);
+	return w->mem->round_trips - before;
+}
+
+/* The same of a key in each leaf that is in none; another one with each round. */
+static int64
+look_between(World *w, const MosqlLeaf *leaves, int n, int round)
+{
+	int64		round_trips = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		char		key[9];
+		MosqlBytes	row;
+
+		memcpy(key, leaves[i].entries[leaves[i].n / 2].key.data, 8);
+		key[8] = (char) round;
+		round_trips += look_beside(w, mosql_bytes(key, 9), &row);
+		CHECK(row.data == NULL);
+	}
+	return round_trips;
+}
+
+/*
+ * Who inserts into more leaves than whose blocks are kept reads each block once, and with the leaf's meta: from then on it is known of
+ * most keys that they are not in it, until it is another one.  A key that is in it is found.
+ */
+static void
+test_filters(void)
+{
+	World	   *w = world_open(4 * BTREE_BLOCKS * MOSQL_LEAF_MAX_ROWS, true, 2);
+	MosqlPoint *points = palloc(w->nkeys * sizeof(MosqlPoint));
+	MosqlLeaf  *leaves;
+	MosqlBytes	row;
+	int64		trips;
+	int			n;
+
+	loads_pack = 3;
+	for (int done = 0; done < w->nkeys; done += load_keys(w, w->trees[0], done, w->nkeys - done, w->nkeys))
+		;
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	trips = look_between(w, leaves, n, 0);
+	CHECK(trips >= n && trips < n + n / 4);
+	for (int round = 1; round < 4; round++)
+	{
+		trips = look_between(w, leaves, n, round);
+		CHECK(TINY || trips < n / 8);
+	}
+	for (int i = 0; i < n; i++)
+		for (int e = 0; e < leaves[i].n && leaves[i].meta.state == MOSQL_NODE_PACKED; e += 9)
+		{
+			(void) look_beside(w, leaves[i].entries[e].key, &row);
+			CHECK(mosql_bytes_equal(row, leaves[i].entries[e].row));
+		}
+
+	/* other blocks */
+	(void) write_beside(w, w->trees[0], 0, MOSQL_LEAF_MAX_ROWS, 1);
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	CHECK(pack_leaves(w->trees[0], leaves, n) > n / 2);
+	mosql_btree_get(w->trees[1], w->keys, w->nkeys, points);	/* hints of the new generations */
+	trips = look_between(w, leaves, n, 4);
+	CHECK(trips > n / 4);
+	trips = look_between(w, leaves, n, 5);
+	CHECK(TINY || trips < n / 8);
+	for (int k = 0; k < w->nkeys; k += 5)
+	{
+		(void) look_beside(w, w->keys[k], &row);
+		CHECK(row.data == NULL || mosql_bytes_equal(row, points[k].row));
+	}
+	world_close(w);
+	loads_pack = 2;
+}
+
 /*
  * Rows are inserted beside blocks and packed with them, again and again: the leaves are split when they are full, as those are
  * that nobody packs.
@@ -1426,7 +1507,7 @@ test_inserted_beside(void)
 		;
 	for (int round = 1; round < 20; round++)
 	{
-		MosqlTreeKeys wanted = {.tree = w->trees[0],.keys = keys,.row_bytes = 20};
+		MosqlTreeKeys wanted = {.tree = w->trees[0],.keys = keys,.row_bytes = 20,.use = MOSQL_KEY_FIELD};
 		int			nleaves;
 
 		for (int k = 0; k < w->nkeys; k += stride)
@@ -2420,7 +2501,7 @@ several_reserve(World *w, int first, int ntrees)
 	for (int k = 1; k < w->nkeys; k += 2)
 		keys[n++] = w->keys[k];
 	for (int t = first; t < first + ntrees; t++)
-		wanted[t - first] = (MosqlTreeKeys) {w->trees[t], keys, n, 20};
+		wanted[t - first] = (MosqlTreeKeys) {w->trees[t], keys, n, 20, MOSQL_KEY_FIELD};
 	mosql_btree_reserve(wanted, ntrees);
 }
 
@@ -3801,6 +3882,7 @@ main(void)
 	CASE(test_packed);
 	CASE(test_packed_later);
 	CASE(test_beside);
+	CASE(test_filters);
 	CASE(test_inserted_beside);
 	CASE(test_brought_out_and_lost);
 	CASE(test_guess);
