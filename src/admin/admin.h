@@ -379,9 +379,9 @@ extern bool mosql_admin_drops_constraint(const AlterTableStmt *statement, const 
 extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
 
 /*
- * ALTER TABLE is about to run.  What core would refuse of our tables' keys is
+ * ALTER TABLE is about to run, behind the ddl_command_start triggers.  What core would refuse of our tables' keys is
  * done here: ADD PRIMARY KEY, which goes out of the statement (0A000 if it names
- * other columns than the table's key), and new types of key columns.
+ * other columns than the table's key), new types of key columns, ATTACH PARTITION.
  */
 extern void mosql_admin_prepare_alter(AlterTableStmt *statement);
 

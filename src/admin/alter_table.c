@@ -2,8 +2,7 @@
  * alter_table.c: the order of what one ALTER TABLE does to a table of ours.
  *
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
- * statement before core runs it (mosql_admin_prepare_alter, from the
- * ddl_command_start trigger).  Where they are about columns that the same statement
+ * statement before core runs it (mosql_admin_prepare_alter).  Where they are about columns that the same statement
  * adds or gives another type, or it drops something, say the primary key before, they must
  * wait: the hook moves them to a second ALTER TABLE.  Foreign keys of a column that gets
  * another type, or comes into the primary key or out of it, are dropped before and made
@@ -278,13 +277,29 @@ drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
 	return drops;
 }
 
-/* For a part of another statement no trigger fires that would prepare it. */
+/*
+ * What core would refuse is done, and goes out of the tree, which is ours, before core gets what is left: as a part, since its event
+ * triggers have fired. Without ours nothing would be brought to Redis, so core gets all of it.
+ */
+static void
+run_prepared(const MosqlStatement *statement)
+{
+	AlterTableStmt *alter = castNode(AlterTableStmt, statement->tree);
+	MosqlStatement part = *statement;
+
+	if (statement->seen || statement->context == PROCESS_UTILITY_SUBCOMMAND)
+		mosql_admin_prepare_alter(alter);
+	part.context = PROCESS_UTILITY_SUBCOMMAND;
+	mosql_admin_pass_on(&part, (Node *) alter);
+}
+
 static void
 run_one(const MosqlStatement *statement, AlterTableStmt *alter)
 {
-	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
-		mosql_admin_prepare_alter(alter);
-	mosql_admin_pass_on(statement, (Node *) alter);
+	MosqlStatement one = *statement;
+
+	one.tree = (Node *) alter;
+	mosql_admin_run_with_triggers(&one, run_prepared);
 }
 
 /* A key whose column got another type was shown again at the end of the command; another one
@@ -334,36 +349,77 @@ run_alter_parts(const MosqlStatement *statement, void *arg)
 		mosql_admin_run_sql(lfirst(lc));
 }
 
-bool
-mosql_admin_run_alter(const MosqlStatement *statement)
+static void
+run_whole(const MosqlStatement *statement, void *arg)
 {
-	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
-	int			given = list_length(alter->cmds);
+	run_one(statement, arg);
+}
+
+/* Is one of these a table of ours, or an index of one? */
+static bool
+has_ours(const List *relations)
+{
+	const ListCell *lc;
+
+	foreach(lc, relations)
+		if (mosql_fdw_is_ours(lfirst_oid(lc)) || mosql_admin_is_our_index(lfirst_oid(lc)))
+			return true;
+	return false;
+}
+
+/* A relation that is not ours: is there one of ours below it, or about to be?  (DETACH, which changes none, is core's.) */
+static bool
+reaches_ours(const AlterTableStmt *alter, Oid relid)
+{
+	const AlterTableCmd *first = alter->cmds == NIL ? NULL : linitial_node(AlterTableCmd, alter->cmds);
+	Oid			child = InvalidOid;
+
+	if (first == NULL || first->subtype == AT_DetachPartition || first->subtype == AT_DetachPartitionFinalize)
+		return false;
+	if (first->subtype == AT_AttachPartition)
+		child = RangeVarGetRelid(castNode(PartitionCmd, first->def)->name, NoLock, true);
+	return has_ours(mosql_admin_altered_tables(relid)) ||
+		(OidIsValid(child) && has_ours(mosql_admin_altered_tables(child)));
+}
+
+static void
+run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid)
+{
 	AlterParts	parts;
-	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
-	bool		is_part = statement->context == PROCESS_UTILITY_SUBCOMMAND;
-	bool		changed;
 	AttrNumber	key[INDEX_MAX_KEYS];
 
-	if (OidIsValid(relid) && (mosql_admin_is_our_index(relid) || mosql_admin_is_bare_index(relid)))
-		return mosql_admin_run_alter_index(statement, relid);
-	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
-		return false;
-	mosql_admin_check_owner(relid); /* foreign keys that go take locks */
-	alter = copyObject(alter);
 	parts.relid = relid;
 	parts.first = alter;
 	parts.second = copyObject(alter);
 	parts.second->cmds = take_later(alter, relid);
 	parts.replaces_key = dropped_key(alter, relid, key) >= 0;
 	parts.foreign_keys = take_foreign_keys(alter, parts.second->cmds, relid);
-	changed = list_length(alter->cmds) != given || parts.foreign_keys != NIL;
-	changed |= drop_key(alter, parts.second, relid);
-	if (!changed && parts.second->cmds == NIL && !is_part)
-		return false;
-	if (is_part)
+	(void) drop_key(alter, parts.second, relid);
+	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
 		run_alter_parts(statement, &parts);
 	else
 		mosql_admin_run_below(statement, run_alter_parts, &parts);
+}
+
+bool
+mosql_admin_run_alter(const MosqlStatement *statement)
+{
+	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
+	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
+
+	if (!OidIsValid(relid))
+		return false;
+	if (mosql_admin_is_our_index(relid) || mosql_admin_is_bare_index(relid))
+		return mosql_admin_run_alter_index(statement, relid);
+	if (!mosql_fdw_is_ours(relid) && !reaches_ours(alter, relid))
+		return false;
+	mosql_admin_check_may_write(statement->tree);
+	if (!mosql_fdw_is_ours(relid))
+	{
+		mosql_admin_run_below(statement, run_whole, copyObject(alter));
+		return true;
+	}
+	mosql_admin_check_owner(relid); /* foreign keys that go take locks */
+	run_parts(statement, copyObject(alter), relid);
 	return true;
 }

@@ -339,14 +339,15 @@ note_renamed(const RenameStmt *rename)
 }
 
 /*
- * The tree is the one that core runs after this (a copy, if it came from a
- * cached plan), so that changes to it count.  Did they not, core would refuse the
- * command, as it does for foreign tables.
+ * What the hook runs it has prepared, or prepares itself.  In a session's first command there was none: then the tree is
+ * the one that core runs after this (a copy, if it came from a cached plan), so that changes to it count.  Did they not,
+ * core would refuse the command, as it does for foreign tables.
  */
 Datum
 mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 {
 	Node	   *command;
+	bool		taken;
 
 	if (!CALLED_AS_EVENT_TRIGGER(fcinfo))
 		ereport(ERROR,
@@ -355,22 +356,19 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 	command = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (command == NULL || IsBinaryUpgrade)
 		PG_RETURN_NULL();
+	taken = mosql_admin_was_taken(command);
 	mosql_table_begin_command();
 	mosql_admin_refuse_unsupported(command);
 	mosql_admin_note_types(command);
-	if (IsA(command, AlterTableStmt))
-	{
-		mosql_admin_drop_partition_keys((AlterTableStmt *) command);
-		if (!mosql_admin_attach_partition((AlterTableStmt *) command))
-			mosql_admin_prepare_alter((AlterTableStmt *) command);
-	}
-	else if (IsA(command, DropStmt))
+	if (IsA(command, DropStmt))
 		prepare_drop((DropStmt *) command);
 	else if (IsA(command, RenameStmt))
 		note_renamed((RenameStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
 		mosql_admin_note_owner((AlterSeqStmt *) command);
-	else if (!mosql_admin_was_taken(command))
+	else if (!taken && IsA(command, AlterTableStmt))
+		mosql_admin_prepare_alter((AlterTableStmt *) command);
+	else if (!taken)
 		mosql_admin_run_first(command);
 	PG_RETURN_NULL();
 }

@@ -371,7 +371,6 @@ rebuilds_indexes(AlterTableType type)
 	return type == AT_AlterColumnType;
 }
 
-/* At ddl_command_start, with the tree that core is about to run. */
 void
 mosql_admin_prepare_alter(AlterTableStmt *statement)
 {
@@ -379,6 +378,9 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
 	ListCell   *cell;
 
+	mosql_admin_drop_partition_keys(statement);
+	if (mosql_admin_attach_partition(statement))
+		return;
 	if (!OidIsValid(relid) ||
 		(!ours && !has_subclass(relid) && statement->objtype != OBJECT_TYPE))
 		return;

@@ -22,12 +22,14 @@
 
 static ProcessUtility_hook_type next_process_utility = NULL;
 
-/* The tree whose event triggers we call. */
+/* The tree whose event triggers we call, and whether ours has come by it. */
 static const Node *taken = NULL;
+static bool taken_seen = false;
 
 bool
 mosql_admin_was_taken(const Node *tree)
 {
+	taken_seen |= tree == taken;
 	return tree == taken;
 }
 
@@ -177,10 +179,8 @@ run_create_index(const MosqlStatement *statement)
 		EventTriggerCollectSimpleCommand(address, InvalidObjectAddress, (Node *) create);
 }
 
-typedef void (*StatementBody) (const MosqlStatement *statement);
-
 /* Who runs this, NULL: not ours. */
-static StatementBody
+static MosqlTriggeredBody
 body_of(const Node *tree)
 {
 	switch (nodeTag(tree))
@@ -207,8 +207,8 @@ body_of(const Node *tree)
 	}
 }
 
-static void
-check_may_write(const Node *tree)
+void
+mosql_admin_check_may_write(const Node *tree)
 {
 	const char *name = GetCommandTagName(CreateCommandTag((Node *) tree));
 
@@ -217,34 +217,61 @@ check_may_write(const Node *tree)
 	PreventCommandDuringRecovery(name);
 }
 
-/* As core does it (ProcessUtilitySlow); body is a StatementBody *. */
-static void
-run_with_triggers(const MosqlStatement *statement, void *body)
+/* The start of its event triggers: has ours been among them? */
+static bool
+call_start_triggers(const Node *tree)
 {
-	bool		complete = statement->context != PROCESS_UTILITY_SUBCOMMAND;
-	bool		triggers = complete && EventTriggerBeginCompleteQuery();
 	const Node *before = taken;
+	bool		seen_before = taken_seen;
+	bool		seen;
 
 	PG_TRY();
 	{
-		taken = statement->tree;
-		if (complete)
-			EventTriggerDDLCommandStart(statement->tree);
-		taken = before;
-		(*(StatementBody *) body) (statement);
-		if (complete)
-		{
-			EventTriggerSQLDrop(statement->tree);
-			EventTriggerDDLCommandEnd(statement->tree);
-		}
+		taken = tree;
+		taken_seen = false;
+		EventTriggerDDLCommandStart((Node *) tree);
+		seen = taken_seen;
 	}
 	PG_FINALLY();
 	{
 		taken = before;
+		taken_seen = seen_before;
+	}
+	PG_END_TRY();
+	return seen;
+}
+
+void
+mosql_admin_run_with_triggers(const MosqlStatement *statement, MosqlTriggeredBody body)
+{
+	MosqlStatement inside = *statement;
+	bool		triggers;
+
+	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
+	{
+		body(statement);
+		return;
+	}
+	triggers = EventTriggerBeginCompleteQuery();
+	PG_TRY();
+	{
+		inside.seen = call_start_triggers(statement->tree);
+		body(&inside);
+		EventTriggerSQLDrop(statement->tree);
+		EventTriggerDDLCommandEnd(statement->tree);
+	}
+	PG_FINALLY();
+	{
 		if (triggers)
 			EventTriggerEndCompleteQuery();
 	}
 	PG_END_TRY();
+}
+
+static void
+run_body(const MosqlStatement *statement, void *body)
+{
+	mosql_admin_run_with_triggers(statement, *(MosqlTriggeredBody *) body);
 }
 
 /* ---- the hook ---- */
@@ -253,7 +280,7 @@ run_with_triggers(const MosqlStatement *statement, void *body)
 static bool
 take(MosqlStatement *statement)
 {
-	StatementBody body;
+	MosqlTriggeredBody body;
 
 	if (IsA(statement->tree, ExplainStmt))
 	{
@@ -263,9 +290,9 @@ take(MosqlStatement *statement)
 	body = body_of(statement->tree);
 	if (body == NULL)
 		return mosql_admin_run_plain(statement);
-	check_may_write(statement->tree);
+	mosql_admin_check_may_write(statement->tree);
 	statement->tree = copyObject(statement->tree);
-	mosql_admin_run_below(statement, run_with_triggers, &body);
+	mosql_admin_run_below(statement, run_body, &body);
 	if (statement->completion != NULL && statement->completion->commandTag == CMDTAG_UNKNOWN)
 		SetQueryCompletion(statement->completion, CreateCommandTag(statement->tree), 0);
 	return true;

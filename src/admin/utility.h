@@ -29,6 +29,7 @@ typedef struct MosqlStatement
 	QueryEnvironment *environment;
 	DestReceiver *dest;
 	QueryCompletion *completion;
+	bool		seen;			/* by our ddl_command_start trigger; somebody may have turned it off */
 } MosqlStatement;
 
 /* The next ProcessUtility, at last core's, with the statement's tree or another. */
@@ -41,6 +42,16 @@ extern void mosql_admin_pass_on(const MosqlStatement *statement, Node *tree);
  */
 typedef void (*MosqlStatementBody) (const MosqlStatement *statement, void *arg);
 extern void mosql_admin_run_below(const MosqlStatement *statement, MosqlStatementBody body, void *arg);
+
+/*
+ * Run body as core runs a statement (ProcessUtilitySlow): between its event triggers, unless it is a part of another. These get
+ * statement->tree.
+ */
+typedef void (*MosqlTriggeredBody) (const MosqlStatement *statement);
+extern void mosql_admin_run_with_triggers(const MosqlStatement *statement, MosqlTriggeredBody body);
+
+/* As core does before it runs what changes something: 25006. */
+extern void mosql_admin_check_may_write(const Node *tree);
 
 /* A part of the statement, as core runs parts: through all hooks, without the
  * event triggers. */
