@@ -253,8 +253,7 @@ def loaders(world):
             query(holder, "SELECT mosql_fdw_debug_unlock(%s)", (point,))
             t.join(60)
             tap.ok(result and result[0][1] in ("40001", "42P01"), f"{at}: swept meanwhile, it fails", result)
-            conn.close()
-            world.end_lease(world.newest())
+            world.close(conn)
             world.maintain(3)
             world.check(at, rows)
 

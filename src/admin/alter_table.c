@@ -254,7 +254,7 @@ adds_primary_key(const List *commands)
  * Without its constraint the primary key is no key any more: the rows get ids of their
  * own, so that there may be duplicates.  Unless another key follows at once.
  */
-static bool
+static void
 drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
 {
 	Relation	rel = relation_open(relid, AccessShareLock);
@@ -274,7 +274,6 @@ drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
 		alter->cmds = list_concat(alter->cmds, mosql_admin_key_commands(rel, NULL, 0));
 	/* kept, it would be raised by the command itself: two who do that wait for each other */
 	relation_close(rel, AccessShareLock);
-	return drops;
 }
 
 /*
@@ -394,7 +393,7 @@ run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid)
 	parts.second->cmds = take_later(alter, relid);
 	parts.replaces_key = dropped_key(alter, relid, key) >= 0;
 	parts.foreign_keys = take_foreign_keys(alter, parts.second->cmds, relid);
-	(void) drop_key(alter, parts.second, relid);
+	drop_key(alter, parts.second, relid);
 	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
 		run_alter_parts(statement, &parts);
 	else
@@ -406,15 +405,16 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
+	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
 
 	if (!OidIsValid(relid))
 		return false;
 	if (mosql_admin_is_our_index(relid) || mosql_admin_is_bare_index(relid))
 		return mosql_admin_run_alter_index(statement, relid);
-	if (!mosql_fdw_is_ours(relid) && !reaches_ours(alter, relid))
+	if (!ours && !reaches_ours(alter, relid))
 		return false;
 	mosql_admin_check_may_write(statement->tree);
-	if (!mosql_fdw_is_ours(relid))
+	if (!ours)
 	{
 		mosql_admin_run_below(statement, run_whole, copyObject(alter));
 		return true;
