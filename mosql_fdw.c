@@ -68,7 +68,7 @@ define_settings(void)
 							&mosql_txn_commit_timeout_ms, 10000, 100, INT_MAX / 1000,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.one_step",
-							 "Whether small commits are one step where all is on one Redis.",
+							 "Whether the step that decides a small commit also writes what is on its Redis.",
 							 "Off: they are prepared, decided and applied like large ones.",
 							 &mosql_txn_one_step, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -38,7 +38,7 @@ LOAD_POINTS = ("prepare-some", "after-prepare", "after-decide", "apply-some")
 
 
 class Crash:
-    def __init__(self, cluster, one, two, engine, proxy=None, one_step=False):
+    def __init__(self, cluster, one, two, engine, proxy=None, one_step=""):
         self.one, self.two, self.engine, self.proxy = one, two, engine, proxy
         self.one_step = one_step
         self.level = SERIALIZABLE if engine == "script" and not one_step else READ_COMMITTED
@@ -133,7 +133,7 @@ class Crash:
 
     def spoiled(self, how, point):
         """Stop the victim between prepare and decide, then spoil decide; or what is both."""
-        before = "before-one-step" if self.one_step else "after-prepare"
+        before = "before-one-step" if self.one_step == "one step" else "after-prepare"
         holder = self.one.connect(self.db)
         probe = self.one.connect()
         died = []
@@ -200,7 +200,7 @@ class Crash:
         return {f for f in self.leftovers(conn) if f[3].startswith("no path from the root")}
 
     def test(self, point, load=False):
-        name = f"{self.engine}{' at once' if self.one_step else ''}, {point}{', load' if load else ''}"
+        name = f"{self.engine}{self.one_step and ', ' + self.one_step}, {point}{', load' if load else ''}"
         ways = [self.plainly, self.after_an_undecided_one, self.after_a_decided_one,
                 self.reading_an_undecided_one, self.with_many_rows]
         if "inner" in point or load:
@@ -251,16 +251,22 @@ def body():
                 with section(f"{engine}, {point}, load"):
                     crash.test(point, load=True)
     write_few()
-    crash = Crash(plain, one, two, "script", one_step=True)
-    lost = Crash(plain, one, two, "script", proxy, one_step=True)
+    crash = Crash(plain, one, two, "script", one_step="one step")
+    lost = Crash(plain, one, two, "script", proxy, one_step="one step")
     for point in ("before-one-step", "before-settle", "after-decide", "after-apply"):
         if point in names:
             with section(f"one step, {point}"):
                 (lost if "settle" in point else crash).test(point)
-    crash = Crash(Cluster("crash-one", primaries=1), one, two, "script", one_step=True)
+    crash = Crash(Cluster("crash-one", primaries=1), one, two, "script", one_step="one step")
     for point in ("before-one-step", "after-decide"):
         if point in names:
             with section(f"one step of a cluster, {point}"):
+                crash.test(point)
+    # what is beside the clock is in the step that decides, the rest is prepared and applied
+    crash = Crash(cluster, one, two, "script", one_step="one step and the rest")
+    for point in ("prepare-some", "after-prepare", "after-decide", "apply-some", "after-apply"):
+        if point in names:
+            with section(f"one step and the rest, {point}"):
                 crash.test(point)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")
 

@@ -51,6 +51,15 @@ mosql_clock_keys(const char *ns)
 	return keys;
 }
 
+/* Of all these keys. */
+uint16
+mosql_clock_slot(const char *ns)
+{
+	const char *tag = psprintf("{%s.clock}", ns);
+
+	return mosql_redis_slot(mosql_bytes(tag, strlen(tag)));
+}
+
 MosqlBytes
 mosql_clock_session_key(const MosqlClockKeys *keys, uint64 sid)
 {

@@ -13,8 +13,18 @@ static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua
 bool
 mosql_one_step_is_possible(const MosqlStepper *clock)
 {
-	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_waits(clock->redis) &&
-		(!mosql_redis_is_cluster(clock->redis) || mosql_redis_primary_count(clock->redis) == 1);
+	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_waits(clock->redis);
+}
+
+bool
+mosql_one_step_reaches(const MosqlStepper *clock, uint64 node)
+{
+	int			route;
+
+	if (!mosql_redis_is_cluster(clock->redis))
+		return true;
+	route = mosql_redis_route(clock->redis, mosql_redis_slot(mosql_step_key(clock, node)));
+	return route >= 0 && route == mosql_redis_route(clock->redis, mosql_clock_slot(clock->ns));
 }
 
 bool
@@ -35,10 +45,12 @@ mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc)
 	return true;
 }
 
+#define FIXED_ARGUMENTS	8
+
 static int
 count_arguments(const MosqlDecideArgs *args, MosqlStep *const *steps, int nsteps)
 {
-	int			n = 7 + args->ndrops;
+	int			n = FIXED_ARGUMENTS + args->ndrops;
 
 	for (int i = 0; i < nsteps; i++)
 		n += 1 + mosql_step_arguments(steps[i]);
@@ -63,6 +75,8 @@ put_call(MosqlStepper *clock, const MosqlClockKeys *keys, const MosqlDecideArgs 
 	*arg++ = mosql_clock_number(args->ndrops);
 	*arg++ = args->parts;
 	*arg++ = mosql_clock_number(clock->durable ? 0 : args->since);
+	*arg++ = mosql_clock_number(args->all_snapshots);
+	Assert(arg == argv + 3 + 4 + FIXED_ARGUMENTS);
 	for (int i = 0; i < args->ndrops; i++)
 		*arg++ = mosql_clock_number(args->drops[i]);
 	for (int i = 0; i < nsteps; i++)
@@ -97,21 +111,20 @@ answer_steps(MosqlStep **steps, int nsteps, const MosqlReply *reply)
 	{
 		steps[i]->status = MOSQL_STEP_DONE;
 		steps[i]->values = palloc(sizeof(MosqlBytes));
-		steps[i]->values[0] = mosql_reply_bytes(mosql_step_elem(reply, 3 + 2 * i));
-		steps[i]->nfields = (int) mosql_step_elem(reply, 4 + 2 * i)->integer;
+		steps[i]->values[0] = mosql_reply_bytes(mosql_step_elem(reply, 5 + 2 * i));
+		steps[i]->nfields = (int) mosql_step_elem(reply, 6 + 2 * i)->integer;
 	}
 }
 
 MosqlDecision
 mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
-				   MosqlTimestamp *ts, uint64 *schema, MosqlBudget *budget)
+				   MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlScriptCall call = {&one_step_script, keys.slot, MOSQL_SEND_ONCE};
 
 	Assert(!args->schema_change);
 	*ts = 0;
-	/* since it was planned a second primary may have got slots */
 	if (args->ndrops > MOSQL_CLOCK_DROPS || !mosql_one_step_is_possible(clock))
 		return MOSQL_REFUSED_AT_ONCE;
 	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
@@ -129,6 +142,9 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 	*schema = mosql_reply_u64(mosql_step_elem(call.reply, 1));
 	*ts = mosql_reply_u64(mosql_step_elem(call.reply, 2));
 	*ts = mosql_clock_time(&keys, *ts);
+	if (args->parts.len > 0)
+		*list = mosql_clock_list(&keys, mosql_step_elem(call.reply, 2), mosql_step_elem(call.reply, 3), 1,
+								 mosql_step_elem(call.reply, 4));
 	answer_steps(steps, nsteps, call.reply);
 	return MOSQL_DECIDED;
 }

@@ -1,5 +1,5 @@
 /*
- * one_step.h: a commit that is one step, where all of it is on one Redis server.
+ * one_step.h: a commit that is one step, of what is on the Redis server that has the clock.
  *
  * Layer: step.
  */
@@ -13,27 +13,29 @@
 #define MOSQL_ONE_STEP_MAX_BYTES	65536
 
 /*
- * May what this stepper writes be committed so?  With the engine `script`, on a server that
- * is not part of a cluster, or its only primary as far as is known, if nobody waits for copies: rows are shown
+ * May what this stepper writes be committed so?  With the engine `script`, if nobody waits for copies: rows are shown
  * from the step on.
  */
 extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
+
+/* Is a node on the server that has the clock, as far as is known?  Always so where there is no cluster. */
+extern bool mosql_one_step_reaches(const MosqlStepper *clock, uint64 node);
 
 /*
  * If all compares of the steps hold, and the clock would decide, rows are written at the time that
  * it draws: one script, in which nothing else happens.  The steps are those that prepare would send (one read at most, which is
  * returned), with writes of the kinds VERSION, TOMBSTONE, INCREMENT and UNLIST; and MAX before a VERSION or INCREMENT
  * of the same field: what this counts as where it is absent.  The
- * record that stays says "committed"; it names nobody's rows (args->parts), and is dropped
- * like any other.
+ * record that stays says "committed", and where the rest is that was prepared, on other servers (args->parts; empty: nothing
+ * was); it is dropped like any other.
  *
- * DECIDED: as mosql_clock_decide(), without a list.  LOST: settle it as well.  Whatever else is
+ * DECIDED: as mosql_clock_decide(), with a list if there is a rest to apply.  LOST: settle it as well.  Whatever else is
  * returned, nothing was written: it is to be done the ordinary way.  The step of which a compare did not hold is FAILED, with
  * what was read.
  */
 extern MosqlDecision mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args,
 										MosqlStep **steps, int nsteps, MosqlTimestamp *ts,
-										uint64 *schema, MosqlBudget *budget);
+										MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget);
 
 /*
  * The value of a MOSQL_WRITE_INCREMENT, for a row whose newest version is live.  Per increment:

@@ -1,5 +1,5 @@
 /*
- * one_step_lua.h: a whole commit as one server-side script.
+ * one_step_lua.h: a whole commit, or what of it is on the clock's server, as one server-side script.
  *
  * What the steps of prepare compare, for each leaf; what decide compares; then the timestamp,
  * and the rows as apply would leave them: code/history.c and code/increment.c say in C what
@@ -13,6 +13,7 @@
  *         [5]    number of records to drop, D
  *         [6]    participants, as decide has them
  *         [7]    schema version when the transaction began, or 0, as decide has it
+ *         [8]    1 for all snapshots, as decide has it
  *         then   D numbers of records to drop
  *                per leaf its key, and a step: step_lua.h
  *
@@ -22,7 +23,8 @@
  *
  * The conditional writes of these steps are UNLIST and the kinds that need the timestamp:
  * VERSION, TOMBSTONE, INCREMENT; and before one of these MAX, which writes nothing by itself: the row
- * that counts where there is none.  Replies {0, schema, ts, per leaf: meta, HLEN or 0};
+ * that counts where there is none.  Replies {0, schema, ts, newest snapshots, oldest, per
+ * leaf: meta, HLEN or 0}, snapshots if there are participants;
  * {MosqlDecision, schema} for what decide refuses; {5, schema, leaf, compare, meta} for a compare that failed, the first
  * of its leaf, and {6} for what is better done in more than one step: nothing was written then, except that the clock
  * was taken over.
@@ -250,7 +252,7 @@ LUA_ROW_TOOLS \
 static const char one_step_lua[] =
 LUA_HEAD LUA_NOW
 "local byte = string.byte\n"
-"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 8, 7 + argv[5]))\n"
+"local s = call('HMGET', KEYS[2], 'lease', argv[1], unpack(argv, 9, 8 + argv[5]))\n"
 "local c = call('HMGET', KEYS[1], 'last', 'schema', 'node', 'leapt')\n"
 "local p = call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')\n"
 "local newest, oldest, asked = 0, math.huge, 0\n"
@@ -270,7 +272,7 @@ LUA_TAKE_OVER
 LUA_ROWS LUA_STEP_TOOLS
 /* leaves: of each its key, meta, how many fields it will have, or false, who is woken before and after it, fields to
  * delete, or false; then, up to [6], fields to set and their values; one that sets no more than one does not grow */
-"local leaves, o, size = {}, 7 + argv[5], 0\n"
+"local leaves, o, size = {}, 8 + argv[5], 0\n"
 "while o < #argv do\n"
 "  o = o + 1\n"
 "  local key, plan = argv[o], argv[o + 1]\n"
@@ -345,11 +347,17 @@ LUA_STEP_PLAN LUA_STEP_READ LUA_STEP_COMPARE
 "  leaves[#leaves + 1] = leaf\n"
 "  o = extra\n"
 "end\n"
+ /* who applies the rest prunes by a list */
+"local list, least = {}, false\n"
+"if argv[6] ~= '' then\n"
+LUA_SNAPSHOTS
+"  list, least = snapshots(KEYS[4], argv[8] == '1')\n"
+"end\n"
  /* write; what comes before the record does no harm alone */
 "local ts = text(issued)\n"
 "call('HSET', KEYS[1], 'last', ts, 'decided', ts)\n"
 LUA_EXTEND_ONE("lease", "argv[4]", "KEYS[2]", "KEYS[3]", "argv[3]")
-LUA_DROP("8", "7 + argv[5]", "s", "5", "leap")
+LUA_DROP("9", "8 + argv[5]", "s", "6", "leap")
 "for y = 1, #leaves do\n"	/* and write to leaves?  No pattern of keys tells one from another */
 "  if leaves[y][6] > 7 or leaves[y][7] then\n"
 "    local may = redis.acl_check_cmd and redis.acl_check_cmd('HDEL', leaves[y][1], '')\n"
@@ -358,15 +366,15 @@ LUA_DROP("8", "7 + argv[5]", "s", "5", "leap")
 "  end\n"
 "end\n"
 "call('HSET', KEYS[2], argv[1], 'C' .. ts .. ' ' .. argv[6])\n"
-"local reply = {0, schema, ts}\n"
+"local reply = {0, schema, ts, list, least}\n"
 "for y = 1, #leaves do\n"
 "  local leaf = leaves[y]\n"
 "  local key = leaf[1]\n"
 "  if leaf[7] then call('HDEL', key, unpack(leaf[7])) end\n"
 "  if leaf[6] > 7 then call('HSET', key, unpack(leaf, 8, leaf[6])) end\n"
 "  for x = leaf[4] + 1, leaf[5] do\n" LUA_STEP_TELL "  end\n"
-"  reply[2 + 2 * y] = leaf[2]\n"
-"  reply[3 + 2 * y] = leaf[3] or 0\n"
+"  reply[4 + 2 * y] = leaf[2]\n"
+"  reply[5 + 2 * y] = leaf[3] or 0\n"
 "end\n"
 "return reply\n";
 

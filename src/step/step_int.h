@@ -273,6 +273,7 @@ typedef struct MosqlClockKeys
 } MosqlClockKeys;
 
 extern MosqlClockKeys mosql_clock_keys(const char *ns);
+extern uint16 mosql_clock_slot(const char *ns);
 extern MosqlBytes mosql_clock_session_key(const MosqlClockKeys *keys, uint64 sid);
 extern MosqlBytes mosql_clock_number(uint64 n);
 extern MosqlBytes mosql_clock_snapshot_field(uint64 sid, uint64 snapid);

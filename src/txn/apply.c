@@ -475,10 +475,10 @@ mosql_txn_apply(MosqlCommit *commit)
 	dlist_push_tail(&commit->session->pending, &pending->node);
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
-			commit->parts[p].items[i].done = false;
+			commit->parts[p].items[i].done = commit->parts[p].items[i].here;
 
-	/* the transaction is committed */
-	if (!mosql_do_quietly(apply_unbroken, commit))
+	/* the transaction is committed; what the step that decided has written is applied */
+	if (pending->nkeys + pending->nmarks > 0 && !mosql_do_quietly(apply_unbroken, commit))
 	{
 		mosql_redis_uncork(commit->session->redis);
 		pending->failed = true;

@@ -319,7 +319,7 @@ mosql_commit_is_sound(const MosqlCommit *commit)
 static bool
 is_item_prepared(const MosqlItem *item)
 {
-	if (!item->done || item->kind != MOSQL_ITEM_WRITE)
+	if (!item->done || !mosql_item_leaves_intent(item))
 		return item->done;
 	if (item->base != MOSQL_BASE_ABSENT && item->old_row.data == NULL)
 		return false;

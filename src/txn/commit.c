@@ -5,7 +5,7 @@
  * Layer: txn.  Runs in the pre-commit callback; together.c drives what several
  * sessions and PostgreSQL itself have to commit.  Two round trips when nothing
  * is in the way: prepare (all leaves in parallel) and decide; apply is sent and
- * not waited for.  Where all is on one server these are tried as one step first (one_step.c).
+ * not waited for.  What is on the clock's server is left to decide, which does all three of it (one_step.c).
  *
  *      attempt:  new transaction id
  *                prepare ---- conflict ----> release, 40001
@@ -14,7 +14,8 @@
  *                decide ----- aborted -----> release, next attempt
  *                   |   \---- lease -------> release, new session, next attempt
  *                   |    \--- schema ------> release, check, next attempt or 40001
- *                   |     \-- unknown -----> 08007
+ *                   |     |--- unknown -----> 08007
+ *                   |     \-- not at once -> prepare the rest
  *                apply
  *
  * An attempt after "busy" or "aborted" is no weaker than the first: every
@@ -162,13 +163,14 @@ start_attempt(MosqlCommit *commit)
 	commit->breaks = mosql_redis_breaks(commit->session->redis);
 	commit->nmarks = commit->maxmarks = 0;
 	commit->marks = NULL;
+	commit->one_step = NULL;
 	for (int p = 0; p < commit->nparts; p++)
 	{
 		MosqlParticipant *part = &commit->parts[p];
 
 		for (int i = 0; i < part->n; i++)
 		{
-			part->items[i].done = part->items[i].sent = false;
+			part->items[i].done = part->items[i].here = part->items[i].sent = false;
 			if (part->items[i].kind == MOSQL_ITEM_CHECK && part->items[i].strength > 0 &&
 				has_lost_its_locks(commit))
 				mosql_item_forget_lock(&part->items[i]);
@@ -317,17 +319,13 @@ check_definitions(MosqlCommit *commit)
 	return true;
 }
 
-/* True: all is in place, and MosqlPending is made.  Else released. */
+/* What is not left to the step that decides.  True: all is in place.  Else released. */
 static bool
-prepare_once(MosqlCommit *commit)
+prepare_rest(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
-	MosqlOutcome outcome;
+	MosqlOutcome outcome = mosql_txn_prepare(commit);
 
-	check_trees(commit);
-	check_claims(commit);
-	mosql_load_check(commit->txn);
-	outcome = mosql_txn_prepare(commit);
 	if (outcome != MOSQL_PREPARED)
 	{
 		mosql_txn_release(commit);
@@ -338,7 +336,7 @@ prepare_once(MosqlCommit *commit)
 	{
 		case MOSQL_PREPARED:
 			MOSQL_DEBUG_POINT("after-prepare");
-			break;
+			return true;
 		case MOSQL_CONFLICT:
 			if (commit->lost_claim)
 				mosql_commit_lost_claim(session);
@@ -347,22 +345,36 @@ prepare_once(MosqlCommit *commit)
 		case MOSQL_HELD_UP:
 		case MOSQL_BUSY:
 			wait_for_others(commit, commit->tries);
-			return false;
+			break;
 		case MOSQL_AGAIN:
 			if (!mosql_budget_pause(&commit->budget))
 				mosql_commit_conflict(session, "The transaction could not be prepared within mosql_fdw.commit_timeout.");
-			return false;
+			break;
 	}
+	return false;
+}
+
+/* True: all is in place, or planned, and MosqlPending is made.  Else released. */
+static bool
+prepare_once(MosqlCommit *commit)
+{
+	check_trees(commit);
+	check_claims(commit);
+	mosql_load_check(commit->txn);
+	if (commit->one_steps > 0 && !has_lost_its_locks(commit) && mosql_txn_plan_one_step(commit))
+		MOSQL_DEBUG_POINT("before-one-step");
+	else if (!prepare_rest(commit))
+		return false;
 
 	/*
 	 * A connection broke: perhaps a server failed that had taken an intent, and
 	 * without copies its successor does not have it.
 	 */
-	if (commit->breaks != mosql_redis_breaks(session->redis))
+	if (commit->breaks != mosql_redis_breaks(commit->session->redis))
 	{
 		mosql_txn_release(commit);
 		if (!mosql_budget_pause(&commit->budget))
-			mosql_commit_conflict(session, "Connections to Redis broke while the transaction was prepared, until mosql_fdw.commit_timeout.");
+			mosql_commit_conflict(commit->session, "Connections to Redis broke while the transaction was prepared, until mosql_fdw.commit_timeout.");
 		return false;
 	}
 	commit->pending = mosql_pending_make(commit);
@@ -388,7 +400,27 @@ mosql_txn_raise_schema(MosqlTxn *txn)
 		session->ask_schema = true;
 }
 
-/* Decided: true.  Refused: released, and what was the matter is put right. */
+/*
+ * The step that decides has found something in the way, and nothing was done: what it would have written is prepared like the
+ * rest, which stays, or, if a leaf is known better now, planned once more.
+ */
+static void
+go_on_without(MosqlCommit *commit)
+{
+	bool		outgrown = mosql_txn_unplan_one_step(commit);
+
+	commit->one_steps = outgrown ? commit->one_steps - 1 : 0;
+	if (commit->unchecked && commit->one_steps == 0)
+	{
+		mosql_txn_release(commit);
+		return;
+	}
+	pfree(commit->pending);
+	commit->pending = NULL;
+	commit->goes_on = true;
+}
+
+/* Decided: true.  Refused: released, and what was the matter is put right; or the attempt goes on. */
 static bool
 conclude(MosqlCommit *commit, MosqlDecision decision)
 {
@@ -416,6 +448,8 @@ conclude(MosqlCommit *commit, MosqlDecision decision)
 			mosql_commit_conflict(session, "Another Redis process than before tells the time: it may have forgotten what this transaction has seen.");
 			break;
 		case MOSQL_REFUSED_AT_ONCE:
+			go_on_without(commit);
+			return false;
 		case MOSQL_DECISION_LOST:
 			pg_unreachable();
 	}
@@ -512,6 +546,19 @@ guarded(MosqlCommit *commit, AttemptStep step)
 	return done;
 }
 
+/* A new one, but if the last goes on, of which a part is in place. */
+static void
+begin_attempt(MosqlCommit *commit)
+{
+	if (!commit->goes_on)
+	{
+		restore_ranges(commit, commit->saved_ranges);
+		start_attempt(commit);
+	}
+	commit->goes_on = false;
+	MOSQL_DEBUG_POINT("before-prepare");
+}
+
 void
 mosql_commit_prepare(MosqlCommit *commit)
 {
@@ -522,9 +569,7 @@ mosql_commit_prepare(MosqlCommit *commit)
 	{
 		if (commit->stale)
 			(void) guarded(commit, check_definitions);
-		restore_ranges(commit, commit->saved_ranges);
-		start_attempt(commit);
-		MOSQL_DEBUG_POINT("before-prepare");
+		begin_attempt(commit);
 		if (guarded(commit, prepare_once))
 			break;
 		mosql_stats.prepare_retries++;
@@ -539,10 +584,9 @@ mosql_commit_try(MosqlCommit *commit)
 {
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
 
-	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
+	Assert(commit->state == MOSQL_COMMIT_IDLE && (commit->tries == 0 || commit->goes_on));
 	commit->unchecked = true;
-	start_attempt(commit);
-	MOSQL_DEBUG_POINT("before-prepare");
+	begin_attempt(commit);
 	if (guarded(commit, prepare_once))
 		commit->state = MOSQL_COMMIT_PREPARED;
 	MemoryContextSwitchTo(old);
@@ -556,47 +600,13 @@ mosql_commit_drop(MosqlCommit *commit)
 	MemoryContextDelete(commit->cxt);
 }
 
-/*
- * One try.  Of an attempt that is refused nothing is anywhere, and its id is not used again.  What may
- * wait comes before interrupts are held.
- */
-static void
-try_at_once(MosqlCommit *commit)
+/* Tries: a leaf into which many insert is another one often. */
+#define ONE_STEP_TRIES	3
+
+void
+mosql_commit_may_be_at_once(MosqlCommit *commit)
 {
-	commit->outgrown = false;
-	start_attempt(commit);
-	if (has_lost_its_locks(commit) || !guarded(commit, mosql_txn_plan_one_step))
-		return;
-	MOSQL_DEBUG_POINT("before-one-step");
-	mosql_local_hold();
-	commit->applied = guarded(commit, mosql_txn_commit_at_once);
-	if (!commit->applied)
-		mosql_local_resume();
-}
-
-/* Tries where all is on one server: a leaf into which many insert is another one often. */
-#define AT_ONCE_TRIES	3
-
-bool
-mosql_commit_at_once(MosqlCommit *commit)
-{
-	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
-
-	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->tries == 0);
-	for (int tries = 1;; tries++)
-	{
-		try_at_once(commit);
-		if (commit->applied || !commit->outgrown || tries == AT_ONCE_TRIES)
-			break;
-		mosql_stats.prepare_retries++;
-	}
-	if (commit->applied)
-	{
-		commit->state = MOSQL_COMMIT_DECIDED;
-		commit->txn->decided = true;
-	}
-	MemoryContextSwitchTo(old);
-	return commit->applied;
+	commit->one_steps = ONE_STEP_TRIES;
 }
 
 /* From prepared to `state`, or back: then another attempt may be made. */
@@ -714,8 +724,7 @@ mosql_commit_end(MosqlCommit *commit)
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
 
 	Assert(commit->state == MOSQL_COMMIT_DECIDED);
-	if (!commit->applied)
-		mosql_txn_apply(commit);
+	mosql_txn_apply(commit);
 	commit->session->losses -= commit->session->losses > 0;
 	mosql_stats.commits++;
 	MOSQL_DEBUG_POINT("after-apply");
@@ -728,8 +737,7 @@ mosql_commit_end(MosqlCommit *commit)
 static void
 decide_alone(MosqlCommit *commit)
 {
-	if (mosql_txn_fits_one_step(commit) && mosql_commit_at_once(commit))
-		return;
+	mosql_commit_may_be_at_once(commit);
 	for (;;)
 	{
 		mosql_commit_prepare(commit);

@@ -40,7 +40,7 @@ encode_parts(MosqlCommit *commit)
 		int			n = 0;
 
 		for (int i = 0; i < part->n; i++)
-			if (part->items[i].kind == MOSQL_ITEM_WRITE)
+			if (mosql_item_leaves_intent(&part->items[i]))
 			{
 				first = first ? first : &part->items[i];
 				last = &part->items[i];
@@ -57,7 +57,7 @@ encode_parts(MosqlCommit *commit)
 		}
 		mosql_part_put_head(&out, MOSQL_PART_KEYS, root, n);
 		for (int i = 0; i < part->n; i++)
-			if (part->items[i].kind == MOSQL_ITEM_WRITE)
+			if (mosql_item_leaves_intent(&part->items[i]))
 				mosql_part_put_key(&out, part->items[i].key);
 	}
 	for (int m = 0; m < commit->nmarks; m++)
@@ -170,6 +170,8 @@ MosqlDecision
 mosql_txn_decide(MosqlCommit *commit)
 {
 	Assert(commit->state == MOSQL_COMMIT_PREPARED && mosql_commit_is_prepared(commit));
+	if (commit->one_step != NULL)
+		return mosql_txn_decide_at_once(commit, encode_parts(commit));
 	return mosql_txn_decide_by(commit, encode_parts(commit), ask_clock);
 }
 

@@ -1,9 +1,10 @@
 /*
- * one_step.c: prepare, decide and apply as one step, where all of a commit is on one Redis.
+ * one_step.c: prepare, decide and apply as one step, of what is on the Redis server that has the clock.
  *
- * Layer: txn.  A script compares on each leaf what prepare would compare, at the clock what
+ * Layer: txn.  A script compares on each of these leaves what prepare would compare, at the clock what
  * decide would, and writes the rows as apply would leave them: nobody sees anything between.
- * It is an interleaving of the ordinary protocol in which nobody else had a turn (rule 35).
+ * It is an interleaving of the ordinary protocol in which nobody else had a turn (rule 35).  Where that is
+ * all of the commit, it has one round trip.  What is on other servers is prepared before, and applied after it (rule 50).
  *
  * Whatever is in the way, or not as it was thought to be, is left to the ordinary way, which
  * judges it, waits, or reports it: nothing was written.
@@ -25,8 +26,8 @@ item_bytes(const MosqlItem *item)
 }
 
 /* Definitions, ranges that are certified, and much at once go the ordinary way. */
-bool
-mosql_txn_fits_one_step(MosqlCommit *commit)
+static bool
+fits(const MosqlCommit *commit)
 {
 	size_t		bytes = 0;
 	int			rows = 0;
@@ -47,7 +48,7 @@ mosql_txn_fits_one_step(MosqlCommit *commit)
 	return rows > 0 && bytes <= MOSQL_ONE_STEP_MAX_BYTES;
 }
 
-/* The leaves of a commit, and their steps. */
+/* Leaves on the clock's server, and their steps. */
 struct MosqlOneStep
 {
 	int			n;
@@ -55,56 +56,107 @@ struct MosqlOneStep
 	MosqlStep  *steps[MOSQL_ONE_STEP_MAX_ROWS];
 };
 
-static bool
-add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup *group, const MosqlBytes *rows)
+static void
+add_leaf(MosqlCommit *commit, const MosqlParticipant *part, const MosqlLeafGroup *group, MosqlItem **items,
+		 const MosqlBytes *rows)
 {
 	MosqlOneStep *all = commit->one_step;
-	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
+	MosqlLeafStep *leaf;
 
-	if (group->frozen_from.data != NULL || group->loaded.loader.session != 0)
-		return false;
+	if (group->frozen_from.data != NULL || group->loaded.loader.session != 0 ||
+		!mosql_one_step_reaches(&commit->session->stepper, group->leaf))
+		return;
+	leaf = palloc(sizeof(MosqlLeafStep));
 	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, group->n);
 	for (int i = group->first; i < group->first + group->n; i++)
-		mosql_leaf_step_take(leaf, &part->items[i], rows[i]);
+		mosql_leaf_step_take(leaf, items[i], rows[i]);
+	if (!mosql_leaf_step_add_final(commit, leaf))
+		return;
+	for (int i = group->first; i < group->first + group->n; i++)
+	{
+		items[i]->here = items[i]->done = true;
+		items[i]->old_row = items[i]->columns = MOSQL_ABSENT;
+	}
 	all->leaves[all->n] = leaf;
 	all->steps[all->n++] = &leaf->step;
-	return mosql_leaf_step_add_final(commit, leaf);
 }
 
-static bool
+static void
 add_part(MosqlCommit *commit, const MosqlParticipant *part)
 {
 	MosqlBytes *keys = palloc(part->n * sizeof(MosqlBytes) + 1);
 	MosqlBytes *rows = palloc(part->n * sizeof(MosqlBytes) + 1);
 	MosqlKeyUse *uses = palloc(part->n * sizeof(MosqlKeyUse) + 1);
+	MosqlItem **items = palloc(part->n * sizeof(MosqlItem *) + 1);
 	MosqlLeafGroup *groups;
 	int			ngroups;
+	int			n = 0;
 
-	if (part->n == 0)
-		return true;
 	for (int i = 0; i < part->n; i++)
-	{
-		keys[i] = part->items[i].key;
-		uses[i] = mosql_item_use(&part->items[i]);
-	}
-	ngroups = mosql_btree_group_beside(part->tree, keys, uses, part->n, &groups, rows);
+		if (!part->items[i].done)
+		{
+			items[n] = &part->items[i];
+			keys[n] = items[n]->key;
+			uses[n] = mosql_item_use(items[n]);
+			n++;
+		}
+	if (n == 0)
+		return;
+	ngroups = mosql_btree_group_beside(part->tree, keys, uses, n, &groups, rows);
 	for (int g = 0; g < ngroups; g++)
-		if (!add_leaf(commit, part, &groups[g], rows))
-			return false;
-	return true;
+		add_leaf(commit, part, &groups[g], items, rows);
 }
 
+/* Of an attempt: what is left to be prepared, and whether a foreign key's row is in there. */
+static int
+count_rest(const MosqlCommit *commit, bool *refers)
+{
+	int			n = 0;
+
+	*refers = false;
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (!commit->parts[p].items[i].done)
+			{
+				*refers |= commit->parts[p].items[i].kind == MOSQL_ITEM_REFERENCE;
+				n++;
+			}
+	return n;
+}
+
+static void
+take_items_back(MosqlCommit *commit)
+{
+	for (int p = 0; p < commit->nparts; p++)
+		for (int i = 0; i < commit->parts[p].n; i++)
+			if (commit->parts[p].items[i].here)
+				commit->parts[p].items[i].here = commit->parts[p].items[i].done = false;
+	commit->one_step = NULL;
+}
+
+/*
+ * Race -- a row that a foreign key leads to is looked at when all of the commit is in place (22), so that who deletes
+ * it finds the child, or is found.  In the step that is so; on another server, before it, it is not.
+ */
 bool
 mosql_txn_plan_one_step(MosqlCommit *commit)
 {
-	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
-	bool		planned = true;
+	MemoryContext old;
+	bool		refers;
+	int			rest;
 
+	Assert(commit->one_step == NULL);
+	if (!fits(commit))
+		return false;
+	old = MemoryContextSwitchTo(commit->attempt_cxt);
 	commit->one_step = palloc0(sizeof(MosqlOneStep));
-	for (int p = 0; p < commit->nparts && planned; p++)
-		planned = add_part(commit, &commit->parts[p]);
+	for (int p = 0; p < commit->nparts; p++)
+		add_part(commit, &commit->parts[p]);
 	MemoryContextSwitchTo(old);
-	return planned;
+	rest = count_rest(commit, &refers);
+	if (commit->one_step->n == 0 || refers)
+		take_items_back(commit);
+	return commit->one_step != NULL && rest == 0;
 }
 
 static MosqlDecision
@@ -112,7 +164,7 @@ ask_at_once(MosqlCommit *commit, const MosqlDecideArgs *args, MosqlBudget *budge
 {
 	MosqlOneStep *all = commit->one_step;
 
-	return mosql_clock_commit(&commit->session->stepper, args, all->steps, all->n, &commit->ts,
+	return mosql_clock_commit(&commit->session->stepper, args, all->steps, all->n, &commit->ts, &commit->list,
 							  &commit->session->schema, budget);
 }
 
@@ -174,43 +226,31 @@ observe_leaves(MosqlCommit *commit)
 	RESUME_INTERRUPTS();
 }
 
-/* It was refused: if a leaf is not what it was when it was planned, its meta is known now. */
-static bool
-note_outgrown(MosqlCommit *commit)
+bool
+mosql_txn_unplan_one_step(MosqlCommit *commit)
 {
 	MosqlOneStep *all = commit->one_step;
+	bool		outgrown = false;
 
-	for (int i = 0; i < all->n; i++)
+	for (int i = 0; i < all->n && !outgrown; i++)
 		if (all->steps[i]->status == MOSQL_STEP_FAILED && all->steps[i]->failed == 0)
 		{
 			mosql_btree_observe(all->leaves[i]->tree, all->steps[i]->node, all->steps[i]->values[0], -1);
-			return true;
+			outgrown = true;
 		}
-	return false;
+	take_items_back(commit);
+	return outgrown;
 }
 
-/* Its record is dropped with the next decision, like one whose applies are acknowledged. */
-bool
-mosql_txn_commit_at_once(MosqlCommit *commit)
+MosqlDecision
+mosql_txn_decide_at_once(MosqlCommit *commit, MosqlBytes parts)
 {
-	MemoryContext old = MemoryContextSwitchTo(commit->attempt_cxt);
-	MosqlPending *pending = commit->pending = mosql_pending_make(commit);
-	bool		decided;
+	MosqlDecision decision = mosql_txn_decide_by(commit, parts, ask_at_once);
 
-	decided = mosql_txn_decide_by(commit, mosql_bytes("", 0), ask_at_once) == MOSQL_DECIDED;
-	commit->pending = NULL;
-	if (decided)
+	if (decision == MOSQL_DECIDED)
 	{
-		pending->ts = commit->ts;
-		dlist_push_tail(&commit->session->pending, &pending->node);
 		note_let_go(commit);
 		observe_leaves(commit);
 	}
-	else
-	{
-		pfree(pending);
-		commit->outgrown = note_outgrown(commit);
-	}
-	MemoryContextSwitchTo(old);
-	return decided;
+	return decision;
 }

@@ -44,7 +44,7 @@ mosql_pending_make(MosqlCommit *commit)
 
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
-			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE)
+			if (mosql_item_leaves_intent(&commit->parts[p].items[i]))
 			{
 				nkeys++;
 				size += copied_size(commit->parts[p].items[i].key);
@@ -76,7 +76,7 @@ mosql_pending_make(MosqlCommit *commit)
 
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
-			if (commit->parts[p].items[i].kind == MOSQL_ITEM_WRITE)
+			if (mosql_item_leaves_intent(&commit->parts[p].items[i]))
 			{
 				pending->roots[pending->nkeys] = mosql_btree_root(commit->parts[p].tree);
 				pending->keys[pending->nkeys++] = copy_to(&at, commit->parts[p].items[i].key);

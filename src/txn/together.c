@@ -21,8 +21,8 @@
  * again and decides.  What remains is told honestly: part of it is committed, and nobody
  * should try again.
  *
- * With one session it is prepare, check, decide, apply: no round trip is added.  Where all
- * is on one server it is check, and one step (one_step.c).  An INSERT that is the whole transaction is
+ * With one session it is prepare, check, decide, apply: no round trip is added.  What is on the clock's server is
+ * prepared and applied by the step that decides (one_step.c).  An INSERT that is the whole transaction is
  * tried first without having looked up its keys.
  */
 #include "postgres.h"
@@ -136,21 +136,11 @@ foresee_rest(Together *all)
 	return true;
 }
 
-/* PostgreSQL's own checks come before, and once more if it has to be the ordinary way. */
-static bool
-decide_at_once(Together *all)
-{
-	if (all->n > 1 || !mosql_txn_fits_one_step(all->commits[0]))
-		return false;
-	mosql_local_check();
-	return mosql_commit_at_once(all->commits[0]);
-}
-
 static void
 decide_first(Together *all)
 {
-	if (decide_at_once(all))
-		return;
+	if (all->n == 1)
+		mosql_commit_may_be_at_once(all->commits[0]);
 	for (;;)
 	{
 		prepare_all(all);
@@ -269,24 +259,24 @@ fail(Together *all, MemoryContext cxt)
 static bool
 decide_unchecked(Together *all, MemoryContext cxt)
 {
+	MosqlCommit *commit = all->commits[0];
 	volatile bool decided = false;
 
-	if (all->n != 1 || all->commits[0]->txn->settle == NULL || !mosql_local_lock(false))
+	if (all->n != 1 || commit->txn->settle == NULL || !mosql_local_lock(false))
 		return false;
+	mosql_commit_may_be_at_once(commit);
 	mosql_local_begin();
 	PG_TRY();
 	{
-		MosqlCommit *commit = all->commits[0];
-
-		if (mosql_txn_fits_one_step(commit))
-			decided = decide_at_once(all);
-		else if (mosql_commit_try(commit))
+		while (!decided && mosql_commit_try(commit))
 		{
 			mosql_local_check();
 			mosql_local_hold();
 			decided = mosql_commit_decide(commit);
 			if (!decided)
 				mosql_local_resume();
+			if (!commit->goes_on)
+				break;
 		}
 	}
 	PG_CATCH();

@@ -30,7 +30,7 @@ typedef enum MosqlLocking
 {
 	MOSQL_OPTIMISTIC, MOSQL_PESSIMISTIC
 } MosqlLocking;
-extern bool mosql_txn_one_step;	/* small commits on one server are one step */
+extern bool mosql_txn_one_step;	/* what a small commit has on the clock's server is one step */
 extern int	mosql_txn_locking;	/* MosqlLocking */
 extern int	mosql_txn_max_mb;	/* memory for buffered writes, 54000 beyond */
 extern int	mosql_txn_snapshot_cache_kb;	/* for what one snapshot has read; 0: nothing */

@@ -698,11 +698,19 @@ typedef struct MosqlItem
 	int			strength;		/* WRITE, CHECK, CLAIM: of its lock, which must still be there; 0: none */
 	bool		claims;			/* there are some at its row */
 	bool		done;
+	bool		here;			/* on a leaf that the step which decides compares and writes (one_step.c) */
 	bool		sent;			/* WRITE: this attempt may have placed its intent */
 	bool		no_bulk;		/* its leaf turned out not to be empty */
 	MosqlBytes	old_row;		/* the row's field as prepare found it */
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
 } MosqlItem;
+
+/* Does prepare place an intent for it, which is to be applied? */
+static inline bool
+mosql_item_leaves_intent(const MosqlItem *item)
+{
+	return item->kind == MOSQL_ITEM_WRITE && !item->here;
+}
 
 /* So many items of a leaf are in one step: its counts have 16 bits. */
 #define MOSQL_STEP_MAX_ITEMS	16000
@@ -777,10 +785,10 @@ typedef struct MosqlCommit
 	bool		placed;			/* this attempt has intents or marks somewhere */
 	bool		lost_claim;		/* prepare has not found one */
 	bool		stale;			/* it knows a schema version that is not the present one */
-	bool		applied;		/* in the step that decided */
 	bool		unchecked;		/* keys were not looked up: tried once, and nothing is said of what is in the way */
-	struct MosqlOneStep *one_step;	/* which is this; of one attempt (one_step.c) */
-	bool		outgrown;		/* it was refused since a leaf is not the one that was known; now it is */
+	int			one_steps;		/* so often may the deciding step take leaves in */
+	struct MosqlOneStep *one_step;	/* which it does, of this attempt; NULL: it does not (one_step.c) */
+	bool		goes_on;		/* it was refused: the attempt prepares the rest */
 	MosqlBlocker blocker;		/* the oldest that this attempt gives way to */
 	MosqlTimestamp ts;
 	MosqlSnapshotList list;
@@ -848,14 +856,14 @@ typedef MosqlDecision (*MosqlAsk) (MosqlCommit *commit, const MosqlDecideArgs *a
 extern MosqlDecision mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask);
 
 /*
- * Prepare, decide and apply in one step (rule 35).  fits: may it be tried?  plan: what there
- * is to be done on which leaf; a round trip where caches do not know.  commit: one round
- * trip; true: it is committed, and applied.  False: nothing was done, and it is to be done
- * the ordinary way.
+ * Prepare, decide and apply in one step what is on the clock's server (rules 35 and 50).  plan: of an attempt that begins, or goes on,
+ * which leaves these are, and what there is to be done; their items are `here`, and prepared; a round trip where caches do not know.  True if
+ * that is all of them.  decide: as mosql_txn_decide(), one round trip.  AT_ONCE: nothing was done; unplan: they are to be
+ * prepared like others.  True if that is for a leaf which was not the one that was known, and now is.
  */
-extern bool mosql_txn_fits_one_step(MosqlCommit *commit);
 extern bool mosql_txn_plan_one_step(MosqlCommit *commit);
-extern bool mosql_txn_commit_at_once(MosqlCommit *commit);
+extern MosqlDecision mosql_txn_decide_at_once(MosqlCommit *commit, MosqlBytes parts);
+extern bool mosql_txn_unplan_one_step(MosqlCommit *commit);
 
 /*
  * What decide would say now, of a prepared one; extends the lease.  Two round trips.
@@ -880,15 +888,15 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  * One session's commit, step by step.  begin: NULL if nothing is to be decided;
  * `elsewhere`: the transaction has written in other places.  prepare: until all is in
  * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
- * at_once: all of it in one step, tried again where nothing but a leaf's split was in the way; false: the ordinary way
- * is to be taken.
+ * may_be_at_once: what is on the clock's server may be left to the step that decides, which may refuse it; not where
+ * another session decides before.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
  * prepared one.  end: apply, and free; throws nothing.  limit: another session has
  * decided; this one waits and retries in that budget alone.  try: prepare once; false: something is in the way, and
  * nothing in place.  drop: free what was never decided.
  */
 extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
-extern bool mosql_commit_at_once(MosqlCommit *commit);
+extern void mosql_commit_may_be_at_once(MosqlCommit *commit);
 extern void mosql_commit_prepare(MosqlCommit *commit);
 extern bool mosql_commit_foresee(MosqlCommit *commit);
 extern bool mosql_commit_decide(MosqlCommit *commit);

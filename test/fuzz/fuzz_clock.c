@@ -69,10 +69,11 @@ commit_at_once(MosqlStepper *clock)
 	MosqlStep	step = {.node = 5,.nreads = 1,.reads = &read,.nwrites = 1,.writes = &write};
 	MosqlStep  *steps[] = {&step};
 	MosqlTimestamp ts;
+	MosqlSnapshotList list;
 	uint64		schema;
 
 	if (!mosql_one_step_is_possible(clock) ||
-		mosql_clock_commit(clock, &args, steps, 1, &ts, &schema, NULL) != MOSQL_DECIDED)
+		mosql_clock_commit(clock, &args, steps, 1, &ts, &list, &schema, NULL) != MOSQL_DECIDED)
 		return;
 	MUST(ts > 0 && ts < MOSQL_TS_MAX);
 	(void) fuzz_hash(step.values[0]);

@@ -11,6 +11,10 @@
  * They write both rows; with INC they both add to both; with SKEW each reads one row and
  * writes the other, under SERIALIZABLE, Ord with a mark.
  *
+ * With PART row 1 is on another server than the clock: One prepares it first, the step is about
+ * row 0 and decides for both, and row 1 is applied after it, by One or by Ord, who meets the intent.  Refused, the
+ * attempt prepares row 0 as well and decides as ever, or is taken back.
+ *
  * Abstracted: leaves are not split (the generation is compared as by prepare).  That nothing
  * stands between the parts of one step makes it a run of the ordinary protocol, as the other
  * models explore it; what is new is here: that it arrives late as a whole, that no intent
@@ -23,8 +27,13 @@
  * run: ci -DLOST=1
  * run: ci -DLOST=1 -DINC
  * run: ci -DLOST=1 -DSKEW
+ * run: ci -DLOST=1 -DPART
+ * run: ci -DLOST=1 -DPART -DINC
+ * run: ci -DLOST=1 -DPART -DSKEW
+ * run: ci -DLOST=1 -DPART -DSKEW0
  * run: deep -DLOST=2
  * run: deep -DLOST=2 -DINC
+ * run: deep -DLOST=2 -DPART
  * mutation: MUT_NO_INTENT rule 35: the step does not compare that nobody's intent is on the rows it writes
  * mutation: MUT_NO_VERSION rule 35: the step does not compare the versions
  * mutation: MUT_NO_MARK -DLOST=1 -DSKEW rule 35: the step ignores read marks
@@ -37,6 +46,14 @@
  * mutation: MUT_NO_RECORD rule 36: the step leaves no record
  * mutation: MUT_NO_ABORTED rule 36: the step does not look whether it was settled
  * mutation: MUT_NO_LEASE rule 36: the step does not compare the lease
+ * mutation: MUT_PART_AFTER -DLOST=1 -DPART rule 50: what is elsewhere is prepared after the step
+ * mutation: MUT_PART_NO_COMPARE -DLOST=1 -DPART rule 50: the step compares nothing of its row, since another one is prepared
+ * mutation: MUT_PART_NO_READ -DLOST=1 -DPART -DSKEW rule 50: the step does not compare what was only read beside the clock
+ * mutation: MUT_NO_MARK -DLOST=1 -DPART -DSKEW0 rule 50: ... nor looks at marks of others on what it writes there
+ * mutation: MUT_PART_READ_UNMARKED -DLOST=1 -DPART -DSKEW0 rule 50: what was only read elsewhere is compared before the step, and not marked
+ * mutation: MUT_PART_UNKNOWING -DLOST=1 -DPART rule 50: what is elsewhere is applied as if no snapshot were registered
+ * mutation: MUT_PART_DROP -DLOST=1 -DPART rule 50: the record goes before what is elsewhere is applied
+ * mutation: MUT_PART_REFUSED -DLOST=1 -DPART rule 50: refused, it decides as ever, and has not prepared row 0
  * mutation: MUT_INC_PUT -DLOST=1 -DINC rule 36: an increment is added to what was read before
  */
 #define NONE 0
@@ -49,8 +66,8 @@
 typedef Row {
 	byte ts, val;				/* newest version; a value: bits of increments, or who wrote */
 	byte old, oldval;			/* the older version that a snapshot needs; 0: none */
-	byte intent;				/* NOBODY or ORD */
-	byte mark
+	byte intent;				/* bits of those who have one there; several, of increments alone */
+	byte mark					/* 0, ORD, or with PART One's attempt */
 }
 Row row[2];
 byte last = 1, snap;
@@ -65,7 +82,18 @@ byte baseval[2];
 byte obase[2];					/* Ord */
 byte drawn, listed;				/* MUT_TIME_BEFORE, MUT_PRUNE_BEFORE */
 byte late, lost;
+bool in_order;					/* PART: the step was refused, and row 0 is prepared as well */
+byte mine;						/* PART: the snapshots that the decision told of */
 byte now, new;					/* of put() */
+
+#define bit_of(id) (1 << ((id) - 1))
+#define has(k, id) ((row[k].intent & bit_of(id)) != 0)
+#define take_off(k, id) row[k].intent = row[k].intent & (7 - bit_of(id))
+#ifdef INC
+#define shares(k) true
+#else
+#define shares(k) (row[k].intent == NOBODY)
+#endif
 
 #define needs(s, from, to) ((s) != 0 && (from) <= (s) && (s) < (to))
 
@@ -76,9 +104,12 @@ byte now, new;					/* of put() */
 #define ord_val(v) 32
 #define one_val(k) (64 + last)
 #endif
-#ifdef SKEW
+#if defined(SKEW)
 #define one_writes(k) ((k) == 1)
 #define ord_writes(k) ((k) == 0)
+#elif defined(SKEW0)
+#define one_writes(k) ((k) == 0)
+#define ord_writes(k) ((k) == 1)
 #else
 #define one_writes(k) true
 #define ord_writes(k) true
@@ -95,16 +126,16 @@ inline put(k, l)
 	row[k].ts = now; row[k].val = new; now = 0; new = 0
 }
 
-/* An increment of time t, of Ord: the versions from t on get it. */
-inline add(k, t, l)
+/* An increment of time t, of Ord (4) or One (1): the versions from t on get it. */
+inline add(k, t, l, b)
 {
 	if
-	:: t > row[k].ts -> now = t; new = row[k].val | 4; put(k, l)
+	:: t > row[k].ts -> now = t; new = row[k].val | b; put(k, l)
 	:: else ->
-		row[k].val = row[k].val | 4;
+		row[k].val = row[k].val | b;
 		if
 		:: row[k].old != 0 && !(l != 0 && l < t) ->
-			row[k].oldval = row[k].oldval | 4;	/* one of its own, which is newer than l */
+			row[k].oldval = row[k].oldval | b;	/* one of its own, which is newer than l */
 			row[k].old = t
 		:: else
 		fi
@@ -146,9 +177,18 @@ inline add(k, t, l)
 #else
 #define alive (lease == 1)
 #endif
-#ifdef MUT_HALF
+#if defined(MUT_HALF)
 #define holds ((row_ok(0) || row_ok(1)))
 #define written(k) (one_writes(k) && row_ok(k))
+#elif defined(MUT_PART_NO_COMPARE)
+#define holds true
+#define written(k) (one_writes(k) && (k) == 0)
+#elif defined(MUT_PART_NO_READ)
+#define holds true
+#define written(k) false
+#elif defined(PART)
+#define holds (in_order || row_ok(0))
+#define written(k) (one_writes(k) && (k) == 0 && !in_order)
 #else
 #define holds (row_ok(0) && row_ok(1))
 #define written(k) one_writes(k)
@@ -179,7 +219,7 @@ inline truth(k, t, v)
 }
 
 /* Bits of increments that are decided and still in flight count. */
-#define in_flight(k, S) (row[k].intent == ORD && record[ORD] == COMMITTED && decided[ORD] <= (S))
+#define in_flight(k, S, id) (has(k, id) && record[id] == COMMITTED && decided[id] <= (S))
 
 inline one_step(x, res)
 {
@@ -191,6 +231,7 @@ inline one_step(x, res)
 #else
 			last++; decided[x] = last;
 #endif
+			mine = snap;
 			assert(told[x] != ABORTED);
 			assert(unchanged(0) && unchanged(1));
 			if
@@ -208,7 +249,10 @@ inline one_step(x, res)
 			:: one_writes(0) -> truth(0, decided[x], 64 + last)
 			:: else
 			fi;
-			truth(1, decided[x], 64 + last);
+			if
+			:: one_writes(1) -> truth(1, decided[x], 64 + last)
+			:: else
+			fi;
 #endif
 #ifndef MUT_NO_RECORD
 			record[x] = COMMITTED;
@@ -220,9 +264,99 @@ inline one_step(x, res)
 	}
 }
 
+#ifdef PART
+/* By One: sets ok. */
+inline one_prepare(k, x)
+{
+	d_step {
+		if
+		:: shares(k) && version_ok(k) && (row[k].mark == 0 || !one_writes(k)) ->
+			if
+			:: one_writes(k) -> row[k].intent = row[k].intent | bit_of(x)
+#ifndef MUT_PART_READ_UNMARKED
+			:: else -> row[k].mark = x
+#else
+			:: else
+#endif
+			fi;
+			ok = true
+		:: else -> ok = false
+		fi
+	}
+}
+
+/* Of One's attempt, by it or by others, who know the list l. */
+inline one_apply(k, x, l)
+{
+	if
+	:: has(k, x) ->
+#ifdef INC
+		add(k, decided[x], l, 1);
+#else
+		now = decided[x]; new = 64 + decided[x]; put(k, l);
+#endif
+		take_off(k, x)
+	:: row[k].mark == x -> row[k].mark = 0
+	:: else
+	fi
+}
+
+/* Who meets what is there of One's attempt asks for its record, and ends it one way or the other. */
+inline help(k, x)
+{
+	d_step {
+		if
+		:: (has(k, x) || row[k].mark == x) && record[x] == COMMITTED -> one_apply(k, x, snap)
+		:: (has(k, x) || row[k].mark == x) && record[x] != COMMITTED ->
+			record[x] = ABORTED;
+			take_off(k, x);
+			row[k].mark = (row[k].mark == x -> 0 : row[k].mark)
+		:: else
+		fi
+	}
+}
+
+inline release(x)
+{
+	d_step {
+		take_off(0, x); take_off(1, x);
+		row[0].mark = (row[0].mark == x -> 0 : row[0].mark);
+		row[1].mark = (row[1].mark == x -> 0 : row[1].mark)
+	}
+}
+#endif
+
+/* The step, whose answer may be lost; sets res, and refused if nothing else was the matter. */
+inline ask(x)
+{
+	refused = false;
+	if
+	:: one_step(x, res) -> refused = (res == ABORTED)
+	:: lost < LOST ->
+		atomic {
+			lost++;
+			if
+			:: one_step(x, res)
+			:: late == 0 -> late = x
+			:: skip
+			fi
+		}
+		d_step {			/* settle */
+			res = record[x];
+			mine = snap;
+			if
+			:: res != COMMITTED && !lease -> res = UNKNOWN
+			:: res != COMMITTED && lease -> res = ABORTED; record[x] = ABORTED
+			:: else
+			fi
+		}
+	fi
+}
+
 proctype One()
 {
 	byte x = 0, res = 0;
+	bool refused = false, ok = true;
 	d_step { base[0] = row[0].ts; base[1] = row[1].ts; baseval[0] = row[0].val; baseval[1] = row[1].val }
 	do
 	:: x < 2 ->
@@ -233,31 +367,53 @@ proctype One()
 #ifdef MUT_PRUNE_BEFORE
 		d_step { listed = snap };
 #endif
+#if defined(PART) && !defined(MUT_PART_AFTER)
+		one_prepare(1, x);
+#endif
 		if
-		:: one_step(x, res)
-		:: lost < LOST ->
-			atomic {
-				lost++;
-				if
-				:: one_step(x, res)
-				:: late == 0 -> late = x
-				:: skip
-				fi
-			}
-			d_step {			/* settle */
-				res = record[x];
-				if
-				:: res != COMMITTED && !lease -> res = UNKNOWN
-				:: res != COMMITTED && lease -> res = ABORTED; record[x] = ABORTED
-				:: else
-				fi
-			}
+		:: ok -> ask(x)
+		:: else -> res = ABORTED; refused = false
 		fi;
+#ifdef PART
+		if
+		:: refused && !in_order ->
+#ifndef MUT_PART_REFUSED
+			one_prepare(0, x);
+#endif
+			if
+			:: ok -> in_order = true; ask(x)
+			:: else
+			fi
+		:: true
+		fi;
+#endif
 		d_step {
 			told[x] = res;
 			assert(res != COMMITTED || decided[x] != 0);
 			assert(res != ABORTED || decided[x] == 0)
 		}
+#ifdef PART
+		if
+		:: res == ABORTED -> release(x)
+		:: res == COMMITTED ->
+#ifdef MUT_PART_AFTER
+			one_prepare(1, x);
+#endif
+#ifdef MUT_PART_DROP
+			d_step { if :: record[x] == COMMITTED -> record[x] = NONE :: else fi };
+#endif
+#ifdef MUT_PART_UNKNOWING
+			mine = 0;
+#endif
+			d_step { one_apply(1, x, mine) };
+			if
+			:: in_order -> d_step { one_apply(0, x, mine) }
+			:: else
+			fi
+		:: else
+		fi;
+		in_order = false; ok = true;
+#endif
 		if
 		:: res == ABORTED
 		:: res == COMMITTED ->
@@ -275,12 +431,22 @@ proctype Late()
 	atomic { late != 0 -> one_step(late, res); late = 0; res = 0 }
 }
 
+/* An "aborted" record is collected, a committed one reaped when all is applied. */
+#define left(x) (record[x] == COMMITTED && (has(0, x) || has(1, x) || row[0].mark == x || row[1].mark == x))
+
 proctype Expiry()
 {
 	d_step { lease = 0; printf("the lease ran out\n") }
 	do
+#ifdef PART
+	:: d_step { record[1] != NONE && left(1) == 0 -> record[1] = NONE }
+	:: d_step { record[2] != NONE && left(2) == 0 -> record[2] = NONE }
+	:: record[1] == COMMITTED -> help(1, 1); help(0, 1)
+	:: record[2] == COMMITTED -> help(1, 2); help(0, 2)
+#else
 	:: d_step { record[1] != NONE -> record[1] = NONE }
 	:: d_step { record[2] != NONE -> record[2] = NONE }
+#endif
 	od
 }
 
@@ -301,9 +467,9 @@ inline prepare(k)
 {
 	d_step {
 		if
-		:: row[k].intent == NOBODY && (ord_unchanged_stored(k)) ->
+		:: shares(k) && ord_unchanged_stored(k) && (row[k].mark == 0 || !ord_writes(k)) ->
 			if
-			:: ord_writes(k) -> row[k].intent = ORD
+			:: ord_writes(k) -> row[k].intent = row[k].intent | bit_of(ORD)
 			:: else -> row[k].mark = ORD
 			fi
 		:: else -> back = true
@@ -314,17 +480,31 @@ inline apply(k)
 {
 	d_step {
 		if
-		:: row[k].intent == ORD ->
+		:: has(k, ORD) ->
 #ifdef INC
-			add(k, decided[ORD], l);
+			add(k, decided[ORD], l, 4);
 #else
 			now = decided[ORD]; new = ord_val(0); put(k, l);
 #endif
-			row[k].intent = NOBODY
+			take_off(k, ORD)
 		:: row[k].mark == ORD -> row[k].mark = 0
 		:: else
 		fi
 	}
+}
+
+/* Who is in the way is helped, or not. */
+inline meet(k)
+{
+#ifdef PART
+	do
+	:: has(k, 1) || row[k].mark == 1 -> help(k, 1)
+	:: has(k, 2) || row[k].mark == 2 -> help(k, 2)
+	:: break
+	od
+#else
+	skip
+#endif
 }
 
 proctype Ord()
@@ -336,9 +516,10 @@ proctype Ord()
 	:: k = 1
 	:: skip
 	fi;
+	meet(k);
 	prepare(k);
 	if
-	:: !back -> prepare((1 - k))
+	:: !back -> meet((1 - k)); prepare((1 - k))
 	:: else
 	fi;
 	if
@@ -363,7 +544,10 @@ proctype Ord()
 		apply(k);
 		apply((1 - k))
 	:: back || true ->
-		d_step { if :: record[ORD] == NONE -> row[0].intent = 0; row[1].intent = 0; row[0].mark = 0; row[1].mark = 0 :: else fi }
+		d_step { if :: record[ORD] == NONE ->
+			take_off(0, ORD); take_off(1, ORD);
+			row[0].mark = (row[0].mark == ORD -> 0 : row[0].mark); row[1].mark = (row[1].mark == ORD -> 0 : row[1].mark)
+		:: else fi }
 	fi
 }
 
@@ -377,13 +561,19 @@ inline look(k)
 		:: else -> assert(row[k].old != 0 && row[k].old <= S); v = row[k].oldval
 		fi;
 		if
-		:: in_flight(k, S) -> v = v | 4
+		:: in_flight(k, S, ORD) -> v = v | 4
+		:: else
+		fi;
+		if
+		:: in_flight(k, S, 1) || in_flight(k, S, 2) -> v = v | 1
 		:: else
 		fi;
 #else
 		if
-		:: in_flight(k, S) -> v = ord_val(0)
-		:: !in_flight(k, S) && row[k].ts <= S -> v = row[k].val
+		:: in_flight(k, S, ORD) -> v = ord_val(0)
+		:: in_flight(k, S, 1) -> v = 64 + decided[1]
+		:: in_flight(k, S, 2) -> v = 64 + decided[2]
+		:: !in_flight(k, S, ORD) && !in_flight(k, S, 1) && !in_flight(k, S, 2) && row[k].ts <= S -> v = row[k].val
 		:: else -> assert(row[k].old != 0 && row[k].old <= S); v = row[k].oldval
 		fi;
 #endif

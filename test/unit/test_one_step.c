@@ -15,6 +15,7 @@
 static uint64 schema;
 static uint64 sid;
 static MosqlTimestamp ts;
+static MosqlSnapshotList snapshots;
 
 static void
 begin(void)
@@ -52,7 +53,7 @@ commit_of(uint64 session, uint64 n, MosqlStep **steps, int nsteps, uint64 drop)
 		.ndrops = drop > 0,.drops = &drop
 	};
 
-	return mosql_clock_commit(&stepper, &args, steps, nsteps, &ts, &schema, NULL);
+	return mosql_clock_commit(&stepper, &args, steps, nsteps, &ts, &snapshots, &schema, NULL);
 }
 
 static MosqlRecordState
