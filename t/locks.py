@@ -577,6 +577,28 @@ def shown(world):
         c.close()
 
 
+def viewed(world):
+    for table in "altered", "viewed":
+        query(world.conn, f"CREATE FOREIGN TABLE {table} (id int PRIMARY KEY, n int) SERVER redis")
+    query(world.conn, "INSERT INTO viewed VALUES (1, 0)")
+    one, other = world.connect(), world.connect()
+    waiter = world.connect()
+    begin(one, "SELECT n FROM viewed WHERE id = 1 FOR UPDATE")
+    threads, _ = together(lambda: attempt(waiter, "UPDATE viewed SET n = 1 WHERE id = 1"))
+    until_waits(world)
+    begin(other, "ALTER TABLE altered ADD COLUMN v int")
+    query(world.conn, "SET lock_timeout = '2s'")
+    tap.equal(attempt(world.conn, "SELECT table_name, key FROM mosql_fdw_locks WHERE granted"),
+              ([("public.viewed", "(id)=(1)")], None), "the view waits for no table that it does not show")
+    query(world.conn, "RESET lock_timeout")
+    for conn in other, one:
+        query(conn, "ROLLBACK")
+    finish(threads)
+    for conn in other, one, waiter:
+        conn.close()
+    query(world.conn, "DROP FOREIGN TABLE altered, viewed")
+
+
 def let_go(world):
     plain = World(Cluster("locks_plain", plain=True), *world.servers, world.engine, name="locks_plain")
     query(plain.conn, "CREATE FOREIGN TABLE child (id int OPTIONS (key 'true') NOT NULL, hot int) SERVER redis")
@@ -1663,7 +1685,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, let_go, kept_rows, moved, proved, known, died, twice, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, viewed, let_go, kept_rows, moved, proved, known, died, twice, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -413,6 +413,12 @@ extern MosqlSession *mosql_admin_server_session(const char *server);
 extern List *mosql_admin_server_tables(Oid serverid);
 
 /*
+ * Is that a foreign table's name in Redis, as the catalogs say now?  It is not locked: somebody may just be altering it, and need
+ * not be waited for if it is another one.
+ */
+extern bool mosql_admin_seems_named(Oid relid, const char *schema, const char *name);
+
+/*
  * Compare a table's indexes with its rows (check_index.c); what is wrong goes to
  * `report`, in the current context.
  */

@@ -90,29 +90,6 @@ nearness(Relation rel, Oid near)
 }
 
 /*
- * Is that the table's name in Redis, as the catalogs say now?  It is not locked: somebody may just be altering it, and need
- * not be waited for if it is another one.
- */
-static bool
-seems_named(Oid relid, const char *schema, const char *name)
-{
-	const char *local_schema = get_namespace_name(get_rel_namespace(relid));
-	const char *local_name = get_rel_name(relid);
-	const char *remote;
-	List	   *options;
-
-	if (local_schema == NULL || local_name == NULL ||
-		!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)))
-		return false;			/* dropped meanwhile */
-	options = GetForeignTable(relid)->options;
-	remote = mosql_table_option(options, "table_name");
-	if (strcmp(name, remote != NULL ? remote : local_name) != 0)
-		return false;
-	remote = mosql_table_option(options, "schema_name");
-	return strcmp(schema, remote != NULL ? remote : local_schema) == 0;
-}
-
-/*
  * The local table of a name in Redis, for a foreign key with that one; InvalidOid if there is none.  It is locked until the
  * transaction ends, and no other is.
  */
@@ -130,7 +107,7 @@ find_table(Oid near, const char *schema, const char *name)
 		const char *other_name;
 		int			rank;
 
-		if (!seems_named(lfirst_oid(lc), schema, name))
+		if (!mosql_admin_seems_named(lfirst_oid(lc), schema, name))
 			continue;
 		rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
 		if (rel == NULL)

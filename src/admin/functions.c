@@ -16,11 +16,13 @@
 #include "catalog/pg_foreign_table.h"
 #include "code/node.h"
 #include "executor/spi.h"
+#include "foreign/foreign.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "admin/admin.h"
@@ -100,6 +102,25 @@ mosql_admin_server_tables(Oid serverid)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return tables;
+}
+
+bool
+mosql_admin_seems_named(Oid relid, const char *schema, const char *name)
+{
+	const char *local_schema = get_namespace_name(get_rel_namespace(relid));
+	const char *local_name = get_rel_name(relid);
+	const char *remote;
+	List	   *options;
+
+	if (local_schema == NULL || local_name == NULL ||
+		!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)))
+		return false;			/* dropped meanwhile */
+	options = GetForeignTable(relid)->options;
+	remote = mosql_table_option(options, "table_name");
+	if (strcmp(name, remote != NULL ? remote : local_name) != 0)
+		return false;
+	remote = mosql_table_option(options, "schema_name");
+	return strcmp(schema, remote != NULL ? remote : local_schema) == 0;
 }
 
 TimestampTz

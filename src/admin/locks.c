@@ -79,7 +79,7 @@ find_in_definitions(const Report *report, TreeName *tree, const MosqlDefinition 
 	}
 }
 
-/* The foreign table here that shows it, InvalidOid: none. */
+/* The foreign table here that shows it, InvalidOid: none.  It is locked, and no other is: somebody may be altering those. */
 static Oid
 find_local(const Report *report, const MosqlDefinition *definition)
 {
@@ -92,10 +92,12 @@ find_local(const Report *report, const MosqlDefinition *definition)
 		const char *name;
 		bool		same;
 
-		if (report->at_once && !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
+		if (!mosql_admin_seems_named(lfirst_oid(lc), definition->schema, definition->name) ||
+			(report->at_once && !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock)))
 			continue;
-		rel = relation_open(lfirst_oid(lc), AccessShareLock);
-
+		rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		if (rel == NULL)
+			continue;
 		mosql_table_remote_name(rel, &schema, &name);
 		same = strcmp(schema, definition->schema) == 0 && strcmp(name, definition->name) == 0;
 		relation_close(rel, NoLock);
