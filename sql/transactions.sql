@@ -316,6 +316,7 @@ SELECT (SELECT array_agg(id) FROM far), (SELECT array_agg(id) FROM b WHERE id >=
 
 -- an error on the way to the decision: nothing of it is there, and life goes on
 SELECT show() AS before \gset
+SET mosql_fdw.one_step = off;	-- which leaves what is beside the clock to the step that decides
 SET mosql_fdw.debug_error_at = 'before-prepare';
 BEGIN; UPDATE a SET v = v + 1; INSERT INTO a VALUES (99, 0); COMMIT;
 SET mosql_fdw.debug_error_at = 'prepare-some';
@@ -323,6 +324,7 @@ BEGIN; UPDATE a SET v = v + 1; INSERT INTO a VALUES (99, 0); COMMIT;
 SET mosql_fdw.debug_error_at = 'after-prepare';
 BEGIN; UPDATE a SET v = v + 1; INSERT INTO a VALUES (99, 0); COMMIT;
 RESET mosql_fdw.debug_error_at;
+RESET mosql_fdw.one_step;
 SELECT show() = :'before' AS unchanged;
 UPDATE a SET v = v + 1;
 INSERT INTO a VALUES (99, 0);

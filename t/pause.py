@@ -190,7 +190,7 @@ def several(cluster, one, two):
     """Many dead ones in one leaf cost as much as one.  Without locks: they want the same rows,
     and all are to have prepared."""
     many, intent_timeout = 6, 2.0
-    optimistic = {"mosql_fdw.locking": "optimistic"}
+    optimistic = {"mosql_fdw.locking": "optimistic", "mosql_fdw.one_step": "off"}
     for engine in ENGINES:
         db, name = f"pause_{engine}_several", f"{engine}, {many} in one leaf"
         for s in (one, two):
