@@ -8,7 +8,7 @@
  *     lose    the server has done what the message says, and answers; then its primary dies, and the replica
  *             that takes over has all that was before; or, where servers may forget, it restarts so
  *     hold    the same, but it dies when somebody comes to the site, to talk to that server: what is lost is what somebody has done
- *             at another site before
+ *             at another site before; now and then without hearing of it, as the connection breaks
  *     late    the message arrives late; half of these times its connection breaks, and it is sent again meanwhile
  *     stop    its sender stops before he hears the answer
  *     kill    or dies
@@ -25,6 +25,7 @@ typedef struct AimSite
 {
 	const char *file;
 	const char *function;
+	bool		makes;			/* something new there */
 	bool		passes_on;		/* what others have run: they count */
 } AimSite;
 
@@ -66,57 +67,86 @@ static struct
 /* ---- sites ---- */
 
 static const AimSite *
-site_of(const char *file, const char *function)
+site_of(const char *file, const char *function, bool makes)
 {
-	const AimSite **slot = &found[((uintptr_t) function >> 3) % SITES_MAX];
+	const AimSite **slot = &found[(((uintptr_t) function >> 3) + makes) % SITES_MAX];
 
-	if (*slot != NULL && (*slot)->function == function)
+	if (*slot != NULL && (*slot)->function == function && (*slot)->makes == makes)
 		return *slot;
 	for (int i = 0; i < nsites; i++)
-		if (strcmp(sites[i].function, function) == 0 && strcmp(sites[i].file, file) == 0)
+		if (strcmp(sites[i].function, function) == 0 && strcmp(sites[i].file, file) == 0 && sites[i].makes == makes)
 			return *slot = &sites[i];
 	if (nsites == SITES_MAX)
 		sim_fail("more than %d sites", SITES_MAX);
-	sites[nsites] = (AimSite) {file, function, strstr(file, "txn/session.c") != NULL};
+	sites[nsites] = (AimSite) {file, function, makes, strstr(file, "txn/session.c") != NULL};
 	return *slot = &sites[nsites++];
 }
 
-/* "btree/merge.c begin" */
-static void
-name_site(char *name, size_t size, const AimSite *site)
+/* "btree/merge.c"; of the simulator itself as it is */
+static const char *
+file_of(const AimSite *site)
 {
 	const char *file = strstr(site->file, "src/");
 
-	snprintf(name, size, "%s %s", file != NULL ? file + 4 : site->file, site->function);
+	return file != NULL ? file + strlen("src/") : site->file;
 }
 
-static bool
-is_wanted(const AimSite *site)
+/* "btree/merge.c begin"; "btree/inner.c run_changes: new" */
+static void
+name_site(char *name, size_t size, const AimSite *site)
 {
-	char		name[200];
-
-	name_site(name, sizeof(name), site);
-	return !site->passes_on && (fault_options.aim == NULL || strstr(name, fault_options.aim) != NULL);
+	snprintf(name, size, "%s %s%s", file_of(site), site->function, site->makes ? ": new" : "");
 }
 
-/* One of those that the run has come by, and aims at; or of any, or of a file.  NULL: none. */
+/* Has a name one of these parts, "split.c create,stray.c"?  NULL: yes. */
+static bool
+has_part(const char *name, const char *parts)
+{
+	while (parts != NULL)
+	{
+		size_t		len = strcspn(parts, ",");
+
+		if (memmem(name, strlen(name), parts, len) != NULL)
+			return true;
+		if (parts[len] == '\0')
+			return false;
+		parts += len + 1;
+	}
+	return true;
+}
+
+/* One of those that the run has come by, with one of these parts in its name.  NULL: none. */
 static const AimSite *
-draw_site(bool any, const char *file)
+draw_site(const char *parts)
 {
 	const AimSite *wanted[SITES_MAX];
 	int			n = 0;
 
 	for (int i = 0; i < nsites; i++)
-		if (any ? !sites[i].passes_on && (file == NULL || strcmp(sites[i].file, file) == 0) : is_wanted(&sites[i]))
+	{
+		char		name[200];
+
+		name_site(name, sizeof(name), &sites[i]);
+		if (!sites[i].passes_on && has_part(name, parts))
 			wanted[n++] = &sites[i];
+	}
 	return n == 0 ? NULL : wanted[sim_below(n)];
+}
+
+/* Where what is lost when somebody comes to a site was done: half of the time in the same file. */
+static const AimSite *
+draw_before(const AimSite *then)
+{
+	if (fault_options.before != NULL)
+		return draw_site(fault_options.before);
+	return draw_site(sim_chance(500) ? file_of(then) : NULL);
 }
 
 /* A front-end comes to a site: what it sends next is sent there. */
 void
-sim_site_runs(const char *file, const char *function)
+sim_site_runs(const char *file, const char *function, bool makes)
 {
-	const AimSite *site = site_of(file, function);
+	const AimSite *site = site_of(file, function, makes);
 
 	if (site->passes_on)
 		return;
@@ -139,14 +169,17 @@ arm(AimKind kind)
 	Aim		   *aim = &aims[last_aim = (last_aim + 1) % AIMS];
 	char		name[200];
 
-	aim->site = aim->then = draw_site(false, NULL);
+	aim->site = aim->then = draw_site(fault_options.aim);
 	aim->armed = aim->site != NULL;
 	if (!aim->armed)
 		return;
 	aim->kind = kind;
 	aim->message = sim_chance(700) ? 0 : (int) sim_between(1, 3);
 	if (kind == AIM_HOLD)
-		aim->site = draw_site(true, sim_chance(500) ? aim->then->file : NULL);
+		aim->site = draw_before(aim->then);
+	aim->armed = aim->site != NULL;
+	if (!aim->armed)
+		return;
 	aim->chance = sim_random();
 	name_site(name, sizeof(name), aim->site);
 	sim_trace("to be hit: %s, message %d, %s", name, aim->message, kind_names[aim->kind]);
@@ -162,7 +195,7 @@ aim_may_lose(void)
 void
 aim_lose(void)
 {
-	arm(sim_dumps || sim_chance(500) ? AIM_LOSE : AIM_HOLD);
+	arm(sim_dumps || (fault_options.before == NULL && sim_chance(500)) ? AIM_LOSE : AIM_HOLD);
 }
 
 void
@@ -216,6 +249,7 @@ strike(const Aim *aim, SimFrontEnd *fe, SimShard *shard)
 		case AIM_HOLD:
 			hit.loses = true;
 			hit.dies_after_us = HELD_US - 1;
+			hit.breaks = sim_chance(300);
 			held.shard = shard;
 			held.until_us = sim_now_us + HELD_US / 2;
 			held.site = aim->then;

@@ -13,7 +13,8 @@ typedef struct FaultOptions
 	int			nwithout;		/* not these numbers */
 	int			without[1000];
 	const char *only;			/* names; NULL: all */
-	const char *aim;			/* at sites with this in their names; NULL: at any */
+	const char *aim;			/* at sites with one of these in their names; NULL: at any */
+	const char *before;			/* what was done at these is lost when somebody comes there; NULL: at any */
 	int			happened;		/* so many did */
 } FaultOptions;
 extern FaultOptions fault_options;
@@ -34,7 +35,7 @@ extern void fault_kill_client(SimFrontEnd *fe);
 typedef struct AimStrike
 {
 	int64		late_us;		/* it arrives later by that, */
-	bool		breaks;			/* over a connection that has broken; */
+	bool		breaks;			/* over a connection that has broken, or breaks; */
 	bool		loses;			/* what it does will be lost, */
 	int64		dies_after_us;	/* with its server */
 } AimStrike;

@@ -84,6 +84,12 @@ read_options(int argc, char **argv)
 			sim_locks_tables = true;
 		else if (strcmp(argv[i], "--truncates") == 0)
 			sim_truncates = true;
+		else if (strcmp(argv[i], "--tidy") == 0)
+		{
+			setting.nmaintainers = 3;	/* who hardly rest */
+			setting.maintenance_ms = 10;
+			sim_sweeps = true;
+		}
 		else if (strcmp(argv[i], "--cluster") == 0)
 			setting.cluster = true;
 		else if (strcmp(argv[i], "--busy") == 0)
@@ -119,6 +125,8 @@ read_options(int argc, char **argv)
 				fault_options.only = value;
 			else if (strcmp(argv[i - 1], "--aim") == 0)
 				fault_options.aim = value;
+			else if (strcmp(argv[i - 1], "--before") == 0)
+				fault_options.before = value;
 			else if (strcmp(argv[i - 1], "--off") == 0)
 				sim_switch_off(value);
 			else if (strcmp(argv[i - 1], "--keys") == 0)

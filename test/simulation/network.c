@@ -731,6 +731,7 @@ __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
  * The connection breaks with what is sent now: that is lost, or arrives and the answer is lost, or
  * arrives after its sender has learnt of the break, and has sent it again perhaps.
  */
+#define FATE_ARRIVES	1
 #define FATE_LATE		2
 
 static void
@@ -765,7 +766,7 @@ send_message(SimSocket *s, const void *data, size_t len)
 	s->last_up_us = arrival_us(s->last_up_us) + hit.late_us;
 	fault_sent(s->fe);
 	if (breaks_now || hit.breaks)
-		break_with_message(s, hit.breaks ? FATE_LATE : (int) sim_below(3));
+		break_with_message(s, !hit.breaks ? (int) sim_below(3) : hit.loses ? FATE_ARRIVES : FATE_LATE);
 	sim_at(s->last_up_us, request_arrives, message, 0);
 }
 

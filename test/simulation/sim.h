@@ -279,6 +279,7 @@ extern bool sim_dumps;			/* servers restart from dumps, with loss */
 extern bool sim_locks_tables;	/* clients say LOCK TABLE */
 extern bool sim_truncates;		/* half of the clients truncate all the time */
 extern bool sim_locks_numbers;	/* sessions hold locks on numbers */
+extern bool sim_sweeps;			/* maintenance sweeps every second time */
 extern bool sim_loads;			/* ranges are emptied, and filled again, most of the time */
 extern bool sim_isolates;		/* primaries are isolated */
 extern bool sim_grows;			/* one shard has all slots at first */

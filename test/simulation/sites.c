@@ -86,9 +86,9 @@ sim_copies_are_off(const char *file, const char *function)
 }
 
 void
-sim_tree_runs(const char *file, const char *function)
+sim_tree_runs(const char *file, const char *function, bool makes)
 {
-	sim_site_runs(file, function);
+	sim_site_runs(file, function, makes);
 	sim_self->hasty_tree = setting.nreplicas > 0 && !sim_dumps &&
 		sim_compare_is_off(file, function, KIND_COPIES, mosql_bytes("d", 1));
 }
@@ -96,7 +96,7 @@ sim_tree_runs(const char *file, const char *function)
 void
 sim_clock_runs(const char *function)
 {
-	sim_site_runs("src/step/clock", function);
+	sim_site_runs("src/step/clock", function, false);
 	sim_self->clock_function = function;
 }
 

@@ -6,7 +6,8 @@
 
 extern void sim_switch_off(const char *name);
 extern void sim_list_sites(void);
-extern void sim_site_runs(const char *file, const char *function);
-extern void sim_tree_runs(const char *file, const char *function);
+/* A function has steps run; makes: something new. */
+extern void sim_site_runs(const char *file, const char *function, bool makes);
+extern void sim_tree_runs(const char *file, const char *function, bool makes);
 
 #endif							/* SITES_H */

@@ -22,11 +22,11 @@ sim_expect_generation(MosqlStep *step, const char *file, const char *function, u
 		mosql_btree_step_expect_generation(step, generation);
 }
 
-extern void sim_tree_runs(const char *file, const char *function);
+extern void sim_tree_runs(const char *file, const char *function, bool makes);
 
 #ifndef SIM_NODE_C
 #define mosql_btree_steps_run(tree, steps, n) \
-	(sim_tree_runs(__FILE__, __func__), mosql_btree_steps_run(tree, steps, n))
+	(sim_tree_runs(__FILE__, __func__, sim_steps_make(steps, n)), mosql_btree_steps_run(tree, steps, n))
 #define mosql_btree_step_expect_absent(step) sim_expect_absent(step, __FILE__, __func__)
 #define mosql_btree_step_expect_generation(step, generation) \
 	sim_expect_generation(step, __FILE__, __func__, generation)

@@ -33,7 +33,7 @@ sim_expect(MosqlStep *step, const char *file, const char *function, MosqlCompare
  * which runs its steps by txn/session.c, the function of the tree counts.
  */
 extern bool sim_copies_are_off(const char *file, const char *function);
-extern void sim_site_runs(const char *file, const char *function);
+extern void sim_site_runs(const char *file, const char *function, bool makes);
 
 static inline MosqlStep *
 sim_hasty(MosqlStep *step, bool off)
@@ -43,12 +43,20 @@ sim_hasty(MosqlStep *step, bool off)
 	return step;
 }
 
+/* Is there to be something that there was not? */
+static inline bool
+sim_steps_make(MosqlStep *const *steps, int n)
+{
+	return n > 0 && steps[0]->ncompares > 0 &&
+		steps[0]->compares[steps[0]->ncompares - 1].kind == MOSQL_COMPARE_ABSENT;
+}
+
 static inline void
 sim_steps_hasty(const MosqlStepper *stepper, MosqlStep **steps, int n, const char *file, const char *function)
 {
 	bool		any = false;
 
-	sim_site_runs(file, function);
+	sim_site_runs(file, function, sim_steps_make(steps, n));
 	for (int i = 0; i < n; i++)
 		any |= stepper->durable && steps[i]->durable;
 	if (any && sim_copies_are_off(file, function))
@@ -77,7 +85,7 @@ sim_step_gather(MosqlStepper *stepper, MosqlStep **steps, int n, const char *fil
 #define mosql_step_run(stepper, steps, n, budget) \
 	sim_step_run(stepper, steps, n, budget, __FILE__, __func__)
 #define mosql_step_send(stepper, step, done, arg) \
-	(sim_site_runs(__FILE__, __func__), mosql_step_send(stepper, sim_hasty(step, (stepper)->durable && (step)->durable && \
+	(sim_site_runs(__FILE__, __func__, false), mosql_step_send(stepper, sim_hasty(step, (stepper)->durable && (step)->durable && \
 									   sim_copies_are_off(__FILE__, __func__)), done, arg))
 #endif
 
