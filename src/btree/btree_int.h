@@ -94,7 +94,9 @@ typedef struct KeptBlock
 } KeptBlock;
 
 /* So many of a tree: some 100 kB. */
+#ifndef BTREE_BLOCKS
 #define BTREE_BLOCKS			32
+#endif
 
 struct MosqlTree
 {

@@ -9,7 +9,9 @@
 
 int			mosql_btree_cache_kb = MOSQL_INNER_CACHE_KB;
 
+#ifndef CACHE_MIN_BUCKETS
 #define CACHE_MIN_BUCKETS	64
+#endif
 
 /* Inner nodes are used by every search, hints by those of one leaf. */
 #define USAGE_INNER			3

@@ -191,6 +191,129 @@ hurt_tree(int per_mille)
 	}
 }
 
+/* What is known of a node that was hurt; NULL: it was not. */
+static Hurt *
+find_hurt(uint64 node)
+{
+	for (int i = 0; i < damage->nhurt; i++)
+		if (damage->hurt[i].node == node)
+			return &damage->hurt[i];
+	return NULL;
+}
+
+/* ---- what is half done: its maker has died, and what he was at is hurt ---- */
+
+#define LEAVES_MAX	1000
+
+typedef struct SoundLeaf
+{
+	SimShard   *shard;
+	SimKey	   *key;
+	uint64		node;
+	MosqlNodeMeta meta;
+} SoundLeaf;
+
+/* Leaves that are not hurt, and have no block. */
+static int
+sound_leaves(SoundLeaf *leaves)
+{
+	int			n = 0;
+
+	for (int s = 0; s < sim_nshards; s++)
+	{
+		SoundLeaf	leaf = {&sim_shards[s]};
+		uint64		cursor = 0;
+
+		while ((leaf.key = sim_next_key(leaf.shard, &cursor)) != NULL && n < LEAVES_MAX)
+			if (leaf.key->n > 0 && is_of_tree(leaf.key, work_roots[damage->tree], &leaf.node, &leaf.meta) &&
+				leaf.meta.level == 0 && leaf.meta.state == MOSQL_NODE_NORMAL && find_hurt(leaf.node) == NULL)
+			{
+				leaf.meta.low = mosql_bytes_copy(TopTransactionContext, leaf.meta.low);
+				leaf.meta.high = mosql_bytes_copy(TopTransactionContext, leaf.meta.high);
+				leaves[n++] = leaf;
+			}
+	}
+	return n;
+}
+
+static void
+set_meta(SoundLeaf *leaf)
+{
+	StringInfoData meta;
+
+	initStringInfo(&meta);
+	leaf->meta.generation++;
+	mosql_meta_encode(&meta, &leaf->meta);
+	sim_put(leaf->shard, leaf->key, 'h', mosql_bytes("m", 1), mosql_bytes_of(&meta));
+}
+
+static SimKey *
+key_of_node(uint64 node, SimShard **shard)
+{
+	StringInfoData name;
+
+	initStringInfo(&name);
+	mosql_node_key(&name, "sim", node);
+	*shard = &sim_shards[sim_slots[mosql_redis_slot(mosql_bytes_of(&name))]];
+	return sim_key(*shard, mosql_bytes_of(&name), true);
+}
+
+/* It was being split: frozen, and the new leaf is nonsense.  Until the cut it has all rows itself. */
+static bool
+split_by_half(SoundLeaf *leaf)
+{
+	MosqlBytes	row = leaf->key->fields[sim_below(leaf->key->n)].name;
+	SimShard   *shard;
+	SimKey	   *new;
+
+	row.data++, row.len--;
+	if (row.len == 0 || mosql_bytes_compare(row, leaf->meta.low) <= 0)
+		return false;
+	leaf->meta.state = MOSQL_NODE_SPLITTING;
+	leaf->meta.split_key = row;
+	leaf->meta.other = mosql_session_new_id(damage->session);
+	set_meta(leaf);
+	new = key_of_node(leaf->meta.other, &shard);
+	sim_put(shard, new, 'h', mosql_bytes("m", 1), mosql_bytes("\1\2nonsense", 10));
+	sim_trace("node %016lx is being split, and its new leaf is spoilt", (unsigned long) leaf->node);
+	return true;
+}
+
+/* Its right neighbour was merged into it, and is gone, but still linked.  (It had rows here, which have moved.) */
+static void
+merge_by_half(SoundLeaf *left, SoundLeaf *right)
+{
+	left->meta.high = right->meta.high;
+	left->meta.right = right->meta.right;
+	for (int i = 0; i < right->key->n; i++)
+		if (right->key->fields[i].name.data[0] != 'm')
+			sim_put(left->shard, left->key, 'h', right->key->fields[i].name, right->key->fields[i].value);
+	set_meta(left);
+	lose_all(right->shard, right->key);
+	sim_trace("node %016lx was merged away, and is lost", (unsigned long) right->node);
+}
+
+static void
+leave_half_done(void)
+{
+	SoundLeaf  *leaves = palloc(LEAVES_MAX * sizeof(SoundLeaf));
+	int			n = sound_leaves(leaves);
+	int			merged = -1;
+
+	for (int i = 0; i < n * n && merged < 0; i++)
+		if (leaves[i / n].meta.right == leaves[i % n].node)
+			merge_by_half(&leaves[i / n], &leaves[merged = i % n]);
+	for (int tries = 0; tries < n; tries++)
+	{
+		int			i = (int) sim_below(n);
+
+		if (i != merged && split_by_half(&leaves[i]))
+			break;
+	}
+	for (int s = 0; s < sim_nshards; s++)
+		sim_replicate(&sim_shards[s]);
+}
+
 /* ---- repair: as admin/repair_tree.c does it ---- */
 
 static void
@@ -235,16 +358,6 @@ static bool
 is_new(uint64 node)
 {
 	return mosql_session_uses_id(damage->session, node >> MOSQL_ID_COUNTER_BITS);
-}
-
-/* What is known of a node that was hurt; NULL: it was not. */
-static Hurt *
-find_hurt(uint64 node)
-{
-	for (int i = 0; i < damage->nhurt; i++)
-		if (damage->hurt[i].node == node)
-			return &damage->hurt[i];
-	return NULL;
 }
 
 static void
@@ -406,6 +519,8 @@ damage_tree(SimFrontEnd *self)
 	MemoryContextSwitchTo(TopTransactionContext);
 	(void) mosql_txn_current(damage->session);
 	hurt_tree((int) sim_between(20, 600));
+	if (sim_chance(700))
+		leave_half_done();
 	if (findings() == 0 && mend(true) > 0)
 		sim_fail("tree %d is damaged, and nothing is found", damage->tree);
 	mend_all();

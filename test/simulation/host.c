@@ -186,6 +186,7 @@ sim_host_start(void)
 	mosql_txn_snapshot_cache_kb = sim_self->number % 5 == 0 ? 0 : sim_self->number % 5 == 1 ? 4 : 1024;
 	mosql_txn_signpost_retention_ms = 2 * setting.lease_ms;
 	mosql_txn_orphan_retention_s = 2;
+	log_lock_waits = sim_self->number % 2 == 0;
 	mosql_txn_drop_ms = sim_self->number % 2 == 0 ? 0 : MOSQL_DROP_TIME_MS;
 	mosql_txn_init();
 }

@@ -5,6 +5,7 @@
 #include "work_int.h"
 
 #include "step/clock_keep.h"
+#include "step/clock_wait.h"
 #include "txn/txn_int.h"
 
 /*
@@ -136,6 +137,7 @@ look_around(MosqlSession *session)
 	MosqlTimestamp now;
 	MosqlClockState state;
 	MosqlTreeSize *sizes;
+	MosqlWait  *waits;
 	MosqlJob   *jobs;
 	MosqlJob	other;
 
@@ -147,6 +149,9 @@ look_around(MosqlSession *session)
 		end_someone(clock, sid);
 	(void) mosql_clock_job_note(clock, "look", sid, mosql_txn_lease_ms, "half way");
 	(void) mosql_clock_jobs(clock, &jobs);
+	(void) mosql_clock_waits(clock, &waits);
+	if (sim_chance(200))
+		(void) mosql_clock_forget_outcomes(clock, sim_below(4000));
 	(void) mosql_clock_list_sessions(clock, &sessions, &now);
 	for (int i = mosql_clock_sizes(clock, &sizes) - 1; i >= 0; i--)
 		mosql_clock_drop_sizes(clock, &sizes[i].root, 1);

@@ -72,6 +72,8 @@ read_options(int argc, char **argv)
 			sim_dumps = true;
 		else if (strcmp(argv[i], "--no-dumps") == 0)
 			sim_dumps = false;
+		else if (strcmp(argv[i], "--damage") == 0)
+			setting.damages = true;
 		else if (strcmp(argv[i], "--grow") == 0)
 			sim_grows = true;
 		else if (strcmp(argv[i], "--isolate") == 0)

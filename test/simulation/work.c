@@ -468,7 +468,7 @@ do_increment(Client *client)
 	w->delta += increment.delta;
 	work_tell(client, "adds to", tree, key, work_row(&stored));
 	w->row.n += increment.delta;
-	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_pinned(client->tx, tree, key))
+	if (client->tx->isolation == MOSQL_REPEATABLE_READ || is_pinned(client->tx, tree, key) || sim_chance(150))
 	{
 		client->cid++;
 		(void) work_read_row(client, tree, key, &stored);
@@ -806,6 +806,43 @@ do_statement(Client *client)
 	}
 }
 
+/* A row of a load that belongs before the savepoint, and stays when that is rolled back (mosql_txn_put_earlier()). */
+typedef struct Earlier
+{
+	Client	   *client;
+	int			key;
+	Row			row;
+} Earlier;
+
+static void
+put_row(void *arg)
+{
+	const Earlier *earlier = arg;
+	Client	   *client = earlier->client;
+
+	(void) mosql_txn_insert(client->txn, work_tree(client, TREE_PLAIN), work_key(TREE_PLAIN, earlier->key),
+							work_row_bytes(earlier->row), client->cid, MOSQL_KEY_FOUND_FREE);
+}
+
+static void
+put_earlier(Client *client, SimTx *before)
+{
+	Earlier		earlier = {client, (int) sim_below(work_keys(TREE_PLAIN)), {true, 0, oracle_token()}};
+	MosqlRow	stored = {0};
+	Write	   *w;
+
+	if (!work_has_room(client) || client->tx->locks_all || oracle_own(client->tx, TREE_PLAIN, earlier.key) != NULL)
+		return;
+	client->cid++;
+	if (work_read_row(client, TREE_PLAIN, earlier.key, &stored).live)
+		return;
+	mosql_txn_put_earlier(client->txn, sim_self->nest_level - 1, put_row, &earlier);
+	w = work_own_write(client, TREE_PLAIN, earlier.key, ON_NOTHING, (Row) {false});
+	w->row = earlier.row;
+	before->writes[before->nwrites++] = *w;
+	work_tell(client, "inserts before its savepoint", TREE_PLAIN, earlier.key, earlier.row);
+}
+
 /* Some statements, now and then inside a savepoint that is rolled back. */
 static void
 do_statements(Client *client)
@@ -827,6 +864,8 @@ do_statements(Client *client)
 			sim_trace("tx %d makes a savepoint", tx->number);
 		}
 		do_statement(client);
+		if (before != NULL && sim_chance(200))
+			put_earlier(client, before);
 		if (before != NULL && sim_chance(500))
 		{
 			bool		keep = sim_chance(500);
