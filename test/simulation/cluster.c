@@ -22,6 +22,7 @@ int64		sim_forgot_us;
 int64		sim_jumped_us;
 bool		sim_is_torn;
 int16		sim_slots[16384];
+uint64		sim_slot_moves;
 SimShard   *sim_moving[16384];
 
 /* Raised when a shard loses something: what was on its way to replicas is void. */
@@ -32,9 +33,11 @@ static uint64 timeline[SIM_SHARDS_MAX];
 const char *
 sim_node_id(const SimServer *server)
 {
-	static char id[41];
+	static char ids[SIM_SERVERS_MAX][41];
+	char	   *id = ids[server->number];
 
-	snprintf(id, sizeof(id), "%040d", server->number + 1);
+	if (id[0] == '\0')
+		snprintf(id, sizeof(ids[0]), "%040d", server->number + 1);
 	return id;
 }
 
@@ -322,6 +325,7 @@ move_some(void *arg, uint64 slot)
 		{
 			sim_trace("slot %d is moved", (int) slot);
 			sim_slots[slot] = (int16) to->number;
+			sim_slot_moves++;
 			sim_moving[slot] = NULL;
 			sim_at(sim_now_us + sim_below(1000000), look_at_blocked, NULL, 0);
 			return;

@@ -252,7 +252,7 @@ say_score(Call *call, double score)
 {
 	char		text[40];
 
-	if (fabs(score) < 1e15 && score == (double) (int64) score)
+	if (fabs(score) < 9e15 && score == (double) (int64) score)
 	{
 		say_bulk(call, DIGITS((int64) score));
 		return;
@@ -597,16 +597,16 @@ say_time(Call *call)
 static void
 say_slots(Call *call)
 {
-	static int16 slots[lengthof(sim_slots)];	/* as the runs below are */
 	static int	ends[lengthof(sim_slots)];
 	static int	runs;
+	static uint64 moves;		/* when these were found */
 
-	if (runs == 0 || memcmp(slots, sim_slots, sizeof(slots)) != 0)
+	if (runs == 0 || moves != sim_slot_moves)
 	{
-		memcpy(slots, sim_slots, sizeof(slots));
+		moves = sim_slot_moves;
 		runs = 0;
-		for (int s = 1; s <= lengthof(slots); s++)
-			if (s == lengthof(slots) || slots[s] != slots[s - 1])
+		for (int s = 1; s <= lengthof(sim_slots); s++)
+			if (s == lengthof(sim_slots) || sim_slots[s] != sim_slots[s - 1])
 				ends[runs++] = s;
 	}
 	call->to->array(call->to, runs);
@@ -885,11 +885,7 @@ static void
 forget_queue(SimClient *client)
 {
 	for (int i = 0; i < client->nqueued; i++)
-	{
-		for (int a = 0; a < client->queued[i].argc; a++)
-			free((char *) client->queued[i].argv[a].data);
 		free(client->queued[i].argv);
-	}
 	client->nqueued = 0;
 	client->multi = client->broken_multi = false;
 }
@@ -897,15 +893,20 @@ forget_queue(SimClient *client)
 static void
 enqueue(SimClient *client, int argc, const MosqlBytes *argv, SimAnswer *to)
 {
-	MosqlBytes *copy = malloc(argc * sizeof(MosqlBytes));
+	size_t		bytes = argc * sizeof(MosqlBytes);
+	MosqlBytes *copy;
+	char	   *p;
 
 	for (int i = 0; i < argc; i++)
+		bytes += argv[i].len + 1;
+	copy = malloc(bytes);
+	p = (char *) (copy + argc);
+	for (int i = 0; i < argc; i++)
 	{
-		char	   *p = malloc(argv[i].len + 1);
-
 		memcpy(p, argv[i].data, argv[i].len);
 		p[argv[i].len] = '\0';
 		copy[i] = mosql_bytes(p, argv[i].len);
+		p += argv[i].len + 1;
 	}
 	if (client->nqueued == client->maxqueued)
 	{

@@ -252,6 +252,20 @@ class_of(Size size)
 	return size <= 16 ? 0 : 60 - __builtin_clzll(size - 1);
 }
 
+/* A chunk has room for all of its class: these are lengths that the compiler knows. */
+static inline void
+clobber(void *chunk, Size size)
+{
+	if (size <= 16)
+		memset(chunk, 0x7F, 16);
+	else if (size <= 32)
+		memset(chunk, 0x7F, 32);
+	else if (size <= 64)
+		memset(chunk, 0x7F, 64);
+	else
+		memset(chunk, 0x7F, CLOBBER_BYTES);
+}
+
 static inline Chunk *
 chunk_of(void *pointer)
 {
@@ -327,7 +341,7 @@ MemoryContextAllocExtended(MemoryContext context, Size size, int flags)
 	if (flags & MCXT_ALLOC_ZERO)
 		memset(chunk + 1, 0, size);
 	else
-		memset(chunk + 1, 0x7F, Min(size, CLOBBER_BYTES));
+		clobber(chunk + 1, size);
 	return chunk + 1;
 }
 
@@ -394,7 +408,7 @@ pfree(void *pointer)
 		int			class = class_of(chunk->size);
 		Free	   *free = pointer;
 
-		memset(pointer, 0x7F, Min(chunk->size, CLOBBER_BYTES));
+		clobber(pointer, chunk->size);
 		free->next = c->free[class];
 		c->free[class] = free;
 	}

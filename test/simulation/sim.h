@@ -288,6 +288,7 @@ extern int64 sim_jumped_us;		/* when a server's clock did */
 extern bool sim_is_torn;		/* some of several did: nothing is whole any more */
 extern bool sim_may_lose;		/* what was acknowledged may be gone, as a whole */
 extern int16 sim_slots[16384];	/* which shard */
+extern uint64 sim_slot_moves;	/* changes of it */
 extern SimShard *sim_moving[16384];	/* on its way to that one, key by key; or NULL */
 
 extern void sim_cluster_start(int nshards, int nreplicas, bool cluster);
