@@ -13,6 +13,7 @@
 
 #include "code/block.h"
 #include "code/loaded.h"
+#include "code/row.h"
 #include "btree/btree_int.h"
 
 MosqlBytes
@@ -125,6 +126,47 @@ has_none(MosqlTree *tree, const MosqlLeafGroup *group, const MosqlBytes *keys)
 	return true;
 }
 
+/* ---- how new a block is ---- */
+
+/* Is enough known of a leaf (NULL: nothing is) to tell whether it is packed, with a block that has something newer than that? */
+bool
+mosql_btree_knows_newest(const CachedNode *hint, MosqlTimestamp at_most)
+{
+	return hint != NULL &&
+		(hint->meta.state != MOSQL_NODE_PACKED || hint->newest != MOSQL_TS_MAX || at_most == 0 || at_most == MOSQL_TS_MAX);
+}
+
+/* Hints of leaves, and how new their blocks are, into the cache; one round trip. */
+void
+mosql_btree_read_newest(MosqlTree *tree, const uint64 *ids, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_block_field()};
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = ids[i],.nfields = 2,.fields = fields};
+	tree->store->read_fields(tree->store, reads, n);
+	for (int i = 0; i < n; i++)
+	{
+		const MosqlBytes *values = reads[i].values;
+		MosqlNodeMeta meta;
+		MosqlBlock	block;
+
+		if (values[0].data == NULL)
+		{
+			mosql_btree_cache_drop(tree, ids[i]);
+			continue;
+		}
+		mosql_btree_meta(tree, ids[i], values[0], &meta);
+		mosql_btree_hint_put(tree, ids[i], &meta, -1);
+		if (meta.state == MOSQL_NODE_PACKED && values[1].data != NULL && mosql_block_decode(values[1], &block) &&
+			mosql_loaded_take(&meta.loaded, block.rows, block.n))
+			mosql_btree_cache_find(tree, ids[i])->newest = mosql_rows_newest(block.rows, block.n);
+	}
+	MemoryContextSwitchTo(old);
+}
+
 /* ---- what a block has ---- */
 
 static void
@@ -225,15 +267,15 @@ mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, const MosqlKey
 {
 	mosql_btree_enter(tree);
 	if (rows == NULL)
-		return mosql_btree_group_keys(tree, keys, n, false, false, uses, groups);
+		return mosql_btree_group_keys(tree, keys, n, MOSQL_TS_MAX, false, uses, groups);
 	for (int round = 0; round < BTREE_MAX_RESTARTS; round++)
 	{
-		int			ngroups = mosql_btree_group_keys(tree, keys, n, false, false, uses, groups);
+		int			ngroups = mosql_btree_group_keys(tree, keys, n, MOSQL_TS_MAX, false, uses, groups);
 
 		memset(rows, 0, n * sizeof(MosqlBytes));
 		if (look_up(tree, *groups, ngroups, keys, uses, rows))
 			return ngroups;
 	}
 	memset(rows, 0, n * sizeof(MosqlBytes));
-	return mosql_btree_group_keys(tree, keys, n, true, false, NULL, groups);
+	return mosql_btree_group_keys(tree, keys, n, 0, false, NULL, groups);
 }

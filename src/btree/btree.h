@@ -122,12 +122,13 @@ typedef struct MosqlLeafGroup
  * Group ascending, distinct keys by the leaves that cover them, from caches
  * and, where those know nothing, by reading metas (one round trip for all
  * leaves).  Leaves frozen for one of the keys are helped to finish their
- * split.  The result may be stale the moment it returns: the step's compare of
+ * split.  Packed ones are unpacked, but for those of whose block in the group's generation it is known that it has no row newer
+ * than at_most (0: there are none).  The result may be stale the moment it returns: the step's compare of
  * the generation finds out; then call mosql_btree_observe() with the meta that
  * the step read, and group again.
  */
 extern int	mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n,
-							  MosqlLeafGroup **groups);
+							  MosqlTimestamp at_most, MosqlLeafGroup **groups);
 
 /* What a step does to a key: it may have to be a field for that. */
 typedef enum MosqlKeyUse
@@ -180,11 +181,11 @@ extern void mosql_btree_finish_split(MosqlTree *tree, uint64 leaf);
 extern void mosql_btree_observe(MosqlTree *tree, uint64 leaf, MosqlBytes meta, int nfields);
 
 /*
- * Unpack what of a range's next leaves is packed (at most max of them, and those below one inner
- * node), before they are grouped one by one: at most four round trips, and none
- * where the caches know all of them.  Advisory.
+ * Before a range's next leaves (at most max of them, and those below one inner node) are grouped one by one, with the same
+ * at_most: read what the caches do not know of them, and of their blocks, and unpack those that would be
+ * unpacked then.  At most four round trips, and none where the caches know enough.  Advisory.
  */
-extern void mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max);
+extern void mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, MosqlTimestamp at_most, int max);
 
 /* Empty the caches: for who has read much of a tree and will not come back soon. */
 extern void mosql_btree_forget(MosqlTree *tree);
@@ -311,6 +312,7 @@ typedef struct MosqlLeaf
 	MosqlBytes	range_marks;
 	int			nfields;		/* as stored: a block is one */
 	MosqlBytes	block;			/* packed: as stored, in the image */
+	MosqlTimestamp newest;		/* packed: of the block's rows; MOSQL_TS_MAX: not known */
 	int			n;				/* entries within the scan's range, ascending */
 	MosqlEntry *entries;
 	int			nall;			/* all of its entries, as they were read */
@@ -366,6 +368,9 @@ extern int	mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves);
 
 /* From now on leaves come with what is outside of the ranges, too (MosqlLeaf.all). */
 extern void mosql_btree_scan_keep_all(MosqlScan *scan);
+
+/* From now on each leaf leaves a hint, as those of the first windows do: what is read will be certified. */
+extern void mosql_btree_scan_keep_hints(MosqlScan *scan);
 
 /* From now on a window is read as it is at one moment, where that can be done. */
 extern void mosql_btree_scan_at_once(MosqlScan *scan);

@@ -74,9 +74,17 @@ typedef struct CachedNode
 	int			nfields;		/* leaves; -1: not known */
 	MosqlNodeMeta meta;
 	BlockFilter *filter;		/* of the block of a packed leaf in this generation; else NULL (beside.c) */
+	MosqlTimestamp newest;		/* of that block's rows; MOSQL_TS_MAX: not known */
 	int			nchildren;		/* inner nodes */
 	MosqlChild *children;
 } CachedNode;
+
+/* Is a leaf packed, with a block that has something newer than that, or may have it? */
+static inline bool
+mosql_btree_has_newer(const CachedNode *leaf, MosqlTimestamp at_most)
+{
+	return leaf->meta.state == MOSQL_NODE_PACKED && leaf->newest > at_most;
+}
 
 /* Where the keys of an inner node's child end, as the node has it; data NULL: nowhere. */
 static inline MosqlBytes
@@ -134,6 +142,7 @@ extern CachedNode *mosql_btree_cache_put(MosqlTree *tree, uint64 id, const Mosql
 										 const MosqlChild *children, int nchildren, int nfields);
 extern void mosql_btree_cache_drop(MosqlTree *tree, uint64 id);
 extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, int nfields);
+extern void mosql_btree_hint_put_leaf(MosqlTree *tree, const MosqlLeaf *leaf);
 
 /* --- node.c: decoding with checks, steps, errors --- */
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
@@ -211,6 +220,10 @@ extern bool mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, 
 											MosqlNodeImage *images);
 extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);
 extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
+
+/* --- beside.c --- */
+extern bool mosql_btree_knows_newest(const CachedNode *hint, MosqlTimestamp at_most);
+extern void mosql_btree_read_newest(MosqlTree *tree, const uint64 *ids, int n);
 
 /* --- pack.c --- */
 extern void mosql_btree_unpack(MosqlTree *tree, MosqlLeaf *const *leaves, int n);
@@ -303,7 +316,7 @@ extern CachedNode *mosql_btree_search_cached(const Search *s, const SearchItem *
 extern int	mosql_btree_child_index(const MosqlChild *children, int n, MosqlBytes key, bool backward);
 
 /* --- group.c --- */
-extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks,
+extern int	mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlTimestamp at_most,
 								   bool guess, const MosqlKeyUse *uses, MosqlLeafGroup **groups);
 
 /* --- inner.c --- */

@@ -224,6 +224,7 @@ mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 	node->children = (MosqlChild *) (node + 1);
 	to = (char *) (node->children + nchildren);
 	node->filter = NULL;
+	node->newest = MOSQL_TS_MAX;
 	if (packed)
 	{
 		node->filter = memset(to, 0, sizeof(BlockFilter));
@@ -274,6 +275,15 @@ mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, in
 		if (nfields >= 0)
 			hint->nfields = nfields;
 	}
+}
+
+/* The same of a leaf that was read as a whole. */
+void
+mosql_btree_hint_put_leaf(MosqlTree *tree, const MosqlLeaf *leaf)
+{
+	mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+	if (leaf->meta.state == MOSQL_NODE_PACKED)
+		mosql_btree_cache_find(tree, leaf->node)->newest = leaf->newest;
 }
 
 /* See btree.h. */

@@ -33,21 +33,26 @@ guess(const Search *s, const SearchItem *item, MosqlLeafGroup *group)
 	return true;
 }
 
-/* The items' leaves for which no hint will do; with their blocks, if some of the keys are to be looked up there. */
+/*
+ * The items' leaves for which no hint will do; with their blocks, if some of the keys are to be looked up there, or it matters how
+ * new those are.
+ */
 static void
-read_missing_hints(Search *s, const MosqlKeyUse *uses)
+read_missing_hints(Search *s, const MosqlKeyUse *uses, MosqlTimestamp at_most)
 {
 	uint64	   *ids = MemoryContextAlloc(s->tree->scratch, s->nitems * sizeof(uint64) + 1);
 	bool		blocks = false;
 	int			n = 0;
 
 	for (int i = 0; i < s->nitems; i++)
-		if (mosql_btree_search_cached(s, &s->items[i]) == NULL)
+		if (!mosql_btree_knows_newest(mosql_btree_search_cached(s, &s->items[i]), at_most))
 		{
 			ids[n++] = s->items[i].node;
 			blocks |= uses != NULL && uses[s->items[i].first] == MOSQL_KEY_FIELD;
 		}
-	if (n > 0)
+	if (n > 0 && at_most > 0 && at_most < MOSQL_TS_MAX)
+		mosql_btree_read_newest(s->tree, ids, n);
+	else if (n > 0)
 		mosql_btree_read_hints(s->tree, ids, n, blocks);
 }
 
@@ -105,12 +110,14 @@ is_to_be_unpacked(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
 
 /* May the step not be made before the leaf is unpacked, or its split is finished? */
 static bool
-is_frozen(const Search *s, const SearchItem *item, const CachedNode *leaf, bool unpacks, const MosqlKeyUse *uses)
+is_frozen(const Search *s, const SearchItem *item, const CachedNode *leaf, MosqlTimestamp at_most,
+		  const MosqlKeyUse *uses)
 {
 	if (leaf->meta.state == MOSQL_NODE_SPLITTING)
 		return mosql_bytes_compare(s->keys[item->first + item->n - 1], leaf->meta.split_key) >= 0;
-	return leaf->meta.state == MOSQL_NODE_PACKED &&
-		(unpacks || (uses != NULL && is_to_be_unpacked(leaf, uses + item->first, item->n)));
+	return mosql_btree_has_newer(leaf, at_most) ||
+		(leaf->meta.state == MOSQL_NODE_PACKED && uses != NULL &&
+		 is_to_be_unpacked(leaf, uses + item->first, item->n));
 }
 
 /* The group of an item, by what is known of its leaf. */
@@ -156,11 +163,11 @@ guess_groups(Search *s, MosqlLeafGroup **groups, int ngroups, int *max)
 }
 
 /*
- * mosql_btree_group() (unpacks), mosql_btree_group_beside() or mosql_btree_group_guess() (guess), within a call; the
- * array is in the current context.
+ * mosql_btree_group(), mosql_btree_group_beside() (at_most MOSQL_TS_MAX: whatever their blocks have) or
+ * mosql_btree_group_guess() (guess), within a call; the array is in the current context.
  */
 int
-mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpacks, bool guesses,
+mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlTimestamp at_most, bool guesses,
 					   const MosqlKeyUse *uses, MosqlLeafGroup **groups)
 {
 	Search		s;
@@ -182,7 +189,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 
 		if (guesses)
 			ngroups = guess_groups(&s, groups, ngroups, &max);
-		read_missing_hints(&s, uses);
+		read_missing_hints(&s, uses, at_most);
 		for (int i = 0; i < s.nitems; i++)
 		{
 			SearchItem	item = s.items[i];
@@ -191,7 +198,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 			item.n = mosql_btree_search_settle(&s, &item, hint ? &hint->meta : NULL);
 			if (item.n == 0)
 				continue;
-			if (is_frozen(&s, &item, hint, unpacks, uses))
+			if (is_frozen(&s, &item, hint, at_most, uses))
 			{
 				if (frozen == NULL)
 					frozen = MemoryContextAllocHuge(tree->scratch, s.nitems * sizeof(uint64));
@@ -213,10 +220,10 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, bool unpa
 
 /* See btree.h. */
 int
-mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+mosql_btree_group(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlTimestamp at_most, MosqlLeafGroup **groups)
 {
 	mosql_btree_enter(tree);
-	return mosql_btree_group_keys(tree, keys, n, true, false, NULL, groups);
+	return mosql_btree_group_keys(tree, keys, n, at_most, false, NULL, groups);
 }
 
 /* See btree.h. */
@@ -224,7 +231,7 @@ int
 mosql_btree_group_guess(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
 {
 	mosql_btree_enter(tree);
-	return mosql_btree_group_keys(tree, keys, n, false, true, NULL, groups);
+	return mosql_btree_group_keys(tree, keys, n, MOSQL_TS_MAX, true, NULL, groups);
 }
 
 /* See btree.h. */

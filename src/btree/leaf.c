@@ -6,6 +6,7 @@
  */
 #include "code/block.h"
 #include "code/loaded.h"
+#include "code/row.h"
 #include "btree/btree_int.h"
 
 static int
@@ -60,6 +61,7 @@ take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 		return "it is packed, but its block is missing";
 	if (!mosql_block_decode(bytes, &block) || !mosql_loaded_take(&leaf->meta.loaded, block.rows, block.n))
 		return "its block does not decode";
+	leaf->newest = mosql_rows_newest(block.rows, block.n);
 	out = leaf->entries = palloc((block.n + n) * sizeof(MosqlEntry));
 	for (int i = 0; i < block.n; i++)
 	{
@@ -177,6 +179,7 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	leaf->purged = 0;
 	leaf->range_marks = MOSQL_ABSENT;
 	leaf->block = MOSQL_ABSENT;
+	leaf->newest = MOSQL_TS_MAX;
 	leaf->n = 0;
 	leaf->entries = entries;
 	for (int i = 0; i < image->nfields; i++)
@@ -311,7 +314,7 @@ mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward)
 		if (image.found)
 		{
 			mosql_btree_leaf_decode(tree, &image, leaf);
-			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+			mosql_btree_hint_put_leaf(tree, leaf);
 			if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))
 			{
 				mosql_btree_search_help(&s, &s.items[0].node, 1);

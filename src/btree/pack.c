@@ -24,7 +24,7 @@
 
 /* See btree.h. */
 void
-mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max)
+mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, MosqlTimestamp at_most, int max)
 {
 	const CachedNode *parent;
 	MemoryContext old;
@@ -48,15 +48,15 @@ mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int max
 		ids[nids++] = parent->children[i].node;
 	}
 	for (int i = 0; i < nids; i++)
-		if (mosql_btree_cache_find(tree, ids[i]) == NULL)
+		if (!mosql_btree_knows_newest(mosql_btree_cache_find(tree, ids[i]), at_most))
 			missing[nmissing++] = ids[i];
 	if (nmissing > 0)
-		mosql_btree_read_hints(tree, missing, nmissing, false);
+		mosql_btree_read_newest(tree, missing, nmissing);
 	for (int i = 0; i < nids; i++)
 	{
 		const CachedNode *hint = mosql_btree_cache_find(tree, ids[i]);
 
-		if (hint != NULL && hint->meta.level == 0 && hint->meta.state == MOSQL_NODE_PACKED)
+		if (hint != NULL && hint->meta.level == 0 && mosql_btree_has_newer(hint, at_most))
 			ids[n++] = ids[i];
 	}
 	if (n > 0)

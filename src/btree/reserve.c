@@ -295,7 +295,7 @@ group_new(const MosqlTreeKeys *wanted, MosqlLeafGroup **groups)
 
 	for (int i = 0; i < wanted->n; i++)
 		uses[i] = wanted->use;
-	return mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, false, false, uses, groups);
+	return mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, MOSQL_TS_MAX, false, uses, groups);
 }
 
 /* What is looked at in this round; no round trip where the caches know. */

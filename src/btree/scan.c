@@ -30,6 +30,7 @@ struct MosqlScan
 	MosqlKeyRange *ranges;		/* ascending, disjoint, none empty */
 	bool		backward;
 	bool		keeps_all;		/* MosqlLeaf.all */
+	bool		keeps_hints;	/* of more than SCAN_HINTS leaves */
 	bool		at_once;		/* windows are to be of one moment; */
 	bool		was_at_once;	/* the last one is */
 	bool		done;
@@ -139,6 +140,12 @@ mosql_btree_scan_keep_all(MosqlScan *scan)
 }
 
 void
+mosql_btree_scan_keep_hints(MosqlScan *scan)
+{
+	scan->keeps_hints = true;
+}
+
+void
 mosql_btree_scan_at_once(MosqlScan *scan)
 {
 	scan->at_once = true;
@@ -240,8 +247,8 @@ advance(MosqlScan *scan, MosqlLeaf *leaf)
 		mosql_btree_leaf_clip(leaf, scan->position, scan->ranges[scan->nranges - 1].high);
 	if (scan->nranges > 1)
 		drop_between(scan, leaf);
-	if (scan->nread++ < SCAN_HINTS || mosql_btree_cache_find(tree, leaf->node) != NULL)
-		mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+	if (scan->nread++ < SCAN_HINTS || scan->keeps_hints || mosql_btree_cache_find(tree, leaf->node) != NULL)
+		mosql_btree_hint_put_leaf(tree, leaf);
 
 	/* the position is in the window's context now; copied at its end */
 	scan->done = !move_to(scan, scan->backward ? leaf->meta.low : leaf->meta.high);
@@ -369,7 +376,7 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 		if (!stands_at(scan, &leaf->meta))
 		{
 			/* what is known of it now will lead the search */
-			mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
+			mosql_btree_hint_put_leaf(tree, leaf);
 			break;
 		}
 		if (!mosql_btree_serves(tree, &leaf->meta, MOSQL_ABSENT))

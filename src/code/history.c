@@ -143,6 +143,24 @@ mosql_row_newest(MosqlBytes field, MosqlVersion *out)
 	return true;
 }
 
+/* See row.h.  For each row of each block that is read. */
+MosqlTimestamp
+mosql_rows_newest(const MosqlBytes *rows, int n)
+{
+	MosqlTimestamp newest = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint64		head;		/* 7 bytes timestamp, and the kind */
+
+		if (rows[i].len < sizeof(head))
+			return MOSQL_TS_MAX;
+		memcpy(&head, rows[i].data, sizeof(head));
+		newest = Max(newest, pg_ntoh64(head) >> 8);
+	}
+	return newest;
+}
+
 static MosqlVisible
 found(const MosqlVersion *version, MosqlVersion *out)
 {

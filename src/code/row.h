@@ -140,6 +140,9 @@ extern void mosql_history_encode(StringInfo out, const MosqlHistory *history);
  * False if the field is absent or damaged. */
 extern bool mosql_row_newest(MosqlBytes field, MosqlVersion *out);
 
+/* The newest timestamp of n rows, 1 at least; MOSQL_TS_MAX if one is too short to have any, which is for others to report. */
+extern MosqlTimestamp mosql_rows_newest(const MosqlBytes *rows, int n);
+
 typedef enum MosqlVisible
 {
 	MOSQL_VISIBLE_LIVE,

@@ -922,10 +922,9 @@ mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key)
 
 void
 mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
-					 MosqlTimestamp S, bool certified)
+					 MosqlTimestamp S)
 {
-	if (certified || txn->isolation == MOSQL_SERIALIZABLE)
-		note(txn, tree, low, high, S, true);
+	note(txn, tree, low, high, S, true);
 }
 
 /* See txn.h. */

@@ -10,6 +10,8 @@
  *     or absent, or, for an increment, live (rule 15);
  *   - for keys that were only read (SERIALIZABLE, FOR UPDATE): no intent, and
  *     nothing newer than was read; for absent rows also the purge mark;
+ *   - for ranges that were read (SERIALIZABLE, children): no intent, no field that is newer than was read, and the
+ *     purge mark; of a packed leaf it is known by its generation that its block has nothing newer (rule 49);
  *   - of a leaf that a load is to fill: that it is empty, in place of all these (rule 46);
  *   - for locks of more than a row (LOCK TABLE): that they are there (rule 37);
  *   - when all that is done, for keys that foreign keys lead to: the row is live, and
@@ -189,13 +191,13 @@ collect_range(Round *round, MosqlParticipant *part, MosqlItem *range, MosqlBytes
 {
 	MosqlBytes	at = range->key;
 
-	mosql_btree_thaw_range(part->tree, range->key, range->high, ROUND_MAX_RANGE_LEAVES);
+	mosql_btree_thaw_range(part->tree, range->key, range->high, range->version, ROUND_MAX_RANGE_LEAVES);
 	for (int n = 0; n < ROUND_MAX_RANGE_LEAVES && round->nsteps < MOSQL_ROUND_MAX_STEPS; n++)
 	{
 		MosqlLeafGroup *group;
 		MosqlLeafStep *leaf;
 
-		(void) mosql_btree_group(part->tree, &at, 1, &group);
+		(void) mosql_btree_group(part->tree, &at, 1, range->version, &group);
 		if (finish_split(part->tree, group))
 		{
 			round->again = true;

@@ -91,6 +91,13 @@ mosql_view_scan_begin(MosqlView *view, MosqlTree *tree, MosqlBytes low, MosqlByt
 	return mosql_view_scan_begin_ranges(view, tree, &range, 1, backward, limit_hint);
 }
 
+/* Are the ranges that a view reads certified? */
+static bool
+certifies(const MosqlView *view)
+{
+	return view->certified || view->txn->isolation == MOSQL_SERIALIZABLE;
+}
+
 /* From here on the tree is asked, for these ranges. */
 static void
 begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
@@ -103,6 +110,8 @@ begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 	MemoryContextSwitchTo(old);
 	if (mosql_reuse_fills(scan->view, scan->seen))
 		mosql_btree_scan_keep_all(scan->scan);
+	if (certifies(scan->view))
+		mosql_btree_scan_keep_hints(scan->scan);
 	if (scan->S == MOSQL_TS_MAX)
 		mosql_btree_scan_at_once(scan->scan);
 }
@@ -210,9 +219,8 @@ scan_begin(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
 		begin_recall(scan, ranges, n);
 	else if (!mosql_load_is_later(view, tree))
 		begin_tree(scan, ranges, n);
-	for (int i = 0; i < n; i++)
-		mosql_txn_note_range(view->txn, tree, ranges[i].low, ranges[i].high, scan->S,
-							 view->certified);
+	for (int i = 0; i < n && certifies(view); i++)
+		mosql_txn_note_range(view->txn, tree, ranges[i].low, ranges[i].high, scan->S);
 	MemoryContextSwitchTo(old);
 	return scan;
 }

@@ -589,9 +589,9 @@ extern void mosql_session_unkeep(MosqlSession *session);
 /* Remember a key that was read, if the transaction is SERIALIZABLE. */
 extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);
 
-/* The same of a range, as of S; of a certified view whatever the transaction is. */
+/* Remember a range that was read as of S and is to be certified. */
 extern void mosql_txn_note_range(MosqlTxn *txn, MosqlTree *tree, MosqlBytes low, MosqlBytes high,
-								 MosqlTimestamp S, bool certified);
+								 MosqlTimestamp S);
 
 /*
  * Around the reads of a statement, so that a tree that is gone (42P01) is what it is to

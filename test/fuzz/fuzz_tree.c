@@ -124,7 +124,7 @@ read_all(MosqlTree *tree, const MosqlBytes *keys, int n)
 	n = mosql_btree_leaf_ids(tree, &ids);
 	leaves = palloc0((n + 1) * sizeof(MosqlLeaf *));
 	mosql_btree_read_leaves(tree, ids, n, leaves);
-	(void) mosql_btree_group(tree, keys, 2, &groups);
+	(void) mosql_btree_group(tree, keys, 2, 0, &groups);
 }
 
 /* An error of one call must not keep the next from being made. */

@@ -1,7 +1,7 @@
 /*
  * packed.pml: a leaf whose rows are one block, beside which rows that are written or inserted become fields; which
- * is unpacked by whoever comes to delete, and packed by maintenance (docs/commit.md,
- * "Packed leaves"; rules 42 to 44).
+ * is unpacked by whoever comes to delete, and packed by maintenance, and of which both may be certified as a range
+ * (docs/commit.md, "Packed leaves", "Beside a block"; rules 42 to 44, 49).
  *
  * Modelled: two rows of a leaf, packed at first; the second is there or not.  Writers
  * look at the leaf (one message: its generation, the row's field and the block), and change the first row: by
@@ -9,7 +9,10 @@
  * it; or by one step.  A deleter unpacks the leaf if it is packed, places an intent, and applies it, which
  * leaves nothing.  An inserter adds the second row if it is absent: beside the block, if that has none, or he unpacks first, as
  * who brings many does.  A split unpacks, and cuts off what lies above both, which raises the
- * generation.  A packer looks at the leaf, and if it is not packed, or has fields beside its block, turns what it has
+ * generation.  A certifier draws a snapshot, and has read both rows at that; at some time after it he looks at the leaf, and
+ * if its block has nothing newer, or there is none, he places a mark, by a step that compares that no field is newer, nor is an intent
+ * there, nor was anything purged since; else he unpacks it first.  While there is a mark nobody else places an intent, nor
+ * writes.  A packer looks at the leaf, and if it is not packed, or has fields beside its block, turns what it has
  * seen into a block, by a step that compares all of it.  The replies of an unpacking and of a packing
  * step may be lost, so that it is sent again, and that message may come late, after anything
  * else; so may a step that brings a row out, whose attempt has been given up.  A reader reads block and
@@ -17,11 +20,13 @@
  * was copied; DURABLE: each step waits for its copies before it is believed; PROMPT: no message is late.
  *
  * Abstracted: other rows of the block (they are as the first); what a late intent does (nobody
- * decides it, and a waiter takes it away); the generation in applies, which look where the row is by now.
+ * decides it, and a waiter takes it away); the generation in applies, which look where the row is by now; timestamps,
+ * which are versions here, and the purge mark, which is that the first row is deleted.
  *
  * Claims: whenever it is looked at, the first row is there until it is deleted, and then never again, and no
  * older than the newest version that was acknowledged; the second is added once; the leaf does not get back
- * what was cut off (with copies; and without a failover in any case).
+ * what was cut off (with copies; and without a failover in any case).  When the certifier decides both rows are as
+ * they were at his snapshot.
  *
  * run: ci
  * run: ci -DFAILOVER -DPROMPT
@@ -42,6 +47,14 @@
  * mutation: MUT_DELETE_BESIDE rule 44: a row is deleted beside a block that has it
  * mutation: MUT_INSERT_BLIND rule 44: a row counts as absent that is in the block
  * mutation: MUT_INSERT_NO_GENERATION rule 44: the step that inserts beside a block does not compare the generation
+ * mutation: MUT_CERTIFY_NO_BLOCK rule 49: it is not compared that what the block has is no newer than the snapshot
+ * mutation: MUT_CERTIFY_NO_GENERATION rule 49: the step that certifies does not compare the generation
+ * mutation: MUT_CERTIFY_NO_FIELDS rule 49: it does not compare that no field beside the block is newer
+ * mutation: MUT_CERTIFY_NO_INTENT rule 49: it does not compare that there is no intent
+ * mutation: MUT_CERTIFY_NO_PURGE rule 49: it does not compare the purge mark
+ * mutation: MUT_CERTIFY_NO_MARK rule 13: it leaves no mark
+ * mutation: MUT_WRITE_OVER_MARK rule 13: who writes beside the block does not compare that there is no mark
+ * mutation: MUT_INSERT_OVER_MARK rule 13: who inserts beside the block does not compare that there is no mark
  * mutation: MUT_NO_WAIT -DFAILOVER -DDURABLE rule 17: the step that writes the row is not waited for
  */
 #define PACKS	1
@@ -54,6 +67,7 @@ bit block_second;				/* the second row is in it */
 byte field;						/* the version of the first row that is a field; 0: none */
 bit second;						/* the second row is a field */
 byte intent;					/* on the first row: 1 + the process; 0: none */
+bit mark;						/* a read mark */
 bit deleted;
 bit cut;						/* the leaf ends below what was cut off */
 
@@ -65,6 +79,7 @@ typedef Leaf {
 	byte field;
 	bit second;
 	byte intent;
+	bit mark;
 	bit deleted;
 	bit cut
 }
@@ -101,6 +116,7 @@ inline copy()
 	copied.field = field;
 	copied.second = second;
 	copied.intent = intent;
+	copied.mark = mark;
 	copied.deleted = deleted;
 	copied.cut = cut
 }
@@ -153,7 +169,7 @@ inline unpack_step(g, n, v, s, c)
 #ifdef MUT_PACK_NO_COUNT
 #define pack_count(f, fs)	true
 #else
-#define pack_count(f, fs)	((field != 0) + second + (intent != 0) == (f != 0) + fs)
+#define pack_count(f, fs)	((field != 0) + second + (intent != 0) + mark == (f != 0) + fs)
 #endif
 
 /* The other way round: compares all that was read (f, fs: the fields), and that nothing else is there. */
@@ -223,11 +239,17 @@ inline look_at()
 	}
 }
 
+#ifdef MUT_WRITE_OVER_MARK
+#define is_unmarked()	true
+#else
+#define is_unmarked()	(mark == 0)
+#endif
+
 /* The first row is there in version v: in a field, or in none and in the block, as it was read with g. */
 #ifdef MUT_BRING_NO_GENERATION
-#define is_as_read(g, v, b)	((gen == g || b != 0) && intent == 0 && (field == 0 -> b : field) == v)
+#define is_as_read(g, v, b)	((gen == g || b != 0) && intent == 0 && is_unmarked() && (field == 0 -> b : field) == v)
 #else
-#define is_as_read(g, v, b)	(gen == g && intent == 0 && (field == 0 -> b : field) == v)
+#define is_as_read(g, v, b)	(gen == g && intent == 0 && is_unmarked() && (field == 0 -> b : field) == v)
 #endif
 
 inline bring_out(b)
@@ -349,6 +371,12 @@ look:
 #define insert_generation(g)	(gen == g)
 #endif
 
+#ifdef MUT_INSERT_OVER_MARK
+#define insert_unmarked()	true
+#else
+#define insert_unmarked()	(mark == 0)
+#endif
+
 proctype inserter()
 {
 	byte g, v, n, b, f;
@@ -366,7 +394,7 @@ look:
 	fi;
 	d_step {
 		if
-		:: insert_generation(g) && !second ->
+		:: insert_generation(g) && insert_unmarked() && !second ->
 			assert(!has_second());
 			second = 1;
 			copy_if_durable();
@@ -380,6 +408,72 @@ look:
 	:: n == 0 -> d_step { acknowledged_second = !lost; printf("inserted\n") }
 	:: else -> skip
 	fi;
+done:
+	skip
+}
+
+#ifdef MUT_CERTIFY_NO_BLOCK
+#define block_is_newer()	false
+#else
+#define block_is_newer()	(b > at_version || (bs && !at_second))
+#endif
+#ifdef MUT_CERTIFY_NO_GENERATION
+#define certify_generation(g)	true
+#else
+#define certify_generation(g)	(gen == g)
+#endif
+#ifdef MUT_CERTIFY_NO_FIELDS
+#define certify_fields()	true
+#else
+#define certify_fields()	(field <= at_version && (!second || at_second))
+#endif
+#ifdef MUT_CERTIFY_NO_INTENT
+#define certify_intent()	true
+#else
+#define certify_intent()	(intent == 0)
+#endif
+#ifdef MUT_CERTIFY_NO_PURGE
+#define certify_purge()	true
+#else
+#define certify_purge()	(!deleted || at_deleted)
+#endif
+
+/* Whoever is refused tries again, or gives up: what is in his way may pass, or not. */
+proctype certifier()
+{
+	byte g, v, n, b, f;
+	bit p, s, c, bs, fs;
+	byte at_version;			/* at the snapshot */
+	bit at_second, at_deleted;
+
+	d_step { at_version = version(); at_second = has_second(); at_deleted = deleted }
+look:
+	look_at();
+	if
+	:: block_is_newer() -> unpack_or_go_on(look)
+	:: else -> skip
+	fi;
+	d_step {
+		if
+		:: certify_generation(g) && certify_fields() && certify_intent() && certify_purge() ->
+#ifndef MUT_CERTIFY_NO_MARK
+			mark = 1;
+#endif
+			copy_if_durable();
+			n = 0
+		:: else -> n = 1
+		fi
+	}
+	if
+	:: n == 1 -> goto look
+	:: n == 1 -> goto done
+	:: n == 0 -> skip
+	fi;
+	d_step {
+		assert(lost || (version() == at_version && has_second() == at_second));
+		mark = 0;
+		printf("certified version %d\n", at_version)
+	}
 done:
 	skip
 }
@@ -421,7 +515,7 @@ proctype packer()
 		packs++;
 		look_at();
 		if
-		:: (!p || f != 0 || fs) && v != 0 ->
+		:: (!p || f != 0 || fs) && (v != 0 || s) ->
 #ifdef MUT_PACK_TWO_STEPS
 			d_step {
 				if
@@ -497,7 +591,7 @@ proctype failover()
 {
 	d_step {
 #ifndef DURABLE
-		lost = lost || gen != copied.gen || field != copied.field || second != copied.second;
+		lost = lost || gen != copied.gen || field != copied.field || second != copied.second || mark != copied.mark;
 #endif
 		gen = copied.gen;
 		packed = copied.packed;
@@ -506,6 +600,7 @@ proctype failover()
 		field = copied.field;
 		second = copied.second;
 		intent = copied.intent;
+		mark = copied.mark;
 		deleted = copied.deleted;
 		cut = copied.cut;
 		printf("failover\n")
@@ -533,6 +628,9 @@ init
 		:: run writer(1); run writer(2)
 		:: run writer(1); run deleter(2)
 		:: run inserter(); run inserter()
+		:: run writer(1); run certifier()
+		:: run inserter(); run certifier()
+		:: run deleter(2); run certifier()
 		fi;
 		run packer();
 		run network();

@@ -108,6 +108,7 @@ decode_field(MosqlBytes field)
 	}
 	/* what decodes encodes to the same bytes */
 	CHECK(mosql_row_newest(field, &v) && v.ts == h.versions[0].ts);
+	CHECK_INT(mosql_rows_newest(&field, 1), Max(v.ts, 1));
 	mosql_history_encode(&again, &h);
 	CHECK(mosql_bytes_equal(mosql_bytes_of(&again), field));
 	resetStringInfo(&again);
@@ -163,10 +164,15 @@ test_absent(void)
 	MosqlHistory h;
 	MosqlVersion v;
 	StringInfoData buf;
+	MosqlBytes	rows[] = {mosql_bytes("\0\0\0\0\0\3\1Lx", 9), mosql_bytes("\0\0\0\0\0\3\2l", 8), mosql_bytes("\0\0\0\0\0\1\3L", 8),
+	mosql_bytes("\0\0\0\0\0\1\3", 7)};
 
 	initStringInfo(&buf);
 	CHECK(mosql_history_decode(MOSQL_ABSENT, &h) && h.n == 0);
 	CHECK(!mosql_row_newest(MOSQL_ABSENT, &v));
+	CHECK_INT(mosql_rows_newest(rows, 0), 1);
+	CHECK_INT(mosql_rows_newest(rows, 3), 0x302);
+	CHECK(mosql_rows_newest(rows, 4) == MOSQL_TS_MAX);
 	CHECK_INT(mosql_row_visible(MOSQL_ABSENT, 0, 5, &v), MOSQL_VISIBLE_ABSENT);
 	CHECK_INT(v.ts, 0);
 	CHECK_INT(mosql_row_visible(MOSQL_ABSENT, 5, 5, &v), MOSQL_VISIBLE_ABSENT);

@@ -140,7 +140,7 @@ write_keys(World *w, int first, int n, bool delete)
 		MosqlBytes	last;
 		int			done;
 
-		(void) mosql_btree_group(w->tree, w->keys + first, n, &groups);
+		(void) mosql_btree_group(w->tree, w->keys + first, n, 0, &groups);
 		done = groups[0].n;
 		last = w->keys[first + done - 1];
 		step = write_step(w, &groups[0], first, delete);
