@@ -8,6 +8,12 @@
  * decides, applies row by row, or takes back what it placed.  A reader has a registered
  * snapshot and looks at one row after the other.  Any process may stop for any time.
  *
+ * With WATCH it is the step of that engine: one action looks at everything, after WATCH, compares and
+ * makes the rows and the timestamp; another one, EXEC, writes them if nothing that is watched was
+ * written meanwhile (`dirty`, as Redis keeps it for a connection), or nothing.  It is EXEC that is lost,
+ * or late, on its connection.  The lease may end in between, which writes nothing.  (Leaves that are only read
+ * need no watch, since whoever changes them decides, and writes the counter: UNWATCHED_READ.)
+ *
  * They write both rows; with INC they both add to both; with SKEW each reads one row and
  * writes the other, under SERIALIZABLE, Ord with a mark.
  *
@@ -22,7 +28,7 @@
  *
  * Claims: what is overwritten, or was read, is at the decision as it was seen; each increment
  * counts once; a snapshot sees exactly what was decided up to it, of both rows; what a client
- * is told is true, also later.
+ * is told is true, also later: who asks about a session that is forgotten, and finds no record, is told "aborted".
  *
  * run: ci -DLOST=1
  * run: ci -DLOST=1 -DINC
@@ -31,9 +37,17 @@
  * run: ci -DLOST=1 -DPART -DINC
  * run: ci -DLOST=1 -DPART -DSKEW
  * run: ci -DLOST=1 -DPART -DSKEW0
+ * run: ci -DLOST=1 -DWATCH
+ * run: ci -DLOST=1 -DINC -DWATCH
+ * run: ci -DLOST=1 -DSKEW -DWATCH
+ * run: ci -DLOST=1 -DSKEW -DWATCH -DUNWATCHED_READ
+ * run: ci -DLOST=1 -DPART -DWATCH
+ * run: ci -DLOST=1 -DPART -DSKEW -DWATCH
  * run: deep -DLOST=2
  * run: deep -DLOST=2 -DINC
  * run: deep -DLOST=2 -DPART
+ * run: deep -DLOST=2 -DWATCH
+ * run: deep -DLOST=2 -DINC -DWATCH
  * mutation: MUT_NO_INTENT rule 35: the step does not compare that nobody's intent is on the rows it writes
  * mutation: MUT_NO_VERSION rule 35: the step does not compare the versions
  * mutation: MUT_NO_MARK -DLOST=1 -DSKEW rule 35: the step ignores read marks
@@ -55,6 +69,13 @@
  * mutation: MUT_PART_DROP -DLOST=1 -DPART rule 50: the record goes before what is elsewhere is applied
  * mutation: MUT_PART_REFUSED -DLOST=1 -DPART rule 50: refused, it decides as ever, and has not prepared row 0
  * mutation: MUT_INC_PUT -DLOST=1 -DINC rule 36: an increment is added to what was read before
+ * mutation: MUT_UNWATCHED_COUNTER -DLOST=1 -DWATCH rule 35: the clock's counter is not watched
+ * mutation: MUT_UNWATCHED_SESSION -DLOST=1 -DWATCH rule 36: the session is not watched
+ * mutation: MUT_UNWATCHED_WRITTEN -DLOST=1 -DWATCH rule 35: leaves that are written are not watched
+ * mutation: MUT_UNWATCHED_WRITTEN -DLOST=1 -DINC -DWATCH rule 36: leaves that are added to are not watched
+ * mutation: MUT_WATCH_LATE -DLOST=1 -DWATCH rule 35: WATCH comes after what it is for was read
+ * mutation: MUT_NO_LEASE -DLOST=1 -DWATCH rule 36: the lease is not compared, though the session is watched
+ * mutation: MUT_NO_VERSION -DLOST=1 -DWATCH rule 35: the versions are not compared, though the leaves are watched
  */
 #define NONE 0
 #define COMMITTED 1
@@ -81,6 +102,12 @@ byte base[2];					/* versions that One saw */
 byte baseval[2];
 byte obase[2];					/* Ord */
 byte drawn, listed;				/* MUT_TIME_BEFORE, MUT_PRUNE_BEFORE */
+bit forgotten;					/* One's session is: no record means "aborted" from then on */
+#ifdef WATCH
+bit dirty[3];					/* per attempt: something was written that it watches */
+byte at[3], pruned[3];			/* what it has made of what it read: its timestamp, the list */
+byte seen[4];					/* and the values of its rows, two per attempt */
+#endif
 byte late, lost;
 bool in_order;					/* PART: the step was refused, and row 0 is prepared as well */
 byte mine;						/* PART: the snapshots that the decision told of */
@@ -115,6 +142,37 @@ byte now, new;					/* of put() */
 #define ord_writes(k) true
 #endif
 
+/* A key is written: the counter, One's session, a leaf. */
+#ifdef WATCH
+#define spoil dirty[1] = 1; dirty[2] = 1
+#else
+#define spoil skip
+#endif
+#ifdef MUT_UNWATCHED_COUNTER
+#define writes_counter skip
+#else
+#define writes_counter spoil
+#endif
+#ifdef MUT_UNWATCHED_SESSION
+#define writes_session skip
+#else
+#define writes_session spoil
+#endif
+#if defined(MUT_UNWATCHED_WRITTEN)
+#define is_watched(k) (!one_writes(k))
+#elif defined(UNWATCHED_READ)
+#define is_watched(k) one_writes(k)
+#else
+#define is_watched(k) true
+#endif
+inline writes_row(k)
+{
+	if
+	:: is_watched(k) -> spoil
+	:: else
+	fi
+}
+
 /* A version on top of what is stored, pruned by a list with the snapshot l in it. */
 inline put(k, l)
 {
@@ -123,7 +181,8 @@ inline put(k, l)
 	:: !needs(l, row[k].old, row[k].ts) && needs(l, row[k].ts, now) -> row[k].old = row[k].ts; row[k].oldval = row[k].val
 	:: else -> row[k].old = 0; row[k].oldval = 0
 	fi;
-	row[k].ts = now; row[k].val = new; now = 0; new = 0
+	row[k].ts = now; row[k].val = new; now = 0; new = 0;
+	writes_row(k)
 }
 
 /* An increment of time t, of Ord (4) or One (1): the versions from t on get it. */
@@ -197,12 +256,16 @@ inline add(k, t, l, b)
 #define list 0
 #elif defined(MUT_PRUNE_BEFORE)
 #define list listed
+#elif defined(WATCH)
+#define list pruned[x]
 #else
 #define list snap
 #endif
 
-#ifdef MUT_INC_PUT
+#if defined(MUT_INC_PUT)
 #define new_val(k) (baseval[k] | 1)
+#elif defined(WATCH) && defined(INC)
+#define new_val(k) (seen[2 * x + k - 2] | 1)
 #else
 #define new_val(k) one_val(k)
 #endif
@@ -221,18 +284,42 @@ inline truth(k, t, v)
 /* Bits of increments that are decided and still in flight count. */
 #define in_flight(k, S, id) (has(k, id) && record[id] == COMMITTED && decided[id] <= (S))
 
+#ifdef WATCH
+#define go_ahead(x) (dirty[x] == 0)
+/* WATCH, and what is read behind it: res is COMMITTED if it may be tried. */
+inline look_first(x, res)
+{
+#ifndef MUT_WATCH_LATE
+	dirty[x] = 0;
+#endif
+	if
+	:: not_settled(x) && alive && holds ->
+		at[x] = last + 1; pruned[x] = snap; seen[2 * x - 2] = row[0].val; seen[2 * x - 1] = row[1].val;
+		res = COMMITTED
+	:: else -> res = ABORTED
+	fi
+}
+#else
+#define go_ahead(x) (not_settled(x) && alive && holds)
+#endif
+
+/* WATCH: it is EXEC; what was compared is so, if nothing is dirty. */
 inline one_step(x, res)
 {
 	d_step {
 		if
-		:: not_settled(x) && alive && holds ->
-#ifdef MUT_TIME_BEFORE
+		:: go_ahead(x) ->
+#if defined(MUT_TIME_BEFORE)
 			decided[x] = drawn;
+#elif defined(WATCH)
+			last = at[x]; decided[x] = last;
 #else
 			last++; decided[x] = last;
 #endif
 			mine = snap;
+			writes_counter;
 			assert(told[x] != ABORTED);
+			assert(forgotten == 0);
 			assert(unchanged(0) && unchanged(1));
 			if
 			:: written(0) -> now = decided[x]; new = new_val(0); put(0, list)
@@ -256,6 +343,7 @@ inline one_step(x, res)
 #endif
 #ifndef MUT_NO_RECORD
 			record[x] = COMMITTED;
+			writes_session;
 #endif
 			res = COMMITTED;
 			printf("%d is committed in one step at %d\n", x, decided[x])
@@ -279,6 +367,7 @@ inline one_prepare(k, x)
 			:: else
 #endif
 			fi;
+			writes_row(k);
 			ok = true
 		:: else -> ok = false
 		fi
@@ -295,8 +384,9 @@ inline one_apply(k, x, l)
 #else
 		now = decided[x]; new = 64 + decided[x]; put(k, l);
 #endif
-		take_off(k, x)
-	:: row[k].mark == x -> row[k].mark = 0
+		take_off(k, x);
+		writes_row(k)
+	:: row[k].mark == x -> row[k].mark = 0; writes_row(k)
 	:: else
 	fi
 }
@@ -310,7 +400,9 @@ inline help(k, x)
 		:: (has(k, x) || row[k].mark == x) && record[x] != COMMITTED ->
 			record[x] = ABORTED;
 			take_off(k, x);
-			row[k].mark = (row[k].mark == x -> 0 : row[k].mark)
+			row[k].mark = (row[k].mark == x -> 0 : row[k].mark);
+			writes_session;
+			writes_row(k)
 		:: else
 		fi
 	}
@@ -321,7 +413,9 @@ inline release(x)
 	d_step {
 		take_off(0, x); take_off(1, x);
 		row[0].mark = (row[0].mark == x -> 0 : row[0].mark);
-		row[1].mark = (row[1].mark == x -> 0 : row[1].mark)
+		row[1].mark = (row[1].mark == x -> 0 : row[1].mark);
+		writes_row(0);
+		writes_row(1)
 	}
 }
 #endif
@@ -330,9 +424,26 @@ inline release(x)
 inline ask(x)
 {
 	refused = false;
+#ifdef WATCH
+	do
+	:: d_step { look_first(x, res) };
+#ifdef MUT_WATCH_LATE
+		d_step { dirty[x] = 0 };
+#endif
+		if
+		:: res == COMMITTED && dirty[x] == 1 -> skip	/* EXEC says so: once more, the same */
+		:: break
+		fi
+	od;
+	if
+	:: res == ABORTED -> refused = true
+	:: res == COMMITTED -> one_step(x, res); refused = (res == ABORTED)
+	:: res == COMMITTED && lost < LOST ->
+#else
 	if
 	:: one_step(x, res) -> refused = (res == ABORTED)
 	:: lost < LOST ->
+#endif
 		atomic {
 			lost++;
 			if
@@ -346,7 +457,7 @@ inline ask(x)
 			mine = snap;
 			if
 			:: res != COMMITTED && !lease -> res = UNKNOWN
-			:: res != COMMITTED && lease -> res = ABORTED; record[x] = ABORTED
+			:: res != COMMITTED && lease -> res = ABORTED; record[x] = ABORTED; writes_session
 			:: else
 			fi
 		}
@@ -400,7 +511,7 @@ proctype One()
 			one_prepare(1, x);
 #endif
 #ifdef MUT_PART_DROP
-			d_step { if :: record[x] == COMMITTED -> record[x] = NONE :: else fi };
+			d_step { if :: record[x] == COMMITTED -> record[x] = NONE; writes_session :: else fi };
 #endif
 #ifdef MUT_PART_UNKNOWING
 			mine = 0;
@@ -417,7 +528,7 @@ proctype One()
 		if
 		:: res == ABORTED
 		:: res == COMMITTED ->
-			d_step { if :: record[x] == COMMITTED -> record[x] = NONE :: else fi };	/* with the next commit */
+			d_step { if :: record[x] == COMMITTED -> record[x] = NONE; writes_session :: else fi };	/* with the next commit */
 			break
 		:: res == UNKNOWN -> break
 		fi
@@ -438,14 +549,15 @@ proctype Expiry()
 {
 	d_step { lease = 0; printf("the lease ran out\n") }
 	do
+	:: d_step { forgotten == 0 -> forgotten = 1; writes_session; printf("the session is forgotten\n") }
 #ifdef PART
-	:: d_step { record[1] != NONE && left(1) == 0 -> record[1] = NONE }
-	:: d_step { record[2] != NONE && left(2) == 0 -> record[2] = NONE }
+	:: d_step { record[1] != NONE && left(1) == 0 -> record[1] = NONE; writes_session }
+	:: d_step { record[2] != NONE && left(2) == 0 -> record[2] = NONE; writes_session }
 	:: record[1] == COMMITTED -> help(1, 1); help(0, 1)
 	:: record[2] == COMMITTED -> help(1, 2); help(0, 2)
 #else
-	:: d_step { record[1] != NONE -> record[1] = NONE }
-	:: d_step { record[2] != NONE -> record[2] = NONE }
+	:: d_step { record[1] != NONE -> record[1] = NONE; writes_session }
+	:: d_step { record[2] != NONE -> record[2] = NONE; writes_session }
 #endif
 	od
 }
@@ -471,7 +583,8 @@ inline prepare(k)
 			if
 			:: ord_writes(k) -> row[k].intent = row[k].intent | bit_of(ORD)
 			:: else -> row[k].mark = ORD
-			fi
+			fi;
+			writes_row(k)
 		:: else -> back = true
 		fi
 	}
@@ -486,8 +599,9 @@ inline apply(k)
 #else
 			now = decided[ORD]; new = ord_val(0); put(k, l);
 #endif
-			take_off(k, ORD)
-		:: row[k].mark == ORD -> row[k].mark = 0
+			take_off(k, ORD);
+			writes_row(k)
+		:: row[k].mark == ORD -> row[k].mark = 0; writes_row(k)
 		:: else
 		fi
 	}
@@ -525,7 +639,7 @@ proctype Ord()
 	if
 	:: !back ->
 		d_step {
-			last++; decided[ORD] = last; record[ORD] = COMMITTED; l = snap;
+			last++; decided[ORD] = last; record[ORD] = COMMITTED; l = snap; writes_counter;
 			assert(ord_unchanged(0) && ord_unchanged(1));
 			if
 			:: ord_writes(0) -> truth(0, last, ord_val(tval[0]))
@@ -546,7 +660,8 @@ proctype Ord()
 	:: back || true ->
 		d_step { if :: record[ORD] == NONE ->
 			take_off(0, ORD); take_off(1, ORD);
-			row[0].mark = (row[0].mark == ORD -> 0 : row[0].mark); row[1].mark = (row[1].mark == ORD -> 0 : row[1].mark)
+			row[0].mark = (row[0].mark == ORD -> 0 : row[0].mark); row[1].mark = (row[1].mark == ORD -> 0 : row[1].mark);
+			writes_row(0); writes_row(1)
 		:: else fi }
 	fi
 }
@@ -584,7 +699,7 @@ inline look(k)
 proctype Reader()
 {
 	byte S = 0, v = 0, t0 = 0, t1 = 0;
-	d_step { S = last; snap = S; t0 = tval[0]; t1 = tval[1] }
+	d_step { S = last; snap = S; writes_counter; t0 = tval[0]; t1 = tval[1] }
 	look(0);
 	look(1);
 	d_step { snap = 0; S = 0; v = 0; t0 = 0; t1 = 0 }
