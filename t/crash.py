@@ -30,7 +30,7 @@ WITHIN = 20.0
 
 
 # What must be left by a backend killed there; other points: anything whole.
-NOTHING = {"before-prepare", "prepare-some", "after-prepare", "before-one-step"}
+NOTHING = {"before-prepare", "prepare-some", "after-prepare", *AT_ONCE.values()}
 ALL = {"after-decide", "apply-some", "after-apply"}
 
 # Where a backend dies that loads so many rows, besides.
@@ -133,7 +133,7 @@ class Crash:
 
     def spoiled(self, how, point):
         """Stop the victim between prepare and decide, then spoil decide; or what is both."""
-        before = "before-one-step" if self.one_step == "one step" else "after-prepare"
+        before = AT_ONCE[self.engine] if self.one_step == "one step" else "after-prepare"
         holder = self.one.connect(self.db)
         probe = self.one.connect()
         died = []
@@ -241,7 +241,7 @@ def body():
         crash = Crash(cluster, one, two, engine)
         lost = Crash(plain, one, two, engine, proxy)
         for point in names:
-            if point == "before-one-step" or engine == "watch" and point == "apply-some":
+            if point in AT_ONCE.values() or engine == "watch" and point == "apply-some":
                 continue        # `watch` sends nothing that it does not wait for
             with section(f"{engine}, {point}"):
                 (lost if "settle" in point else crash).test(point)
@@ -251,12 +251,13 @@ def body():
                 with section(f"{engine}, {point}, load"):
                     crash.test(point, load=True)
     write_few()
-    crash = Crash(plain, one, two, "script", one_step="one step")
-    lost = Crash(plain, one, two, "script", proxy, one_step="one step")
-    for point in ("before-one-step", "before-settle", "after-decide", "after-apply"):
-        if point in names:
-            with section(f"one step, {point}"):
-                (lost if "settle" in point else crash).test(point)
+    for engine in ENGINES:
+        crash = Crash(plain, one, two, engine, one_step="one step")
+        lost = Crash(plain, one, two, engine, proxy, one_step="one step")
+        for point in ("before-one-step", "one-step-read", "before-settle", "after-decide", "after-apply"):
+            if point in names and (engine == "watch" or point != "one-step-read"):
+                with section(f"{engine}, one step, {point}"):
+                    (lost if "settle" in point else crash).test(point)
     crash = Crash(Cluster("crash-one", primaries=1), one, two, "script", one_step="one step")
     for point in ("before-one-step", "after-decide"):
         if point in names:

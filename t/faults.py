@@ -603,7 +603,7 @@ def spoiled():
             for sql in ("BEGIN; UPDATE t SET n = n + 1 WHERE id = 3; UPDATE u SET n = n + 1 WHERE id = 3; COMMIT",
                         "BEGIN; UPDATE t SET n = n + 1; UPDATE u SET n = n + 1; COMMIT"):
                 name = f"{engine}, decide's {how} is lost, {'one row' if 'id = 3' in sql else 'all rows'}"
-                at = "before-one-step" if engine == "script" and "id = 3" in sql else "after-prepare"
+                at = AT_ONCE[engine] if "id = 3" in sql else "after-prepare"
                 held = world.one.connect(db)
                 query(held, f"SELECT mosql_fdw_debug_lock('{at}')")
                 query(a, "SET mosql_fdw.debug_points = on")

@@ -207,7 +207,7 @@ def unknown(plain, one, two, engine):
     """The connection to the clock breaks at decide, and nobody answers in time."""
     name = f"{engine}, unknown outcome"
     db = f"unknown_{engine}"
-    before = "before-one-step" if engine == "script" else "after-prepare"
+    before = AT_ONCE[engine]
     proxy = Proxy(plain.ports[0])
     make_database(one, db, proxy.nodes, {"atomic": engine, "command_timeout": 700}, DDL)
     make_database(two, db, plain.nodes, {"atomic": engine}, DDL)

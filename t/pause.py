@@ -29,7 +29,7 @@ LEASE, SLEEP = 1.0, 3.0
 WITHIN = 20.0                   # the lease and three looks are 4; it sleeps until all others are through, or LONG_WAIT is over
 AT_A_TIME = 4
 DECIDED = {"after-decide", "apply-some", "after-apply"}
-UNDECIDED = {"before-prepare", "prepare-some", "after-prepare", "before-one-step"}
+UNDECIDED = {"before-prepare", "prepare-some", "after-prepare", *AT_ONCE.values()}
 
 
 class Sleeper:
@@ -90,7 +90,7 @@ class Pause:
     def __init__(self, cluster, one, two, engine, point):
         self.one, self.two, self.engine, self.point = one, two, engine, point
         self.db = f"pause_{engine}_{point.replace('-', '_')}"
-        self.level = SERIALIZABLE if engine == "script" and point != "before-one-step" else READ_COMMITTED
+        self.level = SERIALIZABLE if engine == "script" and point not in AT_ONCE.values() else READ_COMMITTED
         self.name = f"{engine}, {point}"
         for s in (one, two):
             make_database(s, self.db, cluster.nodes, {"atomic": engine, "command_timeout": "4000"}, DDL)
@@ -301,7 +301,7 @@ def body():
     cluster, plain = Cluster("pause", settings=("cluster-node-timeout 60000",)), Cluster("pause-plain", plain=True)
     one, two = Server("pause1", ["max_worker_processes=0"]), Server("pause2")
     todo = [(e, p) for p in names for e in ENGINES
-            if p != "before-one-step" and not (e == "watch" and (p == "apply-some" or "inner" in p))]
+            if p not in AT_ONCE.values() and not (e == "watch" and (p == "apply-some" or "inner" in p))]
     todo.reverse()
 
     def worker():
@@ -319,9 +319,10 @@ def body():
         t.start()
     for t in threads:
         t.join()
-    if "before-one-step" in names:
-        write_few()
-        Pause(plain, one, two, "script", "before-one-step").test()
+    for engine, point in AT_ONCE.items():
+        if point in names:
+            write_few()
+            Pause(plain, one, two, engine, point).test()
     if not sys.argv[1:] or "several" in sys.argv:
         several(cluster, one, two)
         large(cluster, one, two)

@@ -71,6 +71,18 @@ done:
 	return result;
 }
 
+bool
+mosql_increment_fits(MosqlBytes columns, const MosqlIncrement *inc, int64 more)
+{
+	MosqlIncrement sum = *inc;
+	StringInfoData out;
+
+	if (pg_add_s64_overflow(sum.delta, more, &sum.delta))
+		return false;
+	mosql_string_init(&out, columns.len);
+	return mosql_columns_increment(&out, columns, &sum, 1) == MOSQL_INCREMENT_OK;
+}
+
 static uint64
 zigzag(int64 n)
 {

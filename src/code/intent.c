@@ -16,6 +16,8 @@
 #include "code/claim.h"
 #include "code/code_int.h"
 
+#include "common/int.h"
+
 void
 mosql_intent_encode(StringInfo out, const MosqlIntent *intent)
 {
@@ -74,4 +76,32 @@ mosql_intent_next(MosqlBytes *in, MosqlIntent *intent)
 			}
 	}
 	return -1;
+}
+
+bool
+mosql_intents_sum(MosqlBytes intents, uint32 column, int64 *plus, int64 *minus, MosqlTxid *other)
+{
+	MosqlIntent intent;
+	int			more;
+
+	*plus = *minus = 0;
+	while ((more = mosql_intent_next(&intents, &intent)) == 1)
+	{
+		MosqlIncrement *inc;
+		int			ninc;
+
+		if (intent.kind != MOSQL_INTENT_INCREMENT || !mosql_increments_decode(intent.payload, &inc, &ninc))
+			return false;
+		for (int i = 0; i < ninc; i++)
+		{
+			int64	   *sum = inc[i].delta > 0 ? plus : minus;
+
+			if (inc[i].column != column)
+				continue;
+			*other = intent.tx;
+			if (pg_add_s64_overflow(*sum, inc[i].delta, sum))
+				*sum = inc[i].delta > 0 ? PG_INT64_MAX : PG_INT64_MIN;
+		}
+	}
+	return more == 0;
 }

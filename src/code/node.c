@@ -105,6 +105,15 @@ mosql_generation_bytes(uint64 generation)
 	return mosql_bytes(p, MOSQL_GENERATION_BYTES);
 }
 
+MosqlBytes
+mosql_ts_bytes(MosqlTimestamp ts)
+{
+	char	   *p = palloc(MOSQL_TS_BYTES);
+
+	put_ts(p, ts);
+	return mosql_bytes(p, MOSQL_TS_BYTES);
+}
+
 void
 mosql_txid_put(StringInfo out, MosqlTxid tx)
 {

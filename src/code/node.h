@@ -39,6 +39,8 @@
 #define MOSQL_FIELD_UNLINKED	'u'
 #define MOSQL_FIELD_LABEL		'd'
 
+#define MOSQL_PURGED_FIELD		mosql_bytes("p", 1)
+
 /* In a meta: its state; what of the following there is; the right sibling, or else the fences. */
 #define MOSQL_META_STATE_OFFSET	10
 #define MOSQL_META_FLAGS_OFFSET	11
@@ -63,8 +65,9 @@ extern void mosql_field_put(StringInfo out, char prefix, MosqlBytes key);
 
 extern void mosql_ts_put(StringInfo out, MosqlTimestamp ts);
 extern MosqlTimestamp mosql_ts_get(const char *data);
-/* A generation as a step compares it; palloc'ed. */
+/* A generation, and a timestamp, as a step compares it; palloc'ed. */
 extern MosqlBytes mosql_generation_bytes(uint64 generation);
+extern MosqlBytes mosql_ts_bytes(MosqlTimestamp ts);
 extern void mosql_txid_put(StringInfo out, MosqlTxid tx);
 extern MosqlTxid mosql_txid_get(const char *data);
 
@@ -170,6 +173,12 @@ extern void mosql_intent_encode(StringInfo out, const MosqlIntent *intent);
  * 0: end, -1: damaged.
  */
 extern int	mosql_intent_next(MosqlBytes *in, MosqlIntent *intent);
+
+/*
+ * What the increments of an intents field may add to a column, at most: those up, and those down.
+ * *other: whose one of them is, if there is one.  False if there is something else, or it does not decode.
+ */
+extern bool mosql_intents_sum(MosqlBytes intents, uint32 column, int64 *plus, int64 *minus, MosqlTxid *other);
 
 /* Bytes that encoded increments may have: their length is one byte. */
 #define MOSQL_INCREMENTS_MAX_BYTES 255

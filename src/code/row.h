@@ -104,6 +104,9 @@ extern MosqlIncrementResult mosql_columns_increment(StringInfo out, MosqlBytes c
 													 const MosqlIncrement *inc, int ninc);
 extern void mosql_increments_encode(StringInfo out, const MosqlIncrement *inc, int ninc);
 
+/* Does an increment fit the columns with `more` beside it? */
+extern bool mosql_increment_fits(MosqlBytes columns, const MosqlIncrement *inc, int64 more);
+
 /* Palloc'ed array; false if damaged. */
 extern bool mosql_increments_decode(MosqlBytes in, MosqlIncrement **inc, int *ninc);
 

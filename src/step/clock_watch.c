@@ -18,19 +18,6 @@
  */
 #include "step/clock_watch_int.h"
 
-/* What the clock has issued, as the read group found it. */
-typedef struct Issued
-{
-	uint64		last;
-	uint64		schema;
-	uint64		leapt;			/* see mosql_clock_leap() */
-	uint64		took;
-	MosqlBytes	me;				/* master_replid of the server that answers */
-	bool		foreign;		/* another one issued last */
-} Issued;
-
-#define ISSUED_COMMANDS 2
-
 static void
 add_issued(Watch *watch)
 {
@@ -102,22 +89,27 @@ take_over(Watch *watch, const Issued *issued)
  */
 #define LIST_COMMANDS 3
 
-static void
-add_list(Watch *watch, bool all)
+void
+mosql_watch_add_snapshots(Watch *watch, bool all)
 {
 	MosqlBytes	most = all ? LITERAL("-1") : mosql_clock_number(MOSQL_CLOCK_NEWEST - 1);
 
-	mosql_commands_put(&watch->commands, LITERAL("HGET"), watch->keys.counter, LITERAL("last"));
 	mosql_commands_put(&watch->commands, LITERAL("ZRANGE"), watch->keys.snapshots, LITERAL("0"),
 					   LITERAL("0"), LITERAL("WITHSCORES"));
 	mosql_commands_put(&watch->commands, LITERAL("ZREVRANGE"), watch->keys.snapshots, LITERAL("0"),
 					   most, LITERAL("WITHSCORES"));
 }
 
-/* Of their replies. */
-static MosqlSnapshotList
-read_list(const Watch *watch, const MosqlReply *last, const MosqlReply *oldest,
-		  const MosqlReply *newest, bool all)
+static void
+add_list(Watch *watch, bool all)
+{
+	mosql_commands_put(&watch->commands, LITERAL("HGET"), watch->keys.counter, LITERAL("last"));
+	mosql_watch_add_snapshots(watch, all);
+}
+
+MosqlSnapshotList
+mosql_watch_read_list(const Watch *watch, const MosqlReply *last, const MosqlReply *oldest,
+					  const MosqlReply *newest, bool all)
 {
 	mosql_step_check(oldest, MOSQL_REPLY_ARRAY, watch->keys.snapshots);
 	return mosql_clock_list(&watch->keys, last, newest, 2,
@@ -130,16 +122,16 @@ exec_list(const Watch *watch, bool all)
 	const MosqlReply *exec = watch->exec;
 	int			i = exec->n - LIST_COMMANDS;
 
-	return read_list(watch, mosql_step_elem(exec, i), mosql_step_elem(exec, i + 1),
-					 mosql_step_elem(exec, i + 2), all);
+	return mosql_watch_read_list(watch, mosql_step_elem(exec, i), mosql_step_elem(exec, i + 1),
+								 mosql_step_elem(exec, i + 2), all);
 }
 
 /* Of reads alone: the first of them is the i-th. */
 static MosqlSnapshotList
 plain_list(const Watch *watch, int i, bool all)
 {
-	return read_list(watch, plain_reply(watch, i), plain_reply(watch, i + 1),
-					 plain_reply(watch, i + 2), all);
+	return mosql_watch_read_list(watch, plain_reply(watch, i), plain_reply(watch, i + 1),
+								 plain_reply(watch, i + 2), all);
 }
 
 static void
@@ -537,28 +529,47 @@ watch_drop(MosqlStepper *clock, uint64 sid, const uint64 *ns, int n)
 	}
 }
 
-/* The read group of decide. */
-static void
-decide_read(Watch *watch, const MosqlDecideArgs *args, MosqlBytes session, MosqlBytes n)
+void
+mosql_watch_add_decision(Watch *watch, const MosqlDecideArgs *args, WatchDecision *decision)
 {
 	MosqlBytes *argv;
 
-	read_begin(watch, watch->keys.counter, session);
 	add_issued(watch);
 	argv = mosql_commands_add(&watch->commands, 4 + args->ndrops);
 	argv[0] = LITERAL("HMGET");
-	argv[1] = session;
+	argv[1] = decision->session = mosql_clock_session_key(&watch->keys, args->tx.session);
 	argv[2] = LITERAL("lease");
-	argv[3] = n;
+	argv[3] = decision->n = mosql_clock_number(args->tx.n);
 	for (int i = 0; i < args->ndrops; i++)
 		argv[4 + i] = mosql_clock_number(args->drops[i]);
-	read_run(watch);
 }
 
-/* Its write group. */
-static void
-decide_write(Watch *watch, const MosqlDecideArgs *args, const Issued *issued, MosqlBytes session,
-			 MosqlBytes n, const MosqlReply *s, MosqlTimestamp ts, uint64 schema)
+void
+mosql_watch_read_decision(const Watch *watch, const MosqlDecideArgs *args, WatchDecision *decision)
+{
+	decision->issued = read_issued(watch, read_reply(watch, 0), read_reply(watch, 1));
+	decision->s = read_reply(watch, ISSUED_COMMANDS);
+	decision->record = mosql_clock_record(&watch->keys, args->tx.session,
+										  mosql_reply_bytes(mosql_step_elem(decision->s, 1)));
+}
+
+MosqlDecision
+mosql_watch_judge_decision(const Watch *watch, const MosqlDecideArgs *args, const WatchDecision *decision)
+{
+	if (decision->record.state == MOSQL_RECORD_ABORTED)
+		return MOSQL_REFUSED_ABORTED;
+	if (decision->record.state != MOSQL_RECORD_NONE)
+		return MOSQL_DECIDED;
+	if (is_dead(watch, mosql_reply_bytes(mosql_step_elem(decision->s, 0))))
+		return MOSQL_REFUSED_LEASE;
+	if (!watch->clock->durable && args->since != 0 && decision->issued.leapt > args->since)
+		return MOSQL_REFUSED_FORGOTTEN;
+	return decision->issued.schema == args->schema ? MOSQL_DECIDED : MOSQL_REFUSED_SCHEMA;
+}
+
+void
+mosql_watch_write_decision(Watch *watch, const MosqlDecideArgs *args, const WatchDecision *decision,
+						   MosqlTimestamp ts, uint64 schema)
 {
 	MosqlBytes	text = mosql_clock_number(ts);
 	StringInfoData record;
@@ -568,7 +579,6 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, const Issued *issued, Mo
 	appendBinaryStringInfo(&record, args->parts.data != NULL ? args->parts.data : "",
 						   (int) args->parts.len);
 
-	write_begin(watch);
 	if (args->schema_change)
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("last"), text, LITERAL("decided"), text,
@@ -576,10 +586,9 @@ decide_write(Watch *watch, const MosqlDecideArgs *args, const Issued *issued, Mo
 	else
 		mosql_commands_put(&watch->commands, LITERAL("HSET"), watch->keys.counter,
 						   LITERAL("last"), text, LITERAL("decided"), text);
-	mosql_commands_put(&watch->commands, LITERAL("HSET"), session, n, mosql_bytes_of(&record));
-	(void) add_drops(watch, issued, session, s, 2, args->drops, args->ndrops);
-	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 0)), args->lease_ms);
-	add_list(watch, args->all_snapshots);
+	mosql_commands_put(&watch->commands, LITERAL("HSET"), decision->session, decision->n, mosql_bytes_of(&record));
+	(void) add_drops(watch, &decision->issued, decision->session, decision->s, 2, args->drops, args->ndrops);
+	add_extend(watch, args->tx.session, mosql_reply_bytes(mosql_step_elem(decision->s, 0)), args->lease_ms);
 }
 
 static MosqlDecision
@@ -588,50 +597,41 @@ watch_decide(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlTimestamp *t
 {
 	Watch		watch = watch_start(clock, budget);
 	MosqlBytes	session = mosql_clock_session_key(&watch.keys, args->tx.session);
-	MosqlBytes	n = mosql_clock_number(args->tx.n);
 
 	watch.once = true;
 	for (;;)
 	{
-		const MosqlReply *s;
-		Issued		issued;
-		MosqlRecord record;
-		MosqlDecision refusal = MOSQL_DECIDED;
+		WatchDecision d;
+		MosqlDecision refusal;
 
 		*ts = 0;				/* nothing is written yet */
-		decide_read(&watch, args, session, n);
-		issued = read_issued(&watch, read_reply(&watch, 0), read_reply(&watch, 1));
-		s = read_reply(&watch, ISSUED_COMMANDS);
-		if (take_over(&watch, &issued))
+		read_begin(&watch, watch.keys.counter, session);
+		mosql_watch_add_decision(&watch, args, &d);
+		read_run(&watch);
+		mosql_watch_read_decision(&watch, args, &d);
+		if (take_over(&watch, &d.issued))
 			continue;
-		*schema = issued.schema;
-		record = mosql_clock_record(&watch.keys, args->tx.session, mosql_reply_bytes(mosql_step_elem(s, 1)));
-		if (record.state == MOSQL_RECORD_ABORTED)
-			refusal = MOSQL_REFUSED_ABORTED;
-		else if (record.state == MOSQL_RECORD_NONE && is_dead(&watch, mosql_reply_bytes(mosql_step_elem(s, 0))))
-			refusal = MOSQL_REFUSED_LEASE;
-		else if (record.state == MOSQL_RECORD_NONE && !clock->durable && args->since != 0 &&
-				 issued.leapt > args->since)
-			refusal = MOSQL_REFUSED_FORGOTTEN;
-		else if (record.state == MOSQL_RECORD_NONE && *schema != args->schema)
-			refusal = MOSQL_REFUSED_SCHEMA;
+		*schema = d.issued.schema;
+		refusal = mosql_watch_judge_decision(&watch, args, &d);
 
 		/* nothing to decide: only drop what was to be dropped */
-		if (refusal != MOSQL_DECIDED || record.state == MOSQL_RECORD_COMMITTED)
+		if (refusal != MOSQL_DECIDED || d.record.state == MOSQL_RECORD_COMMITTED)
 			mosql_clock_drop(clock, args->tx.session, args->drops, args->ndrops);
 		if (refusal != MOSQL_DECIDED)
 			return refusal;
-		if (record.state == MOSQL_RECORD_COMMITTED)
+		if (d.record.state == MOSQL_RECORD_COMMITTED)
 		{
-			*ts = record.ts;
+			*ts = d.record.ts;
 			watch_snapshots(clock, list, schema);
 			return MOSQL_DECIDED;
 		}
 
-		*ts = mosql_clock_time(&watch.keys, Max(watch.now, issued.last + 1));
+		*ts = mosql_clock_time(&watch.keys, Max(watch.now, d.issued.last + 1));
 		if (args->schema_change)
 			*schema = Max(*schema + 1, *ts);
-		decide_write(&watch, args, &issued, session, n, s, *ts, *schema);
+		write_begin(&watch);
+		mosql_watch_write_decision(&watch, args, &d, *ts, *schema);
+		add_list(&watch, args->all_snapshots);
 		(void) write_run(&watch);
 		if (watch.outcome == MOSQL_EXEC_LOST)
 			return MOSQL_DECISION_LOST;

@@ -2,7 +2,7 @@
  * clock_watch_int.h: a function of the clock as one optimistic transaction of
  * Redis: a read group, then a write group on the same connection.
  *
- * Layer: step.  Shared by clock_watch.c, the engine, and clock_keep.c, which
+ * Layer: step.  Shared by clock_watch.c, the engine, one_step_watch.c, and clock_keep.c, which
  * knows no other way.  See watch.c for what is behind UNWATCH and the pin.
  */
 #ifndef MOSQL_CLOCK_WATCH_INT_H
@@ -54,15 +54,24 @@ run_group(Watch *watch, MosqlSendMode mode, uint64 pin, bool durable)
 #define READ_FIRST 3
 
 static inline void
-read_begin(Watch *watch, MosqlBytes key1, MosqlBytes key2)
+read_begin_on(Watch *watch, const MosqlBytes *keys, int n)
 {
+	MosqlBytes *argv;
+
 	mosql_commands_init(&watch->commands);
 	mosql_commands_put(&watch->commands, LITERAL("UNWATCH"));
-	if (key2.data != NULL)
-		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1, key2);
-	else
-		mosql_commands_put(&watch->commands, LITERAL("WATCH"), key1);
+	argv = mosql_commands_add(&watch->commands, 1 + n);
+	argv[0] = LITERAL("WATCH");
+	memcpy(argv + 1, keys, n * sizeof(MosqlBytes));
 	mosql_commands_put(&watch->commands, LITERAL("TIME"));
+}
+
+static inline void
+read_begin(Watch *watch, MosqlBytes key1, MosqlBytes key2)
+{
+	MosqlBytes	keys[] = {key1, key2};
+
+	read_begin_on(watch, keys, key2.data != NULL ? 2 : 1);
 }
 
 /* The i-th reply after TIME. */
@@ -85,17 +94,23 @@ run_reads(Watch *watch)
 	}
 }
 
+/* It is answered, and nothing in it is an error. */
 static inline void
-read_run(Watch *watch)
+read_done(Watch *watch)
 {
-	const MosqlReply *time;
+	const MosqlReply *time = read_reply(watch, -1);
 
-	run_reads(watch);
-	time = read_reply(watch, -1);
 	mosql_step_check(time, MOSQL_REPLY_ARRAY, watch->keys.prefix);
 	watch->now = mosql_reply_u64(mosql_step_elem(time, 0)) * 1000000 +
 		mosql_reply_u64(mosql_step_elem(time, 1));
 	watch->connection = mosql_batch_connection(watch->batch, watch->group);
+}
+
+static inline void
+read_run(Watch *watch)
+{
+	run_reads(watch);
+	read_done(watch);
 }
 
 /* --- the write group: MULTI, whatever is added, EXEC --- */
@@ -208,5 +223,48 @@ add_extend(Watch *watch, uint64 sid, MosqlBytes lease, int lease_ms)
 	mosql_commands_put(&watch->commands, LITERAL("ZADD"), watch->keys.ends, ends,
 					   mosql_clock_number(sid));
 }
+
+/* --- a decision (clock_watch.c) --- */
+
+/* What the clock has issued, as the read group found it. */
+typedef struct Issued
+{
+	uint64		last;
+	uint64		schema;
+	uint64		leapt;			/* see mosql_clock_leap() */
+	uint64		took;
+	MosqlBytes	me;				/* master_replid of the server that answers */
+	bool		foreign;		/* another one issued last */
+} Issued;
+
+#define ISSUED_COMMANDS 2
+
+/* What it goes by. */
+typedef struct WatchDecision
+{
+	MosqlBytes	session;		/* its key */
+	MosqlBytes	n;
+	Issued		issued;
+	const MosqlReply *s;		/* lease, record, and the records that are to be dropped */
+	MosqlRecord record;
+} WatchDecision;
+
+/* In a read group that watches the counter and the session: the first commands behind TIME.  And when it is answered. */
+#define DECISION_COMMANDS (ISSUED_COMMANDS + 1)
+extern void mosql_watch_add_decision(Watch *watch, const MosqlDecideArgs *args, WatchDecision *decision);
+extern void mosql_watch_read_decision(const Watch *watch, const MosqlDecideArgs *args, WatchDecision *decision);
+
+/* Why it is refused; DECIDED: it is not, or was made before (its record is COMMITTED). */
+extern MosqlDecision mosql_watch_judge_decision(const Watch *watch, const MosqlDecideArgs *args,
+												const WatchDecision *decision);
+
+/* Two commands: the snapshots, a bounded list or all; and the list of their replies, `last` before them. */
+extern void mosql_watch_add_snapshots(Watch *watch, bool all);
+extern MosqlSnapshotList mosql_watch_read_list(const Watch *watch, const MosqlReply *last, const MosqlReply *oldest,
+											   const MosqlReply *newest, bool all);
+
+/* In the write group. */
+extern void mosql_watch_write_decision(Watch *watch, const MosqlDecideArgs *args, const WatchDecision *decision,
+									   MosqlTimestamp ts, uint64 schema);
 
 #endif							/* MOSQL_CLOCK_WATCH_INT_H */

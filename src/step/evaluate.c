@@ -294,3 +294,22 @@ mosql_step_written(const MosqlWrite *write, MosqlBytes old)
 	elog(ERROR, "unknown kind of write: %d", (int) write->kind);
 	return old;
 }
+
+int
+mosql_step_supersede(MosqlBytes field, MosqlBytes old, const MosqlVersion *version,
+					 const MosqlSnapshotList *list, MosqlWrite *writes)
+{
+	StringInfoData out;
+
+	if (!version->live && mosql_row_may_purge(version->ts, list))
+	{
+		writes[0] = (MosqlWrite) {MOSQL_WRITE_DELETE, field, MOSQL_ABSENT};
+		writes[1] = (MosqlWrite) {MOSQL_WRITE_MAX, MOSQL_PURGED_FIELD, mosql_ts_bytes(version->ts)};
+		return 2;
+	}
+	mosql_string_init(&out, version->columns.len + 32);
+	if (!mosql_row_supersede(&out, old, version, list))
+		return 0;
+	writes[0] = (MosqlWrite) {MOSQL_WRITE_SET, field, mosql_bytes_of(&out)};
+	return 1;
+}

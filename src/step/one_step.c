@@ -1,7 +1,8 @@
 /*
  * one_step.c: a commit that is one step.
  *
- * Layer: step.  The rules are 35 and 36 of docs/commit.md; one_step_lua.h does the work.
+ * Layer: step.  The rules are 35 and 36 of docs/commit.md; one_step_lua.h does the work, or, for engine `watch`,
+ * one_step_watch.c.
  */
 #include "step/one_step.h"
 
@@ -13,7 +14,8 @@ static MosqlScript one_step_script = {.name = "one step", .source = one_step_lua
 bool
 mosql_one_step_is_possible(const MosqlStepper *clock)
 {
-	return clock->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_waits(clock->redis);
+	return !mosql_redis_waits(clock->redis) &&
+		(clock->engine == MOSQL_ENGINE_SCRIPT || !mosql_redis_is_cluster(clock->redis));
 }
 
 bool
@@ -26,6 +28,8 @@ mosql_one_step_reaches(const MosqlStepper *clock, uint64 node)
 	route = mosql_redis_route(clock->redis, mosql_redis_slot(mosql_step_key(clock, node)));
 	return route >= 0 && route == mosql_redis_route(clock->redis, mosql_clock_slot(clock->ns));
 }
+
+#define INCREMENT_BYTES	13
 
 bool
 mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc)
@@ -43,6 +47,24 @@ mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc)
 			appendStringInfoCharMacro(out, (char) ((uint64) inc[i].delta >> at));
 	}
 	return true;
+}
+
+int
+mosql_step_read_increment(MosqlBytes value, MosqlIncrement **inc)
+{
+	int			n = (int) (value.len / INCREMENT_BYTES);
+
+	*inc = palloc((n + 1) * sizeof(MosqlIncrement));
+	for (int i = 0; i < n; i++)
+	{
+		const uint8 *p = (const uint8 *) value.data + i * INCREMENT_BYTES;
+
+		(*inc)[i] = (MosqlIncrement)
+		{
+			(uint32) p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3], p[4], mosql_read_int((const char *) p + 5, 8)
+		};
+	}
+	return n;
 }
 
 #define FIXED_ARGUMENTS	8
@@ -116,17 +138,13 @@ answer_steps(MosqlStep **steps, int nsteps, const MosqlReply *reply)
 	}
 }
 
-MosqlDecision
-mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
-				   MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
+static MosqlDecision
+commit_by_script(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
+				 MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlScriptCall call = {&one_step_script, keys.slot, MOSQL_SEND_ONCE};
 
-	Assert(!args->schema_change);
-	*ts = 0;
-	if (args->ndrops > MOSQL_CLOCK_DROPS || !mosql_one_step_is_possible(clock))
-		return MOSQL_REFUSED_AT_ONCE;
 	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
 	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);
 	call.durable = clock->durable;
@@ -147,4 +165,16 @@ mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep *
 								 mosql_step_elem(call.reply, 4));
 	answer_steps(steps, nsteps, call.reply);
 	return MOSQL_DECIDED;
+}
+
+MosqlDecision
+mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
+				   MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
+{
+	Assert(!args->schema_change);
+	*ts = 0;
+	if (args->ndrops > MOSQL_CLOCK_DROPS || !mosql_one_step_is_possible(clock))
+		return MOSQL_REFUSED_AT_ONCE;
+	return (clock->engine == MOSQL_ENGINE_SCRIPT ? commit_by_script : mosql_clock_commit_by_watch)
+		(clock, args, steps, nsteps, ts, list, schema, budget);
 }

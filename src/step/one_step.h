@@ -13,8 +13,8 @@
 #define MOSQL_ONE_STEP_MAX_BYTES	65536
 
 /*
- * May what this stepper writes be committed so?  With the engine `script`, if nobody waits for copies: rows are shown
- * from the step on.
+ * May what this stepper writes be committed so?  With the engine `script`, or on a server that is not part of a cluster; if nobody waits
+ * for copies: rows are shown from the step on.
  */
 extern bool mosql_one_step_is_possible(const MosqlStepper *clock);
 
@@ -23,7 +23,8 @@ extern bool mosql_one_step_reaches(const MosqlStepper *clock, uint64 node);
 
 /*
  * If all compares of the steps hold, and the clock would decide, rows are written at the time that
- * it draws: one script, in which nothing else happens.  The steps are those that prepare would send (one read at most, which is
+ * it draws: one script, in which nothing else happens; or WATCH, and a MULTI that does nothing if something
+ * else happened, up to eight times.  The steps are those that prepare would send (one read at most, which is
  * returned), with writes of the kinds VERSION, TOMBSTONE, INCREMENT and UNLIST; and MAX before a VERSION or INCREMENT
  * of the same field: what this counts as where it is absent.  The
  * record that stays says "committed", and where the rest is that was prepared, on other servers (args->parts; empty: nothing
@@ -43,5 +44,8 @@ extern MosqlDecision mosql_clock_commit(MosqlStepper *clock, const MosqlDecideAr
  * its column.
  */
 extern bool mosql_step_increment(StringInfo out, const MosqlIncrement *inc, int ninc);
+
+/* The increments of such a value, palloc'ed; returns how many. */
+extern int	mosql_step_read_increment(MosqlBytes value, MosqlIncrement **inc);
 
 #endif							/* MOSQL_ONE_STEP_H */

@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "base/retry.h"
+#include "code/row.h"
 #include "redis/redis.h"
 
 typedef enum MosqlCompareKind
@@ -309,5 +310,12 @@ extern MosqlBytes mosql_step_add(MosqlTimestamp ts, const MosqlStepDelta *deltas
 
 /* A write op as what it does to the old value: the new one; data NULL = delete. */
 extern MosqlBytes mosql_step_written(const MosqlWrite *write, MosqlBytes old);
+
+/*
+ * A row's field with a version on top of `old` (absent: none), pruned by the list, as one write; or two: a tombstone that nobody needs
+ * goes as a whole, and leaves a purge mark.  Returns how many; 0: the row does not decode, or is no older.
+ */
+extern int	mosql_step_supersede(MosqlBytes field, MosqlBytes old, const MosqlVersion *version,
+								 const MosqlSnapshotList *list, MosqlWrite *writes);
 
 #endif							/* MOSQL_STEP_H */

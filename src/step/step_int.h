@@ -209,6 +209,17 @@ extern MosqlExec mosql_watch_outcome(const MosqlBatch *batch, int group, int n,
 extern void mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n,
 								 MosqlBudget *budget);
 
+/*
+ * Parts of a step, for who makes groups of his own (one_step_watch.c).  Reads: the command that reads all that the step
+ * is about, none (0) or one.  Evaluate: its reply into the step, but the number of fields; behind the values of its reads are
+ * those of the fields whose writes depend on them.  Writes: what they are after such values, in that order, and messages to who is
+ * let in; false if nothing is to be changed.
+ */
+extern int	mosql_watch_add_reads(MosqlCommands *commands, const MosqlStep *step, MosqlBytes key);
+extern void mosql_watch_evaluate(MosqlStep *step, const MosqlReply *reply);
+extern bool mosql_watch_add_writes(MosqlCommands *commands, MosqlBytes key, const MosqlWrite *writes, int n,
+								   const MosqlBytes *old);
+
 /* --- step.c --- */
 
 /* The Redis key of a node, palloc'ed. */
@@ -335,5 +346,10 @@ typedef struct MosqlClockEngine
 
 extern const MosqlClockEngine mosql_clock_script;
 extern const MosqlClockEngine mosql_clock_watch;
+
+/* --- one_step_watch.c: mosql_clock_commit() of engine `watch` --- */
+extern MosqlDecision mosql_clock_commit_by_watch(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps,
+												 int nsteps, MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema,
+												 MosqlBudget *budget);
 
 #endif							/* MOSQL_STEP_INT_H */

@@ -158,7 +158,7 @@ typedef struct WatchStep
 	WatchState	state;
 	MosqlBytes	key;
 	uint16		slot;
-	bool		whole;			/* read by HGETALL */
+	bool		reads;			/* fields, before their number */
 	int			group;			/* of the running batch */
 	uint64		connection;		/* where the read group of the last batch was; 0: it had none */
 	bool		strayed;		/* it was not sent there at once */
@@ -202,6 +202,31 @@ reads_whole(const MosqlStep *step)
 	return fields_to_read(step) > MOSQL_STEP_WHOLE_FIELDS;
 }
 
+int
+mosql_watch_add_reads(MosqlCommands *commands, const MosqlStep *step, MosqlBytes key)
+{
+	MosqlBytes *argv;
+
+	if (reads_whole(step))
+		mosql_commands_put(commands, LITERAL("HGETALL"), key);
+	else if (fields_to_read(step) > 0)
+	{
+		argv = mosql_commands_add(commands, 2 + fields_to_read(step));
+		*argv++ = LITERAL("HMGET");
+		*argv++ = key;
+		for (int i = 0; i < step->ncompares; i++)
+			*argv++ = step->compares[i].field;
+		for (int i = 0; i < step->nreads; i++)
+			*argv++ = step->reads[i];
+		for (int i = 0; i < step->nwrites; i++)
+			if (needs_old(&step->writes[i]))
+				*argv++ = step->writes[i].field;
+	}
+	else
+		return 0;
+	return 1;
+}
+
 /* UNWATCH and WATCH stand first, unless there is nothing to write. */
 static int
 read_offset(const WatchStep *watch)
@@ -212,7 +237,6 @@ read_offset(const WatchStep *watch)
 static void
 add_read_group(WatchStep *watch, MosqlBatch *batch)
 {
-	const MosqlStep *step = watch->step;
 	MosqlCommands commands;
 
 	mosql_commands_init(&commands);
@@ -221,22 +245,7 @@ add_read_group(WatchStep *watch, MosqlBatch *batch)
 		mosql_commands_put(&commands, LITERAL("UNWATCH"));
 		mosql_commands_put(&commands, LITERAL("WATCH"), watch->key);
 	}
-	if (watch->whole)
-		mosql_commands_put(&commands, LITERAL("HGETALL"), watch->key);
-	else if (fields_to_read(step) > 0)
-	{
-		MosqlBytes *argv = mosql_commands_add(&commands, 2 + fields_to_read(step));
-
-		*argv++ = LITERAL("HMGET");
-		*argv++ = watch->key;
-		for (int i = 0; i < step->ncompares; i++)
-			*argv++ = step->compares[i].field;
-		for (int i = 0; i < step->nreads; i++)
-			*argv++ = step->reads[i];
-		for (int i = 0; i < step->nwrites; i++)
-			if (needs_old(&step->writes[i]))
-				*argv++ = step->writes[i].field;
-	}
+	watch->reads = mosql_watch_add_reads(&commands, watch->step, watch->key) > 0;
 	mosql_commands_put(&commands, LITERAL("HLEN"), watch->key);
 	if (watch->touch)
 		mosql_commands_put(&commands, LITERAL("HGET"), watch->key, LITERAL("m"));
@@ -279,15 +288,14 @@ fields_get(const Fields *fields, MosqlBytes name)
 
 /* The values of fields_to_read(), in that order; *image for RANGE and COUNT. */
 static MosqlBytes *
-values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *image)
+values_read(const MosqlStep *step, const MosqlReply *reply, MosqlNodeImage *image)
 {
-	const MosqlStep *step = watch->step;
 	int			n = fields_to_read(step);
 	MosqlBytes *values = palloc(Max(n, 1) * sizeof(MosqlBytes));
 	MosqlBytes *value = values;
 	Fields		fields;
 
-	if (!watch->whole)
+	if (!reads_whole(step))
 	{
 		for (int i = 0; i < n; i++)
 			values[i] = mosql_reply_bytes(mosql_step_elem(reply, i));
@@ -305,78 +313,95 @@ values_read(const WatchStep *watch, const MosqlReply *reply, MosqlNodeImage *ima
 	return values;
 }
 
+void
+mosql_watch_evaluate(MosqlStep *step, const MosqlReply *reply)
+{
+	MosqlNodeImage image = {0};
+	MosqlBytes *values = values_read(step, reply, &image);
+
+	step->values = values + step->ncompares;
+	step->status = MOSQL_STEP_FAILED;
+	for (step->failed = 0; step->failed < step->ncompares; step->failed++)
+		if (!mosql_step_holds(&step->compares[step->failed], values[step->failed], &image))
+			return;
+	step->status = MOSQL_STEP_DONE;
+	step->failed = -1;
+}
+
 /* A message (step.h). */
 static void
-add_message(WatchStep *watch, MosqlBytes owner)
+add_message(MosqlCommands *commands, MosqlBytes key, MosqlBytes owner)
 {
-	MosqlBytes	list = mosql_step_wake_key(watch->key, owner);
+	MosqlBytes	list = mosql_step_wake_key(key, owner);
 
-	mosql_commands_put(&watch->commands, LITERAL("RPUSH"), list, LITERAL("1"));
-	mosql_commands_put(&watch->commands, LITERAL("PEXPIRE"), list,
-					   mosql_clock_number(MOSQL_WAKE_KEEP_MS));
+	mosql_commands_put(commands, LITERAL("RPUSH"), list, LITERAL("1"));
+	mosql_commands_put(commands, LITERAL("PEXPIRE"), list, mosql_clock_number(MOSQL_WAKE_KEEP_MS));
 }
 
 /* The messages that a write leaves. */
 static void
-add_messages(WatchStep *watch, const MosqlWrite *write, MosqlBytes before, MosqlBytes after)
+add_messages(MosqlCommands *commands, MosqlBytes key, const MosqlWrite *write, MosqlBytes before, MosqlBytes after)
 {
 	MosqlBytes	owner;
 
 	if (before.data == after.data)
 		return;
 	for (int n = 0; lets_in(write) && mosql_claims_woken(before, after, n, &owner); n++)
-		add_message(watch, owner);
+		add_message(commands, key, owner);
 	for (size_t at = 0; write->kind == MOSQL_WRITE_MOVED && at < write->value.len; at += MOSQL_TXID_BYTES)
-		add_message(watch, mosql_bytes(write->value.data + at, MOSQL_TXID_BYTES));
+		add_message(commands, key, mosql_bytes(write->value.data + at, MOSQL_TXID_BYTES));
 }
 
-/*
- * The write group: deletes before sets, so that the hash never outgrows its
- * final size.  old: values of the fields whose writes depend on them.  False if
- * nothing is to be changed.
- */
-static bool
-make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
+/* Deletes before sets, so that the hash never outgrows its final size. */
+bool
+mosql_watch_add_writes(MosqlCommands *commands, MosqlBytes key, const MosqlWrite *writes, int n,
+					   const MosqlBytes *old)
 {
-	const MosqlStep *step = watch->step;
-	MosqlBytes *dels = palloc((2 + step->nwrites) * sizeof(MosqlBytes));
-	MosqlBytes *sets = palloc((2 + 2 * step->nwrites) * sizeof(MosqlBytes));
-	MosqlBytes *afters = palloc((1 + step->nwrites) * sizeof(MosqlBytes));
+	MosqlBytes *dels = palloc((2 + n) * sizeof(MosqlBytes));
+	MosqlBytes *sets = palloc((2 + 2 * n) * sizeof(MosqlBytes));
+	MosqlBytes *afters = palloc((1 + n) * sizeof(MosqlBytes));
 	const MosqlBytes *befores = old;
 	int			ndels = 2,
 				nsets = 2;
 
-	for (int i = 0; i < step->nwrites; i++)
+	for (int i = 0; i < n; i++)
 	{
-		const MosqlWrite *write = &step->writes[i];
-		MosqlBytes	before = needs_old(write) ? *old++ : MOSQL_ABSENT;
-		MosqlBytes	after = mosql_step_written(write, before);
+		MosqlBytes	before = needs_old(&writes[i]) ? *old++ : MOSQL_ABSENT;
+		MosqlBytes	after = mosql_step_written(&writes[i], before);
 
 		afters[i] = after;
-		if (needs_old(write) && after.data == before.data)
+		if (needs_old(&writes[i]) && after.data == before.data)
 			continue;
 		if (after.data == NULL)
-			dels[ndels++] = write->field;
+			dels[ndels++] = writes[i].field;
 		else
 		{
-			sets[nsets++] = write->field;
+			sets[nsets++] = writes[i].field;
 			sets[nsets++] = after;
 		}
 	}
-	if (ndels == 2 && nsets == 2)
-		return false;
-
 	dels[0] = LITERAL("HDEL");
 	sets[0] = LITERAL("HSET");
-	dels[1] = sets[1] = watch->key;
-	mosql_commands_multi(&watch->commands, redis, watch->outcome == MOSQL_EXEC_RESTART);
+	dels[1] = sets[1] = key;
 	if (ndels > 2)
-		mosql_commands_copy(&watch->commands, ndels, dels);
+		mosql_commands_copy(commands, ndels, dels);
 	if (nsets > 2)
-		mosql_commands_copy(&watch->commands, nsets, sets);
-	for (int i = 0; i < step->nwrites; i++)
-		if (needs_old(&step->writes[i]))
-			add_messages(watch, &step->writes[i], *befores++, afters[i]);
+		mosql_commands_copy(commands, nsets, sets);
+	for (int i = 0; i < n; i++)
+		if (needs_old(&writes[i]))
+			add_messages(commands, key, &writes[i], *befores++, afters[i]);
+	return ndels > 2 || nsets > 2;
+}
+
+/* The write group.  False if nothing is to be changed. */
+static bool
+make_write_group(WatchStep *watch, MosqlRedis *redis, const MosqlBytes *old)
+{
+	const MosqlStep *step = watch->step;
+
+	mosql_commands_multi(&watch->commands, redis, watch->outcome == MOSQL_EXEC_RESTART);
+	if (!mosql_watch_add_writes(&watch->commands, watch->key, step->writes, step->nwrites, old))
+		return false;
 	mosql_commands_put(&watch->commands, LITERAL("HLEN"), watch->key);
 	mosql_commands_put(&watch->commands, LITERAL("EXEC"));
 	return true;
@@ -413,8 +438,6 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 	const MosqlReply *reply = mosql_batch_reply(batch, watch->group, at);
 	const MosqlReply *hlen = reply;
 	const MosqlReply *meta = NULL;
-	MosqlBytes *values;
-	MosqlNodeImage image = {0};
 
 	if (at > 0)
 	{
@@ -423,7 +446,7 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 	}
 	for (int i = 0; i < at; i++)
 		mosql_step_check(mosql_batch_reply(batch, watch->group, i), MOSQL_REPLY_STATUS, watch->key);
-	if (watch->whole || fields_to_read(step) > 0)
+	if (watch->reads)
 	{
 		mosql_step_check(reply, MOSQL_REPLY_ARRAY, watch->key);
 		hlen = mosql_batch_reply(batch, watch->group, ++at);
@@ -433,20 +456,14 @@ finish_read(WatchStep *watch, MosqlRedis *redis, const MosqlBatch *batch)
 	mosql_step_check(hlen, MOSQL_REPLY_INTEGER, watch->key);
 	step->nfields = (int) hlen->integer;
 
-	values = values_read(watch, reply, &image);
-	step->values = values + step->ncompares;
+	mosql_watch_evaluate(step, reply);
 	watch->state = WATCH_DONE;
-	for (int i = 0; i < step->ncompares; i++)
-		if (!mosql_step_holds(&step->compares[i], values[i], &image))
-		{
-			step->status = MOSQL_STEP_FAILED;
-			step->failed = i;
-			if (watch->touch && make_touch_group(watch, redis, meta))
-				await_write(watch);
-			return;
-		}
-	step->status = MOSQL_STEP_DONE;
-	step->failed = -1;
+	if (step->status == MOSQL_STEP_FAILED)
+	{
+		if (watch->touch && make_touch_group(watch, redis, meta))
+			await_write(watch);
+		return;
+	}
 	if ((step->nwrites > 0 && make_write_group(watch, redis, step->values + step->nreads)) ||
 		(watch->touch && make_touch_group(watch, redis, meta)))
 		await_write(watch);
@@ -591,7 +608,6 @@ mosql_step_run_watch(MosqlStepper *stepper, MosqlStep **steps, int n, MosqlBudge
 		watches[i].step = steps[i];
 		watches[i].key = mosql_step_key(stepper, steps[i]->node);
 		watches[i].slot = mosql_redis_slot(watches[i].key);
-		watches[i].whole = reads_whole(steps[i]);
 		watches[i].durable = stepper->durable && steps[i]->durable;
 		watches[i].touch = stepper->durable && steps[i]->touch;
 	}

@@ -23,19 +23,11 @@ mosql_apply_writes(MosqlSession *session, uint64 node, MosqlBytes field_row, Mos
 				   const MosqlSnapshotList *list, MosqlWrite *writes)
 {
 	MosqlVersion version = {.ts = ts, .end = MOSQL_TS_MAX, .live = live, .columns = columns};
-	StringInfoData out;
+	int			n = mosql_step_supersede(field_row, old_row, &version, list, writes);
 
-	if (!live && mosql_row_may_purge(ts, list))
-	{
-		writes[0] = (MosqlWrite) {MOSQL_WRITE_DELETE, field_row, MOSQL_ABSENT};
-		writes[1] = (MosqlWrite) {MOSQL_WRITE_MAX, MOSQL_PURGED_FIELD, mosql_ts_bytes(ts)};
-		return 2;
-	}
-	mosql_string_init(&out, columns.len + 32);
-	if (!mosql_row_supersede(&out, old_row, &version, list))
+	if (n == 0)
 		mosql_report_damage(session->config.ns, node, "a row does not decode");
-	writes[0] = (MosqlWrite) {MOSQL_WRITE_SET, field_row, mosql_bytes_of(&out)};
-	return 1;
+	return n;
 }
 
 /* ---- the owner's apply ---- */

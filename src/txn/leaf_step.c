@@ -32,16 +32,6 @@ mosql_txid_bytes(MosqlTxid tx)
 	return mosql_bytes_of(&buf);
 }
 
-MosqlBytes
-mosql_ts_bytes(MosqlTimestamp ts)
-{
-	uint8	   *p = palloc(MOSQL_TS_BYTES);
-
-	for (int i = 0; i < MOSQL_TS_BYTES; i++)
-		p[i] = (uint8) (ts >> (8 * (MOSQL_TS_BYTES - 1 - i)));
-	return mosql_bytes(p, MOSQL_TS_BYTES);
-}
-
 /* ---- building a leaf's step ---- */
 
 static void

@@ -1,7 +1,7 @@
 /*
  * one_step.c: prepare, decide and apply as one step, of what is on the Redis server that has the clock.
  *
- * Layer: txn.  A script compares on each of these leaves what prepare would compare, at the clock what
+ * Layer: txn.  A script, or an EXEC (step/one_step.h), compares on each of these leaves what prepare would compare, at the clock what
  * decide would, and writes the rows as apply would leave them: nobody sees anything between.
  * It is an interleaving of the ordinary protocol in which nobody else had a turn (rule 35).  Where that is
  * all of the commit, it has one round trip.  What is on other servers is prepared before, and applied after it (rule 50).

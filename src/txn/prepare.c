@@ -28,8 +28,6 @@
  */
 #include "postgres.h"
 
-#include "common/int.h"
-
 #include "code/claim.h"
 #include "txn/leaf_step.h"
 
@@ -268,46 +266,6 @@ set_blocker(MosqlBlocker *blocker, const MosqlLeafStep *leaf, MosqlBytes key, Mo
 	blocker->strength = 0;
 }
 
-/* What increments that others have in flight may add to a column, at most. */
-static void
-sum_in_flight(MosqlCommit *commit, MosqlBytes intents, uint32 column, int64 *plus, int64 *minus,
-			  MosqlTxid *other)
-{
-	MosqlIntent intent;
-
-	*plus = *minus = 0;
-	while (mosql_intent_next(&intents, &intent) == 1)
-	{
-		MosqlIncrement *inc;
-		int			ninc;
-
-		if (!mosql_increments_decode(intent.payload, &inc, &ninc))
-			mosql_report_damage(commit->session->config.ns, 0, "an increment does not decode");
-		for (int i = 0; i < ninc; i++)
-		{
-			int64	   *sum = inc[i].delta > 0 ? plus : minus;
-
-			if (inc[i].column != column)
-				continue;
-			*other = intent.tx;
-			if (pg_add_s64_overflow(*sum, inc[i].delta, sum))
-				*sum = inc[i].delta > 0 ? PG_INT64_MAX : PG_INT64_MIN;
-		}
-	}
-}
-
-static bool
-fits(MosqlBytes columns, const MosqlIncrement *inc, int64 more)
-{
-	MosqlIncrement sum = *inc;
-	StringInfoData out;
-
-	if (pg_add_s64_overflow(sum.delta, more, &sum.delta))
-		return false;
-	mosql_string_init(&out, columns.len);
-	return mosql_columns_increment(&out, columns, &sum, 1) == MOSQL_INCREMENT_OK;
-}
-
 /*
  * The increment must fit the row whichever of the others in flight commit, so
  * that an overflow is found before the decision.  If one of those is what
@@ -326,9 +284,10 @@ check_overflow(MosqlCommit *commit, MosqlItem *item, MosqlBytes intents, MosqlTx
 		int64		plus,
 					minus;
 
-		sum_in_flight(commit, intents, change->inc[i].column, &plus, &minus, other);
-		if (fits(newest.columns, &change->inc[i], plus) &&
-			fits(newest.columns, &change->inc[i], minus))
+		if (!mosql_intents_sum(intents, change->inc[i].column, &plus, &minus, other))
+			mosql_report_damage(commit->session->config.ns, 0, "an increment does not decode");
+		if (mosql_increment_fits(newest.columns, &change->inc[i], plus) &&
+			mosql_increment_fits(newest.columns, &change->inc[i], minus))
 			continue;
 		if (plus != 0 || minus != 0)
 			return MOSQL_BUSY;

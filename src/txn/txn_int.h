@@ -986,10 +986,8 @@ extern bool mosql_intents_find(MosqlBytes field, MosqlTxid tx, MosqlIntent *inte
 /* "field" helpers in the current context */
 extern MosqlBytes mosql_field_name(char prefix, MosqlBytes key);
 extern MosqlBytes mosql_txid_bytes(MosqlTxid tx);
-extern MosqlBytes mosql_ts_bytes(MosqlTimestamp ts);
 
 #define MOSQL_META_FIELD	mosql_bytes("m", 1)
 #define MOSQL_MARKS_FIELD	mosql_bytes("l", 1)
-#define MOSQL_PURGED_FIELD	mosql_bytes("p", 1)
 
 #endif							/* MOSQL_TXN_INT_H */

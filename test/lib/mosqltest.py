@@ -35,6 +35,9 @@ READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE = (
 LEVELS = (READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE)
 ENGINES = ("script", "watch")
 
+# The last debug point before a commit in one step, whose next message is what decides.
+AT_ONCE = {"script": "before-one-step", "watch": "one-step-read"}
+
 # Seconds that a test waits for what must come by itself, mostly within milliseconds, and at most
 # within a few looks of a waiter or a keeper, each a second: so long that no machine is too slow
 # for it, and shorter than what is left of a lease (60 s, extended in its last half), so that what

@@ -19,5 +19,6 @@ MODES = {
     "replicas behind": ("--clients", "10", *BEHIND),
     "a failover takes back one step": ("--no-dumps", "--cluster", "--shards", "3", "--replicas", "1", "--only", "lose"),
     "a step is late, or its sender": ("--no-dumps", "--busy", "--only", "late"),
+    "one step by WATCH": ("--no-dumps", "--plain", "--engine", "watch", "--busy"),
     "maintainers who hardly rest": ("--tidy", "--damage"),
 }

@@ -1,17 +1,19 @@
 /*
  * test_one_step.c: a commit in one step against a real server: what it refuses, what it
- * writes, and that rows become what history.c and increment.c make of them.
+ * writes, and that rows become what history.c and increment.c make of them.  By both engines.
  */
 #include "bytes.h"
 #include "server.h"
 #include "steps.h"
 
+#include "base/debug.h"
 #include "code/claim.h"
 #include "code/node.h"
 #include "step/one_step.h"
 
 #define LEASE_MS 60000
 
+static MosqlEngine engine;
 static uint64 schema;
 static uint64 sid;
 static MosqlTimestamp ts;
@@ -22,7 +24,7 @@ begin(void)
 {
 	stepper.redis = server_client(5000);
 	stepper.ns = "test";
-	stepper.engine = MOSQL_ENGINE_SCRIPT;
+	stepper.engine = engine;
 	stepper.durable = false;
 	server_command(stepper.redis, "FLUSHALL");
 	sid = mosql_clock_open(&stepper, LEASE_MS, &schema);
@@ -261,6 +263,7 @@ static struct
 	uint64		last_id;
 	uint64		last_tx;
 	bool		many;			/* snapshots, and rows that keep many versions */
+	MosqlSnapshotList list;		/* that the next commit prunes by */
 }			play;
 
 static const int widths[] = {2, 4, 8};
@@ -337,6 +340,26 @@ change_snapshots(void)
 	}
 }
 
+/* The script asks for snapshots one by one; watch has the bounded list that others get. */
+static void
+know_snapshots(void)
+{
+	MosqlTxid	tx = {sid, 1};
+	MosqlRecord record;
+
+	play.list = (MosqlSnapshotList) {.n = play.n,.snapshots = play.snapshots};
+	if (engine == MOSQL_ENGINE_WATCH)
+		mosql_clock_status(&stepper, &tx, 1, &record, &play.list);
+}
+
+/* Watch leaves it to the ordinary way, which asks for all snapshots. */
+static bool
+is_left_long(int row)
+{
+	return play.list.gap_to > 0 && (play.rows[row].len > MOSQL_ROW_LONG_BYTES ||
+									mosql_row_is_long(play.rows[row], MOSQL_ROW_LONG_VERSIONS));
+}
+
 static MosqlBytes
 row_name(int row)
 {
@@ -360,10 +383,11 @@ write_row(int row, MosqlWriteKind kind, MosqlBytes value)
 static void
 expect_row(int row, bool live, MosqlBytes columns)
 {
-	MosqlSnapshotList list = {ts, play.n, play.snapshots};
+	MosqlSnapshotList list = play.list;
 	MosqlVersion version = {.ts = ts,.end = MOSQL_TS_MAX,.live = live,.columns = columns};
 	StringInfoData out;
 
+	list.last = ts;
 	if (!live && mosql_row_may_purge(ts, &list))
 	{
 		play.rows[row] = MOSQL_ABSENT;
@@ -407,6 +431,8 @@ add_to_row(int row)
 static void
 test_rows(void)
 {
+	int			long_rows = 0;
+
 	begin();
 	memset(&play, 0, sizeof(play));
 	set(1, B("m"), B("meta"));
@@ -417,6 +443,14 @@ test_rows(void)
 
 		play.many = i >= 3000;
 		change_snapshots();
+		know_snapshots();
+		if (is_left_long(row))
+		{
+			CHECK_INT(write_row(row, MOSQL_WRITE_VERSION, columns), MOSQL_REFUSED_AT_ONCE);
+			CHECK_INT(record_of(play.last_tx), MOSQL_RECORD_NONE);
+			long_rows++;
+			continue;
+		}
 		switch (random_below(5))
 		{
 			case 0:
@@ -434,6 +468,7 @@ test_rows(void)
 				add_to_row(row);
 		}
 	}
+	CHECK((long_rows > 0) == (engine == MOSQL_ENGINE_WATCH));
 }
 
 /*
@@ -587,26 +622,37 @@ test_errors(void)
 	CHECK_INT(write_two(sid, 2, 0), MOSQL_DECIDED);
 }
 
-/* Times that no clock gives would destroy rows: the ordinary way finds out. */
+/* It does nothing: watch says why, and the script leaves it to the ordinary way. */
+static void
+check_damaged_clock(void)
+{
+	if (engine == MOSQL_ENGINE_WATCH)
+		CHECK_RAISES(ERRCODE_DATA_CORRUPTED, (void) write_two(sid, 1, 0));
+	else
+		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK_INT(ts, 0);
+	CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+}
+
+/* Times that no clock gives would destroy rows. */
 static void
 test_damaged_clock(void)
 {
 	static const char *const lasts[] = {"144115188075855872", "72057594037927940", "inf"};
 	static const char *const snapshots[] = {"1152921504606846976", "0", "-1", "inf"};
 
-	for (int i = 0; i < lengthof(lasts); i++)
+	/* "inf" is 0 to watch, which goes by its time then */
+	for (int i = 0; i < lengthof(lasts) - (engine == MOSQL_ENGINE_WATCH); i++)
 	{
 		two_leaves();
 		server_command(stepper.redis, "HSET", "test:{test.clock}:c", "last", lasts[i]);
-		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
-		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+		check_damaged_clock();
 	}
 	for (int i = 0; i < lengthof(snapshots); i++)
 	{
 		two_leaves();
 		server_command(stepper.redis, "ZADD", "test:{test.clock}:p", snapshots[i], "1.1");
-		CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
-		CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
+		check_damaged_clock();
 	}
 }
 
@@ -652,10 +698,198 @@ test_rights_to_keys(void)
 	check_refused_rights();
 }
 
-int
-main(void)
+/* ---- between what watch has read and its EXEC ---- */
+
+static struct
 {
-	server_start(false);
+	MosqlStepper stepper;		/* another one, on a connection of its own */
+	uint64		sid;
+	void		(*act) (void);
+	int			times;			/* that it acts */
+	int			reached;
+	MosqlTimestamp S;
+}			meanwhile;
+
+static void
+reach(const char *name)
+{
+	if (strcmp(name, "one-step-read") != 0)
+		return;
+	meanwhile.reached++;
+	if (meanwhile.times-- > 0)
+		meanwhile.act();
+}
+
+static void
+begin_meanwhile(void (*act) (void), int times)
+{
+	uint64		version;
+
+	two_leaves();
+	set(1, B("ra"), row_of(5, "L", B("old")));
+	meanwhile.stepper = stepper;
+	meanwhile.stepper.redis = server_client(5000);
+	meanwhile.sid = mosql_clock_open(&meanwhile.stepper, LEASE_MS, &version);
+	meanwhile.act = act;
+	meanwhile.times = times;
+	meanwhile.reached = 0;
+}
+
+/* Of version 5, a new one. */
+static MosqlDecision
+update_one(uint64 n, MosqlStep **step)
+{
+	MosqlDecision decision;
+
+	*step = new_step(1, 4);
+	compare(*step, MOSQL_COMPARE_EQUAL, B("m"), 0, B("meta"));
+	compare(*step, MOSQL_COMPARE_ABSENT, B("ia"), 0, MOSQL_ABSENT);
+	compare(*step, MOSQL_COMPARE_EQUAL, B("ra"), 0, row_of(5, "", B("")));
+	writing(*step, MOSQL_WRITE_VERSION, B("ra"), B("new"));
+	mosql_debug_active = true;
+	mosql_debug_hook = reach;
+	decision = commit_of(sid, n, step, 1, 0);
+	mosql_debug_active = false;
+	return decision;
+}
+
+static void
+register_snapshot(void)
+{
+	uint64		version;
+
+	CHECK(mosql_clock_snapshot(&meanwhile.stepper, meanwhile.sid, 100 + meanwhile.times, LEASE_MS, &meanwhile.S, &version));
+}
+
+static void
+decide_other(void)
+{
+	uint64		version;
+	MosqlTimestamp other;
+	MosqlSnapshotList list;
+	MosqlDecideArgs args = {
+		.tx = {meanwhile.sid, 100 + meanwhile.times},.schema = schema,.parts = B(""),.lease_ms = LEASE_MS
+	};
+
+	CHECK_INT(mosql_clock_decide(&meanwhile.stepper, &args, &other, &list, &version, NULL), MOSQL_DECIDED);
+}
+
+static void
+touch_leaf(void)
+{
+	server_command(meanwhile.stepper.redis, "HSET", "test:{0000000000000001}", "rz", "other");
+}
+
+static void
+place_intent(void)
+{
+	server_command(meanwhile.stepper.redis, "HSET", "test:{0000000000000001}", "ia", "0123456789abcdefPx");
+}
+
+static void
+settle_it(void)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+
+	mosql_clock_settle(&meanwhile.stepper, (MosqlTxid) {sid, 1}, &record, &list, NULL);
+	CHECK_INT(record.state, MOSQL_RECORD_ABORTED);
+}
+
+/* The lease is over, and somebody has found that out. */
+static void
+forget_session(void)
+{
+	const char *end = psprintf(UINT64_FORMAT, sid);
+
+	server_command(meanwhile.stepper.redis, "HSET", psprintf("test:{test.clock}:s:%s", end), "lease", "1");
+	server_command(meanwhile.stepper.redis, "ZADD", "test:{test.clock}:e", "1", end);
+	CHECK_INT(mosql_clock_expire(&meanwhile.stepper, 1), 1);
+}
+
+static void
+kill_connections(void)
+{
+	server_command(meanwhile.stepper.redis, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+}
+
+/* It is made anew, and right, whatever it was, and by which engine. */
+static void
+test_overtaken(void)
+{
+	void		(*const acts[]) (void) = {register_snapshot, decide_other, touch_leaf};
+	MosqlVersion version;
+	MosqlStep  *step;
+
+	for (int i = 0; i < 2 * lengthof(acts); i++)
+	{
+		void		(*act) (void) = acts[i / 2];
+
+		begin_meanwhile(act, 1);
+		meanwhile.stepper.engine = i % 2 == 0 ? MOSQL_ENGINE_SCRIPT : MOSQL_ENGINE_WATCH;
+		CHECK_INT(update_one(1, &step), MOSQL_DECIDED);
+		CHECK_INT(meanwhile.reached, 2);
+		CHECK(mosql_row_newest(get(1, B("ra")), &version) && version.ts == ts);
+		CHECK(mosql_bytes_equal(version.columns, B("new")));
+		if (act != register_snapshot)
+			continue;
+		/* the snapshot finds what it was */
+		CHECK(meanwhile.S < ts);
+		CHECK_INT(mosql_row_visible(get(1, B("ra")), 0, meanwhile.S, &version), MOSQL_VISIBLE_LIVE);
+		CHECK(mosql_bytes_equal(version.columns, B("old")));
+	}
+}
+
+/* Somebody is always faster: the ordinary way, after a few times. */
+static void
+test_always_overtaken(void)
+{
+	MosqlStep  *step;
+
+	begin_meanwhile(register_snapshot, 1000);
+	CHECK_INT(update_one(1, &step), MOSQL_REFUSED_AT_ONCE);
+	CHECK_INT(meanwhile.reached, 8);
+	CHECK(step->status != MOSQL_STEP_FAILED && ts == 0);
+	CHECK(is(1, B("ra"), row_of(5, "L", B("old"))));
+	CHECK_INT(record_of(1), MOSQL_RECORD_NONE);
+}
+
+/* What was compared is not so any more. */
+static void
+test_in_the_way(void)
+{
+	void		(*const acts[]) (void) = {place_intent, settle_it, forget_session};
+	MosqlStep  *step;
+
+	for (int i = 0; i < lengthof(acts); i++)
+	{
+		begin_meanwhile(acts[i], 1);
+		CHECK_INT(update_one(1, &step), MOSQL_REFUSED_AT_ONCE);
+		CHECK_INT(meanwhile.reached, 1);
+		CHECK_INT(step->status == MOSQL_STEP_FAILED, acts[i] == place_intent);
+		CHECK(acts[i] != place_intent || step->failed == 1);
+		CHECK(is(1, B("ra"), row_of(5, "L", B("old"))));
+	}
+}
+
+/* EXEC is never sent where WATCH is not: nobody knows, and it is settled. */
+static void
+test_connection_lost(void)
+{
+	MosqlRecord record;
+	MosqlSnapshotList list;
+	MosqlStep  *step;
+
+	begin_meanwhile(kill_connections, 1);
+	CHECK_INT(update_one(1, &step), MOSQL_DECISION_LOST);
+	mosql_clock_settle(&stepper, (MosqlTxid) {sid, 1}, &record, &list, NULL);
+	CHECK_INT(record.state, MOSQL_RECORD_ABORTED);
+	CHECK(is(1, B("ra"), row_of(5, "L", B("old"))));
+}
+
+static void
+run_all(void)
+{
 	RUN(test_two_leaves);
 	RUN(test_all_or_nothing);
 	RUN(test_refused);
@@ -670,5 +904,19 @@ main(void)
 	RUN(test_damaged_clock);
 	RUN(test_rights);
 	RUN(test_rights_to_keys);
+}
+
+int
+main(void)
+{
+	server_start(false);
+	engine = MOSQL_ENGINE_SCRIPT;
+	run_all();
+	engine = MOSQL_ENGINE_WATCH;
+	run_all();
+	RUN(test_overtaken);
+	RUN(test_always_overtaken);
+	RUN(test_in_the_way);
+	RUN(test_connection_lost);
 	return unit_finish();
 }
