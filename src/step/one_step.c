@@ -126,6 +126,19 @@ answer_failure(MosqlStep **steps, int nsteps, const MosqlReply *reply)
 	steps[at]->values[0] = mosql_reply_bytes(mosql_step_elem(reply, 4));
 }
 
+/* Whatever it is that decide does not answer as well, and errors, are AT_ONCE. */
+static MosqlDecision
+answer_decision(const MosqlReply *reply)
+{
+	int64		decision;
+
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n < 2)
+		return MOSQL_REFUSED_AT_ONCE;
+	decision = mosql_step_elem(reply, 0)->integer;
+	return decision >= MOSQL_DECIDED && decision <= MOSQL_REFUSED_FORGOTTEN ? (MosqlDecision) decision :
+		MOSQL_REFUSED_AT_ONCE;
+}
+
 static void
 answer_steps(MosqlStep **steps, int nsteps, const MosqlReply *reply)
 {
@@ -144,6 +157,7 @@ commit_by_script(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **s
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlScriptCall call = {&one_step_script, keys.slot, MOSQL_SEND_ONCE};
+	MosqlDecision decision;
 
 	call.argv = mosql_script_argv(&one_step_script, 4, count_arguments(args, steps, nsteps));
 	call.argc = put_call(clock, &keys, args, steps, nsteps, call.argv);
@@ -151,13 +165,15 @@ commit_by_script(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **s
 	mosql_script_run(clock->redis, &call, 1, budget);
 	if (call.reply->kind == MOSQL_REPLY_LOST)
 		return MOSQL_DECISION_LOST;
-	if (call.reply->kind != MOSQL_REPLY_ARRAY || call.reply->n < 2 ||
-		mosql_step_elem(call.reply, 0)->integer != MOSQL_DECIDED)
+	decision = answer_decision(call.reply);
+	if (decision == MOSQL_REFUSED_AT_ONCE)
 	{
 		answer_failure(steps, nsteps, call.reply);
-		return MOSQL_REFUSED_AT_ONCE;
+		return decision;
 	}
 	*schema = mosql_reply_u64(mosql_step_elem(call.reply, 1));
+	if (decision != MOSQL_DECIDED)
+		return decision;
 	*ts = mosql_reply_u64(mosql_step_elem(call.reply, 2));
 	*ts = mosql_clock_time(&keys, *ts);
 	if (args->parts.len > 0)

@@ -31,8 +31,8 @@ extern bool mosql_one_step_reaches(const MosqlStepper *clock, uint64 node);
  * was); it is dropped like any other.
  *
  * DECIDED: as mosql_clock_decide(), with a list if there is a rest to apply.  LOST: settle it as well.  Whatever else is
- * returned, nothing was written: it is to be done the ordinary way.  The step of which a compare did not hold is FAILED, with
- * what was read.
+ * returned, nothing was written, dropped, or extended.  What the clock refuses it would refuse the ordinary way as well; AT_ONCE:
+ * it is to be done that way.  The step of which a compare did not hold is FAILED then, with what was read.
  */
 extern MosqlDecision mosql_clock_commit(MosqlStepper *clock, const MosqlDecideArgs *args,
 										MosqlStep **steps, int nsteps, MosqlTimestamp *ts,

@@ -58,6 +58,7 @@ typedef struct AtOnce
 	int			n;
 	Leaf	   *leaves;
 	int			counts;			/* of EXEC's replies, the first that is a leaf's number of fields */
+	MosqlDecision refused;		/* by the clock; else AT_ONCE */
 } AtOnce;
 
 /* What has to be known of a leaf, besides the row, for a write: the increments in flight, or the purge mark. */
@@ -139,9 +140,12 @@ draw_time(AtOnce *all)
 	Watch	   *watch = &all->watch;
 	const Issued *issued = &all->decision.issued;
 
-	if (issued->foreign || all->decision.record.state != MOSQL_RECORD_NONE ||
-		mosql_watch_judge_decision(watch, all->args, &all->decision) != MOSQL_DECIDED)
+	if (issued->foreign || all->decision.record.state == MOSQL_RECORD_COMMITTED)
 		return false;
+	all->refused = mosql_watch_judge_decision(watch, all->args, &all->decision);
+	if (all->refused != MOSQL_DECIDED)
+		return false;
+	all->refused = MOSQL_REFUSED_AT_ONCE;
 	all->list = mosql_watch_read_list(watch, mosql_step_elem(read_reply(watch, 0), 0),
 									  read_reply(watch, DECISION_COMMANDS), read_reply(watch, DECISION_COMMANDS + 1),
 									  all->args->all_snapshots);
@@ -326,7 +330,7 @@ MosqlDecision
 mosql_clock_commit_by_watch(MosqlStepper *clock, const MosqlDecideArgs *args, MosqlStep **steps, int nsteps,
 							MosqlTimestamp *ts, MosqlSnapshotList *list, uint64 *schema, MosqlBudget *budget)
 {
-	AtOnce		all = {.watch = watch_start(clock, budget),.args = args,.n = nsteps};
+	AtOnce		all = {.watch = watch_start(clock, budget),.args = args,.n = nsteps,.refused = MOSQL_REFUSED_AT_ONCE};
 
 	all.watch.once = true;
 	all.leaves = palloc0(Max(nsteps, 1) * sizeof(Leaf));
@@ -358,5 +362,7 @@ mosql_clock_commit_by_watch(MosqlStepper *clock, const MosqlDecideArgs *args, Mo
 			break;
 	}
 	*ts = 0;
-	return MOSQL_REFUSED_AT_ONCE;
+	if (all.refused != MOSQL_REFUSED_AT_ONCE)
+		*schema = all.decision.issued.schema;
+	return all.refused;
 }

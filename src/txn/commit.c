@@ -546,7 +546,7 @@ guarded(MosqlCommit *commit, AttemptStep step)
 	return done;
 }
 
-/* A new one, but if the last goes on, of which a part is in place. */
+/* A new one, but if the last goes on, of which a part is in place: then nothing here may throw. */
 static void
 begin_attempt(MosqlCommit *commit)
 {
@@ -554,9 +554,9 @@ begin_attempt(MosqlCommit *commit)
 	{
 		restore_ranges(commit, commit->saved_ranges);
 		start_attempt(commit);
+		MOSQL_DEBUG_POINT("before-prepare");
 	}
 	commit->goes_on = false;
-	MOSQL_DEBUG_POINT("before-prepare");
 }
 
 void

@@ -225,7 +225,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	PG_END_TRY();
 	if (decision == MOSQL_DECISION_LOST)
 		decision = settle(commit);
-	else if (decision != MOSQL_REFUSED_AT_ONCE)
+	else if (decision == MOSQL_DECIDED || commit->one_step == NULL)	/* else nothing was done */
 	{
 		session->ndrops = 0;
 		session->heard_us = before_us;

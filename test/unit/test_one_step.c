@@ -169,18 +169,19 @@ test_refused(void)
 {
 	MosqlRecord record;
 	MosqlSnapshotList list;
-	uint64		dead;
+	uint64		dead,
+				known;
 
 	two_leaves();
 	mosql_clock_abort(&stepper, (MosqlTxid) {sid, 1}, &record, &list);
-	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);
-	schema++;
-	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
-	schema--;
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_ABORTED);
+	known = schema++;
+	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_SCHEMA);
+	CHECK_INT(schema, known);	/* as the clock tells */
 	dead = mosql_clock_open(&stepper, 50, &schema);
 	pg_usleep(100000);
-	CHECK_INT(write_two(dead, 3, 0), MOSQL_REFUSED_AT_ONCE);
-	CHECK_INT(write_two(dead + 1000, 3, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK_INT(write_two(dead, 3, 0), MOSQL_REFUSED_LEASE);
+	CHECK_INT(write_two(dead + 1000, 3, 0), MOSQL_REFUSED_LEASE);
 	CHECK(is(1, B("ra"), MOSQL_ABSENT) && is(2, B("rb"), MOSQL_ABSENT));
 	CHECK_INT(write_two(sid, 4, 0), MOSQL_DECIDED);
 	CHECK_INT(record_of(1), MOSQL_RECORD_ABORTED);
@@ -197,9 +198,10 @@ test_once(void)
 	CHECK_INT(write_two(sid, 1, 0), MOSQL_DECIDED);
 	mosql_clock_settle(&stepper, (MosqlTxid) {sid, 1}, &record, &list, NULL);
 	CHECK(record.state == MOSQL_RECORD_COMMITTED && record.ts == ts && record.parts.len == 0);
+	CHECK_INT(write_two(sid, 1, 0), MOSQL_REFUSED_AT_ONCE);	/* not "aborted" */
 	mosql_clock_settle(&stepper, (MosqlTxid) {sid, 2}, &record, &list, NULL);
 	CHECK_INT(record.state, MOSQL_RECORD_ABORTED);
-	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_AT_ONCE);
+	CHECK_INT(write_two(sid, 2, 0), MOSQL_REFUSED_ABORTED);
 }
 
 /* Records of earlier ones go in the same step. */
@@ -859,12 +861,13 @@ static void
 test_in_the_way(void)
 {
 	void		(*const acts[]) (void) = {place_intent, settle_it, forget_session};
+	const MosqlDecision said[] = {MOSQL_REFUSED_AT_ONCE, MOSQL_REFUSED_ABORTED, MOSQL_REFUSED_LEASE};
 	MosqlStep  *step;
 
 	for (int i = 0; i < lengthof(acts); i++)
 	{
 		begin_meanwhile(acts[i], 1);
-		CHECK_INT(update_one(1, &step), MOSQL_REFUSED_AT_ONCE);
+		CHECK_INT(update_one(1, &step), said[i]);
 		CHECK_INT(meanwhile.reached, 1);
 		CHECK_INT(step->status == MOSQL_STEP_FAILED, acts[i] == place_intent);
 		CHECK(acts[i] != place_intent || step->failed == 1);
