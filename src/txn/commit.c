@@ -752,6 +752,7 @@ decide_alone(MosqlCommit *commit)
 void
 mosql_txn_commit(MosqlTxn *txn)
 {
+	MemoryContext cxt = CurrentMemoryContext;
 	MosqlCommit *commit = mosql_commit_begin(txn, false);
 
 	if (commit != NULL)
@@ -763,11 +764,18 @@ mosql_txn_commit(MosqlTxn *txn)
 		}
 		PG_CATCH();
 		{
+			ErrorData  *error;
+
 			mosql_local_catch();
+			MemoryContextSwitchTo(cxt);
+			error = CopyErrorData();
+			FlushErrorState();		/* taking back handles errors of its own */
+			if (commit->state == MOSQL_COMMIT_PREPARED)
+				mosql_commit_take_back(commit);
 			if (txn->unknown)
 				mosql_txn_wait_for_drops(txn);
 			mosql_local_leave();
-			PG_RE_THROW();
+			ReThrowError(error);
 		}
 		PG_END_TRY();
 		MOSQL_DEBUG_POINT("after-decide");
