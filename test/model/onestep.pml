@@ -41,8 +41,10 @@
  * run: ci -DLOST=1 -DINC -DWATCH
  * run: ci -DLOST=1 -DSKEW -DWATCH
  * run: ci -DLOST=1 -DSKEW -DWATCH -DUNWATCHED_READ
- * run: ci -DLOST=1 -DPART -DWATCH
- * run: ci -DLOST=1 -DPART -DSKEW -DWATCH
+ * run: ci -DLOST=0 -DPART -DWATCH
+ * run: ci -DLOST=0 -DPART -DSKEW -DWATCH
+ * run: deep -DLOST=1 -DPART -DWATCH
+ * run: deep -DLOST=1 -DPART -DSKEW -DWATCH
  * run: deep -DLOST=2
  * run: deep -DLOST=2 -DINC
  * run: deep -DLOST=2 -DPART
