@@ -881,7 +881,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 	bool		references = false;
 	int			waits = 0;
 
-	Assert(mosql_commit_is_sound(commit));
+	Assert(mosql_commit_is_sound(commit) && !commit->released);
 	mosql_sign_begin(commit->session, commit->tx);
 	for (;;)
 	{
