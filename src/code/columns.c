@@ -93,13 +93,19 @@ mosql_column_put_null(StringInfo out, uint32 column)
 	(void) put_tag(out, column, MOSQL_WIRE_NULL, 0);
 }
 
-/* Whether the next tag, if there is one, names a column after this one. */
+/* Whether the next tag, if there is one, names a column after this one.  Nearly all tags have one byte. */
 static inline bool
-next_ascends(MosqlBytes in, uint32 column)
+next_ascends(const char *next, size_t len, uint32 column)
 {
+	MosqlBytes	in;
 	uint64		tag;
 
-	return in.len == 0 || (take_varint(&in, &tag) && tag >> 3 > column);
+	if (len == 0)
+		return true;
+	if ((uint8) next[0] < 0x80)
+		return (uint8) next[0] >> 3 > column;
+	in = mosql_bytes(next, len);
+	return mosql_varint_get(&in, &tag) && tag >> 3 > column;
 }
 
 int
@@ -123,7 +129,7 @@ mosql_column_next(MosqlBytes *in, MosqlColumn *out)
 		out->value = mosql_bytes(in->data, 0);
 	else if (!take_run(in, MOSQL_VALUE_MAX_BYTES, &out->value))
 		return -1;
-	return next_ascends(*in, out->column) ? 1 : -1;
+	return next_ascends(in->data, in->len, out->column) ? 1 : -1;
 }
 
 int64

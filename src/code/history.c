@@ -72,7 +72,7 @@ walk_start(Walk *walk, MosqlBytes field)
 
 	if (!take(&field, HEAD_BYTES, &head))
 		return false;
-	walk->version.ts = get_ts(head);
+	walk->version.ts = get_uint64(head) >> 8;	/* with the kind these are 8 bytes */
 	walk->version.end = MOSQL_TS_MAX;
 	/* 0 is the time before all commits, the largest that of no commit yet */
 	if (walk->version.ts == 0 || walk->version.ts == MOSQL_TS_MAX)
