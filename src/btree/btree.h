@@ -34,6 +34,12 @@ struct MosqlNodeStore
 	bool		(*reads_at_once) (MosqlNodeStore *store);
 	bool		(*read_nodes_at_once) (MosqlNodeStore *store, const uint64 *nodes, int n,
 									   MosqlNodeImage *images);
+
+	/* step.h has what these promise.  NULL: nodes cannot be asked for before they are wanted. */
+	MosqlPrefetch *(*prefetch) (MosqlNodeStore *store, const uint64 *nodes, int n);
+	bool		(*prefetched) (MosqlPrefetch *prefetch, MosqlNodeImage *images);
+	void		(*prefetch_drop) (MosqlPrefetch *prefetch);
+
 	void		(*read_fields) (MosqlNodeStore *store, MosqlFieldRead *reads, int n);
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);

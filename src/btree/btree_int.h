@@ -44,7 +44,9 @@
 #define BTREE_LEAF_BATCH		256
 
 /* Leaves in the largest window of a scan. */
+#ifndef BTREE_SCAN_WINDOW
 #define BTREE_SCAN_WINDOW		64
+#endif
 
 /*
  * Which keys a block has not: a Bloom filter.  Of a full leaf's block it says of one key in forty or so that it may be there, which is

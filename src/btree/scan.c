@@ -15,11 +15,29 @@
  * Several ranges are one scan that leaps: from the end of a leaf to the range that has
  * keys behind it.  Leaves between ranges are left out of the window, so that many
  * small ranges take as few round trips as one.
+ *
+ * A scan whose windows have grown to their full size is going to read on, as far as one knows: then the next window is asked
+ * for before the last one is looked at, so that the servers read while we decode.  What is asked for is what the cache
+ * says of the leaves that come next; if it says something else by the time when they are wanted, they are read then.
+ * Nothing rests on when a leaf is read, but that it is after the scan has begun: what a snapshot sees of it never changes.
  */
 #include "btree/btree_int.h"
 
 /* So many leaves of a scan leave hints for the writes that may follow. */
 #define SCAN_HINTS		64
+
+/* A window of more bytes is not asked for ahead, for then the memory of two is needed. */
+#define PREFETCH_MAX_BYTES	(4 * 1024 * 1024)
+
+/* Nodes that were asked for. */
+typedef struct AskedNodes
+{
+	MosqlPrefetch *prefetch;	/* NULL: none */
+	void		(*drop) (MosqlPrefetch *prefetch);	/* the tree may be gone before the scan's memory is */
+	uint64		incarnation;	/* of the tree's store */
+	int			n;
+	uint64		ids[BTREE_SCAN_WINDOW + 1];
+} AskedNodes;
 
 struct MosqlScan
 {
@@ -45,6 +63,8 @@ struct MosqlScan
 	bool		refreshed;		/* the parent did not fit, so a new one is read */
 	bool		search;			/* that did not help: search the next leaf */
 	int64		nread;			/* leaves returned so far */
+	AskedNodes	asked;			/* of the next window */
+	MemoryContextCallback forget;	/* what was asked for */
 };
 
 /* Is a key (data NULL: none, beyond all) below an upper bound (data NULL: none)? */
@@ -92,6 +112,16 @@ last_range_below(const MosqlScan *scan, MosqlBytes key)
 	return low - 1;
 }
 
+static void
+drop_asked(void *arg)
+{
+	MosqlScan  *scan = (MosqlScan *) arg;
+
+	if (scan->asked.prefetch != NULL)
+		scan->asked.drop(scan->asked.prefetch);
+	scan->asked.prefetch = NULL;
+}
+
 /* See btree.h. */
 MosqlScan *
 mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyRange *ranges, int n,
@@ -104,6 +134,8 @@ mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyRange *ranges, int 
 	scan->tree = tree;
 	scan->context = cxt;
 	scan->window_context = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
+	scan->forget = (MemoryContextCallback) {.func = drop_asked,.arg = scan};
+	MemoryContextRegisterResetCallback(cxt, &scan->forget);
 	scan->ranges = MemoryContextAlloc(cxt, Max(n, 1) * sizeof(MosqlKeyRange));
 	for (int i = 0; i < n; i++)
 	{
@@ -339,13 +371,75 @@ take_inner(MosqlTree *tree, const MosqlNodeImage *image)
 		mosql_btree_cache_put(tree, image->node, &meta, children, n, -1);
 }
 
+/* The images of these nodes, if they are what was asked for, and have come. */
+static bool
+take_asked(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
+{
+	AskedNodes *asked = &scan->asked;
+	bool		came;
+
+	if (asked->prefetch == NULL)
+		return false;
+	if (n != asked->n || memcmp(ids, asked->ids, n * sizeof(uint64)) != 0 || asked->incarnation != scan->tree->incarnation)
+	{
+		drop_asked(scan);
+		return false;
+	}
+	came = scan->tree->store->prefetched(asked->prefetch, images);
+	asked->prefetch = NULL;		/* not before: if it throws there is something to drop */
+	return came;
+}
+
 /* The images of a window's nodes. */
 static void
 read_nodes(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 {
+	if (take_asked(scan, ids, n, images))
+	{
+		mosql_stats.leaf_reads += n;
+		return;
+	}
 	scan->was_at_once = n > 1 && scan->at_once && mosql_btree_read_images_at_once(scan->tree, ids, n, images);
 	if (!scan->was_at_once)
 		mosql_btree_read_images(scan->tree, ids, n, images);
+}
+
+/* The parent of the next leaf, or one that was it once, as the cache has it; NULL: it has none. */
+static const CachedNode *
+cached_parent(const MosqlScan *scan)
+{
+	const CachedNode *node = mosql_btree_cache_find(scan->tree, scan->tree->root);
+
+	while (node != NULL && node->nchildren > 0 && node->meta.level > 1)
+	{
+		int			c = mosql_btree_child_index(node->children, node->nchildren, scan->position, scan->backward);
+
+		node = mosql_btree_cache_find(scan->tree, node->children[c].node);
+	}
+	return node != NULL && node->nchildren > 0 ? node : NULL;
+}
+
+/* Ask for the next window, if it is worth it: the last one was a full one, as the parent said, and had so many bytes. */
+static void
+ask_ahead(MosqlScan *scan, int taken, int64 bytes)
+{
+	MosqlNodeStore *store = scan->tree->store;
+	AskedNodes *asked = &scan->asked;
+	const CachedNode *parent;
+
+	if (store->prefetch == NULL || scan->done || scan->search || scan->refreshed || scan->at_once ||
+		scan->nread < BTREE_SCAN_WINDOW || taken == 0 || bytes > PREFETCH_MAX_BYTES)
+		return;
+	parent = cached_parent(scan);
+	if (parent == NULL)
+		return;
+	asked->n = next_leaves(scan, parent, asked->ids);
+	asked->n += asked->ids[asked->n] != 0;
+	if (asked->n == 0)
+		return;
+	asked->drop = store->prefetch_drop;
+	asked->incarnation = scan->tree->incarnation;
+	asked->prefetch = store->prefetch(store, asked->ids, asked->n);
 }
 
 /* Read a window and take from it what joins.  Returns the leaves taken. */
@@ -407,6 +501,7 @@ int
 mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 {
 	MosqlTree  *tree = scan->tree;
+	int64		received = mosql_stats.bytes_received;
 	MemoryContext old;
 	int			n = 0;
 
@@ -438,6 +533,7 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 		}
 	}
 	scan->window = Min(2 * scan->window, BTREE_SCAN_WINDOW);
+	ask_ahead(scan, n, mosql_stats.bytes_received - received);
 	MemoryContextSwitchTo(old);
 	return n;
 }

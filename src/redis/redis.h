@@ -260,6 +260,12 @@ extern void mosql_redis_uncork(MosqlRedis *redis);
 extern bool mosql_redis_drain(MosqlRedis *redis, int timeout_ms);
 
 /*
+ * Wait until so many replies that callbacks count down to 0 have come; a second at most, so whoever is told false
+ * does without them.  A round trip, if they have not come yet.  Throws when cancelled.
+ */
+extern bool mosql_redis_await(MosqlRedis *redis, const int *awaited);
+
+/*
  * While a batch of any client waits, beat() is called once due_us is over (mosql_now_us();
  * PG_INT64_MAX: never again), for whoever has to say something meanwhile.  It says itself when the
  * next time is.  It may send detached commands, also on the client whose batch is running: they

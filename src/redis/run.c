@@ -340,6 +340,24 @@ wait_for_replies(MosqlBatch *batch, const MosqlBudget *budget)
 		beat();
 }
 
+/* See redis.h. */
+bool
+mosql_redis_await(MosqlRedis *redis, const int *awaited)
+{
+	int64		deadline_us = Min(mosql_redis_timeout_us(redis), mosql_now_us() + MOSQL_DETACHED_WAIT_US);
+
+	Assert(redis->running == NULL);
+	mosql_stats.round_trips += *awaited > 0;
+	while (*awaited > 0)
+	{
+		if (!mosql_redis_pump(redis, deadline_us, true))
+			return false;
+		if (redis->now_us >= beat_due_us)
+			beat();
+	}
+	return true;
+}
+
 static void
 run(MosqlBatch *batch, MosqlBudget *budget)
 {

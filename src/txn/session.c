@@ -53,6 +53,12 @@ store_read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, Mosq
 	return done;
 }
 
+static MosqlPrefetch *
+store_prefetch(MosqlNodeStore *store, const uint64 *nodes, int n)
+{
+	return mosql_step_prefetch(stepper_of(store), nodes, n);
+}
+
 static void
 store_read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 {
@@ -222,6 +228,9 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.read_nodes = store_read_nodes;
 	session->store.store.reads_at_once = store_reads_at_once;
 	session->store.store.read_nodes_at_once = store_read_nodes_at_once;
+	session->store.store.prefetch = store_prefetch;
+	session->store.store.prefetched = mosql_step_prefetched;
+	session->store.store.prefetch_drop = mosql_step_prefetch_drop;
 	session->store.store.read_fields = store_read_fields;
 	session->store.store.run_steps = store_run_steps;
 	session->store.store.delete_nodes = store_delete_nodes;

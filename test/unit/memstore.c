@@ -189,6 +189,55 @@ read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeI
 	return true;
 }
 
+struct MosqlPrefetch
+{
+	MemStore   *mem;
+	MemoryContext cxt;
+	int			n;
+	MosqlNodeImage *images;
+};
+
+/* Read now; what others do before they are wanted does not show. */
+static MosqlPrefetch *
+prefetch(MosqlNodeStore *store, const uint64 *nodes, int n)
+{
+	MemStore   *mem = (MemStore *) store;
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "prefetch", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	MosqlPrefetch *asked = palloc(sizeof(MosqlPrefetch));
+
+	*asked = (MosqlPrefetch) {mem, cxt, n, palloc(n * sizeof(MosqlNodeImage))};
+	for (int i = 0; i < n; i++)
+		memstore_image(mem, nodes[i], &asked->images[i]);
+	mem->nodes_read += n;
+	mem->asked++;
+	MemoryContextSwitchTo(old);
+	return asked;
+}
+
+static void
+prefetch_drop(MosqlPrefetch *asked)
+{
+	asked->mem->asked--;
+	MemoryContextDelete(asked->cxt);
+}
+
+static bool
+prefetched(MosqlPrefetch *asked, MosqlNodeImage *images)
+{
+	round_trip(asked->mem);
+	if (memstore_random(asked->mem) % 8 == 0)
+	{
+		prefetch_drop(asked);
+		return false;
+	}
+	memcpy(images, asked->images, asked->n * sizeof(MosqlNodeImage));
+	asked->mem->asked--;
+	asked->mem->took++;
+	MemoryContextSetParent(asked->cxt, CurrentMemoryContext);
+	return true;
+}
+
 static void
 read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 {
@@ -330,6 +379,7 @@ memstore_open(uint64 seed)
 	mem->store = (MosqlNodeStore)
 	{
 		.ns = "test", .read_nodes = read_nodes, .reads_at_once = reads_at_once, .read_nodes_at_once = read_nodes_at_once, .read_fields = read_fields,
+		.prefetch = prefetch, .prefetched = prefetched, .prefetch_drop = prefetch_drop,
 		.run_steps = run_steps, .delete_nodes = delete_nodes, .new_id = new_id,
 		.incarnation = incarnation
 	};

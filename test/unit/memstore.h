@@ -38,6 +38,8 @@ typedef struct MemStore
 	int64		round_trips;
 	int64		nodes_read;
 	int64		nodes_deleted;
+	int			asked;			/* prefetches that have not ended */
+	int64		took;			/* that were taken */
 } MemStore;
 
 extern MemStore *memstore_open(uint64 seed);

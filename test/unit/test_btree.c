@@ -128,11 +128,16 @@ world_copy(World *c, const World *w)
 		c->trees[i] = mosql_btree_open(c->store, ROOT, CurrentMemoryContext);
 }
 
+/* Windows of scans that were asked for ahead, and taken. */
+static int64 windows_taken;
+
 static void
 world_close(World *w)
 {
 	for (int i = 0; i < w->ntrees; i++)
 		mosql_btree_close(w->trees[i]);
+	CHECK_INT(w->mem->asked, 0);
+	windows_taken += w->mem->took;
 	memstore_close(w->mem);
 }
 
@@ -4021,5 +4026,6 @@ main(void)
 	CASE(test_mended);
 	CASE(test_speed);
 	CASE(test_leaps);
+	CHECK(windows_taken > 0);
 	return unit_finish();
 }

@@ -500,6 +500,67 @@ test_reads(void)
 	mosql_step_read_nodes(&stepper, NULL, 0, NULL, NULL);
 }
 
+/* Nodes that were asked for, other commands meanwhile; dropped before they have come, and after. */
+static void
+test_prefetch(void)
+{
+	uint64		nodes[3] = {1, 2, 3};
+	MosqlNodeImage images[3];
+	MosqlPrefetch *asked;
+	int64		trips;
+
+	begin();
+	set(1, B("a"), B("1"));
+	set(1, B("b"), B(""));
+	set(3, B("c"), B("\0\xff"));
+	trips = mosql_stats.round_trips;
+	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	CHECK(mosql_step_prefetched(asked, images));
+	CHECK_INT(mosql_stats.round_trips - trips, 1);
+	CHECK(images[0].found && images[0].nfields == 2 && images[0].node == 1);
+	CHECK(mosql_bytes_equal(images[0].fields[0].field, B("a")) && images[0].fields[1].value.len == 0);
+	CHECK(!images[1].found && images[1].nfields == 0);
+	CHECK(images[2].found && mosql_bytes_equal(images[2].fields[0].value, B("\0\xff")));
+
+	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	CHECK(mosql_bytes_equal(get(1, B("a")), B("1")));
+	set(1, B("a"), B("2"));
+	trips = mosql_stats.round_trips;
+	CHECK(mosql_step_prefetched(asked, images));
+	CHECK_INT(mosql_stats.round_trips - trips, 0);
+	CHECK(mosql_bytes_equal(images[0].fields[0].value, B("1")));
+
+	mosql_step_prefetch_drop(mosql_step_prefetch(&stepper, nodes, 3));
+	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	CHECK(mosql_bytes_equal(get(1, B("a")), B("2")));
+	mosql_step_prefetch_drop(asked);
+}
+
+/* What does not come as a node does takes all of them with it, and they can be read. */
+static void
+test_prefetch_fails(void)
+{
+	uint64		nodes[3] = {1, 2, 3};
+	MosqlNodeImage images[3];
+	MosqlPrefetch *asked;
+	MosqlRedis *other = server_client(5000);
+
+	begin();
+	set(1, B("a"), B("1"));
+	server_command(other, "SET", "test:{0000000000000002}", "x");
+	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 3), images));
+	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 1), images));
+
+	asked = mosql_step_prefetch(&stepper, nodes, 1);
+	mosql_redis_disconnect(stepper.redis);
+	CHECK(!mosql_step_prefetched(asked, images));
+	asked = mosql_step_prefetch(&stepper, nodes, 1);
+	mosql_step_prefetch_drop(asked);
+	mosql_redis_disconnect(stepper.redis);
+	mosql_step_read_nodes(&stepper, nodes, 1, images, NULL);
+	CHECK(images[0].found);
+}
+
 static void
 test_reads_at_once(void)
 {
@@ -1709,6 +1770,8 @@ main(void)
 		RUN(test_send);
 		RUN(test_send_two);
 		RUN(test_reads);
+		RUN(test_prefetch);
+		RUN(test_prefetch_fails);
 		RUN(test_reads_at_once);
 		RUN(test_refused_at_once);
 		RUN(test_wrong_type);
