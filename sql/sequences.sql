@@ -204,8 +204,19 @@ ALTER FOREIGN TABLE lonely ALTER id SET DEFAULT nextval('alone');
 INSERT INTO lonely (v) VALUES ('attached') RETURNING id;
 SELECT setval('alone', 1400, false), nextval('alone');
 
+-- nextval('name'::text) looks the name up each time: the sequence that has it is shared
+CREATE SEQUENCE late;
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('public.late'::text);
+INSERT INTO lonely (v) VALUES ('late') RETURNING n;
+SELECT setval('late', 1, false);
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('nobody'::text);
+INSERT INTO lonely (v) VALUES ('late') RETURNING n;
+ALTER FOREIGN TABLE lonely ALTER n DROP DEFAULT;
+DROP SEQUENCE late;
+
 -- what cannot be shared says so
 CREATE TEMP SEQUENCE brief;
+ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('pg_temp.brief'::text);
 ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval('brief');
 ALTER FOREIGN TABLE lonely ALTER n SET DEFAULT nextval(('al' || 'one')::regclass);
 ALTER FOREIGN TABLE lonely ALTER n DROP DEFAULT;

@@ -54,6 +54,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 #include "admin/utility.h"
 
@@ -730,6 +731,27 @@ typedef struct Defaults
 	bool		changed;
 } Defaults;
 
+/*
+ * The sequence that a default draws from, InvalidOid where only its evaluation tells.  Of nextval('name'::text), whose
+ * name is looked up anew each time, the one that has the name now.
+ */
+static Oid
+drawn_by_name(Node *sequence)
+{
+	const FuncExpr *cast = (const FuncExpr *) sequence;
+	const Const *name = (const Const *) sequence;
+	bool		late = IsA(sequence, FuncExpr) && cast->funcid == F_REGCLASS;
+
+	if (late)
+		name = linitial(cast->args);
+	if (!IsA(name, Const) || name->constisnull)
+		return InvalidOid;
+	if (!late)
+		return DatumGetObjectId(name->constvalue);
+	return RangeVarGetRelid(makeRangeVarFromNameList(textToQualifiedNameList(DatumGetTextPP(name->constvalue))),
+							NoLock, true);
+}
+
 /* A default draws from it: all servers shall draw from the same. */
 static void
 share_default(Node *sequence, Oid serverid)
@@ -737,9 +759,9 @@ share_default(Node *sequence, Oid serverid)
 	Oid			relid;
 	AttrNumber	attnum;
 	bool		identity;
-	Oid			seqid;
+	Oid			seqid = drawn_by_name(sequence);
 
-	if (!IsA(sequence, Const))
+	if (!OidIsValid(seqid) && !IsA(sequence, Const))
 	{
 		ereport(WARNING,
 				(errmsg("values of a sequence may repeat between servers"),
@@ -747,8 +769,7 @@ share_default(Node *sequence, Oid serverid)
 				 errhint("Name it as a constant: nextval('name').")));
 		return;
 	}
-	seqid = DatumGetObjectId(((Const *) sequence)->constvalue);
-	if (((Const *) sequence)->constisnull || get_rel_relkind(seqid) != RELKIND_SEQUENCE ||
+	if (!OidIsValid(seqid) || get_rel_relkind(seqid) != RELKIND_SEQUENCE ||
 		mosql_fdw_sequence_owner(seqid, &relid, &attnum, &identity))
 		return;
 	if (get_rel_persistence(seqid) == RELPERSISTENCE_TEMP)
