@@ -380,8 +380,17 @@ typedef struct WalkNode
 	int			nchildren;
 } WalkNode;
 
+/* How far the nodes of a level have been met, from left to right, and what leads on from there. */
+typedef struct WalkEdge
+{
+	bool		known;
+	uint8		level;
+	MosqlBytes	high;			/* data NULL: it was the last of its level */
+	uint64		right;
+} WalkEdge;
+
 extern WalkNode *mosql_btree_walk_any_root(MosqlTree *tree);
 extern int	mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes high,
-							 bool whole, WalkNode **nodes);
+							 WalkEdge *edge, bool whole, WalkNode **nodes);
 
 #endif							/* MOSQL_BTREE_INT_H */

@@ -18,21 +18,13 @@ typedef struct Finding
 	const char *what;			/* constant */
 } Finding;
 
-/* Where the last node of a level ended. */
-typedef struct Edge
-{
-	bool		known;
-	MosqlBytes	high;
-	uint64		right;
-} Edge;
-
 typedef struct Check
 {
 	MosqlTree  *tree;
 	MemoryContext context;		/* edges and findings */
 	MosqlCheckLeaf on_leaf;
 	void	   *arg;
-	Edge		edges[MOSQL_TREE_MAX_LEVEL + 1];
+	WalkEdge	edges[MOSQL_TREE_MAX_LEVEL + 1];
 	Finding    *findings;
 	int			nfindings;
 } Check;
@@ -59,7 +51,7 @@ forget_edges(Check *check, int level)
 static void
 check_edge(Check *check, const WalkNode *node)
 {
-	Edge	   *edge = &check->edges[node->meta.level];
+	WalkEdge   *edge = &check->edges[node->meta.level];
 
 	if (edge->known)
 	{
@@ -68,26 +60,31 @@ check_edge(Check *check, const WalkNode *node)
 		if (edge->high.data == NULL || !mosql_bytes_equal(edge->high, node->meta.low))
 			find(check, 'E', node->id, "its low fence is not its left neighbour's high fence");
 	}
-	edge->known = true;
-	edge->right = node->meta.right;
-	edge->high = mosql_bytes_copy(check->context, node->meta.high);
+	*edge = (WalkEdge) {true, node->meta.level, mosql_bytes_copy(check->context, node->meta.high), node->meta.right};
 }
 
-/* An unfinished split must be one that can be finished. */
+/*
+ * An unfinished split must be one that can be finished: the first new leaf is still to be created, or all
+ * are there.  They may be in use, and in any state that this brings, where a failover has lost the cut.
+ */
 static void
 check_split(Check *check, const WalkNode *node)
 {
-	WalkNode   *other;
 	MosqlChild	child = {node->meta.split_key, node->meta.other};
+	WalkNode   *others;
+	int			n = mosql_btree_walk(check->tree, &child, 1, node->meta.high, NULL, false, &others);
 
 	find(check, 'W', node->id, "its split is not finished");
-	mosql_btree_walk(check->tree, &child, 1, MOSQL_ABSENT, false, &other);
-	if (!other->found)
+	if (!others->found)
 		return;
-	if (other->fault != NULL)
-		find(check, 'E', other->id, other->fault);
-	else if (other->meta.level != 0 || other->meta.state != MOSQL_NODE_NORMAL ||
-			 !mosql_bytes_equal(other->meta.low, node->meta.split_key))
+	for (int i = 0; i < n; i++)
+		if (!others[i].found)
+			find(check, 'E', node->id, "a new leaf of the split that it is in is missing");
+		else if (others[i].fault != NULL)
+			find(check, 'E', others[i].id, others[i].fault);
+	if (others->fault == NULL &&
+		(others->meta.level != 0 || others->meta.state == MOSQL_NODE_DEAD ||
+		 !mosql_bytes_equal(others->meta.low, node->meta.split_key)))
 		find(check, 'E', node->id, "the node that it is being split into is not fit for it");
 }
 
@@ -117,6 +114,7 @@ check_below(Check *check, const WalkNode *node, const MosqlChild *link, int leve
 	MemoryContext cxt;
 	MemoryContext old;
 	WalkNode   *nodes;
+	WalkEdge	edge;
 	int			n;
 
 	CHECK_FOR_INTERRUPTS();
@@ -145,7 +143,7 @@ check_below(Check *check, const WalkNode *node, const MosqlChild *link, int leve
 		find(check, 'E', node->id, "its low fence is not the separator that leads to it");
 	if (node->meta.state == MOSQL_NODE_DYING)
 	{
-		const Edge *edge = &check->edges[level];
+		const WalkEdge *edge = &check->edges[level];
 
 		find(check, 'W', node->id, "its merge is not finished");
 
@@ -165,7 +163,8 @@ check_below(Check *check, const WalkNode *node, const MosqlChild *link, int leve
 
 	cxt = AllocSetContextCreate(check->tree->scratch, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	n = mosql_btree_walk(check->tree, node->children, node->nchildren, node->meta.high, true, &nodes);
+	edge = check->edges[level - 1];
+	n = mosql_btree_walk(check->tree, node->children, node->nchildren, node->meta.high, &edge, true, &nodes);
 	for (int i = 0, c = 0; i < n; i++)
 	{
 		const MosqlChild *child = nodes[i].linked ? &node->children[c++] : NULL;

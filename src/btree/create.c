@@ -101,7 +101,8 @@ delete_some(Destruction *work, const uint64 *nodes, int n)
 /*
  * Delete all below an inner node, bottom up and from the right; siblings that no parent links go
  * before those that lead to them, so that who is interrupted, or stops, leaves what another run
- * finds.  A node with children goes when they have: what is gone is not looked for again.
+ * finds.  A node with children goes when they have: what is gone is not looked for again.  What only the heir
+ * of a first child leads to is the sweep's: that one's parent has its turn later.
  */
 static void
 destroy_below(Destruction *work, const WalkNode *node)
@@ -111,7 +112,7 @@ destroy_below(Destruction *work, const WalkNode *node)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	WalkNode   *nodes;
 	int			n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high,
-									 false, &nodes);
+									 NULL, false, &nodes);
 	uint64	   *unlinked = palloc_extended((2 * n + 1) * sizeof(uint64), MCXT_ALLOC_HUGE);
 	uint64	   *linked = palloc_extended((n + 1) * sizeof(uint64), MCXT_ALLOC_HUGE);
 	int			nunlinked = 0;

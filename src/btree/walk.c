@@ -4,7 +4,7 @@
  * Layer: btree.  For statistics, sampling, dump, check and destroy.  A walk
  * reads the children that a parent names and whatever it finds between them
  * over right links, so it also meets nodes that a splitter did not live to
- * link.  It bypasses the cache.
+ * link (README.md, "Which nodes").  It bypasses the cache.
  */
 #include "btree/btree_int.h"
 
@@ -100,10 +100,17 @@ in_chain(const WalkNode *node)
 }
 
 static bool
-ends_beyond(const WalkNode *node, MosqlBytes high)
+ends_beyond(const WalkNode *node, const WalkEdge *edge)
 {
-	return high.data != NULL &&
-		(node->meta.high.data == NULL || mosql_bytes_compare(node->meta.high, high) > 0);
+	return !edge->known ||
+		(edge->high.data != NULL &&
+		 (node->meta.high.data == NULL || mosql_bytes_compare(node->meta.high, edge->high) > 0));
+}
+
+static WalkEdge
+edge_of(const WalkNode *node)
+{
+	return in_chain(node) ? (WalkEdge) {true, node->meta.level, node->meta.high, node->meta.right} : (WalkEdge) {0};
 }
 
 /*
@@ -111,16 +118,22 @@ ends_beyond(const WalkNode *node, MosqlBytes high)
  * knows; `high` is where the last child ends.  whole: leaves as images, else
  * meta and separators only.  Palloc'ed in the current context; returns the
  * number of nodes.
+ *
+ * edge: how far the level was met before, and then with these nodes (not copied); NULL: not known.
+ * Where the first child is a signpost, what follows it and is not linked is reached from its heir
+ * alone, which is left of these children.
  */
 int
 mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes high,
-				 bool whole, WalkNode **nodes)
+				 WalkEdge *edge, bool whole, WalkNode **nodes)
 {
+	WalkEdge	unknown = {0};
 	WalkNode   *read = palloc_extended(Max(n, 1) * sizeof(WalkNode), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	int			max = n + 16;
 	int			out = 0;
-	int			last = -1;		/* of the nodes, in the chain; -1: not known */
 
+	if (edge == NULL)
+		edge = &unknown;
 	for (int i = 0; i < n; i++)
 	{
 		read[i].id = children[i].node;
@@ -134,25 +147,22 @@ mosql_btree_walk(MosqlTree *tree, const MosqlChild *children, int n, MosqlBytes 
 		const WalkNode *node = &read[i];
 
 		*add_node(nodes, &out, &max, read[i].id, true) = read[i];
-		if (in_chain(node) && (last < 0 || ends_beyond(node, (*nodes)[last].meta.high)))
-			last = out - 1;
+		if (in_chain(node) && ends_beyond(node, edge))
+			*edge = edge_of(node);
 		else if (!node->found || node->fault != NULL)
-			last = -1;			/* nobody knows what follows */
-		while (last >= 0 && (*nodes)[last].meta.high.data != NULL &&
-			   (end.data == NULL || mosql_bytes_compare((*nodes)[last].meta.high, end) < 0))
+			edge->known = false;	/* nobody knows what follows */
+		while (edge->known && edge->high.data != NULL &&
+			   (end.data == NULL || mosql_bytes_compare(edge->high, end) < 0))
 		{
-			const WalkNode *left = &(*nodes)[last];
-			MosqlBytes	from = left->meta.high;
-			uint8		level = left->meta.level;
-			WalkNode   *right = add_node(nodes, &out, &max, left->meta.right, false);
+			WalkNode   *right = add_node(nodes, &out, &max, edge->right, false);
 
 			read_nodes(tree, right, 1, whole);
 
 			/* fences ascend, so this ends even if the links make a circle */
 			if (in_chain(right) &&
-				(right->meta.level != level || !mosql_bytes_equal(right->meta.low, from)))
+				(right->meta.level != edge->level || !mosql_bytes_equal(right->meta.low, edge->high)))
 				right->fault = "its low fence or level does not join its left sibling";
-			last = in_chain(right) ? out - 1 : -1;
+			*edge = edge_of(right);
 		}
 	}
 	pfree(read);
@@ -265,7 +275,7 @@ mosql_btree_leaf_ids(MosqlTree *tree, uint64 **ids)
 	for (int level = nodes->meta.level; level > 1; level--)
 	{
 		nchildren = all_children(tree, nodes, n, &children);
-		n = mosql_btree_walk(tree, children, nchildren, MOSQL_ABSENT, false, &nodes);
+		n = mosql_btree_walk(tree, children, nchildren, MOSQL_ABSENT, NULL, false, &nodes);
 		for (int i = 0; i < n; i++)
 			if (nodes[i].found && nodes[i].fault == NULL && nodes[i].meta.level != level - 1)
 				mosql_btree_damage(tree, nodes[i].id, "it is not on the level where the tree has it");
@@ -360,10 +370,19 @@ mosql_btree_estimate(MosqlTree *tree, double *rows, double *row_bytes,
 
 /* --- dump --- */
 
+typedef struct Dump
+{
+	MosqlTree  *tree;
+	MosqlDumpNode each;
+	void	   *arg;
+	WalkEdge	edges[MOSQL_TREE_MAX_LEVEL + 1];
+} Dump;
+
 /* Report one node. */
 static void
-dump_node(MosqlTree *tree, const WalkNode *node, MosqlDumpNode each, void *arg)
+dump_node(const Dump *dump, const WalkNode *node)
 {
+	MosqlTree  *tree = dump->tree;
 	size_t		bytes = 0;
 	int			nentries = node->nchildren;
 	int			nintents = 0;
@@ -383,29 +402,32 @@ dump_node(MosqlTree *tree, const WalkNode *node, MosqlDumpNode each, void *arg)
 		for (int i = 0; i < leaf.n; i++)
 			nintents += leaf.entries[i].intent.data != NULL;
 	}
-	each(arg, node->id, &node->meta, nentries, nintents, bytes);
+	dump->each(dump->arg, node->id, &node->meta, nentries, nintents, bytes);
 }
 
 /* A node, then all below it; memory of one level at a time. */
 static void
-dump_below(MosqlTree *tree, const WalkNode *node, MosqlDumpNode each, void *arg)
+dump_below(Dump *dump, const WalkNode *node)
 {
+	MosqlTree  *tree = dump->tree;
+	WalkEdge   *edge = &dump->edges[Max(node->meta.level, 1) - 1];
 	MemoryContext cxt;
 	MemoryContext old;
 	WalkNode   *nodes;
 	int			n;
 
-	dump_node(tree, node, each, arg);
+	dump_node(dump, node);
 	if (node->meta.level == 0 || node->meta.state == MOSQL_NODE_DEAD)
 		return;
 	cxt = AllocSetContextCreate(tree->scratch, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high, true, &nodes);
+	n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high, edge, true, &nodes);
+	edge->high = mosql_bytes_copy(tree->scratch, edge->high);
 	for (int i = 0; i < n; i++)
 	{
 		if (nodes[i].found && nodes[i].fault == NULL && nodes[i].meta.level + 1 != node->meta.level)
 			mosql_btree_damage(tree, nodes[i].id, "it is not on the level where the tree has it");
-		dump_below(tree, &nodes[i], each, arg);
+		dump_below(dump, &nodes[i]);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
@@ -415,10 +437,11 @@ dump_below(MosqlTree *tree, const WalkNode *node, MosqlDumpNode each, void *arg)
 void
 mosql_btree_dump(MosqlTree *tree, MosqlDumpNode each, void *arg)
 {
+	Dump		dump = {tree, each, arg};
 	MemoryContext old;
 
 	mosql_btree_enter(tree);
 	old = MemoryContextSwitchTo(tree->scratch);
-	dump_below(tree, walk_root(tree), each, arg);
+	dump_below(&dump, walk_root(tree));
 	MemoryContextSwitchTo(old);
 }
