@@ -466,7 +466,7 @@ typedef enum MosqlMendKind
 {
 	MOSQL_MEND_FIELD,			/* of a leaf, taken out: low is its key */
 	MOSQL_MEND_LEAF,			/* made anew with what decodes of it */
-	MOSQL_MEND_LOST,			/* a leaf, made anew, empty: all from low to high is lost */
+	MOSQL_MEND_LOST,			/* a leaf, made anew, empty: what there was from low to high is lost */
 	MOSQL_MEND_INNER,			/* made anew from what is below: nothing is lost */
 	MOSQL_MEND_SPLIT,			/* called off, since new leaves of it are lost */
 	MOSQL_MEND_SIGNPOST,		/* no part of the tree, but met by searches: made anew */

@@ -18,6 +18,11 @@
  * whatever it says: where sound nodes contradict each other, that is reported, and left
  * alone.
  *
+ * Nobody can tell a lost signpost that is still linked from a lost leaf: it becomes one, empty.
+ * If its heir is lost, too, what is lost with that is named with it; of an heir that has lost its
+ * meta alone the rows from there on go, each named as beyond the fences.  (They might be kept, but a leaf
+ * that is frozen, whose cut was lost, has such rows as well, and these are old.)
+ *
  * Which nodes count.  Not all that are there are part of their level: a split that died
  * leaves new nodes behind that nobody leads to, with rows as they were then (README.md,
  * "Many pieces at once"), and merges leave dying and dead ones.  As long as nothing is
@@ -447,6 +452,22 @@ report_left_out(Mend *mend, const Place *place)
 	}
 }
 
+/*
+ * Is there a field that only a leaf has?  A damaged meta alone is an empty leaf's, or a signpost's,
+ * and if the heir is lost, too, so are the rows here.
+ */
+static bool
+is_leaf_for_sure(const MosqlNodeImage *image)
+{
+	static const char kinds[] = {MOSQL_FIELD_ROW, MOSQL_FIELD_BLOCK, MOSQL_FIELD_INTENT, MOSQL_FIELD_PURGED,
+	MOSQL_FIELD_RANGE_MARKS, MOSQL_FIELD_KEY_MARKS};
+
+	for (int i = 0; i < image->nfields; i++)
+		if (image->fields[i].field.len > 0 && memchr(kinds, image->fields[i].field.data[0], sizeof(kinds)) != NULL)
+			return true;
+	return false;
+}
+
 /* Make a node anew. */
 static void
 make_anew(Mend *mend, const MosqlNodeImage *image, Place *place, const char *fault,
@@ -466,7 +487,7 @@ make_anew(Mend *mend, const MosqlNodeImage *image, Place *place, const char *fau
 	meta.high = place->high;
 	meta.right = place->right;
 	mend->how->report(mend->how->arg, place->level > 0 ? MOSQL_MEND_INNER :
-					  image->nfields > 0 ? MOSQL_MEND_LEAF : MOSQL_MEND_LOST,
+					  is_leaf_for_sure(image) ? MOSQL_MEND_LEAF : MOSQL_MEND_LOST,
 					  place->node, place->low, place->high, fault);
 	if (place->level == 0)
 	{

@@ -16,8 +16,9 @@
 typedef struct Hurt
 {
 	uint64		node;
-	bool		lost;			/* all of it; else some of its fields are nonsense */
+	bool		lost;			/* all of it, but its meta perhaps; else some of its fields are nonsense */
 	bool		no_block;		/* a leaf whose block is nonsense, or gone */
+	bool		dead;			/* it was a signpost */
 	bool		found;			/* a leaf of which something is left; then it has lost no rows but these: */
 	int			ngone;
 	MosqlBytes *gone;
@@ -145,6 +146,15 @@ draw_kind(const SimKey *key, const MosqlNodeMeta *meta)
 	return sim_chance(500) ? 'r' : 'm';
 }
 
+static bool
+has_meta_at_most(const SimKey *key)
+{
+	for (int i = 0; i < key->n; i++)
+		if (strchr("mu", key->fields[i].name.data[0]) == NULL)
+			return false;
+	return true;
+}
+
 static void
 hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 {
@@ -155,7 +165,7 @@ hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 	if (damage->nhurt == HURT_MAX)
 		return;
 	damage->nhurt++;
-	*hurt = (Hurt) {.node = node, .lost = lost, .no_block = kind == 'b',
+	*hurt = (Hurt) {.node = node, .lost = lost, .no_block = kind == 'b', .dead = meta->state == MOSQL_NODE_DEAD,
 		.low = mosql_bytes_copy(TopTransactionContext, meta->low),
 		.high = mosql_bytes_copy(TopTransactionContext, meta->high)};
 	sim_trace("node %016lx is %s: %c", (unsigned long) node, lost ? "lost" : "spoilt", kind);
@@ -167,8 +177,7 @@ hurt_node(SimShard *shard, SimKey *key, uint64 node, const MosqlNodeMeta *meta)
 		spoil_beside(shard, key, hurt);
 	else
 		spoil(shard, key, kind, hurt);
-	if (key->n == 0)			/* an empty leaf has nothing else */
-		hurt->lost = true;
+	hurt->lost |= has_meta_at_most(key);	/* an empty leaf, or a signpost */
 }
 
 static void
@@ -201,7 +210,7 @@ find_hurt(uint64 node)
 	return NULL;
 }
 
-/* ---- what is half done: its maker has died, and what he was at is hurt ---- */
+/* ---- what is half done: its maker has died ---- */
 
 #define LEAVES_MAX	1000
 
@@ -213,7 +222,7 @@ typedef struct SoundLeaf
 	MosqlNodeMeta meta;
 } SoundLeaf;
 
-/* Leaves that are not hurt, and have no block. */
+/* Leaves whose rows say themselves what they are. */
 static int
 sound_leaves(SoundLeaf *leaves)
 {
@@ -226,7 +235,8 @@ sound_leaves(SoundLeaf *leaves)
 
 		while ((leaf.key = sim_next_key(leaf.shard, &cursor)) != NULL && n < LEAVES_MAX)
 			if (leaf.key->n > 0 && is_of_tree(leaf.key, work_roots[damage->tree], &leaf.node, &leaf.meta) &&
-				leaf.meta.level == 0 && leaf.meta.state == MOSQL_NODE_NORMAL && find_hurt(leaf.node) == NULL)
+				leaf.meta.level == 0 && (leaf.meta.state == MOSQL_NODE_NORMAL || leaf.meta.state == MOSQL_NODE_PACKED) &&
+				!is_bare(&leaf.meta))
 			{
 				leaf.meta.low = mosql_bytes_copy(TopTransactionContext, leaf.meta.low);
 				leaf.meta.high = mosql_bytes_copy(TopTransactionContext, leaf.meta.high);
@@ -242,7 +252,7 @@ set_meta(SoundLeaf *leaf)
 	StringInfoData meta;
 
 	initStringInfo(&meta);
-	leaf->meta.generation++;
+	leaf->meta.generation += (uint64) 1 << 32;	/* not the first any more */
 	mosql_meta_encode(&meta, &leaf->meta);
 	sim_put(leaf->shard, leaf->key, 'h', mosql_bytes("m", 1), mosql_bytes_of(&meta));
 }
@@ -267,7 +277,7 @@ split_by_half(SoundLeaf *leaf)
 	SimKey	   *new;
 
 	row.data++, row.len--;
-	if (row.len == 0 || mosql_bytes_compare(row, leaf->meta.low) <= 0)
+	if (leaf->meta.state != MOSQL_NODE_NORMAL || row.len == 0 || mosql_bytes_compare(row, leaf->meta.low) <= 0)
 		return false;
 	leaf->meta.state = MOSQL_NODE_SPLITTING;
 	leaf->meta.split_key = row;
@@ -279,18 +289,74 @@ split_by_half(SoundLeaf *leaf)
 	return true;
 }
 
-/* Its right neighbour was merged into it, and is gone, but still linked.  (It had rows here, which have moved.) */
+/* What a leaf holds becomes fields of another one; what is a field is newer than what its block has. */
+static void
+move_rows(SoundLeaf *to, const SoundLeaf *from)
+{
+	MosqlBlock	block;
+
+	if (mosql_block_decode(sim_get(from->key, mosql_bytes("b", 1)), &block))
+		for (int i = 0; i < block.n; i++)
+			sim_put(to->shard, to->key, 'h', mosql_bytes(psprintf("r%.*s", (int) block.keys[i].len, block.keys[i].data),
+														 block.keys[i].len + 1), block.rows[i]);
+	for (int i = 0; i < from->key->n; i++)
+		if (strchr("mb", from->key->fields[i].name.data[0]) == NULL)
+			sim_put(to->shard, to->key, 'h', from->key->fields[i].name, from->key->fields[i].value);
+}
+
+/* Its right neighbour was merged into it, and is a signpost, or gone, but still linked.  (It had rows here, which have moved.) */
 static void
 merge_by_half(SoundLeaf *left, SoundLeaf *right)
 {
+	bool		lost = sim_chance(500);
+
 	left->meta.high = right->meta.high;
 	left->meta.right = right->meta.right;
-	for (int i = 0; i < right->key->n; i++)
-		if (right->key->fields[i].name.data[0] != 'm')
-			sim_put(left->shard, left->key, 'h', right->key->fields[i].name, right->key->fields[i].value);
+	move_rows(left, right);
 	set_meta(left);
 	lose_all(right->shard, right->key);
-	sim_trace("node %016lx was merged away, and is lost", (unsigned long) right->node);
+	sim_trace("node %016lx was merged away, and is %s", (unsigned long) right->node, lost ? "lost" : "a signpost");
+	if (lost)
+	{
+		damage->hurt[damage->nhurt++] = (Hurt) {.node = right->node, .lost = true, .dead = true,
+			.low = right->meta.low, .high = right->meta.high};
+		return;
+	}
+	right->meta.state = MOSQL_NODE_DEAD;
+	right->meta.other = left->node;
+	set_meta(right);
+}
+
+/* Who made a node by a split has died before he has linked it. */
+static void
+unlink_some(int per_mille)
+{
+	for (int s = 0; s < sim_nshards; s++)
+	{
+		uint64		cursor = 0;
+		SimKey	   *key;
+
+		while ((key = sim_next_key(&sim_shards[s], &cursor)) != NULL)
+		{
+			MosqlBytes	field = mosql_bytes("s", 1);
+			uint64		node;
+			MosqlNodeMeta meta;
+			MosqlChild *children;
+			StringInfoData separators;
+			int			n;
+
+			if (key->n == 0 || !is_of_tree(key, work_roots[damage->tree], &node, &meta) || meta.level == 0 ||
+				!mosql_children_decode(sim_get(key, field), &children, &n) || n < 2 ||
+				!sim_chance(per_mille))
+				continue;
+			n--;				/* any but the first */
+			for (int i = 1 + (int) sim_below(n); i < n; i++)
+				children[i] = children[i + 1];
+			initStringInfo(&separators);
+			mosql_children_encode(&separators, children, n);
+			sim_put(&sim_shards[s], key, 'h', field, mosql_bytes_of(&separators));
+		}
+	}
 }
 
 static void
@@ -298,11 +364,14 @@ leave_half_done(void)
 {
 	SoundLeaf  *leaves = palloc(LEAVES_MAX * sizeof(SoundLeaf));
 	int			n = sound_leaves(leaves);
+	int			first = n > 0 ? (int) sim_below(n) : 0;
 	int			merged = -1;
 
 	for (int i = 0; i < n * n && merged < 0; i++)
-		if (leaves[i / n].meta.right == leaves[i % n].node)
-			merge_by_half(&leaves[i / n], &leaves[merged = i % n]);
+		if (leaves[(first + i / n) % n].meta.right == leaves[i % n].node)
+			merge_by_half(&leaves[(first + i / n) % n], &leaves[merged = i % n]);
+	if (sim_chance(500))
+		unlink_some(300);
 	for (int tries = 0; tries < n; tries++)
 	{
 		int			i = (int) sim_below(n);
@@ -360,6 +429,27 @@ is_new(uint64 node)
 	return mosql_session_uses_id(damage->session, node >> MOSQL_ID_COUNTER_BITS);
 }
 
+/*
+ * A leaf whose meta is gone ends where a lost node is linked, even if that was the signpost of what it had absorbed:
+ * its rows from there on go, too.
+ */
+static void
+note_beyond(Hurt *hurt, MosqlBytes key)
+{
+	for (int i = 0; i < damage->nhurt; i++)
+		if (damage->hurt[i].dead && mosql_bytes_compare(damage->hurt[i].low, hurt->low) > 0 &&
+			mosql_bytes_compare(damage->hurt[i].low, key) <= 0)
+		{
+			MosqlBytes *gone = MemoryContextAlloc(TopTransactionContext, (hurt->ngone + 1) * sizeof(MosqlBytes));
+
+			for (int g = 0; g < hurt->ngone; g++)
+				gone[g] = hurt->gone[g];
+			gone[hurt->ngone++] = mosql_bytes_copy(TopTransactionContext, key);
+			hurt->gone = gone;
+			return;
+		}
+}
+
 static void
 report(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlBytes high, const char *fault)
 {
@@ -374,8 +464,12 @@ report(void *arg, MosqlMendKind kind, uint64 node, MosqlBytes low, MosqlBytes hi
 		sim_fail("node %016lx is mended, and was sound", (unsigned long) node);
 	if (hurt != NULL && kind == MOSQL_MEND_LOST && !hurt->lost && !hurt->no_block)
 		sim_fail("node %016lx is said to be lost, and is not", (unsigned long) node);
+	if (hurt != NULL && kind == MOSQL_MEND_LEAF && hurt->lost)
+		sim_fail("node %016lx is said to have its sound rows, and nothing tells", (unsigned long) node);
 	if (hurt != NULL && !hurt->lost)
 		hurt->found |= kind == MOSQL_MEND_LEAF || kind == MOSQL_MEND_FIELD || kind == MOSQL_MEND_LOST;
+	if (hurt != NULL && kind == MOSQL_MEND_FIELD && strcmp(fault, "a key beyond the fences") == 0)
+		note_beyond(hurt, low);
 	if (damage->dry_run || damage->nlost == HURT_MAX ||
 		(kind != MOSQL_MEND_FIELD && kind != MOSQL_MEND_LEAF && kind != MOSQL_MEND_LOST && kind != MOSQL_MEND_LEFT))
 		return;
@@ -508,19 +602,18 @@ read_rows(void)
 	mosql_view_close(view);
 }
 
-/* Of one tree.  Everybody has ended, and all is in order. */
-void
-damage_tree(SimFrontEnd *self)
+static void
+damage_tree(SimFrontEnd *self, int tree)
 {
 	damage = calloc(1, sizeof(Damage));
-	damage->tree = (int) sim_below(TREE_INDEX);
+	damage->tree = tree;
 	damage->session = work_session("sim");
 	sim_begin(XACT_REPEATABLE_READ);
 	MemoryContextSwitchTo(TopTransactionContext);
 	(void) mosql_txn_current(damage->session);
-	hurt_tree((int) sim_between(20, 600));
 	if (sim_chance(700))
 		leave_half_done();
+	hurt_tree((int) sim_between(20, 600));
 	if (findings() == 0 && mend(true) > 0)
 		sim_fail("tree %d is damaged, and nothing is found", damage->tree);
 	mend_all();
@@ -529,6 +622,14 @@ damage_tree(SimFrontEnd *self)
 	(void) sim_transaction(self, true);
 	mosql_session_close(damage->session);
 	free(damage);
+}
+
+/* Everybody has ended, and all is in order. */
+void
+damage_trees(SimFrontEnd *self)
+{
+	for (int tree = 0; tree < TREE_INDEX; tree++)
+		damage_tree(self, tree);
 }
 
 /* ---- the clock ---- */

@@ -433,7 +433,7 @@ work_verify(SimFrontEnd *self)
 	if (setting.damages)
 	{
 		damage_clock(self);
-		damage_tree(self);
+		damage_trees(self);
 	}
 	work_verified = true;
 	mosql_session_close(session);

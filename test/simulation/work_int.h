@@ -155,7 +155,7 @@ extern void far_read_all(SimFrontEnd *self, MosqlSession *session);
 
 /* ---- damage.c ---- */
 
-extern void damage_tree(SimFrontEnd *self);
+extern void damage_trees(SimFrontEnd *self);
 extern void damage_clock(SimFrontEnd *self);
 
 /* ---- look.c ---- */

@@ -745,6 +745,35 @@ test_heir_before(void)
 	}
 }
 
+/*
+ * A leaf is lost that had absorbed the next one, and the meta of that one's signpost is damaged, which is linked: nothing tells
+ * it from a leaf, and it becomes one. The rows of its range were the heir's: they are lost, and named.
+ */
+static void
+test_spoilt_signpost(void)
+{
+	World	   *w = world_open(6 * MOSQL_LEAF_MAX_ROWS);
+	int			first = 2 * MOSQL_LEAF_MAX_ROWS;
+	MosqlKnownNode *leaf;
+	MosqlKnownNode *next;
+	Said		said;
+
+	write_keys(w, 0, w->nkeys, false);
+	leaf = known_after(w, 0, w->keys[first]);
+	next = known_after(w, 0, leaf->meta.low);
+	write_keys(w, first, w->nkeys - first, true);
+	leaf->meta.high = next->meta.high;
+	leaf->meta.right = next->meta.right;
+	set_meta(w, leaf->node, &leaf->meta);
+	memstore_set(w->mem, next->node, mosql_bytes("m", 1), mosql_bytes("x", 1));
+	lose(w, leaf->node);
+	CHECK_INT(mend(w, false, &said), 2);
+	CHECK(said.counts[MOSQL_MEND_LOST] == 2 && said.counts[MOSQL_MEND_LEAF] == 0);
+	CHECK_INT(judge(w, &said), 0);
+	expect_sound(w);
+	world_close(w);
+}
+
 /* A leaf that is being split in more than two, of which the first is there; 0: there is none. */
 static uint64
 half_split(World *w, MosqlNodeMeta *first)
@@ -1169,6 +1198,7 @@ main(void)
 	RUN(test_beside_merge);
 	RUN(test_unlinked);
 	RUN(test_heir_before);
+	RUN(test_spoilt_signpost);
 	RUN(test_split_lost);
 	RUN(test_check_split);
 	RUN(test_nothing_lost);
