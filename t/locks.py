@@ -711,7 +711,7 @@ def proved(world):
 def died(world):
     """What a backend that died leaves of a commit keeps nobody for longer than others of its kind do."""
     def dies(point, sql):
-        victim = world.connect(0, "optimistic", **{"mosql_fdw.debug_crash_at": point})
+        victim = world.connect(0, "optimistic", **{"mosql_fdw.debug_crash_at": point, "mosql_fdw.one_step": "off"})
         attempt(victim, sql)
         wait_until(lambda: victim.closed)
         world.servers[0].wait_up()
@@ -882,7 +882,7 @@ def late(world):
         return [query(conn, sql) == [(1,)] for sql in rows]
 
     advisory(one, "advisory_lock", 31)
-    query(one, "SET mosql_fdw.one_message = off")
+    query(one, "SET mosql_fdw.one_message = off; SET mosql_fdw.one_step = off")
     query(one, "SET mosql_fdw.debug_error_at = 'apply-some'")    # one of the two is applied
     query(one, "BEGIN")
     query(one, "UPDATE hot SET s = 'late' WHERE id = 9")

@@ -214,7 +214,7 @@ def ended(server):
                 name = f"{how.__name__} at {point}, {len(tables)} namespaces"
                 conn = server.connect("shared")
                 backend = conn.info.backend_pid
-                query(conn, "SET mosql_fdw.debug_points = on; SET client_connection_check_interval = '100ms'")
+                query(conn, "SET mosql_fdw.debug_points = on; SET mosql_fdw.one_step = off; SET client_connection_check_interval = '100ms'")
                 if how == outlast:
                     query(conn, "SET transaction_timeout = '800ms'")
                 begin(conn, "UPDATE mine SET v = 'new'", *(f"UPDATE {t} SET v = 'new' WHERE id = 1" for t in tables))
