@@ -20,6 +20,8 @@ SELECT server_with('password ''secret''');
 SELECT server_with('durability ''perhaps''');
 SELECT server_with('locking ''perhaps''');
 SELECT server_with('locking ''pessimistic''');
+SELECT server_with('placement ''near''');
+SELECT server_with('placement ''spread''');
 SELECT server_with('durability ''replicated'', replicas ''0''');
 SELECT server_with('replicas ''1''');
 SELECT server_with('durability ''fsync'', replicas ''101''');

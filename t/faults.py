@@ -786,7 +786,7 @@ def kept():
     cluster = world.cluster
     for engine in ENGINES[:1]:      # above them it is the same
         name, db = f"kept, {engine}", "kept_" + engine
-        make_database(world.one, db, cluster.nodes, {**OPTIONS, "atomic": engine})
+        make_database(world.one, db, cluster.nodes, {**OPTIONS, "atomic": engine, "placement": "spread"})
         a, b = world.one.connect(db), world.one.connect(db)
         others = [p for p in cluster.primaries if p != cluster.clock_port(db)]
         tables = {p: [] for p in cluster.primaries}

@@ -267,7 +267,7 @@ def slow(cluster, one, two):
     asleep = 1.5            # of the server: three times intent_timeout, and far less than cluster-node-timeout
     db, name = "pause_slow", "a server that is slow"
     for s in (one, two):
-        make_database(s, db, cluster.nodes, {"command_timeout": "20000"}, DDL)
+        make_database(s, db, cluster.nodes, {"command_timeout": "20000", "placement": "spread"}, DDL)
     port = next(p for p in cluster.primaries if p != cluster.clock_port(db))
     optimistic = {"mosql_fdw.locking": "optimistic"}
     with contextlib.closing(one.connect(db, **optimistic)) as patient, \

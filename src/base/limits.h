@@ -123,6 +123,20 @@
  */
 #define MOSQL_MESSAGE_PAUSE_MS		1000
 
+/*
+ * Leaves of a tree that are together, on the Redis node of the clock: the first ones.  Four leaves are some 250 rows, or 128 kB:
+ * what is one row per branch, teller, warehouse or district is there, and of a table that grows no more than that.
+ */
+#ifndef MOSQL_TOGETHER_MAX_LEAVES
+#define MOSQL_TOGETHER_MAX_LEAVES	4
+#endif
+
+/*
+ * Ids that are tried for one whose slot is there: with N nodes it takes N on average, so that up to some 300 nodes
+ * hardly anybody tries in vain.  Each is one of the million that a session's id stands for.
+ */
+#define MOSQL_TOGETHER_MAX_TRIES	1000
+
 /* Trees whose inner nodes a session remembers: each may fill a cache of its own. */
 #ifndef MOSQL_SESSION_MAX_TREES
 #define MOSQL_SESSION_MAX_TREES		256

@@ -43,7 +43,12 @@ struct MosqlNodeStore
 	void		(*read_fields) (MosqlNodeStore *store, MosqlFieldRead *reads, int n);
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);
-	uint64		(*new_id) (MosqlNodeStore *store);
+
+	/*
+	 * An id that no node has had.  together: of one that should be where all are that ask so, if the store has a place
+	 * where what is done to several nodes at once costs less.  Nothing rests on it.
+	 */
+	uint64		(*new_id) (MosqlNodeStore *store, bool together);
 	bool		durable;		/* run_steps waits for copies, also of what a step
 								 * that wrote nothing has seen */
 
@@ -74,8 +79,11 @@ extern MosqlTree *mosql_btree_open(MosqlNodeStore *store, uint64 root, MemoryCon
 extern void mosql_btree_close(MosqlTree *tree);
 extern uint64 mosql_btree_root(const MosqlTree *tree);
 
-/* Write a new empty tree.  Returns false if the root exists already. */
-extern bool mosql_btree_create(MosqlNodeStore *store, uint64 root);
+/* Write a new empty tree, its leaf together with others, or anywhere.  Returns false if the root exists already. */
+extern bool mosql_btree_create(MosqlNodeStore *store, uint64 root, bool together);
+
+/* Are the first leaves of a tree to be together, those that this handle makes?  As it is in the beginning: no. */
+extern void mosql_btree_set_together(MosqlTree *tree, bool together);
 
 /* Does the tree's root exist?  One round trip. */
 extern bool mosql_btree_exists(MosqlNodeStore *store, uint64 root);

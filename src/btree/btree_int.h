@@ -130,6 +130,7 @@ struct MosqlTree
 	CachedNode *retired;		/* replaced during this call */
 
 	MosqlCompression loads;		/* of leaves that a commit fills; NONE: it fills none */
+	bool		together;		/* of its first leaves (place.c) */
 
 	/* beside.c */
 	KeptBlock  *blocks;			/* [BTREE_BLOCKS]; NULL: none yet */
@@ -145,6 +146,9 @@ extern CachedNode *mosql_btree_cache_put(MosqlTree *tree, uint64 id, const Mosql
 extern void mosql_btree_cache_drop(MosqlTree *tree, uint64 id);
 extern void mosql_btree_hint_put(MosqlTree *tree, uint64 leaf, const MosqlNodeMeta *meta, int nfields);
 extern void mosql_btree_hint_put_leaf(MosqlTree *tree, const MosqlLeaf *leaf);
+
+/* --- place.c --- */
+extern uint64 mosql_btree_new_leaf(MosqlTree *tree, int before);
 
 /* --- node.c: decoding with checks, steps, errors --- */
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);

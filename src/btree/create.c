@@ -25,12 +25,12 @@ new_node(MosqlTree *tree, uint64 id, int level)
  * trips.  Returns false, leaving nothing behind, if the root exists already.
  */
 bool
-mosql_btree_create(MosqlNodeStore *store, uint64 root)
+mosql_btree_create(MosqlNodeStore *store, uint64 root, bool together)
 {
 	MosqlTree  *tree = mosql_btree_open(store, root, CurrentMemoryContext);
 	MosqlBytes	fields[2];
 	MosqlFieldRead read = {.node = root, .nfields = 2, .fields = fields};
-	MosqlChild	child = {{"", 0}, store->new_id(store)};
+	MosqlChild	child = {{"", 0}, store->new_id(store, together)};
 	MosqlStep  *step = new_node(tree, child.node, 0);
 	bool		created;
 

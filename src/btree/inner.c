@@ -311,7 +311,7 @@ create_pieces(MosqlTree *tree, StepList *creates, const MosqlNodeMeta *like,
 	for (int i = first; i < npieces; i++)
 		made[i - first] = (MosqlChild)
 	{
-		children[starts[i]].separator, tree->store->new_id(tree->store)
+		children[starts[i]].separator, tree->store->new_id(tree->store, false)
 	};
 	for (int i = first; i < npieces; i++)
 	{

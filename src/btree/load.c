@@ -81,11 +81,12 @@ name_leaves(Load *load)
 		int			first = load->starts[i];
 		MosqlBytes	before = first > 0 ? load->keys[first - 1] : last->entries[last->n - 1].key;
 
-		load->leaves[load->nleaves++] = (MosqlChild)
+		load->leaves[load->nleaves] = (MosqlChild)
 		{
 			mosql_btree_bound_between(before, load->keys[first]),
-			load->tree->store->new_id(load->tree->store)
+			mosql_btree_new_leaf(load->tree, load->nleaves)
 		};
+		load->nleaves++;
 	}
 }
 

@@ -331,7 +331,7 @@ first_child(const Mend *mend, int level, MosqlBytes low)
 	for (; is_known_at(mend, known, level, low); known++)
 		if (!is_alive(&mend->known[known]))
 			return mend->known[known].node;
-	return mend->tree->store->new_id(mend->tree->store);
+	return mend->tree->store->new_id(mend->tree->store, false);
 }
 
 /* Children for a node of a level that covers [low, high): one at least. */

@@ -147,7 +147,7 @@ plan_pieces(MosqlTree *tree, const Load *load, int fill_end, Split *split)
 	for (int i = 0; i < split->n; i++)
 	{
 		split->bounds[i] = mosql_btree_bound_between(load->keys[starts[i + 1] - 1], load->keys[starts[i + 1]]);
-		split->nodes[i] = tree->store->new_id(tree->store);
+		split->nodes[i] = mosql_btree_new_leaf(tree, i);
 	}
 	return split->n == npieces - 1;
 }

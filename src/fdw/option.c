@@ -49,6 +49,7 @@ typedef enum OptionKind
 	OPTION_DURABILITY,
 	OPTION_LOCKING,
 	OPTION_COMPRESSION,
+	OPTION_PLACEMENT,
 	OPTION_TIME					/* seconds, or a number with a unit; or never */
 } OptionKind;
 
@@ -84,6 +85,7 @@ static const Option options_known[] = {
 	{"locking", ON_SERVER | ON_TABLE, OPTION_LOCKING, 0, 0, "whether transactions wait for each other's rows, or are checked at commit"},
 	{"compression", ON_SERVER | ON_TABLE, OPTION_COMPRESSION, 0, 0, "how leaves are packed that are loaded or built at once, or quiet"},
 	{"pack_after", ON_SERVER | ON_TABLE, OPTION_TIME, 0, 0, "for how long nobody has written to a leaf when maintenance packs it"},
+	{"placement", ON_SERVER | ON_TABLE, OPTION_PLACEMENT, 0, 0, "whether the first leaves are on the Redis node of the clock, or anywhere"},
 	{"row_security", ON_TABLE, OPTION_BOOL, 0, 0, "whether ALTER TABLE ... ENABLE ROW LEVEL SECURITY hides the rows"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
@@ -315,6 +317,10 @@ check_value(const Option *option, DefElem *def)
 		case OPTION_COMPRESSION:
 			if (strcmp(value, "lz4") != 0 && strcmp(value, "zstd") != 0 && strcmp(value, "none") != 0)
 				report_value(option, value, "\"lz4\", \"zstd\" or \"none\"");
+			break;
+		case OPTION_PLACEMENT:
+			if (strcmp(value, "clock") != 0 && strcmp(value, "spread") != 0)
+				report_value(option, value, "\"clock\" or \"spread\"");
 			break;
 		case OPTION_TIME:
 			if (strcmp(value, MOSQL_PACK_NEVER) != 0 &&

@@ -55,9 +55,11 @@ mosql_clock_keys(const char *ns)
 uint16
 mosql_clock_slot(const char *ns)
 {
-	const char *tag = psprintf("{%s.clock}", ns);
+	char	   *tag = psprintf("{%s.clock}", ns);
+	uint16		slot = mosql_redis_slot(mosql_bytes(tag, strlen(tag)));
 
-	return mosql_redis_slot(mosql_bytes(tag, strlen(tag)));
+	pfree(tag);
+	return slot;
 }
 
 MosqlBytes

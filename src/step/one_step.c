@@ -21,11 +21,14 @@ mosql_one_step_is_possible(const MosqlStepper *clock)
 bool
 mosql_one_step_reaches(const MosqlStepper *clock, uint64 node)
 {
+	MosqlBytes	key;
 	int			route;
 
 	if (!mosql_redis_is_cluster(clock->redis))
 		return true;
-	route = mosql_redis_route(clock->redis, mosql_redis_slot(mosql_step_key(clock, node)));
+	key = mosql_step_key(clock, node);
+	route = mosql_redis_route(clock->redis, mosql_redis_slot(key));
+	pfree(unconstify(char *, key.data));	/* a thousand may be asked about (txn/session.c) */
 	return route >= 0 && route == mosql_redis_route(clock->redis, mosql_clock_slot(clock->ns));
 }
 

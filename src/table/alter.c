@@ -554,16 +554,17 @@ mosql_definition_remove_builds(MosqlSession *session, MosqlDefinition *there)
 
 /* New empty trees, for the rows and for each index. */
 void
-mosql_definition_replace_trees(MosqlSession *session, MosqlDefinition *there)
+mosql_definition_replace_trees(Relation rel, MosqlSession *session, MosqlDefinition *there)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
+	bool		together = mosql_table_is_together(RelationGetRelid(rel));
 
 	mosql_txn_drops_tree(txn, there->root);
-	there->root = mosql_table_create_tree(session);
+	there->root = mosql_table_create_tree(session, together);
 	for (int i = 0; i < there->nindexes; i++)
 	{
 		mosql_txn_drops_tree(txn, there->indexes[i].root);
-		there->indexes[i].root = mosql_table_create_tree(session);
+		there->indexes[i].root = mosql_table_create_tree(session, together);
 	}
 	mosql_definition_remove_builds(session, there);
 }
@@ -576,7 +577,7 @@ finish_alteration(Alteration *alter)
 		mosql_table_hold_still(alter->rel, alter->session, alter->before.root);
 		renumber_key(alter->here, alter->there);
 		retype_expressions(alter);
-		mosql_definition_replace_trees(alter->session, alter->there);
+		mosql_definition_replace_trees(alter->rel, alter->session, alter->there);
 		for (int i = 0; i < alter->there->ncolumns; i++)
 			alter->there->columns[i].missing = MOSQL_ABSENT;
 	}
@@ -736,7 +737,7 @@ mosql_table_drop_column(Relation rel, MosqlSession *session, const char *name, c
 		empty = stays_empty(&alter);
 		column->dropped = true;
 		renumber_key(alter.here, alter.there);
-		mosql_definition_replace_trees(session, alter.there);
+		mosql_definition_replace_trees(rel, session, alter.there);
 	}
 	column->dropped = true;
 	mosql_definition_drop_sequence(session, column);

@@ -161,7 +161,7 @@ mosql_table_create_index(Relation rel, MosqlSession *session, MosqlDefinitionInd
 		return;
 	mosql_definition_check_new_index(rel, there, index);
 	added = mosql_definition_add_index(there, index);
-	added->root = mosql_table_create_tree(session);
+	added->root = mosql_table_create_tree(session, mosql_table_is_together(RelationGetRelid(rel)));
 	mosql_table_write_definition(rel, session, there);
 	mosql_table_build_index(rel, session, added->id);
 }
@@ -175,7 +175,7 @@ mosql_table_rebuild_index(Relation rel, MosqlSession *session, const char *name)
 	if (index == NULL)
 		return false;
 	mosql_txn_drops_tree(mosql_txn_current(session), index->root);
-	index->root = mosql_table_create_tree(session);
+	index->root = mosql_table_create_tree(session, mosql_table_is_together(RelationGetRelid(rel)));
 	mosql_table_write_definition(rel, session, there);
 	CommandCounterIncrement();	/* or the table, open already, would keep the old tree */
 	mosql_table_build_index(rel, session, index->id);

@@ -487,7 +487,8 @@ load_entries(MosqlBuild *build)
 
 	next_transaction(build);
 	load = mosql_load_begin(build->session, build->root, build->base,
-							mosql_table_compression(RelationGetRelid(build->rel)));
+							mosql_table_compression(RelationGetRelid(build->rel)),
+							mosql_table_is_together(RelationGetRelid(build->rel)));
 	while (mosql_sorter_next_distinct(build->sorter, report_equal, build, NULL))
 	{
 		if (++n % LOAD_ENTRIES == 0)
@@ -665,8 +666,8 @@ publish(MosqlBuild *build)
 	if (definition == NULL)
 		mosql_table_missing(build->rel, build->schema, build->table);
 	mosql_definition_check_new_index(build->rel, definition, build->index);
-	build->root = mosql_table_create_tree(session);
-	build->name.log = mosql_table_create_tree(session);
+	build->root = mosql_table_create_tree(session, mosql_table_is_together(RelationGetRelid(build->rel)));
+	build->name.log = mosql_table_create_tree(session, false);
 	build->name.builder = mosql_session_id(session);
 
 	if (definition->builds == NULL)

@@ -239,7 +239,7 @@ MosqlTree *
 mosql_catalog_made(MosqlSession *session)
 {
 	if (!mosql_catalog_exists(session))
-		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+		(void) mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT, false);
 	return mosql_catalog_tree(session);
 }
 

@@ -82,12 +82,12 @@ check_types(Relation rel, const MosqlDefinition *definition)
  * of a few hundred bytes.
  */
 uint64
-mosql_table_create_tree(MosqlSession *session)
+mosql_table_create_tree(MosqlSession *session, bool together)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);	/* settles the session's id */
 	uint64		root = mosql_session_new_id(session);
 
-	if (!mosql_btree_create(mosql_session_store(session), root))
+	if (!mosql_btree_create(mosql_session_store(session), root, together))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("node id " UINT64_FORMAT " exists already in Redis", root),
@@ -97,13 +97,13 @@ mosql_table_create_tree(MosqlSession *session)
 }
 
 static void
-create_definition(MosqlSession *session, MosqlDefinition *definition)
+create_definition(Relation rel, MosqlSession *session, MosqlDefinition *definition)
 {
 	definition->id = mosql_session_new_id(session);
 	for (int i = 0; i < definition->ncolumns; i++)
 		definition->columns[i].id = i + 1;
 	definition->next_column = definition->ncolumns + 1;
-	definition->root = mosql_table_create_tree(session);
+	definition->root = mosql_table_create_tree(session, mosql_table_is_together(RelationGetRelid(rel)));
 	mosql_definition_insert(session, definition);
 }
 
@@ -222,7 +222,7 @@ mosql_table_create(Relation rel, MosqlSession *session)
 	if (there == NULL)
 	{
 		check_types(rel, here);
-		create_definition(session, here);
+		create_definition(rel, session, here);
 	}
 	else
 		attach(rel, session, here, there);
@@ -267,7 +267,7 @@ mosql_table_truncate(Relation rel, MosqlSession *session, bool restart)
 {
 	MosqlDefinition *there = mosql_definition_of_existing(rel, session);
 
-	mosql_definition_replace_trees(session, there);
+	mosql_definition_replace_trees(rel, session, there);
 	if (restart)
 		mosql_definition_restart_sequences(session, there);
 	mosql_table_write_definition(rel, session, there);

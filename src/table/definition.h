@@ -119,6 +119,9 @@ extern const char *mosql_table_or_server_option(Oid relid, const char *name);
 /* Option compression of the table, or its server; NONE: leaves are not packed. */
 extern MosqlCompression mosql_table_compression(Oid relid);
 
+/* Option placement: are the first leaves of the table, and of its indexes, to be on the clock's node? */
+extern bool mosql_table_is_together(Oid relid);
+
 /* Option pack_after: seconds after which maintenance packs a leaf; -1: never. */
 extern int	mosql_table_pack_after_s(Oid relid);
 #define MOSQL_PACK_NEVER	"never"

@@ -40,6 +40,15 @@ mosql_table_compression(Oid relid)
 }
 
 /* See definition.h. */
+bool
+mosql_table_is_together(Oid relid)
+{
+	const char *said = mosql_table_or_server_option(relid, "placement");
+
+	return said == NULL || strcmp(said, "clock") == 0;
+}
+
+/* See definition.h. */
 int
 mosql_table_pack_after_s(Oid relid)
 {
@@ -131,7 +140,8 @@ load_sorted(MosqlFill *fill, MosqlTree *tree, const MosqlIndex *index, void *ver
 {
 	MosqlLoad  *load = mosql_load_begin(fill->table->session, mosql_btree_root(tree),
 										*(const MosqlTimestamp *) version,
-										mosql_table_compression(RelationGetRelid(fill->rel)));
+										mosql_table_compression(RelationGetRelid(fill->rel)),
+										mosql_table_is_together(RelationGetRelid(fill->rel)));
 
 	while (mosql_sorter_next_distinct(fill->sorter, report_duplicate, fill, index))
 	{

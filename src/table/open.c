@@ -497,6 +497,7 @@ load(TableEntry *entry, Relation rel, MosqlSession *session, bool planned)
 	entry->table->locked = definition->claimed && mosql_table_is_locked(session, entry->key);
 	entry->table->schema = schema;
 	entry->table->compression = mosql_table_compression(RelationGetRelid(rel));
+	entry->table->together = mosql_table_is_together(RelationGetRelid(rel));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
@@ -525,19 +526,24 @@ sweep(TableCache *cache)
 	cache->sweep_at = Max(SWEEP_MIN_TABLES, 2 * hash_get_num_entries(cache->tables));
 }
 
+/* A tree of a table, told what its options say. */
+static MosqlTree *
+told_tree(const MosqlTable *table, uint64 root)
+{
+	MosqlTree  *tree = mosql_session_tree(table->session, root);
+
+	mosql_btree_set_loads(tree, table->compression);
+	mosql_btree_set_together(tree, table->together);
+	return tree;
+}
+
 /* Handles of trees are good for a transaction. */
 static void
 attach_trees(MosqlTable *table)
 {
-	table->tree = mosql_session_tree(table->session, table->root);
-	mosql_btree_set_loads(table->tree, table->compression);
+	table->tree = told_tree(table, table->root);
 	for (int i = 0; i < table->nindexes; i++)
-	{
-		MosqlTable *entries = table->indexes[i].entries;
-
-		entries->tree = mosql_session_tree(table->session, entries->root);
-		mosql_btree_set_loads(entries->tree, table->compression);
-	}
+		table->indexes[i].entries->tree = told_tree(table, table->indexes[i].entries->root);
 	for (int i = 0; i < table->nbuilds; i++)
 		table->builds[i].tree = mosql_session_tree(table->session, table->builds[i].root);
 }

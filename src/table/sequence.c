@@ -247,7 +247,7 @@ mosql_sequence_set(MosqlSession *session, const MosqlSequence *sequence, const c
 static uint64
 create_counter(MosqlSession *session, MosqlSequenceState state)
 {
-	uint64		counter = mosql_table_create_tree(session);
+	uint64		counter = mosql_table_create_tree(session, false);
 	MosqlBytes	wanted = encode_state(state);
 	MosqlBytes	found = MOSQL_ABSENT;
 	bool		known;

@@ -185,6 +185,7 @@ typedef struct MosqlTable
 	struct MosqlDefinitionReferrer *referrers;
 	uint64		schema;			/* schema version it was loaded at */
 	MosqlCompression compression;	/* of packed leaves (definition.h) */
+	bool		together;		/* its first leaves are to be (definition.h) */
 	MosqlBytes	definition;		/* as stored */
 	MosqlBytes	key;			/* of the definition */
 	bool		locked;			/* LOCK TABLE of somebody else keeps writers out (lock.c) */

@@ -317,8 +317,8 @@ extern void mosql_definition_check_key(Form_pg_attribute att, bool of_index);
 extern bool mosql_definition_lacks_only_keys(const MosqlDefinition *here,
 											 const MosqlDefinition *there);
 
-/* A new empty tree, which goes again if the transaction fails. */
-extern uint64 mosql_table_create_tree(MosqlSession *session);
+/* A new empty tree, which goes again if the transaction fails; together: mosql_table_is_together(). */
+extern uint64 mosql_table_create_tree(MosqlSession *session, bool together);
 
 /* ---- alter.c ---- */
 
@@ -330,7 +330,7 @@ extern void mosql_table_refuse_alter(const char *what, const char *column, const
 extern bool mosql_definition_index_has(const MosqlDefinitionIndex *index, uint32 column);
 
 /* New empty trees, for the rows and for each index. */
-extern void mosql_definition_replace_trees(MosqlSession *session, MosqlDefinition *there);
+extern void mosql_definition_replace_trees(Relation rel, MosqlSession *session, MosqlDefinition *there);
 
 /* The counter of a column that goes. */
 extern void mosql_definition_drop_sequence(MosqlSession *session, MosqlDefinitionColumn *column);

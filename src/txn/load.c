@@ -29,6 +29,7 @@ struct MosqlLoad
 	uint64		root;
 	MosqlTimestamp version;
 	MosqlCompression how;
+	bool		together;		/* the tree's first leaves are to be */
 	uint64		breaks;			/* of connections, before the first row */
 	MemoryContext batch;		/* keys and rows that wait */
 	MosqlBytes *keys;			/* [BATCH_ROWS] */
@@ -39,7 +40,7 @@ struct MosqlLoad
 };
 
 MosqlLoad *
-mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, MosqlCompression how)
+mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, MosqlCompression how, bool together)
 {
 	MosqlLoad  *load = palloc0(sizeof(MosqlLoad));
 
@@ -49,6 +50,7 @@ mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version, Mos
 	load->root = root;
 	load->version = version;
 	load->how = how;
+	load->together = together;
 	load->breaks = mosql_redis_breaks(session->redis);
 	load->batch = AllocSetContextCreate(CurrentMemoryContext, "mosql load", ALLOCSET_DEFAULT_SIZES);
 	load->keys = palloc(BATCH_ROWS * sizeof(MosqlBytes));
@@ -92,12 +94,14 @@ write_batch(MosqlLoad *load, bool finish)
 {
 	MemoryContext old = MemoryContextSwitchTo(load->batch);
 	ErrorContextCallback context;
+	MosqlTree  *tree;
 	int			written;
 
 	check_unbroken(load->session, load->breaks);
 	mosql_txn_begin_read(load->session, &context);	/* swept, after the lease was over */
-	written = mosql_btree_load(mosql_session_tree(load->session, load->root), load->keys,
-							   load->rows, load->n, load->how, finish);
+	tree = mosql_session_tree(load->session, load->root);
+	mosql_btree_set_together(tree, load->together);
+	written = mosql_btree_load(tree, load->keys, load->rows, load->n, load->how, finish);
 	mosql_txn_end_read(&context);
 	Assert(!finish || written == load->n);
 	mosql_stats.rows_loaded += written;

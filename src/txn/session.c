@@ -10,6 +10,7 @@
 #include "storage/ipc.h"
 
 #include "step/clock_keep.h"
+#include "step/one_step.h"
 #include "txn/txn_int.h"
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
@@ -79,10 +80,21 @@ store_delete_nodes(MosqlNodeStore *store, const uint64 *nodes, int n)
 	mosql_step_delete_nodes(stepper_of(store), nodes, n, NULL);
 }
 
+/*
+ * Together are nodes on the server that has the clock, in whatever slots: the step that decides takes them in (one_step.c).
+ * Where it takes in all there are, or none, each id will do.
+ */
 static uint64
-store_new_id(MosqlNodeStore *store)
+store_new_id(MosqlNodeStore *store, bool together)
 {
-	return mosql_session_new_id(((MosqlSessionStore *) store)->session);
+	MosqlSession *session = ((MosqlSessionStore *) store)->session;
+	uint64		id = mosql_session_new_id(session);
+
+	if (!together || !mosql_one_step_is_possible(&session->stepper))
+		return id;
+	for (int i = 1; i < MOSQL_TOGETHER_MAX_TRIES && !mosql_one_step_reaches(&session->stepper, id); i++)
+		id = mosql_session_new_id(session);
+	return id;
 }
 
 /*

@@ -611,11 +611,12 @@ extern void mosql_txn_created_tree(MosqlTxn *txn, uint64 root);
  * ascend; all of them are there when the load has ended, and then the tree is read and
  * written like any other.  If the transaction, or its savepoint, does not last, nor must the
  * definition that names the tree.  40001 if a connection broke, where a server may have
- * forgotten then, from the first row to the decision.  how: leaves are packed, unless it is NONE.
+ * forgotten then, from the first row to the decision.  how: leaves are packed, unless it is NONE.  together: the
+ * first of them are to be (btree.h).
  */
 typedef struct MosqlLoad MosqlLoad;
 extern MosqlLoad *mosql_load_begin(MosqlSession *session, uint64 root, MosqlTimestamp version,
-								   MosqlCompression how);
+								   MosqlCompression how, bool together);
 extern void mosql_load_add(MosqlLoad *load, MosqlBytes key, MosqlBytes columns);
 extern uint64 mosql_load_end(MosqlLoad *load);
 

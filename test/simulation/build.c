@@ -173,7 +173,7 @@ load_entries(Build *build)
 	next_transaction(build);
 	qsort(build->changes, build->n, sizeof(Change), compare_changes);
 	load = mosql_load_begin(build->client->session, build->ours.building, build->base,
-							MOSQL_COMPRESSION_LZ4);
+							MOSQL_COMPRESSION_LZ4, true);
 	for (int i = 0; i < build->n; i++)
 	{
 		if (i % CHUNK == CHUNK - 1)
@@ -269,8 +269,8 @@ publish(Build *build)
 		schema_write(client, definition);
 		return false;
 	}
-	definition.building = mosql_table_create_tree(client->session);
-	definition.log = mosql_table_create_tree(client->session);
+	definition.building = mosql_table_create_tree(client->session, true);
+	definition.log = mosql_table_create_tree(client->session, false);
 	definition.builder = mosql_session_id(client->session);
 	build->ours = definition;
 	schema_write(client, definition);

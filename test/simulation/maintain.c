@@ -44,9 +44,9 @@ run_job(SimFrontEnd *self, MosqlSession *session, Job job)
 static void
 make_far_trees(MosqlSession *session)
 {
-	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT, false);
 	far_root = mosql_session_new_id(session);
-	mosql_btree_create(mosql_session_store(session), far_root);
+	mosql_btree_create(mosql_session_store(session), far_root, false);
 	oracle_committing(oracle_begin(session, MOSQL_READ_COMMITTED));
 	(void) mosql_txn_insert(mosql_txn_current(session), mosql_session_tree(session, MOSQL_CATALOG_ROOT),
 							mosql_bytes("T", 1), mosql_bytes("", 0), 1, MOSQL_KEY_NEW);
@@ -56,11 +56,11 @@ make_far_trees(MosqlSession *session)
 static void
 make_trees(MosqlSession *session)
 {
-	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT);
+	mosql_btree_create(mosql_session_store(session), MOSQL_CATALOG_ROOT, false);
 	for (int i = 0; i < FIXED_TREES; i++)
 	{
 		work_roots[i] = mosql_session_new_id(session);
-		if (!mosql_btree_create(mosql_session_store(session), work_roots[i]))
+		if (!mosql_btree_create(mosql_session_store(session), work_roots[i], i % 2 == 0))
 			sim_fail("tree %d exists", i);
 	}
 	schema_found(session);

@@ -437,12 +437,12 @@ schema_truncate(Client *client)
 	drop_tree(client, definition.root);
 	drop_tree(client, definition.building);
 	drop_tree(client, definition.log);
-	definition.root = mosql_table_create_tree(client->session);
+	definition.root = mosql_table_create_tree(client->session, true);
 	definition.building = definition.log = definition.builder = definition.closing = 0;
 	if (definition.index != 0)
 	{
 		drop_tree(client, definition.index);
-		definition.index = mosql_table_create_tree(client->session);
+		definition.index = mosql_table_create_tree(client->session, true);
 	}
 	if (sim_chance(500))
 		definition.counter = sequence_counter(client->session, definition.counter);
@@ -482,7 +482,7 @@ schema_change(Client *client, int key, Row old, Row new)
 void
 schema_found(MosqlSession *session)
 {
-	Definition	definition = {.root = mosql_table_create_tree(session)};
+	Definition	definition = {.root = mosql_table_create_tree(session, true)};
 	SimTx	   *tx = oracle_begin(session, MOSQL_READ_COMMITTED);
 
 	definition.counter = sequence_counter(session, 0);

@@ -126,12 +126,12 @@ sequence_read(Client *client)
 /* ---- of the layer table ---- */
 
 uint64
-mosql_table_create_tree(MosqlSession *session)
+mosql_table_create_tree(MosqlSession *session, bool together)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);
 	uint64		root = mosql_session_new_id(session);
 
-	if (!mosql_btree_create(mosql_session_store(session), root))
+	if (!mosql_btree_create(mosql_session_store(session), root, together))
 		sim_fail("node id %016lx exists already", (unsigned long) root);
 	mosql_txn_created_tree(txn, root);
 	return root;

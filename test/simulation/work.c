@@ -119,7 +119,7 @@ work_tell(const Client *client, const char *does, int tree, int key, Row row)
 		sim_trace("tx %d %s %d/%d: nothing", client->tx->number, does, tree, key);
 }
 
-/* Two transactions in three fill leaves with blocks. */
+/* Two transactions in three fill leaves with blocks; every other tree is together, as long as it is small. */
 MosqlTree *
 work_tree(Client *client, int tree)
 {
@@ -128,6 +128,7 @@ work_tree(Client *client, int tree)
 											tree == TREE_TABLE ? schema_open(client)->root : work_roots[tree]);
 
 	mosql_btree_set_loads(handle, client->tx->number % 3 > 0 ? MOSQL_COMPRESSION_LZ4 : MOSQL_COMPRESSION_NONE);
+	mosql_btree_set_together(handle, tree % 2 == 0);
 	return handle;
 }
 

@@ -359,10 +359,14 @@ delete_nodes(MosqlNodeStore *store, const uint64 *nodes, int n)
 	}
 }
 
+/* Even ones are together. */
 static uint64
-new_id(MosqlNodeStore *store)
+new_id(MosqlNodeStore *store, bool together)
 {
-	return ++((MemStore *) store)->next_id;
+	MemStore   *mem = (MemStore *) store;
+
+	mem->next_id = (mem->next_id | 1) + (together ? 1 : 2);
+	return mem->next_id;
 }
 
 static uint64

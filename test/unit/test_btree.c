@@ -105,7 +105,7 @@ world_open(int nkeys, bool numbers, int ntrees)
 	w->mem = memstore_open(seed++);
 	w->store = &w->mem->store;
 	make_keys(w, nkeys, numbers);
-	CHECK(mosql_btree_create(w->store, ROOT));
+	CHECK(mosql_btree_create(w->store, ROOT, false));
 	w->ntrees = ntrees;
 	for (int i = 0; i < ntrees; i++)
 		w->trees[i] = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
@@ -815,7 +815,7 @@ test_empty(void)
 	int			levels;
 	uint64	   *ids;
 
-	CHECK(!mosql_btree_create(w->store, ROOT));
+	CHECK(!mosql_btree_create(w->store, ROOT, false));
 	CHECK_INT(w->mem->nnodes, 2);
 	CHECK(mosql_btree_exists(w->store, ROOT));
 	CHECK(!mosql_btree_exists(w->store, ROOT + 1));
@@ -2566,9 +2566,9 @@ several_world(int nkeys)
 	}
 	for (w->ntrees = 1; w->ntrees < SEVERAL; w->ntrees++)
 	{
-		uint64		root = w->store->new_id(w->store);
+		uint64		root = w->store->new_id(w->store, false);
 
-		CHECK(mosql_btree_create(w->store, root));
+		CHECK(mosql_btree_create(w->store, root, false));
 		w->trees[w->ntrees] = mosql_btree_open(w->store, root, CurrentMemoryContext);
 	}
 	for (int t = 0; t < SEVERAL; t++)
@@ -2577,6 +2577,58 @@ several_world(int nkeys)
 		write_keys(w, w->trees[t], index, values, n, 0);
 	}
 	return w;
+}
+
+/* A tree of its own, which is to be together. */
+static World *
+together_world(int nkeys)
+{
+	World	   *w = world_open(nkeys, true, 1);
+	uint64		root = w->store->new_id(w->store, false);
+
+	CHECK(mosql_btree_create(w->store, root, true));
+	w->trees[0] = mosql_btree_open(w->store, root, CurrentMemoryContext);
+	mosql_btree_set_together(w->trees[0], true);
+	return w;
+}
+
+/* So many leaves of a tree, those with the lowest keys, are together (memstore.c), and no others. */
+static void
+expect_together(World *w, int wanted)
+{
+	uint64	   *ids;
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
+
+	CHECK(n > 2 * MOSQL_TOGETHER_MAX_LEAVES);
+	for (int i = 0; i < n; i++)
+		CHECK_INT(ids[i] % 2 == 0, i < wanted);
+}
+
+/* The first leaves of a tree are together, however they come about. */
+static void
+test_together(void)
+{
+	World	   *w;
+
+	for (volatile int batch = 2 * MOSQL_LEAF_MAX_ROWS; batch < 40 * MOSQL_LEAF_MAX_ROWS; batch *= 6)
+	{
+		w = together_world(30 * MOSQL_LEAF_MAX_ROWS);
+		load_keys(w, w->trees[0], 0, w->nkeys, batch);
+		expect_together(w, MOSQL_TOGETHER_MAX_LEAVES);
+		expect_rows(w, w->trees[0]);
+		world_close(w);
+
+		w = together_world(30 * MOSQL_LEAF_MAX_ROWS);
+		for (int k = 0; k < w->nkeys; k += batch)
+			memstore_reserve(w->trees[0], &w->keys[k], Min(batch, w->nkeys - k), 20);
+		expect_together(w, MOSQL_TOGETHER_MAX_LEAVES);
+		world_close(w);
+	}
+	w = together_world(30 * MOSQL_LEAF_MAX_ROWS);
+	mosql_btree_set_together(w->trees[0], false);	/* but its first leaf is */
+	load_keys(w, w->trees[0], 0, w->nkeys, w->nkeys);
+	expect_together(w, 1);
+	world_close(w);
 }
 
 /* The same store, seen by somebody who knows nothing yet. */
@@ -3397,7 +3449,7 @@ test_late_root(void)
 	const volatile uint64 root = UINT64CONST(5) << MOSQL_ID_COUNTER_BITS | 1;
 	MosqlPoint	point;
 
-	CHECK(mosql_btree_create(w->store, root));
+	CHECK(mosql_btree_create(w->store, root, false));
 	w->store->delete_nodes(w->store, &w->mem->next_id, 1);
 	for (volatile int named = 0; named < 2; named++)
 	{
@@ -4001,6 +4053,7 @@ main(void)
 	CASE(test_lost_load);
 	CASE(test_crash_split);
 	CASE(test_crash_append);
+	CASE(test_together);
 	CASE(test_several_trees);
 	CASE(test_several_faults);
 	CASE(test_crash_reserve);

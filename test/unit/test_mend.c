@@ -79,7 +79,7 @@ world_open(int nkeys)
 
 		w->keys[i] = mosql_bytes_copy(CurrentMemoryContext, mosql_bytes(key, 4));
 	}
-	CHECK(mosql_btree_create(w->store, ROOT));
+	CHECK(mosql_btree_create(w->store, ROOT, false));
 	w->tree = mosql_btree_open(w->store, ROOT, CurrentMemoryContext);
 	return w;
 }
