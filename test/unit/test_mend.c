@@ -857,7 +857,7 @@ test_check_split(void)
 	other = meta = leaf->meta;
 	trips = trips_of_check(w, 0);
 	meta.state = MOSQL_NODE_SPLITTING;
-	meta.other = w->store->new_id(w->store);
+	meta.other = w->store->new_id(w->store, false);
 	meta.split_key = other.low = just_after(leaf->meta.low);
 	set_meta(w, leaf->node, &meta);
 	CHECK(trips_of_check(w, 0) <= 2 * trips + 2);	/* the new leaf is still to be made */
@@ -873,7 +873,7 @@ test_check_split(void)
 	other.state = MOSQL_NODE_NORMAL;
 	other.other = 0;
 	other.high = just_after(other.low);
-	other.right = w->store->new_id(w->store);
+	other.right = w->store->new_id(w->store, false);
 	set_meta(w, meta.other, &other);
 	trips_of_check(w, 1);
 	world_close(w);
