@@ -37,6 +37,7 @@
 
 #include "base/base.h"
 #include "base/limits.h"
+#include "port/pg_bswap.h"
 
 /* --- varint (LEB128) --- */
 extern void mosql_varint_put(StringInfo out, uint64 value);
@@ -153,6 +154,27 @@ typedef enum MosqlVisible
 	MOSQL_VISIBLE_TOO_OLD,		/* history no longer reaches back to the snapshot */
 	MOSQL_VISIBLE_DAMAGED
 } MosqlVisible;
+
+/*
+ * Nearly all rows have one version, which is live: is this one such a row, and visible at S?  Then its columns, and the version's
+ * timestamp; else what mosql_row_visible() says.
+ */
+static inline bool
+mosql_row_is_plain(MosqlBytes field, MosqlTimestamp S, MosqlBytes *columns, MosqlTimestamp *ts)
+{
+	uint64		head;			/* 7 bytes timestamp, and the kind */
+
+	if (field.len < sizeof(head) || field.len - sizeof(head) > MOSQL_ROW_MAX_BYTES)
+		return false;
+	memcpy(&head, field.data, sizeof(head));
+	head = pg_ntoh64(head);
+	if ((head & 0xff) != 'L' || head >> 8 == 0 || head >> 8 == MOSQL_TS_MAX || head >> 8 > S)
+		return false;
+	*ts = head >> 8;
+	columns->data = field.data + sizeof(head);
+	columns->len = field.len - sizeof(head);
+	return true;
+}
 
 /*
  * The version of a row at snapshot S (MOSQL_TS_MAX: the latest).  purged is

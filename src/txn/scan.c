@@ -321,11 +321,11 @@ end_recall(MosqlRowScan *scan)
 	begin_tree(scan, rest, n);
 }
 
-/* Make `stored` the next row that was seen; false where that ends. */
+/* The next row that was seen; false where that ends. */
 static bool
-next_seen(MosqlRowScan *scan)
+next_seen(MosqlRowScan *scan, MosqlRow *row)
 {
-	const MosqlSeenRow *row;
+	const MosqlSeenRow *seen;
 
 	for (;;)
 	{
@@ -335,9 +335,9 @@ next_seen(MosqlRowScan *scan)
 			break;
 		leave_part(scan);
 	}
-	row = &scan->part->rows[scan->backward ? --scan->part_row : scan->part_row++];
-	scan->stored = (MosqlRow) {.found = true,.key = row->key,.columns = row->columns,.version = row->version};
-	return scan->have = true;
+	seen = &scan->part->rows[scan->backward ? --scan->part_row : scan->part_row++];
+	*row = (MosqlRow) {.found = true,.key = seen->key,.columns = seen->columns,.version = seen->version};
+	return true;
 }
 
 /* ---- leaves ---- */
@@ -519,9 +519,9 @@ next_entry(MosqlRowScan *scan, MosqlLeaf **leaf_out)
 	}
 }
 
-/* Make `stored` the next stored row that is visible at S. */
+/* The next stored row that is visible at S. */
 static bool
-next_stored(MosqlRowScan *scan)
+next_stored(MosqlRowScan *scan, MosqlRow *row)
 {
 	MosqlSession *session = scan->view->txn->session;
 	MosqlLeaf  *leaf;
@@ -529,38 +529,25 @@ next_stored(MosqlRowScan *scan)
 
 	if (scan->recalls)
 	{
-		if (next_seen(scan))
+		if (next_seen(scan, row))
 			return true;
 		end_recall(scan);
 	}
+	*row = (MosqlRow) {.found = true};
 	while ((entry = next_entry(scan, &leaf)) != NULL)
 	{
-		MosqlPoint	point;
+		MosqlPoint	point = {.row = entry->row,.intent = entry->intent,.purged = leaf->purged,.leaf = leaf->node};
 		MemoryContext old;
 		bool		live;
 
 		if (entry->row.data == NULL && entry->intent.data == NULL)
 			continue;
-		point.row = entry->row;
-		point.intent = entry->intent;
-		point.purged = leaf->purged;
-		point.leaf = leaf->node;
-		if (entry->intent.data == NULL)
-			live = mosql_point_visible(session, &point, leaf->node, scan->S, &scan->cache,
-									   &scan->stored.columns, &scan->stored.version);
-		else
-		{
-			old = MemoryContextSwitchTo(scan->window_cxt);
-			live = mosql_point_visible(session, &point, leaf->node, scan->S, &scan->cache,
-									   &scan->stored.columns, &scan->stored.version);
-			MemoryContextSwitchTo(old);
-		}
-		if (!live)
-			continue;
-		scan->stored.key = entry->key;
-		scan->stored.found = true;
-		scan->have = true;
-		return true;
+		old = MemoryContextSwitchTo(scan->window_cxt);	/* of what intents make of a row */
+		live = mosql_point_visible(session, &point, leaf->node, scan->S, &scan->cache, &row->columns, &row->version);
+		MemoryContextSwitchTo(old);
+		row->key = entry->key;
+		if (live)
+			return true;
 	}
 	return false;
 }
@@ -628,12 +615,14 @@ check_hidden(MosqlSession *session, MosqlEntryW *own)
 bool
 mosql_view_scan_next(MosqlRowScan *scan, MosqlRow *row)
 {
+	if (scan->nown == 0)
+		return next_stored(scan, row);
 	for (;;)
 	{
-		bool		stored = scan->have || next_stored(scan);
+		bool		stored = scan->have = scan->have || next_stored(scan, &scan->stored);
 		MosqlBytes	own_key;
 
-		if (scan->nown > 0 && peek_own(scan, &own_key))
+		if (peek_own(scan, &own_key))
 		{
 			int			c = -1;
 

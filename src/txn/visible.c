@@ -330,6 +330,8 @@ mosql_point_look(const MosqlPoint *point, MosqlTimestamp S, const MosqlStatusCac
 	if (point->intent.data != NULL &&
 		intents_visible(point, S, cache, columns, version, &visible, fault))
 		return visible;
+	if (mosql_row_is_plain(point->row, S, columns, version))
+		return MOSQL_VISIBLE_LIVE;
 	*version = 0;
 	if (point->row.data == NULL && (point->purged <= S))
 		return MOSQL_VISIBLE_ABSENT;

@@ -82,6 +82,24 @@ same_history(const MosqlHistory *a, const MosqlHistory *b)
 	return true;
 }
 
+/* What the short way says of a row, the long way says too; of all that are live and have no room for older versions. */
+static void
+check_plain(MosqlBytes field, MosqlTimestamp S)
+{
+	MosqlVersion v;
+	MosqlBytes	columns;
+	MosqlTimestamp ts;
+	MosqlVisible visible = mosql_row_visible(field, 0, S, &v);
+
+	if (mosql_row_is_plain(field, S, &columns, &ts))
+	{
+		CHECK_INT(visible, MOSQL_VISIBLE_LIVE);
+		CHECK(ts == v.ts && mosql_bytes_equal(columns, v.columns));
+	}
+	else
+		CHECK(visible != MOSQL_VISIBLE_LIVE || field.data[MOSQL_ROW_KIND_OFFSET] != 'L');
+}
+
 /* All that is done with a field; whether it is sound. */
 static bool
 decode_field(MosqlBytes field)
@@ -99,6 +117,8 @@ decode_field(MosqlBytes field)
 	for (int i = 0; i < 3; i++)
 		(void) mosql_row_visible(field, 7, random_magnitude() & MOSQL_TS_MAX, &v);
 	(void) mosql_row_visible(field, 0, 0, &v);
+	check_plain(field, random_magnitude() & MOSQL_TS_MAX);
+	check_plain(field, MOSQL_TS_MAX);
 	if (!ok)
 	{
 		CHECK(!mosql_row_supersede(&again, field, &next, &list));
