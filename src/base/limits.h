@@ -132,10 +132,11 @@
 #endif
 
 /*
- * Ids that are tried for one whose slot is there: with N nodes it takes N on average, so that up to some 300 nodes
- * hardly anybody tries in vain.  Each is one of the million that a session's id stands for.
+ * Ids that are tried for one whose slot is there: with N nodes it takes N on average, so that up to some 50 nodes
+ * hardly anybody tries in vain.  Each is one of the million that a session's id stands for, so where hardly any slot is there
+ * it should not be many.
  */
-#define MOSQL_TOGETHER_MAX_TRIES	1000
+#define MOSQL_TOGETHER_MAX_TRIES	200
 
 /* Trees whose inner nodes a session remembers: each may fill a cache of its own. */
 #ifndef MOSQL_SESSION_MAX_TREES

@@ -16,7 +16,7 @@
  * keys behind it.  Leaves between ranges are left out of the window, so that many
  * small ranges take as few round trips as one.
  *
- * A scan whose windows have grown to their full size is going to read on, as far as one knows: then the next window is asked
+ * A scan that has read more than one window, and whose windows have grown to their full size, is going to read on, as far as one knows: then the next window is asked
  * for before the last one is looked at, so that the servers read while we decode.  What is asked for is what the cache
  * says of the leaves that come next; if it says something else by the time when they are wanted, they are read then.
  * Nothing rests on when a leaf is read, but that it is after the scan has begun: what a snapshot sees of it never changes.
@@ -26,8 +26,8 @@
 /* So many leaves of a scan leave hints for the writes that may follow. */
 #define SCAN_HINTS		64
 
-/* A window of more bytes is not asked for ahead, for then the memory of two is needed. */
-#define PREFETCH_MAX_BYTES	(4 * 1024 * 1024)
+/* No window is asked for after one of more bytes: both are kept, and what is not taken for a while lies in the servers' buffers. */
+#define PREFETCH_MAX_BYTES	(1024 * 1024)
 
 /* Nodes that were asked for. */
 typedef struct AskedNodes
@@ -63,7 +63,9 @@ struct MosqlScan
 	bool		refreshed;		/* the parent did not fit, so a new one is read */
 	bool		search;			/* that did not help: search the next leaf */
 	int64		nread;			/* leaves returned so far */
-	AskedNodes	asked;			/* of the next window */
+	size_t		window_bytes;	/* of the nodes that were read last */
+	AskedNodes	asked;			/* of the next window; */
+	bool		asks;			/* and so far it has always come in time */
 	MemoryContextCallback forget;	/* what was asked for */
 };
 
@@ -134,6 +136,7 @@ mosql_btree_scan_begin_ranges(MosqlTree *tree, const MosqlKeyRange *ranges, int 
 	scan->tree = tree;
 	scan->context = cxt;
 	scan->window_context = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
+	scan->asks = tree->store->prefetch != NULL;
 	scan->forget = (MemoryContextCallback) {.func = drop_asked,.arg = scan};
 	MemoryContextRegisterResetCallback(cxt, &scan->forget);
 	scan->ranges = MemoryContextAlloc(cxt, Max(n, 1) * sizeof(MosqlKeyRange));
@@ -371,7 +374,7 @@ take_inner(MosqlTree *tree, const MosqlNodeImage *image)
 		mosql_btree_cache_put(tree, image->node, &meta, children, n, -1);
 }
 
-/* The images of these nodes, if they are what was asked for, and have come. */
+/* The images of these nodes, if they are what was asked for, or the first of it, and have come. */
 static bool
 take_asked(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 {
@@ -380,20 +383,33 @@ take_asked(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 
 	if (asked->prefetch == NULL)
 		return false;
-	if (n != asked->n || memcmp(ids, asked->ids, n * sizeof(uint64)) != 0 || asked->incarnation != scan->tree->incarnation)
+	if (n > asked->n || memcmp(ids, asked->ids, n * sizeof(uint64)) != 0 || asked->incarnation != scan->tree->incarnation)
 	{
 		drop_asked(scan);
 		return false;
 	}
 	came = scan->tree->store->prefetched(asked->prefetch, images);
 	asked->prefetch = NULL;		/* not before: if it throws there is something to drop */
+	scan->asks = came;
 	return came;
+}
+
+static size_t
+bytes_of(const MosqlNodeImage *images, int n)
+{
+	size_t		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+		for (int f = 0; f < images[i].nfields; f++)
+			bytes += images[i].fields[f].field.len + images[i].fields[f].value.len;
+	return bytes;
 }
 
 /* The images of a window's nodes. */
 static void
 read_nodes(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 {
+	scan->was_at_once = false;
 	if (take_asked(scan, ids, n, images))
 	{
 		mosql_stats.leaf_reads += n;
@@ -419,16 +435,20 @@ cached_parent(const MosqlScan *scan)
 	return node != NULL && node->nchildren > 0 ? node : NULL;
 }
 
-/* Ask for the next window, if it is worth it: the last one was a full one, as the parent said, and had so many bytes. */
+/*
+ * Ask for the next window, if it is worth it: the last one, of so many leaves, was a full one, as the parent said, and not the first.  Some
+ * want one window and no more.
+ */
 static void
-ask_ahead(MosqlScan *scan, int taken, int64 bytes)
+ask_ahead(MosqlScan *scan, int taken)
 {
 	MosqlNodeStore *store = scan->tree->store;
 	AskedNodes *asked = &scan->asked;
 	const CachedNode *parent;
 
-	if (store->prefetch == NULL || scan->done || scan->search || scan->refreshed || scan->at_once ||
-		scan->nread < BTREE_SCAN_WINDOW || taken == 0 || bytes > PREFETCH_MAX_BYTES)
+	Assert(asked->prefetch == NULL);
+	if (!scan->asks || scan->done || scan->search || scan->refreshed || scan->at_once ||
+		scan->nread < BTREE_SCAN_WINDOW || scan->nread == taken || scan->window_bytes > PREFETCH_MAX_BYTES)
 		return;
 	parent = cached_parent(scan);
 	if (parent == NULL)
@@ -455,6 +475,7 @@ read_window(MosqlScan *scan, MosqlLeaf *leaves)
 	int			taken = 0;
 
 	read_nodes(scan, ids, n + (ids[n] != 0), images);
+	scan->window_bytes = bytes_of(images, n);
 	if (ids[n] != 0)
 		take_inner(tree, &images[n]);
 	while (taken < n && !scan->done)
@@ -501,7 +522,6 @@ int
 mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 {
 	MosqlTree  *tree = scan->tree;
-	int64		received = mosql_stats.bytes_received;
 	MemoryContext old;
 	int			n = 0;
 
@@ -533,7 +553,7 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 		}
 	}
 	scan->window = Min(2 * scan->window, BTREE_SCAN_WINDOW);
-	ask_ahead(scan, n, mosql_stats.bytes_received - received);
+	ask_ahead(scan, n);
 	MemoryContextSwitchTo(old);
 	return n;
 }

@@ -410,7 +410,7 @@ static void
 dump_below(Dump *dump, const WalkNode *node)
 {
 	MosqlTree  *tree = dump->tree;
-	WalkEdge   *edge = &dump->edges[Max(node->meta.level, 1) - 1];
+	WalkEdge   *edge;
 	MemoryContext cxt;
 	MemoryContext old;
 	WalkNode   *nodes;
@@ -419,6 +419,7 @@ dump_below(Dump *dump, const WalkNode *node)
 	dump_node(dump, node);
 	if (node->meta.level == 0 || node->meta.state == MOSQL_NODE_DEAD)
 		return;
+	edge = &dump->edges[node->meta.level - 1];
 	cxt = AllocSetContextCreate(tree->scratch, "mosql tree walk", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
 	n = mosql_btree_walk(tree, node->children, node->nchildren, node->meta.high, edge, true, &nodes);

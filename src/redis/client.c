@@ -320,6 +320,13 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
  * ---------------------------------------------------------------------------
  */
 
+static bool
+has_room(MosqlConnection *conn)
+{
+	return conn->under_way < MOSQL_PIPELINE_MAX_COMMANDS &&
+		mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES;
+}
+
 /*
  * Does the window have room?  If not, wait for it, but not for ever: callers
  * cannot be cancelled.  A server that answers nothing for that long is hung up
@@ -337,8 +344,7 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 
 		if (conn == NULL || conn->state != MOSQL_READY)
 			return false;
-		if (conn->under_way < MOSQL_PIPELINE_MAX_COMMANDS &&
-			mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES)
+		if (has_room(conn))
 			return true;
 		if (redis->running != NULL)
 			return false;
@@ -378,6 +384,19 @@ mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *arg
 				 MosqlReplyCallback done, void *arg)
 {
 	send_detached(redis, slot, argc, argv, false, done, arg);
+}
+
+void
+mosql_redis_send_at_once(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+						 MosqlReplyCallback done, void *arg)
+{
+	MosqlServer *server = mosql_cluster_route(redis, slot);
+	MosqlConnection *conn = server != NULL ? server->conn : NULL;
+
+	if (conn == NULL || conn->state != MOSQL_READY || !has_room(conn))
+		done(arg, &mosql_reply_lost);
+	else
+		send_detached(redis, slot, argc, argv, false, done, arg);
 }
 
 void

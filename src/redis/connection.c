@@ -252,9 +252,19 @@ finish_connect(MosqlConnection *conn)
 	return false;
 }
 
+/* Is nothing under way that a batch waits for? */
+static bool
+is_left_alone(const MosqlConnection *conn)
+{
+	for (int i = 0; i < conn->under_way; i++)
+		if (mosql_connection_pending(conn, i)->kind != MOSQL_PENDING_DETACHED)
+			return false;
+	return true;
+}
+
 /*
  * A server that restarted, or closes idle clients, must not make a command
- * that is sent only once end as LOST.
+ * that is sent only once end as LOST.  Before it did it may have answered detached commands.
  */
 bool
 mosql_connection_check_idle(MosqlConnection *conn)
@@ -262,7 +272,11 @@ mosql_connection_check_idle(MosqlConnection *conn)
 	char		byte;
 	ssize_t		n;
 
-	if (conn->under_way > 0 || conn->redis->now_us < conn->used_us + MOSQL_IDLE_CHECK_US)
+	if (conn->redis->now_us < conn->used_us + MOSQL_IDLE_CHECK_US || !is_left_alone(conn))
+		return true;
+	if (conn->under_way > 0 && !mosql_connection_receive(conn))
+		return false;
+	if (conn->under_way > 0)
 		return true;
 	n = recv(conn->fd, &byte, 1, MSG_PEEK);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

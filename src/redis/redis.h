@@ -232,6 +232,10 @@ typedef void (*MosqlReplyCallback) (void *arg, const MosqlReply *reply);
 extern void mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
 							 MosqlReplyCallback done, void *arg);
 
+/* The same where nothing hangs on the reply: LOST as well where there would be a wait for room. */
+extern void mosql_redis_send_at_once(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
+									 MosqlReplyCallback done, void *arg);
+
 /* The same for a command whose effect mosql_redis_send_wait() will ask about. */
 extern void mosql_redis_send_durable(MosqlRedis *redis, uint16 slot, int argc,
 									 const MosqlBytes *argv, MosqlReplyCallback done, void *arg);
@@ -260,8 +264,8 @@ extern void mosql_redis_uncork(MosqlRedis *redis);
 extern bool mosql_redis_drain(MosqlRedis *redis, int timeout_ms);
 
 /*
- * Wait until so many replies that callbacks count down to 0 have come; a second at most, so whoever is told false
- * does without them.  A round trip, if they have not come yet.  Throws when cancelled.
+ * Wait until so many replies that callbacks count down to 0 have come.  False: nothing came for a second, or they did not in the
+ * configured command timeout; so whoever waits can do without them.  A round trip, if they have not come yet.  Throws when cancelled.
  */
 extern bool mosql_redis_await(MosqlRedis *redis, const int *awaited);
 

@@ -344,13 +344,16 @@ wait_for_replies(MosqlBatch *batch, const MosqlBudget *budget)
 bool
 mosql_redis_await(MosqlRedis *redis, const int *awaited)
 {
-	int64		deadline_us = Min(mosql_redis_timeout_us(redis), mosql_now_us() + MOSQL_DETACHED_WAIT_US);
+	int64		deadline_us = mosql_redis_timeout_us(redis);
 
 	Assert(redis->running == NULL);
 	mosql_stats.round_trips += *awaited > 0;
 	while (*awaited > 0)
 	{
-		if (!mosql_redis_pump(redis, deadline_us, true))
+		int64		received = mosql_stats.bytes_received;
+		int64		until = Min(deadline_us, mosql_now_us() + MOSQL_DETACHED_WAIT_US);
+
+		if (!mosql_redis_pump(redis, until, true) || (mosql_stats.bytes_received == received && mosql_now_us() >= until))
 			return false;
 		if (redis->now_us >= beat_due_us)
 			beat();

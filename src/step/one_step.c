@@ -28,7 +28,7 @@ mosql_one_step_reaches(const MosqlStepper *clock, uint64 node)
 		return true;
 	key = mosql_step_key(clock, node);
 	route = mosql_redis_route(clock->redis, mosql_redis_slot(key));
-	pfree(unconstify(char *, key.data));	/* a thousand may be asked about (txn/session.c) */
+	pfree(unconstify(char *, key.data));	/* many may be asked about (txn/session.c) */
 	return route >= 0 && route == mosql_redis_route(clock->redis, mosql_clock_slot(clock->ns));
 }
 

@@ -116,7 +116,7 @@ mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n)
 
 		awaited[i] = (Awaited) {prefetch, &prefetch->images[i]};
 		prefetch->images[i].node = nodes[i];
-		mosql_redis_send(stepper->redis, mosql_redis_slot(argv[1]), lengthof(argv), argv, hear_node, &awaited[i]);
+		mosql_redis_send_at_once(stepper->redis, mosql_redis_slot(argv[1]), lengthof(argv), argv, hear_node, &awaited[i]);
 	}
 	mosql_redis_uncork(stepper->redis);
 	return prefetch;

@@ -903,6 +903,39 @@ check_at_once(World *w)
 	CHECK_INT(w->mem->round_trips - before, 4);
 }
 
+/* Who wants one window is given no second one; who goes on has the next one on its way. */
+static void
+test_asked_ahead(void)
+{
+	World	   *w = world_open(TINY ? 300 : 30000, true, 1);
+	int		   *index = palloc(w->nkeys * sizeof(int));
+	uint32	   *values = palloc(w->nkeys * sizeof(uint32));
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		index[k] = k;
+		values[k] = k + 1;
+	}
+	memstore_reserve(w->trees[0], w->keys, w->nkeys, 20);
+	write_keys(w, w->trees[0], index, values, w->nkeys, 0);
+	for (int backward = 0; backward < 2; backward++)
+	{
+		int			asked = 0;
+
+		scan = mosql_btree_scan_begin(w->trees[0], MOSQL_ABSENT, MOSQL_ABSENT, backward, 1000);
+		CHECK(mosql_btree_scan_next(scan, &leaves) > 0);
+		CHECK_INT(w->mem->asked, 0);
+		while (asked == 0 && mosql_btree_scan_next(scan, &leaves) > 0)
+			asked += w->mem->asked;
+		CHECK_INT(asked, 1);
+		mosql_btree_scan_end(scan);
+		CHECK_INT(w->mem->asked, 0);
+	}
+	world_close(w);
+}
+
 static void
 test_round_trips(void)
 {
@@ -4026,6 +4059,7 @@ main(void)
 {
 	CASE(test_empty);
 	CASE(test_round_trips);
+	CASE(test_asked_ahead);
 	CASE(test_look_ahead);
 	CASE(test_bulk_load);
 	CASE(test_private_load);

@@ -561,6 +561,49 @@ test_prefetch_fails(void)
 	CHECK(images[0].found);
 }
 
+/* A server that has hung up on who had replies to read: what is sent once is sent on a new connection. */
+static void
+test_prefetch_then_closed(void)
+{
+	uint64		node = 1;
+	MosqlStep  *step = new_step(1);
+	MosqlPrefetch *asked;
+	MosqlNodeImage image;
+	MosqlRedis *other = server_client(5000);
+
+	begin();
+	set(1, B("a"), B("1"));
+	server_command(other, "PING");
+	asked = mosql_step_prefetch(&stepper, &node, 1);
+	server_command(other, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+	pg_usleep(100000);
+	writing(step, MOSQL_WRITE_SET, B("a"), B("2"));
+	CHECK_INT(run(step), MOSQL_STEP_DONE);
+	if (mosql_step_prefetched(asked, &image))
+		CHECK(mosql_bytes_equal(image.fields[0].value, B("1")));
+}
+
+/* Nobody waits for room. */
+static void
+test_prefetch_no_room(void)
+{
+	uint64		nodes[64];
+	MosqlNodeImage images[64];
+	MosqlPrefetch *asked[12];
+	int			came = 0;
+
+	begin();
+	for (int i = 0; i < lengthof(nodes); i++)
+		nodes[i] = i;
+	set(1, B("a"), B("1"));
+	for (int i = 0; i < lengthof(asked); i++)
+		asked[i] = mosql_step_prefetch(&stepper, nodes, lengthof(nodes));
+	for (int i = 0; i < lengthof(asked); i++)
+		came += mosql_step_prefetched(asked[i], images);
+	CHECK(came > 0 && came < lengthof(asked));
+	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 64), images));
+}
+
 static void
 test_reads_at_once(void)
 {
@@ -1772,6 +1815,8 @@ main(void)
 		RUN(test_reads);
 		RUN(test_prefetch);
 		RUN(test_prefetch_fails);
+		RUN(test_prefetch_then_closed);
+		RUN(test_prefetch_no_room);
 		RUN(test_reads_at_once);
 		RUN(test_refused_at_once);
 		RUN(test_wrong_type);
