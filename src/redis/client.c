@@ -320,21 +320,14 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
  * ---------------------------------------------------------------------------
  */
 
-static bool
-has_room(MosqlConnection *conn)
-{
-	return conn->under_way < MOSQL_PIPELINE_MAX_COMMANDS &&
-		mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES;
-}
-
 /*
  * Does the window have room?  If not, wait for it, but not for ever: callers
  * cannot be cancelled.  A server that answers nothing for that long is hung up
  * on, so that the next command does not wait for it again.  Beside a running batch
- * nobody waits here.
+ * nobody waits here, nor who says so.
  */
 static bool
-wait_for_room(MosqlRedis *redis, MosqlServer *server)
+wait_for_room(MosqlRedis *redis, MosqlServer *server, bool waits)
 {
 	int64		deadline_us = 0;
 
@@ -344,9 +337,9 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 
 		if (conn == NULL || conn->state != MOSQL_READY)
 			return false;
-		if (has_room(conn))
+		if (mosql_connection_has_room(conn, 1))
 			return true;
-		if (redis->running != NULL)
+		if (redis->running != NULL || !waits)
 			return false;
 		if (deadline_us == 0)
 			deadline_us = mosql_now_us() +
@@ -361,20 +354,25 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server)
 	}
 }
 
+typedef enum SendHow
+{
+	SEND_PLAIN, SEND_AT_ONCE, SEND_DURABLE
+} SendHow;
+
 static void
-send_detached(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv, bool durable,
+send_detached(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv, SendHow how,
 			  MosqlReplyCallback done, void *arg)
 {
 	MosqlServer *server = mosql_cluster_route(redis, slot);
 	MosqlPending pending = {.kind = MOSQL_PENDING_DETACHED, .done = done, .arg = arg};
 
-	if (server == NULL || !wait_for_room(redis, server) || mosql_redis_is_fenced_off(redis))
+	if (server == NULL || !wait_for_room(redis, server, how != SEND_AT_ONCE) || mosql_redis_is_fenced_off(redis))
 	{
 		done(arg, &mosql_reply_lost);
 		return;
 	}
 	mosql_connection_append(server->conn, argc, argv, &pending);
-	server->conn->unsynced |= durable;
+	server->conn->unsynced |= how == SEND_DURABLE;
 	if (!redis->corked)
 		(void) mosql_connection_flush(server->conn);
 }
@@ -383,27 +381,21 @@ void
 mosql_redis_send(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
 				 MosqlReplyCallback done, void *arg)
 {
-	send_detached(redis, slot, argc, argv, false, done, arg);
+	send_detached(redis, slot, argc, argv, SEND_PLAIN, done, arg);
 }
 
 void
 mosql_redis_send_at_once(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
 						 MosqlReplyCallback done, void *arg)
 {
-	MosqlServer *server = mosql_cluster_route(redis, slot);
-	MosqlConnection *conn = server != NULL ? server->conn : NULL;
-
-	if (conn == NULL || conn->state != MOSQL_READY || !has_room(conn))
-		done(arg, &mosql_reply_lost);
-	else
-		send_detached(redis, slot, argc, argv, false, done, arg);
+	send_detached(redis, slot, argc, argv, SEND_AT_ONCE, done, arg);
 }
 
 void
 mosql_redis_send_durable(MosqlRedis *redis, uint16 slot, int argc, const MosqlBytes *argv,
 						 MosqlReplyCallback done, void *arg)
 {
-	send_detached(redis, slot, argc, argv, true, done, arg);
+	send_detached(redis, slot, argc, argv, SEND_DURABLE, done, arg);
 }
 
 /*

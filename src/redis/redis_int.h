@@ -44,7 +44,7 @@
 /* How long a server may take to hang up after QUIT. */
 #define MOSQL_HANGUP_MS			200
 
-/* How long a detached command may wait for room in a connection's window. */
+/* How long a detached command may wait for room in a connection's window, and its reply for the next byte. */
 #define MOSQL_DETACHED_WAIT_US		(1000 * 1000)
 
 typedef struct MosqlConnection MosqlConnection;
@@ -341,6 +341,14 @@ mosql_connection_bytes_under_way(const MosqlConnection *conn)
 {
 	return conn->under_way == 0 ? 0 :
 		conn->queued_bytes - conn->ring[conn->ring_head].start;
+}
+
+/* Does the window take n commands more? */
+static inline bool
+mosql_connection_has_room(const MosqlConnection *conn, int n)
+{
+	return conn->under_way + n <= MOSQL_PIPELINE_MAX_COMMANDS &&
+		mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES;
 }
 
 /* cluster.c */

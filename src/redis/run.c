@@ -71,9 +71,7 @@ send_group(MosqlBatch *batch, MosqlConnection *conn, MosqlGroup *group)
 static bool
 has_room(const MosqlConnection *conn, const MosqlGroup *group)
 {
-	return conn->under_way == 0 ||
-		(conn->under_way + group->ncommands <= MOSQL_PIPELINE_MAX_COMMANDS &&
-		 mosql_connection_bytes_under_way(conn) < MOSQL_PIPELINE_MAX_BYTES);
+	return conn->under_way == 0 || mosql_connection_has_room(conn, group->ncommands);
 }
 
 /* An open connection to the server, READY or not; NULL if there is none. */
@@ -345,16 +343,18 @@ bool
 mosql_redis_await(MosqlRedis *redis, const int *awaited)
 {
 	int64		deadline_us = mosql_redis_timeout_us(redis);
+	int64		heard_us = mosql_now_us();
 
 	Assert(redis->running == NULL);
 	mosql_stats.round_trips += *awaited > 0;
 	while (*awaited > 0)
 	{
 		int64		received = mosql_stats.bytes_received;
-		int64		until = Min(deadline_us, mosql_now_us() + MOSQL_DETACHED_WAIT_US);
 
-		if (!mosql_redis_pump(redis, until, true) || (mosql_stats.bytes_received == received && mosql_now_us() >= until))
+		if (!mosql_redis_pump(redis, Min(deadline_us, heard_us + MOSQL_DETACHED_WAIT_US), true))
 			return false;
+		if (mosql_stats.bytes_received != received)
+			heard_us = redis->now_us;
 		if (redis->now_us >= beat_due_us)
 			beat();
 	}

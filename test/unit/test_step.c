@@ -583,6 +583,21 @@ test_prefetch_then_closed(void)
 		CHECK(mosql_bytes_equal(image.fields[0].value, B("1")));
 }
 
+/* Who is not answered for a second does without, long before his command timeout, and hears the answer later. */
+static void
+test_prefetch_of_the_silent(void)
+{
+	uint64		node = 1;
+	MosqlNodeImage image;
+
+	begin();
+	set(1, B("a"), B("1"));
+	server_command(stepper.redis, "CLIENT", "PAUSE", "2500", "ALL");
+	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, &node, 1), &image));
+	mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
+	CHECK(image.found);
+}
+
 /* Nobody waits for room. */
 static void
 test_prefetch_no_room(void)
@@ -1816,6 +1831,7 @@ main(void)
 		RUN(test_prefetch);
 		RUN(test_prefetch_fails);
 		RUN(test_prefetch_then_closed);
+		RUN(test_prefetch_of_the_silent);
 		RUN(test_prefetch_no_room);
 		RUN(test_reads_at_once);
 		RUN(test_refused_at_once);
