@@ -16,9 +16,10 @@
  * keys behind it.  Leaves between ranges are left out of the window, so that many
  * small ranges take as few round trips as one.
  *
- * A scan that has read more than one window, and whose windows have grown to their full size, is going to read on, as far as one knows: then the next window is asked
- * for before the last one is looked at, so that the servers read while we decode.  What is asked for is what the cache
- * says of the leaves that come next; if it says something else by the time when they are wanted, they are read then.
+ * A scan that has read more than one window, and whose windows have grown to their full size, is going to read on, as far
+ * as one knows: then the next window is asked for before the last one is looked at, so that the servers read while we
+ * decode.  What is asked for is what the cache says of the leaves that come next; if it says something else by the time
+ * when they are wanted, they are read then.
  * Nothing rests on when a leaf is read, but that it is after the scan has begun: what a snapshot sees of it never changes.
  */
 #include "btree/btree_int.h"

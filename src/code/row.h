@@ -168,7 +168,7 @@ mosql_row_is_plain(MosqlBytes field, MosqlTimestamp S, MosqlBytes *columns, Mosq
 		return false;
 	memcpy(&head, field.data, sizeof(head));
 	head = pg_ntoh64(head);
-	if ((head & 0xff) != 'L' || head >> 8 == 0 || head >> 8 == MOSQL_TS_MAX || head >> 8 > S)
+	if ((char) head != MOSQL_ROW_PLAIN_KIND[0] || head >> 8 == 0 || head >> 8 == MOSQL_TS_MAX || head >> 8 > S)
 		return false;
 	*ts = head >> 8;
 	columns->data = field.data + sizeof(head);

@@ -45,11 +45,7 @@ typedef enum OptionKind
 	OPTION_KEY,					/* a boolean, or a place in the key */
 	OPTION_NODES,
 	OPTION_NAMESPACE,
-	OPTION_ENGINE,
-	OPTION_DURABILITY,
-	OPTION_LOCKING,
-	OPTION_COMPRESSION,
-	OPTION_PLACEMENT,
+	OPTION_WORD,				/* one of the words */
 	OPTION_TIME					/* seconds, or a number with a unit; or never */
 } OptionKind;
 
@@ -61,15 +57,16 @@ typedef struct Option
 	int			min;
 	int			max;
 	const char *meaning;		/* for hints */
+	const char *words[4];		/* ends with NULL */
 } Option;
 
 static const Option options_known[] = {
 	{"nodes", ON_SERVER, OPTION_NODES, 0, 0, "some nodes of the Redis Cluster, as host:port,host:port, or the path of one Redis server's socket"},
 	{"namespace", ON_SERVER, OPTION_NAMESPACE, 0, 0, "which database in the cluster, the prefix of all its keys"},
-	{"atomic", ON_SERVER, OPTION_ENGINE, 0, 0, "how a node is changed atomically"},
+	{"atomic", ON_SERVER, OPTION_WORD, 0, 0, "how a node is changed atomically", {"script", "watch"}},
 	{"connect_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for a connection"},
 	{"command_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for an answer, retries included"},
-	{"durability", ON_SERVER, OPTION_DURABILITY, 0, 0, "what a commit waits for: nothing, the replicas, or the disk"},
+	{"durability", ON_SERVER, OPTION_WORD, 0, 0, "what a commit waits for: nothing, the replicas, or the disk", {"none", "replicated", "fsync"}},
 	{"replicas", ON_SERVER, OPTION_INT, 0, 100, "how many replicas each primary has, all of which acknowledge a commit"},
 	{"replica_timeout", ON_SERVER, OPTION_INT, 1, INT_MAX, "milliseconds to wait for replicas, or for the disk"},
 	{"keep_connections", ON_SERVER, OPTION_BOOL, 0, 0, "whether connections outlive the transaction"},
@@ -82,10 +79,10 @@ static const Option options_known[] = {
 	{"fdw_startup_cost", ON_SERVER | ON_TABLE, OPTION_COST, 0, 0, "the planner's cost of one round trip"},
 	{"fdw_tuple_cost", ON_SERVER | ON_TABLE, OPTION_COST, 0, 0, "the planner's cost of one row read"},
 	{"use_remote_estimate", ON_SERVER | ON_TABLE, OPTION_BOOL, 0, 0, "whether rows are counted in Redis even after ANALYZE"},
-	{"locking", ON_SERVER | ON_TABLE, OPTION_LOCKING, 0, 0, "whether transactions wait for each other's rows, or are checked at commit"},
-	{"compression", ON_SERVER | ON_TABLE, OPTION_COMPRESSION, 0, 0, "how leaves are packed that are loaded or built at once, or quiet"},
+	{"locking", ON_SERVER | ON_TABLE, OPTION_WORD, 0, 0, "whether transactions wait for each other's rows, or are checked at commit", {"optimistic", "pessimistic"}},
+	{"compression", ON_SERVER | ON_TABLE, OPTION_WORD, 0, 0, "how leaves are packed that are loaded or built at once, or quiet", {"lz4", "zstd", "none"}},
 	{"pack_after", ON_SERVER | ON_TABLE, OPTION_TIME, 0, 0, "for how long nobody has written to a leaf when maintenance packs it"},
-	{"placement", ON_SERVER | ON_TABLE, OPTION_PLACEMENT, 0, 0, "whether the first leaves are on the Redis node of the clock, or anywhere"},
+	{"placement", ON_SERVER | ON_TABLE, OPTION_WORD, 0, 0, "whether the first leaves are on the Redis node of the clock, or anywhere", {"clock", "spread"}},
 	{"row_security", ON_TABLE, OPTION_BOOL, 0, 0, "whether ALTER TABLE ... ENABLE ROW LEVEL SECURITY hides the rows"},
 	{"schema_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's schema in Redis"},
 	{"table_name", ON_TABLE, OPTION_STRING, 0, 0, "the table's name in Redis"},
@@ -249,6 +246,21 @@ is_cost(const char *value)
 	return end != value && *end == '\0' && errno == 0 && !isnan(cost) && !isinf(cost) && cost >= 0;
 }
 
+static void
+check_word(const Option *option, const char *value)
+{
+	StringInfoData expected;
+
+	initStringInfo(&expected);
+	for (int i = 0; option->words[i] != NULL; i++)
+	{
+		if (strcmp(value, option->words[i]) == 0)
+			return;
+		appendStringInfo(&expected, "%s\"%s\"", i == 0 ? "" : option->words[i + 1] != NULL ? ", " : " or ", option->words[i]);
+	}
+	report_value(option, value, expected.data);
+}
+
 /* Check one value; HV00A if it is none for its option. */
 static void
 check_value(const Option *option, DefElem *def)
@@ -301,26 +313,8 @@ check_value(const Option *option, DefElem *def)
 			if (problem != NULL)
 				report_value(option, value, problem);
 			break;
-		case OPTION_ENGINE:
-			if (strcmp(value, "script") != 0 && strcmp(value, "watch") != 0)
-				report_value(option, value, "\"script\" or \"watch\"");
-			break;
-		case OPTION_DURABILITY:
-			if (strcmp(value, "none") != 0 && strcmp(value, "replicated") != 0 &&
-				strcmp(value, "fsync") != 0)
-				report_value(option, value, "\"none\", \"replicated\" or \"fsync\"");
-			break;
-		case OPTION_LOCKING:
-			if (strcmp(value, "optimistic") != 0 && strcmp(value, "pessimistic") != 0)
-				report_value(option, value, "\"optimistic\" or \"pessimistic\"");
-			break;
-		case OPTION_COMPRESSION:
-			if (strcmp(value, "lz4") != 0 && strcmp(value, "zstd") != 0 && strcmp(value, "none") != 0)
-				report_value(option, value, "\"lz4\", \"zstd\" or \"none\"");
-			break;
-		case OPTION_PLACEMENT:
-			if (strcmp(value, "clock") != 0 && strcmp(value, "spread") != 0)
-				report_value(option, value, "\"clock\" or \"spread\"");
+		case OPTION_WORD:
+			check_word(option, value);
 			break;
 		case OPTION_TIME:
 			if (strcmp(value, MOSQL_PACK_NEVER) != 0 &&
