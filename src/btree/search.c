@@ -405,6 +405,33 @@ mosql_btree_search_cached(const Search *s, const SearchItem *item)
 	return node != NULL && node->epoch >= item->epoch ? node : NULL;
 }
 
+/* Is the item's node a root that is lower than the level wanted? */
+static bool
+ends_below(const Search *s, const SearchItem *item)
+{
+	const CachedNode *node = mosql_btree_search_cached(s, item);
+
+	return item->level < 0 && node != NULL && node->meta.state != MOSQL_NODE_DEAD && node->meta.level < s->level;
+}
+
+/*
+ * Look at a root that is too low once more: it has grown since it was cached.
+ *
+ * Race -- it has grown, we read it, and a failover takes the growth back, since it had no copies yet.  Then
+ * the level that we know of is no part of the tree: nobody who begins anew gets there, and nothing is damaged.
+ */
+static void
+restart_below(Search *s, const SearchItem *item)
+{
+	if (s->restarts >= BTREE_MAX_RESTARTS && !s->restarted)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("a tree in namespace \"%s\" has lost its highest level", s->tree->store->ns),
+				 errdetail("A server forgot its last changes while this session built on one of them."),
+				 errhint("The transaction might succeed if retried.")));
+	restart(s, item);
+}
+
 /* An inner node as it was read, into the cache; what does not exist is dropped from it. */
 static void
 take_inner(MosqlTree *tree, const MosqlFieldRead *read)
@@ -701,10 +728,8 @@ mosql_btree_search_next(Search *s)
 		{
 			if (has_arrived(s, &work[i]))
 				arrive(s, &work[i]);
-			else if (work[i].level < 0 && mosql_btree_search_cached(s, &work[i]) != NULL &&
-					 mosql_btree_search_cached(s, &work[i])->meta.state != MOSQL_NODE_DEAD &&
-					 mosql_btree_search_cached(s, &work[i])->meta.level < s->level)
-				restart(s, &work[i]);	/* the tree has grown since, or is damaged */
+			else if (ends_below(s, &work[i]))
+				restart_below(s, &work[i]);
 			else
 				expand(s, &work[i], mosql_btree_search_cached(s, &work[i]));
 		}

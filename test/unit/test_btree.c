@@ -3614,6 +3614,49 @@ test_own_child(void)
 	world_close(w);
 }
 
+/* A root that leads to all leaves itself, as before it grew. */
+static void
+forget_growth(World *w, const uint64 *ids, const MosqlLeaf *leaves, int n)
+{
+	MosqlChild *children = palloc(n * sizeof(MosqlChild));
+	MosqlNodeMeta meta = mosql_btree_find_root(w->trees[0])->meta;
+	StringInfoData bytes;
+
+	CHECK_INT(meta.level, 2);
+	for (int i = 0; i < n; i++)
+		children[i] = (MosqlChild) {leaves[i].meta.low, ids[i]};
+	initStringInfo(&bytes);
+	mosql_children_encode(&bytes, children, n);
+	memstore_set(w->mem, ROOT, mosql_btree_separators_field(), mosql_bytes_of(&bytes));
+	meta.level = 1;
+	meta.generation--;
+	set_meta(w, ROOT, &meta);
+}
+
+/*
+ * The root has grown, somebody has read it, and a failover takes that back: who builds on its highest level is told
+ * to try again, and that no data are damaged; then he knows better.
+ */
+static void
+test_lost_growth(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlTree  *tree = w->trees[1];
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	MemoryContext cxt = CurrentMemoryContext;
+
+	expect_rows(w, tree);
+	forget_growth(w, ids, leaves, n);
+	CHECK_RAISES(ERRCODE_T_R_SERIALIZATION_FAILURE, (void) mosql_btree_merge_parents(tree, MOSQL_ABSENT));
+	MemoryContextSwitchTo(cxt);
+	CHECK_INT(mosql_btree_merge_parents(tree, MOSQL_ABSENT), 0);
+	expect_rows(w, tree);
+	world_close(w);
+}
+
 static bool
 always_breaks(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
 {
@@ -4105,6 +4148,7 @@ main(void)
 	CASE(test_circle);
 	CASE(test_dead_right);
 	CASE(test_own_child);
+	CASE(test_lost_growth);
 	if (TINY)					/* else it takes a minute */
 		CASE(test_unfinished);
 	CASE(test_guess_unfinished);
