@@ -97,27 +97,31 @@ hear_node(void *arg, const MosqlReply *reply)
 		MemoryContextDelete(prefetch->cxt);
 }
 
+/* All that needs memory comes first: once a command is sent its reply must find where to go. */
 MosqlPrefetch *
 mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n)
 {
-	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "mosql prefetch", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql prefetch", ALLOCSET_DEFAULT_SIZES);
 	MosqlPrefetch *prefetch = MemoryContextAllocZero(cxt, sizeof(MosqlPrefetch));
 	Awaited    *awaited = MemoryContextAlloc(cxt, n * sizeof(Awaited));
+	MosqlBytes *keys = MemoryContextAlloc(cxt, n * sizeof(MosqlBytes));
 
 	prefetch->cxt = cxt;
 	prefetch->redis = stepper->redis;
 	prefetch->n = n;
 	prefetch->images = MemoryContextAllocZero(cxt, n * sizeof(MosqlNodeImage));
 	prefetch->expected = n;
-	mosql_redis_cork(stepper->redis);
 	for (int i = 0; i < n; i++)
 	{
-		MosqlBytes	argv[2] = {LITERAL("HGETALL"), mosql_step_key(stepper, nodes[i])};
-
 		awaited[i] = (Awaited) {prefetch, &prefetch->images[i]};
 		prefetch->images[i].node = nodes[i];
-		mosql_redis_send_at_once(stepper->redis, mosql_redis_slot(argv[1]), lengthof(argv), argv, hear_node, &awaited[i]);
+		keys[i] = mosql_step_key(stepper, nodes[i]);
 	}
+	MemoryContextSetParent(cxt, TopMemoryContext);
+	mosql_redis_cork(stepper->redis);
+	for (int i = 0; i < n; i++)
+		mosql_redis_send_at_once(stepper->redis, mosql_redis_slot(keys[i]), 2,
+								 (MosqlBytes[]) {LITERAL("HGETALL"), keys[i]}, hear_node, &awaited[i]);
 	mosql_redis_uncork(stepper->redis);
 	return prefetch;
 }
