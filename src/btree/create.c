@@ -160,6 +160,32 @@ kill_step(MosqlTree *tree, MosqlNodeMeta meta)
 	return step;
 }
 
+/*
+ * Meta and separators of the root as it is now, with its copies where these are waited for.
+ *
+ * Race -- it is dead on a primary that is cut off, or a failover takes that back: then nobody has waited for it yet, the successor
+ * has a root that lives, and who comes there would take for damage that what it leads to is gone.
+ */
+static const MosqlBytes *
+look_at_root(MosqlTree *tree)
+{
+	MosqlBytes *fields = palloc(2 * sizeof(MosqlBytes));
+	MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
+	MosqlStep  *step = mosql_btree_step_new(tree, tree->root, 1);
+
+	fields[0] = mosql_btree_meta_field();
+	fields[1] = mosql_btree_separators_field();
+	if (!tree->store->durable)
+	{
+		tree->store->read_fields(tree->store, &read, 1);
+		return read.values;
+	}
+	step->nreads = 2;
+	step->reads = fields;
+	mosql_btree_steps_run(tree, &step, 1);
+	return step->values;
+}
+
 /* The root, dead, with what it leads to; NULL: it is gone.  Also one that leads to nothing that decodes is killed. */
 static WalkNode *
 kill_root(MosqlTree *tree)
@@ -168,19 +194,15 @@ kill_root(MosqlTree *tree)
 
 	for (;;)
 	{
-		MosqlBytes	fields[2];
-		MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
+		const MosqlBytes *values = look_at_root(tree);
 		WalkNode   *root = palloc0(sizeof(WalkNode));
 		MosqlStep  *step;
 
-		fields[0] = mosql_btree_meta_field();
-		fields[1] = mosql_btree_separators_field();
-		tree->store->read_fields(tree->store, &read, 1);
-		if (read.values[0].data == NULL)
+		if (values[0].data == NULL)
 			return NULL;
 		root->id = tree->root;
-		mosql_btree_meta(tree, root->id, read.values[0], &root->meta);
-		root->fault = mosql_btree_children_fault(&root->meta, read.values[1], &root->children,
+		mosql_btree_meta(tree, root->id, values[0], &root->meta);
+		root->fault = mosql_btree_children_fault(&root->meta, values[1], &root->children,
 												 &root->nchildren);
 		if (root->meta.state == MOSQL_NODE_DEAD)
 			return root;
@@ -196,23 +218,23 @@ kill_root(MosqlTree *tree)
 static int
 kill_left(MosqlTree **trees, MosqlKilled *killed, int *left, int n)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
+	uint64	   *roots = palloc(n * sizeof(uint64));
+	MosqlBytes *metas = palloc(n * sizeof(MosqlBytes));
 	MosqlStep **steps = palloc(n * sizeof(MosqlStep *));
 	int			nsteps = 0;
 	int			nleft = 0;
 
 	for (int i = 0; i < n; i++)
-		reads[i] = (MosqlFieldRead) {.node = trees[left[i]]->root, .nfields = 1, .fields = &field};
-	trees[left[0]]->store->read_fields(trees[left[0]]->store, reads, n);
+		roots[i] = trees[left[i]]->root;
+	mosql_btree_look(trees[left[0]], roots, n, metas);	/* see look_at_root() */
 	for (int i = 0; i < n; i++)
 	{
 		MosqlTree  *tree = trees[left[i]];
 		MosqlNodeMeta meta;
 
-		if (reads[i].values[0].data == NULL)
+		if (metas[i].data == NULL)
 			killed[left[i]] = MOSQL_KILL_GONE;
-		else if (mosql_btree_meta_fault(tree, tree->root, reads[i].values[0], &meta) != NULL)
+		else if (mosql_btree_meta_fault(tree, tree->root, metas[i], &meta) != NULL)
 			killed[left[i]] = MOSQL_KILL_DAMAGED;
 		else if (meta.state == MOSQL_NODE_DEAD)
 			killed[left[i]] = MOSQL_KILLED;

@@ -4042,6 +4042,37 @@ test_speed(void)
 	t0 = mosql_now_us();
 	memstore_reserve(w->trees[0], w->keys, n, 100);
 	t1 = mosql_now_us();
+/* A root that is dead without copies, as a primary that is cut off may tell: all that it leads to stays. */
+static void
+test_destroy_unconfirmed(void)
+{
+	World	   *w = crash_world(100);
+	MemStore   *mem = w->mem;
+	MosqlTree  *tree = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
+	MosqlNodeMeta meta = mosql_btree_find_root(tree)->meta;
+	int			nodes = mem->nnodes;
+	MosqlKilled killed;
+	MemoryContext cxt = CurrentMemoryContext;
+
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = ROOT;
+	set_meta(w, ROOT, &meta);
+	mem->store.durable = true;
+	mem->crash_at = mem->steps + 1;
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_destroy(tree, NULL, NULL));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_kill(&tree, 1, &killed));
+	MemoryContextSwitchTo(cxt);
+	CHECK_INT(mem->nnodes, nodes);
+	mem->crash_at = 0;
+	mosql_btree_kill(&tree, 1, &killed);
+	CHECK_INT(killed, MOSQL_KILLED);
+	CHECK(mosql_btree_destroy(tree, NULL, NULL));
+	CHECK_INT(mem->nnodes, 0);
+	mosql_btree_close(tree);
+	world_close(w);
+}
+
 	printf("# reserve %d keys: %.0f ms, %lld round trips\n", n, (t1 - t0) / 1e3, (long long) w->mem->round_trips);
 	w->mem->round_trips = 0;
 	t0 = mosql_now_us();
@@ -4160,3 +4191,4 @@ main(void)
 	CHECK(windows_taken > 0);
 	return unit_finish();
 }
+	CASE(test_destroy_unconfirmed);
