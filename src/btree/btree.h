@@ -65,6 +65,12 @@ struct MosqlNodeStore
 	uint64		(*incarnation) (MosqlNodeStore *store);
 
 	/*
+	 * How often a connection broke: a failover may be behind it, and may have taken back what was read
+	 * before.  Local.  NULL: that never happens.
+	 */
+	uint64		(*breaks) (MosqlNodeStore *store);
+
+	/*
 	 * Do something whose steps rest on the ones before.  False: it was given up halfway,
 	 * because a server may have forgotten those.  NULL: none ever does.
 	 */

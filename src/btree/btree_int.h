@@ -119,6 +119,7 @@ struct MosqlTree
 	/* what was read before this number is not fresh enough; see search.c */
 	uint64		epoch;
 	uint64		incarnation;	/* of the store when the cache was filled */
+	uint64		breaks;			/* of the store when the call began */
 
 	/* cache */
 	bool		distrusted;		/* it may be what led to damage: to be emptied */
@@ -151,6 +152,7 @@ extern void mosql_btree_hint_put_leaf(MosqlTree *tree, const MosqlLeaf *leaf);
 extern uint64 mosql_btree_new_leaf(MosqlTree *tree, int before);
 
 /* --- node.c: decoding with checks, steps, errors --- */
+extern uint64 mosql_btree_breaks(const MosqlTree *tree);
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();

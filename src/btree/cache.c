@@ -139,6 +139,7 @@ mosql_btree_enter(MosqlTree *tree)
 	tree->scratch = tree->call;
 	MemoryContextReset(tree->call);
 	(void) mosql_btree_wakes_up(tree);
+	tree->breaks = mosql_btree_breaks(tree);
 	while (tree->bytes > limit && tree->hand != NULL)
 	{
 		CachedNode *node = tree->hand;

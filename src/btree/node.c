@@ -56,10 +56,50 @@ is_nobodys(const MosqlTree *tree)
 		 mosql_btree_is_first_generation(meta.generation));
 }
 
+uint64
+mosql_btree_breaks(const MosqlTree *tree)
+{
+	return tree->store->breaks != NULL ? tree->store->breaks(tree->store) : 0;
+}
+
+/* So many nodes that a tree leads over are on all servers that it is on, mostly. */
+#define WITNESSES	64
+
+/*
+ * Ask a node that leads astray, and others that are cached, with their copies: 08006 if one of their servers
+ * has a successor, and goes on answering all the same.  (What does not exist has no copies; so it is not asked alone.)
+ */
+static void
+ask_with_copies(MosqlTree *tree, uint64 node)
+{
+	const CachedNode *cached = tree->hand;
+	uint64		nodes[WITNESSES] = {node};
+	MosqlBytes	metas[WITNESSES];
+	int			n = 1;
+
+	for (uint32 i = 0; i < tree->nnodes && n < WITNESSES; i++, cached = cached->next)
+		nodes[n++] = cached->id;
+	mosql_btree_look(tree, nodes, n, metas);
+}
+
+static void
+report_passing(const MosqlTree *tree, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+			 errmsg("could not read a tree in namespace \"%s\"", tree->store->ns),
+			 errdetail("%s", why),
+			 errhint("The transaction might succeed if retried.")));
+}
+
 /*
  * A node that the tree leads to is not there, or not the one that it should be: damage, unless the tree is
  * gone, or the reader was away since his call began, for so long that what he has read before leads to what
  * maintenance has taken since.  (A search begins anew then, search.c; a walk that holds a whole level cannot.)
+ *
+ * Race -- a part of the path was read from a primary that is cut off, and whose successor has gone on; or a failover
+ * has taken back what was read.  Who waits for copies can find out (by the connection that breaks, if it is over);
+ * the others know of the latter alone, which is part of their incarnation.
  */
 void
 mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what)
@@ -67,11 +107,11 @@ mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what)
 	if (is_nobodys(tree))
 		mosql_btree_gone(tree);
 	if (tree->store->incarnation(tree->store) != tree->incarnation)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not read a tree in namespace \"%s\"", tree->store->ns),
-				 errdetail("The session's lease ran out meanwhile, and nodes that it was about to read are gone."),
-				 errhint("The transaction might succeed if retried.")));
+		report_passing(tree, "The session's lease ran out meanwhile, and nodes that it was about to read are gone.");
+	if (tree->store->durable)
+		ask_with_copies(unconstify(MosqlTree *, tree), node);
+	if (mosql_btree_breaks(tree) != tree->breaks)
+		report_passing(tree, "A connection to Redis broke meanwhile: another server may have taken over, which has other nodes.");
 	mosql_btree_damage(tree, node, what);
 }
 

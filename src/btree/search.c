@@ -247,7 +247,7 @@ leave_dead(Search *s, const SearchItem *item, const MosqlNodeMeta *meta)
 	if (item->node == tree->root)
 		mosql_btree_gone(tree);
 	if (meta->low.len == 0 || s->passed + ++next.hops > MOSQL_TREE_MAX_HOPS)
-		mosql_btree_damage(tree, item->node, "a dead node where the tree needs one that lives");
+		mosql_btree_astray(tree, item->node, "a dead node where the tree needs one that lives");
 	mosql_btree_cache_drop(tree, item->node);
 	if (item->parent != 0)
 		mosql_btree_cache_drop(tree, item->parent); /* maintenance unlinks the dead */

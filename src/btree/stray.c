@@ -92,12 +92,11 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 	{
 		MosqlChild	child = {meta.low, node};
 
+		/* of a level that a failover has taken back, with all that led there, nothing is linked */
 		if (meta.level < root->meta.level)
-		{
 			mosql_btree_inner_remove(tree, meta.level + 1, &child, 1);
-			if (!is_linked(tree, node, &meta, ++tree->epoch))
-				use = MOSQL_NODE_UNLINKED;
-		}
+		if (meta.level >= root->meta.level || !is_linked(tree, node, &meta, ++tree->epoch))
+			use = MOSQL_NODE_UNLINKED;
 	}
 	else if ((meta.level >= root->meta.level || !is_linked(tree, node, &meta, 0)) &&
 			 find_cover(tree, &meta)->id != node)

@@ -124,6 +124,12 @@ store_incarnation(MosqlNodeStore *store)
 		(session->lapses + (session->stepper.durable ? 0 : mosql_redis_breaks(session->redis))) << 48;
 }
 
+static uint64
+store_breaks(MosqlNodeStore *store)
+{
+	return mosql_redis_breaks(((MosqlSessionStore *) store)->session->redis);
+}
+
 /* ---- what rests on what a server may forget ---- */
 
 /*
@@ -258,6 +264,7 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.new_id = store_new_id;
 	session->store.store.durable = session->stepper.durable;
 	session->store.store.incarnation = store_incarnation;
+	session->store.store.breaks = store_breaks;
 	if (!session->stepper.durable)
 		session->store.store.unbroken = store_unbroken;
 

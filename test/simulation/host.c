@@ -161,14 +161,14 @@ may_be_dropped(const ErrorData *report)
 }
 
 /*
- * Damage is said of what is whole: whoever says it, aloud or to itself, is wrong.  What is really damaged
- * (damage.c) is so at the end, when all else was looked at.
+ * Damage is said of what is whole: whoever says it, aloud or to itself, is wrong, whatever an isolated primary
+ * has told him, or a server has forgotten meanwhile.  What is really damaged (damage.c) is so at the end, when all else
+ * was looked at.
  */
 static void
 judge_report(const ErrorData *report)
 {
-	if (report->sqlerrcode == ERRCODE_DATA_CORRUPTED && !may_be_dropped(report) &&
-		!sim_sees_anything() && !damage_is_done())
+	if (report->sqlerrcode == ERRCODE_DATA_CORRUPTED && !may_be_dropped(report) && !sim_is_torn && !damage_is_done())
 		sim_fail("damage is reported, and there is none: %s%s%s", report->message,
 				 report->detail != NULL ? ": " : "", report->detail != NULL ? report->detail : "");
 }

@@ -99,7 +99,7 @@ sim_fail(const char *format,...)
 	va_list		args;
 
 	if (sim_self != NULL && sim_self->nest_level > 0 && sim_sees_anything())
-		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("a server has forgotten: %s", format)));
+		ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR), errmsg("a server has forgotten: %s", format)));
 	va_start(args, format);
 	printf("FAILED  seed " UINT64_FORMAT "\n", sim_seed);
 	say(format, args);

@@ -413,6 +413,12 @@ incarnation(MosqlNodeStore *store)
 	return ((MemStore *) store)->incarnation;
 }
 
+static uint64
+breaks(MosqlNodeStore *store)
+{
+	return ((MemStore *) store)->breaks;
+}
+
 MemStore *
 memstore_open(uint64 seed)
 {
@@ -424,7 +430,7 @@ memstore_open(uint64 seed)
 		.prefetch = prefetch, .prefetched = prefetched, .prefetch_drop = prefetch_drop,
 		.post_begin = post_begin, .post = post, .post_end = post_end,
 		.run_steps = run_steps, .delete_nodes = delete_nodes, .new_id = new_id,
-		.incarnation = incarnation
+		.incarnation = incarnation, .breaks = breaks
 	};
 	mem->nbuckets = 4093;
 	mem->buckets = calloc(mem->nbuckets, sizeof(MemNode *));

@@ -21,6 +21,7 @@ typedef struct MemStore
 	int			nnodes;
 	uint64		next_id;
 	uint64		incarnation;	/* raise it: the process slept for long */
+	uint64		breaks;			/* raise it: a connection broke */
 	uint64		rng;
 
 	/* faults */

@@ -3657,6 +3657,72 @@ test_lost_growth(void)
 	world_close(w);
 }
 
+/* The same while an inner node is being merged away: it is part of no level then, and goes. */
+static void
+test_lost_growth_merge(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlTree  *tree = w->trees[1];
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	CachedNode *node = mosql_btree_find_inner(tree, leaves[y].meta.low, false, 1, 0);
+	uint64		id = node->id;
+	MosqlNodeMeta meta = node->meta;
+
+	meta.low = mosql_bytes_copy(CurrentMemoryContext, meta.low);
+	meta.high = mosql_bytes_copy(CurrentMemoryContext, meta.high);
+	meta.state = MOSQL_NODE_DYING;
+	meta.generation++;
+	set_meta(w, id, &meta);
+	forget_growth(w, ids, leaves, n);
+	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_USED);	/* it was: now it is dead */
+	meta.state = MOSQL_NODE_DEAD;
+	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_UNLINKED);
+	expect_rows(w, tree);
+	world_close(w);
+}
+
+static void
+break_one(void *arg)
+{
+	++*(uint64 *) arg;
+}
+
+/*
+ * A leaf is not there that all lead to.  Where copies are waited for it is damage if its server says so with them,
+ * and no connection has broken meanwhile.
+ */
+static void
+test_astray(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MemStore   *mem = w->mem;
+	MosqlPoint	point;
+	MemoryContext cxt = CurrentMemoryContext;
+
+	w->store->durable = true;
+	mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point);
+	mem->store.delete_nodes(&mem->store, &ids[y + 1], 1);
+	CHECK_RAISES(ERRCODE_DATA_CORRUPTED, mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	mem->crash_at = mem->steps + 1;
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	mem->crash_at = 0;
+	mem->hook = break_one;
+	mem->hook_arg = &mem->breaks;
+	CHECK_RAISES(ERRCODE_T_R_SERIALIZATION_FAILURE,
+				 mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point));
+	MemoryContextSwitchTo(cxt);
+	mem->hook = NULL;
+	world_close(w);
+}
+
 static bool
 always_breaks(MosqlNodeStore *store, void (*work) (void *arg), void *arg)
 {
@@ -3976,6 +4042,37 @@ test_destroy(void)
 	world_close(w);
 }
 
+/* A root that is dead without copies, as a primary that is cut off may tell: all that it leads to stays. */
+static void
+test_destroy_unconfirmed(void)
+{
+	World	   *w = crash_world(100);
+	MemStore   *mem = w->mem;
+	MosqlTree  *tree = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
+	MosqlNodeMeta meta = mosql_btree_find_root(tree)->meta;
+	int			nodes = mem->nnodes;
+	MosqlKilled killed;
+	MemoryContext cxt = CurrentMemoryContext;
+
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = ROOT;
+	set_meta(w, ROOT, &meta);
+	mem->store.durable = true;
+	mem->crash_at = mem->steps + 1;
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_destroy(tree, NULL, NULL));
+	MemoryContextSwitchTo(cxt);
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_kill(&tree, 1, &killed));
+	MemoryContextSwitchTo(cxt);
+	CHECK_INT(mem->nnodes, nodes);
+	mem->crash_at = 0;
+	mosql_btree_kill(&tree, 1, &killed);
+	CHECK_INT(killed, MOSQL_KILLED);
+	CHECK(mosql_btree_destroy(tree, NULL, NULL));
+	CHECK_INT(mem->nnodes, 0);
+	mosql_btree_close(tree);
+	world_close(w);
+}
+
 static bool
 destroy_a_little(void *arg, int nodes)
 {
@@ -4042,37 +4139,6 @@ test_speed(void)
 	t0 = mosql_now_us();
 	memstore_reserve(w->trees[0], w->keys, n, 100);
 	t1 = mosql_now_us();
-/* A root that is dead without copies, as a primary that is cut off may tell: all that it leads to stays. */
-static void
-test_destroy_unconfirmed(void)
-{
-	World	   *w = crash_world(100);
-	MemStore   *mem = w->mem;
-	MosqlTree  *tree = mosql_btree_open(&mem->store, ROOT, CurrentMemoryContext);
-	MosqlNodeMeta meta = mosql_btree_find_root(tree)->meta;
-	int			nodes = mem->nnodes;
-	MosqlKilled killed;
-	MemoryContext cxt = CurrentMemoryContext;
-
-	meta.state = MOSQL_NODE_DEAD;
-	meta.other = ROOT;
-	set_meta(w, ROOT, &meta);
-	mem->store.durable = true;
-	mem->crash_at = mem->steps + 1;
-	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_destroy(tree, NULL, NULL));
-	MemoryContextSwitchTo(cxt);
-	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_kill(&tree, 1, &killed));
-	MemoryContextSwitchTo(cxt);
-	CHECK_INT(mem->nnodes, nodes);
-	mem->crash_at = 0;
-	mosql_btree_kill(&tree, 1, &killed);
-	CHECK_INT(killed, MOSQL_KILLED);
-	CHECK(mosql_btree_destroy(tree, NULL, NULL));
-	CHECK_INT(mem->nnodes, 0);
-	mosql_btree_close(tree);
-	world_close(w);
-}
-
 	printf("# reserve %d keys: %.0f ms, %lld round trips\n", n, (t1 - t0) / 1e3, (long long) w->mem->round_trips);
 	w->mem->round_trips = 0;
 	t0 = mosql_now_us();
@@ -4174,12 +4240,15 @@ main(void)
 	CASE(test_dangling);
 	CASE(test_destroy);
 	CASE(test_destroy_in_parts);
+	CASE(test_destroy_unconfirmed);
 	CASE(test_first_and_dead);
 	CASE(test_ruins);
 	CASE(test_circle);
 	CASE(test_dead_right);
 	CASE(test_own_child);
 	CASE(test_lost_growth);
+	CASE(test_lost_growth_merge);
+	CASE(test_astray);
 	if (TINY)					/* else it takes a minute */
 		CASE(test_unfinished);
 	CASE(test_guess_unfinished);
@@ -4191,4 +4260,3 @@ main(void)
 	CHECK(windows_taken > 0);
 	return unit_finish();
 }
-	CASE(test_destroy_unconfirmed);
