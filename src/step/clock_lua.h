@@ -267,7 +267,7 @@ LUA_DROP("9", "#argv", "s", "6", "leap")
 "  return {0, schema, ts, c[1], snapshots(KEYS[4], argv[8] == '1')}\n"
 "end\n"
 "if dead(lease) then return {2, schema} end\n"
-"local forgotten = argv[7] ~= '0' and leap > argv[7] + 0\n"
+"local forgotten = argv[7] ~= '0' and (leap > argv[7] + 0 or schema + 0 < argv[7] + 0)\n"
 "if forgotten or schema ~= argv[2] then\n"
 "  extend(lease, argv[5] + 0, KEYS[2], KEYS[3], argv[4])\n"
 "  return {forgotten and 4 or 3, schema}\n"

@@ -562,7 +562,8 @@ mosql_watch_judge_decision(const Watch *watch, const MosqlDecideArgs *args, cons
 		return MOSQL_DECIDED;
 	if (is_dead(watch, mosql_reply_bytes(mosql_step_elem(decision->s, 0))))
 		return MOSQL_REFUSED_LEASE;
-	if (!watch->clock->durable && args->since != 0 && decision->issued.leapt > args->since)
+	if (!watch->clock->durable && args->since != 0 &&
+		(decision->issued.leapt > args->since || decision->issued.schema < args->since))
 		return MOSQL_REFUSED_FORGOTTEN;
 	return decision->issued.schema == args->schema ? MOSQL_DECIDED : MOSQL_REFUSED_SCHEMA;
 }

@@ -262,7 +262,7 @@ LUA_TAKE_OVER
 "local leap = (leapt == 1 and c[1] or c[4] or 0) + 0\n"
 "if s[2] then return {sub(s[2], 1, 1) == 'C' and 6 or 1, schema} end\n"
 "if not lease or lease + 0 < now then return {2, schema} end\n"
-"if argv[7] ~= '0' and leap > argv[7] + 0 then return {4, schema} end\n"
+"if argv[7] ~= '0' and (leap > argv[7] + 0 or schema + 0 < argv[7] + 0) then return {4, schema} end\n"
 "if schema ~= argv[2] then return {3, schema} end\n"
 "local issued = (c[1] or 0) + 1\n"
 "issued = issued > now and issued or now\n"

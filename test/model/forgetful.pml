@@ -20,6 +20,10 @@
  * Abstracted: a break is known with the step that it hits; who is lost is not told.  AHEAD, too:
  * a leap counts all the time that passed, where the clock adds half of it (mosql_clock_leap()).
  *
+ * STAYS: a process may be followed by another one that has all it had, so that the clock leaps; and then fall back
+ * to before that.  Where this is faster than time the clock is behind what it has issued (docs/durability.md, "A Redis that
+ * forgot"): timestamps are not looked at.
+ *
  * Claims: no session id is drawn twice; timestamps never go back; who decides knows the
  * definitions as they are; what is decided has its intents.  WHOLE: who decides has read nothing
  * that was forgotten since; what is applied is committed; a record goes after its intents.  (LEAF: only that
@@ -31,6 +35,7 @@
  * run: ci -DFALLS=3 -DAHEAD
  * run: ci -DFALLS=2 -DWHOLE
  * run: ci -DFALLS=2 -DWHOLE -DLEAF
+ * run: ci -DFALLS=3 -DWHOLE -DSTAYS
  * mutation: MUT_COUNT_IDS -DFALLS=1 -DSESSIONS rule 23: ids are counted only
  * mutation: MUT_COUNT_VERSIONS rule 16: versions are counted only
  * mutation: MUT_KEEP_VERSION rule 16: who takes over keeps the version
@@ -38,6 +43,7 @@
  * mutation: MUT_NO_NAME rule 16: a restart is not told from going on
  * mutation: MUT_IDS_BY_TIME -DFALLS=1 -DSESSIONS rule 23: ids follow the server's time, not the clock's
  * mutation: MUT_SAME_LEAP -DFALLS=3 -DAHEAD rule 16: two that begin with the same state leap to the same value
+ * mutation: MUT_LEAP_ALONE -DFALLS=3 -DWHOLE -DSTAYS rule 34: who decides compares when the clock leapt, and not where it is
  * mutation: MUT_NO_FENCE_DECIDE -DFALLS=1 -DWHOLE -DLEAF rule 34: who has prepared decides, whatever broke since
  * mutation: MUT_NO_FENCE_APPLY -DFALLS=1 -DWHOLE rule 34: who has decided applies, whatever broke since
  * mutation: MUT_NO_FENCE_HELP -DFALLS=1 -DWHOLE rule 34: who has found a record applies, whatever broke since
@@ -107,7 +113,9 @@ inline take_over()
 inline issue()
 {
 	last = max(last + 1, now);
+#ifndef STAYS
 	assert(last > issued);
+#endif
 	issued = last
 }
 
@@ -224,6 +232,13 @@ proctype Waiter()
 #define is_new(ts) (ts > leapt)
 #endif
 
+/* May the clock have forgotten something since it had this version? */
+#ifndef MUT_LEAP_ALONE
+#define went_back(since) (leapt > since || version < since)
+#else
+#define went_back(since) (leapt > since)
+#endif
+
 inline apply(x)
 {
 	if
@@ -262,9 +277,9 @@ proctype Owner()
 			:: fenced_decide(e)
 			:: !fenced_decide(e) && record[x] == ABORTED
 #ifndef MUT_PREPARE_ANEW
-			:: !fenced_decide(e) && record[x] == NONE && leapt > since -> x = ATTEMPTS	/* 40001 */
-			:: !fenced_decide(e) && record[x] == NONE && leapt <= since && version != v -> v = version
-			:: !fenced_decide(e) && record[x] == NONE && leapt <= since && version == v ->
+			:: !fenced_decide(e) && record[x] == NONE && went_back(since) -> x = ATTEMPTS	/* 40001 */
+			:: !fenced_decide(e) && record[x] == NONE && !went_back(since) && version != v -> v = version
+			:: !fenced_decide(e) && record[x] == NONE && !went_back(since) && version == v ->
 #else
 			:: !fenced_decide(e) && record[x] == NONE && version != v -> v = version
 			:: !fenced_decide(e) && record[x] == NONE && version == v ->
@@ -381,6 +396,9 @@ proctype Fall()
 	do
 #ifdef LEAF
 	:: n < FALLS -> d_step { n++; row = d_row; intents = d_intents; breaks++; printf("the leaf falls back\n") }
+#endif
+#ifdef STAYS
+	:: n < FALLS -> d_step { n++; me++; breaks++; printf("another process answers, and has it all\n") }
 #endif
 	:: n < FALLS ->
 		atomic {

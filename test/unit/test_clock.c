@@ -692,6 +692,8 @@ test_takeover(void)
 	CHECK(S >= before + MOSQL_CLOCK_LEAP && S < before + 10 * (uint64) MOSQL_CLOCK_LEAP);
 	CHECK_INT(decide(a, 3), MOSQL_REFUSED_SCHEMA);
 	CHECK_INT(decide_since(a, 3, 1), MOSQL_REFUSED_FORGOTTEN);
+	/* one that had leapt further, and was forgotten with that */
+	CHECK_INT(decide_since(a, 3, schema + 1), MOSQL_REFUSED_FORGOTTEN);
 	CHECK_INT(decide_now(a, 3), MOSQL_DECIDED);
 	CHECK_INT(ts, S + 1);
 
