@@ -100,6 +100,14 @@ extern void mosql_btree_set_together(MosqlTree *tree, bool together);
 extern bool mosql_btree_exists(MosqlNodeStore *store, uint64 root);
 
 /*
+ * Before anything is called damaged: was it told by servers that are still who they were?  breaks: what mosql_btree_breaks()
+ * said before it was read; 40001 if a connection has broken since.  Where copies are waited for these nodes, and those that are
+ * cached, are asked with them: 08006 if one of their servers has a successor, and goes on answering all the same.
+ */
+extern uint64 mosql_btree_breaks(const MosqlTree *tree);
+extern void mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n);
+
+/*
  * Mark the root of a tree that nobody uses any more dead, and delete all nodes; restartable: children
  * go before parents, the root last.  more (NULL: go on to the end) is asked before the first are deleted,
  * and after each few hundred nodes, how many these were; where it says no the rest is left for

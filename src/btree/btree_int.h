@@ -152,7 +152,6 @@ extern void mosql_btree_hint_put_leaf(MosqlTree *tree, const MosqlLeaf *leaf);
 extern uint64 mosql_btree_new_leaf(MosqlTree *tree, int before);
 
 /* --- node.c: decoding with checks, steps, errors --- */
-extern uint64 mosql_btree_breaks(const MosqlTree *tree);
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();

@@ -4,7 +4,7 @@
  * Layer: btree.  Every node is read, in key order, a parent before its
  * children.  Against running writers a finding may be a passing state, so the
  * tree is walked again if there were any, and only what both walks found is
- * reported.
+ * reported; an error, if it is not a primary that tells it which has a successor.
  */
 #include "btree/btree_int.h"
 
@@ -208,6 +208,20 @@ has(const Check *check, const Finding *finding)
 	return false;
 }
 
+/* Errors are of nodes that are as they were told. */
+static void
+doubt_errors(const Check *check)
+{
+	uint64	   *nodes = palloc(Max(check->nfindings, 1) * sizeof(uint64));
+	int			n = 0;
+
+	for (int i = 0; i < check->nfindings; i++)
+		if (check->findings[i].severity == 'E')
+			nodes[n++] = check->findings[i].node;
+	if (n > 0)
+		mosql_btree_doubt(check->tree, check->tree->breaks, nodes, n);
+}
+
 /* See btree.h. */
 void
 mosql_btree_check(MosqlTree *tree, MosqlCheckReport report,
@@ -222,6 +236,7 @@ mosql_btree_check(MosqlTree *tree, MosqlCheckReport report,
 	if (first.nfindings == 0)
 		return;
 	run(&second);
+	doubt_errors(&second);
 	for (int i = 0; i < first.nfindings; i++)
 		if (has(&second, &first.findings[i]))
 			report(arg, first.findings[i].severity, first.findings[i].node, first.findings[i].what);

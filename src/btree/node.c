@@ -65,23 +65,6 @@ mosql_btree_breaks(const MosqlTree *tree)
 /* So many nodes that a tree leads over are on all servers that it is on, mostly. */
 #define WITNESSES	64
 
-/*
- * Ask a node that leads astray, and others that are cached, with their copies: 08006 if one of their servers
- * has a successor, and goes on answering all the same.  (What does not exist has no copies; so it is not asked alone.)
- */
-static void
-ask_with_copies(MosqlTree *tree, uint64 node)
-{
-	const CachedNode *cached = tree->hand;
-	uint64		nodes[WITNESSES] = {node};
-	MosqlBytes	metas[WITNESSES];
-	int			n = 1;
-
-	for (uint32 i = 0; i < tree->nnodes && n < WITNESSES; i++, cached = cached->next)
-		nodes[n++] = cached->id;
-	mosql_btree_look(tree, nodes, n, metas);
-}
-
 static void
 report_passing(const MosqlTree *tree, const char *why)
 {
@@ -90,6 +73,27 @@ report_passing(const MosqlTree *tree, const char *why)
 			 errmsg("could not read a tree in namespace \"%s\"", tree->store->ns),
 			 errdetail("%s", why),
 			 errhint("The transaction might succeed if retried.")));
+}
+
+/* See btree.h.  What does not exist has no copies: so the nodes in question are not asked alone. */
+void
+mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	const CachedNode *cached = tree->hand;
+	uint64		asked[WITNESSES];
+	MosqlBytes	metas[WITNESSES];
+	int			nasked = Min(n, WITNESSES / 2);
+
+	if (nasked > 0)
+		memcpy(asked, nodes, nasked * sizeof(uint64));
+	for (uint32 i = 0; i < tree->nnodes && nasked < WITNESSES; i++, cached = cached->next)
+		asked[nasked++] = cached->id;
+	if (tree->store->durable)
+		mosql_btree_look(tree, asked, nasked, metas);
+	MemoryContextSwitchTo(old);
+	if (mosql_btree_breaks(tree) != breaks)
+		report_passing(tree, "A connection to Redis broke meanwhile: another server may have taken over, which has other nodes.");
 }
 
 /*
@@ -108,10 +112,7 @@ mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what)
 		mosql_btree_gone(tree);
 	if (tree->store->incarnation(tree->store) != tree->incarnation)
 		report_passing(tree, "The session's lease ran out meanwhile, and nodes that it was about to read are gone.");
-	if (tree->store->durable)
-		ask_with_copies(unconstify(MosqlTree *, tree), node);
-	if (mosql_btree_breaks(tree) != tree->breaks)
-		report_passing(tree, "A connection to Redis broke meanwhile: another server may have taken over, which has other nodes.");
+	mosql_btree_doubt(unconstify(MosqlTree *, tree), tree->breaks, &node, 1);
 	mosql_btree_damage(tree, node, what);
 }
 

@@ -410,6 +410,19 @@ next_in_ranges(MosqlScanState *scan, MosqlRow *row)
 /* Rows that a batch of entries leads to; batches grow, as in a range. */
 #define FIRST_FETCH		64
 
+/* An entry and its row are told by two servers: damage only if both are still who they were. */
+static void
+report_no_row(MosqlScanState *scan)
+{
+	mosql_view_doubt(scan->view, scan->index->entries->tree);
+	mosql_view_doubt(scan->view, scan->table->tree);
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("an entry of index \"%s\" of foreign table \"%s\" has no row",
+					scan->index->name, RelationGetRelationName(scan->rel)),
+			 errhint("DROP INDEX and CREATE INDEX build it anew.")));
+}
+
 /*
  * Entries that come next, and their rows, in one read.  Both are read at the same
  * snapshot, so each entry has its row.
@@ -436,11 +449,7 @@ fetch_rows(MosqlScanState *scan)
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < n; i++)
 		if (!scan->fetched_rows[i].found)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("an entry of index \"%s\" of foreign table \"%s\" has no row",
-							scan->index->name, RelationGetRelationName(scan->rel)),
-					 errhint("DROP INDEX and CREATE INDEX build it anew.")));
+			report_no_row(scan);
 	scan->fetch_size = Min(scan->fetch_size * 2, MOSQL_POINTS_PER_READ);
 	scan->nfetched = n;
 	scan->fetched = 0;

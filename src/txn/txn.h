@@ -292,6 +292,12 @@ extern void mosql_view_peek(MosqlView *view, MosqlTree *tree, const MosqlBytes *
 							MosqlRow *rows);
 
 /*
+ * Before it is called damage that rows of two trees contradict each other: an error, 40001 or 08006, if a server may have a
+ * successor that knows better (mosql_btree_doubt()).
+ */
+extern void mosql_view_doubt(MosqlView *view, MosqlTree *tree);
+
+/*
  * The first row in the range as far as it is known; the range shrinks to what is behind it.  False:
  * there is none, or what comes next is not known.  Valid until the next batch.
  */

@@ -422,6 +422,12 @@ mosql_view_peek(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n,
 	get_rows(view, tree, keys, n, rows, false, false);
 }
 
+void
+mosql_view_doubt(MosqlView *view, MosqlTree *tree)
+{
+	mosql_btree_doubt(tree, view->txn->breaks, NULL, 0);
+}
+
 /*
  * A long statement: register its snapshot once more, which extends the lease
  * and returns the same S.  What was lost meanwhile shows as "too old".

@@ -3685,6 +3685,12 @@ test_lost_growth_merge(void)
 }
 
 static void
+count_finding(void *arg, char severity, uint64 node, const char *what)
+{
+	++*(int *) arg;
+}
+
+static void
 break_one(void *arg)
 {
 	++*(uint64 *) arg;
@@ -3692,7 +3698,7 @@ break_one(void *arg)
 
 /*
  * A leaf is not there that all lead to.  Where copies are waited for it is damage if its server says so with them,
- * and no connection has broken meanwhile.
+ * and no connection has broken meanwhile.  A check says so, too.
  */
 static void
 test_astray(void)
@@ -3704,6 +3710,7 @@ test_astray(void)
 	MemStore   *mem = w->mem;
 	MosqlPoint	point;
 	MemoryContext cxt = CurrentMemoryContext;
+	int			n;
 
 	w->store->durable = true;
 	mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point);
@@ -3720,6 +3727,13 @@ test_astray(void)
 				 mosql_btree_get(w->trees[1], &leaves[y + 1].meta.low, 1, &point));
 	MemoryContextSwitchTo(cxt);
 	mem->hook = NULL;
+	n = 0;
+	mosql_btree_check(w->trees[1], count_finding, NULL, &n);
+	CHECK(n > 0);
+	mem->crash_at = mem->steps + 1;
+	CHECK_RAISES(MEMSTORE_CRASH, mosql_btree_check(w->trees[1], count_finding, NULL, &n));
+	MemoryContextSwitchTo(cxt);
+	mem->crash_at = 0;
 	world_close(w);
 }
 
