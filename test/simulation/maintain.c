@@ -196,7 +196,7 @@ work_maintain(SimFrontEnd *self)
 		if (sim_chance(200))
 			(void) run_job(self, far, sim_chance(150) ? sweep_nodes : vacuum_trees);
 		(void) run_job(self, session, sim_chance(sim_sweeps ? 500 : 150) ? sweep_nodes :
-					   sim_chance(50) ? look_around : vacuum_trees);
+					   sim_chance(sim_sweeps ? 200 : 50) ? look_around : vacuum_trees);
 		build_drop_dead(self, session);
 		if (sim_chance(100))
 			(void) run_job(self, session, look_around);
