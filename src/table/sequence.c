@@ -82,33 +82,58 @@ read_counter(MosqlSession *session, uint64 counter)
 }
 
 /*
- * Set the counter if it is what `expected` says (absent: not there).  True if this
- * was done; else *found is what was there, with known = false if nobody knows.
+ * Run a step that writes the counter.  True if this was done; *found is what was there
+ * before, or else is there, with known = false if nobody knows.
  * (durable modes) Has its copies before it counts, and what it found, too: a value that
  * was handed out is not handed out again after a failover.  08006 without copies.
  */
 static bool
+run_step(MosqlSession *session, MosqlStep *step, MosqlBytes *found, bool *known)
+{
+	MosqlBytes	field = counter_field();
+
+	step->no_count = step->durable = step->touch = true;
+	step->nreads = 1;
+	step->reads = &field;
+	mosql_step_run(mosql_session_stepper(session), &step, 1, NULL);
+	*known = step->status != MOSQL_STEP_LOST;
+	if (*known)
+		*found = step->values[0];
+	return step->status == MOSQL_STEP_DONE;
+}
+
+/* Set the counter if it is what `expected` says (absent: not there). */
+static bool
 exchange(MosqlSession *session, uint64 counter, MosqlBytes expected, MosqlBytes wanted,
 		 MosqlBytes *found, bool *known)
 {
-	MosqlBytes	field = counter_field();
 	MosqlCompare compares[2];
-	MosqlWrite	write = {.kind = MOSQL_WRITE_SET,.field = field,.value = wanted};
-	MosqlStep	step = {
-		.node = counter,.no_count = true,.durable = true,.touch = true,
-		.compares = compares,
-		.nreads = 1,.reads = &field,.nwrites = 1,.writes = &write
-	};
-	MosqlStep  *steps = &step;
+	MosqlWrite	write = {.kind = MOSQL_WRITE_SET,.field = counter_field(),.value = wanted};
+	MosqlStep	step = {.node = counter,.compares = compares,.nwrites = 1,.writes = &write};
 
 	/* that the node is there, too: a counter without a meta would be nobody's garbage */
 	mosql_step_expect(&step, MOSQL_COMPARE_EQUAL, mosql_bytes("m", 1), 0, mosql_bytes("", 0));
-	mosql_step_expect_same(&step, field, expected);
-	mosql_step_run(mosql_session_stepper(session), &steps, 1, NULL);
-	*known = step.status == MOSQL_STEP_FAILED;
-	if (*known)
-		*found = step.values[0];
-	return step.status == MOSQL_STEP_DONE;
+	mosql_step_expect_same(&step, write.field, expected);
+	return run_step(session, &step, found, known);
+}
+
+/*
+ * Add to the counter, wherever between 0 and `most` it stands, and if its value was handed
+ * out: so that many who draw at a time do not wait for each other.
+ */
+static bool
+advance(MosqlSession *session, uint64 counter, int64 by, int64 most, MosqlBytes *found, bool *known)
+{
+	MosqlStepDelta delta = {.offset = 0,.width = 8,.delta = by};
+	MosqlCompare compares[2];
+	MosqlWrite	write = {.kind = MOSQL_WRITE_ADD,.field = counter_field(),.value = mosql_step_add(0, &delta, 1)};
+	MosqlStep	step = {.node = counter,.compares = compares,.nwrites = 1,.writes = &write};
+	MosqlBytes	bound = encode_state((MosqlSequenceState) {.value = most});
+
+	/* that it is there, too; and bytes of values that are not negative have their order */
+	mosql_step_expect(&step, MOSQL_COMPARE_EQUAL, write.field, 8, mosql_bytes("\1", 1));
+	mosql_step_expect(&step, MOSQL_COMPARE_AT_MOST, write.field, 0, mosql_bytes(bound.data, 8));
+	return run_step(session, &step, found, known);
 }
 
 MosqlSequenceState
@@ -162,6 +187,31 @@ pause_draw(MosqlBudget *budget, const char *name)
 }
 
 /*
+ * Draw by adding to the counter: one that ascends, above 0, and has so many left.  False: it is
+ * another one, and is to be drawn from by what *seen says.
+ */
+static bool
+draw_by_adding(MosqlSession *session, const MosqlSequence *sequence, const char *name,
+			   int64 want, MosqlSequenceSeen *seen, int64 *first)
+{
+	MosqlBytes	found;
+	int64		by;
+	bool		added;
+
+	if (sequence->increment < 0 || pg_mul_s64_overflow(want, sequence->increment, &by) || by > sequence->max)
+		return false;
+	added = advance(session, sequence->counter, by, sequence->max - by, &found, &seen->known);
+	if (!seen->known)
+		return false;
+	seen->state = decode_state(session, sequence, name, found);
+	if (!added)
+		return false;
+	*first = seen->state.value + sequence->increment;
+	seen->state.value += by;
+	return *first >= sequence->min; /* else its bounds were altered, and these are a gap */
+}
+
+/*
  * A step whose answer is lost, or that lacks copies, may have been made: then its
  * values are a gap.
  */
@@ -172,6 +222,8 @@ mosql_sequence_draw(MosqlSession *session, const MosqlSequence *sequence, const 
 	MosqlBudget budget = mosql_budget_start(DRAW_TIMEOUT_MS);
 	bool		met_others = false;
 
+	if (draw_by_adding(session, sequence, name, want, seen, first))
+		return want;
 	for (;;)
 	{
 		MosqlSequenceState next;
@@ -189,7 +241,6 @@ mosql_sequence_draw(MosqlSession *session, const MosqlSequence *sequence, const 
 					 &found, &seen->known))
 		{
 			seen->state = next;
-			seen->known = true;
 			return (int64) more + 1;
 		}
 		if (seen->known)
