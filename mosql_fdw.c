@@ -98,9 +98,9 @@ define_settings(void)
 							&mosql_txn_orphan_retention_s, MOSQL_ORPHAN_RETENTION_S, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("mosql_fdw.sequence_block",
-							"Values that a backend draws from a shared sequence at once.",
-							"More if the sequence's CACHE is larger; what is left when the backend ends is a gap.",
-							&mosql_fdw_sequence_block, 32, 1, 1000000,
+							"Values of a shared sequence that a session draws at once, and keeps.",
+							"More if the sequence's CACHE is larger. 1: none is kept, so that who calls nextval() later gets a later value.",
+							&mosql_fdw_sequence_block, 1, 1, 1000000,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("mosql_fdw.drop_data",
 							 "Dropping a foreign table drops its data in Redis.",

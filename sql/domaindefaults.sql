@@ -11,7 +11,6 @@ CREATE DOMAIN code AS text DEFAULT 'c' || nextval('tickets');
 CREATE FOREIGN TABLE sold (id int OPTIONS (key 'true') NOT NULL, no ticket) SERVER domains;
 -- the first statement of a session draws from Redis
 \c -
-SET mosql_fdw.sequence_block = 1;
 INSERT INTO sold VALUES (1), (2);
 INSERT INTO sold SELECT i FROM generate_series(3, 4) i;
 -- and so does COPY
@@ -23,7 +22,6 @@ COPY sold FROM stdin;
 7	100
 \.
 \c -
-SET mosql_fdw.sequence_block = 1;
 COPY sold (id) FROM stdin;
 8
 9

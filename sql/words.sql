@@ -78,13 +78,11 @@ DROP TABLE a;
 :run
 
 -- sequences: ALTER compares where they stand; DISCARD; a view's owner may read what its user may not
-SET mosql_fdw.sequence_block = 1;
 \set run 'CREATE SEQUENCE s; SELECT nextval($$s$$), nextval($$s$$), nextval($$s$$); ALTER SEQUENCE s MAXVALUE 2; ALTER SEQUENCE s MINVALUE 4; ALTER SEQUENCE s MINVALUE 2 MAXVALUE 100; ALTER SEQUENCE s RESTART WITH 101; SELECT nextval($$s$$), currval($$s$$); ALTER SEQUENCE s OWNED BY NONE; ALTER SEQUENCE s INCREMENT 10; SELECT nextval($$s$$), lastval(); DISCARD SEQUENCES; SELECT currval($$s$$); SELECT nextval($$s$$) FROM (SELECT 1) x; CREATE VIEW v AS SELECT last_value, is_called FROM s; GRANT SELECT ON v TO words_other; GRANT USAGE ON SCHEMA words_own, words_ours TO words_other; SET ROLE words_other; SELECT * FROM v; SELECT last_value FROM s; RESET ROLE; DROP VIEW v; DROP SEQUENCE s;'
 :on_own
 :run
 :on_ours
 :run
-RESET mosql_fdw.sequence_block;
 SET search_path = words_ours;
 CREATE SEQUENCE s;
 SET ROLE words_other;

@@ -372,8 +372,7 @@ def sequences(cluster, servers, db):
                        for k in cluster.ask(p, "KEYS", ns + ":{0*") if cluster.ask(p, "HEXISTS", k, "q"))
         primary = cluster.owner(counter)
         replica = replica_of(cluster, primary)
-        settings = {"mosql_fdw.sequence_block": 1}
-        with contextlib.closing(server.connect(ns, **settings)) as c:
+        with contextlib.closing(server.connect(ns)) as c:
             before, errors = draw(c, 3)
             tap.equal((before, errors), ([1, 2, 3], []), f"{engine}: values with copies")
             cluster.signal(replica, signal.SIGSTOP)
@@ -382,7 +381,7 @@ def sequences(cluster, servers, db):
             tap.equal(attempt(c, "SELECT mosql_fdw_setval('drawn_id_seq', 100)")[1], "08006",
                       f"{engine}: nor is one set")
         take_over(cluster, engine, primary, replica)
-        with contextlib.closing(server.connect(ns, **settings)) as c:
+        with contextlib.closing(server.connect(ns)) as c:
             wait_until(lambda: attempt(c, "SELECT 1 FROM drawn")[1] is None, RECOVERY, 0.1)
             after = []
             wait_until(lambda: after.extend(draw(c, 1)[0]) or len(after) >= 5)

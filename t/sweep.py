@@ -320,7 +320,7 @@ def counters(world):
     conn.close()
     world.end_lease(sid)
     world.maintain(3)
-    conn = world.one.connect(world.db, **{"mosql_fdw.sequence_block": 1})
+    conn = world.one.connect(world.db)
     at = f"{world.engine}, a table with sequences"
     tap.equal(attempt(conn, "INSERT INTO s DEFAULT VALUES")[1], None, f"{at}: they go on after the sweep")
     tap.equal(value(conn, "SELECT count(DISTINCT id) + count(DISTINCT n) + count(DISTINCT m) FROM s"), 6, f"{at}: with new values")

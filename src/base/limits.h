@@ -206,6 +206,12 @@
  * for each of them is then a thousandth. */
 #define MOSQL_JOIN_BATCH		1000
 
+/*
+ * Values of a sequence that a query draws ahead, at most: a round trip for each is then a thousandth, and
+ * they are used before long.
+ */
+#define MOSQL_SEQUENCE_AHEAD_MAX	1024
+
 /* What the numbers of rows named by ctid may take between transactions, in all. */
 #define MOSQL_NUMBERS_KEEP_BYTES	(4 * 1024 * 1024)
 

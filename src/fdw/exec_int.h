@@ -260,6 +260,12 @@ extern bool mosql_cursor_is_opening(void);
 /* Before ExecutorRun() of any query. */
 extern void mosql_cursor_before_run(QueryDesc *query, ScanDirection direction);
 
+/* ---- sequence.c ---- */
+
+/* Before ExecutorRun() of any query, of so many rows (0: all); after it, unless it failed. */
+extern void mosql_sequences_before_run(const QueryDesc *query, uint64 count);
+extern void mosql_sequences_after_run(void);
+
 /* ---- scan.c, for lock_scan.c ---- */
 
 /* The next row into the node's slot, without a ctid; false at the end. */

@@ -270,6 +270,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 	MosqlModifyState *fresh;
 
 	mosql_cursor_before_run(query, direction);
+	mosql_sequences_before_run(query, count);
 #if PG_VERSION_NUM < 180000
 	if (next_executor_run != NULL)
 		next_executor_run(query, direction, count, once);
@@ -290,6 +291,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 	}
 	while ((fresh = mosql_fresh_pending(query->estate)) != NULL)
 		mosql_exec_fresh_end(fresh);
+	mosql_sequences_after_run();
 }
 
 void

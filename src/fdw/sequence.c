@@ -1,8 +1,16 @@
 /*
  * sequence.c: values of the sequences of our tables' columns and defaults.
  *
- * Layer: fdw.  Each backend draws a block of values (table/sequence.c) and hands
- * them out, also over several transactions.  What is left when it ends is a gap.
+ * Layer: fdw.  Values are drawn from Redis (table/sequence.c) some at a time, and handed
+ * out one by one.  What is left is a gap.
+ *
+ * How many.  Whoever calls nextval() after a transaction that used a value has committed gets a
+ * later one, as from PostgreSQL's sequences with CACHE 1.  So what a query draws ahead is for that
+ * query alone: not for the next one, nor for one that it calls, nor for itself after that, since any
+ * query may wait, and see what others did meanwhile.  It draws ahead some part of what it has
+ * used, so that many rows take few round trips and the gap is smaller than what was used.  With CACHE,
+ * or mosql_fdw.sequence_block above 1, the backend keeps a block over transactions, as
+ * PostgreSQL does.
  *
  * Which sequences.  Those that a column of ours owns are known by the column.  One that
  * no column of ours owns is shared once a default of ours uses it, and stays so: it
@@ -50,7 +58,18 @@
 
 #include "fdw/exec_int.h"
 
-int			mosql_fdw_sequence_block = 32;
+int			mosql_fdw_sequence_block = 1;
+
+/* While it is the same, nothing that this backend did can have shown it others' commits. */
+typedef struct Moment
+{
+	TimestampTz message;		/* the client's, when it came */
+	LocalTransactionId transaction; /* a procedure has several */
+	SubTransactionId sub;		/* a run that failed does not end */
+	uint64		runs;
+} Moment;
+
+static uint64 runs = 0;			/* of the executor, as often as one began or ended */
 
 /* ---- what this backend knows of a sequence ---- */
 
@@ -71,6 +90,8 @@ typedef struct SequenceEntry
 	MosqlSequenceSeen seen;
 	int64		next;			/* the block: this one and */
 	int64		left;			/* so many more, counting it */
+	Moment		moment;			/* without CACHE: they are for this moment, in which */
+	int64		drawn;			/* so many were drawn */
 	int64		last;			/* handed out last here */
 	bool		has_last;
 } SequenceEntry;
@@ -444,17 +465,108 @@ check_privileges(const SequenceEntry *entry, AclMode mode)
 				 errmsg("permission denied for sequence %s", get_rel_name(entry->seqid))));
 }
 
-static void
-draw_block(SequenceEntry *entry, MosqlSession *session)
-{
-	char	   *name = get_rel_name(entry->seqid);
+/* ---- drawing ahead ---- */
 
+/* The query that runs: what makes its rows; how many are asked for, 0: all. */
+typedef struct Running
+{
+	Moment		moment;
+	const Plan *plan;
+	uint64		count;
+} Running;
+
+static Running running;
+
+static Moment
+this_moment(void)
+{
+	return (Moment) {
+		GetCurrentStatementStartTimestamp(), mosql_fdw_this_transaction(), GetCurrentSubTransactionId(), runs
+	};
+}
+
+static bool
+is_now(const Moment *moment)
+{
+	Moment		now = this_moment();
+
+	return moment->message == now.message && moment->transaction == now.transaction &&
+		moment->sub == now.sub && moment->runs == now.runs;
+}
+
+void
+mosql_sequences_before_run(const QueryDesc *query, uint64 count)
+{
+	const Plan *plan = query->plannedstmt->planTree;
+
+	runs++;
+	running = (Running) {this_moment(), IsA(plan, ModifyTable) ? outerPlan(plan) : plan, count};
+}
+
+void
+mosql_sequences_after_run(void)
+{
+	runs++;
+}
+
+/* Rows of VALUES that may draw: not those that name their numbers. */
+static double
+values_that_draw(const ValuesScan *values)
+{
+	double		n = 0;
+	ListCell   *cell;
+
+	if (contain_volatile_functions((Node *) values->scan.plan.targetlist))
+		return list_length(values->values_lists);
+	foreach(cell, values->values_lists)
+		n += contain_volatile_functions(lfirst(cell)) ? 1 : 0;
+	return n;
+}
+
+/*
+ * How many to draw, after this moment has used all that it drew: what VALUES need; else a
+ * quarter of that, unless the plan expects fewer.  So few rows leave no gap.
+ */
+static int64
+values_ahead(const SequenceEntry *entry)
+{
+	int64		n = entry->drawn / 4;
+	const Plan *plan = running.plan;
+	bool		certain;
+	double		rows;
+
+	if (is_now(&running.moment))
+	{
+		certain = running.count == 0 && IsA(plan, ValuesScan) && plan->qual == NIL;
+		rows = certain ? values_that_draw((const ValuesScan *) plan) : plan->plan_rows;
+		if (running.count > 0)
+			rows = Min(rows, (double) running.count);
+		rows -= (double) entry->drawn;
+		if (rows > 0)
+			n = (int64) Min(rows, certain ? MOSQL_SEQUENCE_AHEAD_MAX : (double) n);
+	}
+	return Max(1, Min(n, MOSQL_SEQUENCE_AHEAD_MAX));
+}
+
+/* Make sure that there is a value left to be handed out. */
+static void
+provide(SequenceEntry *entry, MosqlSession *session)
+{
+	int64		block = Max(entry->sequence.cache, mosql_fdw_sequence_block);
+
+	if (block == 1 && !is_now(&entry->moment))
+	{
+		entry->moment = this_moment();
+		entry->left = entry->drawn = 0;
+	}
+	if (entry->left > 0)
+		return;
 	if (session == NULL)
 		session = session_of(entry);
-	entry->left = 0;
-	entry->left = mosql_sequence_draw(session, &entry->sequence, name,
-									  Max(entry->sequence.cache, mosql_fdw_sequence_block),
+	entry->left = mosql_sequence_draw(session, &entry->sequence, get_rel_name(entry->seqid),
+									  block > 1 ? block : values_ahead(entry),
 									  &entry->seen, &entry->next);
+	entry->drawn += entry->left;
 }
 
 /* ---- what the functions do ---- */
@@ -474,8 +586,7 @@ mosql_fdw_sequence_next(Oid seqid, bool identity, int64 *value)
 		check_privileges(entry, ACL_USAGE | ACL_UPDATE);
 	PreventCommandIfReadOnly("nextval()");
 	PreventCommandIfParallelMode("nextval()");
-	if (entry->left == 0)
-		draw_block(entry, session);
+	provide(entry, session);
 	*value = entry->next;
 	if (--entry->left > 0)
 		entry->next += entry->sequence.increment;

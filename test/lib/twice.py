@@ -11,7 +11,7 @@ KINDS = ["heap", "ours"]
 
 
 def make_both(server, cluster, name):
-    """Databases NAME_heap and NAME_ours.  Numbers come from Redis one by one, as from a sequence of PostgreSQL's."""
+    """Databases NAME_heap and NAME_ours."""
     for kind in KINDS:
         with contextlib.closing(server.connect()) as conn:
             query(conn, f"CREATE DATABASE {name}_{kind}")
@@ -20,7 +20,6 @@ def make_both(server, cluster, name):
         query(conn, f"""CREATE SERVER redis FOREIGN DATA WRAPPER mosql_fdw
                         OPTIONS (nodes '{cluster.nodes}', namespace '{name}')""")
         query(conn, "SELECT mosql_fdw_enable('redis')")
-        query(conn, f"ALTER DATABASE {name}_ours SET mosql_fdw.sequence_block = 1")
 
 
 def say(server, db, command, cwd, settings, timeout):
