@@ -49,6 +49,8 @@ static const ErrorRule rules[] = {
 	"Extend the rights of that Redis user with ACL SETUSER."},
 	{"ERR The user executing the script can't", MOSQL_ERROR_OTHER, false,	/* Redis 7.0 */
 	ERRCODE_INSUFFICIENT_PRIVILEGE, "Extend the rights of that Redis user with ACL SETUSER."},
+	{"ERR ACL failure in script", MOSQL_ERROR_OTHER, false,		/* Redis 7.2 and later, Valkey */
+	ERRCODE_INSUFFICIENT_PRIVILEGE, "Extend the rights of that Redis user with ACL SETUSER."},
 	{"OOM", MOSQL_ERROR_RAISE, false, ERRCODE_OUT_OF_MEMORY,
 	"Raise the server's setting maxmemory, or add nodes to the cluster."},
 	{"MISCONF", MOSQL_ERROR_OTHER, false, ERRCODE_IO_ERROR,

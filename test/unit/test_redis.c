@@ -216,6 +216,10 @@ test_reply_excess(void)
 static void
 test_reply_check(void)
 {
+	static const char *const in_script[] = {
+		"ERR The user executing the script can't run this command or subcommand script: 5e, on @user_script:1.",
+		"ERR ACL failure in script: User default has no permissions to run the 'hset' command script: 5e, on @user_script:1.",
+	};
 	MosqlReply	error = {.kind = MOSQL_REPLY_ERROR, .str = {"OOM too \x01 much", 14}};
 	MosqlReply	ok = {.kind = MOSQL_REPLY_STATUS, .str = {"OK", 2}};
 
@@ -226,6 +230,11 @@ test_reply_check(void)
 	CHECK_RAISES(ERRCODE_INSUFFICIENT_PRIVILEGE, mosql_reply_check(&error, "test"));
 	CHECK_STR(pgstub_error.message, "Redis server h:1: NOPERM x");
 	CHECK_STR(pgstub_error.detail, "Attempted: test.");
+	for (int i = 0; i < lengthof(in_script); i++)
+	{
+		error.str = mosql_bytes(in_script[i], strlen(in_script[i]));
+		CHECK_RAISES(ERRCODE_INSUFFICIENT_PRIVILEGE, mosql_reply_check(&error, "test"));
+	}
 	CHECK(!PGSTUB_RAISES(mosql_reply_check(&ok, "test")));
 	CHECK(!PGSTUB_RAISES(mosql_reply_check(&mosql_reply_lost, "test")));
 }
