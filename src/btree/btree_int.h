@@ -316,6 +316,7 @@ extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlB
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);
 extern CachedNode *mosql_btree_find_root(MosqlTree *tree);
+extern bool mosql_btree_has_level_above(MosqlTree *tree, int level);
 extern CachedNode *mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward,
 										 int level, bool takes_dying);
 /* What the cache has of an item's node, if it is fresh enough for it; or NULL. */

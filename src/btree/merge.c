@@ -347,21 +347,6 @@ merge_away(Merge *merge, Dying *node)
 	}
 }
 
-/*
- * Is there a level above?
- *
- * Race -- a failover takes back the root's growth, since it had no copies when we read it.  Then this level, and all that
- * led to it, is no part of the tree.
- */
-static bool
-has_level_above(MosqlTree *tree, int level)
-{
-	if (level == 0)
-		return true;
-	mosql_btree_cache_drop(tree, tree->root);
-	return level < mosql_btree_find_root(tree)->meta.level;
-}
-
 /* Steps 2 to 5 for nodes (ids set, one level) of which some are dying. */
 static void
 finish(void *arg)
@@ -371,7 +356,7 @@ finish(void *arg)
 	read_dying(merge->tree, merge->nodes, merge->n);
 	for (int i = 0; i < merge->n; i++)
 		merge_away(merge, &merge->nodes[i]);
-	if (merge->nunlink > 0 && has_level_above(merge->tree, merge->level))
+	if (merge->nunlink > 0 && mosql_btree_has_level_above(merge->tree, merge->level))
 	{
 		mosql_btree_inner_remove(merge->tree, merge->level + 1, merge->unlink, merge->nunlink);
 		MOSQL_DEBUG_POINT("merge-unlinked");

@@ -75,22 +75,38 @@ report_passing(const MosqlTree *tree, const char *why)
 			 errhint("The transaction might succeed if retried.")));
 }
 
+/* Who is cached, and the root's children, as who walks has no cache; up to WITNESSES with the n that are there. */
+static int
+add_witnesses(MosqlTree *tree, uint64 *nodes, int n)
+{
+	const CachedNode *cached = tree->hand;
+	MosqlBytes	field = mosql_btree_separators_field();
+	MosqlFieldRead root = {.node = tree->root, .nfields = 1, .fields = &field};
+	MosqlChild *children;
+	int			nchildren;
+
+	for (uint32 i = 0; i < tree->nnodes && n < WITNESSES * 3 / 4; i++, cached = cached->next)
+		nodes[n++] = cached->id;
+	tree->store->read_fields(tree->store, &root, 1);
+	if (root.values[0].data != NULL && mosql_children_decode(root.values[0], &children, &nchildren))
+		for (int i = 0; i < nchildren && n < WITNESSES; i++)
+			nodes[n++] = children[i].node;
+	return n;
+}
+
 /* See btree.h.  What does not exist has no copies: so the nodes in question are not asked alone. */
 void
 mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
-	const CachedNode *cached = tree->hand;
 	uint64		asked[WITNESSES];
 	MosqlBytes	metas[WITNESSES];
 	int			nasked = Min(n, WITNESSES / 2);
 
 	if (nasked > 0)
 		memcpy(asked, nodes, nasked * sizeof(uint64));
-	for (uint32 i = 0; i < tree->nnodes && nasked < WITNESSES; i++, cached = cached->next)
-		asked[nasked++] = cached->id;
 	if (tree->store->durable)
-		mosql_btree_look(tree, asked, nasked, metas);
+		mosql_btree_look(tree, asked, add_witnesses(tree, asked, nasked), metas);
 	MemoryContextSwitchTo(old);
 	if (mosql_btree_breaks(tree) != breaks)
 		report_passing(tree, "A connection to Redis broke meanwhile: another server may have taken over, which has other nodes.");

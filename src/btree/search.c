@@ -824,6 +824,30 @@ mosql_btree_find_root(MosqlTree *tree)
 }
 
 /*
+ * Is there a level above this one?  The root is read now, with its copies where these are waited for.
+ *
+ * Race -- a failover takes back the root's growth, since it had no copies when we read it.  Then its highest level, and
+ * all that led there, is no part of the tree.
+ */
+bool
+mosql_btree_has_level_above(MosqlTree *tree, int level)
+{
+	MosqlBytes	m;
+	MosqlNodeMeta meta;
+
+	if (level == 0)
+		return true;
+	mosql_btree_cache_drop(tree, tree->root);
+	mosql_btree_look(tree, &tree->root, 1, &m);
+	if (m.data == NULL)
+		mosql_btree_gone(tree);
+	mosql_btree_meta(tree, tree->root, m, &meta);
+	if (meta.state == MOSQL_NODE_DEAD)
+		mosql_btree_gone(tree);
+	return level < meta.level;
+}
+
+/*
  * The same for any level, read now, to build on, of which it is a matter of course that the path
  * to it may be stale.  Of a leaf only the meta is known.  takes_dying: the node may
  * be one that is being merged away.

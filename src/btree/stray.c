@@ -87,15 +87,20 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 	meta.low = mosql_bytes_copy(tree->scratch, meta.low);
 	root = mosql_btree_find_root(tree);
 	if (meta.state == MOSQL_NODE_DYING)
-		mosql_btree_merge_help(tree, &(MosqlChild) {meta.low, node}, 1);
+	{
+		/* further up nobody gets */
+		if (meta.level <= root->meta.level || mosql_btree_has_level_above(tree, meta.level - 1))
+			mosql_btree_merge_help(tree, &(MosqlChild) {meta.low, node}, 1);
+	}
 	else if (meta.state == MOSQL_NODE_DEAD)
 	{
 		MosqlChild	child = {meta.low, node};
+		bool		is_lost = meta.level >= root->meta.level && !mosql_btree_has_level_above(tree, meta.level);
 
 		/* of a level that a failover has taken back, with all that led there, nothing is linked */
-		if (meta.level < root->meta.level)
+		if (!is_lost)
 			mosql_btree_inner_remove(tree, meta.level + 1, &child, 1);
-		if (meta.level >= root->meta.level || !is_linked(tree, node, &meta, ++tree->epoch))
+		if (is_lost || !is_linked(tree, node, &meta, ++tree->epoch))
 			use = MOSQL_NODE_UNLINKED;
 	}
 	else if ((meta.level >= root->meta.level || !is_linked(tree, node, &meta, 0)) &&
