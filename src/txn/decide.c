@@ -228,7 +228,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	else if (decision == MOSQL_DECIDED || commit->one_step == NULL)	/* else nothing was done */
 	{
 		session->ndrops = 0;
-		session->heard_us = before_us;
+		mosql_session_heard(session, before_us);
 		mosql_session_note_contact(session);
 	}
 	RESUME_INTERRUPTS();

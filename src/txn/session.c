@@ -471,17 +471,30 @@ mosql_session_refresh_schema(MosqlSession *session)
 
 	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
 	session->ask_schema = false;
+	mosql_session_heard(session, before_us);
+}
+
+/* The clock has told its schema version, and was asked for it then. */
+void
+mosql_session_heard(MosqlSession *session, int64 before_us)
+{
 	session->heard_us = before_us;
+	session->heard_breaks = mosql_redis_breaks(session->redis);
 }
 
 /*
  * Was the schema version, as the session knows it, the clock's a short while ago?  That counts from when
  * it was asked for: what the answer says was so at that time or later (rule 39).
+ *
+ * Race -- a server falls back to after a TRUNCATE was decided, and to before its tree was killed.  Its client was told, for
+ * nobody could read that tree any more; who reads by the definition of before must ask, and may know that from the
+ * connection that broke.
  */
 bool
 mosql_session_is_fresh(const MosqlSession *session)
 {
 	return !session->ask_schema &&
+		(session->stepper.durable || session->heard_breaks == mosql_redis_breaks(session->redis)) &&
 		mosql_now_us() - session->heard_us < (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
 }
 
@@ -664,7 +677,8 @@ draw_id(MosqlSession *session)
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
 	session->overdue = session->leaves_id = false;
-	session->contact_us = session->drawn_us = session->heard_us = before;
+	session->contact_us = session->drawn_us = before;
+	mosql_session_heard(session, before);
 	session->last_tx = 0;
 	session->last_snapid = 0;
 

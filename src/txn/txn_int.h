@@ -142,7 +142,8 @@ struct MosqlSession
 	int			maxprefixes;
 	uint64	   *prefixes;
 	uint64		schema;
-	int64		heard_us;		/* when it was asked for what is known of it */
+	int64		heard_us;		/* when it was asked for what is known of it, */
+	uint64		heard_breaks;	/* and how many connections had broken when it answered */
 	uint64		gone_schema;	/* by which a tree was gone that a statement read, */
 	int64		gone_since_us;	/* the first time, and the last */
 	int64		gone_last_us;
@@ -240,6 +241,7 @@ extern void mosql_session_note_dead(MosqlSession *session, uint64 root);
 
 /* Does the session know the schema version as it was a short while ago (rule 39)? */
 extern bool mosql_session_is_fresh(const MosqlSession *session);
+extern void mosql_session_heard(MosqlSession *session, int64 before_us);
 
 /*
  * A transaction has ended, or left something over: what is noted as garbage is destroyed for mosql_fdw.drop_time,

@@ -57,7 +57,7 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 	session->drawing = 0;
 	*sid = session->sid;
 	session->schema = schema;
-	session->heard_us = before_us;
+	mosql_session_heard(session, before_us);
 	session->ask_schema = false;
 	mosql_session_note_contact(session);
 	return S;
