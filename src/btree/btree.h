@@ -40,11 +40,6 @@ struct MosqlNodeStore
 	bool		(*prefetched) (MosqlPrefetch *prefetch, MosqlNodeImage *images);
 	void		(*prefetch_drop) (MosqlPrefetch *prefetch);
 
-	/* The same for steps.  NULL: they are run, and waited for. */
-	MosqlPosted *(*post_begin) (MosqlNodeStore *store, int max);
-	void		(*post) (MosqlPosted *posted, MosqlStep **steps, int n);
-	void		(*post_end) (MosqlPosted *posted);
-
 	void		(*read_fields) (MosqlNodeStore *store, MosqlFieldRead *reads, int n);
 	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
 	void		(*delete_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n);

@@ -23,9 +23,6 @@
 #include "base/interrupt.h"
 #include "btree/btree_int.h"
 
-/* Leaves that leave together: system calls are fewer, and Redis has something to do early. */
-#define POST_LEAVES	16
-
 typedef struct Load
 {
 	MosqlTree  *tree;
@@ -173,36 +170,6 @@ bring_in(Load *load)
 	return step;
 }
 
-/*
- * Step 2.  A store that can makes some leaves while the next are packed.  Which of them come into being first is all the same: nobody
- * leads to any.
- */
-static void
-create_leaves(Load *load)
-{
-	MosqlNodeStore *store = load->tree->store;
-	MosqlPosted *posted = store->post_begin != NULL ? store->post_begin(store, load->nleaves) : NULL;
-	MosqlStep **left = palloc(Max(load->nleaves, 1) * sizeof(MosqlStep *));
-	int			nleft = 0;
-	int			nsent = 0;
-
-	for (int i = 0; i < load->nleaves; i++)
-	{
-		load->creates[i] = create_leaf(load, i);
-		if (posted != NULL && (i + 1 - nsent == POST_LEAVES || i + 1 == load->nleaves))
-		{
-			store->post(posted, load->creates + nsent, i + 1 - nsent);
-			nsent = i + 1;
-		}
-	}
-	if (posted != NULL)
-		store->post_end(posted);
-	for (int i = 0; i < load->nleaves; i++)
-		if (posted == NULL || load->creates[i]->status != MOSQL_STEP_DONE)
-			left[nleft++] = load->creates[i];
-	mosql_btree_steps_run(load->tree, left, nleft);
-}
-
 /* Steps 2 and 3.  If a server forgot the leaves, who leads to them would lead to nowhere. */
 static void
 write_leaves(void *arg)
@@ -210,7 +177,9 @@ write_leaves(void *arg)
 	Load	   *load = arg;
 
 	load->npacked = 0;
-	create_leaves(load);
+	for (int i = 0; i < load->nleaves; i++)
+		load->creates[i] = create_leaf(load, i);
+	mosql_btree_steps_run(load->tree, load->creates, load->nleaves);
 	for (int i = 0; i < load->nleaves; i++)
 		if (!mosql_btree_step_created(load->creates[i]))
 			mosql_btree_damage(load->tree, load->creates[i]->node, "a node that was to be created exists");

@@ -227,9 +227,9 @@ typedef struct Detached
 	uint16		slots[MOSQL_MESSAGE_MAX_STEPS];
 } Detached;
 
-/* See step_int.h. */
-MosqlStepStatus
-mosql_step_status_of(const MosqlReply *reply, int *nfields)
+/* What the answer to a step says; NULL, or what is none, is LOST. */
+static MosqlStepStatus
+detached_status(const MosqlReply *reply, int *nfields)
 {
 	*nfields = 0;
 	if (reply == NULL || reply->kind != MOSQL_REPLY_ARRAY || reply->n < 2 ||
@@ -254,7 +254,7 @@ detached_done(void *arg, const MosqlReply *reply)
 
 		if (detached.n > 1)
 			own = reply->kind == MOSQL_REPLY_ARRAY && reply->n == detached.n ? reply->elem[i] : NULL;
-		status = mosql_step_status_of(own, &nfields);
+		status = detached_status(own, &nfields);
 		if (missing || status != MOSQL_STEP_LOST)
 			mosql_step_note_cached(detached.redis, detached.slots[i], !missing);
 		if (detached.done != NULL)

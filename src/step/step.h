@@ -266,17 +266,6 @@ extern bool mosql_step_prefetched(MosqlPrefetch *prefetch, MosqlNodeImage *image
 extern void mosql_step_prefetch_drop(MosqlPrefetch *prefetch);
 
 /*
- * Steps that are sent one after the other while the next are made, at most max, each of them repeatable; mosql_step_post_end() waits for
- * their answers, one round trip or none.  Each is then DONE, or LOST: it is to be run.  NULL: the stepper cannot (engine
- * `watch`, copies that are waited for), and they are all to be run.  Steps stay in place until the end.  Where there is none,
- * because of an error, it is when the context goes in which it began; steps that were sent may be made all the same.
- */
-typedef struct MosqlPosted MosqlPosted;
-extern MosqlPosted *mosql_step_post_begin(MosqlStepper *stepper, int max);
-extern void mosql_step_post(MosqlPosted *posted, MosqlStep **steps, int n);
-extern void mosql_step_post_end(MosqlPosted *posted);
-
-/*
  * Can several nodes be read as they are at one moment?  If all are on one server that does not ask for one slot.  Not with
  * engine `watch`, whose WATCHes an EXEC in between would lift.
  */

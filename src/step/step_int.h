@@ -148,9 +148,6 @@ extern void mosql_step_note_cached(const MosqlRedis *redis, uint16 slot, bool is
 extern bool mosql_script_is_missing(const MosqlReply *reply);
 
 /* --- message.c: steps for one server in one message --- */
-
-/* What the answer to a step says; NULL, or what is none, is LOST. */
-extern MosqlStepStatus mosql_step_status_of(const MosqlReply *reply, int *nfields);
 extern void mosql_step_run_script(MosqlStepper *stepper, MosqlStep **steps, int n,
 								  MosqlBudget *budget);
 

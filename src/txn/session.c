@@ -60,12 +60,6 @@ store_prefetch(MosqlNodeStore *store, const uint64 *nodes, int n)
 	return mosql_step_prefetch(stepper_of(store), nodes, n);
 }
 
-static MosqlPosted *
-store_post_begin(MosqlNodeStore *store, int max)
-{
-	return mosql_step_post_begin(stepper_of(store), max);
-}
-
 static void
 store_read_fields(MosqlNodeStore *store, MosqlFieldRead *reads, int n)
 {
@@ -255,9 +249,6 @@ mosql_session_open(const MosqlSessionConfig *config)
 	session->store.store.prefetch = store_prefetch;
 	session->store.store.prefetched = mosql_step_prefetched;
 	session->store.store.prefetch_drop = mosql_step_prefetch_drop;
-	session->store.store.post_begin = store_post_begin;
-	session->store.store.post = mosql_step_post;
-	session->store.store.post_end = mosql_step_post_end;
 	session->store.store.read_fields = store_read_fields;
 	session->store.store.run_steps = store_run_steps;
 	session->store.store.delete_nodes = store_delete_nodes;

@@ -325,44 +325,6 @@ unmade:
 		ereport(ERROR, (errcode(MEMSTORE_CRASH), errmsg("crash")));
 }
 
-struct MosqlPosted
-{
-	MemStore   *mem;
-};
-
-static MosqlPosted *
-post_begin(MosqlNodeStore *store, int max)
-{
-	MosqlPosted *posted = palloc(sizeof(MosqlPosted));
-
-	*posted = (MosqlPosted) {(MemStore *) store};
-	return posted;
-}
-
-/* Made at once; of some nobody hears, and some never arrive. */
-static void
-post(MosqlPosted *posted, MosqlStep **steps, int n)
-{
-	MemStore   *mem = posted->mem;
-
-	for (int i = 0; i < n; i++)
-	{
-		uint64		chance = memstore_random(mem) % 8;
-
-		if (chance > 0)
-			run_step(mem, steps[i]);
-		if (chance < 2 || steps[i]->status == MOSQL_STEP_FAILED)
-			steps[i]->status = MOSQL_STEP_LOST;
-	}
-}
-
-static void
-post_end(MosqlPosted *posted)
-{
-	round_trip(posted->mem);
-	pfree(posted);
-}
-
 static void
 run_steps(MosqlNodeStore *store, MosqlStep **steps, int n)
 {
@@ -428,7 +390,6 @@ memstore_open(uint64 seed)
 	{
 		.ns = "test", .read_nodes = read_nodes, .reads_at_once = reads_at_once, .read_nodes_at_once = read_nodes_at_once, .read_fields = read_fields,
 		.prefetch = prefetch, .prefetched = prefetched, .prefetch_drop = prefetch_drop,
-		.post_begin = post_begin, .post = post, .post_end = post_end,
 		.run_steps = run_steps, .delete_nodes = delete_nodes, .new_id = new_id,
 		.incarnation = incarnation, .breaks = breaks
 	};

@@ -619,73 +619,6 @@ test_prefetch_no_room(void)
 	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 64), images));
 }
 
-/* Post steps that make nodes from `first` on; how many are known to be done, and how many are, the others having been run. */
-static int
-post_nodes(uint64 first, int n, int *made)
-{
-	MosqlPosted *posted = mosql_step_post_begin(&stepper, n);
-	MosqlStep **steps = palloc(n * sizeof(MosqlStep *));
-	int			done = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		steps[i] = new_step(first + i);
-		steps[i]->repeatable = true;
-		compare(steps[i], MOSQL_COMPARE_ABSENT, B("a"), 0, MOSQL_ABSENT);
-		writing(steps[i], MOSQL_WRITE_SET, B("a"), B("1"));
-		mosql_step_post(posted, &steps[i], 1);
-	}
-	CHECK(mosql_bytes_equal(get(1, B("z")), B("other")));
-	mosql_step_post_end(posted);
-	*made = 0;
-	for (int i = 0; i < n; i++)
-	{
-		done += steps[i]->status == MOSQL_STEP_DONE;
-		*made += steps[i]->status == MOSQL_STEP_DONE || run(steps[i]) == MOSQL_STEP_DONE;
-	}
-	return done;
-}
-
-/*
- * Steps that are sent before their answers are wanted, another one's command meanwhile: known to be done, or to be run, as
- * where the server lacks the script, or they do not hold; nobody comes to hear of them.
- */
-static void
-test_post(void)
-{
-	MemoryContext old = CurrentMemoryContext;
-	MemoryContext cxt = AllocSetContextCreate(old, "given up", ALLOCSET_SMALL_SIZES);
-	MosqlStep  *step = new_step(300);
-	MosqlPosted *posted;
-	int64		trips;
-	int			made;
-
-	begin();
-	set(1, B("z"), B("other"));
-	if (engine != MOSQL_ENGINE_SCRIPT)
-	{
-		CHECK(mosql_step_post_begin(&stepper, 1) == NULL);
-		return;
-	}
-	server_command(stepper.redis, "SCRIPT", "FLUSH");
-	CHECK_INT(post_nodes(10, 20, &made), 0);
-	CHECK_INT(made, 20);
-	CHECK_INT(post_nodes(20, 20, &made), 10);
-	CHECK_INT(made, 10);
-	trips = mosql_stats.round_trips;
-	CHECK_INT(post_nodes(40, 200, &made), 200);
-	CHECK_INT(mosql_stats.round_trips - trips, 1);	/* of what was read meanwhile */
-
-	writing(step, MOSQL_WRITE_SET, B("a"), B("1"));
-	step->repeatable = true;
-	MemoryContextSwitchTo(cxt);
-	posted = mosql_step_post_begin(&stepper, 1);
-	mosql_step_post(posted, &step, 1);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-	CHECK(mosql_bytes_equal(get(300, B("a")), B("1")));
-}
-
 static void
 test_reads_at_once(void)
 {
@@ -1900,7 +1833,6 @@ main(void)
 		RUN(test_prefetch_then_closed);
 		RUN(test_prefetch_of_the_silent);
 		RUN(test_prefetch_no_room);
-		RUN(test_post);
 		RUN(test_reads_at_once);
 		RUN(test_refused_at_once);
 		RUN(test_wrong_type);
