@@ -312,8 +312,28 @@ SELECT draws.* FROM draws($$INSERT INTO many (v) VALUES ('one')$$);
 SELECT draws.* FROM draws($$INSERT INTO many (v) VALUES ('a'), ('b'), ('c'), ('d'), ('e'), ('f'), ('g'), ('h'), ('i'), ('j')$$);
 SELECT draws.used, gap FROM draws($$INSERT INTO many VALUES (DEFAULT, 'a'), (DEFAULT, 'b'), (DEFAULT, 'c'), (DEFAULT, 'd') ON CONFLICT DO NOTHING$$);
 SELECT draws.used, gap FROM draws($$INSERT INTO many VALUES (-1, 'a'), (DEFAULT, 'b'), (-2, 'c'), (-3, 'd')$$);
+SELECT draws.used, gap FROM draws($$INSERT INTO many VALUES (-4, random()), (-5, random()), (DEFAULT, random()), (-6, random())$$);
 SELECT draws.trips < 100 AS few, used, gap FROM draws($$INSERT INTO many (v) SELECT 'x' FROM generate_series(1, 10000)$$);
 SELECT draws.trips < 100 AS few, used, gap < used AS gap FROM draws($$COPY many (v) FROM PROGRAM 'seq 10000'$$);
+
+-- one row of ten that draws from it, in a trigger; and a trigger after whose query each is drawn anew
+CREATE FOREIGN TABLE sold (id serial OPTIONS (key 'true'), bill bigint) SERVER redis;
+CREATE FUNCTION bill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	IF new.bill = 0 THEN new.bill := nextval('many_id_seq'); END IF;
+	RETURN new;
+END $$;
+CREATE TRIGGER bill BEFORE INSERT ON sold FOR EACH ROW EXECUTE FUNCTION bill();
+SELECT draws.used, gap FROM draws($$INSERT INTO sold (bill) VALUES (1), (1), (1), (0), (1), (1), (1), (1), (1), (1)$$);
+DROP TRIGGER bill ON sold;
+CREATE OR REPLACE FUNCTION bill() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM FROM sold LIMIT 1;
+	RETURN new;
+END $$;
+CREATE TRIGGER bill BEFORE INSERT ON many FOR EACH ROW EXECUTE FUNCTION bill();
+SELECT draws.used, gap FROM draws($$INSERT INTO many (v) VALUES ('a'), ('b'), ('c'), ('d'), ('e')$$);
+DROP TRIGGER bill ON many;
+DROP TABLE sold;
+DROP FUNCTION bill;
 
 -- a FETCH draws for itself
 SELECT nextval('many_id_seq') AS last \gset

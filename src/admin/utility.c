@@ -408,6 +408,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 		return;
 	}
 	altered = altered_table(statement.tree);
+	mosql_sequences_take_turn();
 	mosql_table_enter_command(&command);
 	PG_TRY();
 	{
@@ -417,6 +418,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 	}
 	PG_FINALLY();
 	{
+		mosql_sequences_take_turn();
 		mosql_table_leave_command(&command);
 	}
 	PG_END_TRY();

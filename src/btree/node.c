@@ -94,6 +94,24 @@ add_witnesses(MosqlTree *tree, uint64 *nodes, int n)
 	return n;
 }
 
+/* Those of the nodes that can be asked with their copies: they are there, and no keys of another type. */
+static int
+keep_nodes(MosqlTree *tree, uint64 *nodes, int n)
+{
+	MosqlBytes	field = mosql_btree_meta_field();
+	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead) + 1);
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = nodes[i], .nfields = 1, .fields = &field};
+	if (n > 0)
+		tree->store->read_fields(tree->store, reads, n);
+	for (int i = 0; i < n; i++)
+		if (reads[i].values[0].data != NULL)
+			nodes[nkept++] = nodes[i];
+	return nkept;
+}
+
 /* See btree.h.  What does not exist has no copies: so the nodes in question are not asked alone. */
 void
 mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n)
@@ -106,7 +124,10 @@ mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n)
 	if (nasked > 0)
 		memcpy(asked, nodes, nasked * sizeof(uint64));
 	if (tree->store->durable)
-		mosql_btree_look(tree, asked, add_witnesses(tree, asked, nasked), metas);
+	{
+		nasked = keep_nodes(tree, asked, add_witnesses(tree, asked, nasked));
+		mosql_btree_look(tree, asked, nasked, metas);
+	}
 	MemoryContextSwitchTo(old);
 	if (mosql_btree_breaks(tree) != breaks)
 		report_passing(tree, "A connection to Redis broke meanwhile: another server may have taken over, which has other nodes.");

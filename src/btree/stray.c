@@ -95,7 +95,7 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 	else if (meta.state == MOSQL_NODE_DEAD)
 	{
 		MosqlChild	child = {meta.low, node};
-		bool		is_lost = meta.level >= root->meta.level && !mosql_btree_has_level_above(tree, meta.level);
+		bool		is_lost = !mosql_btree_has_level_above(tree, meta.level);
 
 		/* of a level that a failover has taken back, with all that led there, nothing is linked */
 		if (!is_lost)

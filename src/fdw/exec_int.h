@@ -262,9 +262,8 @@ extern void mosql_cursor_before_run(QueryDesc *query, ScanDirection direction);
 
 /* ---- sequence.c ---- */
 
-/* Before ExecutorRun() of any query, of so many rows (0: all); after it, unless it failed. */
+/* Before ExecutorRun() of any query, of so many rows (0: all). */
 extern void mosql_sequences_before_run(const QueryDesc *query, uint64 count);
-extern void mosql_sequences_after_run(void);
 
 /* ---- scan.c, for lock_scan.c ---- */
 

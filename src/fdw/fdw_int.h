@@ -359,8 +359,11 @@ extern void mosql_ahead_init(void);
 
 /* ---- sequence.c ---- */
 
-/* mosql_fdw.sequence_block: values that a backend draws at once. */
+/* mosql_fdw.sequence_block: values that a session draws at once, and keeps; 1: it keeps none. */
 extern int	mosql_fdw_sequence_block;
+
+/* What was drawn ahead is for nobody from here on: something begins, or ends, that may wait and see what others did. */
+extern void mosql_sequences_take_turn(void);
 
 /*
  * nextval(), currval(), lastval() and setval() of sequences that are drawn from

@@ -291,7 +291,7 @@ executor_run(QueryDesc *query, ScanDirection direction, uint64 count
 	}
 	while ((fresh = mosql_fresh_pending(query->estate)) != NULL)
 		mosql_exec_fresh_end(fresh);
-	mosql_sequences_after_run();
+	mosql_sequences_take_turn();
 }
 
 void

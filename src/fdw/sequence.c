@@ -66,10 +66,11 @@ typedef struct Moment
 	TimestampTz message;		/* the client's, when it came */
 	LocalTransactionId transaction; /* a procedure has several */
 	SubTransactionId sub;		/* a run that failed does not end */
-	uint64		runs;
+	uint64		turns;
+	int64		waits;			/* for others' rows: then the same query sees what they did */
 } Moment;
 
-static uint64 runs = 0;			/* of the executor, as often as one began or ended */
+static uint64 turns = 0;		/* as often as a run of the executor, or a command that is none, began or ended */
 
 /* ---- what this backend knows of a sequence ---- */
 
@@ -467,12 +468,15 @@ check_privileges(const SequenceEntry *entry, AclMode mode)
 
 /* ---- drawing ahead ---- */
 
-/* The query that runs: what makes its rows; how many are asked for, 0: all. */
+/* The query that runs: what makes its rows, of which so many are asked for, 0: all. */
 typedef struct Running
 {
 	Moment		moment;
 	const Plan *plan;
 	uint64		count;
+	bool		certain;		/* VALUES, all of whose rows draw what they draw before anything else is done */
+	Oid			counted;		/* a sequence from which */
+	int			draws;			/* so many of these draw */
 } Running;
 
 static Running running;
@@ -481,7 +485,8 @@ static Moment
 this_moment(void)
 {
 	return (Moment) {
-		GetCurrentStatementStartTimestamp(), mosql_fdw_this_transaction(), GetCurrentSubTransactionId(), runs
+		GetCurrentStatementStartTimestamp(), mosql_fdw_this_transaction(), GetCurrentSubTransactionId(), turns,
+		mosql_stats.waits + mosql_stats.lock_waits
 	};
 }
 
@@ -491,36 +496,62 @@ is_now(const Moment *moment)
 	Moment		now = this_moment();
 
 	return moment->message == now.message && moment->transaction == now.transaction &&
-		moment->sub == now.sub && moment->runs == now.runs;
+		moment->sub == now.sub && moment->turns == now.turns && moment->waits == now.waits;
 }
 
 void
 mosql_sequences_before_run(const QueryDesc *query, uint64 count)
 {
 	const Plan *plan = query->plannedstmt->planTree;
+	const ModifyTableState *modify = NULL;
+	bool		certain;
 
-	runs++;
-	running = (Running) {this_moment(), IsA(plan, ModifyTable) ? outerPlan(plan) : plan, count};
+	if (IsA(plan, ModifyTable))
+	{
+		plan = outerPlan(plan);
+		modify = castNode(ModifyTableState, query->planstate);
+	}
+	certain = count == 0 && IsA(plan, ValuesScan) && plan->qual == NIL &&
+		(modify == NULL || modify->resultRelInfo->ri_TrigDesc == NULL ||
+		 !modify->resultRelInfo->ri_TrigDesc->trig_insert_before_row);
+	turns++;
+	running = (Running) {this_moment(), plan, count, certain};
 }
 
 void
-mosql_sequences_after_run(void)
+mosql_sequences_take_turn(void)
 {
-	runs++;
+	turns++;
 }
 
-/* Rows of VALUES that may draw: not those that name their numbers. */
-static double
-values_that_draw(const ValuesScan *values)
+/* Does an expression draw from this sequence, which it has as a constant? */
+static bool
+draws_from(Node *node, Oid *seqid)
 {
-	double		n = 0;
+	if (node == NULL)
+		return false;
+	if (IsA(node, NextValueExpr))
+		return ((NextValueExpr *) node)->seqid == *seqid;
+	if (IsA(node, Const))
+		return ((Const *) node)->consttype == REGCLASSOID && !((Const *) node)->constisnull &&
+			DatumGetObjectId(((Const *) node)->constvalue) == *seqid;
+	return expression_tree_walker(node, draws_from, seqid);
+}
+
+/* Rows of VALUES that draw: not those that name their numbers. */
+static int
+values_that_draw(const ValuesScan *values, Oid seqid)
+{
 	ListCell   *cell;
 
-	if (contain_volatile_functions((Node *) values->scan.plan.targetlist))
-		return list_length(values->values_lists);
-	foreach(cell, values->values_lists)
-		n += contain_volatile_functions(lfirst(cell)) ? 1 : 0;
-	return n;
+	if (running.counted == seqid)
+		return running.draws;
+	running.counted = seqid;
+	running.draws = draws_from((Node *) values->scan.plan.targetlist, &seqid) ? list_length(values->values_lists) : 0;
+	if (running.draws == 0)
+		foreach(cell, values->values_lists)
+			running.draws += draws_from(lfirst(cell), &seqid) ? 1 : 0;
+	return running.draws;
 }
 
 /*
@@ -531,19 +562,16 @@ static int64
 values_ahead(const SequenceEntry *entry)
 {
 	int64		n = entry->drawn / 4;
-	const Plan *plan = running.plan;
-	bool		certain;
 	double		rows;
 
 	if (is_now(&running.moment))
 	{
-		certain = running.count == 0 && IsA(plan, ValuesScan) && plan->qual == NIL;
-		rows = certain ? values_that_draw((const ValuesScan *) plan) : plan->plan_rows;
+		rows = running.certain ? values_that_draw((const ValuesScan *) running.plan, entry->seqid) : running.plan->plan_rows;
 		if (running.count > 0)
 			rows = Min(rows, (double) running.count);
 		rows -= (double) entry->drawn;
 		if (rows > 0)
-			n = (int64) Min(rows, certain ? MOSQL_SEQUENCE_AHEAD_MAX : (double) n);
+			n = (int64) Min(rows, running.certain ? MOSQL_SEQUENCE_AHEAD_MAX : (double) n);
 	}
 	return Max(1, Min(n, MOSQL_SEQUENCE_AHEAD_MAX));
 }

@@ -193,7 +193,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	};
 	MemoryContext caller = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount + 1;
-	int64		before_us = mosql_now_us();
+	MosqlMoment before = mosql_session_moment(session);
 	ErrorData  *volatile doubt = NULL;
 	volatile MosqlDecision decision = MOSQL_DECISION_LOST;
 
@@ -228,7 +228,7 @@ mosql_txn_decide_by(MosqlCommit *commit, MosqlBytes parts, MosqlAsk ask)
 	else if (decision == MOSQL_DECIDED || commit->one_step == NULL)	/* else nothing was done */
 	{
 		session->ndrops = 0;
-		mosql_session_heard(session, before_us);
+		session->heard = before;
 		mosql_session_note_contact(session);
 	}
 	RESUME_INTERRUPTS();

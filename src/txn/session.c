@@ -457,20 +457,18 @@ mosql_session_schema_read(MosqlSession *session)
 void
 mosql_session_refresh_schema(MosqlSession *session)
 {
-	int64		before_us = mosql_now_us();
+	MosqlMoment before = mosql_session_moment(session);
 	MosqlSnapshotList list;
 
 	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
 	session->ask_schema = false;
-	mosql_session_heard(session, before_us);
+	session->heard = before;
 }
 
-/* The clock has told its schema version, and was asked for it then. */
-void
-mosql_session_heard(MosqlSession *session, int64 before_us)
+MosqlMoment
+mosql_session_moment(const MosqlSession *session)
 {
-	session->heard_us = before_us;
-	session->heard_breaks = mosql_redis_breaks(session->redis);
+	return (MosqlMoment) {mosql_now_us(), mosql_redis_breaks(session->redis)};
 }
 
 /*
@@ -485,8 +483,8 @@ bool
 mosql_session_is_fresh(const MosqlSession *session)
 {
 	return !session->ask_schema &&
-		(session->stepper.durable || session->heard_breaks == mosql_redis_breaks(session->redis)) &&
-		mosql_now_us() - session->heard_us < (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
+		(session->stepper.durable || session->heard.breaks == mosql_redis_breaks(session->redis)) &&
+		mosql_now_us() - session->heard.us < (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
 }
 
 void **
@@ -663,13 +661,13 @@ open_clock(MosqlSession *session, int lease_ms, uint64 *schema)
 static void
 draw_id(MosqlSession *session)
 {
-	int64		before = mosql_now_us();
+	MosqlMoment before = mosql_session_moment(session);
 
 	session->drawing = 0;
 	session->sid = open_clock(session, mosql_txn_lease_ms, &session->schema);
 	session->overdue = session->leaves_id = false;
-	session->contact_us = session->drawn_us = before;
-	mosql_session_heard(session, before);
+	session->contact_us = session->drawn_us = before.us;
+	session->heard = before;
 	session->last_tx = 0;
 	session->last_snapid = 0;
 

@@ -114,6 +114,13 @@ typedef struct MosqlSign
 	uint64		n;				/* so many were */
 } MosqlSign;
 
+/* A time, and how many connections had broken by then. */
+typedef struct MosqlMoment
+{
+	int64		us;
+	uint64		breaks;
+} MosqlMoment;
+
 struct MosqlSession
 {
 	dlist_node	node;			/* in the backend's list of sessions */
@@ -142,8 +149,7 @@ struct MosqlSession
 	int			maxprefixes;
 	uint64	   *prefixes;
 	uint64		schema;
-	int64		heard_us;		/* when it was asked for what is known of it, */
-	uint64		heard_breaks;	/* and how many connections had broken when it answered */
+	MosqlMoment heard;			/* when it was asked for what is known of it */
 	uint64		gone_schema;	/* by which a tree was gone that a statement read, */
 	int64		gone_since_us;	/* the first time, and the last */
 	int64		gone_last_us;
@@ -241,7 +247,9 @@ extern void mosql_session_note_dead(MosqlSession *session, uint64 root);
 
 /* Does the session know the schema version as it was a short while ago (rule 39)? */
 extern bool mosql_session_is_fresh(const MosqlSession *session);
-extern void mosql_session_heard(MosqlSession *session, int64 before_us);
+
+/* Now: for session->heard, once the clock has told its schema version that is asked for it next. */
+extern MosqlMoment mosql_session_moment(const MosqlSession *session);
 
 /*
  * A transaction has ended, or left something over: what is noted as garbage is destroyed for mosql_fdw.drop_time,

@@ -36,7 +36,7 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 	MosqlTimestamp S;
 	uint64		schema = session->schema;
 	uint64		known;
-	int64		before_us;
+	MosqlMoment before;
 
 	do
 	{
@@ -44,20 +44,20 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 		mosql_session_forget_drawing(session);
 		*snapid = session->drawing = ++session->last_snapid;
 		known = schema;
-		before_us = mosql_now_us();
+		before = mosql_session_moment(session);
 		while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
 									 &S, &schema))
 		{
 			mosql_session_renew(session);
 			*snapid = session->drawing = ++session->last_snapid;
 			known = session->schema;
-			before_us = mosql_now_us();
+			before = mosql_session_moment(session);
 		}
 	} while (schema != known);
 	session->drawing = 0;
 	*sid = session->sid;
 	session->schema = schema;
-	mosql_session_heard(session, before_us);
+	session->heard = before;
 	session->ask_schema = false;
 	mosql_session_note_contact(session);
 	return S;
