@@ -451,7 +451,7 @@ read_window(MosqlRowScan *scan)
 
 	mosql_txn_begin_read(session, &context);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
-	scan->whole = scan->S == MOSQL_TS_MAX && is_of_one_moment(scan);
+	scan->whole = scan->S == MOSQL_TS_MAX && is_of_one_moment(scan) && !mosql_session_lost_touch(session);
 	counts = scan->S != MOSQL_TS_MAX || scan->whole;
 	if (scan->nleaves > 0 && counts)
 		mosql_leaves_settle(session, scan->tree, scan->leaves, scan->nleaves, &scan->cache);

@@ -472,18 +472,26 @@ mosql_session_moment(const MosqlSession *session)
 }
 
 /*
- * Was the schema version, as the session knows it, the clock's a short while ago?  That counts from when
- * it was asked for: what the answer says was so at that time or later (rule 39).
+ * Has a connection broken since the clock was asked for its schema version, without copies?
  *
  * Race -- a server falls back to after a TRUNCATE was decided, and to before its tree was killed.  Its client was told, for
  * nobody could read that tree any more; who reads by the definition of before must ask, and may know that from the
- * connection that broke.
+ * connection that broke: of one that was idle after he has read.
+ */
+bool
+mosql_session_lost_touch(const MosqlSession *session)
+{
+	return !session->stepper.durable && session->heard.breaks != mosql_redis_breaks(session->redis);
+}
+
+/*
+ * Was the schema version, as the session knows it, the clock's a short while ago?  That counts from when
+ * it was asked for: what the answer says was so at that time or later (rule 39).
  */
 bool
 mosql_session_is_fresh(const MosqlSession *session)
 {
-	return !session->ask_schema &&
-		(session->stepper.durable || session->heard.breaks == mosql_redis_breaks(session->redis)) &&
+	return !session->ask_schema && !mosql_session_lost_touch(session) &&
 		mosql_now_us() - session->heard.us < (int64) MOSQL_SCHEMA_FRESH_MS * 1000;
 }
 

@@ -248,6 +248,9 @@ extern void mosql_session_note_dead(MosqlSession *session, uint64 root);
 /* Does the session know the schema version as it was a short while ago (rule 39)? */
 extern bool mosql_session_is_fresh(const MosqlSession *session);
 
+/* What was read without a snapshot meanwhile is to be read with one. */
+extern bool mosql_session_lost_touch(const MosqlSession *session);
+
 /* Now: for session->heard, once the clock has told its schema version that is asked for it next. */
 extern MosqlMoment mosql_session_moment(const MosqlSession *session);
 

@@ -401,7 +401,16 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 		for (int i = 0; i < m; i++)
 			rows[where[i]] = (MosqlRow) {.key = wanted[i]};
 	else if (m > 0)
-		get_others(view, tree, view_snapshot(view, together && n > 1), wanted, where, m, bind, rows);
+	{
+		MosqlTimestamp S = view_snapshot(view, together && n > 1);
+
+		get_others(view, tree, S, wanted, where, m, bind, rows);
+		if (S == MOSQL_TS_MAX && mosql_session_lost_touch(view->txn->session))
+		{
+			view->late = true;
+			get_others(view, tree, view_snapshot(view, false), wanted, where, m, bind, rows);
+		}
+	}
 }
 
 void
