@@ -155,8 +155,8 @@ extern uint64 mosql_btree_new_leaf(MosqlTree *tree, int before);
 extern bool mosql_btree_unbroken(MosqlTree *tree, void (*work) (void *arg), void *arg);
 extern void mosql_btree_damage(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
 extern void mosql_btree_gone(const MosqlTree *tree) pg_attribute_noreturn();
-extern void mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
-extern void mosql_btree_missing(const MosqlTree *tree, uint64 node) pg_attribute_noreturn();
+extern void mosql_btree_astray(MosqlTree *tree, uint64 node, const char *what) pg_attribute_noreturn();
+extern void mosql_btree_missing(MosqlTree *tree, uint64 node) pg_attribute_noreturn();
 extern void mosql_btree_wait(const MosqlTree *tree, MosqlBudget *budget, uint64 node);
 extern const char *mosql_btree_meta_fault(const MosqlTree *tree, uint64 node, MosqlBytes m,
 										  MosqlNodeMeta *meta);
@@ -312,6 +312,8 @@ extern void mosql_btree_search_end(Search *s);
 extern void mosql_btree_read_inner(MosqlTree *const *trees, const uint64 *ids, int n);
 extern void mosql_btree_take_hint(MosqlTree *tree, const MosqlFieldRead *read);
 extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n, bool blocks);
+extern void mosql_btree_look_fields(MosqlTree *tree, MosqlFieldRead *reads, int n);
+extern MosqlFieldRead *mosql_btree_meta_reads(const uint64 *nodes, int n);
 extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);

@@ -171,19 +171,11 @@ look_at_root(MosqlTree *tree)
 {
 	MosqlBytes *fields = palloc(2 * sizeof(MosqlBytes));
 	MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
-	MosqlStep  *step = mosql_btree_step_new(tree, tree->root, 1);
 
 	fields[0] = mosql_btree_meta_field();
 	fields[1] = mosql_btree_separators_field();
-	if (!tree->store->durable)
-	{
-		tree->store->read_fields(tree->store, &read, 1);
-		return read.values;
-	}
-	step->nreads = 2;
-	step->reads = fields;
-	mosql_btree_steps_run(tree, &step, 1);
-	return step->values;
+	mosql_btree_look_fields(tree, &read, 1);
+	return read.values;
 }
 
 /* The root, dead, with what it leads to; NULL: it is gone.  Also one that leads to nothing that decodes is killed. */

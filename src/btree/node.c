@@ -98,12 +98,9 @@ add_witnesses(MosqlTree *tree, uint64 *nodes, int n)
 static int
 keep_nodes(MosqlTree *tree, uint64 *nodes, int n)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead) + 1);
+	MosqlFieldRead *reads = mosql_btree_meta_reads(nodes, n);
 	int			nkept = 0;
 
-	for (int i = 0; i < n; i++)
-		reads[i] = (MosqlFieldRead) {.node = nodes[i], .nfields = 1, .fields = &field};
 	if (n > 0)
 		tree->store->read_fields(tree->store, reads, n);
 	for (int i = 0; i < n; i++)
@@ -143,18 +140,18 @@ mosql_btree_doubt(MosqlTree *tree, uint64 breaks, const uint64 *nodes, int n)
  * the others know of the latter alone, which is part of their incarnation.
  */
 void
-mosql_btree_astray(const MosqlTree *tree, uint64 node, const char *what)
+mosql_btree_astray(MosqlTree *tree, uint64 node, const char *what)
 {
 	if (is_nobodys(tree))
 		mosql_btree_gone(tree);
 	if (tree->store->incarnation(tree->store) != tree->incarnation)
 		report_passing(tree, "The session's lease ran out meanwhile, and nodes that it was about to read are gone.");
-	mosql_btree_doubt(unconstify(MosqlTree *, tree), tree->breaks, &node, 1);
+	mosql_btree_doubt(tree, tree->breaks, &node, 1);
 	mosql_btree_damage(tree, node, what);
 }
 
 void
-mosql_btree_missing(const MosqlTree *tree, uint64 node)
+mosql_btree_missing(MosqlTree *tree, uint64 node)
 {
 	mosql_btree_astray(tree, node, "the tree leads here, but the node is missing");
 }

@@ -865,35 +865,53 @@ mosql_btree_find_node(MosqlTree *tree, MosqlBytes key, bool backward, int level,
 }
 
 /*
- * The metas of nodes, as they are now (data NULL: there is no such node); one round trip.  Where
- * copies are waited for what is returned has them: no failover takes it back, and a primary that
- * has a successor cannot tell an old one.
+ * Fields of nodes, as they are now; one round trip.  Where copies are waited for what is returned
+ * has them: no failover takes it back, and a primary that has a successor cannot tell an old one.
  */
+void
+mosql_btree_look_fields(MosqlTree *tree, MosqlFieldRead *reads, int n)
+{
+	StepList	list = {0};
+
+	if (!tree->store->durable)
+	{
+		if (n > 0)
+			tree->store->read_fields(tree->store, reads, n);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		MosqlStep  *step = mosql_btree_step_new(tree, reads[i].node, 1);
+
+		step->nreads = reads[i].nfields;
+		step->reads = reads[i].fields;
+		mosql_btree_steps_add(tree, &list, step);
+	}
+	mosql_btree_steps_run(tree, list.steps, list.n);
+	for (int i = 0; i < n; i++)
+		reads[i].values = list.steps[i]->values;
+}
+
+/* Reads of these nodes' metas. */
+MosqlFieldRead *
+mosql_btree_meta_reads(const uint64 *nodes, int n)
+{
+	MosqlFieldRead *reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
+	MosqlBytes *field = palloc(sizeof(MosqlBytes));
+
+	*field = mosql_btree_meta_field();
+	for (int i = 0; i < n; i++)
+		reads[i] = (MosqlFieldRead) {.node = nodes[i], .nfields = 1, .fields = field};
+	return reads;
+}
+
+/* The same of metas (data NULL: there is no such node). */
 void
 mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 {
-	MosqlBytes	field = mosql_btree_meta_field();
-	MosqlFieldRead *reads;
+	MosqlFieldRead *reads = mosql_btree_meta_reads(nodes, n);
 
-	if (tree->store->durable)
-	{
-		StepList	list = {0};
-
-		for (int i = 0; i < n; i++)
-			mosql_btree_steps_add(tree, &list, mosql_btree_step_new(tree, nodes[i], 1));
-		mosql_btree_steps_run(tree, list.steps, list.n);
-		for (int i = 0; i < n; i++)
-			metas[i] = list.steps[i]->values[0];
-		return;
-	}
-	reads = palloc0(Max(n, 1) * sizeof(MosqlFieldRead));
-	for (int i = 0; i < n; i++)
-		reads[i] = (MosqlFieldRead)
-	{
-		.node = nodes[i], .nfields = 1, .fields = &field
-	};
-	if (n > 0)
-		tree->store->read_fields(tree->store, reads, n);
+	mosql_btree_look_fields(tree, reads, n);
 	for (int i = 0; i < n; i++)
 		metas[i] = reads[i].values[0];
 }

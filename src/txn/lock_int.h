@@ -1,5 +1,6 @@
 /*
- * lock_int.h: what locks (lock.c), their steps (lock_step.c) and waiting for them (lock_wait.c) share.
+ * lock_int.h: what locks (lock.c), their steps (lock_step.c) and waiting for them (lock_wait.c) share, and what
+ * those beyond transactions (session_lock.c) are to the rest.
  *
  * Layer: txn.
  */
@@ -117,5 +118,28 @@ extern void mosql_lock_end_told(MosqlTxn *txn);
 
 /* When a wait ends without the lock, or one may not wait: 55P03. */
 extern void mosql_lock_not_available(bool timeout) pg_attribute_noreturn();
+
+/* ---------- locks beyond transactions (session_lock.c) ---------- */
+
+/* How strong the session's lock of a key is; 0: it has none. */
+extern int	mosql_session_lock_strength(const MosqlSession *session, uint64 root, MosqlBytes key);
+
+/*
+ * A transaction begins in a session that holds locks: 55000, once, if they were lost; else it
+ * lives on under its id.  No round trip, but after half a lease without any, or when a
+ * connection broke.
+ */
+extern void mosql_session_keep_locks(MosqlSession *session);
+
+/* The session's id has ended, and its locks; report: 55000 if that was so. */
+extern void mosql_session_lose_locks(MosqlSession *session);
+extern void mosql_session_report_lost(MosqlSession *session);
+
+/* Locks of these rows (ascending) may be there although they were taken back.  Throws nothing. */
+extern void mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
+										MosqlBytes (*key_of) (const void *arg, int i), const void *arg);
+
+/* Whether the keeper is to keep the session's id no more, a transaction having ended. */
+extern void mosql_session_unkeep(MosqlSession *session);
 
 #endif							/* MOSQL_LOCK_INT_H */

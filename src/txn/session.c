@@ -11,7 +11,7 @@
 
 #include "step/clock_keep.h"
 #include "step/one_step.h"
-#include "txn/txn_int.h"
+#include "txn/lock_int.h"
 
 dlist_head	mosql_sessions = DLIST_STATIC_INIT(mosql_sessions);
 int			mosql_txn_lease_ms = MOSQL_LEASE_MS;

@@ -557,6 +557,10 @@ extern void mosql_locks_subcommit(MosqlTxn *txn, int level);
  */
 extern void mosql_lock_hold_since(MosqlTxn *txn, MosqlEntryW *entry, int level);
 
+/* All are let go, but those that the applies of a commit take off.  Throws nothing. */
+extern void mosql_locks_end(MosqlTxn *txn, bool committed);
+extern uint64 mosql_txn_age(void);
+
 /* ---------- looks at rows that were incremented (lock_look.c) ---------- */
 
 /*
@@ -572,32 +576,7 @@ extern void mosql_look_at_entries(MosqlTxn *txn, MosqlBuffer *buffer, CommandId 
 /* The transaction is committed: what it has looked at, the session's next one probably will. */
 extern void mosql_looks_end(MosqlTxn *txn);
 
-/* All are let go, but those that the applies of a commit take off.  Throws nothing. */
-extern void mosql_locks_end(MosqlTxn *txn, bool committed);
-extern uint64 mosql_txn_age(void);
-
-/* ---------- locks beyond transactions (session_lock.c) ---------- */
-
-/* How strong the session's lock of a key is; 0: it has none. */
-extern int	mosql_session_lock_strength(const MosqlSession *session, uint64 root, MosqlBytes key);
-
-/*
- * A transaction begins in a session that holds locks: 55000, once, if they were lost; else it
- * lives on under its id.  No round trip, but after half a lease without any, or when a
- * connection broke.
- */
-extern void mosql_session_keep_locks(MosqlSession *session);
-
-/* The session's id has ended, and its locks; report: 55000 if that was so. */
-extern void mosql_session_lose_locks(MosqlSession *session);
-extern void mosql_session_report_lost(MosqlSession *session);
-
-/* Locks of these rows (ascending) may be there although they were taken back.  Throws nothing. */
-extern void mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
-										MosqlBytes (*key_of) (const void *arg, int i), const void *arg);
-
-/* Whether the keeper is to keep the session's id no more, a transaction having ended. */
-extern void mosql_session_unkeep(MosqlSession *session);
+/* ---------- what is read ---------- */
 
 /* Remember a key that was read, if the transaction is SERIALIZABLE. */
 extern void mosql_txn_note_read(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key);

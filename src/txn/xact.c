@@ -25,7 +25,7 @@
 #include "storage/ipc.h"
 
 #include "txn/local.h"
-#include "txn/txn_int.h"
+#include "txn/lock_int.h"
 #include "txn/view_int.h"
 #include "txn/xact_int.h"
 

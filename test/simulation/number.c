@@ -9,6 +9,7 @@
 
 #include "code/claim.h"
 #include "fault.h"
+#include "txn/lock_int.h"
 
 #define NUMBERS		3
 

@@ -3616,8 +3616,10 @@ test_own_child(void)
 
 /* A root that leads to all leaves itself, as before it grew. */
 static void
-forget_growth(World *w, const uint64 *ids, const MosqlLeaf *leaves, int n)
+forget_growth(World *w, const MosqlLeaf *leaves)
 {
+	uint64	   *ids;
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
 	MosqlChild *children = palloc(n * sizeof(MosqlChild));
 	MosqlNodeMeta meta = mosql_btree_find_root(w->trees[0])->meta;
 	StringInfoData bytes;
@@ -3645,11 +3647,10 @@ test_lost_growth(void)
 	int			y;
 	World	   *w = loaded_world(&ids, &leaves, &y);
 	MosqlTree  *tree = w->trees[1];
-	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
 	MemoryContext cxt = CurrentMemoryContext;
 
 	expect_rows(w, tree);
-	forget_growth(w, ids, leaves, n);
+	forget_growth(w, leaves);
 	CHECK_RAISES(ERRCODE_T_R_SERIALIZATION_FAILURE, (void) mosql_btree_merge_parents(tree, MOSQL_ABSENT));
 	MemoryContextSwitchTo(cxt);
 	CHECK_INT(mosql_btree_merge_parents(tree, MOSQL_ABSENT), 0);
@@ -3666,7 +3667,6 @@ test_lost_growth_merge(void)
 	int			y;
 	World	   *w = loaded_world(&ids, &leaves, &y);
 	MosqlTree  *tree = w->trees[1];
-	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
 	CachedNode *node = mosql_btree_find_inner(tree, leaves[y].meta.low, false, 1, 0);
 	uint64		id = node->id;
 	MosqlNodeMeta meta = node->meta;
@@ -3676,7 +3676,7 @@ test_lost_growth_merge(void)
 	meta.state = MOSQL_NODE_DYING;
 	meta.generation++;
 	set_meta(w, id, &meta);
-	forget_growth(w, ids, leaves, n);
+	forget_growth(w, leaves);
 	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_USED);	/* it was: now it is dead */
 	meta.state = MOSQL_NODE_DEAD;
 	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_UNLINKED);
