@@ -209,6 +209,7 @@ mosql_fdw_stats(PG_FUNCTION_ARGS)
 		{"rows_loaded", &mosql_stats.rows_loaded},
 		{"leaves_packed", &mosql_stats.leaves_packed},
 		{"leaves_unpacked", &mosql_stats.leaves_unpacked},
+		{"leaves_rewritten", &mosql_stats.leaves_rewritten},
 		{"rows_beside", &mosql_stats.rows_beside},
 		{"commits", &mosql_stats.commits},
 		{"conflicts", &mosql_stats.conflicts},

@@ -18,6 +18,7 @@
 
 #include "admin/repair.h"
 #include "code/block.h"
+#include "code/loaded.h"
 #include "code/node.h"
 #include "code/row.h"
 
@@ -98,7 +99,9 @@ see_field(Highest *highest, const MosqlFieldValue *field)
 			see_row(highest, field->value);
 			break;
 		case MOSQL_FIELD_BLOCK:
-			if (mosql_block_decode(field->value, &block))
+			/* as before what is not decided, or has the time in the meta */
+			if (mosql_block_decode(field->value, &block) &&
+				mosql_loaded_take(&(MosqlLoaded) {.undone = true}, block.rows, NULL, block.n))
 				for (int i = 0; i < block.n; i++)
 					see_row(highest, block.rows[i]);
 			break;

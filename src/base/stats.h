@@ -26,6 +26,7 @@ typedef struct MosqlStats
 	int64		rows_loaded;	/* into trees that nobody else knew: without intents */
 	int64		leaves_packed;	/* written as blocks */
 	int64		leaves_unpacked;	/* by who came to write */
+	int64		leaves_rewritten;	/* packed ones, of which a commit has written many rows as another block */
 	int64		rows_beside;	/* written in leaves that stayed packed */
 	int64		commits;
 	int64		conflicts;		/* 40001 raised */

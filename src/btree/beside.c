@@ -161,7 +161,7 @@ mosql_btree_read_newest(MosqlTree *tree, const uint64 *ids, int n)
 		mosql_btree_meta(tree, ids[i], values[0], &meta);
 		mosql_btree_hint_put(tree, ids[i], &meta, -1);
 		if (meta.state == MOSQL_NODE_PACKED && values[1].data != NULL && mosql_block_decode(values[1], &block) &&
-			mosql_loaded_take(&meta.loaded, block.rows, block.n))
+			mosql_loaded_take(&meta.loaded, block.rows, NULL, block.n))
 			mosql_btree_cache_find(tree, ids[i])->newest = mosql_rows_newest(block.rows, block.n);
 	}
 	MemoryContextSwitchTo(old);
@@ -175,16 +175,25 @@ find_rows(MosqlTree *tree, const MosqlLeafGroup *group, MosqlBytes block, const 
 	if (block.data == NULL)
 		mosql_btree_damage(tree, group->leaf, "it is packed, but its block is missing");
 	if (!mosql_block_find(block, keys + group->first, group->n, rows + group->first) ||
-		!mosql_loaded_take(&group->loaded, rows + group->first, group->n))
+		!mosql_loaded_take(&group->loaded, rows + group->first, NULL, group->n))
 		mosql_btree_damage(tree, group->leaf, "its block does not decode");
 	for (int i = group->first; i < group->first + group->n; i++)
 		if (rows[i].data == NULL)
 			note_keys(tree, group, block);
 }
 
+/* A group's block is known. */
+static void
+take_known(MosqlTree *tree, MosqlLeafGroup *group, MosqlBytes block, const MosqlBytes *keys, MosqlBytes *rows)
+{
+	find_rows(tree, group, block, keys, rows);
+	if (group->rewrites)
+		group->block = mosql_bytes_copy(CurrentMemoryContext, block);
+}
+
 /* The same from blocks that are read now; false if one is not of the generation that its group goes by. */
 static bool
-read_rows(MosqlTree *tree, const MosqlLeafGroup **groups, int n, const MosqlBytes *keys, MosqlBytes *rows)
+read_rows(MosqlTree *tree, MosqlLeafGroup **groups, int n, const MosqlBytes *keys, MosqlBytes *rows)
 {
 	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_block_field()};
 	MosqlFieldRead *reads = palloc0(n * sizeof(MosqlFieldRead));
@@ -210,30 +219,33 @@ read_rows(MosqlTree *tree, const MosqlLeafGroup **groups, int n, const MosqlByte
 			all = false;
 			continue;
 		}
-		find_rows(tree, groups[i], values[1], keys, rows);
+		take_known(tree, groups[i], values[1], keys, rows);
 		mosql_btree_block_keep(tree, groups[i]->leaf, meta.generation, values[1]);
 	}
 	return all;
 }
 
-/* Is it asked what the block has of a group's keys? */
+/*
+ * Is it asked what the block has of a group's keys?  What is in none may yet be deleted in one, with what was before: then it is
+ * brought out, or that would be lost.
+ */
 static bool
 is_asked(const MosqlLeafGroup *group, const MosqlKeyUse *uses)
 {
-	if (!group->packed || uses == NULL)
+	if (!group->packed || uses == NULL || group->rewrites || group->loaded.whole)
 		return group->packed;
 	for (int i = group->first; i < group->first + group->n; i++)
-		if (uses[i] != MOSQL_KEY_NEW_FIELD)
+		if ((uses[i] & ~MOSQL_KEY_REWRITES) != MOSQL_KEY_NEW_FIELD)
 			return true;
 	return false;
 }
 
 /* What the blocks of packed groups have of their keys; false if a leaf has changed since it was grouped. */
 static bool
-look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *keys, const MosqlKeyUse *uses,
+look_up(MosqlTree *tree, MosqlLeafGroup *groups, int n, const MosqlBytes *keys, const MosqlKeyUse *uses,
 		MosqlBytes *rows)
 {
-	const MosqlLeafGroup **missing = palloc(n * sizeof(MosqlLeafGroup *));
+	MosqlLeafGroup **missing = palloc(n * sizeof(MosqlLeafGroup *));
 	int			nmissing = 0;
 
 	for (int g = 0; g < n; g++)
@@ -244,8 +256,8 @@ look_up(MosqlTree *tree, const MosqlLeafGroup *groups, int n, const MosqlBytes *
 			continue;
 		block = find_kept(tree, groups[g].leaf, groups[g].generation);
 		if (block.data != NULL)
-			find_rows(tree, &groups[g], block, keys, rows);
-		else if (!has_none(tree, &groups[g], keys))
+			take_known(tree, &groups[g], block, keys, rows);
+		else if (groups[g].rewrites || !has_none(tree, &groups[g], keys))
 			missing[nmissing++] = &groups[g];
 	}
 	return nmissing == 0 || read_rows(tree, missing, nmissing, keys, rows);

@@ -136,6 +136,9 @@ typedef struct MosqlLeafGroup
 	int			n;
 	int			nfields;		/* fields it had when last seen, -1 unknown */
 	bool		packed;			/* it has a block (mosql_btree_group_beside()) */
+	bool		rewrites;		/* ... and may be written anew, as a whole (MOSQL_KEY_REWRITES); else its keys are to be grouped
+								 * again without that, for some may have to be unpacked */
+	MosqlBytes	block;			/* rewrites: the block, in the current context */
 	MosqlLoaded loaded;			/* loader.session != 0: it is loading; no step is made there but those of loading.c.
 								 * Packed: what the block's rows are */
 	bool		guessed;		/* mosql_btree_group_guess(): it has not been looked at */
@@ -164,7 +167,8 @@ typedef enum MosqlKeyUse
 	MOSQL_KEY_LOOK,				/* its row is compared, or locked */
 	MOSQL_KEY_FIELD,			/* it becomes a field: brought out of the block, or inserted */
 	MOSQL_KEY_NEW_FIELD,		/* the same, and no block has it: rows[i] may say nothing of it */
-	MOSQL_KEY_UNPACK			/* it is deleted */
+	MOSQL_KEY_UNPACK,			/* it is deleted */
+	MOSQL_KEY_REWRITES = 0x10	/* with one of these: written, and if so are many keys of a packed leaf, the leaf may be as a whole */
 } MosqlKeyUse;
 
 /*
@@ -278,14 +282,25 @@ extern bool mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, Mosql
 							 const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step);
 
 /*
+ * Add what makes a packed leaf (rewrites) loading, over its rows, with these columns at the group's keys (absent: deleted), to a step that compares
+ * the generation and that nothing is beside the block.  False, and nothing is added, if the leaf would have more rows than
+ * fit, or the block does not pay.
+ */
+extern bool mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
+								const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step);
+
+/*
  * The step that settles a leaf that is loading for an attempt: committed at `since` (whole: some snapshot may ask what
- * was before), or, since 0, taken back.  NULL if the caches do not have it so under this generation, as they have it when it was grouped
+ * was before; else the purge mark is raised where something is deleted), or, since 0, taken back.  NULL if the caches do not have it so under this generation, as they have it when it was grouped
  * or read.  In the current context.
  */
 extern MosqlStep *mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlTxid loader,
 										  MosqlTimestamp since, bool whole);
 
-/* The next meta of a packed leaf, of which no snapshot asks any more what was there before; in the current context. */
+/*
+ * The next meta of a packed leaf: of one that was written as a whole no snapshot asks any more what was there before; of any other one no
+ * row is left, so that it needs no block.  In the current context.
+ */
 extern MosqlBytes mosql_btree_plain_meta(const MosqlNodeMeta *meta);
 
 /* What a step that was done has written to a leaf's meta is what the caches have from now on. */
@@ -341,18 +356,20 @@ typedef struct MosqlLeaf
 	int			nfields;		/* as stored: a block is one */
 	MosqlBytes	block;			/* packed: as stored, in the image */
 	MosqlTimestamp newest;		/* packed: of the block's rows; MOSQL_TS_MAX: not known */
+	bool		stale;			/* packed: the block holds more than rows (mosql_loaded_is_stale()) */
 	int			n;				/* entries within the scan's range, ascending */
 	MosqlEntry *entries;
+	bool		clipped;		/* it has others, beyond that range */
 	int			nall;			/* all of its entries, as they were read */
 	MosqlEntry *all;			/* NULL: the scan does not keep them */
 } MosqlLeaf;
 
-/* Is a leaf in a state, and of a size, to be packed? */
+/* Is a leaf in a state, and of a size, to be packed; or is it packed, and stale? */
 extern bool mosql_btree_may_pack(const MosqlLeaf *leaf);
 
 /*
  * Pack leaves that were read, may be packed, and hold nothing but rows, where that pays, and where they are
- * still as they were read.  Changed ones stay as they are.  One round trip.
+ * still as they were read.  Changed ones stay as they are; those that are stale, and do not pay any more, are unpacked.  One round trip.
  */
 typedef struct MosqlPackCounts
 {

@@ -90,31 +90,29 @@ take_fields(const MosqlFieldRead *read, int n, MosqlPoint *points)
 
 /*
  * Take over what no field of a packed leaf has.  Its block is kept for who writes there.  Of a leaf that is loading the block
- * has intents.
+ * has intents as well.
  */
 static void
 take_block(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, MosqlBytes block, MosqlPoint *points)
 {
-	MosqlBytes *rows = MemoryContextAllocHuge(s->tree->scratch, item->n * sizeof(MosqlBytes));
+	MosqlBytes *rows = MemoryContextAllocHuge(s->tree->scratch, 2 * item->n * sizeof(MosqlBytes));
+	MosqlBytes *intents = rows + item->n;
 
 	if (block.data == NULL)
 		mosql_btree_damage(s->tree, item->node, "it is packed, but its block is missing");
 	if (!mosql_block_find(block, s->keys + item->first, item->n, rows) ||
-		!mosql_loaded_take(&meta->loaded, rows, item->n))
+		!mosql_loaded_take(&meta->loaded, rows, intents, item->n))
 		mosql_btree_damage(s->tree, item->node, "its block does not decode");
-	if (meta->state == MOSQL_NODE_LOADING)
-	{
-		for (int i = 0; i < item->n; i++)
-		{
-			points[i].loader = meta->loaded.loader;
-			points[i].intent = rows[i];
-		}
-		return;
-	}
 	for (int i = 0; i < item->n; i++)
+	{
+		points[i].loader = meta->loaded.loader;
 		if (points[i].row.data == NULL)
 			points[i].row = rows[i];
-	mosql_btree_block_keep(s->tree, item->node, meta->generation, block);
+		if (points[i].intent.data == NULL)
+			points[i].intent = intents[i];
+	}
+	if (meta->state == MOSQL_NODE_PACKED)
+		mosql_btree_block_keep(s->tree, item->node, meta->generation, block);
 }
 
 /*

@@ -48,7 +48,7 @@ read_missing_hints(Search *s, const MosqlKeyUse *uses, MosqlTimestamp at_most)
 		if (!mosql_btree_knows_newest(mosql_btree_search_cached(s, &s->items[i]), at_most))
 		{
 			ids[n++] = s->items[i].node;
-			blocks |= uses != NULL && uses[s->items[i].first] == MOSQL_KEY_FIELD;
+			blocks |= uses != NULL && (uses[s->items[i].first] == MOSQL_KEY_FIELD || (uses[s->items[i].first] & MOSQL_KEY_REWRITES) != 0);
 		}
 	if (n > 0 && at_most > 0 && at_most < MOSQL_TS_MAX)
 		mosql_btree_read_newest(s->tree, ids, n);
@@ -82,11 +82,29 @@ tidy_groups(MosqlLeafGroup *groups, int n)
 		if (out > 0 && groups[out - 1].leaf == groups[i].leaf &&
 			groups[out - 1].generation == groups[i].generation &&
 			mosql_btree_same_bound(groups[out - 1].high, groups[i].high))
+		{
 			groups[out - 1].n += groups[i].n;
+			groups[out - 1].rewrites |= groups[i].rewrites;
+		}
 		else
 			groups[out++] = groups[i];
 	}
 	return out;
+}
+
+/* A leaf in which nothing is beside the block: meta, block, and perhaps a purge mark. */
+#define ALONE_MAX_FIELDS	3
+
+/* Is a packed leaf to be written as a whole with the keys of an item?  So many that it would be unpacked for them. */
+static bool
+is_to_be_rewritten(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
+{
+	if (leaf->meta.state != MOSQL_NODE_PACKED || leaf->meta.loaded.whole || leaf->nfields > ALONE_MAX_FIELDS || 2 + n <= MOSQL_BESIDE_MAX_FIELDS)
+		return false;
+	for (int i = 0; i < n; i++)
+		if ((uses[i] & MOSQL_KEY_REWRITES) == 0)
+			return false;
+	return true;
 }
 
 /*
@@ -99,11 +117,15 @@ is_to_be_unpacked(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
 	int			nfields = Max(leaf->nfields, 2);	/* meta and block */
 	int			more = 0;
 
+	if (is_to_be_rewritten(leaf, uses, n))
+		return false;
 	for (int i = 0; i < n; i++)
 	{
-		if (uses[i] == MOSQL_KEY_UNPACK)
+		MosqlKeyUse use = uses[i] & ~MOSQL_KEY_REWRITES;
+
+		if (use == MOSQL_KEY_UNPACK)
 			return true;
-		more += uses[i] != MOSQL_KEY_LOOK;
+		more += use != MOSQL_KEY_LOOK;
 	}
 	return more > 0 && nfields + more > MOSQL_BESIDE_MAX_FIELDS;
 }
@@ -122,12 +144,12 @@ is_frozen(const Search *s, const SearchItem *item, const CachedNode *leaf, Mosql
 
 /* The group of an item, by what is known of its leaf. */
 static MosqlLeafGroup
-group_of(const SearchItem *item, const CachedNode *leaf)
+group_of(const SearchItem *item, const CachedNode *leaf, const MosqlKeyUse *uses)
 {
 	MosqlLeafGroup group = {
 		.leaf = item->node,.generation = leaf->meta.generation,.first = item->first,.n = item->n,
 		.nfields = leaf->nfields,.packed = leaf->meta.state == MOSQL_NODE_PACKED,.loaded = leaf->meta.loaded,
-		.high = leaf->meta.high
+		.rewrites = uses != NULL && is_to_be_rewritten(leaf, uses + item->first, item->n),.high = leaf->meta.high
 	};
 
 	if (leaf->meta.state == MOSQL_NODE_SPLITTING)
@@ -206,7 +228,7 @@ mosql_btree_group_keys(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlTime
 				mosql_btree_search_again(&s, &item);
 				continue;
 			}
-			*next_group(groups, ngroups, &max) = group_of(&item, hint);
+			*next_group(groups, ngroups, &max) = group_of(&item, hint, uses);
 			ngroups++;
 		}
 		if (nfrozen > 0)

@@ -47,19 +47,24 @@ merge_extras(MosqlLeaf *leaf, const MosqlEntry *extras, int n)
 }
 
 /*
- * The rows of a packed leaf: those of its block, but where a row is a field (sorted), which wins.  Returns what is
- * wrong, or NULL.
+ * The rows of a packed leaf: those of its block, but where a row is a field (sorted), which wins.  Of one that is loading: with the
+ * loader's intents.  Returns what is wrong, or NULL.
  */
 static const char *
 take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 {
 	MosqlBlock	block;
+	MosqlBytes *intents;
 	MosqlEntry *out;
 	int			r = 0;
 
 	if (bytes.data == NULL)
 		return "it is packed, but its block is missing";
-	if (!mosql_block_decode(bytes, &block) || !mosql_loaded_take(&leaf->meta.loaded, block.rows, block.n))
+	if (!mosql_block_decode(bytes, &block))
+		return "its block does not decode";
+	leaf->stale = mosql_loaded_is_stale(&leaf->meta.loaded, block.rows, block.n);
+	intents = palloc(block.n * sizeof(MosqlBytes));
+	if (!mosql_loaded_take(&leaf->meta.loaded, block.rows, intents, block.n))
 		return "its block does not decode";
 	leaf->newest = mosql_rows_newest(block.rows, block.n);
 	out = leaf->entries = palloc((block.n + n) * sizeof(MosqlEntry));
@@ -71,24 +76,16 @@ take_block(MosqlLeaf *leaf, MosqlBytes bytes, const MosqlEntry *rows, int n)
 			*out++ = rows[r++];
 		if (r < n && c == 0)
 			*out++ = rows[r++];
-		else
-			*out++ = (MosqlEntry) {.key = block.keys[i],.row = block.rows[i],.in_block = true};
+		else if (block.rows[i].data != NULL || intents[i].data != NULL)
+			*out++ = (MosqlEntry)
+		{
+			.key = block.keys[i],.row = block.rows[i],.intent = intents[i],.in_block = true
+		};
 	}
 	while (r < n)
 		*out++ = rows[r++];
 	leaf->n = out - leaf->entries;
 	return NULL;
-}
-
-/* The entries of a leaf that is loading, which has no other fields: an intent each.  Returns what is wrong, or NULL. */
-static const char *
-take_intents(MosqlLeaf *leaf, MosqlBytes bytes, int nothers)
-{
-	const char *fault = nothers > 0 ? "it is loading, but has rows or intents" : take_block(leaf, bytes, NULL, 0);
-
-	for (int i = 0; fault == NULL && i < leaf->n; i++)
-		leaf->entries[i] = (MosqlEntry) {.key = leaf->entries[i].key,.intent = leaf->entries[i].row};
-	return fault;
 }
 
 /* What the fields of a leaf were sorted into. */
@@ -180,6 +177,7 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 	leaf->range_marks = MOSQL_ABSENT;
 	leaf->block = MOSQL_ABSENT;
 	leaf->newest = MOSQL_TS_MAX;
+	leaf->stale = leaf->clipped = false;
 	leaf->n = 0;
 	leaf->entries = entries;
 	for (int i = 0; i < image->nfields; i++)
@@ -190,10 +188,10 @@ mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf)
 		qsort(entries, to.n, sizeof(MosqlEntry), compare_entries);
 	leaf->n = to.n;
 	leaf->block = to.block;
-	if (leaf->meta.state == MOSQL_NODE_PACKED)
+	if (leaf->meta.state == MOSQL_NODE_LOADING && to.n + to.nextras > 0)
+		fault = "it is loading, but has rows or intents";
+	else if (leaf->meta.state == MOSQL_NODE_PACKED || leaf->meta.state == MOSQL_NODE_LOADING)
 		fault = take_block(leaf, to.block, entries, to.n);
-	else if (leaf->meta.state == MOSQL_NODE_LOADING)
-		fault = take_intents(leaf, to.block, to.n + to.nextras);
 	if (fault != NULL)
 		return fault;
 	if (to.nextras > 0)
@@ -251,6 +249,7 @@ mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key)
 void
 mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high)
 {
+	int			all = leaf->n;
 	int			first = 0;
 
 	if (leaf->n > 0 && mosql_bytes_compare(leaf->entries[0].key, low) < 0)
@@ -260,6 +259,7 @@ mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high)
 		leaf->n = mosql_btree_leaf_position(leaf, high);
 	leaf->entries += first;
 	leaf->n = Max(leaf->n - first, 0);
+	leaf->clipped |= leaf->n < all;
 }
 
 /* Whole nodes, BTREE_LEAF_BATCH per round trip; images in the current context. */

@@ -1,17 +1,19 @@
 /*
- * loading.c: empty leaves that a commit fills with a block before it is decided.
+ * loading.c: leaves that a commit writes as one block before it is decided.
  *
  * Layer: btree.  A large commit makes room first (reserve.c): leaves that hold nothing yet.  All of its rows in such a leaf
- * are written as one block, in place of an intent each (docs/commit.md, "Loaded leaves"):
+ * are written as one block, in place of an intent each; and so is a packed leaf of which it changes many rows
+ * (docs/commit.md, "Loaded leaves", "Leaves written anew"):
  *
- *     NORMAL, empty
- *       | fill: compares that it is empty; block, LOADING for an attempt     generation raised
- *     LOADING        whoever reads finds an intent of that attempt at each row (leaf.c, get.c)
- *       | settle: packed, with the timestamp of the commit; or empty again   generation raised
- *     PACKED, or NORMAL, empty
+ *     NORMAL, empty                                  PACKED, nothing beside the block
+ *       | fill: compares that it is empty;             | rewrite: compares that nothing is beside the block; another block,
+ *       | block, LOADING for an attempt                | with the rows as they are, too, LOADING over them
+ *     LOADING   whoever reads finds an intent of that attempt at each row that it writes (leaf.c, get.c)
+ *       | settle: PACKED, with the timestamp of the commit; or as before: empty, or PACKED, "undone"
  *
+ * Each of these steps compares the generation and raises it, so none that was planned before one of them succeeds after it.
  * A leaf that is loading is frozen for all who write or certify there, until its attempt has ended, which is for the layer
- * above to find out.  All steps compare the generation, so none that was planned before one of these steps succeeds after it.
+ * above to find out.
  */
 #include "code/block.h"
 #include "code/loaded.h"
@@ -53,6 +55,29 @@ meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta)
 	return bytes;
 }
 
+/* Add that the leaf is loading for an attempt, with that block, to a step.  deletes: some of the rows that were there. */
+static void
+add_loading(MosqlTree *tree, const CachedNode *hint, MosqlTxid loader, MosqlBytes block, bool deletes, MosqlStep *step)
+{
+	MosqlNodeMeta meta = hint->meta;
+
+	meta.generation = mosql_btree_next_generation(meta.generation);
+	meta.state = MOSQL_NODE_LOADING;
+	meta.loaded = (MosqlLoaded) {.loader = loader,.over = hint->meta.state == MOSQL_NODE_PACKED,.deletes = deletes};
+	mosql_btree_step_set(step, mosql_btree_meta_field(), meta_bytes(tree, &meta));
+	mosql_btree_step_set(step, mosql_btree_block_field(), block);
+}
+
+static MosqlBytes
+written_row(MosqlBytes before, MosqlBytes columns)
+{
+	StringInfoData row;
+
+	mosql_string_init(&row, MOSQL_TS_BYTES + 8 + columns.len + before.len);
+	mosql_loaded_put(&row, before, columns);
+	return mosql_bytes_of(&row);
+}
+
 /* See btree.h. */
 bool
 mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
@@ -61,28 +86,87 @@ mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader,
 	const CachedNode *hint = leaf_as_of(tree, group->leaf, group->generation);
 	MosqlBytes *rows = palloc(group->n * sizeof(MosqlBytes));
 	StringInfoData block;
-	MosqlNodeMeta meta;
 	size_t		bytes;
 
 	if (hint == NULL || hint->meta.state != MOSQL_NODE_NORMAL)
 		return false;
 	for (int i = 0; i < group->n; i++)
-	{
-		StringInfoData row;
-
-		mosql_string_init(&row, MOSQL_TS_BYTES + 1 + columns[i].len);
-		mosql_loaded_put(&row, columns[i]);
-		rows[i] = mosql_bytes_of(&row);
-	}
+		rows[i] = written_row(MOSQL_ABSENT, columns[i]);
 	if (!mosql_btree_make_block(how, keys, rows, group->n, &block, &bytes))
 		return false;
-	meta = hint->meta;
-	meta.generation = mosql_btree_next_generation(meta.generation);
-	meta.state = MOSQL_NODE_LOADING;
-	meta.loaded = (MosqlLoaded) {.loader = loader};
-	mosql_btree_step_set(step, mosql_btree_meta_field(), meta_bytes(tree, &meta));
-	mosql_btree_step_set(step, mosql_btree_block_field(), mosql_bytes_of(&block));
+	add_loading(tree, hint, loader, mosql_bytes_of(&block), false, step);
 	return true;
+}
+
+/* The rows of a block, and what is written to some keys, ascending: all of a block again.  Returns how many there are. */
+static int
+merge_written(const MosqlBlock *block, const MosqlBytes *keys, const MosqlBytes *columns, int n, MosqlBytes *all_keys,
+			  MosqlBytes *all_rows)
+{
+	int			out = 0;
+	int			w = 0;
+
+	for (int i = 0; i < block->n; i++)
+	{
+		int			c = 1;
+
+		for (; w < n && (c = mosql_bytes_compare(keys[w], block->keys[i])) < 0; w++, out++)
+		{
+			all_keys[out] = keys[w];
+			all_rows[out] = written_row(MOSQL_ABSENT, columns[w]);
+		}
+		all_keys[out] = block->keys[i];
+		if (w < n && c == 0)
+			all_rows[out++] = written_row(block->rows[i], columns[w++]);
+		else if (block->rows[i].data != NULL)
+			all_rows[out++] = block->rows[i];
+	}
+	for (; w < n; w++, out++)
+	{
+		all_keys[out] = keys[w];
+		all_rows[out] = written_row(MOSQL_ABSENT, columns[w]);
+	}
+	return out;
+}
+
+/*
+ * See btree.h.  What the block has is known by the generation, which the step compares.  While somebody may ask what was before the last
+ * time, that is not lost, nor is it put into another block: what is before is always a plain row, that lives.
+ */
+bool
+mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
+					const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step)
+{
+	const CachedNode *hint = leaf_as_of(tree, group->leaf, group->generation);
+	MosqlBlock	block;
+	StringInfoData out;
+	MosqlBytes *rows;
+	bool		deletes = false;
+	size_t		bytes;
+	int			n;
+
+	if (hint == NULL || hint->meta.state != MOSQL_NODE_PACKED || hint->meta.loaded.whole)
+		return false;
+	Assert(group->block.data != NULL);
+	if (!mosql_block_decode(group->block, &block) || !mosql_loaded_take(&hint->meta.loaded, block.rows, NULL, block.n))
+		mosql_btree_damage(tree, group->leaf, "its block does not decode");
+	rows = palloc(2 * (block.n + group->n) * sizeof(MosqlBytes));
+	n = merge_written(&block, keys, columns, group->n, rows + block.n + group->n, rows);
+	if (n > MOSQL_LEAF_MAX_ROWS || !mosql_btree_make_block(how, rows + block.n + group->n, rows, n, &out, &bytes))
+		return false;
+	for (int i = 0; i < group->n; i++)
+		deletes |= columns[i].data == NULL;
+	add_loading(tree, hint, loader, mosql_bytes_of(&out), deletes, step);
+	return true;
+}
+
+/* The field that says of rows that are none since when; what was deleted leaves no other trace once nobody asks. */
+static MosqlBytes
+purged_field(void)
+{
+	static const char name = MOSQL_FIELD_PURGED;
+
+	return mosql_bytes(&name, 1);
 }
 
 /* See btree.h. */
@@ -99,15 +183,17 @@ mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlTx
 		return NULL;
 	meta = hint->meta;
 	meta.generation = mosql_btree_next_generation(meta.generation);
-	meta.state = since != 0 ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
-	meta.loaded = (MosqlLoaded) {.since = since,.whole = whole};
+	meta.state = since != 0 || meta.loaded.over ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
+	meta.loaded = (MosqlLoaded) {.since = since,.whole = whole,.undone = since == 0 && hint->meta.loaded.over};
 	tree->scratch = CurrentMemoryContext;
 	step = mosql_btree_step_new(tree, leaf, 2);
 	tree->scratch = outer;
 	mosql_btree_step_expect_generation(step, generation);
 	mosql_btree_step_set(step, mosql_btree_meta_field(), meta_bytes(tree, &meta));
-	if (since == 0)
+	if (meta.state == MOSQL_NODE_NORMAL)
 		mosql_btree_step_delete(step, mosql_btree_block_field());
+	if (since != 0 && !whole && hint->meta.loaded.deletes)
+		mosql_btree_step_raise(step, purged_field(), mosql_ts_bytes(since));
 	return step;
 }
 
@@ -118,9 +204,12 @@ mosql_btree_plain_meta(const MosqlNodeMeta *meta)
 	MosqlNodeMeta plain = *meta;
 	StringInfoData out;
 
-	Assert(meta->state == MOSQL_NODE_PACKED && meta->loaded.whole);
+	Assert(meta->state == MOSQL_NODE_PACKED);
 	plain.generation = mosql_btree_next_generation(meta->generation);
-	plain.loaded.whole = false;
+	if (meta->loaded.whole)
+		plain.loaded.whole = false;
+	else
+		plain.state = MOSQL_NODE_NORMAL;
 	initStringInfo(&out);
 	mosql_meta_encode(&out, &plain);
 	return mosql_bytes_of(&out);

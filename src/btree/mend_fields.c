@@ -61,27 +61,36 @@ all_fields(Mend *mend, const MosqlNodeImage *image, const MosqlLoaded *loaded)
 {
 	static const char name = MOSQL_FIELD_BLOCK;
 	MosqlBlock	block = {0};
+	MosqlBytes *intents = NULL;
 	MosqlFieldValue *fields;
 	Fields		all = {.block = mosql_btree_image_field(image, name)};
 
 	if (all.block.data == NULL)
 		all.fault = "its block is missing";
-	else if (!mosql_block_decode(all.block, &block) || !mosql_loaded_take(loaded, block.rows, block.n))
+	else if (!mosql_block_decode(all.block, &block) ||
+			 !mosql_loaded_take(loaded, block.rows, intents = palloc(block.n * sizeof(MosqlBytes)), block.n))
 	{
 		all.fault = "its block does not decode";
 		block.n = 0;
 	}
-	fields = palloc((image->nfields + block.n) * sizeof(MosqlFieldValue) + 1);
+	fields = palloc((image->nfields + 2 * block.n) * sizeof(MosqlFieldValue) + 1);
 	for (int i = 0; i < image->nfields; i++)
 		if (!mosql_bytes_equal(image->fields[i].field, mosql_bytes(&name, 1)))
 			fields[all.nstored++] = image->fields[i];
 	all.n = all.nstored;
 	for (int i = 0; i < block.n; i++)
-		fields[all.n++] = (MosqlFieldValue)
 	{
-		.field = mosql_btree_field_name(mend->tree, loaded->loader.session != 0 ? MOSQL_FIELD_INTENT : MOSQL_FIELD_ROW,
-										block.keys[i]),.value = block.rows[i]
-	};
+		if (block.rows[i].data != NULL)
+			fields[all.n++] = (MosqlFieldValue)
+		{
+			mosql_btree_field_name(mend->tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]
+		};
+		if (intents[i].data != NULL)
+			fields[all.n++] = (MosqlFieldValue)
+		{
+			mosql_btree_field_name(mend->tree, MOSQL_FIELD_INTENT, block.keys[i]), intents[i]
+		};
+	}
 	all.fields = fields;
 	return all;
 }

@@ -93,6 +93,10 @@ mosql_btree_may_pack(const MosqlLeaf *leaf)
 		bytes += leaf->entries[i].key.len + leaf->entries[i].row.len;
 		fields += !leaf->entries[i].in_block;
 	}
+	if (leaf->clipped)
+		return false;			/* the rest would be lost: fields are counted, a block's rows are not */
+	if (leaf->meta.state == MOSQL_NODE_PACKED && leaf->stale)
+		return true;
 	return (leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED) &&
 		fields > 0 && is_half_full(leaf->n, bytes) &&
 		(leaf->meta.state == MOSQL_NODE_NORMAL || leaf->n <= MOSQL_LEAF_MAX_ROWS);
@@ -191,58 +195,6 @@ leaf_block(const MosqlLeaf *leaf, MosqlCompression how, StringInfo block, size_t
 	return pays;
 }
 
-/* Packs leaves as they were read; see btree.h. */
-static void
-pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how, MosqlPackCounts *counts)
-{
-	MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
-	size_t	   *before = palloc(n * sizeof(size_t) + 1);
-	int		   *after = palloc(n * sizeof(int) + 1);
-	int			nsteps = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		StringInfoData block;
-
-		if (!leaf_block(leaves[i], how, &block, &before[nsteps]))
-			continue;
-		after[nsteps] = block.len;
-		steps[nsteps++] = pack_step(tree, leaves[i], &block);
-	}
-	if (nsteps > 0)
-	{
-		MOSQL_DEBUG_POINT("vacuum-pack");
-		mosql_btree_steps_run(tree, steps, nsteps);
-		MOSQL_DEBUG_POINT("vacuum-packed");
-	}
-	for (int i = 0; i < nsteps; i++)
-	{
-		if (steps[i]->status != MOSQL_STEP_DONE)
-		{
-			mosql_btree_cache_drop(tree, steps[i]->node);
-			continue;
-		}
-		mosql_btree_remember(tree, steps[i]);
-		mosql_stats.leaves_packed++;
-		counts->leaves++;
-		counts->bytes_before += before[i];
-		counts->bytes_after += after[i];
-	}
-}
-
-/* See btree.h. */
-void
-mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how,
-				 MosqlPackCounts *counts)
-{
-	MemoryContext old;
-
-	mosql_btree_enter(tree);
-	old = MemoryContextSwitchTo(tree->scratch);
-	pack_leaves(tree, leaves, n, how, counts);
-	MemoryContextSwitchTo(old);
-}
-
 /*
  * The step that unpacks a leaf, as it was read.
  *
@@ -261,7 +213,7 @@ unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 	MosqlStep  *step;
 
 	Assert(meta.state == MOSQL_NODE_PACKED);
-	if (!mosql_block_decode(leaf->block, &block) || !mosql_loaded_take(&meta.loaded, block.rows, block.n))
+	if (!mosql_block_decode(leaf->block, &block) || !mosql_loaded_take(&meta.loaded, block.rows, NULL, block.n))
 		mosql_btree_damage(tree, leaf->node, "its block does not decode");
 	step = mosql_btree_step_new(tree, leaf->node, 2 + block.n);
 	meta.generation = mosql_btree_next_generation(meta.generation);
@@ -270,8 +222,67 @@ unpack_step(MosqlTree *tree, const MosqlLeaf *leaf)
 	mosql_btree_step_set(step, mosql_btree_meta_field(), mosql_btree_meta_bytes(tree, &meta));
 	mosql_btree_step_delete(step, mosql_btree_block_field());
 	for (int i = 0; i < block.n; i++)
-		mosql_btree_step_raise(step, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]);
+		if (block.rows[i].data != NULL)
+			mosql_btree_step_raise(step, mosql_btree_field_name(tree, MOSQL_FIELD_ROW, block.keys[i]), block.rows[i]);
 	return step;
+}
+
+/* Packs leaves as they were read; see btree.h. */
+static void
+pack_leaves(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how, MosqlPackCounts *counts)
+{
+	MosqlStep **steps = palloc(n * sizeof(MosqlStep *) + 1);
+	size_t	   *before = palloc(n * sizeof(size_t) + 1);
+	int		   *after = palloc(n * sizeof(int) + 1);
+	int			nsteps = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		StringInfoData block;
+
+		after[nsteps] = 0;
+		if (leaf_block(leaves[i], how, &block, &before[nsteps]))
+		{
+			after[nsteps] = block.len;
+			steps[nsteps++] = pack_step(tree, leaves[i], &block);
+		}
+		else if (leaves[i]->stale)
+			steps[nsteps++] = unpack_step(tree, leaves[i]);
+	}
+	if (nsteps > 0)
+	{
+		MOSQL_DEBUG_POINT("vacuum-pack");
+		mosql_btree_steps_run(tree, steps, nsteps);
+		MOSQL_DEBUG_POINT("vacuum-packed");
+	}
+	for (int i = 0; i < nsteps; i++)
+	{
+		if (steps[i]->status != MOSQL_STEP_DONE)
+		{
+			mosql_btree_cache_drop(tree, steps[i]->node);
+			continue;
+		}
+		mosql_btree_remember(tree, steps[i]);
+		if (after[i] == 0)
+			continue;
+		mosql_stats.leaves_packed++;
+		counts->leaves++;
+		counts->bytes_before += before[i];
+		counts->bytes_after += after[i];
+	}
+}
+
+/* See btree.h. */
+void
+mosql_btree_pack(MosqlTree *tree, const MosqlLeaf *const *leaves, int n, MosqlCompression how,
+				 MosqlPackCounts *counts)
+{
+	MemoryContext old;
+
+	mosql_btree_enter(tree);
+	old = MemoryContextSwitchTo(tree->scratch);
+	pack_leaves(tree, leaves, n, how, counts);
+	MemoryContextSwitchTo(old);
 }
 
 /* Unpack leaves, as they were read.  One round trip; where somebody was faster, nothing. */

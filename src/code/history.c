@@ -153,6 +153,8 @@ mosql_rows_newest(const MosqlBytes *rows, int n)
 	{
 		uint64		head;		/* 7 bytes timestamp, and the kind */
 
+		if (rows[i].data == NULL)
+			continue;
 		if (rows[i].len < sizeof(head))
 			return MOSQL_TS_MAX;
 		memcpy(&head, rows[i].data, sizeof(head));

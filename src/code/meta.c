@@ -14,7 +14,7 @@
  *               varint length, low fence (empty: no bound)
  *               varint length, high fence    if META_HIGH
  *               varint length, split key     if META_SPLIT_KEY
- *               16 bytes loader              'L'
+ *               1 byte over, 16 bytes loader 'L'
  *               1 byte whole, 7 bytes since  'P'; 0: its rows carry their own timestamps
  *
  * Decoding checks what can be seen in the bytes alone: whether fences are in
@@ -27,6 +27,14 @@
 #define META_OTHER		0x02
 #define META_HIGH		0x04
 #define META_SPLIT_KEY	0x08
+
+/* A leaf is loading over rows, and deletes some. */
+#define LOADING_OVER	1
+#define LOADING_DELETES	2
+
+/* Of what was before a block's transaction: nobody can ask, somebody may, and it is what is there. */
+#define BLOCK_WHOLE		1
+#define BLOCK_UNDONE	2
 
 #define META_FORMAT_OFFSET	8
 #define META_LEVEL_OFFSET	9
@@ -101,7 +109,7 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 	if (flags & META_SPLIT_KEY)
 		size += run_size(meta->split_key);
 	if (meta->state == MOSQL_NODE_LOADING)
-		size += MOSQL_TXID_BYTES;
+		size += 1 + MOSQL_TXID_BYTES;
 	if (meta->state == MOSQL_NODE_PACKED)
 		size += 1 + MOSQL_TS_BYTES;
 
@@ -122,10 +130,13 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 	if (flags & META_SPLIT_KEY)
 		p = put_fence(p, meta->split_key);
 	if (meta->state == MOSQL_NODE_LOADING)
+	{
+		*p++ = (meta->loaded.over ? LOADING_OVER : 0) | (meta->loaded.deletes ? LOADING_DELETES : 0);
 		p = put_uint64(put_uint64(p, meta->loaded.loader.session), meta->loaded.loader.n);
+	}
 	if (meta->state == MOSQL_NODE_PACKED)
 	{
-		*p++ = meta->loaded.whole;
+		*p++ = meta->loaded.undone ? BLOCK_UNDONE : meta->loaded.whole;
 		p = put_ts(p, meta->loaded.since);
 	}
 	Assert(p == out->data + out->len);
@@ -152,18 +163,21 @@ take_loaded(MosqlBytes *in, MosqlNodeState state, MosqlLoaded *loaded)
 	*loaded = (MosqlLoaded) {0};
 	if (state == MOSQL_NODE_LOADING)
 	{
-		if (!take(in, MOSQL_TXID_BYTES, &p))
+		if (!take(in, 1 + MOSQL_TXID_BYTES, &p) || (*p & ~(LOADING_OVER | LOADING_DELETES)) != 0 || *p == LOADING_DELETES)
 			return false;
-		loaded->loader = mosql_txid_get(p);
+		loaded->over = *p != 0;
+		loaded->deletes = (*p & LOADING_DELETES) != 0;
+		loaded->loader = mosql_txid_get(p + 1);
 		return loaded->loader.session != 0;
 	}
 	if (state != MOSQL_NODE_PACKED)
 		return true;
-	if (!take(in, 1 + MOSQL_TS_BYTES, &p) || (uint8) *p > 1)
+	if (!take(in, 1 + MOSQL_TS_BYTES, &p) || (uint8) *p > BLOCK_UNDONE)
 		return false;
-	loaded->whole = *p != 0;
+	loaded->whole = *p == BLOCK_WHOLE;
+	loaded->undone = *p == BLOCK_UNDONE;
 	loaded->since = get_ts(p + 1);
-	return loaded->since != MOSQL_TS_MAX && (loaded->since != 0 || !loaded->whole);
+	return loaded->since != MOSQL_TS_MAX && (loaded->since != 0 ? !loaded->undone : !loaded->whole);
 }
 
 bool

@@ -89,14 +89,17 @@ mosql_node_is_alive(MosqlNodeState state)
 }
 
 /*
- * A block that was written before its transaction was decided: its rows carry no timestamps, and what they are stands
- * here (docs/commit.md, "Loaded leaves").  All 0: they carry their own, or there is no block.
+ * A block that was written before its transaction was decided: what that writes carries no timestamp, and what it is stands
+ * here (docs/commit.md, "Loaded leaves").  All 0: all rows are what they say, or there is no block.
  */
 typedef struct MosqlLoaded
 {
-	MosqlTxid	loader;			/* LOADING: the attempt, of which they are intents */
+	MosqlTxid	loader;			/* LOADING: the attempt, of which that is intents */
+	bool		over;			/* LOADING: the leaf was packed, and its rows are in the block, too; */
+	bool		deletes;		/* ... and some of them are deleted */
 	MosqlTimestamp since;		/* PACKED: when it was decided */
-	bool		whole;			/* ... and before that there was nothing; else nobody can ask */
+	bool		whole;			/* ... and what was before that may be asked for; else nobody can ask */
+	bool		undone;			/* PACKED: it was taken back: what was before is what is there */
 } MosqlLoaded;
 
 typedef struct MosqlNodeMeta

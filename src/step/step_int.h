@@ -315,7 +315,7 @@ extern MosqlSnapshotList mosql_clock_list(const MosqlClockKeys *keys, const Mosq
 										  const MosqlReply *oldest);
 
 /* The version of the data layout, in the field "format" of ...:c */
-#define MOSQL_CLOCK_FORMAT "9"
+#define MOSQL_CLOCK_FORMAT "10"
 extern void mosql_clock_refuse_format(const MosqlClockKeys *keys, MosqlBytes found) pg_attribute_noreturn();
 
 /* Sessions that ran out, forgotten by one open. */

@@ -149,8 +149,8 @@ build_apply(MosqlCommit *commit, ApplyStep *apply, const MosqlLeafGroup *group, 
 }
 
 /*
- * A leaf that prepare has filled: all of its items in one, however many (rule 48).  False if it is not loading any more.
- * Of the snapshots only the older ones count, which may ask what was there before: nothing, as prepare has compared.
+ * A leaf that prepare has written as a whole: all of its items in one, however many (rule 48).  False if it is not loading any more.
+ * Of the snapshots only the older ones count, which may ask what was there before: as prepare has compared, what the block says.
  */
 static bool
 build_settle(MosqlCommit *commit, MosqlTree *tree, ApplyStep *apply, const MosqlLeafGroup *group, MosqlItem **items)
@@ -165,12 +165,6 @@ build_settle(MosqlCommit *commit, MosqlTree *tree, ApplyStep *apply, const Mosql
 	return true;
 }
 
-static bool
-goes_into_history(const MosqlCommit *commit, const MosqlItem *item)
-{
-	return item->change->kind == MOSQL_CHANGE_INCREMENT && !is_added_in_place(commit, item);
-}
-
 /* As any helper does it, leaf by leaf: keys of one tree, ascending. */
 static void
 apply_as_helper(MosqlCommit *commit, MosqlTree *tree, const MosqlBytes *keys, int n)
@@ -178,6 +172,21 @@ apply_as_helper(MosqlCommit *commit, MosqlTree *tree, const MosqlBytes *keys, in
 	for (int i = 0; i < n;)
 		i += mosql_recover_apply_keys(commit->session, tree, keys + i, n - i, commit->tx,
 									  commit->ts, &commit->list);
+}
+
+/* Items of a leaf that was written as a whole, and that is settled, or the session does not know it as it is: as any helper does it. */
+static void
+settle_as_helper(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBytes *keys, int n)
+{
+	apply_as_helper(commit, tree, keys, n);
+	for (int i = 0; i < n; i++)
+		items[i]->done = true;
+}
+
+static bool
+goes_into_history(const MosqlCommit *commit, const MosqlItem *item)
+{
+	return item->change->kind == MOSQL_CHANGE_INCREMENT && !item->by_leaf && !is_added_in_place(commit, item);
 }
 
 /* Increments that must find their place in a history. */
@@ -217,14 +226,20 @@ add_items(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBy
 		for (int done = 0; done < groups[g].n; done += MOSQL_STEP_MAX_ITEMS)
 		{
 			ApplyStep  *apply;
+			MosqlItem **of = items + groups[g].first;
 
 			if (*nsteps == MOSQL_ROUND_MAX_STEPS)
 				return false;
-			apply = steps[(*nsteps)++] = palloc(sizeof(ApplyStep));
-			if (done > 0 || !build_settle(commit, tree, apply, &groups[g], items + groups[g].first))
-				build_apply(commit, apply, &groups[g], items + groups[g].first + done,
-							Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS));
+			apply = palloc(sizeof(ApplyStep));
+			if (of[0]->by_leaf && !build_settle(commit, tree, apply, &groups[g], of))
+			{
+				settle_as_helper(commit, tree, of, keys + groups[g].first, groups[g].n);
+				break;
+			}
+			if (!of[0]->by_leaf)
+				build_apply(commit, apply, &groups[g], of + done, Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS));
 			apply->tree = tree;
+			steps[(*nsteps)++] = apply;
 			if (apply->settles)
 				break;
 		}

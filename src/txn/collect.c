@@ -321,6 +321,8 @@ is_item_prepared(const MosqlItem *item)
 {
 	if (!item->done || !mosql_item_leaves_intent(item))
 		return item->done;
+	if (item->by_leaf)
+		return true;
 	if (item->base != MOSQL_BASE_ABSENT && item->old_row.data == NULL)
 		return false;
 	return item->change->kind == MOSQL_CHANGE_DELETE || item->columns.data != NULL;

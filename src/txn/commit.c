@@ -170,7 +170,7 @@ start_attempt(MosqlCommit *commit)
 
 		for (int i = 0; i < part->n; i++)
 		{
-			part->items[i].done = part->items[i].here = part->items[i].sent = false;
+			part->items[i].done = part->items[i].here = part->items[i].sent = part->items[i].by_leaf = false;
 			if (part->items[i].kind == MOSQL_ITEM_CHECK && part->items[i].strength > 0 &&
 				has_lost_its_locks(commit))
 				mosql_item_forget_lock(&part->items[i]);

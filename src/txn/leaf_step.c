@@ -185,15 +185,14 @@ mosql_leaf_step_start(MosqlLeafStep *leaf, MosqlTree *tree, uint64 node, uint64 
 void
 mosql_leaf_step_take(MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes in_block)
 {
-	Assert(in_block.data == NULL || mosql_item_use(item) != MOSQL_KEY_UNPACK);
 	leaf->in_block[leaf->nitems] = in_block;
 	leaf->items[leaf->nitems++] = item;
 }
 
 /*
  * The row is in the leaf's block, and perhaps in a field, then in a version no older; a field is never deleted
- * there (rule 44).  So "absent" means as in the block, which the generation stands for: what that is is known here,
- * and the compare lets it pass, or none does, as for who would insert the row.
+ * there, but where the block says that it is, too (rules 44, 55).  So "absent" means as in the block, which the generation stands for: what
+ * that is is known here, and the compare lets it pass, or none does, as for who would insert a row that is there.
  */
 static void
 add_block_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, MosqlBytes field, MosqlBytes in_block)
@@ -211,10 +210,13 @@ add_block_compare(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item, Mos
 		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(txn->S));
 		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, mosql_ts_bytes(txn->S));
 	}
-	else if (item->base == MOSQL_BASE_LIVE)
+	else if (item->base == MOSQL_BASE_LIVE && v.live)
 		add_compare(leaf, item, MOSQL_COMPARE_OPEN, field, MOSQL_ROW_KIND_OFFSET,
 					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
-	else if (item->version == v.ts && item->base != MOSQL_BASE_ABSENT)
+	else if (item->base == MOSQL_BASE_LIVE)
+		add_compare(leaf, item, MOSQL_COMPARE_IN, field, MOSQL_ROW_KIND_OFFSET,
+					mosql_bytes(MOSQL_ROW_LIVE_KINDS, 2));
+	else if (item->version == v.ts && (item->base == MOSQL_BASE_VERSION || (!v.live && (!txn->drawn || v.ts <= txn->S))))
 		add_compare(leaf, item, MOSQL_COMPARE_AT_MOST, field, 0, mosql_ts_bytes(item->version));
 	else
 		add_compare(leaf, item, MOSQL_COMPARE_EQUAL, field, 0, mosql_ts_bytes(item->version));
@@ -299,13 +301,27 @@ mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes tx
 	}
 }
 
+/* There is nothing in the leaf, whoever's, but a block that the generation stands for.  inserts: rows of which there is nothing. */
+static void
+expect_nothing(MosqlCommit *commit, MosqlLeafStep *leaf, bool inserts)
+{
+	static const char zeros[MOSQL_TXID_BYTES];
+	MosqlBytes	nobody = mosql_bytes(zeros, MOSQL_TXID_BYTES);
+
+	leaf->writes = leaf->bulk = leaf->fills = true;
+	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, nobody);
+	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, nobody);
+	leaf->step.compares[leaf->step.ncompares - 1].at_most = mosql_ts_bytes(0);
+	if (inserts && commit->txn->drawn)
+		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
+					mosql_ts_bytes(commit->txn->S));
+}
+
 /* A rest that does not fill half a leaf, and rows that do not shrink, are intents, as ever. */
 bool
 mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
 						  MosqlCompression how)
 {
-	static const char zeros[MOSQL_TXID_BYTES];
-	MosqlBytes	nobody = mosql_bytes(zeros, MOSQL_TXID_BYTES);
 	MosqlBytes *keys = palloc(leaf->nitems * sizeof(MosqlBytes));
 	MosqlBytes *columns = palloc(leaf->nitems * sizeof(MosqlBytes));
 
@@ -319,13 +335,66 @@ mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlL
 	}
 	if (!mosql_btree_fill(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
 		return false;
-	leaf->writes = leaf->bulk = leaf->fills = true;
-	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, nobody);
-	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, nobody);
-	leaf->step.compares[leaf->step.ncompares - 1].at_most = mosql_ts_bytes(0);
-	if (commit->txn->drawn)
-		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
-					mosql_ts_bytes(commit->txn->S));
+	expect_nothing(commit, leaf, true);
+	return true;
+}
+
+/* Is the row that a packed leaf's block has as the item expects it?  As add_row_compare() asks a field. */
+static bool
+is_as_expected(const MosqlItem *item, MosqlBytes row, const MosqlVersion *newest)
+{
+	if (item->base == MOSQL_BASE_LIVE)
+		return row.data != NULL && newest->live;
+	return row.data != NULL ? item->version == newest->ts : item->version == 0;
+}
+
+/* The columns that the item leaves at a row, of which this is the newest version; false if that cannot be said here. */
+static bool
+columns_after(const MosqlItem *item, const MosqlVersion *newest, MosqlBytes *columns)
+{
+	StringInfoData sum;
+
+	*columns = item->change->kind == MOSQL_CHANGE_PUT ? item->change->columns : MOSQL_ABSENT;
+	if (item->change->kind != MOSQL_CHANGE_INCREMENT)
+		return true;
+	mosql_string_init(&sum, newest->columns.len + 16);
+	if (mosql_columns_increment(&sum, newest->columns, item->change->inc, item->change->ninc) != MOSQL_INCREMENT_OK)
+		return false;
+	*columns = mosql_bytes_of(&sum);
+	return true;
+}
+
+/*
+ * What a row is is known by the block, which the generation stands for, as nothing is beside it.  Who writes there meanwhile leaves a
+ * field; afterwards nobody does before the leaf is settled (47).  So an increment's sum is what it will be.
+ */
+bool
+mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
+							MosqlCompression how)
+{
+	MosqlBytes *keys = palloc(leaf->nitems * sizeof(MosqlBytes));
+	MosqlBytes *columns = palloc(leaf->nitems * sizeof(MosqlBytes));
+	bool		inserts = false;
+
+	Assert(leaf->nitems == group->n && group->rewrites);
+	for (int i = 0; i < leaf->nitems; i++)
+	{
+		MosqlItem  *item = leaf->items[i];
+		MosqlVersion newest = {0};
+
+		if (leaf->in_block[i].data != NULL && !mosql_row_newest(leaf->in_block[i], &newest))
+			mosql_report_damage(commit->session->config.ns, leaf->step.node, "a row does not decode");
+		if (!is_as_expected(item, leaf->in_block[i], &newest) || !columns_after(item, &newest, &columns[i]) ||
+			(leaf->in_block[i].data == NULL && columns[i].data == NULL))
+			return false;
+		inserts |= leaf->in_block[i].data == NULL;
+		keys[i] = item->key;
+		leaf->old_at[i] = -1;
+	}
+	if (!mosql_btree_rewrite(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
+		return false;
+	expect_nothing(commit, leaf, inserts);
+	leaf->rewrites = true;
 	return true;
 }
 
@@ -351,6 +420,8 @@ expect_item(MosqlCommit *commit, MosqlLeafStep *leaf, int i, MosqlBytes row, Mos
 {
 	MosqlItem  *item = leaf->items[i];
 
+	/* nothing would hide the block's row when the deletion is applied: its leaf is unpacked before, or written as a whole */
+	Assert(leaf->in_block[i].data == NULL || mosql_item_use(item) != MOSQL_KEY_UNPACK);
 	add_intent_compare(commit, leaf, item, intent);
 	if (item->kind == MOSQL_ITEM_CLAIM)
 		return;

@@ -21,7 +21,8 @@ typedef struct MosqlLeafStep
 	bool		marks;			/* places a read mark */
 	bool		writes;			/* places intents */
 	bool		bulk;			/* compares the leaf as a whole */
-	bool		fills;			/* ... and fills it with a block of the rows */
+	bool		fills;			/* ... and writes it as a whole, as a block of the rows, */
+	bool		rewrites;		/* ... which was packed before */
 	MosqlTxid	loader;			/* that is in the way: the leaf is loading for it, and the step writes nothing */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
@@ -58,6 +59,13 @@ extern void mosql_leaf_step_add_items(MosqlCommit *commit, MosqlLeafStep *leaf, 
  */
 extern bool mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
 									  MosqlCompression how);
+
+/*
+ * In place of add_items, on a packed leaf that may be written anew (group->rewrites) with items that are writes without locks: the rows as they are and
+ * are to be, as one block (rule 51).  False, and nothing is added, if one of them is not as expected, or it does not pay.
+ */
+extern bool mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
+										MosqlCompression how);
 
 /*
  * For a commit in one step: the compares of add_items, and the rows as they are to be.  False if

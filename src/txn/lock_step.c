@@ -115,7 +115,7 @@ take_block_rows(MosqlSession *session, MosqlTree *tree, const MosqlLeafGroup *gr
 	MosqlBytes *rows = palloc(group->n * sizeof(MosqlBytes));
 
 	if (block.data == NULL || !mosql_block_find(block, keys, group->n, rows) ||
-		!mosql_loaded_take(&group->loaded, rows, group->n))
+		!mosql_loaded_take(&group->loaded, rows, NULL, group->n))
 		mosql_report_damage(session->config.ns, step->node, "its block does not decode");
 	mosql_btree_block_keep(tree, step->node, group->generation, block);
 	for (int i = 0; i < group->n; i++)

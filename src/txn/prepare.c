@@ -12,7 +12,8 @@
  *     nothing newer than was read; for absent rows also the purge mark;
  *   - for ranges that were read (SERIALIZABLE, children): no intent, no field that is newer than was read, and the
  *     purge mark; of a packed leaf it is known by its generation that its block has nothing newer (rule 49);
- *   - of a leaf that a load is to fill: that it is empty, in place of all these (rule 46);
+ *   - of a leaf that a load is to fill: that it is empty, in place of all these (rule 46); of a packed leaf that is
+ *     written anew: that nothing is beside its block, where the rows are as expected (rule 51);
  *   - for locks of more than a row (LOCK TABLE): that they are there (rule 37);
  *   - when all that is done, for keys that foreign keys lead to: the row is live, and
  *     no intent deletes it (rule 22);
@@ -119,6 +120,54 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 	round->nitems += n;
 }
 
+/*
+ * May packed leaves of the tree be written anew by the commit?  Not if it looks at anything there, for that would be in a leaf
+ * that is loading, or not, according to what else is in the leaf.
+ */
+static bool
+may_rewrite(const MosqlParticipant *part)
+{
+	if (mosql_btree_loads(part->tree) == MOSQL_COMPRESSION_NONE || part->nranges > 0)
+		return false;
+	for (int i = 0; i < part->n; i++)
+		if (part->items[i].kind != MOSQL_ITEM_WRITE)
+			return false;
+	return true;
+}
+
+/* Can the leaf be written as a whole with this item?  Locks are fields beside its block. */
+static bool
+may_be_by_leaf(const MosqlItem *item)
+{
+	return !item->no_bulk && !item->claims && item->strength == 0;
+}
+
+/*
+ * A step that writes a packed leaf anew, with all of its items.  If that cannot be they are grouped again, each for itself: the
+ * leaf may have to be unpacked for them.
+ */
+static void
+add_rewrite(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *group, MosqlItem **items,
+			const MosqlBytes *in_block, bool all)
+{
+	MosqlLeafStep *leaf = palloc(sizeof(MosqlLeafStep));
+
+	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, group->n);
+	for (int i = 0; i < group->n; i++)
+		mosql_leaf_step_take(leaf, items[i], in_block[i]);
+	if (!all || !mosql_leaf_step_add_rewrite(round->commit, leaf, group, mosql_btree_loads(part->tree)))
+	{
+		for (int i = 0; i < group->n; i++)
+			items[i]->no_bulk = true;
+		round->again = true;
+		return;
+	}
+	for (int i = 0; i < group->n; i++)
+		items[i]->sent = true;
+	round->leaves[round->nsteps++] = leaf;
+	round->nitems += group->n;
+}
+
 static void
 collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 {
@@ -131,6 +180,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 				ngroups;
 	int			max = Min(part->n, MOSQL_ROUND_MAX_ITEMS - round->nitems);
 	bool		more = false;	/* than that */
+	bool		rewrites = may_rewrite(part);
 
 	if (max <= 0 || round->nsteps >= MOSQL_ROUND_MAX_STEPS)
 		return;
@@ -146,7 +196,9 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 			if (more)
 				break;
 			items[n] = &part->items[i];
-			uses[n] = mosql_item_use(&part->items[i]);
+			uses[n] = mosql_item_use(items[n]);
+			if (rewrites && may_be_by_leaf(items[n]))
+				uses[n] |= MOSQL_KEY_REWRITES;
 			keys[n++] = part->items[i].key;
 		}
 	if (n == 0)
@@ -166,6 +218,12 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 		if (groups[g].loaded.loader.session != 0)
 		{
 			add_loading(round, part, &groups[g], items[groups[g].first]);
+			continue;
+		}
+		if (groups[g].rewrites)
+		{
+			add_rewrite(round, part, &groups[g], items + groups[g].first, rows + groups[g].first,
+						g < ngroups - 1 || !more);
 			continue;
 		}
 		for (int done = 0; done < groups[g].n && round->nsteps < MOSQL_ROUND_MAX_STEPS;
@@ -379,10 +437,11 @@ write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
 	MosqlBlocker found;
 
 	item->columns = item->change->columns;
+	item->by_leaf = leaf->fills;
 	item->old_row = at < 0 ? MOSQL_ABSENT
 		: mosql_bytes_copy(commit->attempt_cxt, as_field(leaf, i, leaf->step.values[at]));
 	mosql_stats.rows_beside += leaf->in_block[i].data != NULL;
-	if (!mosql_item_is_increment(item) ||
+	if (!mosql_item_is_increment(item) || item->by_leaf ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;
 	/* the sum is to be checked anew in any case: the next attempt does */
@@ -402,6 +461,7 @@ leaf_prepared(MosqlCommit *commit, MosqlLeafStep *leaf)
 		mosql_btree_remember(leaf->tree, &leaf->step);
 	else
 		mosql_btree_observe(leaf->tree, leaf->step.node, leaf->step.values[0], leaf->step.nfields);
+	mosql_stats.leaves_rewritten += leaf->rewrites;
 	commit->placed |= leaf->writes || leaf->marks;
 	if (leaf->marks)
 		remember_mark(commit, leaf);

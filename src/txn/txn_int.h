@@ -692,7 +692,8 @@ typedef struct MosqlItem
 	bool		done;
 	bool		here;			/* on a leaf that the step which decides compares and writes (one_step.c) */
 	bool		sent;			/* WRITE: this attempt may have placed its intent */
-	bool		no_bulk;		/* its leaf turned out not to be empty */
+	bool		no_bulk;		/* its leaf turned out not to be empty, or not to be written as a whole */
+	bool		by_leaf;		/* WRITE: prepared with all of its leaf, as a block: there is no intent of its own */
 	MosqlBytes	old_row;		/* the row's field as prepare found it */
 	MosqlBytes	columns;		/* the row to write (computed for increments) */
 } MosqlItem;

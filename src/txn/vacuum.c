@@ -27,7 +27,9 @@
  */
 #include "postgres.h"
 
+#include "code/block.h"
 #include "code/claim.h"
+#include "code/loaded.h"
 #include "txn/txn_int.h"
 
 /* Transactions asked about in one step of the clock. */
@@ -365,6 +367,19 @@ expect_row(MosqlStep *step, const MosqlEntry *entry)
 					  mosql_field_name(MOSQL_FIELD_INTENT, entry->key), 0, MOSQL_ABSENT);
 }
 
+/* Does the block of a packed leaf have a row that lives, which is hidden by a field? */
+static bool
+is_in_block(const Vacuum *vacuum, const MosqlLeaf *leaf, MosqlBytes key)
+{
+	MosqlBytes	row;
+	MosqlVersion newest;
+
+	if (!mosql_block_find(leaf->block, &key, 1, &row) || !mosql_loaded_take(&leaf->meta.loaded, &row, NULL, 1) ||
+		(row.data != NULL && !mosql_row_newest(row, &newest)))
+		mosql_report_damage(vacuum->session->config.ns, leaf->node, "its block does not decode");
+	return row.data != NULL && newest.live;
+}
+
 /* Add what is to be done about one row; true if it stays in some form. */
 static bool
 prune_row(Vacuum *vacuum, const MosqlLeaf *leaf, const MosqlEntry *entry, Prune *prune)
@@ -379,8 +394,8 @@ prune_row(Vacuum *vacuum, const MosqlLeaf *leaf, const MosqlEntry *entry, Prune 
 		mosql_report_damage(vacuum->session->config.ns, leaf->node, "a row does not decode");
 	if (!newest.live && mosql_row_may_purge(newest.ts, &vacuum->list))
 	{
-		/* in a block there may be an older version of it, which would be back (rule 44) */
-		if (leaf->meta.state == MOSQL_NODE_PACKED)
+		/* an older version in the block would be back */
+		if (leaf->meta.state == MOSQL_NODE_PACKED && is_in_block(vacuum, leaf, entry->key))
 			return true;
 		expect_row(step, entry);
 		step->writes[step->nwrites++] = (MosqlWrite)
@@ -418,6 +433,45 @@ is_at_rest(const MosqlLeaf *leaf)
 	return leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED;
 }
 
+/* Are there deleted rows in the block of a packed leaf, with what was before? */
+static bool
+has_deleted(const MosqlLeaf *leaf)
+{
+	MosqlVersion newest;
+
+	for (int i = 0; i < leaf->n; i++)
+		if (leaf->entries[i].in_block && mosql_row_newest(leaf->entries[i].row, &newest) && !newest.live)
+			return true;
+	return false;
+}
+
+/*
+ * What is to be done about a block: nobody asks any more what was before it was written as a whole; then, in another pass, nothing may be
+ * left of it, so that the leaf becomes one that can be merged away: who has inserted beside the block meanwhile keeps his field.
+ */
+static void
+plan_block(Vacuum *vacuum, const MosqlLeaf *leaf, Prune *prune)
+{
+	MosqlStep  *step = &prune->step;
+	bool		whole = leaf->meta.loaded.whole;
+
+	if (whole ? !mosql_row_may_purge(leaf->meta.loaded.since, &vacuum->list) : leaf->n > 0)
+		return;
+	step->writes[step->nwrites++] = (MosqlWrite)
+	{
+		MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta)
+	};
+	if (whole && has_deleted(leaf))
+		prune->purged = Max(prune->purged, leaf->meta.loaded.since);
+	if (whole)
+		return;
+	step->writes[step->nwrites++] = (MosqlWrite)
+	{
+		MOSQL_WRITE_DELETE, mosql_btree_block_field(), MOSQL_ABSENT
+	};
+	prune->empties = leaf->range_marks.data == NULL;
+}
+
 /*
  * The step for a leaf; no writes if there is nothing to do.  A leaf that is being split
  * again since read_batch() may have an old copy of the frozen rows (rule 20): left alone.
@@ -432,7 +486,7 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	step->node = leaf->node;
 	step->repeatable = true;
 	step->compares = palloc((2 * leaf->n + 1) * sizeof(MosqlCompare));
-	step->writes = palloc((leaf->n + 2) * sizeof(MosqlWrite));
+	step->writes = palloc((leaf->n + 3) * sizeof(MosqlWrite));
 	step->reads = &meta_field;
 	step->nreads = 1;
 	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, MOSQL_META_FIELD, 0,
@@ -441,15 +495,12 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	for (int i = 0; i < leaf->n && is_at_rest(leaf); i++)
 		if (prune_row(vacuum, leaf, &leaf->entries[i], prune))
 			prune->empties = false;
-	if (prune->npurged > 0)
+	if (leaf->meta.state == MOSQL_NODE_PACKED && !leaf->clipped)
+		plan_block(vacuum, leaf, prune);
+	if (prune->purged > 0)
 		step->writes[step->nwrites++] = (MosqlWrite)
 		{
 			MOSQL_WRITE_MAX, MOSQL_PURGED_FIELD, mosql_ts_bytes(prune->purged)
-		};
-	if (leaf->meta.loaded.whole && mosql_row_may_purge(leaf->meta.loaded.since, &vacuum->list))
-		step->writes[step->nwrites++] = (MosqlWrite)
-		{
-			MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta)
 		};
 	return prune;
 }

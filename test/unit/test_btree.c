@@ -2031,6 +2031,216 @@ test_filled(void)
 	world_close(w);
 }
 
+/* ---- leaves that are written anew ---- */
+
+/* What a rewriter makes of a key: it is left, changed or deleted. */
+static bool
+is_rewritten(int k)
+{
+	return k % 3 != 0;
+}
+
+static bool
+is_deleted(int k)
+{
+	return k % 3 == 2;
+}
+
+/* Two of three keys of a group; or NULL if that is not to be. */
+static MosqlStep *
+rewrite_step(World *w, MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid tx)
+{
+	static const char never[MOSQL_TXID_BYTES];
+	MosqlBytes *columns = palloc(group->n * sizeof(MosqlBytes));
+	MosqlBytes *keys = palloc(group->n * sizeof(MosqlBytes));
+	MosqlLeafGroup of = *group;
+	MosqlStep  *step = palloc0(sizeof(MosqlStep));
+
+	of.n = 0;
+	step->node = group->leaf;
+	step->compares = palloc0(2 * sizeof(MosqlCompare));
+	step->writes = palloc(2 * sizeof(MosqlWrite));
+	mosql_step_expect(step, MOSQL_COMPARE_EQUAL, mosql_bytes("m", 1), 0, generation_of(group->generation));
+	mosql_step_expect(step, MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, mosql_bytes(never, MOSQL_TXID_BYTES));
+	step->compares[1].at_most = mosql_bytes(never, MOSQL_TS_BYTES);
+	for (int k = group->first; k < group->first + group->n; k++)
+		if (is_rewritten(k))
+		{
+			keys[of.n] = w->keys[k];
+			columns[of.n++] = is_deleted(k) ? MOSQL_ABSENT : columns_of(k + 7);
+		}
+	return mosql_btree_rewrite(tree, &of, tx, MOSQL_COMPRESSION_LZ4, keys, columns, step) ? step : NULL;
+}
+
+static MosqlStepStatus
+run_one(World *w, MosqlTree *tree, MosqlStep *step)
+{
+	step->status = MOSQL_STEP_LOST;
+	w->store->run_steps(w->store, &step, 1);
+	if (step->status == MOSQL_STEP_DONE)
+		mosql_btree_remember(tree, step);
+	return step->status;
+}
+
+/* What a key is: as it was loaded, or with what is not decided, or as of `since`, by key and in its leaf. */
+static void
+expect_written(World *w, MosqlTree *tree, int k, const MosqlBytes *before, bool loading, MosqlTimestamp since, bool whole)
+{
+	MosqlLeaf  *leaf = mosql_btree_read_leaf(tree, w->keys[k]);
+	MosqlPoint	point;
+	MosqlIntent intent;
+	MosqlVersion v;
+	int			at = mosql_btree_leaf_position(leaf, w->keys[k]);
+	bool		is_there = at < leaf->n && mosql_bytes_equal(leaf->entries[at].key, w->keys[k]);
+
+	mosql_btree_get(tree, &w->keys[k], 1, &point);
+	CHECK(is_there == (point.row.data != NULL));
+	CHECK(!is_there || (mosql_bytes_equal(leaf->entries[at].row, point.row) &&
+						mosql_bytes_equal(leaf->entries[at].intent, point.intent)));
+	if (since == 0 || !is_rewritten(k))
+		CHECK(mosql_bytes_equal(point.row, *before));
+	CHECK((point.intent.data != NULL) == (loading && is_rewritten(k)));
+	if (point.intent.data != NULL)
+		CHECK(mosql_intent_next(&point.intent, &intent) == 1 &&
+			  intent.kind == (is_deleted(k) ? MOSQL_INTENT_DELETE : MOSQL_INTENT_PUT));
+	if (since == 0 || !is_rewritten(k))
+		return;
+	if (is_deleted(k) && !whole)
+	{
+		CHECK(point.row.data == NULL && point.purged == since);
+		return;
+	}
+	CHECK(mosql_row_newest(point.row, &v) && v.ts == since && v.live == !is_deleted(k) &&
+		  (!v.live || mosql_bytes_equal(v.columns, columns_of(k + 7))));
+	CHECK_INT(mosql_row_visible(point.row, 0, since - 1, &v), whole ? MOSQL_VISIBLE_LIVE : MOSQL_VISIBLE_TOO_OLD);
+}
+
+/*
+ * Packed leaves are written anew, and settled in each way: readers find what was there, with intents, then what is there since, or what was
+ * there; each step is done once.  What somebody has written beside the block keeps it from being written.  Afterwards they are packed
+ * again without what nobody asks for, or unpacked; and a leaf of which somebody may ask what was there is not written so again.
+ */
+static void
+test_rewritten(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 2);
+	const MosqlTxid tx = {7, 9};
+	MosqlKeyUse *uses = palloc(w->nkeys * sizeof(MosqlKeyUse));
+	MosqlBytes *rows = palloc(w->nkeys * sizeof(MosqlBytes));
+	MosqlLeafGroup *groups;
+	MosqlLeaf  *leaves;
+	int			n;
+	int			nrewritten = 0;
+
+	loads_pack = 3;
+	load_timestamps(w);
+	loads_pack = 2;
+	for (int i = 0; i < w->nkeys; i++)
+		uses[i] = MOSQL_KEY_UNPACK | MOSQL_KEY_REWRITES;
+	n = mosql_btree_group_beside(w->trees[0], w->keys, uses, w->nkeys, &groups, rows);
+	CHECK(count_packed(w) > 10);
+	for (int g = 0; g < n; g++)
+	{
+		MosqlLeafGroup group = groups[g];
+		MosqlLeafGroup now;
+		MosqlTimestamp since = 1000000 + g;
+		MosqlStep  *step;
+		MosqlStep  *twice;
+		MosqlLeafGroup *beside;
+		int			way = g % 4;	/* whole, not whole, taken back, somebody is faster */
+
+		if (!group.rewrites || group.n < 4)
+			continue;
+		CHECK(group.packed && group.block.data != NULL);
+		step = rewrite_step(w, w->trees[0], &group, tx);
+		twice = rewrite_step(w, w->trees[0], &group, tx);
+		CHECK(step != NULL);
+		if (step == NULL)
+			continue;
+		if (way == 3)
+		{
+			memstore_set(w->mem, group.leaf, field_of('r', w->keys[group.first + 1]), rows[group.first + 1]);
+			CHECK_INT(run_one(w, w->trees[0], step), MOSQL_STEP_FAILED);
+			expect_written(w, w->trees[1], group.first + 1, &rows[group.first + 1], false, 0, false);
+			continue;
+		}
+		nrewritten++;
+		CHECK_INT(run_one(w, w->trees[0], step), MOSQL_STEP_DONE);
+		CHECK_INT(run_one(w, w->trees[0], twice), MOSQL_STEP_FAILED);
+		for (int t = 0; t < 2; t++)
+			for (int k = group.first; k < group.first + group.n; k++)
+				expect_written(w, w->trees[t], k, &rows[k], true, 0, false);
+		(void) mosql_btree_group_beside(w->trees[1], w->keys + group.first, NULL, 1, &beside, NULL);
+		now = *beside;
+		CHECK(mosql_txid_equal(now.loaded.loader, tx) && !now.packed);
+		CHECK_INT(settle_leaf(w, w->trees[1], &now, (MosqlTxid) {7, 10}, since, true), -1);
+		if (way == 2)
+			since = 0;
+		CHECK_INT(settle_leaf(w, w->trees[1], &now, tx, since, way == 0), MOSQL_STEP_DONE);
+		for (int t = 0; t < 2; t++)
+			for (int k = group.first; k < group.first + group.n; k++)
+				expect_written(w, w->trees[t], k, &rows[k], false, since, way == 0);
+		/* once more, but where what was before may be asked for */
+		(void) mosql_btree_group_beside(w->trees[0], w->keys + group.first, uses, group.n, &beside, rows + group.first);
+		CHECK(beside->packed == (way != 0) && beside->rewrites == (way != 0));
+		for (int k = group.first; way == 0 && k < group.first + group.n; k++)
+		{
+			MosqlPoint	point;
+			MosqlVersion v;
+
+			mosql_btree_get(w->trees[1], &w->keys[k], 1, &point);
+			CHECK(mosql_row_newest(point.row, &v) && v.live == (!is_rewritten(k) || !is_deleted(k)));
+			CHECK(!is_rewritten(k) || v.ts == since);
+		}
+	}
+	CHECK(nrewritten > 10);
+	expect_no_garbage(w);
+
+	/* packed again, or unpacked: nothing stale is left, and the rows are what they were */
+	n = read_all_leaves(w, w->trees[0], &leaves);
+	(void) pack_leaves(w->trees[0], leaves, n);
+	{
+		MosqlLeaf  *after;
+
+		CHECK_INT(read_all_leaves(w, w->trees[0], &after), n);
+		for (int i = 0; i < n; i++)
+		{
+			CHECK(!after[i].stale && after[i].n == leaves[i].n);
+			for (int e = 0; e < after[i].n; e++)
+				CHECK(mosql_bytes_equal(after[i].entries[e].key, leaves[i].entries[e].key) &&
+					  mosql_bytes_equal(after[i].entries[e].row, leaves[i].entries[e].row));
+		}
+	}
+	world_close(w);
+}
+
+/* A leaf that a scan has read from some key on is not packed as if that were all of it. */
+static void
+test_packed_in_part(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 1);
+	MosqlScan  *scan;
+	MosqlLeaf  *leaves;
+	MosqlLeaf  *leaf;
+	int			n;
+	int			at;
+
+	loads_pack = 3;
+	load_timestamps(w);
+	loads_pack = 2;
+	leaf = mosql_btree_read_leaf(w->trees[0], w->keys[0]);
+	at = leaf->n / 2;
+	CHECK_INT(leaf->meta.state, MOSQL_NODE_PACKED);
+	memstore_set(w->mem, leaf->node, field_of('r', w->keys[at + 1]), leaf->entries[at + 1].row);
+	scan = mosql_btree_scan_begin(w->trees[0], w->keys[at], MOSQL_ABSENT, false, 4);
+	n = mosql_btree_scan_next(scan, &leaves);
+	CHECK(n > 0 && leaves[0].node == leaf->node && leaves[0].n < leaf->n);
+	(void) pack_leaves(w->trees[0], leaves, n);
+	mosql_btree_scan_end(scan);
+	CHECK_INT(mosql_btree_read_leaf(w->trees[0], w->keys[0])->n, leaf->n);
+	world_close(w);
+}
+
 /* A row that came into the last leaf meanwhile is neither cut off nor overwritten. */
 static MosqlBytes overtaking_key;
 
@@ -4227,6 +4437,8 @@ main(void)
 	CASE(test_block_outdated);
 	CASE(test_certified_ranges);
 	CASE(test_filled);
+	CASE(test_rewritten);
+	CASE(test_packed_in_part);
 	CASE(test_load_overtaken);
 	CASE(test_single_inserts);
 	CASE(test_locked_load);

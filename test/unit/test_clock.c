@@ -153,7 +153,7 @@ test_open(void)
 	CHECK_INT(schema, 0);
 	b = open_session(LEASE_MS);
 	CHECK(a > 0 && b > a);
-	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, "9");
+	CHECK_STR(server_command(ck.redis, "HGET", "test:{test.clock}:c", "format")->str.data, MOSQL_CLOCK_FORMAT);
 	CHECK_INT(number(server_command(ck.redis, "ZCARD", "test:{test.clock}:e")), 2);
 	CHECK(number(server_command(ck.redis, "HGET", session_key(a), "lease"))
 		  > (int64) server_now() + 50 * 1000000);
@@ -576,7 +576,7 @@ test_former_format(void)
 	server_command(ck.redis, "HSET", "test:{test.clock}:c", "format", "5", "last", "5");
 	server_command(ck.redis, "HSET", "test:{test.clock}:p", "1.1", "5");
 	CHECK_RAISES(ERRCODE_FEATURE_NOT_SUPPORTED, open_session(LEASE_MS));
-	CHECK(strstr(pgstub_error.message, "\"5\"") != NULL && strstr(pgstub_error.message, "\"9\"") != NULL);
+	CHECK(strstr(pgstub_error.message, "\"5\"") != NULL && strstr(pgstub_error.message, "\"" MOSQL_CLOCK_FORMAT "\"") != NULL);
 	CHECK_INT(number(server_command(ck.redis, "HLEN", "test:{test.clock}:p")), 1);
 }
 
@@ -588,7 +588,7 @@ test_rebuild_by_format(void)
 	{
 		const char *format;
 		bool		foreign;
-	}			all[] = {{"5", true}, {"8", true}, {"10", true}, {MOSQL_CLOCK_FORMAT, false}, {"", false}, {"9x", false}, {"09", false}};
+	}			all[] = {{"5", true}, {"9", true}, {"11", true}, {MOSQL_CLOCK_FORMAT, false}, {"", false}, {"10x", false}, {"010", false}};
 	const MosqlClockState least = {.last = 10,.sid = 10,.schema = 10};
 
 	for (volatile int i = 0; i < lengthof(all); i++)

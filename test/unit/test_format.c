@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "code/block.h"
+#include "code/loaded.h"
 #include "code/key.h"
 #include "code/claim.h"
 #include "code/node.h"
@@ -203,6 +204,18 @@ test_blocks(void)
 	mosql_history_encode(&row, &(MosqlHistory) {1, true, &version});
 	rows[0] = rows[1] = mosql_bytes_of(&row);
 	EXAMPLE("block-plain", mosql_block_encode(&b, MOSQL_COMPRESSION_NONE, keys, rows, 2));
+	EXAMPLE("block-rewritten",
+			StringInfoData changed;
+			StringInfoData deleted;
+			MosqlBytes	written[2];
+
+			initStringInfo(&changed);
+			initStringInfo(&deleted);
+			mosql_loaded_put(&changed, rows[0], example_columns(9));
+			mosql_loaded_put(&deleted, rows[1], MOSQL_ABSENT);
+			written[0] = mosql_bytes_of(&changed);
+			written[1] = mosql_bytes_of(&deleted);
+			mosql_block_encode(&b, MOSQL_COMPRESSION_NONE, keys, written, 2));
 	EXAMPLE("block-compressed",
 			StringInfoData plain;
 			initStringInfo(&plain);
@@ -249,6 +262,8 @@ test_nodes(void)
 	leaf.state = MOSQL_NODE_LOADING;
 	leaf.loaded.loader = (MosqlTxid) {258, 9};
 	EXAMPLE("meta-loading", mosql_meta_encode(&b, &leaf));
+	leaf.loaded.over = leaf.loaded.deletes = true;
+	EXAMPLE("meta-rewritten", mosql_meta_encode(&b, &leaf));
 	leaf.generation++;
 	leaf.state = MOSQL_NODE_PACKED;
 	leaf.loaded = (MosqlLoaded) {.since = 10316,.whole = true};

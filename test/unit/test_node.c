@@ -96,9 +96,15 @@ random_meta(void)
 	if (m.state == MOSQL_NODE_SPLITTING)
 		m.split_key = random_string(4);
 	if (m.state == MOSQL_NODE_LOADING)
+	{
 		m.loaded.loader = (MosqlTxid) {random_magnitude() | 1, random_magnitude()};
+		m.loaded.over = random_below(2);
+		m.loaded.deletes = m.loaded.over && random_below(2);
+	}
 	if (m.state == MOSQL_NODE_PACKED && random_below(2))
 		m.loaded = (MosqlLoaded) {.since = 1 + random_below(PG_INT32_MAX),.whole = random_below(2)};
+	else if (m.state == MOSQL_NODE_PACKED)
+		m.loaded.undone = random_below(2);
 	return m;
 }
 
@@ -111,7 +117,8 @@ same_meta(const MosqlNodeMeta *a, const MosqlNodeMeta *b)
 		(a->high.data == NULL) == (b->high.data == NULL) && mosql_bytes_equal(a->high, b->high) &&
 		(a->split_key.data == NULL) == (b->split_key.data == NULL) &&
 		mosql_bytes_equal(a->split_key, b->split_key) && mosql_txid_equal(a->loaded.loader, b->loaded.loader) &&
-		a->loaded.since == b->loaded.since && a->loaded.whole == b->loaded.whole;
+		a->loaded.over == b->loaded.over && a->loaded.deletes == b->loaded.deletes &&
+		a->loaded.since == b->loaded.since && a->loaded.whole == b->loaded.whole && a->loaded.undone == b->loaded.undone;
 }
 
 static bool
@@ -161,49 +168,88 @@ test_meta(void)
 	damage_random(mosql_bytes("\0\0\0\0\0\0\0\1\1\0P\5", 12), 50000, decode_meta);
 }
 
-/* Rows of a block that was loaded are what the meta says, and nothing else is taken for one. */
+/* What a transaction has written to a block is what the meta says: nothing yet, an intent, rows of then, or what was before. */
+static void
+expect_written(const MosqlLoaded *loaded, MosqlBytes stored, MosqlBytes before, MosqlBytes columns)
+{
+	MosqlBytes	rows[3] = {tight(stored), MOSQL_ABSENT, before.data != NULL ? before : tight(stored)};
+	MosqlBytes	intents[3];
+	MosqlTimestamp since = loaded->since;
+	MosqlIntent intent;
+	MosqlVersion v;
+	bool		was_there = before.data != NULL;
+
+	CHECK(mosql_loaded_take(loaded, rows, intents, 3));
+	CHECK(rows[1].data == NULL && intents[1].data == NULL);
+	if (was_there)
+		CHECK(mosql_bytes_equal(rows[2], before) && intents[2].data == NULL);
+	if (since == 0)
+		CHECK(was_there ? mosql_bytes_equal(rows[0], before) : rows[0].data == NULL);
+	CHECK((intents[0].data != NULL) == (loaded->loader.session != 0));
+	if (intents[0].data != NULL)
+		CHECK(mosql_intent_next(&intents[0], &intent) == 1 && mosql_txid_equal(intent.tx, loaded->loader) &&
+			  intent.kind == (columns.data != NULL ? MOSQL_INTENT_PUT : MOSQL_INTENT_DELETE) &&
+			  mosql_bytes_equal(intent.payload, columns.data != NULL ? columns : mosql_bytes("", 0)));
+	if (since == 0)
+		return;
+	if (columns.data == NULL && !loaded->whole)
+	{
+		CHECK(rows[0].data == NULL);
+		return;
+	}
+	CHECK(mosql_row_newest(rows[0], &v) && v.ts == since && v.live == (columns.data != NULL) &&
+		  mosql_bytes_equal(v.columns, columns));
+	CHECK_INT(mosql_row_visible(rows[0], 0, since - 1, &v), !loaded->whole ? MOSQL_VISIBLE_TOO_OLD :
+			  was_there ? MOSQL_VISIBLE_LIVE : MOSQL_VISIBLE_ABSENT);
+	if (loaded->whole && was_there)
+		CHECK(v.ts == 20 && mosql_bytes_equal(v.columns, mosql_bytes("before", 6)));
+	CHECK_INT(mosql_row_visible(rows[0], since, 10, &v), MOSQL_VISIBLE_TOO_OLD);
+}
+
 static void
 test_loaded(void)
 {
-	const MosqlTxid tx = {7, 9};
-	MosqlBytes	columns = mosql_bytes("columns", 7);
-	StringInfoData stored;
-	MosqlBytes	rows[3];
-	MosqlVersion v;
-	MosqlBytes	intents;
-	MosqlIntent intent;
+	const MosqlBytes columns = mosql_bytes("columns", 7);
+	const MosqlVersion old = {.ts = 20,.end = MOSQL_TS_MAX,.live = true,.columns = mosql_bytes("before", 6)};
+	const MosqlHistory history = {.n = 1,.truncated = true,.versions = (MosqlVersion *) &old};
+	const MosqlLoaded metas[] = {
+		{.loader = {7, 9},.over = true}, {.since = 50}, {.since = 50,.whole = true}, {.undone = true}
+	};
+	StringInfoData before;
 
-	initStringInfo(&stored);
-	mosql_loaded_put(&stored, columns);
-	for (int i = 0; i < 4; i++)
+	initStringInfo(&before);
+	mosql_history_encode(&before, &history);
+	for (int kind = 0; kind < 3; kind++)	/* new, changed, deleted */
 	{
-		MosqlLoaded loaded = {.loader = i == 0 ? tx : (MosqlTxid) {0, 0},.since = i == 1 || i == 2 ? 50 : 0,.whole = i == 2};
+		MosqlBytes	was = kind == 0 ? MOSQL_ABSENT : mosql_bytes_of(&before);
+		MosqlBytes	is = kind == 2 ? MOSQL_ABSENT : columns;
+		StringInfoData stored;
+		MosqlBytes	row;
+		MosqlVersion v;
 
-		rows[0] = tight(mosql_bytes_of(&stored));
-		rows[1] = MOSQL_ABSENT;
-		rows[2] = tight(mosql_bytes_of(&stored));
-		CHECK(mosql_loaded_take(&loaded, rows, 3));
-		CHECK(rows[1].data == NULL && mosql_bytes_equal(rows[0], rows[2]));
-		intents = rows[0];
-		if (i == 0)
-			CHECK(mosql_intent_next(&intents, &intent) == 1 && mosql_txid_equal(intent.tx, tx) &&
-				  intent.kind == MOSQL_INTENT_PUT && mosql_bytes_equal(intent.payload, columns));
-		else if (i == 3)
-			CHECK(mosql_bytes_equal(rows[0], mosql_bytes_of(&stored)) && !mosql_row_newest(rows[0], &v));
-		else
+		initStringInfo(&stored);
+		mosql_loaded_put(&stored, was, is);
+		for (int m = 0; m < lengthof(metas); m++)
 		{
-			CHECK(mosql_row_newest(rows[0], &v) && v.ts == 50 && v.live && mosql_bytes_equal(v.columns, columns));
-			CHECK_INT(mosql_row_visible(rows[0], 0, 50, &v), MOSQL_VISIBLE_LIVE);
-			CHECK_INT(mosql_row_visible(rows[0], 0, 49, &v), i == 2 ? MOSQL_VISIBLE_ABSENT : MOSQL_VISIBLE_TOO_OLD);
-			CHECK_INT(mosql_row_visible(rows[0], 40, 39, &v), MOSQL_VISIBLE_TOO_OLD);
-			/* it has a timestamp now */
-			CHECK(!mosql_loaded_take(&loaded, rows, 1));
-			for (size_t len = 0; len < 8; len++)
+			row = mosql_bytes_of(&stored);
+			expect_written(&metas[m], row, was, is);
+			CHECK(mosql_loaded_is_stale(&metas[m], &row, 1) == (m == 3 || (m > 0 && kind > 0)));
+			for (size_t len = 1; len < (kind == 0 ? 8 : stored.len); len++)
 			{
-				rows[0] = tight(mosql_bytes(stored.data, len));
-				CHECK(!mosql_loaded_take(&loaded, rows, 1));
+				row = tight(mosql_bytes(stored.data, len));
+				if (len >= MOSQL_TS_BYTES && (kind != 1 || len < stored.len - 6) && (kind != 2 || len < 16))
+					CHECK(!mosql_loaded_take(&metas[m], &row, NULL, 1));
 			}
 		}
+		/* a leaf that carries its own timestamps has none of these */
+		row = tight(mosql_bytes_of(&stored));
+		CHECK(mosql_loaded_take(&(MosqlLoaded) {0}, &row, NULL, 1) && !mosql_row_newest(row, &v));
+	}
+	/* an empty leaf that is filled has no row that was there */
+	{
+		MosqlBytes	row = mosql_bytes_of(&before);
+
+		CHECK(!mosql_loaded_take(&(MosqlLoaded) {.loader = {7, 9}}, &row, NULL, 1));
 	}
 }
 
