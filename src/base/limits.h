@@ -41,6 +41,11 @@
 #define MOSQL_BESIDE_MAX_FIELDS		(2 + MOSQL_LEAF_MAX_ROWS / 4)
 #endif
 
+/* So many rows of a packed leaf a commit writes by writing the leaf anew, if it can, instead of one by one. */
+#ifndef MOSQL_REWRITE_MIN_ROWS
+#define MOSQL_REWRITE_MIN_ROWS		(MOSQL_LEAF_MAX_ROWS / 4)
+#endif
+
 /*
  * Seconds after the newest of its rows that maintenance packs a leaf, unless option pack_after says other:
  * who comes back to a row mostly does so sooner.

@@ -92,14 +92,15 @@ tidy_groups(MosqlLeafGroup *groups, int n)
 	return out;
 }
 
-/* A leaf in which nothing is beside the block: meta, block, and perhaps a purge mark. */
+/* A leaf in which nothing is beside the block but n locks: meta, block, and perhaps a purge mark. */
 #define ALONE_MAX_FIELDS	3
 
-/* Is a packed leaf to be written as a whole with the keys of an item?  So many that it would be unpacked for them. */
+/* Is a packed leaf to be written as a whole with the keys of an item? */
 static bool
 is_to_be_rewritten(const CachedNode *leaf, const MosqlKeyUse *uses, int n)
 {
-	if (leaf->meta.state != MOSQL_NODE_PACKED || leaf->meta.loaded.whole || leaf->nfields > ALONE_MAX_FIELDS || 2 + n <= MOSQL_BESIDE_MAX_FIELDS)
+	if (leaf->meta.state != MOSQL_NODE_PACKED || leaf->meta.loaded.whole || leaf->nfields > ALONE_MAX_FIELDS + n ||
+		n < MOSQL_REWRITE_MIN_ROWS)
 		return false;
 	for (int i = 0; i < n; i++)
 		if ((uses[i] & MOSQL_KEY_REWRITES) == 0)

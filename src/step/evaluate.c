@@ -17,6 +17,16 @@ slice(MosqlBytes value, size_t offset, size_t len)
 	return mosql_bytes(value.data + offset, Min(len, value.len - offset));
 }
 
+/* Is a field one lock of an owner, and nothing else? */
+static bool
+is_own_lock(MosqlBytes field, MosqlBytes owner)
+{
+	MosqlClaim	claim;
+
+	return mosql_bytes_equal(slice(field, 0, MOSQL_TXID_BYTES), owner) && mosql_claim_next(&field, &claim) &&
+		claim.kind == MOSQL_CLAIM_LOCK && field.len == 0;
+}
+
 /* Are all intents of a field those of one transaction, and, if they count, no claims there? */
 static bool
 is_alone(MosqlBytes field, const MosqlCompare *compare)
@@ -37,6 +47,9 @@ is_alone(MosqlBytes field, const MosqlCompare *compare)
 static bool
 range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
 {
+	bool		own = compare->offset >= MOSQL_RANGE_OWN_LOCKS;
+	int			left = own ? compare->offset - MOSQL_RANGE_OWN_LOCKS : 0;
+
 	for (int i = 0; i < image->nfields; i++)
 	{
 		MosqlBytes	field = image->fields[i].field;
@@ -53,14 +66,15 @@ range_holds(const MosqlCompare *compare, const MosqlNodeImage *image)
 			continue;
 		if (field.data[0] == MOSQL_FIELD_INTENT)
 		{
-			if (!is_alone(value, compare))
+			if (own ? !is_own_lock(value, compare->bytes) : !is_alone(value, compare))
 				return false;
+			left -= own;
 		}
 		else if (compare->at_most.len > 0 &&
 				 mosql_bytes_compare(slice(value, 0, compare->at_most.len), compare->at_most) > 0)
 			return false;
 	}
-	return true;
+	return left == 0;
 }
 
 /*

@@ -44,8 +44,13 @@ typedef enum MosqlCompareKind
 	MOSQL_COMPARE_COUNT			/* the node has as many fields as `offset` says */
 } MosqlCompareKind;
 
-/* As the offset of a RANGE: claims before the intents do not count. */
+/*
+ * As the offset of a RANGE: claims before the intents do not count; or, with n (at most 253) added, there are n intents fields, each of which is
+ * one lock of owner `bytes`, that nobody waits for.
+ */
 #define MOSQL_RANGE_SKIPS_CLAIMS	1
+#define MOSQL_RANGE_OWN_LOCKS		2
+#define MOSQL_RANGE_MAX_LOCKS		253
 
 typedef struct MosqlCompare
 {

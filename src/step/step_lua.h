@@ -368,6 +368,7 @@
 "    local less = lists().less\n" \
 "    local low, upper, most = argv[o + 1 + " LUA_PLACE("x") "], argv[extra + 1], argv[extra + 2]\n" \
 "    extra = extra + 2\n" \
+"    local left = lo - 2\n"		/* own locks */ \
 "    for y = 1, #all, 2 do\n" \
 "      local field, stored = all[y], all[y + 1]\n" \
 "      local prefix = byte(field, 1)\n" \
@@ -376,7 +377,10 @@
 "        if not less(k, low) and (hi == 0 or less(k, upper)) then\n" \
 "          if prefix == 105 then\n" \
 "            local claim = lo == 1 and byte(stored, 17)\n" \
-"            if claim == 76 or claim == 87 then\n"	/* 'L', 'W' */ \
+"            if lo > 1 then\n" \
+"              ok = byte(stored, 17) == 76 and sole(stored, want)\n" \
+"              left = left - 1\n" \
+"            elseif claim == 76 or claim == 87 then\n"	/* 'L', 'W' */ \
 "              ok = locks().alone(stored, want)\n" \
 "            else\n" \
 "              ok = sub(stored, 1, #want) == want\n" \
@@ -388,6 +392,7 @@
 "        end\n" \
 "      end\n" \
 "    end\n" \
+"    if lo > 1 and left ~= 0 then ok = false end\n" \
 "  end\n" \
 "  if not ok then\n" \
 "    failed = x - 1\n" \

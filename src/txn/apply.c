@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "code/claim.h"
 #include "txn/txn_int.h"
 
 /* Up to so many leaves are applied without waiting. */
@@ -554,33 +555,76 @@ typedef struct ReleaseWork
 	MosqlBudget *budget;		/* NULL: detached */
 } ReleaseWork;
 
-/* A leaf's step, and the keys that it is about. */
+/* A leaf's step, and the items that it is about. */
 typedef struct Release
 {
-	MosqlBytes *keys;
+	MosqlItem **items;
 	int			n;
 } Release;
 
-/* Steps for these keys, by leaf; returns their number. */
+/*
+ * The locks that were taken over with the leaf are there again, in the step that takes it back: for the next attempt, and so that nobody
+ * slips in between.
+ */
+static void
+put_locks_back(const MosqlCommit *commit, MosqlStep *step, MosqlItem *const *items, int n)
+{
+	MosqlWrite *writes = palloc((step->nwrites + n) * sizeof(MosqlWrite));
+
+	memcpy(writes, step->writes, step->nwrites * sizeof(MosqlWrite));
+	step->writes = writes;
+	for (int i = 0; i < n; i++)
+	{
+		MosqlClaim	claim = {commit->txn->owner, MOSQL_CLAIM_LOCK, items[i]->strength, 0};
+		StringInfoData bytes;
+
+		if (items[i]->strength == 0)
+			continue;
+		mosql_string_init(&bytes, MOSQL_CLAIM_BYTES);
+		mosql_claim_encode(&bytes, &claim);
+		writes[step->nwrites++] = (MosqlWrite)
+		{
+			MOSQL_WRITE_CLAIM, mosql_field_name(MOSQL_FIELD_INTENT, items[i]->key), mosql_bytes_of(&bytes)
+		};
+	}
+}
+
+/* The step that takes back a leaf that this attempt has written as a whole; NULL if it is none, as far as is known. */
+static MosqlStep *
+take_back_step(ReleaseWork *work, const MosqlLeafGroup *group, MosqlItem **items)
+{
+	MosqlStep  *step = mosql_btree_settle_step(work->part->tree, group->leaf, group->generation, work->commit->tx, 0, false);
+
+	if (step != NULL && work->budget != NULL && group->loaded.over)
+		put_locks_back(work->commit, step, items, group->n);
+	return step;
+}
+
+/* Steps for these items, by leaf; returns their number. */
 static int
-release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Release **releases)
+release_steps(ReleaseWork *work, MosqlItem **items, int n, MosqlStep ***steps, Release **releases)
 {
 	MosqlBytes	txid = mosql_txid_bytes(work->commit->tx);
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
 	MosqlLeafGroup *groups;
-	int			ngroups = mosql_btree_group_beside(work->part->tree, keys, NULL, n, &groups, NULL);
-	int			max = ngroups + n / MOSQL_STEP_MAX_ITEMS;
+	int			ngroups;
+	int			max;
 	int			nsteps = 0;
 
+	for (int i = 0; i < n; i++)
+		keys[i] = items[i]->key;
+	ngroups = mosql_btree_group_beside(work->part->tree, keys, NULL, n, &groups, NULL);
+	max = ngroups + n / MOSQL_STEP_MAX_ITEMS;
 	*steps = palloc(max * sizeof(MosqlStep *));
 	*releases = palloc(max * sizeof(Release));
 	for (int g = 0; g < ngroups; g++)
 	{
-		MosqlStep  *settle = mosql_btree_settle_step(work->part->tree, groups[g].leaf, groups[g].generation,
-													 work->commit->tx, 0, false);
+		int			first = groups[g].first;
+		MosqlStep  *settle = take_back_step(work, &groups[g], items + first);
 
 		if (settle != NULL)
 		{
-			(*releases)[nsteps] = (Release) {keys + groups[g].first, groups[g].n};
+			(*releases)[nsteps] = (Release) {items + first, groups[g].n};
 			(*steps)[nsteps++] = settle;
 			continue;
 		}
@@ -588,26 +632,26 @@ release_steps(ReleaseWork *work, MosqlBytes *keys, int n, MosqlStep ***steps, Re
 		{
 			Release    *of = &(*releases)[nsteps];
 
-			*of = (Release) {keys + groups[g].first + done, Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS)};
-			(*steps)[nsteps++] = release_step(&groups[g], of->keys, of->n, txid);
+			*of = (Release) {items + first + done, Min(groups[g].n - done, MOSQL_STEP_MAX_ITEMS)};
+			(*steps)[nsteps++] = release_step(&groups[g], keys + first + done, of->n, txid);
 		}
 	}
 	return nsteps;
 }
 
 /*
- * A round of keys.  A leaf may have been split since the intents were placed: who waits
+ * A round of items.  A leaf may have been split since the intents were placed: who waits
  * looks again, for an intent that stays would keep everybody until intent_timeout.
  * False when the time is over.
  */
 static bool
-release_keys(ReleaseWork *work, MosqlBytes *keys, int n)
+release_items(ReleaseWork *work, MosqlItem **items, int n)
 {
 	while (n > 0)
 	{
 		MosqlStep **steps;
 		Release    *releases;
-		int			nsteps = release_steps(work, keys, n, &steps, &releases);
+		int			nsteps = release_steps(work, items, n, &steps, &releases);
 		int			left = 0;
 
 		if (work->budget == NULL)
@@ -623,7 +667,7 @@ release_keys(ReleaseWork *work, MosqlBytes *keys, int n)
 			if (steps[i]->status != MOSQL_STEP_FAILED)
 				continue;
 			mosql_btree_observe(work->part->tree, steps[i]->node, steps[i]->values[0], -1);
-			memmove(keys + left, releases[i].keys, releases[i].n * sizeof(MosqlBytes));
+			memmove(items + left, releases[i].items, releases[i].n * sizeof(MosqlItem *));
 			left += releases[i].n;
 		}
 		n = left;
@@ -647,13 +691,13 @@ release_part(void *arg)
 
 	while (i < part->n && in_time)
 	{
-		MosqlBytes *keys = palloc(Min(part->n - i, MOSQL_ROUND_MAX_ITEMS) * sizeof(MosqlBytes));
+		MosqlItem **items = palloc(Min(part->n - i, MOSQL_ROUND_MAX_ITEMS) * sizeof(MosqlItem *));
 		int			n = 0;
 
 		for (; i < part->n && n < MOSQL_ROUND_MAX_ITEMS; i++)
 			if (part->items[i].sent)
-				keys[n++] = part->items[i].key;
-		in_time = release_keys(work, keys, n);
+				items[n++] = &part->items[i];
+		in_time = release_items(work, items, n);
 		MemoryContextReset(cxt);
 	}
 	MemoryContextSwitchTo(old);

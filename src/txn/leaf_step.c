@@ -301,16 +301,20 @@ mosql_leaf_step_add_bulk(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBytes tx
 	}
 }
 
-/* There is nothing in the leaf, whoever's, but a block that the generation stands for.  inserts: rows of which there is nothing. */
+/*
+ * There is nothing in the leaf, whoever's, but a block that the generation stands for, and so many locks of this transaction, which
+ * nobody waits for.  inserts: rows of which there is nothing.
+ */
 static void
-expect_nothing(MosqlCommit *commit, MosqlLeafStep *leaf, bool inserts)
+expect_nothing(MosqlCommit *commit, MosqlLeafStep *leaf, int nlocks, bool inserts)
 {
 	static const char zeros[MOSQL_TXID_BYTES];
 	MosqlBytes	nobody = mosql_bytes(zeros, MOSQL_TXID_BYTES);
 
 	leaf->writes = leaf->bulk = leaf->fills = true;
 	add_compare(leaf, NULL, MOSQL_COMPARE_ONLY, MOSQL_MARKS_FIELD, 0, nobody);
-	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, mosql_bytes("", 0), 0, nobody);
+	add_compare(leaf, leaf->items[0], MOSQL_COMPARE_RANGE, mosql_bytes("", 0), nlocks > 0 ? MOSQL_RANGE_OWN_LOCKS + nlocks : 0,
+				nlocks > 0 ? mosql_txid_bytes(owner_of_claims(commit)) : nobody);
 	leaf->step.compares[leaf->step.ncompares - 1].at_most = mosql_ts_bytes(0);
 	if (inserts && commit->txn->drawn)
 		add_compare(leaf, leaf->items[0], MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0,
@@ -335,7 +339,7 @@ mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlL
 	}
 	if (!mosql_btree_fill(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
 		return false;
-	expect_nothing(commit, leaf, true);
+	expect_nothing(commit, leaf, 0, true);
 	return true;
 }
 
@@ -365,6 +369,21 @@ columns_after(const MosqlItem *item, const MosqlVersion *newest, MosqlBytes *col
 }
 
 /*
+ * The item's lock is there, and goes: the leaf that is loading keeps everybody away in its place, until the attempt is decided, or
+ * taken back, which puts it there again (apply.c).
+ */
+static void
+take_over_lock(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item)
+{
+	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
+
+	if (item->strength == 0)
+		return;
+	add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_held(commit, item));
+	add_write(leaf, MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT);
+}
+
+/*
  * What a row is is known by the block, which the generation stands for, as nothing is beside it.  Who writes there meanwhile leaves a
  * field; afterwards nobody does before the leaf is settled (47).  So an increment's sum is what it will be.
  */
@@ -375,6 +394,7 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 	MosqlBytes *keys = palloc(leaf->nitems * sizeof(MosqlBytes));
 	MosqlBytes *columns = palloc(leaf->nitems * sizeof(MosqlBytes));
 	bool		inserts = false;
+	int			nlocks = 0;
 
 	Assert(leaf->nitems == group->n && group->rewrites);
 	for (int i = 0; i < leaf->nitems; i++)
@@ -388,12 +408,15 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 			(leaf->in_block[i].data == NULL && columns[i].data == NULL))
 			return false;
 		inserts |= leaf->in_block[i].data == NULL;
+		nlocks += item->strength > 0;
 		keys[i] = item->key;
 		leaf->old_at[i] = -1;
 	}
-	if (!mosql_btree_rewrite(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
+	if (nlocks > MOSQL_RANGE_MAX_LOCKS || !mosql_btree_rewrite(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
 		return false;
-	expect_nothing(commit, leaf, inserts);
+	expect_nothing(commit, leaf, nlocks, inserts);
+	for (int i = 0; i < leaf->nitems && nlocks > 0; i++)
+		take_over_lock(commit, leaf, leaf->items[i]);
 	leaf->rewrites = true;
 	return true;
 }

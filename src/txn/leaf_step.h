@@ -61,7 +61,7 @@ extern bool mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, 
 									  MosqlCompression how);
 
 /*
- * In place of add_items, on a packed leaf that may be written anew (group->rewrites) with items that are writes without locks: the rows as they are and
+ * In place of add_items, on a packed leaf that may be written anew (group->rewrites) with items that are writes: the rows as they are and
  * are to be, as one block (rule 51).  False, and nothing is added, if one of them is not as expected, or it does not pay.
  */
 extern bool mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,

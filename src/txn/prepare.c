@@ -135,11 +135,11 @@ may_rewrite(const MosqlParticipant *part)
 	return true;
 }
 
-/* Can the leaf be written as a whole with this item?  Locks are fields beside its block. */
+/* Can the leaf be written as a whole with this item?  Not if others have claims at the row. */
 static bool
 may_be_by_leaf(const MosqlItem *item)
 {
-	return !item->no_bulk && !item->claims && item->strength == 0;
+	return !item->no_bulk && (!item->claims || item->strength > 0);
 }
 
 /*

@@ -42,10 +42,11 @@ choose_rows(Client *client, Batch *batch)
 
 	batch->tree = trees[sim_below(lengthof(trees))];
 	max = work_keys(batch->tree);
-	if (sim_chance(700))
+	if (sim_chance(sim_runs ? 100 : 700))
 		max = Min(max, HOT_KEYS);
 	key = (int) sim_below(max);
-	for (batch->n = 0; batch->n < BATCH_MAX && key < max && (batch->n == 0 || sim_chance(500)); key += 1 + (int) sim_below(3))
+	for (batch->n = 0; batch->n < BATCH_MAX && key < max && (batch->n == 0 || sim_chance(sim_runs ? 900 : 500));
+		 key += 1 + (int) sim_below(sim_runs ? 1 : 3))
 	{
 		batch->numbers[batch->n] = key;
 		batch->keys[batch->n++] = work_key(batch->tree, key);

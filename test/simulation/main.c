@@ -82,6 +82,11 @@ read_options(int argc, char **argv)
 			sim_locks_numbers = true;
 		else if (strcmp(argv[i], "--loads") == 0)
 			sim_loads = true;
+		else if (strcmp(argv[i], "--runs") == 0)
+		{
+			sim_runs = true;
+			setting.maintenance_ms = 10;
+		}
 		else if (strcmp(argv[i], "--tables") == 0)
 			sim_locks_tables = true;
 		else if (strcmp(argv[i], "--truncates") == 0)
@@ -209,9 +214,9 @@ main(int argc, char **argv)
 	if (!sim_is_torn)
 		verify();
 	printf("ok  " UINT64_FORMAT " transactions: " UINT64_FORMAT " committed, " UINT64_FORMAT " conflicts, "
-		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors, " UINT64_FORMAT " reads seen before, " UINT64_FORMAT " scans without a snapshot; %d faults, " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
+		   UINT64_FORMAT " unknown, " UINT64_FORMAT " other errors, " UINT64_FORMAT " reads seen before, " UINT64_FORMAT " scans without a snapshot, " UINT64_FORMAT " leaves written anew; %d faults, " UINT64_FORMAT " messages, longest %.1f s; %.2f s CPU, %.0f/s\n",
 		   work_transactions, work_outcomes[0], work_outcomes[1], work_outcomes[2], work_outcomes[3], work_hits, alone_scans,
-		   fault_options.happened, sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
+		   work_rewritten, fault_options.happened, sim_messages, (double) work_longest_us / 1e6, cpu_seconds() - started,
 		   work_transactions / (cpu_seconds() - started));
 	if (lists_sites)
 		sim_list_sites();

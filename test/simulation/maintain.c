@@ -116,7 +116,7 @@ static void
 vacuum_tree(void *arg)
 {
 	Vacuum	   *vacuum = arg;
-	MosqlPacking packing = {sim_chance(400) ? MOSQL_TS_MAX : 0, MOSQL_COMPRESSION_LZ4};
+	MosqlPacking packing = {sim_chance(sim_runs ? 800 : 400) ? MOSQL_TS_MAX : 0, MOSQL_COMPRESSION_LZ4};
 	StringInfoData position;
 
 	initStringInfo(&position);
@@ -124,6 +124,17 @@ vacuum_tree(void *arg)
 		   mosql_vacuum_tree(vacuum->session, mosql_session_tree(vacuum->session, vacuum->root),
 							 &position, (int) sim_between(1, 16), packing, vacuum->counts))
 		;
+}
+
+/* Pack what can be packed of a tree: pruned first, which is another pass. */
+void
+maintain_pack(MosqlSession *session, uint64 root)
+{
+	MosqlVacuumCounts counts = {0};
+	Vacuum		vacuum = {session, root, &counts};
+
+	for (int pass = 0; pass < 3; pass++)
+		(void) mosql_session_try_tree(vacuum_tree, &vacuum);
 }
 
 /* Sometimes it stops half way: the rest is for another round. */

@@ -16,6 +16,8 @@ MODES = {
     "locks on numbers": ("--numbers", "--busy"),
     "LOCK TABLE": ("--tables", "--busy"),
     "loads": ("--loads", "--keys", "80", "--cluster", "--shards", "3"),
+    "runs of rows": ("--runs", "--keys", "24", "--clients", "3"),
+    "runs of rows, failovers": ("--runs", "--keys", "24", "--clients", "4", "--no-dumps", "--cluster", "--shards", "3", "--replicas", "1"),
     "replicas behind": ("--clients", "10", *BEHIND),
     "a failover takes back one step": ("--no-dumps", "--cluster", "--shards", "3", "--replicas", "1", "--only", "lose"),
     "a step is late, or its sender": ("--no-dumps", "--busy", "--only", "late"),

@@ -281,6 +281,7 @@ extern bool sim_truncates;		/* half of the clients truncate all the time */
 extern bool sim_locks_numbers;	/* sessions hold locks on numbers */
 extern bool sim_sweeps;			/* maintenance sweeps every second time */
 extern bool sim_loads;			/* ranges are emptied, and filled again, most of the time */
+extern bool sim_runs;			/* rows next to each other are changed, most of the time, and packed at once */
 extern bool sim_isolates;		/* primaries are isolated */
 extern bool sim_grows;			/* one shard has all slots at first */
 extern int64 sim_forgot_us;		/* when one did so last */

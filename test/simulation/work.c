@@ -23,6 +23,7 @@ bool		work_stops;
 uint64		work_transactions;
 uint64		work_outcomes[4];
 uint64		work_hits;
+uint64		work_rewritten;
 int64		work_longest_us;
 
 uint64		work_roots[FIXED_TREES];
@@ -399,6 +400,58 @@ is_pinned(const SimTx *tx, int tree, int key)
 
 /* ---- what a statement may be ---- */
 
+bool		sim_runs;
+
+/* One of a run: added to, deleted, updated, or, if it is not there, inserted now and then. */
+static void
+change_in_run(Client *client, int tree, int key, int kind)
+{
+	MosqlIncrement increment = {COLUMN_N, 8, sim_between(1, 9)};
+	MosqlRow	stored = {0};
+	Row			row = work_read_row(client, tree, key, &stored);
+
+	if (kind == 3)
+		kind = (int) sim_below(3);
+	if (!row.live)
+	{
+		if (kind == 2)
+			insert_row(client, tree, key, MOSQL_KEY_MAY_EXIST);
+	}
+	else if (kind == 0 && tree == TREE_PLAIN && client->tx->isolation < MOSQL_REPEATABLE_READ &&
+			 oracle_own(client->tx, tree, key) == NULL && !is_pinned(client->tx, tree, key))
+	{
+		Write	   *w;
+
+		if (mosql_txn_increment(client->txn, work_tree(client, tree), &stored, &increment, 1, client->cid) != MOSQL_WRITTEN)
+			sim_fail("tx %d: an increment is taken for one that was made already", client->tx->number);
+		w = work_own_write(client, tree, key, ON_LIVE, (Row) {false});
+		w->add = true;
+		w->delta = increment.delta;
+		w->row.n = row.n + increment.delta;
+		work_tell(client, "adds to", tree, key, row);
+	}
+	else if (kind == 1)
+		work_delete_row(client, tree, key, &stored, row);
+	else
+		work_update_row(client, tree, key, &stored, row);
+}
+
+/* Rows next to each other, of which a leaf may have many: it is written as a whole then, if it is packed. */
+static void
+do_run(Client *client)
+{
+	int			tree = sim_chance(700) ? TREE_PLAIN : TREE_MAIN;
+	int			low = (int) sim_below(work_keys(tree));
+	int			n = (int) sim_between(2, 9);
+	int			kind = (int) sim_below(4);
+
+	for (int key = low; key < Min(low + n, work_keys(tree)) && work_has_room(client); key++)
+	{
+		client->cid++;
+		change_in_run(client, tree, key, kind);
+	}
+}
+
 static void
 do_change(Client *client)
 {
@@ -738,6 +791,11 @@ do_statement(Client *client)
 		insert_reload(client);
 		return;
 	}
+	if (sim_chance(sim_runs ? 400 : 10))
+	{
+		do_run(client);
+		return;
+	}
 	if (sim_locks_tables && sim_chance(50))
 	{
 		schema_lock(client);
@@ -959,7 +1017,18 @@ one_transaction(SimFrontEnd *self, Client *client)
 {
 	volatile bool ok = true;
 	int64		hits = mosql_stats.snapshot_hits;
+	int64		rewritten = mosql_stats.leaves_rewritten;
 
+	PG_TRY();
+	{
+		if (sim_runs && sim_chance(300))
+			maintain_pack(client->session, work_roots[sim_below(FIXED_TREES)]);
+	}
+	PG_CATCH();
+	{
+		pgstub_error_take();
+	}
+	PG_END_TRY();
 	work_begin(client, client->level < 3 ? client->level : (int) sim_below(3));
 	PG_TRY();
 	{
@@ -985,6 +1054,7 @@ one_transaction(SimFrontEnd *self, Client *client)
 	PG_END_TRY();
 	work_hits += (uint64) (mosql_stats.snapshot_hits - hits);
 	(void) work_end(self, client, ok);
+	work_rewritten += (uint64) (mosql_stats.leaves_rewritten - rewritten);
 }
 
 MosqlSession *
@@ -1047,7 +1117,7 @@ work_client(SimFrontEnd *self)
 		work_longest_us = Max(work_longest_us, sim_now_us - client.work->since_us);
 		if (sim_chance(10))
 			mosql_session_rest(client.far != NULL && sim_chance(300) ? client.far : client.session, sim_chance(500));
-		pg_usleep(sim_below(sim_chance(20) ? 300000 : 3000));
+		pg_usleep(sim_below(sim_chance(sim_runs ? 150 : 20) ? 300000 : 3000));
 	}
 	mosql_session_close(client.session);
 	if (client.far != NULL)

@@ -39,6 +39,7 @@ typedef struct Work
 extern void work_found(SimFrontEnd *self);		/* make the database */
 extern void work_client(SimFrontEnd *self);
 extern void work_maintain(SimFrontEnd *self);
+extern void maintain_pack(MosqlSession *session, uint64 root);
 extern void work_keep(SimFrontEnd *self);
 extern void work_verify(SimFrontEnd *self);		/* at the end: everything is in order */
 extern bool work_stops;			/* clients end */
@@ -48,6 +49,7 @@ extern uint64 work_transactions;
 extern uint64 work_outcomes[4];	/* committed, 40001, unknown, others */
 extern uint64 alone_scans;		/* ... that were shown without a snapshot */
 extern uint64 work_hits;		/* reads that a snapshot had seen before */
+extern uint64 work_rewritten;
 extern int64 work_longest_us;
 
 #endif							/* WORK_H */
