@@ -74,6 +74,7 @@ typedef struct CachedNode
 	uint64		epoch;			/* tree->epoch when it was read */
 	int			usage;			/* rounds of the clock it survives */
 	int			nfields;		/* leaves; -1: not known */
+	bool		copied;			/* in this generation it is known to have its copies */
 	MosqlNodeMeta meta;
 	BlockFilter *filter;		/* of the block of a packed leaf in this generation; else NULL (beside.c) */
 	MosqlTimestamp newest;		/* of that block's rows; MOSQL_TS_MAX: not known */
@@ -276,7 +277,7 @@ typedef struct Search
 	bool		backward;		/* one key: the node just below it (data NULL:
 								 * the last node) instead of the one that covers it */
 	bool		takes_dying;	/* end at nodes that are being merged away, too */
-	bool		firm;			/* what is found is built on: see confirm_passed() */
+	bool		firm;			/* what is found is built on: see confirm_passed(), wants_copies() */
 	SearchItem *items;			/* arrived, for the caller to settle */
 	int			nitems;
 	int			maxitems;
@@ -315,6 +316,7 @@ extern void mosql_btree_read_hints(MosqlTree *tree, const uint64 *ids, int n, bo
 extern void mosql_btree_look_fields(MosqlTree *tree, MosqlFieldRead *reads, int n);
 extern MosqlFieldRead *mosql_btree_meta_reads(const uint64 *nodes, int n);
 extern void mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas);
+extern bool mosql_btree_is_current(MosqlTree *tree, const CachedNode *node);
 extern CachedNode *mosql_btree_find_inner(MosqlTree *tree, MosqlBytes key, bool backward,
 										  int level, uint64 epoch);
 extern CachedNode *mosql_btree_find_root(MosqlTree *tree);

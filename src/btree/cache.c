@@ -221,6 +221,7 @@ mosql_btree_cache_put(MosqlTree *tree, uint64 id, const MosqlNodeMeta *meta,
 	node->usage = nchildren > 0 ? USAGE_INNER : USAGE_HINT;
 	node->nfields = nfields;
 	node->meta = *meta;
+	node->copied = old != NULL && old->copied && old->meta.generation == meta->generation;
 	node->nchildren = nchildren;
 	node->children = (MosqlChild *) (node + 1);
 	to = (char *) (node->children + nchildren);

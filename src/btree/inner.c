@@ -408,20 +408,6 @@ are_untouched(MosqlTree *tree, const InnerChange *change)
 	return true;
 }
 
-/* Is a node that was read as it is with its copies?  Where none are waited for that is not asked. */
-static bool
-is_current(MosqlTree *tree, const CachedNode *node)
-{
-	MosqlNodeMeta meta;
-	MosqlBytes	m;
-
-	if (!tree->store->durable)
-		return true;
-	mosql_btree_look(tree, &node->id, 1, &m);
-	return m.data != NULL && mosql_btree_meta_fault(tree, node->id, m, &meta) == NULL &&
-		meta.generation == node->meta.generation;
-}
-
 /*
  * The step failed on the generation; was that because an earlier sending of
  * it (whose reply got lost) had taken effect?  Then a search for the first new
@@ -439,7 +425,7 @@ took_effect(MosqlTree *tree, const InnerChange *change)
 
 	found = mosql_btree_find_node(tree, change->made[0].separator, false,
 								  change->old->meta.level, false);
-	return found->id == change->made[0].node || !is_current(tree, found) ||
+	return found->id == change->made[0].node || !mosql_btree_is_current(tree, found) ||
 		!are_untouched(tree, change);
 }
 
@@ -447,7 +433,7 @@ took_effect(MosqlTree *tree, const InnerChange *change)
 static void
 remember(MosqlTree *tree, const InnerChange *change)
 {
-	mosql_btree_cache_put(tree, change->old->id, &change->meta, change->kept, change->nkept, -1);
+	mosql_btree_cache_put(tree, change->old->id, &change->meta, change->kept, change->nkept, -1)->copied = tree->store->durable;
 	for (int i = 0; i < change->nmade; i++)
 	{
 		const MosqlWrite *writes = change->creates[i]->writes;

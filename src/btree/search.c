@@ -677,6 +677,43 @@ confirm_passed(Search *s)
 }
 
 /*
+ * Must the root be read with its copies before the search goes down from it?  Only for who builds on what he finds; durable
+ * stores only.  What leads further down has its copies: a node is linked when that it is part of its level has them (inner.c),
+ * but the step by which the root grows makes its children a level.
+ *
+ * Race -- the root has grown at a primary that is cut off, or a failover takes that back.  Then these children are no part of the
+ * tree: what is taken out of them stays in the root, and what is deleted then is linked still.
+ */
+static bool
+wants_copies(const Search *s, const SearchItem *item)
+{
+	const CachedNode *root;
+
+	if (!s->firm || !s->tree->store->durable || item->level >= 0)
+		return false;
+	root = mosql_btree_search_cached(s, item);
+	return root == NULL || (!root->copied && root->meta.level > s->level);
+}
+
+/* Read the root into the cache, with its copies. */
+static void
+read_copied_root(MosqlTree *tree)
+{
+	MemoryContext old = MemoryContextSwitchTo(tree->scratch);
+	MosqlBytes	fields[2] = {mosql_btree_meta_field(), mosql_btree_separators_field()};
+	MosqlFieldRead read = {.node = tree->root, .nfields = 2, .fields = fields};
+	CachedNode *root;
+
+	mosql_btree_look_fields(tree, &read, 1);
+	mosql_stats.inner_reads++;
+	take_inner(tree, &read);
+	root = mosql_btree_cache_find(tree, tree->root);
+	if (root != NULL)
+		root->copied = true;
+	MemoryContextSwitchTo(old);
+}
+
+/*
  * Move all keys on until each is at the level wanted.  Returns the number of
  * items; 0 when the search is over.  One round trip per level that the cache
  * does not know.
@@ -694,6 +731,7 @@ mosql_btree_search_next(Search *s)
 		uint64	   *wanted = NULL;
 		int			nwanted = 0;
 		int			maxwanted = 0;
+		bool		copied_root = false;
 
 		CHECK_FOR_INTERRUPTS();
 		if (s->relink)
@@ -714,11 +752,15 @@ mosql_btree_search_next(Search *s)
 		s->pause = s->restarted = false;
 
 		for (int i = 0; i < nwork; i++)
-			if ((work[i].level < 0 || work[i].level != s->level) && mosql_btree_search_cached(s, &work[i]) == NULL)
+			if (wants_copies(s, &work[i]))
+				copied_root = true;
+			else if ((work[i].level < 0 || work[i].level != s->level) && mosql_btree_search_cached(s, &work[i]) == NULL)
 			{
 				wanted = room_for(tree, wanted, nwanted, &maxwanted, sizeof(uint64));
 				wanted[nwanted++] = work[i].node;
 			}
+		if (copied_root)
+			read_copied_root(tree);
 		if (nwanted > 0)
 			read_inner(tree, wanted, nwanted);
 
@@ -914,4 +956,18 @@ mosql_btree_look(MosqlTree *tree, const uint64 *nodes, int n, MosqlBytes *metas)
 	mosql_btree_look_fields(tree, reads, n);
 	for (int i = 0; i < n; i++)
 		metas[i] = reads[i].values[0];
+}
+
+/* Is a node that was read as it is with its copies?  Where none are waited for that is not asked. */
+bool
+mosql_btree_is_current(MosqlTree *tree, const CachedNode *node)
+{
+	MosqlNodeMeta meta;
+	MosqlBytes	m;
+
+	if (!tree->store->durable)
+		return true;
+	mosql_btree_look(tree, &node->id, 1, &m);
+	return m.data != NULL && mosql_btree_meta_fault(tree, node->id, m, &meta) == NULL &&
+		meta.generation == node->meta.generation;
 }

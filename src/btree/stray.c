@@ -9,14 +9,29 @@
 
 /* Does the inner node above lead to it? */
 static bool
-is_linked(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta, uint64 epoch)
+leads_to(const CachedNode *parent, uint64 node, const MosqlNodeMeta *meta)
 {
-	const CachedNode *parent = mosql_btree_find_inner(tree, meta->low, false, meta->level + 1, epoch);
 	const MosqlChild *child = &parent->children[mosql_btree_child_index(parent->children,
 																		parent->nchildren,
 																		meta->low, false)];
 
 	return child->node == node && mosql_bytes_equal(child->separator, meta->low);
+}
+
+/* By what is known of that one: who takes a node for linked that is not does no harm. */
+static bool
+is_linked(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta)
+{
+	return leads_to(mosql_btree_find_inner(tree, meta->low, false, meta->level + 1, 0), node, meta);
+}
+
+/* By what that one is now, with its copies: in doubt the node stays. */
+static bool
+is_unlinked(MosqlTree *tree, uint64 node, const MosqlNodeMeta *meta)
+{
+	const CachedNode *parent = mosql_btree_find_node(tree, meta->low, false, meta->level + 1, false);
+
+	return !leads_to(parent, node, meta) && mosql_btree_is_current(tree, parent);
 }
 
 /* The node that covers a low fence on its level, or the root if the tree is lower. */
@@ -100,15 +115,18 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 		/* of a level that a failover has taken back, with all that led there, nothing is linked */
 		if (!is_lost)
 			mosql_btree_inner_remove(tree, meta.level + 1, &child, 1);
-		if (is_lost || !is_linked(tree, node, &meta, ++tree->epoch))
+		if (is_lost || is_unlinked(tree, node, &meta))
 			use = MOSQL_NODE_UNLINKED;
 	}
-	else if ((meta.level >= root->meta.level || !is_linked(tree, node, &meta, 0)) &&
+	else if ((meta.level >= root->meta.level || !is_linked(tree, node, &meta)) &&
 			 find_cover(tree, &meta)->id != node)
 	{
+		const CachedNode *cover;
+
 		touch_cover(tree, &meta);
 		MOSQL_DEBUG_POINT("stray-touched");
-		if (find_cover(tree, &meta)->id != node)
+		cover = find_cover(tree, &meta);
+		if (cover->id != node && mosql_btree_is_current(tree, cover))
 			use = MOSQL_NODE_UNREACHABLE;
 	}
 	MemoryContextSwitchTo(old);

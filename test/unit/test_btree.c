@@ -3824,12 +3824,10 @@ test_own_child(void)
 	world_close(w);
 }
 
-/* A root that leads to all leaves itself, as before it grew. */
+/* A root that leads to the leaves itself, as before it grew. */
 static void
-forget_growth(World *w, const MosqlLeaf *leaves)
+lead_from_root(World *w, const uint64 *ids, const MosqlLeaf *leaves, int n)
 {
-	uint64	   *ids;
-	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
 	MosqlChild *children = palloc(n * sizeof(MosqlChild));
 	MosqlNodeMeta meta = mosql_btree_find_root(w->trees[0])->meta;
 	StringInfoData bytes;
@@ -3843,6 +3841,15 @@ forget_growth(World *w, const MosqlLeaf *leaves)
 	meta.level = 1;
 	meta.generation--;
 	set_meta(w, ROOT, &meta);
+}
+
+static void
+forget_growth(World *w, const MosqlLeaf *leaves)
+{
+	uint64	   *ids;
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
+
+	lead_from_root(w, ids, leaves, n);
 }
 
 /*
@@ -3891,6 +3898,73 @@ test_lost_growth_merge(void)
 	meta.state = MOSQL_NODE_DEAD;
 	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_UNLINKED);
 	expect_rows(w, tree);
+	world_close(w);
+}
+
+/* What a primary that is cut off has: its growth is gone when the root is asked for with its copies. */
+typedef struct CutOff
+{
+	World	   *w;
+	const uint64 *ids;
+	const MosqlLeaf *leaves;
+	int			n;
+	bool		over;
+	void		(*run_steps) (MosqlNodeStore *store, MosqlStep **steps, int n);
+} CutOff;
+
+static CutOff cut_off;
+
+static void
+run_steps_cut_off(MosqlNodeStore *store, MosqlStep **steps, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (steps[i]->node == ROOT && !cut_off.over)
+		{
+			cut_off.over = true;
+			lead_from_root(cut_off.w, cut_off.ids, cut_off.leaves, cut_off.n);
+		}
+	cut_off.run_steps(store, steps, n);
+}
+
+/*
+ * A signpost, and a root whose growth is on a primary that is cut off: it is taken out of what leads to it where that
+ * has no growth, before it counts as unlinked.
+ */
+static void
+test_lost_growth_unlink(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	int			n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	int			r = y + 1;
+	MosqlNodeMeta meta = leaves[r].meta;
+	uint64		dead;
+
+	for (int k = 0; k < w->nkeys; k++)
+		if (mosql_meta_cover(&meta, w->keys[k]) == MOSQL_COVER_OK)
+			w->values[k] = 0;
+	leaves[y].meta.high = meta.high;
+	leaves[y].meta.right = meta.right;
+	leaves[y].meta.generation++;
+	set_meta(w, ids[y], &leaves[y].meta);
+	meta.state = MOSQL_NODE_DEAD;
+	meta.other = ids[y];
+	meta.generation++;
+	set_meta(w, ids[r], &meta);
+	w->store->durable = true;
+	cut_off = (CutOff) {w, ids, leaves, n, false, w->store->run_steps};
+	w->store->run_steps = run_steps_cut_off;
+	CHECK_INT(mosql_btree_examine(w->trees[1], ids[r], &meta), MOSQL_NODE_UNLINKED);
+	w->store->run_steps = cut_off.run_steps;
+	if (!cut_off.over)
+		lead_from_root(w, ids, leaves, n);
+	dead = ids[r];
+	n = mosql_btree_leaf_ids(w->trees[0], &ids);
+	for (int i = 0; i < n; i++)
+		CHECK(ids[i] != dead);
+	expect_rows(w, w->trees[1]);
 	world_close(w);
 }
 
@@ -4474,6 +4548,7 @@ main(void)
 	CASE(test_own_child);
 	CASE(test_lost_growth);
 	CASE(test_lost_growth_merge);
+	CASE(test_lost_growth_unlink);
 	CASE(test_astray);
 	if (TINY)					/* else it takes a minute */
 		CASE(test_unfinished);
