@@ -184,7 +184,7 @@ mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlTx
 	meta = hint->meta;
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = since != 0 || meta.loaded.over ? MOSQL_NODE_PACKED : MOSQL_NODE_NORMAL;
-	meta.loaded = (MosqlLoaded) {.since = since,.whole = whole,.undone = since == 0 && hint->meta.loaded.over};
+	meta.loaded = (MosqlLoaded) {.since = since,.whole = whole,.deletes = whole && hint->meta.loaded.deletes,.undone = since == 0 && hint->meta.loaded.over};
 	tree->scratch = CurrentMemoryContext;
 	step = mosql_btree_step_new(tree, leaf, 2);
 	tree->scratch = outer;
@@ -207,7 +207,7 @@ mosql_btree_plain_meta(const MosqlNodeMeta *meta)
 	Assert(meta->state == MOSQL_NODE_PACKED);
 	plain.generation = mosql_btree_next_generation(meta->generation);
 	if (meta->loaded.whole)
-		plain.loaded.whole = false;
+		plain.loaded.whole = plain.loaded.deletes = false;
 	else
 		plain.state = MOSQL_NODE_NORMAL;
 	initStringInfo(&out);

@@ -35,6 +35,7 @@
 /* Of what was before a block's transaction: nobody can ask, somebody may, and it is what is there. */
 #define BLOCK_WHOLE		1
 #define BLOCK_UNDONE	2
+#define BLOCK_DELETES	3		/* somebody may, and some of it is deleted */
 
 #define META_FORMAT_OFFSET	8
 #define META_LEVEL_OFFSET	9
@@ -136,7 +137,8 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 	}
 	if (meta->state == MOSQL_NODE_PACKED)
 	{
-		*p++ = meta->loaded.undone ? BLOCK_UNDONE : meta->loaded.whole;
+		*p++ = meta->loaded.undone ? BLOCK_UNDONE : meta->loaded.whole && meta->loaded.deletes ? BLOCK_DELETES :
+			meta->loaded.whole;
 		p = put_ts(p, meta->loaded.since);
 	}
 	Assert(p == out->data + out->len);
@@ -172,9 +174,10 @@ take_loaded(MosqlBytes *in, MosqlNodeState state, MosqlLoaded *loaded)
 	}
 	if (state != MOSQL_NODE_PACKED)
 		return true;
-	if (!take(in, 1 + MOSQL_TS_BYTES, &p) || (uint8) *p > BLOCK_UNDONE)
+	if (!take(in, 1 + MOSQL_TS_BYTES, &p) || (uint8) *p > BLOCK_DELETES)
 		return false;
-	loaded->whole = *p == BLOCK_WHOLE;
+	loaded->whole = *p == BLOCK_WHOLE || *p == BLOCK_DELETES;
+	loaded->deletes = *p == BLOCK_DELETES;
 	loaded->undone = *p == BLOCK_UNDONE;
 	loaded->since = get_ts(p + 1);
 	return loaded->since != MOSQL_TS_MAX && (loaded->since != 0 ? !loaded->undone : !loaded->whole);

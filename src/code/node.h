@@ -95,8 +95,8 @@ mosql_node_is_alive(MosqlNodeState state)
 typedef struct MosqlLoaded
 {
 	MosqlTxid	loader;			/* LOADING: the attempt, of which that is intents */
-	bool		over;			/* LOADING: the leaf was packed, and its rows are in the block, too; */
-	bool		deletes;		/* ... and some of them are deleted */
+	bool		over;			/* LOADING: the leaf was packed, and its rows are in the block, too */
+	bool		deletes;		/* LOADING over rows, and PACKED whole: some of these are deleted */
 	MosqlTimestamp since;		/* PACKED: when it was decided */
 	bool		whole;			/* ... and what was before that may be asked for; else nobody can ask */
 	bool		undone;			/* PACKED: it was taken back: what was before is what is there */

@@ -575,10 +575,10 @@ put_locks_back(const MosqlCommit *commit, MosqlStep *step, MosqlItem *const *ite
 	step->writes = writes;
 	for (int i = 0; i < n; i++)
 	{
-		MosqlClaim	claim = {commit->txn->owner, MOSQL_CLAIM_LOCK, items[i]->strength, 0};
+		MosqlClaim	claim = {commit->txn->owner, MOSQL_CLAIM_LOCK, items[i]->locked, 0};
 		StringInfoData bytes;
 
-		if (items[i]->strength == 0)
+		if (items[i]->locked == 0)
 			continue;
 		mosql_string_init(&bytes, MOSQL_CLAIM_BYTES);
 		mosql_claim_encode(&bytes, &claim);

@@ -107,6 +107,7 @@ add_writes(MosqlCommit *commit, MosqlBuffer *buffer)
 		}
 		item->kind = MOSQL_ITEM_WRITE;
 		item->strength = is_relied_on(e) ? e->strength : 0;
+		item->locked = e->strength;
 		item->change = e->top;
 		item->base = e->top->base;
 		item->version = item->base == MOSQL_BASE_LIVE ? 0 : e->top->version;

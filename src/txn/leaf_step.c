@@ -377,9 +377,10 @@ take_over_lock(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *item)
 {
 	MosqlBytes	intent = mosql_field_name(MOSQL_FIELD_INTENT, item->key);
 
-	if (item->strength == 0)
+	if (item->locked == 0)
 		return;
-	add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0, mosql_item_held(commit, item));
+	add_compare(leaf, item, MOSQL_COMPARE_HOLDS, intent, 0,
+				item->strength > 0 ? mosql_item_held(commit, item) : mosql_lock_asked(owner_of_claims(commit), item->locked));
 	add_write(leaf, MOSQL_WRITE_DELETE, intent, MOSQL_ABSENT);
 }
 
@@ -408,7 +409,7 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 			(leaf->in_block[i].data == NULL && columns[i].data == NULL))
 			return false;
 		inserts |= leaf->in_block[i].data == NULL;
-		nlocks += item->strength > 0;
+		nlocks += item->locked > 0;
 		keys[i] = item->key;
 		leaf->old_at[i] = -1;
 	}

@@ -139,7 +139,7 @@ may_rewrite(const MosqlParticipant *part)
 static bool
 may_be_by_leaf(const MosqlItem *item)
 {
-	return !item->no_bulk && (!item->claims || item->strength > 0);
+	return !item->no_bulk && (!item->claims || item->locked > 0);
 }
 
 /*

@@ -688,6 +688,7 @@ typedef struct MosqlItem
 	MosqlTimestamp version;		/* BASE_VERSION; CHECK: at most / exactly; RANGE: at most */
 	bool		exact;			/* CHECK: exactly this version (locks) */
 	int			strength;		/* WRITE, CHECK, CLAIM: of its lock, which must still be there; 0: none */
+	int			locked;			/* WRITE: how strongly its row is locked by this transaction; 0: not */
 	bool		claims;			/* there are some at its row */
 	bool		done;
 	bool		here;			/* on a leaf that the step which decides compares and writes (one_step.c) */

@@ -433,18 +433,6 @@ is_at_rest(const MosqlLeaf *leaf)
 	return leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED;
 }
 
-/* Are there deleted rows in the block of a packed leaf, with what was before? */
-static bool
-has_deleted(const MosqlLeaf *leaf)
-{
-	MosqlVersion newest;
-
-	for (int i = 0; i < leaf->n; i++)
-		if (leaf->entries[i].in_block && mosql_row_newest(leaf->entries[i].row, &newest) && !newest.live)
-			return true;
-	return false;
-}
-
 /*
  * What is to be done about a block: nobody asks any more what was before it was written as a whole; then, in another pass, nothing may be
  * left of it, so that the leaf becomes one that can be merged away: who has inserted beside the block meanwhile keeps his field.
@@ -461,7 +449,7 @@ plan_block(Vacuum *vacuum, const MosqlLeaf *leaf, Prune *prune)
 	{
 		MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta)
 	};
-	if (whole && has_deleted(leaf))
+	if (leaf->meta.loaded.deletes)	/* as the meta says: a field may hide it, and a failover forget that (53) */
 		prune->purged = Max(prune->purged, leaf->meta.loaded.since);
 	if (whole)
 		return;

@@ -102,7 +102,10 @@ random_meta(void)
 		m.loaded.deletes = m.loaded.over && random_below(2);
 	}
 	if (m.state == MOSQL_NODE_PACKED && random_below(2))
+	{
 		m.loaded = (MosqlLoaded) {.since = 1 + random_below(PG_INT32_MAX),.whole = random_below(2)};
+		m.loaded.deletes = m.loaded.whole && random_below(2);
+	}
 	else if (m.state == MOSQL_NODE_PACKED)
 		m.loaded.undone = random_below(2);
 	return m;
