@@ -283,10 +283,10 @@ extern bool mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, Mosql
 
 /*
  * Add what makes a packed leaf (rewrites) loading, over its rows, with these columns at the group's keys (absent: deleted), to a step that compares
- * the generation and that nothing is beside the block.  False, and nothing is added, if the leaf would have more rows than
+ * the generation and that nothing is beside the block, or but locks (locks) of its transaction, which go.  False, and nothing is added, if the leaf would have more rows than
  * fit, or the block does not pay.
  */
-extern bool mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
+extern bool mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, bool locks, MosqlCompression how,
 								const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step);
 
 /*
@@ -327,6 +327,7 @@ typedef struct MosqlPoint
 	MosqlTimestamp purged;
 	uint64		leaf;
 	MosqlTxid	loader;			/* the leaf is loading for that attempt: an intent stands for what its block has */
+	bool		locks;			/* ... and it stands for locks of its transaction */
 } MosqlPoint;
 
 /*

@@ -106,6 +106,7 @@ take_block(Search *s, const SearchItem *item, const MosqlNodeMeta *meta, MosqlBy
 	for (int i = 0; i < item->n; i++)
 	{
 		points[i].loader = meta->loaded.loader;
+		points[i].locks = meta->loaded.locks;
 		if (points[i].row.data == NULL)
 			points[i].row = rows[i];
 		if (points[i].intent.data == NULL)

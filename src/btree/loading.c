@@ -55,15 +55,15 @@ meta_bytes(MosqlTree *tree, const MosqlNodeMeta *meta)
 	return bytes;
 }
 
-/* Add that the leaf is loading for an attempt, with that block, to a step.  deletes: some of the rows that were there. */
+/* Add that the leaf is loading, with that block, to a step. */
 static void
-add_loading(MosqlTree *tree, const CachedNode *hint, MosqlTxid loader, MosqlBytes block, bool deletes, MosqlStep *step)
+add_loading(MosqlTree *tree, const CachedNode *hint, MosqlLoaded loaded, MosqlBytes block, MosqlStep *step)
 {
 	MosqlNodeMeta meta = hint->meta;
 
 	meta.generation = mosql_btree_next_generation(meta.generation);
 	meta.state = MOSQL_NODE_LOADING;
-	meta.loaded = (MosqlLoaded) {.loader = loader,.over = hint->meta.state == MOSQL_NODE_PACKED,.deletes = deletes};
+	meta.loaded = loaded;
 	mosql_btree_step_set(step, mosql_btree_meta_field(), meta_bytes(tree, &meta));
 	mosql_btree_step_set(step, mosql_btree_block_field(), block);
 }
@@ -94,7 +94,7 @@ mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader,
 		rows[i] = written_row(MOSQL_ABSENT, columns[i]);
 	if (!mosql_btree_make_block(how, keys, rows, group->n, &block, &bytes))
 		return false;
-	add_loading(tree, hint, loader, mosql_bytes_of(&block), false, step);
+	add_loading(tree, hint, (MosqlLoaded) {.loader = loader}, mosql_bytes_of(&block), step);
 	return true;
 }
 
@@ -134,14 +134,14 @@ merge_written(const MosqlBlock *block, const MosqlBytes *keys, const MosqlBytes 
  * time, that is not lost, nor is it put into another block: what is before is always a plain row, that lives.
  */
 bool
-mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, MosqlCompression how,
+mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader, bool locks, MosqlCompression how,
 					const MosqlBytes *keys, const MosqlBytes *columns, MosqlStep *step)
 {
+	MosqlLoaded loaded = {.loader = loader,.over = true,.locks = locks};
 	const CachedNode *hint = leaf_as_of(tree, group->leaf, group->generation);
 	MosqlBlock	block;
 	StringInfoData out;
 	MosqlBytes *rows;
-	bool		deletes = false;
 	size_t		bytes;
 	int			n;
 
@@ -155,8 +155,8 @@ mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid load
 	if (n > MOSQL_LEAF_MAX_ROWS || !mosql_btree_make_block(how, rows + block.n + group->n, rows, n, &out, &bytes))
 		return false;
 	for (int i = 0; i < group->n; i++)
-		deletes |= columns[i].data == NULL;
-	add_loading(tree, hint, loader, mosql_bytes_of(&out), deletes, step);
+		loaded.deletes |= columns[i].data == NULL;
+	add_loading(tree, hint, loaded, mosql_bytes_of(&out), step);
 	return true;
 }
 

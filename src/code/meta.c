@@ -28,9 +28,10 @@
 #define META_HIGH		0x04
 #define META_SPLIT_KEY	0x08
 
-/* A leaf is loading over rows, and deletes some. */
+/* A leaf is loading over rows, and deletes some, and stands for locks. */
 #define LOADING_OVER	1
 #define LOADING_DELETES	2
+#define LOADING_LOCKS	4
 
 /* Of what was before a block's transaction: nobody can ask, somebody may, and it is what is there. */
 #define BLOCK_WHOLE		1
@@ -132,7 +133,8 @@ mosql_meta_encode(StringInfo out, const MosqlNodeMeta *meta)
 		p = put_fence(p, meta->split_key);
 	if (meta->state == MOSQL_NODE_LOADING)
 	{
-		*p++ = (meta->loaded.over ? LOADING_OVER : 0) | (meta->loaded.deletes ? LOADING_DELETES : 0);
+		*p++ = (meta->loaded.over ? LOADING_OVER : 0) | (meta->loaded.deletes ? LOADING_DELETES : 0) |
+			(meta->loaded.locks ? LOADING_LOCKS : 0);
 		p = put_uint64(put_uint64(p, meta->loaded.loader.session), meta->loaded.loader.n);
 	}
 	if (meta->state == MOSQL_NODE_PACKED)
@@ -165,9 +167,11 @@ take_loaded(MosqlBytes *in, MosqlNodeState state, MosqlLoaded *loaded)
 	*loaded = (MosqlLoaded) {0};
 	if (state == MOSQL_NODE_LOADING)
 	{
-		if (!take(in, 1 + MOSQL_TXID_BYTES, &p) || (*p & ~(LOADING_OVER | LOADING_DELETES)) != 0 || *p == LOADING_DELETES)
+		if (!take(in, 1 + MOSQL_TXID_BYTES, &p) || (*p & ~(LOADING_OVER | LOADING_DELETES | LOADING_LOCKS)) != 0 ||
+			(*p != 0 && (*p & LOADING_OVER) == 0))
 			return false;
 		loaded->over = *p != 0;
+		loaded->locks = (*p & LOADING_LOCKS) != 0;
 		loaded->deletes = (*p & LOADING_DELETES) != 0;
 		loaded->loader = mosql_txid_get(p + 1);
 		return loaded->loader.session != 0;

@@ -97,6 +97,7 @@ typedef struct MosqlLoaded
 	MosqlTxid	loader;			/* LOADING: the attempt, of which that is intents */
 	bool		over;			/* LOADING: the leaf was packed, and its rows are in the block, too */
 	bool		deletes;		/* LOADING over rows, and PACKED whole: some of these are deleted */
+	bool		locks;			/* LOADING over rows: it stands for locks of its transaction, too */
 	MosqlTimestamp since;		/* PACKED: when it was decided */
 	bool		whole;			/* ... and what was before that may be asked for; else nobody can ask */
 	bool		undone;			/* PACKED: it was taken back: what was before is what is there */

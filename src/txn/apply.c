@@ -567,24 +567,30 @@ typedef struct Release
  * slips in between.
  */
 static void
-put_locks_back(const MosqlCommit *commit, MosqlStep *step, MosqlItem *const *items, int n)
+put_locks_back(const ReleaseWork *work, const MosqlLeafGroup *group, const MosqlItem *first, MosqlStep *step)
 {
-	MosqlWrite *writes = palloc((step->nwrites + n) * sizeof(MosqlWrite));
+	const MosqlItem *end = first;
+	MosqlWrite *writes;
 
+	/* all of the leaf's, also if a round of releases ends in it */
+	while (end < work->part->items + work->part->n &&
+		   (group->high.data == NULL || mosql_bytes_compare(end->key, group->high) < 0))
+		end++;
+	writes = palloc((step->nwrites + (end - first)) * sizeof(MosqlWrite));
 	memcpy(writes, step->writes, step->nwrites * sizeof(MosqlWrite));
 	step->writes = writes;
-	for (int i = 0; i < n; i++)
+	for (const MosqlItem *item = first; item < end; item++)
 	{
-		MosqlClaim	claim = {commit->txn->owner, MOSQL_CLAIM_LOCK, items[i]->locked, 0};
+		MosqlClaim	claim = {work->commit->txn->owner, MOSQL_CLAIM_LOCK, item->locked, 0};
 		StringInfoData bytes;
 
-		if (items[i]->locked == 0)
+		if (item->locked == 0 || !item->sent)
 			continue;
 		mosql_string_init(&bytes, MOSQL_CLAIM_BYTES);
 		mosql_claim_encode(&bytes, &claim);
 		writes[step->nwrites++] = (MosqlWrite)
 		{
-			MOSQL_WRITE_CLAIM, mosql_field_name(MOSQL_FIELD_INTENT, items[i]->key), mosql_bytes_of(&bytes)
+			MOSQL_WRITE_CLAIM, mosql_field_name(MOSQL_FIELD_INTENT, item->key), mosql_bytes_of(&bytes)
 		};
 	}
 }
@@ -595,8 +601,8 @@ take_back_step(ReleaseWork *work, const MosqlLeafGroup *group, MosqlItem **items
 {
 	MosqlStep  *step = mosql_btree_settle_step(work->part->tree, group->leaf, group->generation, work->commit->tx, 0, false);
 
-	if (step != NULL && work->budget != NULL && group->loaded.over)
-		put_locks_back(work->commit, step, items, group->n);
+	if (step != NULL && work->budget != NULL && group->loaded.locks)
+		put_locks_back(work, group, items[0], step);
 	return step;
 }
 

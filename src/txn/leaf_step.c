@@ -413,7 +413,7 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 		keys[i] = item->key;
 		leaf->old_at[i] = -1;
 	}
-	if (nlocks > MOSQL_RANGE_MAX_LOCKS || !mosql_btree_rewrite(leaf->tree, group, commit->tx, how, keys, columns, &leaf->step))
+	if (nlocks > MOSQL_RANGE_MAX_LOCKS || !mosql_btree_rewrite(leaf->tree, group, commit->tx, nlocks > 0, how, keys, columns, &leaf->step))
 		return false;
 	expect_nothing(commit, leaf, nlocks, inserts);
 	for (int i = 0; i < leaf->nitems && nlocks > 0; i++)

@@ -526,6 +526,8 @@ lock_at_once(LockRequest *requests, int n, LockWaitPolicy policy)
 {
 	bool		cleared = false;
 
+	for (int i = 0; i < n; i++)
+		requests[i].at_once = true;
 	mosql_lock_ask(requests, n);
 	for (int i = 0; i < n; i++)
 		if (!requests[i].held)

@@ -21,6 +21,7 @@ typedef struct LockRequest
 	bool		at_commit;
 	bool		sure;			/* it is going to be relied on: `held` when an answer says so, which has its copies */
 	int			relied_on;		/* strength of the lock that must be there, since it is relied on; 0: none */
+	bool		at_once;		/* NOWAIT, SKIP LOCKED */
 } LockRequest;
 
 /* What a step does to the claims at a key. */
@@ -35,6 +36,8 @@ typedef struct LockChange
 	MosqlBytes	intents;		/* and the fields as they were before */
 	MosqlBytes	row;			/* CLAIM */
 	bool		done;
+	bool		at_once;		/* it is not waited for a leaf that is loading, */
+	bool		refused;		/* ... and so it could not be had */
 } LockChange;
 
 /* Rows whose claims are changed at a time. */

@@ -156,12 +156,10 @@ plan_round(ClaimRound *round, MosqlTree *tree, LockChange **changes, int n, bool
 	}
 }
 
-/* What has come of its steps.  Returns how many changes are done. */
-static int
+/* What has come of its steps. */
+static void
 take_round(MosqlSession *session, const ClaimRound *round)
 {
-	int			done = 0;
-
 	for (int g = 0; g < round->ngroups; g++)
 	{
 		const MosqlStep *step = round->steps[g];
@@ -190,9 +188,7 @@ take_round(MosqlSession *session, const ClaimRound *round)
 		if (group->packed)
 			take_block_rows(session, round->tree, group, step, round->keys + group->first,
 							round->changes + group->first);
-		done += group->n;
 	}
-	return done;
 }
 
 /* So long a leaf that is loading is waited for: as for any lock, but not for ever. */
@@ -200,6 +196,17 @@ static MosqlBudget
 load_budget(void)
 {
 	return mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
+}
+
+/* Whoever does not wait (NOWAIT, SKIP LOCKED) gives a commit this time for what it has still to do, which is mostly a message or two. */
+#define LOAD_BRIEF_MS	100
+
+/* The group's rows cannot be had at once. */
+static void
+refuse(const ClaimRound *round, const MosqlLeafGroup *group)
+{
+	for (int i = group->first; i < group->first + group->n; i++)
+		round->changes[i]->done = round->changes[i]->refused = true;
 }
 
 /*
@@ -212,14 +219,25 @@ wait_for_loads(MosqlSession *session, const ClaimRound *round, const MosqlBudget
 	for (int g = 0; g < round->ngroups; g++)
 	{
 		const MosqlLeafGroup *group = &round->groups[g];
+		bool		at_once = round->changes[group->first]->at_once;
+		MosqlBudget left = at_once ? mosql_budget_start(LOAD_BRIEF_MS) : *budget;
 		MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
 
 		if (round->steps[g] != NULL)
 			continue;
-		if (mosql_recover_wait(session, &blocker, budget))
-			return true;
-		if (LockTimeout > 0)
-			mosql_lock_not_available(true);
+		do
+		{
+			if (mosql_recover_wait(session, &blocker, &left))
+				return true;
+			if (LockTimeout > 0 && !at_once)
+				mosql_lock_not_available(true);
+			left = load_budget();
+		} while (group->loaded.over && !at_once);	/* its rows are waited for, as long as it takes */
+		if (at_once)
+		{
+			refuse(round, group);
+			continue;
+		}
 		mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
 	}
 	return false;
@@ -235,13 +253,24 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes,
 				   const MosqlBudget *loads, bool *waited)
 {
 	ClaimRound	round;
+	MosqlStep **steps;
+	int			nsteps = 0;
+	int			left = 0;
 
 	plan_round(&round, tree, changes, n, guess);
 	*waited = wait_for_loads(session, &round, loads);
 	if (*waited)
 		return n;
-	mosql_step_run(&session->stepper, round.steps, round.ngroups, NULL);
-	return n - take_round(session, &round);
+	steps = palloc(round.ngroups * sizeof(MosqlStep *));
+	for (int g = 0; g < round.ngroups; g++)
+		if (round.steps[g] != NULL)	/* but those that were refused */
+			steps[nsteps++] = round.steps[g];
+	if (nsteps > 0)
+		mosql_step_run(&session->stepper, steps, nsteps, NULL);
+	take_round(session, &round);
+	for (int i = 0; i < n; i++)
+		left += !changes[i]->done;
+	return left;
 }
 
 void
@@ -312,6 +341,12 @@ note_answer(LockRequest *request, const LockChange *change)
 {
 	MosqlPoint	point = {.leaf = change->leaf,.row = change->row};
 
+	if (change->refused)
+	{
+		request->held = false;
+		request->point = point;
+		return;
+	}
 	point.intent = mosql_claims_request(change->intents, change->value);
 	mosql_lock_note(request, &point);
 }
@@ -325,6 +360,7 @@ claims_of(const LockRequest *requests, int n)
 	{
 		changes[i] = (LockChange) {requests[i].key, MOSQL_WRITE_CLAIM, mosql_lock_claim_bytes(&requests[i].claim)};
 		changes[i].sure = requests[i].sure;
+		changes[i].at_once = requests[i].at_once;
 		if (requests[i].relied_on > 0)
 			changes[i].must = mosql_lock_asked_surely(requests[i].claim.owner, requests[i].relied_on);
 	}
@@ -376,7 +412,7 @@ mosql_lock_ask_together(const LockGroup *groups, int ngroups)
 	mosql_step_run(&session->stepper, steps, nsteps, NULL);
 	for (int g = 0; g < ngroups; g++)
 	{
-		(void) take_round(session, &rounds[g]);
+		take_round(session, &rounds[g]);
 		for (int i = 0; i < groups[g].n; i++)
 			if (changes[g][i].done)
 				note_answer(&groups[g].requests[i], &changes[g][i]);

@@ -440,7 +440,7 @@ write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
 	item->by_leaf = leaf->fills;
 	item->old_row = at < 0 ? MOSQL_ABSENT
 		: mosql_bytes_copy(commit->attempt_cxt, as_field(leaf, i, leaf->step.values[at]));
-	mosql_stats.rows_beside += leaf->in_block[i].data != NULL;
+	mosql_stats.rows_beside += leaf->in_block[i].data != NULL && !leaf->fills;
 	if (!mosql_item_is_increment(item) || item->by_leaf ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
 		return MOSQL_PREPARED;

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 
 #include "code/claim.h"
+#include "txn/lock_int.h"
 #include "txn/txn_int.h"
 
 int			mosql_txn_intent_timeout_ms = 500;
@@ -679,6 +680,15 @@ typedef struct Clearing
 	bool		cleared;
 } Clearing;
 
+/* The attempt's time begins anew. */
+static void
+give_time(MosqlSession *session, MosqlTxid tx)
+{
+	for (int i = 0; i < MOSQL_MET_MAX; i++)
+		if (mosql_txid_equal(session->met[i].tx, tx))
+			session->met[i].since_us = mosql_now_us();
+}
+
 /* Was there a new sign since the last look?  Then the attempt's time begins anew. */
 static bool
 gave_sign(MosqlSession *session, MosqlTxid tx)
@@ -698,6 +708,25 @@ gave_sign(MosqlSession *session, MosqlTxid tx)
 	return false;
 }
 
+/*
+ * Is it a leaf that stands for locks of a transaction?  Those no time takes from a session that lives (rule 32).  Who has not come for so
+ * long is looked for at the clock.
+ */
+static bool
+stands_for_locks(const Clearing *work)
+{
+	MosqlSession *session = work->session;
+	MosqlPoint	point = {0};
+
+	if (!work->blocker->loading)
+		return false;
+	mosql_btree_get(work->blocker->tree, &work->blocker->key, 1, &point);
+	if (!mosql_txid_equal(point.loader, work->blocker->tx) || !point.locks)
+		return false;
+	(void) mosql_clock_expire(&session->stepper, 16);
+	return !mosql_clock_is_dead(mosql_lock_sessions(session), work->blocker->tx.session);
+}
+
 /* An undecided attempt may be aborted.  One of our own, an earlier one, nobody will decide. */
 static bool
 has_had_its_time(const Clearing *work)
@@ -706,8 +735,12 @@ has_had_its_time(const Clearing *work)
 
 	if (tx.session == work->session->sid || work->since_us == 0)
 		return true;
-	return mosql_now_us() - work->since_us >= (int64) mosql_txn_intent_timeout_ms * 1000 &&
-		!gave_sign(work->session, tx);
+	if (mosql_now_us() - work->since_us < (int64) mosql_txn_intent_timeout_ms * 1000 || gave_sign(work->session, tx))
+		return false;
+	if (!stands_for_locks(work))
+		return true;
+	give_time(work->session, tx);
+	return false;
 }
 
 /* The record that was found may be forgotten when a connection breaks: it is asked for anew. */

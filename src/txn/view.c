@@ -347,7 +347,8 @@ read_rows(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, const MosqlBytes *
 		row->claimed = mosql_claims_begin(points[i].intent);
 		row->found = mosql_point_visible(txn->session, &points[i], points[i].leaf, S, &cache,
 										 &row->columns, &row->version);
-		row->taken = mosql_lock_is_taken(txn, points[i].intent);
+		row->taken = mosql_lock_is_taken(txn, points[i].intent) ||
+			(points[i].locks && points[i].intent.data != NULL && points[i].loader.session != txn->session->sid);
 		if (bind || !row->found)
 			mosql_txn_note_read(txn, tree, wanted[i]);
 	}

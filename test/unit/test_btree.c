@@ -2069,7 +2069,7 @@ rewrite_step(World *w, MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid t
 			keys[of.n] = w->keys[k];
 			columns[of.n++] = is_deleted(k) ? MOSQL_ABSENT : columns_of(k + 7);
 		}
-	return mosql_btree_rewrite(tree, &of, tx, MOSQL_COMPRESSION_LZ4, keys, columns, step) ? step : NULL;
+	return mosql_btree_rewrite(tree, &of, tx, false, MOSQL_COMPRESSION_LZ4, keys, columns, step) ? step : NULL;
 }
 
 static MosqlStepStatus

@@ -100,6 +100,7 @@ random_meta(void)
 		m.loaded.loader = (MosqlTxid) {random_magnitude() | 1, random_magnitude()};
 		m.loaded.over = random_below(2);
 		m.loaded.deletes = m.loaded.over && random_below(2);
+		m.loaded.locks = m.loaded.over && random_below(2);
 	}
 	if (m.state == MOSQL_NODE_PACKED && random_below(2))
 	{
@@ -120,7 +121,7 @@ same_meta(const MosqlNodeMeta *a, const MosqlNodeMeta *b)
 		(a->high.data == NULL) == (b->high.data == NULL) && mosql_bytes_equal(a->high, b->high) &&
 		(a->split_key.data == NULL) == (b->split_key.data == NULL) &&
 		mosql_bytes_equal(a->split_key, b->split_key) && mosql_txid_equal(a->loaded.loader, b->loaded.loader) &&
-		a->loaded.over == b->loaded.over && a->loaded.deletes == b->loaded.deletes &&
+		a->loaded.over == b->loaded.over && a->loaded.deletes == b->loaded.deletes && a->loaded.locks == b->loaded.locks &&
 		a->loaded.since == b->loaded.since && a->loaded.whole == b->loaded.whole && a->loaded.undone == b->loaded.undone;
 }
 

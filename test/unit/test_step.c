@@ -171,6 +171,40 @@ test_range(void)
 	CHECK(range_holds(B("b"), B("d"), "", MOSQL_ABSENT));
 }
 
+static bool
+own_locks_hold(const char *owner, int n)
+{
+	MosqlStep  *step = new_step(1);
+
+	compare_range(step, B(""), MOSQL_ABSENT, str(owner), B("0000000"));
+	step->compares[0].offset = MOSQL_RANGE_OWN_LOCKS + n;
+	return run(step) == MOSQL_STEP_DONE;
+}
+
+/* Two locks of one owner, and no more; nobody waits, nobody else has one, and no row is a field. */
+static void
+test_own_locks(void)
+{
+	begin();
+	set(1, B("m"), B("meta"));
+	set(1, B("b"), B("block"));
+	CHECK(own_locks_hold("aaaaaaaaaaaaaaaa", 0) && !own_locks_hold("aaaaaaaaaaaaaaaa", 1));
+	set(1, B("ib"), B("aaaaaaaaaaaaaaaaL\3\0\0\0\3"));
+	set(1, B("id"), B("aaaaaaaaaaaaaaaaL\4\0\0\0\0"));
+	CHECK(own_locks_hold("aaaaaaaaaaaaaaaa", 2) && !own_locks_hold("aaaaaaaaaaaaaaab", 2));
+	CHECK(!own_locks_hold("aaaaaaaaaaaaaaaa", 1) && !own_locks_hold("aaaaaaaaaaaaaaaa", 3) && !own_locks_hold("aaaaaaaaaaaaaaaa", 0));
+	set(1, B("ie"), B("aaaaaaaaaaaaaaaaL\4\0\0\0\0bbbbbbbbbbbbbbbbW\4\0\0\0\1"));
+	CHECK(!own_locks_hold("aaaaaaaaaaaaaaaa", 3));
+	set(1, B("ie"), B("aaaaaaaaaaaaaaaaW\4\0\0\0\1"));
+	CHECK(!own_locks_hold("aaaaaaaaaaaaaaaa", 3));
+	set(1, B("ie"), B("aaaaaaaaaaaaaaaaD"));
+	CHECK(!own_locks_hold("aaaaaaaaaaaaaaaa", 3));
+	set(1, B("ie"), B("aaaaaaaaaaaaaaaaL\4\0\0\0\0"));
+	CHECK(own_locks_hold("aaaaaaaaaaaaaaaa", 3));
+	set(1, B("rb"), B("0000005Lrow"));
+	CHECK(!own_locks_hold("aaaaaaaaaaaaaaaa", 3));
+}
+
 /* The first compare that fails is named, and its step changes nothing. */
 static void
 test_failed(void)
@@ -1043,6 +1077,25 @@ model_image(void)
 	return image;
 }
 
+/* Of the last compare, a range: that its intents fields are all locks of one owner. */
+static void
+expect_own_locks(MosqlStep *step)
+{
+	MosqlCompare *range = &step->compares[step->ncompares - 1];
+	MosqlNodeImage image = model_image();
+	int			n = 0;
+
+	for (int i = 0; i < image.nfields; i++)
+	{
+		MosqlBytes	key = mosql_bytes(image.fields[i].field.data + 1, image.fields[i].field.len - 1);
+
+		n += image.fields[i].field.data[0] == 'i' && mosql_bytes_compare(key, range->field) >= 0 &&
+			(range->upper.data == NULL || mosql_bytes_compare(key, range->upper) < 0);
+	}
+	range->bytes = random_entry();
+	range->offset = MOSQL_RANGE_OWN_LOCKS + Max(n - (random_below(6) == 0), 0);
+}
+
 static MosqlStep *
 random_step(void)
 {
@@ -1085,6 +1138,8 @@ random_step(void)
 						  random_below(2) ? random_value(1) : B(""),
 						  random_below(2) ? B("\xff\xff\xff\xff\xff\xff\xff") : random_value(7));
 			step->compares[step->ncompares - 1].offset = random_below(2) ? MOSQL_RANGE_SKIPS_CLAIMS : 0;
+			if (random_below(3) == 0)
+				expect_own_locks(step);
 		}
 		else if (value.data != NULL && random_below(4) > 0)
 		{
@@ -1825,6 +1880,7 @@ main(void)
 		RUN(test_compares);
 		RUN(test_compare_is_bytewise);
 		RUN(test_range);
+		RUN(test_own_locks);
 		RUN(test_failed);
 		RUN(test_writes);
 		RUN(test_list_alignment);
