@@ -298,10 +298,10 @@ extern MosqlStep *mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 g
 										  MosqlTimestamp since, bool whole);
 
 /*
- * The next meta of a packed leaf: of one that was written as a whole no snapshot asks any more what was there before; of any other one no
+ * The next meta of a packed leaf, of which no snapshot asks any more what was there before it was written as a whole; empty: no
  * row is left, so that it needs no block.  In the current context.
  */
-extern MosqlBytes mosql_btree_plain_meta(const MosqlNodeMeta *meta);
+extern MosqlBytes mosql_btree_plain_meta(const MosqlNodeMeta *meta, bool empty);
 
 /* What a step that was done has written to a leaf's meta is what the caches have from now on. */
 extern void mosql_btree_remember(MosqlTree *tree, const MosqlStep *step);

@@ -199,16 +199,15 @@ mosql_btree_settle_step(MosqlTree *tree, uint64 leaf, uint64 generation, MosqlTx
 
 /* See btree.h. */
 MosqlBytes
-mosql_btree_plain_meta(const MosqlNodeMeta *meta)
+mosql_btree_plain_meta(const MosqlNodeMeta *meta, bool empty)
 {
 	MosqlNodeMeta plain = *meta;
 	StringInfoData out;
 
 	Assert(meta->state == MOSQL_NODE_PACKED);
 	plain.generation = mosql_btree_next_generation(meta->generation);
-	if (meta->loaded.whole)
-		plain.loaded.whole = plain.loaded.deletes = false;
-	else
+	plain.loaded.whole = plain.loaded.deletes = false;
+	if (empty)
 		plain.state = MOSQL_NODE_NORMAL;
 	initStringInfo(&out);
 	mosql_meta_encode(&out, &plain);

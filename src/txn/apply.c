@@ -752,6 +752,8 @@ release_all(void *arg)
 {
 	ReleaseWork work = *(const ReleaseWork *) arg;
 
+	for (const MosqlSentLeaf *sent = work.commit->sent; sent != NULL; sent = sent->next)
+		mosql_btree_observe(sent->tree, sent->leaf, sent->meta, -1);	/* if not, the step that settles it fails */
 	for (int p = 0; p < work.commit->nparts; p++)
 	{
 		work.part = &work.commit->parts[p];

@@ -163,6 +163,7 @@ start_attempt(MosqlCommit *commit)
 	commit->breaks = mosql_redis_breaks(commit->session->redis);
 	commit->nmarks = commit->maxmarks = 0;
 	commit->marks = NULL;
+	commit->sent = NULL;
 	commit->one_step = NULL;
 	for (int p = 0; p < commit->nparts; p++)
 	{

@@ -121,13 +121,21 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 }
 
 /*
+ * So many rows of a tree a commit writes, at least, that writes packed leaves anew: while it does, it keeps others away from rows next to
+ * those, which a small commit, of which there are many, is not to do.
+ */
+#ifndef REWRITE_MIN_WRITES
+#define REWRITE_MIN_WRITES	1000
+#endif
+
+/*
  * May packed leaves of the tree be written anew by the commit?  Not if it looks at anything there, for that would be in a leaf
  * that is loading, or not, according to what else is in the leaf.
  */
 static bool
 may_rewrite(const MosqlParticipant *part)
 {
-	if (mosql_btree_loads(part->tree) == MOSQL_COMPRESSION_NONE || part->nranges > 0)
+	if (mosql_btree_loads(part->tree) == MOSQL_COMPRESSION_NONE || part->nranges > 0 || part->n < REWRITE_MIN_WRITES)
 		return false;
 	for (int i = 0; i < part->n; i++)
 		if (part->items[i].kind != MOSQL_ITEM_WRITE)
@@ -140,6 +148,22 @@ static bool
 may_be_by_leaf(const MosqlItem *item)
 {
 	return !item->no_bulk && (!item->claims || item->locked > 0);
+}
+
+/*
+ * Race -- the attempt ends, by a cancel, say, while the step is on its way: then the leaf has another generation, which nobody has told us.  But
+ * it is known, for the step sets it.
+ */
+static void
+note_sent(MosqlCommit *commit, const MosqlLeafStep *leaf)
+{
+	MosqlSentLeaf *sent = MemoryContextAllocZero(commit->attempt_cxt, sizeof(MosqlSentLeaf));
+
+	*sent = (MosqlSentLeaf) {.next = commit->sent,.tree = leaf->tree,.leaf = leaf->step.node};
+	for (int i = 0; i < leaf->step.nwrites; i++)
+		if (mosql_bytes_equal(leaf->step.writes[i].field, MOSQL_META_FIELD))
+			sent->meta = mosql_bytes_copy(commit->attempt_cxt, leaf->step.writes[i].value);
+	commit->sent = sent;
 }
 
 /*
@@ -164,6 +188,7 @@ add_rewrite(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *gr
 	}
 	for (int i = 0; i < group->n; i++)
 		items[i]->sent = true;
+	note_sent(round->commit, leaf);
 	round->leaves[round->nsteps++] = leaf;
 	round->nitems += group->n;
 }
@@ -881,6 +906,15 @@ wait_holding(MosqlCommit *commit, int waits)
 
 /* ---- the drive ---- */
 
+static bool
+any_lost(MosqlStep *const *steps, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (steps[i]->status == MOSQL_STEP_LOST)
+			return true;
+	return false;
+}
+
 /* MOSQL_PREPARED: nothing in the way so far. */
 static MosqlOutcome
 run_round(Round *round)
@@ -892,6 +926,8 @@ run_round(Round *round)
 	for (int i = 0; i < round->nsteps; i++)
 		steps[i] = &round->leaves[i]->step;
 	mosql_step_run(&commit->session->stepper, steps, round->nsteps, NULL);
+	if (!any_lost(steps, round->nsteps))
+		commit->sent = NULL;
 	MOSQL_DEBUG_POINT("prepare-some");
 
 	for (int i = 0; i < round->nsteps; i++)

@@ -724,6 +724,15 @@ typedef struct MosqlMark
 	MosqlBytes	high;
 } MosqlMark;
 
+/* A leaf that is being written anew: a step is on its way, and what has come of it is not known. */
+typedef struct MosqlSentLeaf
+{
+	struct MosqlSentLeaf *next;
+	MosqlTree  *tree;
+	uint64		leaf;
+	MosqlBytes	meta;			/* as it is when the step is done */
+} MosqlSentLeaf;
+
 typedef struct MosqlParticipant
 {
 	MosqlTree  *tree;
@@ -763,6 +772,7 @@ typedef struct MosqlCommit
 	MemoryContext cxt;			/* whole commit */
 	MemoryContext attempt_cxt;	/* one attempt */
 	MosqlTxid	tx;				/* of this attempt */
+	MosqlSentLeaf *sent;		/* of it, in attempt_cxt */
 	int			nparts;
 	MosqlParticipant *parts;
 	int			nmarks;

@@ -433,25 +433,38 @@ is_at_rest(const MosqlLeaf *leaf)
 	return leaf->meta.state == MOSQL_NODE_NORMAL || leaf->meta.state == MOSQL_NODE_PACKED;
 }
 
+/* Is all that a packed leaf holds deleted, in its block? */
+static bool
+is_all_deleted(const MosqlLeaf *leaf)
+{
+	MosqlVersion newest;
+
+	for (int i = 0; i < leaf->n; i++)
+		if (!leaf->entries[i].in_block || leaf->entries[i].intent.data != NULL || leaf->entries[i].marks.data != NULL ||
+			!mosql_row_newest(leaf->entries[i].row, &newest) || newest.live)
+			return false;
+	return true;
+}
+
 /*
- * What is to be done about a block: nobody asks any more what was before it was written as a whole; then, in another pass, nothing may be
- * left of it, so that the leaf becomes one that can be merged away: who has inserted beside the block meanwhile keeps his field.
+ * What is to be done about a block: nobody asks any more what was before it was written as a whole; and if nothing is left
+ * of it the leaf becomes one that can be merged away: who has inserted beside the block meanwhile keeps his field.
  */
 static void
 plan_block(Vacuum *vacuum, const MosqlLeaf *leaf, Prune *prune)
 {
 	MosqlStep  *step = &prune->step;
-	bool		whole = leaf->meta.loaded.whole;
+	bool		empty = is_all_deleted(leaf);
 
-	if (whole ? !mosql_row_may_purge(leaf->meta.loaded.since, &vacuum->list) : leaf->n > 0)
+	if (leaf->meta.loaded.whole ? !mosql_row_may_purge(leaf->meta.loaded.since, &vacuum->list) : !empty)
 		return;
 	step->writes[step->nwrites++] = (MosqlWrite)
 	{
-		MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta)
+		MOSQL_WRITE_SET, MOSQL_META_FIELD, mosql_btree_plain_meta(&leaf->meta, empty)
 	};
 	if (leaf->meta.loaded.deletes)	/* as the meta says: a field may hide it, and a failover forget that (53) */
 		prune->purged = Max(prune->purged, leaf->meta.loaded.since);
-	if (whole)
+	if (!empty)
 		return;
 	step->writes[step->nwrites++] = (MosqlWrite)
 	{
@@ -493,6 +506,18 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 	return prune;
 }
 
+/* A step that was done may have written the leaf's meta: that is what it is from now on, for who merges it away. */
+static void
+take_meta(Vacuum *vacuum, const MosqlStep *step, MosqlLeaf *leaf)
+{
+	for (int i = 0; i < step->nwrites; i++)
+		if (mosql_bytes_equal(step->writes[i].field, MOSQL_META_FIELD) &&
+			!mosql_meta_decode(step->writes[i].value, &leaf->meta))
+			mosql_report_damage(vacuum->session->config.ns, leaf->node, "its meta does not decode");
+	if (step->nwrites > 0)
+		mosql_btree_remember(vacuum->tree, step);
+}
+
 /*
  * Prune all leaves of the batch, in one round trip.  Where somebody was faster
  * nothing happens: whoever writes a row prunes it, and another pass comes.
@@ -530,6 +555,7 @@ prune_leaves(Vacuum *vacuum, MosqlLeaf **empty)
 		}
 		vacuum->counts->rows_pruned += prune->npruned;
 		vacuum->counts->tombstones_purged += prune->npurged;
+		take_meta(vacuum, &prune->step, &vacuum->leaves[i]);
 		if (prune->empties)
 			empty[nempty++] = &vacuum->leaves[i];
 	}
