@@ -75,7 +75,7 @@ lose_all(SimShard *shard, SimKey *key)
 static bool
 is_bare(const MosqlNodeMeta *meta)
 {
-	return meta->loaded.since != 0 || meta->loaded.loader.session != 0;
+	return meta->loaded.since != 0 || meta->loaded.undone || meta->loaded.loader.session != 0;
 }
 
 /* The rows of a leaf's block are lost, but those that are fields as well. */
