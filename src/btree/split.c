@@ -148,14 +148,13 @@ cut_step(const Split *split)
 void
 mosql_btree_remember(MosqlTree *tree, const MosqlStep *step)
 {
+	MosqlBytes	written = mosql_step_sets(step, mosql_btree_meta_field());
 	MosqlNodeMeta meta;
 
-	for (int i = 0; i < step->nwrites; i++)
-		if (mosql_bytes_equal(step->writes[i].field, mosql_btree_meta_field()))
-		{
-			mosql_btree_meta(tree, step->node, step->writes[i].value, &meta);
-			mosql_btree_hint_put(tree, step->node, &meta, step->nfields);
-		}
+	if (written.data == NULL)
+		return;
+	mosql_btree_meta(tree, step->node, written, &meta);
+	mosql_btree_hint_put(tree, step->node, &meta, step->nfields);
 }
 
 /* Is this meta field that of a leaf frozen into a given node? */

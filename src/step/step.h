@@ -173,6 +173,16 @@ mosql_step_expect_same(MosqlStep *step, MosqlBytes field, MosqlBytes value)
 					  field, 0, value);
 }
 
+/* What the step sets a field to; absent: nothing.  Of writes of kind SET. */
+static inline MosqlBytes
+mosql_step_sets(const MosqlStep *step, MosqlBytes field)
+{
+	for (int i = 0; i < step->nwrites; i++)
+		if (mosql_bytes_equal(step->writes[i].field, field))
+			return step->writes[i].value;
+	return MOSQL_ABSENT;
+}
+
 /* One hash read as a whole; absent nodes have found = false. */
 typedef struct MosqlFieldValue
 {

@@ -175,13 +175,20 @@ apply_as_helper(MosqlCommit *commit, MosqlTree *tree, const MosqlBytes *keys, in
 									  commit->ts, &commit->list);
 }
 
-/* Items of a leaf that was written as a whole, and that is settled, or the session does not know it as it is: as any helper does it. */
+/*
+ * Its step failed for one of its keys: somebody has applied it already, and perhaps others.  Or its leaf was written as a whole, and is
+ * settled, or the session does not know it as it is.
+ */
 static void
-settle_as_helper(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBytes *keys, int n)
+apply_rest(MosqlCommit *commit, ApplyStep *apply)
 {
-	apply_as_helper(commit, tree, keys, n);
-	for (int i = 0; i < n; i++)
-		items[i]->done = true;
+	MosqlBytes *keys = palloc(apply->nitems * sizeof(MosqlBytes));
+
+	for (int i = 0; i < apply->nitems; i++)
+		keys[i] = apply->items[i]->key;
+	apply_as_helper(commit, apply->tree, keys, apply->nitems);
+	for (int i = 0; i < apply->nitems; i++)
+		apply->items[i]->done = true;
 }
 
 static bool
@@ -234,7 +241,7 @@ add_items(MosqlCommit *commit, MosqlTree *tree, MosqlItem **items, const MosqlBy
 			apply = palloc(sizeof(ApplyStep));
 			if (of[0]->by_leaf && !build_settle(commit, tree, apply, &groups[g], of))
 			{
-				settle_as_helper(commit, tree, of, keys + groups[g].first, groups[g].n);
+				apply_rest(commit, &(ApplyStep) {.tree = tree,.items = of,.nitems = groups[g].n});
 				break;
 			}
 			if (!of[0]->by_leaf)
@@ -321,19 +328,6 @@ remove_marks(MosqlCommit *commit)
 {
 	for (int m = 0; m < commit->nmarks; m++)
 		unmark(commit, &commit->marks[m]);
-}
-
-/* A step failed for one of its keys: somebody has applied it already, and perhaps others. */
-static void
-apply_rest(MosqlCommit *commit, ApplyStep *apply)
-{
-	MosqlBytes *keys = palloc(apply->nitems * sizeof(MosqlBytes));
-
-	for (int i = 0; i < apply->nitems; i++)
-		keys[i] = apply->items[i]->key;
-	apply_as_helper(commit, apply->tree, keys, apply->nitems);
-	for (int i = 0; i < apply->nitems; i++)
-		apply->items[i]->done = true;
 }
 
 /* Large commits: rounds, each waited for. */

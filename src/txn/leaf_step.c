@@ -422,6 +422,31 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 	return true;
 }
 
+/* See leaf_step.h. */
+bool
+mosql_item_may_be_by_leaf(const MosqlItem *item)
+{
+	return !item->no_bulk && (!item->claims || item->locked > 0);
+}
+
+/*
+ * Race -- the attempt ends, by a cancel, say, while the step is on its way: then the leaf has another generation, which nobody has told us.  But
+ * it is known, for the step sets it.
+ */
+void
+mosql_leaf_step_note_sent(MosqlCommit *commit, const MosqlLeafStep *leaf)
+{
+	MosqlSentLeaf *sent = MemoryContextAlloc(commit->attempt_cxt, sizeof(MosqlSentLeaf));
+	MosqlBytes	meta = mosql_step_sets(&leaf->step, MOSQL_META_FIELD);
+
+	Assert(meta.data != NULL);
+	*sent = (MosqlSentLeaf)
+	{
+		.next = commit->sent,.tree = leaf->tree,.leaf = leaf->step.node,.meta = mosql_bytes_copy(commit->attempt_cxt, meta)
+	};
+	commit->sent = sent;
+}
+
 /* What the leaf's items are: writes, which compare its marks, or reads that leave one. */
 static void
 note_kinds(MosqlLeafStep *leaf, MosqlBytes txid)

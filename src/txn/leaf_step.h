@@ -67,6 +67,12 @@ extern bool mosql_leaf_step_add_block(MosqlCommit *commit, MosqlLeafStep *leaf, 
 extern bool mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const MosqlLeafGroup *group,
 										MosqlCompression how);
 
+/* Can a leaf be written as a whole with this item?  Not if others have claims at the row. */
+extern bool mosql_item_may_be_by_leaf(const MosqlItem *item);
+
+/* A step that writes a leaf anew is going to be sent: commit->sent. */
+extern void mosql_leaf_step_note_sent(MosqlCommit *commit, const MosqlLeafStep *leaf);
+
 /*
  * For a commit in one step: the compares of add_items, and the rows as they are to be.  False if
  * that cannot be.

@@ -210,6 +210,30 @@ refuse(const ClaimRound *round, const MosqlLeafGroup *group)
 }
 
 /*
+ * The group's leaf was loading: true if it is settled.  False if that was not waited for to the end, by who does not wait.  Rows that were there are waited for as
+ * long as it takes; those of a load not for ever.
+ */
+static bool
+wait_for_load(MosqlSession *session, const ClaimRound *round, const MosqlLeafGroup *group, const MosqlBudget *budget)
+{
+	bool		at_once = round->changes[group->first]->at_once;
+	MosqlBudget left = at_once ? mosql_budget_start(LOAD_BRIEF_MS) : *budget;
+	MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
+
+	while (!mosql_recover_wait(session, &blocker, &left))
+	{
+		if (at_once)
+			return false;
+		if (LockTimeout > 0)
+			mosql_lock_not_available(true);
+		if (!group->loaded.over)
+			mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
+		left = load_budget();
+	}
+	return true;
+}
+
+/*
  * Where a leaf was loading it is waited for; who has come so far places no intents, so that
  * no circle goes through here.  True if there was one, which is settled; throws if the budget is spent before.
  */
@@ -218,27 +242,11 @@ wait_for_loads(MosqlSession *session, const ClaimRound *round, const MosqlBudget
 {
 	for (int g = 0; g < round->ngroups; g++)
 	{
-		const MosqlLeafGroup *group = &round->groups[g];
-		bool		at_once = round->changes[group->first]->at_once;
-		MosqlBudget left = at_once ? mosql_budget_start(LOAD_BRIEF_MS) : *budget;
-		MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
-
 		if (round->steps[g] != NULL)
 			continue;
-		do
-		{
-			if (mosql_recover_wait(session, &blocker, &left))
-				return true;
-			if (LockTimeout > 0 && !at_once)
-				mosql_lock_not_available(true);
-			left = load_budget();
-		} while (group->loaded.over && !at_once);	/* its rows are waited for, as long as it takes */
-		if (at_once)
-		{
-			refuse(round, group);
-			continue;
-		}
-		mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
+		if (wait_for_load(session, round, &round->groups[g], budget))
+			return true;
+		refuse(round, &round->groups[g]);
 	}
 	return false;
 }

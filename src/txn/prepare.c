@@ -143,29 +143,6 @@ may_rewrite(const MosqlParticipant *part)
 	return true;
 }
 
-/* Can the leaf be written as a whole with this item?  Not if others have claims at the row. */
-static bool
-may_be_by_leaf(const MosqlItem *item)
-{
-	return !item->no_bulk && (!item->claims || item->locked > 0);
-}
-
-/*
- * Race -- the attempt ends, by a cancel, say, while the step is on its way: then the leaf has another generation, which nobody has told us.  But
- * it is known, for the step sets it.
- */
-static void
-note_sent(MosqlCommit *commit, const MosqlLeafStep *leaf)
-{
-	MosqlSentLeaf *sent = MemoryContextAllocZero(commit->attempt_cxt, sizeof(MosqlSentLeaf));
-
-	*sent = (MosqlSentLeaf) {.next = commit->sent,.tree = leaf->tree,.leaf = leaf->step.node};
-	for (int i = 0; i < leaf->step.nwrites; i++)
-		if (mosql_bytes_equal(leaf->step.writes[i].field, MOSQL_META_FIELD))
-			sent->meta = mosql_bytes_copy(commit->attempt_cxt, leaf->step.writes[i].value);
-	commit->sent = sent;
-}
-
 /*
  * A step that writes a packed leaf anew, with all of its items.  If that cannot be they are grouped again, each for itself: the
  * leaf may have to be unpacked for them.
@@ -188,7 +165,7 @@ add_rewrite(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *gr
 	}
 	for (int i = 0; i < group->n; i++)
 		items[i]->sent = true;
-	note_sent(round->commit, leaf);
+	mosql_leaf_step_note_sent(round->commit, leaf);
 	round->leaves[round->nsteps++] = leaf;
 	round->nitems += group->n;
 }
@@ -222,7 +199,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 				break;
 			items[n] = &part->items[i];
 			uses[n] = mosql_item_use(items[n]);
-			if (rewrites && may_be_by_leaf(items[n]))
+			if (rewrites && mosql_item_may_be_by_leaf(items[n]))
 				uses[n] |= MOSQL_KEY_REWRITES;
 			keys[n++] = part->items[i].key;
 		}

@@ -680,13 +680,24 @@ typedef struct Clearing
 	bool		cleared;
 } Clearing;
 
+/* What is known of an attempt that was met; NULL: forgotten. */
+static MosqlMet *
+find_met(MosqlSession *session, MosqlTxid tx)
+{
+	for (int i = 0; i < MOSQL_MET_MAX; i++)
+		if (mosql_txid_equal(session->met[i].tx, tx))
+			return &session->met[i];
+	return NULL;
+}
+
 /* The attempt's time begins anew. */
 static void
 give_time(MosqlSession *session, MosqlTxid tx)
 {
-	for (int i = 0; i < MOSQL_MET_MAX; i++)
-		if (mosql_txid_equal(session->met[i].tx, tx))
-			session->met[i].since_us = mosql_now_us();
+	MosqlMet   *met = find_met(session, tx);
+
+	if (met != NULL)
+		met->since_us = mosql_now_us();
 }
 
 /* Was there a new sign since the last look?  Then the attempt's time begins anew. */
@@ -694,18 +705,13 @@ static bool
 gave_sign(MosqlSession *session, MosqlTxid tx)
 {
 	uint64		sign = mosql_clock_last_sign(&session->stepper, tx);
+	MosqlMet   *met = sign > 0 ? find_met(session, tx) : NULL;
 
-	for (int i = 0; i < MOSQL_MET_MAX && sign > 0; i++)
-	{
-		MosqlMet   *met = &session->met[i];
-
-		if (!mosql_txid_equal(met->tx, tx) || met->sign == sign)
-			continue;
-		met->sign = sign;
-		met->since_us = mosql_now_us();
-		return true;
-	}
-	return false;
+	if (met == NULL || met->sign == sign)
+		return false;
+	met->sign = sign;
+	give_time(session, tx);
+	return true;
 }
 
 /*

@@ -510,12 +510,13 @@ plan_prune(Vacuum *vacuum, const MosqlLeaf *leaf)
 static void
 take_meta(Vacuum *vacuum, const MosqlStep *step, MosqlLeaf *leaf)
 {
-	for (int i = 0; i < step->nwrites; i++)
-		if (mosql_bytes_equal(step->writes[i].field, MOSQL_META_FIELD) &&
-			!mosql_meta_decode(step->writes[i].value, &leaf->meta))
-			mosql_report_damage(vacuum->session->config.ns, leaf->node, "its meta does not decode");
-	if (step->nwrites > 0)
-		mosql_btree_remember(vacuum->tree, step);
+	MosqlBytes	written = mosql_step_sets(step, MOSQL_META_FIELD);
+
+	if (written.data == NULL)
+		return;
+	if (!mosql_meta_decode(written, &leaf->meta))
+		mosql_report_damage(vacuum->session->config.ns, leaf->node, "its meta does not decode");
+	mosql_btree_remember(vacuum->tree, step);
 }
 
 /*
