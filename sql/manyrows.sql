@@ -31,6 +31,16 @@ SET search_path = ours, public; :second
 SELECT differ();
 SELECT * FROM mosql_fdw_check('ours.t');
 
+-- of an indexed column: as many entries come to a leaf of the index as go there, mostly
+SET search_path = native, public; TRUNCATE t; :load;
+SET search_path = ours, public; TRUNCATE t; :load;
+SELECT stat('leaves_unpacked') AS unpacked, stat('leaves_rewritten') AS anew, stat('bytes_sent') AS sent, stat('splits') AS splits \gset
+UPDATE t SET a = a + 1; UPDATE native.t SET a = a + 1;
+UPDATE t SET a = a * 7 % 97 WHERE id % 2 = 0; UPDATE native.t SET a = a * 7 % 97 WHERE id % 2 = 0;
+SELECT stat('leaves_unpacked') - :unpacked < 20 AS unpacked, stat('leaves_rewritten') - :anew > 300 AS anew, stat('bytes_sent') - :sent < 600000 AS sent, stat('splits') - :splits < 20 AS splits;
+SELECT differ(), (SELECT count(*) FROM t WHERE a BETWEEN 7 AND 23) = (SELECT count(*) FROM native.t WHERE a BETWEEN 7 AND 23) AS by_index;
+SELECT * FROM mosql_fdw_check('ours.t');
+
 -- below a snapshot, and a cursor; rolled back, in part and as a whole; deleted, and inserted again
 SET search_path = native, public; TRUNCATE t; :load;
 SET search_path = ours, public; TRUNCATE t; :load;

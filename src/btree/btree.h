@@ -222,14 +222,16 @@ extern void mosql_btree_thaw_range(MosqlTree *tree, MosqlBytes low, MosqlBytes h
 /* Empty the caches: for who has read much of a tree and will not come back soon. */
 extern void mosql_btree_forget(MosqlTree *tree);
 
-/* Ascending keys of a tree. */
+/* Ascending keys of a tree: of new rows, or of all that are written there. */
 typedef struct MosqlTreeKeys
 {
 	MosqlTree  *tree;
 	const MosqlBytes *keys;
 	int			n;
-	size_t		row_bytes;		/* of a row on average: 1 to MOSQL_ROW_MAX_BYTES */
+	size_t		row_bytes;		/* of a new row on average: 1 to MOSQL_ROW_MAX_BYTES */
 	MosqlKeyUse use;			/* FIELD, or NEW_FIELD if all of them are such: no block is to be read for them */
+	const MosqlKeyUse *uses;	/* of each; NULL: all are new, and of that use */
+	const int8 *growth;			/* with uses: how many rows more each makes: 1, 0 or -1 */
 } MosqlTreeKeys;
 
 /* A leaf that is loading, in which some of these keys would not fit. */
@@ -242,7 +244,8 @@ typedef struct MosqlBusyLeaf
 
 /*
  * Before new keys of n different trees of one store are prepared: split leaves, at once into as many
- * pieces as needed, so that the rows fit.  Runs
+ * pieces as needed, so that the rows fit.  A packed leaf that may be written anew (MOSQL_KEY_REWRITES) need only hold what it will
+ * have then, without the rows that are deleted.  Runs
  * of keys beyond a leaf's last row leave that leaf full (long ones but for a tenth) and get leaves of
  * their own.  Does nothing, without a round trip, where the caches say there
  * is room; else eight or nine, for all leaves of all trees.

@@ -98,13 +98,20 @@ mosql_btree_fill(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid loader,
 	return true;
 }
 
-/* The rows of a block, and what is written to some keys, ascending: all of a block again.  Returns how many there are. */
+/*
+ * The rows of a block, and what is written to some keys, ascending: all of a block again.  Returns how many there are; *stay: how many
+ * of them when what is deleted is gone.
+ */
 static int
 merge_written(const MosqlBlock *block, const MosqlBytes *keys, const MosqlBytes *columns, int n, MosqlBytes *all_keys,
-			  MosqlBytes *all_rows)
+			  MosqlBytes *all_rows, int *stay)
 {
 	int			out = 0;
 	int			w = 0;
+	int			deleted = 0;
+
+	for (int i = 0; i < n; i++)
+		deleted += columns[i].data == NULL;
 
 	for (int i = 0; i < block->n; i++)
 	{
@@ -126,6 +133,7 @@ merge_written(const MosqlBlock *block, const MosqlBytes *keys, const MosqlBytes 
 		all_keys[out] = keys[w];
 		all_rows[out] = written_row(MOSQL_ABSENT, columns[w]);
 	}
+	*stay = out - deleted;
 	return out;
 }
 
@@ -144,6 +152,7 @@ mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid load
 	MosqlBytes *rows;
 	size_t		bytes;
 	int			n;
+	int			stay;
 
 	if (hint == NULL || hint->meta.state != MOSQL_NODE_PACKED || hint->meta.loaded.whole)
 		return false;
@@ -151,8 +160,8 @@ mosql_btree_rewrite(MosqlTree *tree, const MosqlLeafGroup *group, MosqlTxid load
 	if (!mosql_block_decode(group->block, &block) || !mosql_loaded_take(&hint->meta.loaded, block.rows, NULL, block.n))
 		mosql_btree_damage(tree, group->leaf, "its block does not decode");
 	rows = palloc(2 * (block.n + group->n) * sizeof(MosqlBytes));
-	n = merge_written(&block, keys, columns, group->n, rows + block.n + group->n, rows);
-	if (n > MOSQL_LEAF_MAX_ROWS || !mosql_btree_make_block(how, rows + block.n + group->n, rows, n, &out, &bytes))
+	n = merge_written(&block, keys, columns, group->n, rows + block.n + group->n, rows, &stay);
+	if (stay > MOSQL_LEAF_MAX_ROWS || !mosql_btree_make_block(how, rows + block.n + group->n, rows, n, &out, &bytes))
 		return false;
 	for (int i = 0; i < group->n; i++)
 		loaded.deletes |= columns[i].data == NULL;

@@ -15,6 +15,9 @@
  *   of the run gets a leaf of its own, so that the run can go on at an end
  *
  *   anything else: pieces of equal size, three quarters full at most
+ *
+ * Rows that are deleted stay in their leaf for a while.  Not so in a packed one that is written anew (loading.c): there as many can come
+ * as go, and the leaf is neither unpacked nor split.
  */
 #include "btree/btree_int.h"
 
@@ -170,16 +173,44 @@ fill_end(const Load *load, const MosqlLeaf *leaf, const MosqlBytes *keys, int n)
 	return 0;
 }
 
-/* Does the cache say that n more rows fit into a group's leaf, or beside its block? */
-static bool
-has_room(const MosqlLeafGroup *group, size_t row_bytes)
+/* How many of a group's keys are of new rows. */
+static int
+count_new(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group)
 {
+	int			n = 0;
+
+	if (wanted->growth == NULL)
+		return group->n;
+	for (int i = group->first; i < group->first + group->n; i++)
+		n += wanted->growth[i] > 0;
+	return n;
+}
+
+/* How many rows more the group's leaf will have when all are written, and what is deleted is gone. */
+static int
+growth_of(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group)
+{
+	int			growth = 0;
+
+	for (int i = group->first; i < group->first + group->n; i++)
+		growth += wanted->growth[i];
+	return growth;
+}
+
+/* Does the cache say that the new rows fit into a group's leaf, beside its block, or into that? */
+static bool
+has_room(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group)
+{
+	size_t		row_bytes = wanted->row_bytes;
+	int			n = count_new(wanted, group);
 	int			rows;
 
+	if (n == 0 || (group->rewrites && growth_of(wanted, group) <= 0))
+		return true;
 	if (group->nfields < 0)
-		return group->n <= TRUST_KEYS && group->n * row_bytes <= MOSQL_LEAF_MAX_BYTES / 8;
-	rows = group->nfields - 1 + group->n;
-	return fits(rows, rows * row_bytes);
+		return n <= TRUST_KEYS && n * row_bytes <= MOSQL_LEAF_MAX_BYTES / 8;
+	rows = group->nfields - 1 + n;
+	return !group->rewrites && fits(rows, rows * row_bytes);
 }
 
 /* Does a leaf cover all keys of a group, unfrozen? */
@@ -196,6 +227,8 @@ typedef struct Reserve
 	const MosqlTreeKeys *wanted;
 	bool		again;			/* to be looked at once more */
 	MosqlBusyLeaf busy;			/* the last that was met */
+	uint64	   *frozen;			/* leaves of a batch that are to be thawed before they can be split */
+	int			nfrozen;
 } Reserve;
 
 /* Leaves for which the caches do not say that there is room. */
@@ -212,6 +245,39 @@ note_busy(Reserve *of, const MosqlLeafGroup *group, MosqlTxid loader)
 	of->busy = (MosqlBusyLeaf) {of->wanted->tree, of->wanted->keys[group->first], loader};
 }
 
+/* The keys of a group's new rows. */
+static const MosqlBytes *
+keys_of_new(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group, int *n)
+{
+	const MosqlBytes *all = wanted->keys + group->first;
+	MosqlBytes *keys;
+
+	*n = count_new(wanted, group);
+	if (*n == group->n)
+		return all;
+	keys = palloc(*n * sizeof(MosqlBytes));
+	for (int i = 0, k = 0; i < group->n; i++)
+		if (wanted->growth[group->first + i] > 0)
+			keys[k++] = all[i];
+	return keys;
+}
+
+/* Does a leaf that may be written anew hold what it will have then? */
+static bool
+fits_anew(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group, const MosqlLeaf *leaf)
+{
+	size_t		bytes = 0;
+	int			growth;
+
+	if (!group->rewrites || leaf->meta.generation != group->generation)
+		return false;
+	growth = growth_of(wanted, group);
+	Assert(growth > 0);			/* has_room() */
+	for (int i = 0; i < leaf->n; i++)
+		bytes += entry_bytes(&leaf->entries[i]);
+	return fits(leaf->n + growth, bytes + growth * wanted->row_bytes);
+}
+
 /*
  * One of them as it was read: is it to be split, and where?  Returns true if *split was filled in; sets again
  * if it has to be looked at once more.
@@ -220,8 +286,8 @@ static bool
 plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 {
 	const MosqlTreeKeys *wanted = crowded->of->wanted;
-	const MosqlBytes *first = wanted->keys + crowded->group->first;
-	int			n = crowded->group->n;
+	const MosqlBytes *first;
+	int			n;
 	MosqlTree  *tree = wanted->tree;
 	MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
 	Load		load;
@@ -234,11 +300,14 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 	}
 	mosql_btree_leaf_decode(tree, image, leaf);
 	mosql_btree_hint_put(tree, leaf->node, &leaf->meta, leaf->nfields);
-	if (!takes_all(&leaf->meta, first, n))
+	if (!takes_all(&leaf->meta, wanted->keys + crowded->group->first, crowded->group->n))
 	{
 		crowded->of->again = true;
 		return false;
 	}
+	if (fits_anew(wanted, crowded->group, leaf))
+		return false;
+	first = keys_of_new(wanted, crowded->group, &n);
 	load_build(tree, &load, leaf, first, n, wanted->row_bytes);
 	if (fits(load.n, load.bytes))
 		return false;
@@ -249,8 +318,8 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 	}
 	if (leaf->meta.state != MOSQL_NODE_NORMAL)
 	{
-		/* somebody is at its other end, or it came to be packed again: that first */
-		mosql_btree_thaw(tree, &leaf->node, 1);
+		/* it is packed, or somebody is at its other end: that first */
+		crowded->of->frozen[crowded->of->nfrozen++] = leaf->node;
 		crowded->of->again = true;
 		return false;
 	}
@@ -259,6 +328,15 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 	if (!plan_pieces(tree, &load, fill_end(&load, leaf, first, n), split))
 		crowded->of->again = true;
 	return true;
+}
+
+/* Leaves that were found frozen, those of a tree together. */
+static void
+thaw_found(Reserve *of)
+{
+	if (of->nfrozen > 0)
+		mosql_btree_thaw(of->wanted->tree, of->frozen, of->nfrozen);
+	of->nfrozen = 0;
 }
 
 /* Split leaves where needed, all together. */
@@ -274,7 +352,11 @@ reserve_batch(const Crowded *crowded, int n)
 	int			nsplits = 0;
 
 	for (int i = 0; i < n; i++)
+	{
 		ids[i] = crowded[i].group->leaf;
+		if (i == 0 || crowded[i].of != crowded[i - 1].of)
+			crowded[i].of->frozen = palloc(n * sizeof(uint64));
+	}
 	mosql_btree_read_images(crowded[0].of->wanted->tree, ids, n, images);
 	for (int i = 0; i < n; i++)
 	{
@@ -285,16 +367,24 @@ reserve_batch(const Crowded *crowded, int n)
 	mosql_btree_split_run(splits, nsplits);
 	for (int i = 0; i < nsplits; i++)
 		of[i]->again |= splits[i].given_up;
+	for (int i = 0; i < n; i++)
+		thaw_found(crowded[i].of);
 }
 
 /* The leaves of the keys; those stay packed beside whose block the new rows have room. */
 static int
 group_new(const MosqlTreeKeys *wanted, MosqlLeafGroup **groups)
 {
-	MosqlKeyUse *uses = palloc_extended(wanted->n * sizeof(MosqlKeyUse), MCXT_ALLOC_HUGE);
+	const MosqlKeyUse *uses = wanted->uses;
 
-	for (int i = 0; i < wanted->n; i++)
-		uses[i] = wanted->use;
+	if (uses == NULL)
+	{
+		MosqlKeyUse *same = palloc_extended(wanted->n * sizeof(MosqlKeyUse), MCXT_ALLOC_HUGE);
+
+		for (int i = 0; i < wanted->n; i++)
+			same[i] = wanted->use;
+		uses = same;
+	}
 	return mosql_btree_group_keys(wanted->tree, wanted->keys, wanted->n, MOSQL_TS_MAX, false, uses, groups);
 }
 
@@ -319,7 +409,7 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 		{
 			MosqlLeafGroup *group = &groups[t][i];
 
-			if (has_room(group, trees[t].wanted->row_bytes))
+			if (has_room(trees[t].wanted, group))
 				continue;
 			if (group->loaded.loader.session != 0)	/* a few rows more than it is to hold do no harm there */
 				note_busy(&trees[t], group, group->loaded.loader);
@@ -450,6 +540,7 @@ mosql_btree_reserve(const MosqlTreeKeys *wanted, int n)
 	for (int t = 0; t < n; t++)
 	{
 		Assert(wanted[t].row_bytes > 0 && wanted[t].row_bytes <= MOSQL_ROW_MAX_BYTES);
+		Assert((wanted[t].uses == NULL) == (wanted[t].growth == NULL));
 		trees[t] = (Reserve) {&wanted[t], wanted[t].n > 0};
 	}
 	for (int fruitless = 0; again && fruitless < RESERVE_ROUNDS; fruitless++)

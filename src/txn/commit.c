@@ -27,8 +27,8 @@
 #include "utils/timestamp.h"
 
 #include "step/clock_keep.h"
+#include "txn/leaf_step.h"
 #include "txn/local.h"
-#include "txn/txn_int.h"
 #include "txn/xact_int.h"
 
 int			mosql_txn_commit_timeout_ms = 10000;
@@ -54,6 +54,51 @@ report_kept_busy(const MosqlSession *session)
 }
 
 /* ---- room for new rows ---- */
+
+/*
+ * So many rows of a tree a commit writes, at least, that writes packed leaves anew: while it does, it keeps others away from rows next to
+ * those, which a small commit, of which there are many, is not to do.
+ */
+#ifndef REWRITE_MIN_WRITES
+#define REWRITE_MIN_WRITES	1000
+#endif
+
+/*
+ * May packed leaves of the tree be written anew by the commit?  Not if it looks at anything there, for that would be in a leaf
+ * that is loading, or not, according to what else is in the leaf.
+ */
+static bool
+may_rewrite(const MosqlParticipant *part)
+{
+	if (mosql_btree_loads(part->tree) == MOSQL_COMPRESSION_NONE || part->nranges > 0 || part->n < REWRITE_MIN_WRITES)
+		return false;
+	for (int i = 0; i < part->n; i++)
+		if (part->items[i].kind != MOSQL_ITEM_WRITE)
+			return false;
+	return true;
+}
+
+/* All keys that a participant writes, some of which are new, and need room (wanted): what is deleted in a leaf that is written anew gives some. */
+static void
+add_written(MosqlCommit *commit, const MosqlParticipant *part, MosqlTreeKeys *wanted)
+{
+	MosqlBytes *keys = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlBytes));
+	MosqlKeyUse *uses = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlKeyUse));
+	int8	   *growth = MemoryContextAllocHuge(commit->cxt, part->n);
+
+	for (int i = 0; i < part->n; i++)
+	{
+		const MosqlItem *item = &part->items[i];
+
+		keys[i] = item->key;
+		uses[i] = mosql_item_use(item) | (mosql_item_may_be_by_leaf(item) ? MOSQL_KEY_REWRITES : 0);
+		growth[i] = item->change->kind == MOSQL_CHANGE_DELETE ? -1 : item->base == MOSQL_BASE_ABSENT;
+	}
+	wanted->keys = keys;
+	wanted->n = part->n;
+	wanted->uses = uses;
+	wanted->growth = growth;
+}
 
 /* The keys of a participant's new rows, and how long these are on average. */
 static MosqlTreeKeys
@@ -117,6 +162,9 @@ reserve(MosqlCommit *commit)
 		wanted[n] = new_keys(commit, &commit->parts[p]);
 		if (wanted[n].n >= LOAD_MIN_ROWS || wanted[n].n * wanted[n].row_bytes >= LOAD_MIN_BYTES)
 			commit->parts[p].loads = mosql_btree_loads(commit->parts[p].tree);
+		commit->parts[p].rewrites = may_rewrite(&commit->parts[p]);
+		if (wanted[n].n > 0 && commit->parts[p].rewrites)
+			add_written(commit, &commit->parts[p], &wanted[n]);
 		n += wanted[n].n > 0;
 	}
 	if (n > 1)

@@ -121,29 +121,6 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 }
 
 /*
- * So many rows of a tree a commit writes, at least, that writes packed leaves anew: while it does, it keeps others away from rows next to
- * those, which a small commit, of which there are many, is not to do.
- */
-#ifndef REWRITE_MIN_WRITES
-#define REWRITE_MIN_WRITES	1000
-#endif
-
-/*
- * May packed leaves of the tree be written anew by the commit?  Not if it looks at anything there, for that would be in a leaf
- * that is loading, or not, according to what else is in the leaf.
- */
-static bool
-may_rewrite(const MosqlParticipant *part)
-{
-	if (mosql_btree_loads(part->tree) == MOSQL_COMPRESSION_NONE || part->nranges > 0 || part->n < REWRITE_MIN_WRITES)
-		return false;
-	for (int i = 0; i < part->n; i++)
-		if (part->items[i].kind != MOSQL_ITEM_WRITE)
-			return false;
-	return true;
-}
-
-/*
  * A step that writes a packed leaf anew, with all of its items.  If that cannot be they are grouped again, each for itself: the
  * leaf may have to be unpacked for them.
  */
@@ -182,7 +159,6 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 				ngroups;
 	int			max = Min(part->n, MOSQL_ROUND_MAX_ITEMS - round->nitems);
 	bool		more = false;	/* than that */
-	bool		rewrites = may_rewrite(part);
 
 	if (max <= 0 || round->nsteps >= MOSQL_ROUND_MAX_STEPS)
 		return;
@@ -199,7 +175,7 @@ collect_items(Round *round, MosqlParticipant *part, MosqlBytes txid)
 				break;
 			items[n] = &part->items[i];
 			uses[n] = mosql_item_use(items[n]);
-			if (rewrites && mosql_item_may_be_by_leaf(items[n]))
+			if (part->rewrites && mosql_item_may_be_by_leaf(items[n]))
 				uses[n] |= MOSQL_KEY_REWRITES;
 			keys[n++] = part->items[i].key;
 		}

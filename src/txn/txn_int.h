@@ -741,6 +741,7 @@ typedef struct MosqlParticipant
 	int			nranges;
 	MosqlItem  *ranges;
 	MosqlCompression loads;		/* so many rows are inserted that leaves are filled with blocks; NONE: no */
+	bool		rewrites;		/* packed leaves may be written anew */
 } MosqlParticipant;
 
 /* Whose intent or mark is in the way; tree NULL: nobody's. */

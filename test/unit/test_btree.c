@@ -2033,6 +2033,57 @@ test_filled(void)
 
 /* ---- leaves that are written anew ---- */
 
+/*
+ * Room for a commit that writes packed leaves anew: what it deletes there makes some, and nothing is split or unpacked; what is
+ * left over is.
+ */
+static void
+test_room_anew(void)
+{
+	World	   *w = world_open(20 * MOSQL_LEAF_MAX_ROWS, true, 1);
+	MosqlBytes *keys = palloc(2 * w->nkeys * sizeof(MosqlBytes));
+	MosqlKeyUse *uses = palloc(2 * w->nkeys * sizeof(MosqlKeyUse));
+	int8	   *growth = palloc(2 * w->nkeys);
+	MosqlTreeKeys wanted = {w->trees[0], keys, 2 * w->nkeys, 20, MOSQL_KEY_FIELD, uses, growth};
+	int64		splits;
+	int			npacked;
+
+	loads_pack = 3;
+	load_timestamps(w);
+	loads_pack = 2;
+	npacked = count_packed(w);
+	CHECK(npacked > 10);
+	for (int k = 0; k < w->nkeys; k++)
+	{
+		keys[2 * k] = w->keys[k];
+		keys[2 * k + 1] = mosql_bytes(memcpy(palloc0(w->keys[k].len + 1), w->keys[k].data, w->keys[k].len), w->keys[k].len + 1);
+		uses[2 * k] = MOSQL_KEY_UNPACK | MOSQL_KEY_REWRITES;
+		uses[2 * k + 1] = MOSQL_KEY_FIELD | MOSQL_KEY_REWRITES;
+		growth[2 * k] = -1;
+		growth[2 * k + 1] = 1;
+	}
+	splits = mosql_stats.splits;
+	(void) mosql_btree_reserve(&wanted, 1);
+	CHECK_INT(count_packed(w), npacked);
+	CHECK_INT(mosql_stats.splits, splits);
+
+	/* one more in twenty: where the leaf is not as full */
+	for (int k = 0; k < w->nkeys; k += 20)
+		growth[2 * k] = 0;
+	(void) mosql_btree_reserve(&wanted, 1);
+	CHECK(TINY || count_packed(w) == npacked);
+	CHECK(TINY || mosql_stats.splits == splits);
+
+	/* none goes: twice as many as fit */
+	for (int k = 0; k < w->nkeys; k++)
+		growth[2 * k] = 0;
+	(void) mosql_btree_reserve(&wanted, 1);
+	CHECK(TINY || count_packed(w) == 0);
+	CHECK(mosql_stats.splits > splits);
+	expect_no_garbage(w);
+	world_close(w);
+}
+
 /* What a rewriter makes of a key: it is left, changed or deleted. */
 static bool
 is_rewritten(int k)
@@ -4511,6 +4562,7 @@ main(void)
 	CASE(test_block_outdated);
 	CASE(test_certified_ranges);
 	CASE(test_filled);
+	CASE(test_room_anew);
 	CASE(test_rewritten);
 	CASE(test_packed_in_part);
 	CASE(test_load_overtaken);
