@@ -239,7 +239,7 @@ typedef struct MosqlBusyLeaf
 {
 	MosqlTree  *tree;			/* NULL: there is none */
 	MosqlBytes	key;			/* the first that belongs there */
-	MosqlTxid	loader;
+	MosqlLoaded loaded;
 } MosqlBusyLeaf;
 
 /*

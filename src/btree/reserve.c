@@ -240,9 +240,9 @@ typedef struct Crowded
 
 /* There is not room for the keys of a group, and nobody can make it before the leaf is settled. */
 static void
-note_busy(Reserve *of, const MosqlLeafGroup *group, MosqlTxid loader)
+note_busy(Reserve *of, const MosqlLeafGroup *group, const MosqlLoaded *loaded)
 {
-	of->busy = (MosqlBusyLeaf) {of->wanted->tree, of->wanted->keys[group->first], loader};
+	of->busy = (MosqlBusyLeaf) {of->wanted->tree, of->wanted->keys[group->first], *loaded};
 }
 
 /* The keys of a group's new rows. */
@@ -313,7 +313,7 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 		return false;
 	if (leaf->meta.state == MOSQL_NODE_LOADING)
 	{
-		note_busy(crowded->of, crowded->group, leaf->meta.loaded.loader);
+		note_busy(crowded->of, crowded->group, &leaf->meta.loaded);
 		return false;
 	}
 	if (leaf->meta.state != MOSQL_NODE_NORMAL)
@@ -412,7 +412,7 @@ list_crowded(Reserve *trees, int n, int *ncrowded)
 			if (has_room(trees[t].wanted, group))
 				continue;
 			if (group->loaded.loader.session != 0)	/* a few rows more than it is to hold do no harm there */
-				note_busy(&trees[t], group, group->loaded.loader);
+				note_busy(&trees[t], group, &group->loaded);
 			else
 				crowded[(*ncrowded)++] = (Crowded) {&trees[t], group};
 		}

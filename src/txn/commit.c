@@ -24,11 +24,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 #include "step/clock_keep.h"
 #include "txn/leaf_step.h"
 #include "txn/local.h"
+#include "txn/lock_int.h"
 #include "txn/xact_int.h"
 
 int			mosql_txn_commit_timeout_ms = 10000;
@@ -132,6 +134,28 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 #define LOAD_MIN_BYTES	(1024 * 1024)
 
 /*
+ * Wait for a leaf that is written anew: others' rows are there, and perhaps their locks, so as long as for a lock.  Who waits has nothing in
+ * place, so that no circle goes through here.
+ */
+static void
+wait_for_leaf(MosqlCommit *commit, const MosqlBlocker *blocker)
+{
+	MosqlBudget budget;
+
+	Assert(blocker->anew && !commit->limited);
+	do
+	{
+		budget = mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
+		if (mosql_recover_wait(commit->session, blocker, &budget))
+		{
+			commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
+			return;
+		}
+	} while (LockTimeout == 0);
+	mosql_lock_not_available(true);
+}
+
+/*
  * Rows without room all go to one leaf.  So where it cannot be made before a load of somebody else is settled, that is waited for,
  * as long as for a row; who reserves has nothing in place, so that no circle goes through here.
  */
@@ -143,10 +167,12 @@ make_room(MosqlCommit *commit, const MosqlTreeKeys *wanted, int n)
 
 	while ((busy = mosql_btree_reserve(wanted, n)).tree != NULL)
 	{
-		MosqlBlocker blocker = {.tree = busy.tree,.key = busy.key,.tx = busy.loader,.loading = true};
+		MosqlBlocker blocker = {.tree = busy.tree,.key = busy.key,.tx = busy.loaded.loader,.loading = true,.anew = busy.loaded.over};
 
 		mosql_stats.waits++;
-		if (!mosql_recover_wait(commit->session, &blocker, &budget))
+		if (blocker.anew)
+			wait_for_leaf(commit, &blocker);
+		else if (!mosql_recover_wait(commit->session, &blocker, &budget))
 			report_kept_busy(commit->session);
 	}
 }
@@ -269,6 +295,8 @@ wait_for_others(MosqlCommit *commit, int waits)
 	pause.attempts = Min(waits, 5);
 	if (commit->blocker.strength > 0)
 		mosql_lock_wait(commit);
+	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->limited)
+		wait_for_leaf(commit, &commit->blocker);
 	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);
 	else

@@ -24,6 +24,7 @@ typedef struct MosqlLeafStep
 	bool		fills;			/* ... and writes it as a whole, as a block of the rows, */
 	bool		rewrites;		/* ... which was packed before */
 	MosqlTxid	loader;			/* that is in the way: the leaf is loading for it, and the step writes nothing */
+	bool		anew;			/* ... over rows that were there */
 	MosqlItem **blame;			/* per compare: the item, NULL for the leaf */
 	int		   *old_at;			/* per item: index into reads, -1 */
 	MosqlBytes *in_block;		/* per item: its row in the leaf's block, which counts where the row is no
@@ -70,7 +71,7 @@ extern bool mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf
 /* Can a leaf be written as a whole with this item?  Not if others have claims at the row. */
 extern bool mosql_item_may_be_by_leaf(const MosqlItem *item);
 
-/* A step that writes a leaf anew is going to be sent: commit->sent. */
+/* A step that fills a leaf, or writes it anew, is going to be sent: commit->sent. */
 extern void mosql_leaf_step_note_sent(MosqlCommit *commit, const MosqlLeafStep *leaf);
 
 /*

@@ -191,6 +191,28 @@ take_round(MosqlSession *session, const ClaimRound *round)
 	}
 }
 
+/*
+ * Who lets go of his locks finds a leaf that stands for some of them, of an attempt of this session that has ended: what took it back was
+ * not waited for, and has failed, or the attempt has never heard that the leaf was written.  Nobody else would settle it (rule 56).
+ */
+static void
+settle_own(MosqlSession *session, const ClaimRound *round)
+{
+	for (int g = 0; g < round->ngroups; g++)
+	{
+		const MosqlLeafGroup *group = &round->groups[g];
+		MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
+
+		if (round->steps[g] == NULL || round->steps[g]->status != MOSQL_STEP_DONE || !group->loaded.locks ||
+			group->loaded.loader.session != session->sid)
+			continue;
+		if (mosql_recover_blocker(session, &blocker, 0))
+			continue;
+		for (int i = group->first; i < group->first + group->n; i++)
+			round->changes[i]->done = false;
+	}
+}
+
 /* So long a leaf that is loading is waited for: as for any lock, but not for ever. */
 static MosqlBudget
 load_budget(void)
@@ -276,6 +298,7 @@ change_claims_once(MosqlSession *session, MosqlTree *tree, LockChange **changes,
 	if (nsteps > 0)
 		mosql_step_run(&session->stepper, steps, nsteps, NULL);
 	take_round(session, &round);
+	settle_own(session, &round);
 	for (int i = 0; i < n; i++)
 		left += !changes[i]->done;
 	return left;

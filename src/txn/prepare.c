@@ -81,6 +81,7 @@ add_loading(Round *round, MosqlParticipant *part, const MosqlLeafGroup *group, M
 	mosql_leaf_step_start(leaf, part->tree, group->leaf, group->generation, 1);
 	mosql_leaf_step_take(leaf, item, MOSQL_ABSENT);
 	leaf->loader = group->loaded.loader;
+	leaf->anew = group->loaded.over;
 	round->leaves[round->nsteps++] = leaf;
 }
 
@@ -113,8 +114,10 @@ add_items(Round *round, const MosqlParticipant *part, const MosqlLeafGroup *grou
 	}
 	if (group->packed || !mosql_leaf_step_is_bulk(leaf, group->nfields))
 		mosql_leaf_step_add_items(round->commit, leaf, txid);
-	else if (!is_to_be_filled(part, group, leaf, all) ||
-			 !mosql_leaf_step_add_block(round->commit, leaf, group, part->loads))
+	else if (is_to_be_filled(part, group, leaf, all) &&
+			 mosql_leaf_step_add_block(round->commit, leaf, group, part->loads))
+		mosql_leaf_step_note_sent(round->commit, leaf);
+	else
 		mosql_leaf_step_add_bulk(round->commit, leaf, txid);
 	round->leaves[round->nsteps++] = leaf;
 	round->nitems += n;
@@ -299,6 +302,7 @@ set_blocker(MosqlBlocker *blocker, const MosqlLeafStep *leaf, MosqlBytes key, Mo
 	blocker->tx = tx;
 	blocker->mark = mark;
 	blocker->loading = leaf->loader.session != 0;
+	blocker->anew = leaf->anew;
 	blocker->strength = 0;
 }
 
@@ -840,10 +844,8 @@ judge_and_clear(MosqlCommit *commit, MosqlLeafStep *leaf)
 	}
 	if (clear_known(commit, &found))
 		return MOSQL_PREPARED;
-	if (is_older(commit->tx, found.tx))
-		return MOSQL_HELD_UP;
 	note_blocker(commit, &found);
-	return MOSQL_BUSY;
+	return is_older(commit->tx, found.tx) ? MOSQL_HELD_UP : MOSQL_BUSY;
 }
 
 /* The younger ones in the way are about to end, or to give way. */
@@ -879,8 +881,6 @@ run_round(Round *round)
 	for (int i = 0; i < round->nsteps; i++)
 		steps[i] = &round->leaves[i]->step;
 	mosql_step_run(&commit->session->stepper, steps, round->nsteps, NULL);
-	if (!any_lost(steps, round->nsteps))
-		commit->sent = NULL;
 	MOSQL_DEBUG_POINT("prepare-some");
 
 	for (int i = 0; i < round->nsteps; i++)
@@ -891,6 +891,8 @@ run_round(Round *round)
 		if (leaf_prepared(commit, round->leaves[i]) != MOSQL_PREPARED)
 			worst = MOSQL_BUSY;
 	}
+	if (!any_lost(steps, round->nsteps))
+		commit->sent = NULL;	/* not before: what a row shows may end the attempt */
 	for (int i = 0; i < round->nsteps && worst != MOSQL_CONFLICT; i++)
 	{
 		MosqlOutcome outcome = MOSQL_PREPARED;

@@ -714,23 +714,30 @@ gave_sign(MosqlSession *session, MosqlTxid tx)
 	return true;
 }
 
-/*
- * Is it a leaf that stands for locks of a transaction?  Those no time takes from a session that lives (rule 32).  Who has not come for so
- * long is looked for at the clock.
- */
+/* Does the session of an attempt live?  Who has not come for so long is looked for at the clock. */
+static bool
+lives(MosqlSession *session, MosqlTxid tx)
+{
+	(void) mosql_clock_expire(&session->stepper, 16);
+	return !mosql_clock_is_dead(mosql_lock_sessions(session), tx.session);
+}
+
+/* Is it a leaf that stands for locks of a transaction? */
 static bool
 stands_for_locks(const Clearing *work)
 {
-	MosqlSession *session = work->session;
 	MosqlPoint	point = {0};
 
 	if (!work->blocker->loading)
 		return false;
 	mosql_btree_get(work->blocker->tree, &work->blocker->key, 1, &point);
-	if (!mosql_txid_equal(point.loader, work->blocker->tx) || !point.locks)
-		return false;
-	(void) mosql_clock_expire(&session->stepper, 16);
-	return !mosql_clock_is_dead(mosql_lock_sessions(session), work->blocker->tx.session);
+	return mosql_txid_equal(point.loader, work->blocker->tx) && point.locks;
+}
+
+static bool
+is_over(const Clearing *work)
+{
+	return mosql_now_us() - work->since_us >= (int64) mosql_txn_intent_timeout_ms * 1000;
 }
 
 /* An undecided attempt may be aborted.  One of our own, an earlier one, nobody will decide. */
@@ -741,12 +748,31 @@ has_had_its_time(const Clearing *work)
 
 	if (tx.session == work->session->sid || work->since_us == 0)
 		return true;
-	if (mosql_now_us() - work->since_us < (int64) mosql_txn_intent_timeout_ms * 1000 || gave_sign(work->session, tx))
+	if (!is_over(work) || gave_sign(work->session, tx))
 		return false;
-	if (!stands_for_locks(work))
+	if (!stands_for_locks(work) || !lives(work->session, tx))
 		return true;
 	give_time(work->session, tx);
 	return false;
+}
+
+/*
+ * Is what an aborted attempt has there for its owner to take back?  A leaf that stands for locks is, as long as his session lives:
+ * he puts them back (rule 56).  Somebody else has perhaps aborted the attempt where it has no locks.
+ */
+static bool
+is_left_to_owner(const Clearing *work)
+{
+	MosqlTxid	tx = work->blocker->tx;
+
+	if (tx.session == work->session->sid || work->since_us == 0 || !stands_for_locks(work))
+		return false;
+	if (!is_over(work))
+		return true;
+	if (!lives(work->session, tx))
+		return false;
+	give_time(work->session, tx);
+	return true;
 }
 
 /* The record that was found may be forgotten when a connection breaks: it is asked for anew. */
@@ -773,6 +799,8 @@ ask_and_clear(void *arg)
 		mosql_clock_abort(&session->stepper, blocker->tx, &record, &list);
 		MOSQL_DEBUG_POINT("blocker-aborted");
 	}
+	else if (record.state == MOSQL_RECORD_ABORTED && is_left_to_owner(work))
+		return;
 	clear_blocker(session, blocker, &record, &list);
 	mosql_stats.helps++;
 	work->cleared = true;

@@ -752,6 +752,7 @@ typedef struct MosqlBlocker
 	MosqlTxid	tx;
 	bool		mark;			/* a read mark, not an intent */
 	bool		loading;		/* the key's leaf is loading for it, which need not write the key */
+	bool		anew;			/* ... over rows that were there: waited for as long as for a lock */
 	int			strength;		/* > 0: a lock, for which one waits in its queue with this */
 } MosqlBlocker;
 

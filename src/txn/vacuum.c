@@ -257,6 +257,14 @@ settle_intent(Vacuum *vacuum, MosqlBytes key, MosqlTxid tx, const Verdicts *verd
 	return true;
 }
 
+/* Is it for the owner of an aborted attempt, who lives, to take this leaf back, for it stands for locks of his (rule 56)? */
+static bool
+is_left_to_owner(Vacuum *vacuum, const MosqlLeaf *leaf, MosqlTxid tx, const Verdicts *verdicts)
+{
+	return leaf->meta.loaded.locks && verdicts->records[find_verdict(verdicts, tx)].state == MOSQL_RECORD_ABORTED &&
+		tx.session != vacuum->session->sid && !is_dead(vacuum, tx.session);
+}
+
 /* The owners of a field's claims who are dead: 16 bytes each. */
 static MosqlBytes
 dead_owners(Vacuum *vacuum, MosqlBytes field)
@@ -321,7 +329,7 @@ settle_leaf(Vacuum *vacuum, MosqlLeaf *leaf, const Verdicts *verdicts)
 		MosqlBytes	rest = leaf->entries[e].intent;
 		MosqlIntent intent;
 
-		while (next_intent(vacuum, leaf, &rest, &intent))
+		while (next_intent(vacuum, leaf, &rest, &intent) && !is_left_to_owner(vacuum, leaf, intent.tx, verdicts))
 			changed |= settle_intent(vacuum, leaf->entries[e].key, intent.tx, verdicts);
 	}
 	for (size_t at = 0; at + MOSQL_TXID_BYTES <= leaf->range_marks.len; at += MOSQL_TXID_BYTES)

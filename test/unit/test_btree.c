@@ -1983,7 +1983,7 @@ test_filled(void)
 		CHECK_INT(mosql_btree_group(w->trees[1], w->keys + groups[g].first, groups[g].n, 0, &again), 1);
 		CHECK(mosql_txid_equal(again->loaded.loader, tx) && !again->packed);
 		busy = memstore_reserve(w->trees[1], w->keys + groups[g].first, groups[g].n, MOSQL_LEAF_MAX_BYTES / 2);
-		CHECK(busy.tree == w->trees[1] && mosql_txid_equal(busy.loader, tx) &&
+		CHECK(busy.tree == w->trees[1] && mosql_txid_equal(busy.loaded.loader, tx) &&
 			  mosql_bytes_equal(busy.key, w->keys[groups[g].first]));
 		mosql_btree_split(w->trees[1], w->keys[groups[g].first], false);
 		CHECK_INT(mosql_stats.leaves_unpacked, before);
