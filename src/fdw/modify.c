@@ -14,8 +14,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
@@ -25,6 +28,7 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "fdw/reference.h"
 
@@ -67,33 +71,97 @@ add_typed_row(PlannerInfo *root, Index rtindex, RangeTblEntry *rte)
 		add_row_identity_var(root, makeWholeRowVar(rte, rtindex, 0, false), rtindex, "typed row");
 }
 
+/* Row triggers of DELETE: core gives them the whole row, and adds it to the plan for that. */
+static bool
+has_delete_triggers(const TriggerDesc *triggers)
+{
+	return triggers != NULL && (triggers->trig_delete_after_row || triggers->trig_delete_before_row);
+}
+
+/* Has any table of the inheritance tree below this one row triggers?  Perhaps not of DELETE. */
+static bool
+tree_has_triggers(Oid relid)
+{
+	List	   *members = find_all_inheritors(relid, NoLock, NULL);
+	ListCell   *lc;
+
+	foreach(lc, members)
+	{
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(lfirst_oid(lc)));
+		bool		has = HeapTupleIsValid(tuple) && ((Form_pg_class) GETSTRUCT(tuple))->relhastriggers;
+
+		if (HeapTupleIsValid(tuple))
+			ReleaseSysCache(tuple);
+		if (has)
+			return true;
+	}
+	return false;
+}
+
+/* Is another foreign table, of whatever wrapper, among these? */
+static bool
+other_foreign(PlannerInfo *root, Relids relids, Index rtindex)
+{
+	int			rti = -1;
+
+	while ((rti = bms_next_member(relids, rti)) >= 0)
+		if (rti != (int) rtindex && planner_rt_fetch(rti, root)->relkind == RELKIND_FOREIGN_TABLE)
+			return true;
+	return false;
+}
+
+/*
+ * Core asks every foreign table of an inheritance tree for a column "wholerow" if the plan has one, and its triggers
+ * make it for their own table alone.  So where one of the tree has triggers, all of ours have it: the first of them
+ * looks, and the others see what it has found.
+ */
+static bool
+tree_wants_row(PlannerInfo *root, Index rtindex)
+{
+	const char *name = "wholerow";
+	bool		first = true;
+	ListCell   *lc;
+
+	if (rtindex == root->parse->resultRelation)
+		return false;
+	foreach(lc, root->row_identity_vars)
+	{
+		const RowIdentityVarInfo *info = lfirst(lc);
+
+		if (strcmp(info->rowidname, name) == 0)
+			return true;
+		if (other_foreign(root, info->rowidrels, rtindex))
+			first = false;
+	}
+	return first && tree_has_triggers(planner_rt_fetch(root->parse->resultRelation, root)->relid);
+}
+
 /*
  * Junk columns that identify the row: ctid, and for DELETE ... RETURNING, for the
  * entries of indexes and for rows that foreign keys lead to the whole row, unless core
- * adds that anyway (for UPDATE, and for row triggers).
+ * adds that anyway (for UPDATE, and for row triggers).  It has a name of our own, lest
+ * core misses it in other tables of an inheritance tree, where it is null.
  */
 void
 mosqlAddForeignUpdateTargets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
 							 Relation target)
 {
-	CmdType		command = root->parse->commandType;
-	TriggerDesc *triggers = target->trigdesc;
+	bool		for_tree = root->parse->commandType == CMD_DELETE && tree_wants_row(root, rtindex);
 	Var		   *var;
 
 	var = makeVar(rtindex, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0);
 	add_row_identity_var(root, var, rtindex, "ctid");
 	add_typed_row(root, rtindex, target_rte);
 
-	if (command != CMD_DELETE ||
-		(root->parse->returningList == NIL && !has_indexes(target) &&
-		 !mosql_foreign_key_leads_to(RelationGetRelid(target))))
+	if (root->parse->commandType != CMD_DELETE || has_delete_triggers(target->trigdesc))
 		return;
-	if (triggers && (triggers->trig_delete_after_row || triggers->trig_delete_before_row))
+	if (!for_tree && root->parse->returningList == NIL && !has_indexes(target) &&
+		!mosql_foreign_key_leads_to(RelationGetRelid(target)))
 		return;
 
 	/* type record, not the table's, so that the tables of an inheritance tree share it */
 	var = makeVar(rtindex, InvalidAttrNumber, RECORDOID, -1, InvalidOid, 0);
-	add_row_identity_var(root, var, rtindex, "wholerow");
+	add_row_identity_var(root, var, rtindex, for_tree ? "wholerow" : "old row");
 }
 
 /* All that execution needs, and the plan node has not: whether rows may wait, to be written together. */
@@ -308,6 +376,8 @@ mosqlBeginForeignModify(ModifyTableState *mtstate, ResultRelInfo *rri, List *fdw
 	if (!AttributeNumberIsValid(modify->ctid_attno))
 		elog(ERROR, "could not find junk ctid column");
 	modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "wholerow");
+	if (!AttributeNumberIsValid(modify->wholerow_attno))
+		modify->wholerow_attno = ExecFindJunkAttributeInTlist(tlist, "old row");
 	if (modify->locks && modify->in_batches)
 		modify->later = mosql_later_open(mtstate, rri);
 	if (mtstate->operation == CMD_UPDATE)
@@ -517,6 +587,21 @@ read_old_row(MosqlModifyState *modify, const MosqlRow *row, EState *estate, Mosq
 				 errhint("The transaction might succeed if retried.")));
 }
 
+/* The old row as the plan has it, if it has. */
+static bool
+planned_row(const MosqlModifyState *modify, TupleTableSlot *plan_slot, TupleTableSlot *slot)
+{
+	Datum		whole;
+	bool		isnull;
+
+	if (!AttributeNumberIsValid(modify->wholerow_attno))
+		return false;
+	whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
+	if (!isnull)
+		ExecStoreHeapTupleDatum(whole, slot);
+	return !isnull;
+}
+
 /*
  * The old row, where there are index entries to be found by it, or foreign keys to be
  * checked: from the plan if it has it, else read.  (A plan made before an index was
@@ -527,20 +612,12 @@ old_row_slot(MosqlModifyState *modify, TupleTableSlot *plan_slot, const MosqlRow
 			 EState *estate)
 {
 	MosqlRow	read = {0};
-	bool		isnull;
 
 	if (!mosql_table_has_entries(modify->table) && modify->references == NULL)
 		return NULL;
 	(void) mosql_exec_old_slot(modify, estate);
-	if (AttributeNumberIsValid(modify->wholerow_attno))
-	{
-		Datum		whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
-
-		if (isnull)
-			elog(ERROR, "wholerow is NULL");
-		ExecStoreHeapTupleDatum(whole, modify->old_slot);
+	if (planned_row(modify, plan_slot, modify->old_slot))
 		return modify->old_slot;
-	}
 	read_old_row(modify, row, estate, &read);
 	mosql_exec_store_row(modify->table, &read, NULL, modify->old_slot);
 	return modify->old_slot;
@@ -658,14 +735,8 @@ mosql_exec_delete(EState *estate, ResultRelInfo *rri, TupleTableSlot *slot,
 		delete_entries(modify, plan_slot, &row, estate);
 
 	ExecClearTuple(slot);
-	if (rri->ri_projectReturning != NULL && AttributeNumberIsValid(modify->wholerow_attno))
+	if (rri->ri_projectReturning != NULL && planned_row(modify, plan_slot, slot))
 	{
-		bool		isnull;
-		Datum		whole = ExecGetJunkAttribute(plan_slot, modify->wholerow_attno, &isnull);
-
-		if (isnull)
-			elog(ERROR, "wholerow is NULL");
-		ExecStoreHeapTupleDatum(whole, slot);
 		mosql_exec_set_tid(modify, row.key, slot);
 		if (modify->system & MOSQL_SYSTEM_VERSION)
 			put_deleted(modify, slot, xmin);
