@@ -205,7 +205,7 @@ has_room(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group)
 	int			n = count_new(wanted, group);
 	int			rows;
 
-	if (n == 0 || (group->rewrites && growth_of(wanted, group) <= 0))
+	if (n == 0 || (group->rewrites && growth_of(wanted, group) <= 0 && n * row_bytes <= MOSQL_LEAF_MAX_BYTES))
 		return true;
 	if (group->nfields < 0)
 		return n <= TRUST_KEYS && n * row_bytes <= MOSQL_LEAF_MAX_BYTES / 8;
@@ -266,16 +266,16 @@ keys_of_new(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group, int *n)
 static bool
 fits_anew(const MosqlTreeKeys *wanted, const MosqlLeafGroup *group, const MosqlLeaf *leaf)
 {
-	size_t		bytes = 0;
+	size_t		bytes;
 	int			growth;
 
 	if (!group->rewrites || leaf->meta.generation != group->generation)
 		return false;
 	growth = growth_of(wanted, group);
-	Assert(growth > 0);			/* has_room() */
+	bytes = Max(growth, 0) * wanted->row_bytes;
 	for (int i = 0; i < leaf->n; i++)
 		bytes += entry_bytes(&leaf->entries[i]);
-	return fits(leaf->n + growth, bytes + growth * wanted->row_bytes);
+	return fits(leaf->n + growth, bytes) && count_new(wanted, group) * wanted->row_bytes <= MOSQL_LEAF_MAX_BYTES;
 }
 
 /*

@@ -554,6 +554,7 @@ typedef struct Release
 {
 	MosqlItem **items;
 	int			n;
+	bool		puts_back;		/* locks */
 } Release;
 
 /*
@@ -624,7 +625,7 @@ release_steps(ReleaseWork *work, MosqlItem **items, int n, MosqlStep ***steps, R
 
 		if (settle != NULL)
 		{
-			(*releases)[nsteps] = (Release) {items + first, groups[g].n};
+			(*releases)[nsteps] = (Release) {items + first, groups[g].n, groups[g].loaded.locks};
 			(*steps)[nsteps++] = settle;
 			continue;
 		}
@@ -664,6 +665,7 @@ release_items(ReleaseWork *work, MosqlItem **items, int n)
 		{
 			if (steps[i]->status == MOSQL_STEP_DONE)
 				mosql_btree_remember(work->part->tree, steps[i]);
+			work->commit->in_doubt |= releases[i].puts_back && steps[i]->status == MOSQL_STEP_LOST;
 			if (steps[i]->status != MOSQL_STEP_FAILED)
 				continue;
 			mosql_btree_observe(work->part->tree, steps[i]->node, steps[i]->values[0], -1);
@@ -672,7 +674,10 @@ release_items(ReleaseWork *work, MosqlItem **items, int n)
 		}
 		n = left;
 		if (n > 0 && !mosql_budget_pause(work->budget))
+		{
+			work->commit->in_doubt |= work->commit->stands;
 			return false;
+		}
 	}
 	return true;
 }
@@ -757,7 +762,8 @@ release_all(void *arg)
 }
 
 /*
- * Whatever is not removed here is removed by whoever waits for it.  Throws nothing;
+ * Whatever is not removed here is removed by whoever waits for it; but a leaf that stands for locks only when its transaction lets go
+ * of those: commit->in_doubt.  Throws nothing;
  * not to be called while an error is being handled (it catches its own).
  */
 static void
@@ -767,8 +773,12 @@ release(MosqlCommit *commit, MosqlBudget *budget)
 	ReleaseWork work = {.commit = commit,.budget = budget};
 
 	mosql_sign_end(commit->session);
+	commit->in_doubt = false;
 	if (!mosql_do_quietly(release_all, &work))
+	{
+		commit->in_doubt = commit->stands;
 		mosql_redis_uncork(commit->session->redis);
+	}
 	if (commit->pending != NULL)
 		pfree(commit->pending);
 	commit->pending = NULL;
@@ -781,6 +791,11 @@ mosql_txn_release(MosqlCommit *commit)
 	MosqlBudget budget = mosql_budget_start(commit->session->config.redis.command_timeout_ms);
 
 	release(commit, &budget);
+	if (commit->in_doubt)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not take back an attempt to commit in namespace \"%s\" in time", commit->session->config.ns),
+				 errdetail("A Redis node did not answer, and the locks of this transaction are perhaps not there any more.")));
 	commit->released = true;
 }
 

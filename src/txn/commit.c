@@ -135,14 +135,14 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 
 /*
  * Wait for a leaf that is written anew: others' rows are there, and perhaps their locks, so as long as for a lock.  Who waits has nothing in
- * place, so that no circle goes through here.
+ * place, so that no circle goes through here; who may have something in another namespace waits like for anybody else.
  */
 static void
 wait_for_leaf(MosqlCommit *commit, const MosqlBlocker *blocker)
 {
 	MosqlBudget budget;
 
-	Assert(blocker->anew && !commit->limited);
+	Assert(blocker->anew && !commit->limited && !commit->several);
 	do
 	{
 		budget = mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
@@ -162,9 +162,9 @@ wait_for_leaf(MosqlCommit *commit, const MosqlBlocker *blocker)
 static void
 make_room(MosqlCommit *commit, const MosqlTreeKeys *wanted, int n)
 {
-	MosqlBudget budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
 	MosqlBusyLeaf busy;
 
+	commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
 	while ((busy = mosql_btree_reserve(wanted, n)).tree != NULL)
 	{
 		MosqlBlocker blocker = {.tree = busy.tree,.key = busy.key,.tx = busy.loaded.loader,.loading = true,.anew = busy.loaded.over};
@@ -172,7 +172,7 @@ make_room(MosqlCommit *commit, const MosqlTreeKeys *wanted, int n)
 		mosql_stats.waits++;
 		if (blocker.anew)
 			wait_for_leaf(commit, &blocker);
-		else if (!mosql_recover_wait(commit->session, &blocker, &budget))
+		else if (!mosql_recover_wait(commit->session, &blocker, &commit->budget))
 			report_kept_busy(commit->session);
 	}
 }
@@ -231,7 +231,7 @@ start_attempt(MosqlCommit *commit)
 {
 	MemoryContextReset(commit->attempt_cxt);
 	commit->tx = mosql_session_next_txid(commit->session, mosql_txn_age());
-	commit->placed = commit->released = false;
+	commit->placed = commit->released = commit->stands = false;
 	commit->blocker.tree = NULL;
 	commit->blocker.strength = 0;
 	commit->breaks = mosql_redis_breaks(commit->session->redis);
@@ -295,7 +295,7 @@ wait_for_others(MosqlCommit *commit, int waits)
 	pause.attempts = Min(waits, 5);
 	if (commit->blocker.strength > 0)
 		mosql_lock_wait(commit);
-	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->limited)
+	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->limited && !commit->several)
 		wait_for_leaf(commit, &commit->blocker);
 	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);

@@ -419,6 +419,7 @@ mosql_leaf_step_add_rewrite(MosqlCommit *commit, MosqlLeafStep *leaf, const Mosq
 	for (int i = 0; i < leaf->nitems && nlocks > 0; i++)
 		take_over_lock(commit, leaf, leaf->items[i]);
 	leaf->rewrites = true;
+	commit->stands |= nlocks > 0;
 	return true;
 }
 

@@ -914,6 +914,18 @@ run_round(Round *round)
 	return worst;
 }
 
+/* The time that it takes to place something is not waited. */
+static MosqlOutcome
+run_timed_round(Round *round)
+{
+	int64		since_us = mosql_now_us();
+	MosqlOutcome outcome = run_round(round);
+
+	if (round->progress && !round->commit->limited)
+		round->commit->budget.deadline_us += mosql_now_us() - since_us;
+	return outcome;
+}
+
 /* How long nothing may come of it; what it takes to place the intents does not count. */
 static MosqlBudget
 idle_budget(const MosqlCommit *commit)
@@ -954,7 +966,7 @@ mosql_txn_prepare(MosqlCommit *commit)
 			continue;
 		}
 		if (round.nsteps > 0)
-			outcome = run_round(&round);
+			outcome = run_timed_round(&round);
 		if (outcome == MOSQL_HELD_UP)
 			outcome = wait_holding(commit, waits++) ? MOSQL_PREPARED : MOSQL_BUSY;
 		if (outcome != MOSQL_PREPARED)

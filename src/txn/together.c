@@ -94,6 +94,8 @@ collect_all(Together *all)
 		if (commit != NULL)
 			add_commit(all, commit);
 	}
+	for (int i = 0; i < all->n; i++)
+		all->commits[i]->several = all->n > 1;
 }
 
 /* Is one to be prepared before another?  By what all servers know it by. */

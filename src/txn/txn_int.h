@@ -785,10 +785,13 @@ typedef struct MosqlCommit
 	int			tries;			/* attempts so far */
 	MosqlBudget budget;			/* to wait and retry in */
 	int			refusals;		/* for which it was started anew */
+	bool		several;		/* its transaction writes in other namespaces, too, where it has perhaps more in place */
 	bool		limited;		/* it is not: another session has decided */
 	uint64		breaks;			/* of connections, before this attempt */
 	bool		released;		/* nothing of this attempt is left */
 	bool		placed;			/* this attempt has intents or marks somewhere */
+	bool		stands;			/* this attempt has leaves that stand for locks */
+	bool		in_doubt;		/* which are perhaps not taken back */
 	bool		lost_claim;		/* prepare has not found one */
 	bool		stale;			/* it knows a schema version that is not the present one */
 	bool		unchecked;		/* keys were not looked up: tried once, and nothing is said of what is in the way */
@@ -847,8 +850,8 @@ extern bool mosql_commit_is_prepared(const MosqlCommit *commit);
 #endif
 
 /*
- * Take back this attempt's intents and marks; never throws.  Detached: after an error,
- * when Redis perhaps does not answer; does nothing if all was taken back before.
+ * Take back this attempt's intents and marks; throws only, 08006, where locks that leaves stand for are perhaps not
+ * back.  Detached: after an error, when Redis perhaps does not answer; never throws, does nothing if all was taken back before.
  */
 extern void mosql_txn_release(MosqlCommit *commit);
 extern void mosql_txn_release_detached(MosqlCommit *commit);
