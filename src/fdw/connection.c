@@ -21,7 +21,8 @@
  * that waits for its client's next command runs no code of ours; so a timer
  * sends it the signal for lagging readers of invalidation messages (catch-up),
  * upon which it runs an empty transaction, and at the end of that one
- * transaction_ended() looks around.  Inside a transaction block the signal does
+ * transaction_ended() looks around; so it does a second after a commit whose applies
+ * nobody has waited for.  Inside a transaction block the signal does
  * nothing, which is what we want.  With max_connections a session needs a permit
  * (permit.c) to be connected; it hands it over at the same occasion, after its
  * client was answered.
@@ -281,22 +282,22 @@ set_timer(int64 delay_us)
 }
 
 /*
- * What this session could not give back, and nobody else can while it keeps its id, is tried
- * while it idles.  Who has no permit for a connection leaves it to the next transaction.  When to
+ * What this session has left over, a commit that is not applied everywhere, locks that it could not give back, is seen
+ * to while it idles.  Who has no permit for a connection leaves it to the next transaction.  When to
  * look again, as above.
  */
 static int64
-give_back(SessionEntry *entry, bool used)
+catch_up(SessionEntry *entry, bool used)
 {
-	int64		due_us = mosql_session_leftovers_due(entry->session);
+	int64		due_us = mosql_session_due(entry->session);
 
 	if (due_us == 0 || mosql_session_in_use(entry->session) ||
 		(entry->max_connections > 0 && entry->permit < 0))
 		return 0;
 	if (!used && mosql_now_us() >= due_us)
 	{
-		mosql_session_try_leftovers(entry->session);
-		due_us = mosql_session_leftovers_due(entry->session);
+		mosql_session_catch_up(entry->session);
+		due_us = mosql_session_due(entry->session);
 	}
 	return due_us > 0 ? Max(due_us - mosql_now_us(), 1) : 0;
 }
@@ -381,7 +382,7 @@ transaction_ended(void)
 
 		if (mosql_redis_is_busy(mosql_session_redis(entry->session)))
 			continue;
-		next_us[0] = give_back(entry, entry->used);
+		next_us[0] = catch_up(entry, entry->used);
 		next_us[1] = entry->used ? begin_to_idle(entry, now_us) : idle_on(entry, now_us);
 		for (int i = 0; i < 2; i++)
 			if (next_us[i] > 0 && (nearest_us == 0 || next_us[i] < nearest_us))

@@ -474,7 +474,7 @@ mosql_txn_apply(MosqlCommit *commit)
 	Assert(mosql_commit_is_prepared(commit));
 	Assert(pending->outstanding == 0 && mosql_txid_equal(pending->tx, commit->tx));
 	pending->ts = commit->ts;
-	dlist_push_tail(&commit->session->pending, &pending->node);
+	mosql_pending_add(pending);
 	for (int p = 0; p < commit->nparts; p++)
 		for (int i = 0; i < commit->parts[p].n; i++)
 			commit->parts[p].items[i].done = commit->parts[p].items[i].here;

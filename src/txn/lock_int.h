@@ -142,6 +142,13 @@ extern void mosql_session_report_lost(MosqlSession *session);
 extern void mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
 										MosqlBytes (*key_of) (const void *arg, int i), const void *arg);
 
+/*
+ * As mosql_session_catch_up() and mosql_session_due(), of such locks, and of those of rows that nobody else can take off
+ * while the session keeps its id.
+ */
+extern void mosql_session_try_leftovers(MosqlSession *session);
+extern int64 mosql_session_leftovers_due(const MosqlSession *session);
+
 /* Whether the keeper is to keep the session's id no more, a transaction having ended. */
 extern void mosql_session_unkeep(MosqlSession *session);
 

@@ -1,8 +1,8 @@
 /*
  * pending.c: committed transactions whose applies are not all acknowledged.
  *
- * Layer: txn.  What apply has not seen done is redone later the way any helper would; only
- * then is the record dropped (rule 5).  Transactions whose outcome the client was told to be
+ * Layer: txn.  What apply has not seen done is redone later the way any helper would, when the session begins another
+ * transaction, idles, or ends; only then is the record dropped (rule 5).  Transactions whose outcome the client was told to be
  * unknown are settled first.
  */
 #include "postgres.h"
@@ -91,6 +91,20 @@ mosql_pending_make(MosqlCommit *commit)
 	return pending;
 }
 
+/* So long after a commit its session, if it idles, looks whether all was applied; and again, if not, as long after that. */
+#ifndef PENDING_PAUSE_US
+#define PENDING_PAUSE_US	1000000
+#endif
+
+void
+mosql_pending_add(MosqlPending *pending)
+{
+	MosqlSession *session = pending->session;
+
+	dlist_push_tail(&session->pending, &pending->node);
+	session->pending_due_us = mosql_now_us() + PENDING_PAUSE_US;
+}
+
 void
 mosql_pending_answered(void *arg, MosqlStepStatus status, int nfields)
 {
@@ -109,7 +123,7 @@ mosql_pending_unknown(MosqlCommit *commit)
 	MosqlPending *pending = commit->pending;
 
 	pending->unknown = pending->failed = true;
-	dlist_push_tail(&commit->session->pending, &pending->node);
+	mosql_pending_add(pending);
 	commit->pending = NULL;
 }
 
@@ -357,4 +371,55 @@ mosql_pending_finish(MosqlSession *session)
 	}
 	if (session->ndrops > 64)
 		mosql_session_drop(session);
+}
+
+/* ---- while the session idles ---- */
+
+/* Where a server is silent it takes no longer. */
+#define CATCH_UP_MS		1000
+
+static void
+drain_and_finish(void *arg)
+{
+	MosqlSession *session = arg;
+
+	if (mosql_redis_drain(session->redis, CATCH_UP_MS))
+		mosql_pending_finish(session);
+}
+
+void
+mosql_pending_catch_up(MosqlSession *session)
+{
+	MemoryContext cxt = AllocSetContextCreate(session->cxt, "mosql catch up", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(cxt);
+	int64		start_us = mosql_now_us();
+	int64		before = mosql_redis_hurry(session->redis, start_us + CATCH_UP_MS * 1000);
+
+	(void) mosql_do_quietly(drain_and_finish, session);
+	(void) mosql_redis_hurry(session->redis, before);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
+	session->pending_due_us = mosql_now_us() +
+		Max(PENDING_PAUSE_US, REDO_PAUSE_FACTOR * (mosql_now_us() - start_us));
+}
+
+/*
+ * What the step that decided has done itself waits for nothing.  A session that has closed its connections has
+ * tried, and leaves the rest to its next transaction, and to who meets it.
+ */
+int64
+mosql_pending_due(MosqlSession *session)
+{
+	dlist_iter	iter;
+
+	if (!mosql_redis_is_connected(session->redis))
+		return 0;
+	dlist_foreach(iter, &session->pending)
+	{
+		const MosqlPending *pending = dlist_container(MosqlPending, node, iter.cur);
+
+		if (pending->outstanding > 0 || pending->failed)
+			return session->pending_due_us;
+	}
+	return 0;
 }

@@ -338,7 +338,7 @@ rest(void *arg)
 	work->cxt = AllocSetContextCreate(session->cxt, "mosql rest", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(work->cxt);
 	if (work->keep_id || session->sid == 0 || session->locks != NULL)
-		(void) mosql_redis_drain(session->redis, DRAIN_MS);
+		mosql_pending_catch_up(session);
 	else if (give_up_id(session))
 		session->sid = 0;
 }
@@ -355,6 +355,31 @@ mosql_session_rest(MosqlSession *session, bool keep_id)
 		mosql_redis_disconnect(session->waiting);
 	if (work.cxt != NULL)
 		MemoryContextDelete(work.cxt);
+}
+
+static bool
+is_due(int64 due_us)
+{
+	return due_us > 0 && mosql_now_us() >= due_us;
+}
+
+void
+mosql_session_catch_up(MosqlSession *session)
+{
+	Assert(session->txn == NULL);
+	if (is_due(mosql_pending_due(session)))
+		mosql_pending_catch_up(session);
+	if (is_due(mosql_session_leftovers_due(session)))
+		mosql_session_try_leftovers(session);
+}
+
+int64
+mosql_session_due(MosqlSession *session)
+{
+	int64		pending_us = mosql_pending_due(session);
+	int64		leftovers_us = mosql_session_leftovers_due(session);
+
+	return pending_us == 0 || leftovers_us == 0 ? Max(pending_us, leftovers_us) : Min(pending_us, leftovers_us);
 }
 
 bool

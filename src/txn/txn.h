@@ -61,12 +61,20 @@ extern bool mosql_session_in_use(const MosqlSession *session);
 extern bool mosql_session_has_config(const MosqlSession *session, const MosqlSessionConfig *config);
 
 /*
- * Between transactions: wait until what was sent is answered (a second at most),
+ * Between transactions: wait until what was sent is answered, and applied (a second at most),
  * and close the sockets; the next transaction connects again.  keep_id: it will
  * be soon; else the session's id is given back as well, if nothing needs it any
  * more.  Throws nothing, cannot be cancelled.
  */
 extern void mosql_session_rest(MosqlSession *session, bool keep_id);
+
+/*
+ * Between transactions, while the session idles: do what earlier ones have left over, if that is due.  That is to apply what they
+ * have committed, where their leaves had changed meanwhile, and to find out how those ended of which nobody knew, and to let go of locks that could not
+ * be given back.  Takes about a second for each of the two where a server is silent, and throws nothing.  due: when to; 0: nothing is left.
+ */
+extern void mosql_session_catch_up(MosqlSession *session);
+extern int64 mosql_session_due(MosqlSession *session);
 
 extern MosqlRedis *mosql_session_redis(MosqlSession *session);
 extern MosqlStepper *mosql_session_stepper(MosqlSession *session);
@@ -467,14 +475,6 @@ extern bool mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, i
 
 /* False: the session has no such lock.  A round trip for the last time. */
 extern bool mosql_session_unlock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength);
-
-/*
- * Locks of earlier transactions that could not be given back, and that nobody else can take off
- * while the session keeps its id: try again, if that is due.  Between transactions.  Takes about a
- * second where a server is silent, and throws nothing.  due: when to; 0: there are none.
- */
-extern void mosql_session_try_leftovers(MosqlSession *session);
-extern int64 mosql_session_leftovers_due(const MosqlSession *session);
 
 /*
  * Let go of all such locks, of all sessions of this backend in the namespace, NULL: in all of

@@ -178,6 +178,7 @@ struct MosqlSession
 
 	/* --- left over from earlier transactions --- */
 	dlist_head	pending;		/* MosqlPending */
+	int64		pending_due_us;	/* while the session idles: not looked at before */
 	int			ndrops;			/* records to drop, of session drops_sid */
 	int			maxdrops;
 	uint64	   *drops;
@@ -887,6 +888,9 @@ extern void mosql_txn_apply(MosqlCommit *commit);
 /* Before the decision, since it needs memory: what apply may leave for later. */
 extern MosqlPending *mosql_pending_make(MosqlCommit *commit);
 
+/* It is decided, or perhaps: from now on it is the session's. */
+extern void mosql_pending_add(MosqlPending *pending);
+
 /* A MosqlStepCallback of what was sent for it; arg: the MosqlPending. */
 extern void mosql_pending_answered(void *arg, MosqlStepStatus status, int nfields);
 
@@ -921,6 +925,10 @@ extern void mosql_txn_commit(MosqlTxn *txn);
 /* Redo what failed (not while the process exits), collect what was acknowledged. */
 extern void mosql_pending_finish(MosqlSession *session);
 extern bool mosql_pending_any(MosqlSession *session);
+
+/* As mosql_session_catch_up() and mosql_session_due(), of what was committed. */
+extern void mosql_pending_catch_up(MosqlSession *session);
+extern int64 mosql_pending_due(MosqlSession *session);
 
 /* ---------- recovery ---------- */
 

@@ -1118,6 +1118,9 @@ work_client(SimFrontEnd *self)
 		if (sim_chance(10))
 			mosql_session_rest(client.far != NULL && sim_chance(300) ? client.far : client.session, sim_chance(500));
 		pg_usleep(sim_below(sim_chance(sim_runs ? 150 : 20) ? 300000 : 3000));
+		mosql_session_catch_up(client.session);
+		if (client.far != NULL)
+			mosql_session_catch_up(client.far);
 	}
 	mosql_session_close(client.session);
 	if (client.far != NULL)
