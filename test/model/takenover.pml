@@ -17,6 +17,7 @@
  * mutation: MUT_VACUUM_ABORTED rule 56: vacuum does
  * mutation: MUT_NOT_PUT_BACK rule 52: what is taken back to try again comes without the lock
  * mutation: MUT_PUT_BACK_LATER rule 52: ... with the lock in a step of its own
+ * mutation: MUT_GO_ON_IN_DOUBT rule 56: who does not know whether they are back tries again all the same
  * mutation: MUT_PUT_BACK_ENDED rule 56: a transaction that has ended puts the lock back
  * mutation: MUT_LET_GO_PAST rule 56: who lets go of his locks does not look at a leaf that is loading
  * mutation: MUT_LET_GO_UNASKED rule 56: ... takes it back without having asked how the attempt ended
@@ -158,10 +159,19 @@ again:
 		:: else
 		fi;
 #else
-		settle(1, g, ABORTED, OWNER);
+		if
+		:: settle(1, g, ABORTED, OWNER); ok = 1
+		:: ok = 0					/* no answer in time, and perhaps not done */
+		fi;
 #endif
 #endif
 		intent = 0;
+#ifndef MUT_GO_ON_IN_DOUBT
+		if
+		:: !ok -> goto failed
+		:: ok
+		fi;
+#endif
 		n = 2;
 		goto again
 	:: else -> goto failed
