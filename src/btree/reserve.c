@@ -286,7 +286,7 @@ static bool
 plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 {
 	const MosqlTreeKeys *wanted = crowded->of->wanted;
-	const MosqlBytes *first;
+	const MosqlBytes *keys;
 	int			n;
 	MosqlTree  *tree = wanted->tree;
 	MosqlLeaf  *leaf = palloc0(sizeof(MosqlLeaf));
@@ -307,8 +307,8 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 	}
 	if (fits_anew(wanted, crowded->group, leaf))
 		return false;
-	first = keys_of_new(wanted, crowded->group, &n);
-	load_build(tree, &load, leaf, first, n, wanted->row_bytes);
+	keys = keys_of_new(wanted, crowded->group, &n);
+	load_build(tree, &load, leaf, keys, n, wanted->row_bytes);
 	if (fits(load.n, load.bytes))
 		return false;
 	if (leaf->meta.state == MOSQL_NODE_LOADING)
@@ -325,7 +325,7 @@ plan_split(const Crowded *crowded, const MosqlNodeImage *image, Split *split)
 	}
 	split->tree = tree;
 	split->leaf = leaf;
-	if (!plan_pieces(tree, &load, fill_end(&load, leaf, first, n), split))
+	if (!plan_pieces(tree, &load, fill_end(&load, leaf, keys, n), split))
 		crowded->of->again = true;
 	return true;
 }

@@ -12,7 +12,7 @@
 #include "postgres.h"
 
 #include "code/claim.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 /* Up to so many leaves are applied without waiting. */
 #define DETACHED_MAX_LEAVES	512

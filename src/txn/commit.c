@@ -24,13 +24,13 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 #include "step/clock_keep.h"
 #include "txn/leaf_step.h"
 #include "txn/local.h"
 #include "txn/lock_int.h"
+#include "txn/recover.h"
 #include "txn/xact_int.h"
 
 int			mosql_txn_commit_timeout_ms = 10000;
@@ -80,11 +80,14 @@ may_rewrite(const MosqlParticipant *part)
 	return true;
 }
 
-/* All keys that a participant writes, some of which are new, and need room (wanted): what is deleted in a leaf that is written anew gives some. */
+/*
+ * In place of the new keys (wanted, in an array with room for all): all that a participant writes, for what is deleted in a leaf that is
+ * written anew gives room.
+ */
 static void
 add_written(MosqlCommit *commit, const MosqlParticipant *part, MosqlTreeKeys *wanted)
 {
-	MosqlBytes *keys = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlBytes));
+	MosqlBytes *keys = unconstify(MosqlBytes *, wanted->keys);
 	MosqlKeyUse *uses = MemoryContextAllocHuge(commit->cxt, part->n * sizeof(MosqlKeyUse));
 	int8	   *growth = MemoryContextAllocHuge(commit->cxt, part->n);
 
@@ -96,7 +99,6 @@ add_written(MosqlCommit *commit, const MosqlParticipant *part, MosqlTreeKeys *wa
 		uses[i] = mosql_item_use(item) | (mosql_item_may_be_by_leaf(item) ? MOSQL_KEY_REWRITES : 0);
 		growth[i] = item->change->kind == MOSQL_CHANGE_DELETE ? -1 : item->base == MOSQL_BASE_ABSENT;
 	}
-	wanted->keys = keys;
 	wanted->n = part->n;
 	wanted->uses = uses;
 	wanted->growth = growth;
@@ -133,26 +135,13 @@ new_keys(MosqlCommit *commit, const MosqlParticipant *part)
 #endif
 #define LOAD_MIN_BYTES	(1024 * 1024)
 
-/*
- * Wait for a leaf that is written anew: others' rows are there, and perhaps their locks, so as long as for a lock.  Who waits has nothing in
- * place, so that no circle goes through here; who may have something in another namespace waits like for anybody else.
- */
+/* The time for which others keep leaves that are written anew is not counted. */
 static void
 wait_for_leaf(MosqlCommit *commit, const MosqlBlocker *blocker)
 {
-	MosqlBudget budget;
-
-	Assert(blocker->anew && !commit->limited && !commit->several);
-	do
-	{
-		budget = mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
-		if (mosql_recover_wait(commit->session, blocker, &budget))
-		{
-			commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
-			return;
-		}
-	} while (LockTimeout == 0);
-	mosql_lock_not_available(true);
+	Assert(!commit->several);
+	mosql_lock_wait_for_leaf(commit->session, blocker, mosql_lock_load_budget());
+	commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
 }
 
 /*
@@ -283,7 +272,8 @@ restore_ranges(MosqlCommit *commit, const MosqlBytes *saved)
 /*
  * An older transaction is in the way, and this one has given way: it is not to disturb
  * that one again before it has ended, or given way itself.  Who had nothing in place
- * disturbs nobody: it just tries again.
+ * disturbs nobody: it just tries again.  A leaf that is written anew is waited for like a lock; but by who may
+ * have something in place in another namespace like anybody else.
  */
 static void
 wait_for_others(MosqlCommit *commit, int waits)
@@ -295,7 +285,7 @@ wait_for_others(MosqlCommit *commit, int waits)
 	pause.attempts = Min(waits, 5);
 	if (commit->blocker.strength > 0)
 		mosql_lock_wait(commit);
-	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->limited && !commit->several)
+	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->several)
 		wait_for_leaf(commit, &commit->blocker);
 	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);

@@ -122,6 +122,15 @@ extern void mosql_lock_end_told(MosqlTxn *txn);
 /* When a wait ends without the lock, or one may not wait: 55P03. */
 extern void mosql_lock_not_available(bool timeout) pg_attribute_noreturn();
 
+/* So long a leaf that is loading is waited for: as for any lock, but not for ever. */
+extern MosqlBudget mosql_lock_load_budget(void);
+
+/*
+ * Until a leaf that is written anew is settled: others' rows are there, and perhaps their locks, so as long as for a lock, to the end of
+ * the budget and then anew; with lock_timeout no longer, 55P03.  Who waits has nothing in place, so that no circle goes through here.
+ */
+extern void mosql_lock_wait_for_leaf(MosqlSession *session, const MosqlBlocker *blocker, MosqlBudget budget);
+
 /* ---------- locks beyond transactions (session_lock.c) ---------- */
 
 /* How strong the session's lock of a key is; 0: it has none. */

@@ -10,6 +10,7 @@
 #include "code/block.h"
 #include "code/loaded.h"
 #include "txn/lock_int.h"
+#include "txn/recover.h"
 
 MosqlBytes
 mosql_lock_claim_bytes(const MosqlClaim *claim)
@@ -213,11 +214,22 @@ settle_own(MosqlSession *session, const ClaimRound *round)
 	}
 }
 
-/* So long a leaf that is loading is waited for: as for any lock, but not for ever. */
-static MosqlBudget
-load_budget(void)
+MosqlBudget
+mosql_lock_load_budget(void)
 {
 	return mosql_budget_start(LockTimeout > 0 ? LockTimeout : mosql_txn_commit_timeout_ms);
+}
+
+void
+mosql_lock_wait_for_leaf(MosqlSession *session, const MosqlBlocker *blocker, MosqlBudget budget)
+{
+	Assert(blocker->anew);
+	while (!mosql_recover_wait(session, blocker, &budget))
+	{
+		if (LockTimeout > 0)
+			mosql_lock_not_available(true);
+		budget = mosql_lock_load_budget();
+	}
 }
 
 /* Whoever does not wait (NOWAIT, SKIP LOCKED) gives a commit this time for what it has still to do, which is mostly a message or two. */
@@ -238,19 +250,18 @@ refuse(const ClaimRound *round, const MosqlLeafGroup *group)
 static bool
 wait_for_load(MosqlSession *session, const ClaimRound *round, const MosqlLeafGroup *group, const MosqlBudget *budget)
 {
-	bool		at_once = round->changes[group->first]->at_once;
-	MosqlBudget left = at_once ? mosql_budget_start(LOAD_BRIEF_MS) : *budget;
-	MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true};
+	MosqlBudget brief = mosql_budget_start(LOAD_BRIEF_MS);
+	MosqlBlocker blocker = {.tree = round->tree,.key = round->keys[group->first],.tx = group->loaded.loader,.loading = true,.anew = group->loaded.over};
 
-	while (!mosql_recover_wait(session, &blocker, &left))
+	if (round->changes[group->first]->at_once)
+		return mosql_recover_wait(session, &blocker, &brief);
+	if (blocker.anew)
+		mosql_lock_wait_for_leaf(session, &blocker, *budget);
+	else if (!mosql_recover_wait(session, &blocker, budget))
 	{
-		if (at_once)
-			return false;
 		if (LockTimeout > 0)
 			mosql_lock_not_available(true);
-		if (!group->loaded.over)
-			mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
-		left = load_budget();
+		mosql_commit_conflict(session, "Another transaction was loading rows next to one of this one for longer than mosql_fdw.commit_timeout.");
 	}
 	return true;
 }
@@ -308,7 +319,7 @@ void
 mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, int n)
 {
 	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
-	MosqlBudget loads = load_budget();
+	MosqlBudget loads = mosql_lock_load_budget();
 	LockChange **todo = palloc(n * sizeof(LockChange *));
 	int			left = 0;
 
@@ -324,7 +335,7 @@ mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, i
 			return;
 		left = change_claims_once(session, tree, todo, ntodo, left == 0, &loads, &waited);
 		if (left < ntodo)
-			loads = load_budget();
+			loads = mosql_lock_load_budget();
 		if (left < ntodo || waited)
 			budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 		else if (!mosql_budget_pause(&budget))

@@ -15,6 +15,7 @@
 
 #include "step/clock_wait.h"
 #include "txn/lock_int.h"
+#include "txn/recover.h"
 
 /* So long one BLPOP waits; then the waiter looks whether it is still in the queue. */
 #define LISTEN_MS		1000

@@ -20,7 +20,7 @@
 
 #include "code/part.h"
 #include "step/clock_keep.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 /* Dead sessions looked at in one go. */
 #define ORPHAN_SESSIONS		100

@@ -10,7 +10,7 @@
 #include "storage/ipc.h"
 
 #include "step/clock_keep.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 static size_t
 copied_size(MosqlBytes b)

@@ -31,6 +31,7 @@
 
 #include "code/claim.h"
 #include "txn/leaf_step.h"
+#include "txn/recover.h"
 
 /* Rows and leaves worked on at a time, so that memory stays bounded. */
 #define ROUND_MAX_RANGE_LEAVES 64

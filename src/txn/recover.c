@@ -14,7 +14,7 @@
 
 #include "code/claim.h"
 #include "txn/lock_int.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 int			mosql_txn_intent_timeout_ms = 500;
 
@@ -734,26 +734,36 @@ stands_for_locks(const Clearing *work)
 	return mosql_txid_equal(point.loader, work->blocker->tx) && point.locks;
 }
 
+/* ... of a session that lives, from which no time takes them (rule 32)?  Then the attempt's time begins anew. */
+static bool
+stands_for_living(const Clearing *work)
+{
+	if (!stands_for_locks(work) || !lives(work->session, work->blocker->tx))
+		return false;
+	give_time(work->session, work->blocker->tx);
+	return true;
+}
+
 static bool
 is_over(const Clearing *work)
 {
 	return mosql_now_us() - work->since_us >= (int64) mosql_txn_intent_timeout_ms * 1000;
 }
 
-/* An undecided attempt may be aborted.  One of our own, an earlier one, nobody will decide. */
+/* Of these nobody waits for anything: an earlier attempt of one's own nobody will decide, nor one of the dead. */
+static bool
+is_own_or_dead(const Clearing *work)
+{
+	return work->blocker->tx.session == work->session->sid || work->since_us == 0;
+}
+
+/* An undecided attempt may be aborted. */
 static bool
 has_had_its_time(const Clearing *work)
 {
-	MosqlTxid	tx = work->blocker->tx;
-
-	if (tx.session == work->session->sid || work->since_us == 0)
+	if (is_own_or_dead(work))
 		return true;
-	if (!is_over(work) || gave_sign(work->session, tx))
-		return false;
-	if (!stands_for_locks(work) || !lives(work->session, tx))
-		return true;
-	give_time(work->session, tx);
-	return false;
+	return is_over(work) && !gave_sign(work->session, work->blocker->tx) && !stands_for_living(work);
 }
 
 /*
@@ -763,16 +773,9 @@ has_had_its_time(const Clearing *work)
 static bool
 is_left_to_owner(const Clearing *work)
 {
-	MosqlTxid	tx = work->blocker->tx;
-
-	if (tx.session == work->session->sid || work->since_us == 0 || !stands_for_locks(work))
+	if (is_own_or_dead(work))
 		return false;
-	if (!is_over(work))
-		return true;
-	if (!lives(work->session, tx))
-		return false;
-	give_time(work->session, tx);
-	return true;
+	return is_over(work) ? stands_for_living(work) : stands_for_locks(work);
 }
 
 /* The record that was found may be forgotten when a connection breaks: it is asked for anew. */

@@ -47,7 +47,7 @@
 #include "utils/timestamp.h"
 
 #include "step/clock_keep.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 int			mosql_txn_signpost_retention_ms = MOSQL_SIGNPOST_RETENTION_MS;
 int			mosql_txn_orphan_retention_s = MOSQL_ORPHAN_RETENTION_S;

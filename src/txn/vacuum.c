@@ -30,7 +30,7 @@
 #include "code/block.h"
 #include "code/claim.h"
 #include "code/loaded.h"
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 /* Transactions asked about in one step of the clock. */
 #define STATUS_BATCH		512

@@ -13,7 +13,7 @@
  * earlier moment of the clock's answer it was not decided (an applied intent
  * never comes back, since every attempt has a new id: rule 1).
  */
-#include "txn/txn_int.h"
+#include "txn/recover.h"
 
 /* ---- a cache of the clock's answers ---- */
 
