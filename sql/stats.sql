@@ -41,7 +41,7 @@ SELECT counter('round_trips');
 SELECT mosql_fdw_stats_reset();
 SELECT count(v) FROM t WHERE id IN (1, 1000, 2000, 3000, 4000, 5000);
 SELECT counter('round_trips'), counter('point_reads');
--- rows that one leaf has: no snapshot, but for the first such statement of a transaction, also if nothing is there; what
+-- rows that one leaf has: no snapshot, also if nothing is there, and the definition is looked at by the way; what
 -- changes them locks them, in one round trip more
 BEGIN;
 SELECT mosql_fdw_stats_reset();

@@ -30,10 +30,13 @@ struct MosqlNodeStore
 	void		(*read_nodes) (MosqlNodeStore *store, const uint64 *nodes, int n,
 							   MosqlNodeImage *images);
 
-	/* Can several be read as they are at one moment?  Then do; false: it was refused, and they cannot.  NULL: they cannot. */
-	bool		(*reads_at_once) (MosqlNodeStore *store);
+	/*
+	 * Can these be read as they are at one moment (told: with the schema version of then or later)?  Then do, schema NULL if it is not
+	 * asked for; false: it was refused, and they cannot.  NULL: they cannot.
+	 */
+	bool		(*reads_at_once) (MosqlNodeStore *store, const uint64 *nodes, int n, bool told);
 	bool		(*read_nodes_at_once) (MosqlNodeStore *store, const uint64 *nodes, int n,
-									   MosqlNodeImage *images);
+									   MosqlNodeImage *images, uint64 *schema);
 
 	/* step.h has what these promise.  NULL: nodes cannot be asked for before they are wanted. */
 	MosqlPrefetch *(*prefetch) (MosqlNodeStore *store, const uint64 *nodes, int n);
@@ -421,12 +424,15 @@ extern void mosql_btree_scan_keep_all(MosqlScan *scan);
 /* From now on each leaf leaves a hint, as those of the first windows do: what is read will be certified. */
 extern void mosql_btree_scan_keep_hints(MosqlScan *scan);
 
-/* From now on a window is read as it is at one moment, where that can be done. */
-extern void mosql_btree_scan_at_once(MosqlScan *scan);
+/* From now on a window is read as it is at one moment, where that can be done; told: with the schema version of then or later. */
+extern void mosql_btree_scan_at_once(MosqlScan *scan, bool told);
 extern void mosql_btree_scan_end(MosqlScan *scan);
 
 /* Was the last window all that was left of the ranges, and read at one moment?  One leaf always is. */
 extern bool mosql_btree_scan_was_at_once(const MosqlScan *scan);
+
+/* The schema version that came with the last window; 0: none did. */
+extern uint64 mosql_btree_scan_schema(const MosqlScan *scan);
 
 /*
  * The leaf that covers a key as far as the caches know, read or not; a round trip or more only
@@ -435,10 +441,11 @@ extern bool mosql_btree_scan_was_at_once(const MosqlScan *scan);
 extern uint64 mosql_btree_leaf_of(MosqlTree *tree, MosqlBytes key);
 
 /*
- * Do all keys low <= key < high (data NULL: no bound) belong to one leaf, or to some, at most so many, that can be read at one
- * moment, as far as the caches know?  As many round trips.
+ * Do all keys low <= key < high (data NULL: no bound) belong to one leaf, or to some, at most so many (no more than
+ * MOSQL_BTREE_AT_ONCE), that can be read at one moment, told: with the schema version, as far as the caches know?  As many round trips.
  */
-extern bool mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most);
+#define MOSQL_BTREE_AT_ONCE 8
+extern bool mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most, bool told);
 
 /* Read one leaf that covers key, decoded in full (no range clipping). */
 extern MosqlLeaf *mosql_btree_read_leaf(MosqlTree *tree, MosqlBytes key);

@@ -223,9 +223,9 @@ extern MosqlLeaf *mosql_btree_leaf_decode(const MosqlTree *tree, const MosqlNode
 extern const char *mosql_btree_leaf_fault(const MosqlNodeImage *image, MosqlLeaf *leaf);
 extern void mosql_btree_leaf_clip(MosqlLeaf *leaf, MosqlBytes low, MosqlBytes high);
 extern int	mosql_btree_leaf_position(const MosqlLeaf *leaf, MosqlBytes key);
-extern bool mosql_btree_can_read_at_once(const MosqlTree *tree);
+extern bool mosql_btree_can_read_at_once(const MosqlTree *tree, const uint64 *ids, int n, bool told);
 extern bool mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n,
-											MosqlNodeImage *images);
+											MosqlNodeImage *images, uint64 *schema);
 extern void mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images);
 extern MosqlLeaf *mosql_btree_read_covering(MosqlTree *tree, MosqlBytes key, bool backward);
 

@@ -276,17 +276,18 @@ mosql_btree_read_images(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImag
 }
 
 bool
-mosql_btree_can_read_at_once(const MosqlTree *tree)
+mosql_btree_can_read_at_once(const MosqlTree *tree, const uint64 *ids, int n, bool told)
 {
-	return tree->store->reads_at_once != NULL && tree->store->reads_at_once(tree->store);
+	return tree->store->reads_at_once != NULL && tree->store->reads_at_once(tree->store, ids, n, told);
 }
 
-/* The same at one moment; false: they cannot be read so. */
+/* The same at one moment, with the schema version if schema is not NULL; false: they cannot be read so. */
 bool
-mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images)
+mosql_btree_read_images_at_once(MosqlTree *tree, const uint64 *ids, int n, MosqlNodeImage *images, uint64 *schema)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (!mosql_btree_can_read_at_once(tree) || !tree->store->read_nodes_at_once(tree->store, ids, n, images))
+	if (!mosql_btree_can_read_at_once(tree, ids, n, schema != NULL) ||
+		!tree->store->read_nodes_at_once(tree->store, ids, n, images, schema))
 		return false;
 	mosql_stats.leaf_reads += n;
 	return true;

@@ -51,6 +51,8 @@ struct MosqlScan
 	bool		keeps_all;		/* MosqlLeaf.all */
 	bool		keeps_hints;	/* of more than SCAN_HINTS leaves */
 	bool		at_once;		/* windows are to be of one moment; */
+	bool		told;			/* and come with the schema version: */
+	uint64		schema;			/* of the last one, or 0 */
 	bool		was_at_once;	/* the last one is */
 	bool		done;
 
@@ -182,9 +184,10 @@ mosql_btree_scan_keep_hints(MosqlScan *scan)
 }
 
 void
-mosql_btree_scan_at_once(MosqlScan *scan)
+mosql_btree_scan_at_once(MosqlScan *scan, bool told)
 {
 	scan->at_once = true;
+	scan->told = told;
 }
 
 void
@@ -197,6 +200,13 @@ bool
 mosql_btree_scan_was_at_once(const MosqlScan *scan)
 {
 	return scan->done && scan->was_at_once;
+}
+
+/* See btree.h. */
+uint64
+mosql_btree_scan_schema(const MosqlScan *scan)
+{
+	return scan->schema;
 }
 
 /* Does the scan stand at this leaf? */
@@ -411,12 +421,14 @@ static void
 read_nodes(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 {
 	scan->was_at_once = false;
+	scan->schema = 0;
 	if (take_asked(scan, ids, n, images))
 	{
 		mosql_stats.leaf_reads += n;
 		return;
 	}
-	scan->was_at_once = n > 1 && scan->at_once && mosql_btree_read_images_at_once(scan->tree, ids, n, images);
+	scan->was_at_once = scan->at_once && (n > 1 || scan->told) &&
+		mosql_btree_read_images_at_once(scan->tree, ids, n, images, scan->told ? &scan->schema : NULL);
 	if (!scan->was_at_once)
 		mosql_btree_read_images(scan->tree, ids, n, images);
 }
@@ -547,6 +559,7 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 		else
 		{
 			scan->search = scan->refreshed = false;
+			scan->schema = 0;
 			(*leaves)[0] = *mosql_btree_read_covering(tree, scan->position, scan->backward);
 			advance(scan, *leaves);
 			scan->was_at_once = true;
@@ -561,22 +574,24 @@ mosql_btree_scan_next(MosqlScan *scan, MosqlLeaf **leaves)
 
 /* See btree.h. */
 bool
-mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most)
+mosql_btree_reads_at_once(MosqlTree *tree, MosqlBytes low, MosqlBytes high, int most, bool told)
 {
 	const CachedNode *parent;
+	uint64		ids[MOSQL_BTREE_AT_ONCE];
 	int			first;
 
+	Assert(most <= MOSQL_BTREE_AT_ONCE);
 	mosql_btree_enter(tree);
 	parent = mosql_btree_find_inner(tree, low, false, 1, 0);
 	first = mosql_btree_child_index(parent->children, parent->nchildren, low, false);
-	if (!mosql_btree_can_read_at_once(tree))
-		most = 1;
-	for (int c = first; c < Min(first + most, parent->nchildren); c++)
+	for (int n = 0; n < most && first + n < parent->nchildren;)
 	{
-		MosqlBytes	end = mosql_btree_child_end(parent, c);
+		MosqlBytes	end = mosql_btree_child_end(parent, first + n);
 
+		ids[n] = parent->children[first + n].node;
+		n++;
 		if (end.data == NULL || (high.data != NULL && mosql_bytes_compare(high, end) <= 0))
-			return true;
+			return (n == 1 && !told) || mosql_btree_can_read_at_once(tree, ids, n, told);
 	}
 	return false;
 }

@@ -60,33 +60,53 @@ mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 	}
 }
 
+/* See step.h. */
 bool
-mosql_step_reads_at_once(const MosqlStepper *stepper)
+mosql_step_reads_at_once(const MosqlStepper *stepper, const uint64 *nodes, int n, bool told)
 {
-	return stepper->engine == MOSQL_ENGINE_SCRIPT && !mosql_redis_is_cluster(stepper->redis);
+	uint16		clock_slot;
+	int			route;
+
+	if (stepper->engine != MOSQL_ENGINE_SCRIPT)
+		return false;
+	if (!mosql_redis_is_cluster(stepper->redis))
+		return true;
+	if (n != 1 || !told)
+		return n == 1;
+	clock_slot = mosql_clock_keys(stepper->ns).slot;
+	route = mosql_redis_route(stepper->redis, clock_slot);
+	return route >= 0 && route == mosql_redis_route(stepper->redis, mosql_redis_slot(mosql_step_key(stepper, nodes[0])));
+}
+
+static uint64
+told_schema(const MosqlReply *reply)
+{
+	return reply->kind == MOSQL_REPLY_STRING ? strtoull(reply->str.data, NULL, 10) : 0;
 }
 
 /* What a server says instead of the nodes, whatever it be, it says again to who reads them one by one. */
-bool
-mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
-							  MosqlNodeImage *images, MosqlBudget *budget)
+static bool
+read_at_once(MosqlStepper *stepper, const uint64 *nodes, int n, MosqlNodeImage *images, uint64 *schema,
+			 MosqlBudget *budget)
 {
 	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
 	MosqlCommands commands;
 	const MosqlReply *all;
+	int			nreplies = n + (schema != NULL);
 	int			group;
 
-	Assert(n > 0 && mosql_step_reads_at_once(stepper));
 	mosql_batch_take_errors(batch);
 	mosql_commands_multi(&commands, stepper->redis, false);
 	for (int i = 0; i < n; i++)
 		mosql_commands_put(&commands, LITERAL("HGETALL"), mosql_step_key(stepper, nodes[i]));
+	if (schema != NULL)
+		mosql_commands_put(&commands, LITERAL("HGET"), mosql_clock_keys(stepper->ns).counter, LITERAL("schema"));
 	mosql_commands_put(&commands, LITERAL("EXEC"));
 	group = mosql_commands_batch(&commands, batch, mosql_redis_slot(mosql_step_key(stepper, nodes[0])),
 								 MOSQL_SEND_REPEATABLE, 0);
 	mosql_batch_run(batch, budget);
-	all = mosql_batch_reply(batch, group, n + 1);
-	if (all->kind != MOSQL_REPLY_ARRAY || all->n != n)
+	all = mosql_batch_reply(batch, group, nreplies + 1);
+	if (all->kind != MOSQL_REPLY_ARRAY || all->n != nreplies)
 		return false;
 	for (int i = 0; i < n; i++)
 	{
@@ -94,6 +114,46 @@ mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
 			return false;
 		mosql_step_image(all->elem[i], nodes[i], &images[i]);
 	}
+	if (schema != NULL)
+		*schema = told_schema(all->elem[n]);
+	return true;
+}
+
+/*
+ * A node, and behind it, on the same connection, the schema version.  What had to be sent again, or elsewhere, may have been answered
+ * in another order: then the version is not told.
+ */
+static void
+read_told(MosqlStepper *stepper, uint64 node, MosqlNodeImage *image, uint64 *schema, MosqlBudget *budget)
+{
+	MosqlBatch *batch = mosql_batch_create(stepper->redis, CurrentMemoryContext);
+	MosqlClockKeys keys = mosql_clock_keys(stepper->ns);
+	MosqlBytes	leaf[] = {LITERAL("HGETALL"), mosql_step_key(stepper, node)};
+	MosqlBytes	version[] = {LITERAL("HGET"), keys.counter, LITERAL("schema")};
+	const MosqlReply *reply;
+
+	mosql_batch_add(batch, mosql_redis_slot(leaf[1]), MOSQL_SEND_REPEATABLE, lengthof(leaf), leaf);
+	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(version), version);
+	mosql_batch_run(batch, budget);
+	reply = mosql_batch_reply(batch, 0, 0);
+	mosql_step_check(reply, MOSQL_REPLY_ARRAY, leaf[1]);
+	mosql_step_image(reply, node, image);
+	*schema = 0;
+	if (mosql_batch_attempts(batch, 0) == 1 && mosql_batch_attempts(batch, 1) == 1 &&
+		mosql_batch_connection(batch, 0) == mosql_batch_connection(batch, 1))
+		*schema = told_schema(mosql_batch_reply(batch, 1, 0));
+}
+
+/* See step.h. */
+bool
+mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
+							  MosqlNodeImage *images, uint64 *schema, MosqlBudget *budget)
+{
+	Assert(n > 0 && mosql_step_reads_at_once(stepper, nodes, n, false));
+	if (!mosql_redis_is_cluster(stepper->redis))
+		return read_at_once(stepper, nodes, n, images, schema, budget);
+	Assert(n == 1 && schema != NULL);
+	read_told(stepper, nodes[0], &images[0], schema, budget);
 	return true;
 }
 

@@ -281,14 +281,18 @@ extern bool mosql_step_prefetched(MosqlPrefetch *prefetch, MosqlNodeImage *image
 extern void mosql_step_prefetch_drop(MosqlPrefetch *prefetch);
 
 /*
- * Can several nodes be read as they are at one moment?  If all are on one server that does not ask for one slot.  Not with
+ * Can these nodes be read as they are at one moment?  told: and the schema version of then, or later, in the same round trip?  If all,
+ * and the clock, are on one server that does not ask for one slot; one node, if it is on the clock's server.  Not with
  * engine `watch`, whose WATCHes an EXEC in between would lift.
  */
-extern bool mosql_step_reads_at_once(const MosqlStepper *stepper);
+extern bool mosql_step_reads_at_once(const MosqlStepper *stepper, const uint64 *nodes, int n, bool told);
 
-/* The same as mosql_step_read_nodes(), at one moment.  False: it was refused, and images say nothing. */
+/*
+ * The same as mosql_step_read_nodes(), at one moment.  schema: gets the schema version of then, or of a later moment, 0 if it was not told;
+ * NULL: it is not asked for.  False: it was refused, and images say nothing.
+ */
 extern bool mosql_step_read_nodes_at_once(MosqlStepper *stepper, const uint64 *nodes, int n,
-										  MosqlNodeImage *images, MosqlBudget *budget);
+										  MosqlNodeImage *images, uint64 *schema, MosqlBudget *budget);
 
 /* Single fields, in parallel, one round trip. */
 extern void mosql_step_read_fields(MosqlStepper *stepper, MosqlFieldRead *reads, int n,

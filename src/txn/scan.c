@@ -9,18 +9,21 @@
  * from there (reuse.c); the tree is asked for the rest.
  *
  * A scan that is all that its statement reads, at READ COMMITTED, tries to do without a snapshot
- * (rule 45), if its transaction has scanned the same tree at one before: so the definition was current then, and
- * on PostgreSQL's own tables nobody could have changed it since.  One leaf is read in one command, some on one server in
+ * (rule 45).  One leaf is read in one command, some on one server in
  * one MULTI.  If they have all of the ranges, and no intent in them, then all commits that were decided by that moment are
  * applied there, and no others: the newest versions are what a snapshot would show that is drawn at that moment.  Else
  * nothing of it counts; a snapshot is drawn, and the ranges are read anew.
+ *
+ * The transaction's first scan of a tree finds out that the definition is current, as a snapshot would: the schema version comes
+ * with the leaves, where one server has both, and is the one that the transaction goes by, or nothing counts.  On PostgreSQL's
+ * own tables nobody could change it after that.
  */
 #include "txn/reuse.h"
 #include "txn/txn_int.h"
 #include "txn/view_int.h"
 
 /* Leaves in the first window of a range that will be read to its end; of a piece of one. */
-#define WHOLE_RANGE_WINDOW	8
+#define WHOLE_RANGE_WINDOW	MOSQL_BTREE_AT_ONCE
 #define PIECE_WINDOW		64
 
 struct MosqlRowScan
@@ -29,6 +32,7 @@ struct MosqlRowScan
 	MosqlTree  *tree;
 	bool		backward;
 	MosqlTimestamp S;			/* MOSQL_TS_MAX: it does without a snapshot, or tries to, */
+	bool		told;			/* if it is told that the definition is current; */
 	bool		whole;			/* and has: the window is all of the ranges */
 	MosqlScan  *scan;			/* NULL: at its end */
 	int			first_window;
@@ -113,7 +117,7 @@ begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 	if (certifies(scan->view))
 		mosql_btree_scan_keep_hints(scan->scan);
 	if (scan->S == MOSQL_TS_MAX)
-		mosql_btree_scan_at_once(scan->scan);
+		mosql_btree_scan_at_once(scan->scan, scan->told);
 }
 
 static void
@@ -154,30 +158,36 @@ is_met(const MosqlTxn *txn, uint64 root)
 	return false;
 }
 
+/* The tree's definition is the one that was current when it was scanned: for the scans that come. */
+static void
+note_met(MosqlTxn *txn, uint64 root)
+{
+	if (txn->nmet < MOSQL_MET_TREES && !is_met(txn, root))
+		txn->met[txn->nmet++] = root;
+}
+
 /* The snapshot of a scan; that of a statement has compared the definitions that the transaction goes by. */
 static MosqlTimestamp
 scan_snapshot(MosqlView *view, MosqlTree *tree)
 {
-	MosqlTxn   *txn = view->txn;
 	MosqlTimestamp S = mosql_view_snapshot(view);
-	uint64		root = mosql_btree_root(tree);
 
-	if (view->statement->drawn && txn->nmet < MOSQL_MET_TREES && !is_met(txn, root))
-		txn->met[txn->nmet++] = root;
+	if (view->statement->drawn)
+		note_met(view->txn, mosql_btree_root(tree));
 	return S;
 }
 
 /* Is it worth trying to do without a snapshot, with a first window of so many leaves?  The read finds out. */
 static bool
-may_do_without(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n, int window)
+may_do_without(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n, int window, bool told)
 {
 	ErrorContextCallback context;
 	bool		at_once;
 
-	if (!mosql_view_may_do_without(view) || !is_met(view->txn, mosql_btree_root(tree)))
+	if (!mosql_view_may_do_without(view) || (told && !mosql_view_knows_definitions(view)))
 		return false;
 	mosql_txn_begin_read(view->txn->session, &context);
-	at_once = mosql_btree_reads_at_once(tree, ranges[0].low, ranges[n - 1].high, Min(window, WHOLE_RANGE_WINDOW));
+	at_once = mosql_btree_reads_at_once(tree, ranges[0].low, ranges[n - 1].high, Min(window, WHOLE_RANGE_WINDOW), told);
 	mosql_txn_end_read(&context);
 	return at_once;
 }
@@ -207,7 +217,8 @@ scan_begin(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
 	scan->backward = backward;
 	scan->window_cxt = AllocSetContextCreate(cxt, "mosql scan window", ALLOCSET_DEFAULT_SIZES);
 	scan->first_window = first_window(n, limit_hint);
-	alone = alone && may_do_without(view, tree, ranges, n, scan->first_window);
+	scan->told = !is_met(view->txn, mosql_btree_root(tree));
+	alone = alone && may_do_without(view, tree, ranges, n, scan->first_window, scan->told);
 	scan->S = alone ? MOSQL_TS_MAX : scan_snapshot(view, tree);
 	for (int i = 0; i < n && buffer != NULL; i++)
 		collect_own(scan, buffer, &ranges[i]);
@@ -417,11 +428,19 @@ has_intent(const MosqlLeaf *leaf)
 
 /*
  * Are the leaves that were read all of the ranges, as one moment has left them?  So if they come with their fences
- * at that moment, and no commit is at a row of the ranges (rule 45).
+ * at that moment, and no commit is at a row of the ranges (rule 45).  And did the transaction's definition hold then?
  */
 static bool
-is_of_one_moment(const MosqlRowScan *scan)
+is_of_one_moment(const MosqlRowScan *scan, int64 before_us)
 {
+	MosqlTxn   *txn = scan->view->txn;
+
+	if (scan->told && scan->scan != NULL)
+	{
+		if (!mosql_session_hear(txn->session, mosql_btree_scan_schema(scan->scan), before_us))
+			return false;
+		note_met(txn, mosql_btree_root(scan->tree));
+	}
 	if (scan->nleaves > 0 && !mosql_btree_scan_was_at_once(scan->scan))
 		return false;
 	for (int l = 0; l < scan->nleaves; l++)
@@ -447,11 +466,12 @@ read_window(MosqlRowScan *scan)
 	MemoryContext old = MemoryContextSwitchTo(scan->window_cxt);
 	MosqlSession *session = scan->view->txn->session;
 	ErrorContextCallback context;
+	int64		before_us = mosql_now_us();
 	bool		counts;
 
 	mosql_txn_begin_read(session, &context);
 	scan->nleaves = scan->scan ? mosql_btree_scan_next(scan->scan, &scan->leaves) : 0;
-	scan->whole = scan->S == MOSQL_TS_MAX && is_of_one_moment(scan) && !mosql_session_lost_touch(session);
+	scan->whole = scan->S == MOSQL_TS_MAX && is_of_one_moment(scan, before_us) && !mosql_session_lost_touch(session);
 	counts = scan->S != MOSQL_TS_MAX || scan->whole;
 	if (scan->nleaves > 0 && counts)
 		mosql_leaves_settle(session, scan->tree, scan->leaves, scan->nleaves, &scan->cache);

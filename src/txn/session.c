@@ -38,16 +38,16 @@ store_read_nodes(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeIma
 }
 
 static bool
-store_reads_at_once(MosqlNodeStore *store)
+store_reads_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, bool told)
 {
-	return mosql_step_reads_at_once(stepper_of(store));
+	return mosql_step_reads_at_once(stepper_of(store), nodes, n, told);
 }
 
 /* Who may not do so once may not do so later. */
 static bool
-store_read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images)
+store_read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images, uint64 *schema)
 {
-	bool		done = mosql_step_read_nodes_at_once(stepper_of(store), nodes, n, images, NULL);
+	bool		done = mosql_step_read_nodes_at_once(stepper_of(store), nodes, n, images, schema, NULL);
 
 	if (!done)
 		store->reads_at_once = NULL;
@@ -488,6 +488,20 @@ mosql_session_refresh_schema(MosqlSession *session)
 	mosql_clock_snapshots(&session->stepper, &list, &session->schema);
 	session->ask_schema = false;
 	session->heard = before;
+}
+
+/*
+ * Race -- a server falls back to before a change of definitions, and nobody has asked its clock since by a step, which would leap: it
+ * tells the version of before.  So what connections have broken still counts from when a step was asked.
+ */
+bool
+mosql_session_hear(MosqlSession *session, uint64 schema, int64 before_us)
+{
+	if (schema == session->schema)
+		session->heard.us = before_us;
+	else if (schema != 0)
+		session->ask_schema = true;
+	return schema == session->schema;
 }
 
 MosqlMoment

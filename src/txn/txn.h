@@ -328,9 +328,9 @@ extern MosqlRowScan *mosql_view_scan_begin_ranges(MosqlView *view, MosqlTree *tr
 												  bool backward, int64 limit_hint);
 
 /*
- * The same, where these ranges are all that the statement reads.  At READ COMMITTED no snapshot is drawn then, if an earlier
- * statement of the transaction has scanned the tree at one, if one leaf has all of them, or some that can be read at one moment,
- * and nobody is committing there (rule 45); how many leaves they are of is asked of the caches.
+ * The same, where these ranges are all that the statement reads.  At READ COMMITTED no snapshot is drawn then, if one leaf has all
+ * of them, or some that can be read at one moment, if an earlier statement of the transaction has scanned the tree, or the leaves
+ * come with word that its definition holds, and nobody is committing there (rule 45); how many leaves they are of is asked of the caches.
  */
 extern MosqlRowScan *mosql_view_scan_begin_alone(MosqlView *view, MosqlTree *tree,
 												 const MosqlKeyRange *ranges, int n,

@@ -252,6 +252,12 @@ extern bool mosql_session_is_fresh(const MosqlSession *session);
 /* What was read without a snapshot meanwhile is to be read with one. */
 extern bool mosql_session_lost_touch(const MosqlSession *session);
 
+/*
+ * The clock was asked for its schema version, by a read, at before_us or later, and has told this one; 0: it has not.  Is it the one that
+ * the session knows?  If another, it asks before it goes on by what it knows.
+ */
+extern bool mosql_session_hear(MosqlSession *session, uint64 schema, int64 before_us);
+
 /* Now: for session->heard, once the clock has told its schema version that is asked for it next. */
 extern MosqlMoment mosql_session_moment(const MosqlSession *session);
 
@@ -443,7 +449,7 @@ struct MosqlTxn
 	MosqlStatement *statements;
 	int			nviews;
 	int			nmet;
-	uint64		met[MOSQL_MET_TREES];	/* roots of what statements have scanned at snapshots of their own */
+	uint64		met[MOSQL_MET_TREES];	/* roots of what statements have scanned, by definitions that held then */
 	MemoryContext handle_cxt;
 	uint64		nhandles;
 	uint64		maxhandles;

@@ -480,6 +480,12 @@ mosql_view_may_do_without(const MosqlView *view)
 	return view->txn->isolation == MOSQL_READ_COMMITTED && !view->statement->drawn && !view->late && !view->certified;
 }
 
+bool
+mosql_view_knows_definitions(const MosqlView *view)
+{
+	return view->txn->session->schema == view->txn->compared;
+}
+
 /* A subtransaction ended in an error: forget the statements begun inside it. */
 void
 mosql_view_subabort(MosqlTxn *txn, int level)

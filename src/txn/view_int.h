@@ -45,6 +45,9 @@ extern bool mosql_view_has_own_snapshot(const MosqlView *view);
  */
 extern bool mosql_view_may_do_without(const MosqlView *view);
 
+/* Does the session know no other schema version than the transaction's definitions were compared with last? */
+extern bool mosql_view_knows_definitions(const MosqlView *view);
+
 /* Settle the intents in the entries of leaves that were read, all together. */
 extern void mosql_leaves_settle(MosqlSession *session, MosqlTree *tree, MosqlLeaf *leaves,
 								int nleaves, MosqlStatusCache *cache);

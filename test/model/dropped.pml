@@ -8,7 +8,9 @@
  * latest state, who knows the schema version that it has heard last and when it asked for it, asks
  * again where a statement begins and that is too long ago, and reads a leaf by what it has cached; two rounds of maintenance: dead committers' records, then the
  * list.  Committer and the first maintenance may stop for any time, or for good, anywhere.  FORGETS: the server with the
- * definitions comes back as it was before the commit; connections to it break.  ATTACHES: when the committer is dead, and
+ * definitions comes back as it was before the commit; connections to it break.  TOLD: the reader never asks by itself: each
+ * read of a leaf brings the version, of then or later, and counts only if it is the one that it knows (rule 45); beside it somebody
+ * writes, once the definition has changed, what only who knows that can read.  ATTACHES: when the committer is dead, and
  * nobody finishes its record any more, somebody gives the tree its name again, by a transaction that commits any time later.
  *
  * Abstracted: the tree is one leaf and its root, whose killing changes nothing for who has cached the
@@ -16,16 +18,20 @@
  * is of this table alone; a reader who learns that it has moved fails, or begins anew.  Who has the job lives.
  *
  * Claims: whoever begins to read after the client was told that the tree is dropped does not get its
- * rows; what maintenance destroys no definition names; after the last round of maintenance nothing
+ * rows; who goes by the old definition does not read what was written by the new one (TOLD); what maintenance destroys no definition names; after the last round of maintenance nothing
  * is left.
  *
  * run: ci
  * run: ci -DFORGETS
  * run: ci -DATTACHES
+ * run: ci -DTOLD
  * mutation: MUT_NO_WAIT rule 39: the client is told before the others have to ask
  * mutation: MUT_ONCE rule 39: only a transaction's first statement looks how old its word of the version is
  * mutation: MUT_HEARD_LATE rule 39: the age counts from the answer
  * mutation: MUT_WAIT_EARLY rule 39: the wait counts from before the decision
+ * mutation: MUT_NOT_COMPARED -DTOLD rule 45: the version that comes with a leaf is not compared
+ * mutation: MUT_TOLD_ONCE -DTOLD rule 45: only a transaction's first read brings the version
+ * mutation: MUT_TOLD_FIRST -DTOLD rule 45: the version is of before the leaf
  * mutation: MUT_DROP_FIRST rule 40: the record goes before the tree is on the list
  * mutation: MUT_REAP_FIRST rule 40: maintenance takes the record away before the tree is on the list
  * mutation: MUT_UNLIST_FIRST rule 40: the tree is taken off the list before it is destroyed
@@ -42,6 +48,7 @@ byte now;
 bit moved;						/* the schema version */
 bit named = 1;					/* the definition names the old tree */
 bit leaf = 1;					/* it is there, with its rows */
+bit newer;						/* some are written by the new definition (where the tree stays) */
 bit record, listed;
 bit alive = 1;					/* the root */
 bit job;						/* somebody reads the list and kills, or attaches */
@@ -104,15 +111,51 @@ done:
 	ended = 1
 }
 
+/* A leaf, and the version of then or later. */
+inline read_told()
+{
+#ifdef MUT_TOLD_FIRST
+	d_step { version = moved };
+	d_step { found = leaf; written = newer }
+#else
+	d_step { found = leaf; written = newer }
+#ifdef MUT_TOLD_ONCE
+	if
+	:: times == 1 -> d_step { version = moved }
+	:: else
+	fi;
+#else
+	d_step { version = moved };
+#endif
+#endif
+#ifndef MUT_NOT_COMPARED
+	d_step {
+		if
+		:: version != known -> known = 1; found = 0; written = 0
+		:: else
+		fi
+	}
+#endif
+	d_step { assert(!written && (!found || !was_told)) }
+}
+
 /* Two statements of a transaction: each begins after the client has sent it. */
 proctype Reader()
 {
+	bit version = 0, written = 0;
 	byte heard = 0, sent = 0, times = 0;
 	bit known = 0, was_told = 0, found = 0;
 
 	do
 	:: times < 2 ->
 		d_step { was_told = told; times++; found = 0 }
+#ifdef TOLD
+		read_told();
+		if
+		:: known -> break
+		:: else
+		fi
+#else
 		if
 #ifdef MUT_ONCE
 		:: now - heard > FRESH && times == 1 ->
@@ -137,8 +180,17 @@ proctype Reader()
 			assert(!found || !was_told);
 			sent = 0
 		}
+#endif
 	:: else -> break
 	od
+}
+
+proctype Writer()
+{
+#ifdef TOLD
+	d_step { moved -> newer = 1 }
+#endif
+	skip
 }
 
 inline finish_record()
@@ -283,6 +335,6 @@ proctype Forgetter()
 
 init {
 	atomic {
-		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter(); run Attacher()
+		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter(); run Attacher(); run Writer()
 	}
 }

@@ -177,15 +177,17 @@ read_nodes(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *im
 
 /* All that is asked in a round trip is of one moment here. */
 static bool
-reads_at_once(MosqlNodeStore *store)
+reads_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, bool told)
 {
 	return true;
 }
 
 static bool
-read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images)
+read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, MosqlNodeImage *images, uint64 *schema)
 {
 	read_nodes(store, nodes, n, images);
+	if (schema != NULL)
+		*schema = 1;
 	return true;
 }
 

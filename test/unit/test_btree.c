@@ -883,9 +883,9 @@ check_at_once(World *w)
 
 	if (MOSQL_INNER_MAX_CHILDREN < 64)
 		return;					/* they may have two parents */
-	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[100], high, 8));
-	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[100], high, 2));
-	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[100], MOSQL_ABSENT, 8));
+	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[100], high, 8, false));
+	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[100], high, 2, false));
+	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[100], MOSQL_ABSENT, 8, false));
 	CHECK_INT(w->mem->round_trips - before, 0);
 	for (int asked = 0; asked < 2; asked++)
 		for (int window = 2; window <= 8; window += 6)
@@ -894,13 +894,23 @@ check_at_once(World *w)
 			MosqlLeaf  *leaves;
 
 			if (asked)
-				mosql_btree_scan_at_once(scan);
+				mosql_btree_scan_at_once(scan, false);
 			n = mosql_btree_scan_next(scan, &leaves);
 			CHECK(n >= 2);
 			CHECK_INT(mosql_btree_scan_was_at_once(scan), asked && window == 8);
 			mosql_btree_scan_end(scan);
 		}
 	CHECK_INT(w->mem->round_trips - before, 4);
+	for (int told = 0; told < 2; told++)
+	{
+		MosqlScan  *scan = mosql_btree_scan_begin(w->trees[0], w->keys[100], w->keys[101], false, 8);
+		MosqlLeaf  *leaves;
+
+		mosql_btree_scan_at_once(scan, told);
+		n = mosql_btree_scan_next(scan, &leaves);
+		CHECK_INT(mosql_btree_scan_schema(scan), told);
+		mosql_btree_scan_end(scan);
+	}
 }
 
 /* Who wants one window is given no second one; who goes on has the next one on its way. */
@@ -961,10 +971,10 @@ test_round_trips(void)
 	for (int k = 0; k < 100; k++)
 		mosql_btree_get(w->trees[0], &w->keys[k * 29], 1, points);
 	CHECK_INT(w->mem->round_trips - before, 101);
-	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[1500], w->keys[1500], 1));
-	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[w->nkeys - 1], MOSQL_ABSENT, 1));
-	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[0], w->keys[w->nkeys - 1], 1));
-	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[0], MOSQL_ABSENT, 1));
+	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[1500], w->keys[1500], 1, false));
+	CHECK(mosql_btree_reads_at_once(w->trees[0], w->keys[w->nkeys - 1], MOSQL_ABSENT, 1, false));
+	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[0], w->keys[w->nkeys - 1], 1, false));
+	CHECK(!mosql_btree_reads_at_once(w->trees[0], w->keys[0], MOSQL_ABSENT, 1, false));
 	CHECK_INT(w->mem->round_trips - before, 101);
 	check_at_once(w);
 

@@ -657,20 +657,29 @@ static void
 test_reads_at_once(void)
 {
 	uint64		nodes[3] = {1, 2, 3};
+	uint64		schema = 1;
 	MosqlNodeImage images[3];
 
 	begin();
 	set(1, B("a"), B("1"));
 	set(3, B("c"), B("\0\xff"));
-	CHECK_INT(mosql_step_reads_at_once(&stepper), stepper.engine == MOSQL_ENGINE_SCRIPT);
+	CHECK_INT(mosql_step_reads_at_once(&stepper, nodes, 3, false), stepper.engine == MOSQL_ENGINE_SCRIPT);
 	if (stepper.engine != MOSQL_ENGINE_SCRIPT)
 		return;
-	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL));
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL, NULL));
 	CHECK(images[0].found && images[0].nfields == 1 && images[0].node == 1);
 	CHECK(!images[1].found && images[1].nfields == 0);
 	CHECK(images[2].found && mosql_bytes_equal(images[2].fields[0].value, B("\0\xff")));
+	server_command(stepper.redis, "HSET", "test:{test.clock}:c", "schema", "7");
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 1, images, &schema, NULL));
+	CHECK(images[0].found && images[0].nfields == 1 && schema == 7);
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, &schema, NULL));
+	CHECK(images[2].found && schema == 7);
+	server_command(stepper.redis, "DEL", "test:{test.clock}:c");
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, &schema, NULL));
+	CHECK_INT(schema, 0);
 	server_command(stepper.redis, "SET", "test:{0000000000000002}", "x");
-	CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL));
+	CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 3, images, NULL, NULL));
 }
 
 /* Who may not call one of the commands is refused, and can go on; without memory to queue them, too. */
@@ -688,16 +697,16 @@ test_refused_at_once(void)
 	for (int i = 0; i < lengthof(needed); i++)
 	{
 		server_command(stepper.redis, "ACL", "SETUSER", "default", needed[i]);
-		CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL));
+		CHECK(!mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL, NULL));
 		server_command(stepper.redis, "ACL", "SETUSER", "default", "+@all");
 		CHECK(mosql_bytes_equal(get(1, B("a")), B("1")));
 	}
 	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "1");
-	(void) mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL);		/* Valkey 8 does not mind */
+	(void) mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL, NULL);		/* Valkey 8 does not mind */
 	mosql_step_read_nodes(&stepper, nodes, 2, images, NULL);
 	CHECK(images[0].found && !images[1].found);
 	server_command(stepper.redis, "CONFIG", "SET", "maxmemory", "0");
-	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL));
+	CHECK(mosql_step_read_nodes_at_once(&stepper, nodes, 2, images, NULL, NULL));
 }
 
 static void
