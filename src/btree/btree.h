@@ -424,6 +424,14 @@ extern void mosql_btree_scan_keep_all(MosqlScan *scan);
 /* From now on each leaf leaves a hint, as those of the first windows do: what is read will be certified. */
 extern void mosql_btree_scan_keep_hints(MosqlScan *scan);
 
+/*
+ * How many nodes the first window of such a scan would read, as far as the caches know, without a round trip; 0: they do not.  ids, with room for
+ * first_window + 1, gets them.  Who has read them since the scan's snapshot was drawn gives them to the scan, which they must outlive.
+ */
+extern int	mosql_btree_first_nodes(MosqlTree *tree, const MosqlKeyRange *ranges, int n, bool backward,
+									int first_window, uint64 *ids);
+extern void mosql_btree_scan_give(MosqlScan *scan, const uint64 *ids, int n, const MosqlNodeImage *images);
+
 /* From now on a window is read as it is at one moment, where that can be done; told: with the schema version of then or later. */
 extern void mosql_btree_scan_at_once(MosqlScan *scan, bool told);
 extern void mosql_btree_scan_end(MosqlScan *scan);

@@ -33,6 +33,7 @@
 /* Nodes that were asked for. */
 typedef struct AskedNodes
 {
+	const MosqlNodeImage *given;	/* they are here; or NULL */
 	MosqlPrefetch *prefetch;	/* NULL: none */
 	void		(*drop) (MosqlPrefetch *prefetch);	/* the tree may be gone before the scan's memory is */
 	uint64		incarnation;	/* of the tree's store */
@@ -125,6 +126,7 @@ drop_asked(void *arg)
 	if (scan->asked.prefetch != NULL)
 		scan->asked.drop(scan->asked.prefetch);
 	scan->asked.prefetch = NULL;
+	scan->asked.given = NULL;
 }
 
 /* See btree.h. */
@@ -392,12 +394,18 @@ take_asked(MosqlScan *scan, const uint64 *ids, int n, MosqlNodeImage *images)
 	AskedNodes *asked = &scan->asked;
 	bool		came;
 
-	if (asked->prefetch == NULL)
+	if (asked->prefetch == NULL && asked->given == NULL)
 		return false;
 	if (n > asked->n || memcmp(ids, asked->ids, n * sizeof(uint64)) != 0 || asked->incarnation != scan->tree->incarnation)
 	{
 		drop_asked(scan);
 		return false;
+	}
+	if (asked->given != NULL)
+	{
+		memcpy(images, asked->given, n * sizeof(MosqlNodeImage));
+		asked->given = NULL;
+		return true;
 	}
 	came = scan->tree->store->prefetched(asked->prefetch, images);
 	asked->prefetch = NULL;		/* not before: if it throws there is something to drop */
@@ -448,6 +456,41 @@ cached_parent(const MosqlScan *scan)
 	return node != NULL && node->nchildren > 0 ? node : NULL;
 }
 
+/* See btree.h. */
+int
+mosql_btree_first_nodes(MosqlTree *tree, const MosqlKeyRange *ranges, int n, bool backward,
+						int first_window, uint64 *ids)
+{
+	MosqlScan	scan = {
+		.tree = tree,.nranges = n,.ranges = unconstify(MosqlKeyRange *, ranges),.backward = backward,
+		.window = Min(Max(first_window, 1), BTREE_SCAN_WINDOW)
+	};
+	const CachedNode *parent;
+	int			found;
+
+	for (int i = 0; i < n; i++)
+		if (!is_below(ranges[i].low, ranges[i].high))
+			return 0;
+	mosql_btree_enter(tree);
+	scan.position = backward ? ranges[n - 1].high : ranges[0].low;
+	parent = cached_parent(&scan);
+	if (parent == NULL)
+		return 0;
+	found = next_leaves(&scan, parent, ids);
+	return found + (ids[found] != 0);
+}
+
+/* See btree.h. */
+void
+mosql_btree_scan_give(MosqlScan *scan, const uint64 *ids, int n, const MosqlNodeImage *images)
+{
+	Assert(scan->asked.prefetch == NULL && scan->nread == 0 && n <= BTREE_SCAN_WINDOW + 1);
+	scan->asked.given = images;
+	scan->asked.incarnation = scan->tree->incarnation;
+	scan->asked.n = n;
+	memcpy(scan->asked.ids, ids, n * sizeof(uint64));
+}
+
 /*
  * Ask for the next window, if it is worth it: the last one, of so many leaves, was a full one, as the parent said, and not the first.  Some
  * want one window and no more.
@@ -459,7 +502,7 @@ ask_ahead(MosqlScan *scan, int taken)
 	AskedNodes *asked = &scan->asked;
 	const CachedNode *parent;
 
-	Assert(asked->prefetch == NULL);
+	Assert(asked->prefetch == NULL && asked->given == NULL);
 	if (!scan->asks || scan->done || scan->search || scan->refreshed || scan->at_once ||
 		scan->nread < BTREE_SCAN_WINDOW || scan->nread == taken || scan->window_bytes > PREFETCH_MAX_BYTES)
 		return;

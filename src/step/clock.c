@@ -234,7 +234,17 @@ bool
 mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 					 MosqlTimestamp *S, uint64 *schema)
 {
-	if (!engine(clock)->snapshot(clock, sid, snapid, lease_ms, S, schema))
+	return mosql_clock_snapshot_along(clock, sid, snapid, lease_ms, S, schema, NULL);
+}
+
+/* See clock.h. */
+bool
+mosql_clock_snapshot_along(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
+						   MosqlTimestamp *S, uint64 *schema, MosqlNodesAlong *along)
+{
+	if (along != NULL)
+		along->came = false;
+	if (!engine(clock)->snapshot(clock, sid, snapid, lease_ms, S, schema, along))
 		return false;
 	if (*S >= MOSQL_CLOCK_SCORES)
 	{

@@ -88,6 +88,10 @@ extern void mosql_clock_close(MosqlStepper *clock, uint64 sid);
 extern bool mosql_clock_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 								 MosqlTimestamp *S, uint64 *schema);
 
+/* The same, and it may bring nodes along: no round trip more. */
+extern bool mosql_clock_snapshot_along(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
+									   MosqlTimestamp *S, uint64 *schema, MosqlNodesAlong *along);
+
 /*
  * Lists of snapshots that come with decisions and records are bounded: of more than
  * MOSQL_CLOCK_NEWEST they have the newest and the oldest, and a gap between (code/row.h).  Scores are doubles, exact below: times until the year 2255. */

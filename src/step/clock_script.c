@@ -121,9 +121,25 @@ has_leapt(const MosqlStepper *clock, const MosqlReply *leapt)
 	return clock->durable && leapt->integer != 0;
 }
 
+/* The snapshot is registered before a node is read behind it, since one connection's commands run one after the other. */
+static const MosqlReply *
+call_along(MosqlStepper *clock, const MosqlClockKeys *keys, int argc, MosqlBytes *argv, MosqlNodesAlong *along)
+{
+	MosqlScriptCall call = {&snapshot_script, keys->slot, MOSQL_SEND_REPEATABLE, argc, argv};
+	MosqlBytes *nodes = palloc(along->n * sizeof(MosqlBytes));
+
+	for (int i = 0; i < along->n; i++)
+		nodes[i] = mosql_step_key(clock, along->nodes[i]);
+	call.along = along;
+	call.along_keys = nodes;
+	mosql_script_run(clock->redis, &call, 1, NULL);
+	mosql_step_check(call.reply, MOSQL_REPLY_ARRAY, keys->prefix);
+	return call.reply;
+}
+
 static bool
 script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
-				MosqlTimestamp *S, uint64 *schema)
+				MosqlTimestamp *S, uint64 *schema, MosqlNodesAlong *along)
 {
 	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
 	MosqlBytes *argv = ARGUMENTS(&snapshot_script, 4,
@@ -132,8 +148,9 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 								 mosql_clock_number(sid),
 								 mosql_clock_snapshot_field(sid, snapid),
 								 lease_length(lease_ms));
-	const MosqlReply *reply = call_script(clock, &keys, &snapshot_script, 10, argv,
-										  MOSQL_REPLY_ARRAY);
+	const MosqlReply *reply = along == NULL
+		? call_script(clock, &keys, &snapshot_script, 10, argv, MOSQL_REPLY_ARRAY)
+		: call_along(clock, &keys, 10, argv, along);
 	bool		dead = mosql_step_elem(reply, 0)->integer != 0;
 
 	if (!dead && has_leapt(clock, mosql_step_elem(reply, 3)))

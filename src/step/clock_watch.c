@@ -399,7 +399,7 @@ watch_close(MosqlStepper *clock, uint64 sid)
 
 static bool
 watch_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
-			   MosqlTimestamp *S, uint64 *schema)
+			   MosqlTimestamp *S, uint64 *schema, MosqlNodesAlong *along)
 {
 	Watch		watch = watch_start(clock, NULL);
 	MosqlBytes	session = mosql_clock_session_key(&watch.keys, sid);

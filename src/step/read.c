@@ -62,20 +62,30 @@ mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 
 /* See step.h. */
 bool
-mosql_step_reads_at_once(const MosqlStepper *stepper, const uint64 *nodes, int n, bool told)
+mosql_step_reads_along(const MosqlStepper *stepper, const uint64 *nodes, int n)
 {
-	uint16		clock_slot;
 	int			route;
 
 	if (stepper->engine != MOSQL_ENGINE_SCRIPT)
 		return false;
 	if (!mosql_redis_is_cluster(stepper->redis))
 		return true;
-	if (n != 1 || !told)
-		return n == 1;
-	clock_slot = mosql_clock_keys(stepper->ns).slot;
-	route = mosql_redis_route(stepper->redis, clock_slot);
-	return route >= 0 && route == mosql_redis_route(stepper->redis, mosql_redis_slot(mosql_step_key(stepper, nodes[0])));
+	route = mosql_redis_route(stepper->redis, mosql_clock_keys(stepper->ns).slot);
+	for (int i = 0; i < n && route >= 0; i++)
+		if (mosql_redis_route(stepper->redis, mosql_redis_slot(mosql_step_key(stepper, nodes[i]))) != route)
+			route = -1;
+	return route >= 0;
+}
+
+/* See step.h. */
+bool
+mosql_step_reads_at_once(const MosqlStepper *stepper, const uint64 *nodes, int n, bool told)
+{
+	if (stepper->engine != MOSQL_ENGINE_SCRIPT)
+		return false;
+	if (!mosql_redis_is_cluster(stepper->redis))
+		return true;
+	return n == 1 && (!told || mosql_step_reads_along(stepper, nodes, n));
 }
 
 static uint64

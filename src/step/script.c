@@ -113,6 +113,36 @@ add_call(MosqlBatch *batch, const MosqlScriptCall *call)
 		mosql_batch_make_durable(batch, group);
 }
 
+/* Their groups follow those of the calls. */
+static void
+add_along(MosqlBatch *batch, const MosqlScriptCall *call)
+{
+	for (int i = 0; call->along != NULL && i < call->along->n; i++)
+		mosql_batch_add(batch, mosql_redis_slot(call->along_keys[i]), MOSQL_SEND_REPEATABLE, 2,
+						(MosqlBytes[]) {LITERAL("HGETALL"), call->along_keys[i]});
+}
+
+/*
+ * What came along, if all of it was read behind the call, on its connection.  What was sent again, or elsewhere, may have been read
+ * before it; what is refused is for who reads it the ordinary way.
+ */
+static void
+take_along(MosqlBatch *batch, const MosqlScriptCall *call)
+{
+	MosqlNodesAlong *along = call->along;
+
+	along->came = mosql_batch_attempts(batch, 0) == 1;
+	for (int i = 0; i < along->n && along->came; i++)
+	{
+		const MosqlReply *reply = mosql_batch_reply(batch, 1 + i, 0);
+
+		along->came = mosql_batch_attempts(batch, 1 + i) == 1 && reply->kind == MOSQL_REPLY_ARRAY &&
+			mosql_batch_connection(batch, 1 + i) == mosql_batch_connection(batch, 0);
+		if (along->came)
+			mosql_step_image(reply, along->nodes[i], &along->images[i]);
+	}
+}
+
 void
 mosql_script_run(MosqlRedis *redis, MosqlScriptCall *calls, int n, MosqlBudget *budget)
 {
@@ -123,6 +153,8 @@ mosql_script_run(MosqlRedis *redis, MosqlScriptCall *calls, int n, MosqlBudget *
 	/* groups of a new batch are numbered from its first, one per call */
 	for (int i = 0; i < n; i++)
 		add_call(batch, &calls[i]);
+	Assert(n == 1 || calls[0].along == NULL);
+	add_along(batch, &calls[0]);
 	mosql_batch_run(batch, budget);
 	for (int i = 0; i < n; i++)
 	{
@@ -134,7 +166,11 @@ mosql_script_run(MosqlRedis *redis, MosqlScriptCall *calls, int n, MosqlBudget *
 		missing[nmissing++] = i;
 	}
 	if (nmissing == 0)
+	{
+		if (calls[0].along != NULL)
+			take_along(batch, &calls[0]);
 		return;
+	}
 
 	batch = mosql_batch_create(redis, CurrentMemoryContext);
 	for (int i = 0; i < nmissing; i++)

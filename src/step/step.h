@@ -281,6 +281,21 @@ extern bool mosql_step_prefetched(MosqlPrefetch *prefetch, MosqlNodeImage *image
 extern void mosql_step_prefetch_drop(MosqlPrefetch *prefetch);
 
 /*
+ * Whole nodes that a snapshot brings along (mosql_clock_snapshot_along()): read behind it, on the same connection, so that they are as
+ * they were at that moment or later, as if they had been asked for when it was there.
+ */
+typedef struct MosqlNodesAlong
+{
+	int			n;
+	const uint64 *nodes;
+	MosqlNodeImage *images;		/* room for n, in the current context; */
+	bool		came;			/* they say something */
+} MosqlNodesAlong;
+
+/* Can a snapshot bring these nodes?  If they are on the clock's server. */
+extern bool mosql_step_reads_along(const MosqlStepper *stepper, const uint64 *nodes, int n);
+
+/*
  * Can these nodes be read as they are at one moment?  told: and the schema version of then, or later, in the same round trip?  If all,
  * and the clock, are on one server that does not ask for one slot; one node, if it is on the clock's server.  Not with
  * engine `watch`, whose WATCHes an EXEC in between would lift.

@@ -104,6 +104,8 @@ typedef struct MosqlScriptCall
 	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
 	bool		durable;		/* wait for copies behind it */
 	const MosqlBytes *touch;	/* HSET key field value, sent behind it; or NULL */
+	MosqlNodesAlong *along;			/* of a call that runs alone: nodes that are read behind it; or NULL, as */
+	const MosqlBytes *along_keys;	/* their keys are then */
 } MosqlScriptCall;
 
 #define MOSQL_TOUCH_ARGS 4
@@ -329,7 +331,7 @@ typedef struct MosqlClockEngine
 	uint64		(*open) (MosqlStepper *, int lease_ms, bool found, uint64 *schema);
 	void		(*close) (MosqlStepper *, uint64 sid);
 	bool		(*snapshot) (MosqlStepper *, uint64 sid, uint64 snapid, int lease_ms,
-							 MosqlTimestamp *S, uint64 *schema);
+							 MosqlTimestamp *S, uint64 *schema, MosqlNodesAlong *along);
 	MosqlDecision (*decide) (MosqlStepper *, const MosqlDecideArgs *, MosqlTimestamp *,
 							 MosqlSnapshotList *, uint64 *schema, MosqlBudget *);
 	void		(*status) (MosqlStepper *, const MosqlTxid *, int n, MosqlRecord *,

@@ -36,6 +36,7 @@ struct MosqlRowScan
 	bool		whole;			/* and has: the window is all of the ranges */
 	MosqlScan  *scan;			/* NULL: at its end */
 	int			first_window;
+	MosqlNodesAlong	along;			/* leaves that came with the snapshot, for the first window */
 	MemoryContext cxt;			/* the scan */
 	MemoryContext window_cxt;	/* what a window's intents needed */
 
@@ -112,6 +113,9 @@ begin_tree(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 	scan->scan = mosql_btree_scan_begin_ranges(scan->tree, ranges, n, scan->backward,
 											   scan->first_window);
 	MemoryContextSwitchTo(old);
+	if (scan->along.came)
+		mosql_btree_scan_give(scan->scan, scan->along.nodes, scan->along.n, scan->along.images);
+	scan->along.came = false;
 	if (mosql_reuse_fills(scan->view, scan->seen))
 		mosql_btree_scan_keep_all(scan->scan);
 	if (certifies(scan->view))
@@ -166,14 +170,38 @@ note_met(MosqlTxn *txn, uint64 root)
 		txn->met[txn->nmet++] = root;
 }
 
-/* The snapshot of a scan; that of a statement has compared the definitions that the transaction goes by. */
-static MosqlTimestamp
-scan_snapshot(MosqlView *view, MosqlTree *tree)
+/* The leaves of the first window, as far as one knows, if the snapshot can bring them. */
+static void
+prepare_along(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
 {
-	MosqlTimestamp S = mosql_view_snapshot(view);
+	MosqlNodesAlong *along = &scan->along;
+	uint64	   *ids;
 
+	*along = (MosqlNodesAlong) {0};
+	if (!mosql_view_would_draw(scan->view) || mosql_load_is_later(scan->view, scan->tree))
+		return;
+	ids = palloc((scan->first_window + 1) * sizeof(uint64));
+	along->n = mosql_btree_first_nodes(scan->tree, ranges, n, scan->backward, scan->first_window, ids);
+	along->nodes = ids;
+	if (!mosql_step_reads_along(&scan->view->txn->session->stepper, ids, along->n))
+		along->n = 0;
+	along->images = palloc(Max(along->n, 1) * sizeof(MosqlNodeImage));
+}
+
+/*
+ * The snapshot of a scan, in the scan's memory; that of a statement has compared the definitions that the transaction goes by.  If it is
+ * drawn now, it brings the first leaves, where the clock's server has them.
+ */
+static MosqlTimestamp
+scan_snapshot(MosqlRowScan *scan, const MosqlKeyRange *ranges, int n)
+{
+	MosqlView  *view = scan->view;
+	MosqlTimestamp S;
+
+	prepare_along(scan, ranges, n);
+	S = mosql_view_snapshot_along(view, scan->along.n > 0 ? &scan->along : NULL);
 	if (view->statement->drawn)
-		note_met(view->txn, mosql_btree_root(tree));
+		note_met(view->txn, mosql_btree_root(scan->tree));
 	return S;
 }
 
@@ -219,7 +247,7 @@ scan_begin(MosqlView *view, MosqlTree *tree, const MosqlKeyRange *ranges, int n,
 	scan->first_window = first_window(n, limit_hint);
 	scan->told = !is_met(view->txn, mosql_btree_root(tree));
 	alone = alone && may_do_without(view, tree, ranges, n, scan->first_window, scan->told);
-	scan->S = alone ? MOSQL_TS_MAX : scan_snapshot(view, tree);
+	scan->S = alone ? MOSQL_TS_MAX : scan_snapshot(scan, ranges, n);
 	for (int i = 0; i < n && buffer != NULL; i++)
 		collect_own(scan, buffer, &ranges[i]);
 	scan->next_own = scan->backward ? scan->nown - 1 : 0;
@@ -453,8 +481,11 @@ is_of_one_moment(const MosqlRowScan *scan, int64 before_us)
 static void
 draw_late(MosqlRowScan *scan)
 {
+	MemoryContext old = MemoryContextSwitchTo(scan->cxt);
+
 	MOSQL_DEBUG_POINT("draw-late");
-	scan->S = mosql_view_snapshot(scan->view);
+	scan->S = scan_snapshot(scan, scan->ranges, scan->nranges);
+	MemoryContextSwitchTo(old);
 	mosql_btree_scan_end(scan->scan);
 	begin_tree(scan, scan->ranges, scan->nranges);
 }

@@ -30,7 +30,7 @@ MosqlSchemaMoved mosql_txn_schema_moved = NULL;
  * moved, another one is drawn.
  */
 static MosqlTimestamp
-draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
+draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid, MosqlNodesAlong *along)
 {
 	MosqlSession *session = txn->session;
 	MosqlTimestamp S;
@@ -45,8 +45,8 @@ draw_snapshot(MosqlTxn *txn, uint64 *snapid, uint64 *sid)
 		*snapid = session->drawing = ++session->last_snapid;
 		known = schema;
 		before = mosql_session_moment(session);
-		while (!mosql_clock_snapshot(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
-									 &S, &schema))
+		while (!mosql_clock_snapshot_along(&session->stepper, session->sid, *snapid, mosql_txn_lease_ms,
+										   &S, &schema, along))
 		{
 			mosql_session_renew(session);
 			*snapid = session->drawing = ++session->last_snapid;
@@ -124,18 +124,20 @@ check_schema(MosqlView *view)
 	return !moved;
 }
 
-/* The snapshot that a view reads at; MOSQL_TS_MAX: the latest. */
+/* The snapshot that a view reads at; MOSQL_TS_MAX: the latest.  along: what it brings if it is drawn; or NULL. */
 static MosqlTimestamp
-view_snapshot(MosqlView *view, bool range)
+view_snapshot(MosqlView *view, bool range, MosqlNodesAlong *along)
 {
 	MosqlTxn   *txn = view->txn;
 	MosqlStatement *statement = view->statement;
 
+	if (along != NULL)
+		along->came = false;
 	if (!mosql_view_has_own_snapshot(view))
 	{
 		while (!txn->drawn)
 		{
-			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid);
+			txn->S = draw_snapshot(txn, &txn->snapid, &txn->snap_sid, along);
 			txn->S_schema = txn->session->schema;
 			txn->drawn = true;
 			mosql_txn_keep(txn);
@@ -151,7 +153,7 @@ view_snapshot(MosqlView *view, bool range)
 		return MOSQL_TS_MAX;
 	while (!statement->drawn)
 	{
-		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid);
+		statement->S = draw_snapshot(txn, &statement->snapid, &statement->sid, along);
 		statement->drawn = true;
 		if (!check_schema(view))
 			release_statement(txn, statement);
@@ -403,13 +405,13 @@ get_rows(MosqlView *view, MosqlTree *tree, const MosqlBytes *keys, int n, MosqlR
 			rows[where[i]] = (MosqlRow) {.key = wanted[i]};
 	else if (m > 0)
 	{
-		MosqlTimestamp S = view_snapshot(view, together && n > 1);
+		MosqlTimestamp S = view_snapshot(view, together && n > 1, NULL);
 
 		get_others(view, tree, S, wanted, where, m, bind, rows);
 		if (S == MOSQL_TS_MAX && mosql_session_lost_touch(view->txn->session))
 		{
 			view->late = true;
-			get_others(view, tree, view_snapshot(view, false), wanted, where, m, bind, rows);
+			get_others(view, tree, view_snapshot(view, false, NULL), wanted, where, m, bind, rows);
 		}
 	}
 }
@@ -470,7 +472,19 @@ mosql_view_keep_alive(MosqlView *view)
 MosqlTimestamp
 mosql_view_snapshot(MosqlView *view)
 {
-	return view_snapshot(view, true);
+	return view_snapshot(view, true, NULL);
+}
+
+MosqlTimestamp
+mosql_view_snapshot_along(MosqlView *view, MosqlNodesAlong *along)
+{
+	return view_snapshot(view, true, along);
+}
+
+bool
+mosql_view_would_draw(const MosqlView *view)
+{
+	return mosql_view_has_own_snapshot(view) ? !view->statement->drawn : !view->txn->drawn;
 }
 
 /* See view_int.h. */

@@ -45,6 +45,10 @@ extern bool mosql_view_has_own_snapshot(const MosqlView *view);
  */
 extern bool mosql_view_may_do_without(const MosqlView *view);
 
+/* The view's snapshot (txn.h), which brings nodes along if it is drawn now; else along->came is false.  Would it be drawn now? */
+extern MosqlTimestamp mosql_view_snapshot_along(MosqlView *view, MosqlNodesAlong *along);
+extern bool mosql_view_would_draw(const MosqlView *view);
+
 /* Does the session know no other schema version than the transaction's definitions were compared with last? */
 extern bool mosql_view_knows_definitions(const MosqlView *view);
 

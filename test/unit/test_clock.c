@@ -257,6 +257,37 @@ test_lease_ends(void)
 	CHECK_INT(decide(b, 1), MOSQL_DECIDED);
 }
 
+/* Nodes come along with a snapshot; not where it was asked for twice, for its script was missing, and one may have been read before it. */
+static void
+test_along(void)
+{
+	uint64		nodes[] = {1, 2};
+	MosqlNodeImage images[2];
+	MosqlNodesAlong along = {.n = 2,.nodes = nodes,.images = images,.came = true};
+	MosqlTimestamp S;
+	uint64		sid;
+	bool		script = engine == MOSQL_ENGINE_SCRIPT;
+
+	begin();
+	sid = open_session(LEASE_MS);
+	CHECK_INT(mosql_step_reads_along(&ck, nodes, 2), script);
+	server_command(ck.redis, "HSET", "test:{0000000000000001}", "a", "1");
+	for (int i = 1; i <= 2; i++)
+		CHECK(mosql_clock_snapshot_along(&ck, sid, i, LEASE_MS, &S, &schema, &along));
+	CHECK_INT(along.came, script);
+	if (!script)
+		return;
+	CHECK(images[0].found && images[0].node == 1 && mosql_bytes_equal(images[0].fields[0].value, B("1")));
+	CHECK(!images[1].found);
+	server_command(ck.redis, "SCRIPT", "FLUSH");
+	CHECK(mosql_clock_snapshot_along(&ck, sid, 3, LEASE_MS, &S, &schema, &along) && !along.came);
+	CHECK(mosql_clock_snapshot_along(&ck, sid, 4, LEASE_MS, &S, &schema, &along) && along.came);
+	server_command(ck.redis, "SET", "test:{0000000000000002}", "x");
+	CHECK(mosql_clock_snapshot_along(&ck, sid, 5, LEASE_MS, &S, &schema, &along) && !along.came);
+	mosql_clock_snapshots(&ck, &list, &schema);
+	CHECK_INT(list.n, 5);
+}
+
 /* Live sessions are not swept, and neither are snapshots of longer ids. */
 static void
 test_sweep_spares_others(void)
@@ -1758,6 +1789,7 @@ main(void)
 		RUN(test_impossible_time);
 		RUN(test_damaged_answer);
 		RUN(test_lease_ends);
+		RUN(test_along);
 		RUN(test_sweep_spares_others);
 		RUN(test_lease_is_extended);
 		RUN(test_close);
