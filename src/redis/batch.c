@@ -206,6 +206,16 @@ mosql_batch_connection(const MosqlBatch *batch, int group)
 	return batch->groups[group].serial;
 }
 
+bool
+mosql_batch_follows(const MosqlBatch *batch, int first, int second)
+{
+	const MosqlGroup *a = &batch->groups[first];
+	const MosqlGroup *b = &batch->groups[second];
+
+	Assert(first >= 0 && first < batch->ngroups && second >= 0 && second < batch->ngroups);
+	return a->serial == b->serial && a->start < b->start;
+}
+
 int
 mosql_batch_attempts(const MosqlBatch *batch, int group)
 {

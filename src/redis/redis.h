@@ -213,6 +213,12 @@ extern uint64 mosql_batch_connection(const MosqlBatch *batch, int group);
 extern int	mosql_batch_attempts(const MosqlBatch *batch, int group);
 
 /*
+ * Did a server answer `second` after `first`, on one connection?  They leave in the order in which they were added, if both are for one server
+ * and nothing comes in between: while a slot has no server, or a group is sent again, the others go on.
+ */
+extern bool mosql_batch_follows(const MosqlBatch *batch, int first, int second);
+
+/*
  * Throw for an error reply with the SQLSTATE it deserves, naming the server
  * and what was attempted; returns if reply is no error.
  */

@@ -154,7 +154,11 @@ script_snapshot(MosqlStepper *clock, uint64 sid, uint64 snapid, int lease_ms,
 	bool		dead = mosql_step_elem(reply, 0)->integer != 0;
 
 	if (!dead && has_leapt(clock, mosql_step_elem(reply, 3)))
+	{
 		reply = call_durable(clock, &keys, &snapshot_script, 10, argv, MOSQL_REPLY_ARRAY, NULL);
+		if (along != NULL)
+			along->came = false;	/* it may be another snapshot */
+	}
 	dead = mosql_step_elem(reply, 0)->integer != 0;
 	*schema = mosql_reply_u64(mosql_step_elem(reply, dead ? 1 : 2));
 	if (!dead)

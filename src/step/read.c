@@ -31,6 +31,16 @@ mosql_step_image(const MosqlReply *reply, uint64 node, MosqlNodeImage *image)
 	}
 }
 
+static void
+take_node(const MosqlStepper *stepper, const MosqlReply *reply, uint64 node, MosqlBytes key, MosqlNodeImage *image)
+{
+	*image = (MosqlNodeImage) {.node = node,.found = true};
+	if (is_foreign(stepper, reply))
+		return;
+	mosql_step_check(reply, MOSQL_REPLY_ARRAY, key);
+	mosql_step_image(reply, node, image);
+}
+
 void
 mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 					  MosqlNodeImage *images, MosqlBudget *budget)
@@ -47,17 +57,7 @@ mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, int n,
 	if (n > 0)
 		mosql_batch_run(batch, budget);
 	for (int i = 0; i < n; i++)
-	{
-		const MosqlReply *reply = mosql_batch_reply(batch, i, 0);
-
-		if (is_foreign(stepper, reply))
-		{
-			images[i] = (MosqlNodeImage) {.node = nodes[i],.found = true};
-			continue;
-		}
-		mosql_step_check(reply, MOSQL_REPLY_ARRAY, argv[i][1]);
-		mosql_step_image(reply, nodes[i], &images[i]);
-	}
+		take_node(stepper, mosql_batch_reply(batch, i, 0), nodes[i], argv[i][1], &images[i]);
 }
 
 /* See step.h. */
@@ -130,8 +130,8 @@ read_at_once(MosqlStepper *stepper, const uint64 *nodes, int n, MosqlNodeImage *
 }
 
 /*
- * A node, and behind it, on the same connection, the schema version.  What had to be sent again, or elsewhere, may have been answered
- * in another order: then the version is not told.
+ * A node, and behind it, on the same connection, the schema version.  If they were answered in another order, or by two servers, the
+ * version is not told.
  */
 static void
 read_told(MosqlStepper *stepper, uint64 node, MosqlNodeImage *image, uint64 *schema, MosqlBudget *budget)
@@ -140,17 +140,13 @@ read_told(MosqlStepper *stepper, uint64 node, MosqlNodeImage *image, uint64 *sch
 	MosqlClockKeys keys = mosql_clock_keys(stepper->ns);
 	MosqlBytes	leaf[] = {LITERAL("HGETALL"), mosql_step_key(stepper, node)};
 	MosqlBytes	version[] = {LITERAL("HGET"), keys.counter, LITERAL("schema")};
-	const MosqlReply *reply;
 
 	mosql_batch_add(batch, mosql_redis_slot(leaf[1]), MOSQL_SEND_REPEATABLE, lengthof(leaf), leaf);
 	mosql_batch_add(batch, keys.slot, MOSQL_SEND_REPEATABLE, lengthof(version), version);
 	mosql_batch_run(batch, budget);
-	reply = mosql_batch_reply(batch, 0, 0);
-	mosql_step_check(reply, MOSQL_REPLY_ARRAY, leaf[1]);
-	mosql_step_image(reply, node, image);
+	take_node(stepper, mosql_batch_reply(batch, 0, 0), node, leaf[1], image);
 	*schema = 0;
-	if (mosql_batch_attempts(batch, 0) == 1 && mosql_batch_attempts(batch, 1) == 1 &&
-		mosql_batch_connection(batch, 0) == mosql_batch_connection(batch, 1))
+	if (mosql_batch_follows(batch, 0, 1))
 		*schema = told_schema(mosql_batch_reply(batch, 1, 0));
 }
 

@@ -123,21 +123,20 @@ add_along(MosqlBatch *batch, const MosqlScriptCall *call)
 }
 
 /*
- * What came along, if all of it was read behind the call, on its connection.  What was sent again, or elsewhere, may have been read
- * before it; what is refused is for who reads it the ordinary way.
+ * What came along, if all of it was read behind the call, on its connection.  What is refused is for who reads it the ordinary
+ * way.
  */
 static void
 take_along(MosqlBatch *batch, const MosqlScriptCall *call)
 {
 	MosqlNodesAlong *along = call->along;
 
-	along->came = mosql_batch_attempts(batch, 0) == 1;
+	along->came = true;
 	for (int i = 0; i < along->n && along->came; i++)
 	{
 		const MosqlReply *reply = mosql_batch_reply(batch, 1 + i, 0);
 
-		along->came = mosql_batch_attempts(batch, 1 + i) == 1 && reply->kind == MOSQL_REPLY_ARRAY &&
-			mosql_batch_connection(batch, 1 + i) == mosql_batch_connection(batch, 0);
+		along->came = reply->kind == MOSQL_REPLY_ARRAY && mosql_batch_follows(batch, 0, 1 + i);
 		if (along->came)
 			mosql_step_image(reply, along->nodes[i], &along->images[i]);
 	}

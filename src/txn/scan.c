@@ -465,7 +465,8 @@ is_of_one_moment(const MosqlRowScan *scan, int64 before_us)
 
 	if (scan->told && scan->scan != NULL)
 	{
-		if (!mosql_session_hear(txn->session, mosql_btree_scan_schema(scan->scan), before_us))
+		if (!mosql_session_hear(txn->session, mosql_btree_scan_schema(scan->scan), before_us) ||
+			!mosql_view_knows_definitions(scan->view))
 			return false;
 		note_met(txn, mosql_btree_root(scan->tree));
 	}

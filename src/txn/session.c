@@ -497,9 +497,11 @@ mosql_session_refresh_schema(MosqlSession *session)
 bool
 mosql_session_hear(MosqlSession *session, uint64 schema, int64 before_us)
 {
+	if (schema == 0)
+		return false;
 	if (schema == session->schema)
 		session->heard.us = before_us;
-	else if (schema != 0)
+	else
 		session->ask_schema = true;
 	return schema == session->schema;
 }

@@ -10,7 +10,9 @@
  * list.  Committer and the first maintenance may stop for any time, or for good, anywhere.  FORGETS: the server with the
  * definitions comes back as it was before the commit; connections to it break.  TOLD: the reader never asks by itself: each
  * read of a leaf brings the version, of then or later, and counts only if it is the one that it knows (rule 45); beside it somebody
- * writes, once the definition has changed, what only who knows that can read.  ATTACHES: when the committer is dead, and
+ * writes, once the definition has changed, what only who knows that can read.  SOME_TOLD: only its first read is told, and the age of its word counts
+ * from when that was asked for.  FALLS: the clock's server comes back as it was before the commit, and tells the version of then until a step asks
+ * it, for which it leaps; connections to it break, which the reader sees who has asked by a step before.  TOLD goes without maintenance.  ATTACHES: when the committer is dead, and
  * nobody finishes its record any more, somebody gives the tree its name again, by a transaction that commits any time later.
  *
  * Abstracted: the tree is one leaf and its root, whose killing changes nothing for who has cached the
@@ -25,6 +27,9 @@
  * run: ci -DFORGETS
  * run: ci -DATTACHES
  * run: ci -DTOLD
+ * run: ci -DTOLD -DSOME_TOLD
+ * run: ci -DTOLD -DFALLS
+ * run: ci -DTOLD -DSOME_TOLD -DFALLS
  * mutation: MUT_NO_WAIT rule 39: the client is told before the others have to ask
  * mutation: MUT_ONCE rule 39: only a transaction's first statement looks how old its word of the version is
  * mutation: MUT_HEARD_LATE rule 39: the age counts from the answer
@@ -32,6 +37,8 @@
  * mutation: MUT_NOT_COMPARED -DTOLD rule 45: the version that comes with a leaf is not compared
  * mutation: MUT_TOLD_ONCE -DTOLD rule 45: only a transaction's first read brings the version
  * mutation: MUT_TOLD_FIRST -DTOLD rule 45: the version is of before the leaf
+ * mutation: MUT_TOLD_LATE -DTOLD -DSOME_TOLD rule 45: the age counts from when the answer came
+ * mutation: MUT_TOLD_UNBROKEN -DTOLD -DSOME_TOLD -DFALLS rule 45: who was told forgets which connections broke before
  * mutation: MUT_DROP_FIRST rule 40: the record goes before the tree is on the list
  * mutation: MUT_REAP_FIRST rule 40: maintenance takes the record away before the tree is on the list
  * mutation: MUT_UNLIST_FIRST rule 40: the tree is taken off the list before it is destroyed
@@ -57,6 +64,7 @@ bit taken;						/* off the list, by who attaches */
 bit ended, dead;				/* the committer */
 bit told;						/* its client, that it is committed */
 byte breaks;
+bit fallen;						/* the clock, to before the commit, and no step has asked it since */
 
 proctype Time()
 {
@@ -115,27 +123,35 @@ done:
 inline read_told()
 {
 #ifdef MUT_TOLD_FIRST
-	d_step { version = moved };
+	d_step { version = moved && !fallen };
 	d_step { found = leaf; written = newer }
 #else
-	d_step { found = leaf; written = newer }
+	d_step { sent = now; found = leaf; written = newer }
 #ifdef MUT_TOLD_ONCE
 	if
-	:: times == 1 -> d_step { version = moved }
+	:: times == 1 -> d_step { version = moved && !fallen }
 	:: else
 	fi;
 #else
-	d_step { version = moved };
+	d_step { version = moved && !fallen }
 #endif
 #endif
-#ifndef MUT_NOT_COMPARED
 	d_step {
-		if
-		:: version != known -> known = 1; found = 0; written = 0
-		:: else
-		fi
-	}
+#ifdef MUT_TOLD_UNBROKEN
+		touched = breaks;
 #endif
+		if
+#ifndef MUT_NOT_COMPARED
+		:: version != known || touched != breaks -> known = 1; found = 0; written = 0
+#endif
+#ifdef MUT_TOLD_LATE
+		:: else -> heard = now
+#else
+		:: else -> heard = sent
+#endif
+		fi;
+		sent = 0
+	}
 	d_step { assert(!written && (!found || !was_told)) }
 }
 
@@ -143,6 +159,7 @@ inline read_told()
 proctype Reader()
 {
 	bit version = 0, written = 0;
+	byte touched = 0;
 	byte heard = 0, sent = 0, times = 0;
 	bit known = 0, was_told = 0, found = 0;
 
@@ -150,20 +167,26 @@ proctype Reader()
 	:: times < 2 ->
 		d_step { was_told = told; times++; found = 0 }
 #ifdef TOLD
-		read_told();
 		if
-		:: known -> break
-		:: else
-		fi
-#else
+#ifdef SOME_TOLD
+		:: times > 1 -> skip
+#endif
+		:: else ->
+			read_told();
+			if
+			:: known -> break
+			:: else -> goto read
+			fi
+		fi;
+#endif
 		if
 #ifdef MUT_ONCE
 		:: now - heard > FRESH && times == 1 ->
 #else
-		:: now - heard > FRESH ->
+		:: now - heard > FRESH || touched != breaks ->
 #endif
 			d_step { sent = now };
-			d_step { known = moved };
+			d_step { known = moved; touched = breaks; fallen = 0 };
 #ifdef MUT_HEARD_LATE
 			d_step { heard = now }
 #else
@@ -177,12 +200,21 @@ proctype Reader()
 		fi;
 		d_step { found = leaf; printf("reads at %d: %d\n", now, found) }
 		d_step {
-			assert(!found || !was_told);
+			assert(!found || !was_told || touched != breaks);
 			sent = 0
 		}
-#endif
+read:
+		skip
 	:: else -> break
 	od
+}
+
+proctype Faller()
+{
+#ifdef FALLS
+	d_step { moved -> fallen = 1; breaks++; printf("the clock is as before\n") }
+#endif
+	skip
 }
 
 proctype Writer()
@@ -335,6 +367,9 @@ proctype Forgetter()
 
 init {
 	atomic {
-		run Time(); run Committer(); run Reader(); run Maintenance(); run LastMaintenance(); run Forgetter(); run Attacher(); run Writer()
+		run Time(); run Committer(); run Reader(); run Forgetter(); run Attacher(); run Writer(); run Faller();
+#ifndef TOLD
+		run Maintenance(); run LastMaintenance()
+#endif
 	}
 }

@@ -88,7 +88,9 @@ test_transaction(void)
 
 	batch = mosql_batch_create(redis, CurrentMemoryContext);
 	mosql_batch_add_group(batch, mosql_redis_slot(key), MOSQL_SEND_PINNED, pin, 3, second_argc, second);
+	mosql_batch_add(batch, mosql_redis_slot(key), MOSQL_SEND_REPEATABLE, 2, get);
 	mosql_batch_run(batch, NULL);
+	CHECK(mosql_batch_follows(batch, 0, 1) && !mosql_batch_follows(batch, 1, 0));
 	CHECK_STR(mosql_batch_reply(batch, 0, 1)->str.data, "QUEUED");
 	CHECK_INT(mosql_batch_reply(batch, 0, 2)->n, 1);
 	CHECK_INT(mosql_batch_connection(batch, 0), pin);
