@@ -431,6 +431,7 @@ struct MosqlTxn
 	MemoryContext cxt;
 	bool		joined;			/* a parallel worker's: it reads at its leader's snapshot, and that is all */
 	MosqlIsolation isolation;
+	int			level;			/* XactIsoLevel, of which that is made */
 	uint64		schema;			/* version when it began; decide compares it */
 	uint64		first_schema;	/* the same, whatever it prepared again for */
 	uint64		compared;		/* as of which its definitions were compared last */

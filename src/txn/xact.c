@@ -196,6 +196,7 @@ begin(MosqlSession *session)
 	txn->handle_cxt = AllocSetContextCreate(cxt, "mosql row handles", ALLOCSET_DEFAULT_SIZES);
 	txn->session = session;
 	txn->isolation = isolation_level();
+	txn->level = XactIsoLevel;
 	txn->schema = txn->first_schema = txn->compared = session->schema;
 	txn->breaks = mosql_redis_breaks(session->redis);
 	txn->random = (uint64) mosql_now_us() | 1;
@@ -203,11 +204,21 @@ begin(MosqlSession *session)
 	return txn;
 }
 
+/* LOCK TABLE needs no snapshot, so that SET TRANSACTION ISOLATION LEVEL may come after it. */
 MosqlTxn *
 mosql_txn_current(MosqlSession *session)
 {
+	MosqlTxn   *txn = session->txn;
+
 	check_leader();
-	return session->txn != NULL ? session->txn : begin(session);
+	if (txn == NULL)
+		return begin(session);
+	if (txn->level != XactIsoLevel)
+	{
+		txn->level = XactIsoLevel;
+		txn->isolation = isolation_level();
+	}
+	return txn;
 }
 
 /*
