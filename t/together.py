@@ -415,6 +415,30 @@ def crossing(server):
         c.close()
 
 
+def aside(server):
+    """COMMIT waits for a lock of a row, whose holder wants what the commit would keep from him meanwhile."""
+    one, two = server.connect("shared", **OPTIMISTIC), server.connect("shared", lock_timeout="8s")
+    query(two, "CREATE FOREIGN TABLE b.wide (id int OPTIONS (key 'true') NOT NULL, v text) SERVER other; "
+          "INSERT INTO b.wide SELECT n, 'old' FROM generate_series(1, 3000) n")
+    for name, first, then, last in (
+            ("NOTIFY's lock", "NOTIFY x", "NOTIFY x", "COMMIT"),
+            ("a row next to many of another namespace", "UPDATE b.wide SET v = 'new' WHERE id % 2 = 0", "SELECT 1",
+             "SELECT v FROM b.wide WHERE id = 1 FOR UPDATE; COMMIT")):
+        begin(one, "UPDATE t SET v = 'aside' WHERE id = 1", first)
+        begin(two, "SELECT v FROM t WHERE id = 1 FOR UPDATE", then)
+        t, result = in_background(one, "COMMIT")
+        tap.ok(wait_until(lambda: value(server_wide, "SELECT count(*) FROM mosql_fdw_locks WHERE NOT granted")),
+               f"aside: COMMIT waits for a row whose holder wants {name}")
+        tap.equal(attempt(two, last)[1], None, "aside: he has it")
+        attempt(two, "ROLLBACK")
+        t.join(60)
+        tap.equal(result, [(None, None)], "aside: and so has COMMIT the row")
+        attempt(one, "ROLLBACK")
+    query(two, "UPDATE t SET v = 'old' WHERE id = 1; DROP FOREIGN TABLE b.wide")
+    for c in (one, two):
+        c.close()
+
+
 def lapsed(server):
     """Both leases end between the decisions, and maintenance takes the session for dead: the rest is
     prepared again under another id, and decides; unless somebody has changed it meanwhile.  Without
@@ -640,6 +664,7 @@ def body():
         part("exits", exits, cluster, server)
         part("renames", renames, server)
         part("crossing", crossing, server)
+        part("aside", aside, server)
         part("lapsed", lapsed, server)
         part("bounded", bounded, server)
         part("procedures", procedures, server_wide)

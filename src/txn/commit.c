@@ -9,7 +9,7 @@
  *
  *      attempt:  new transaction id
  *                prepare ---- conflict ----> release, 40001
- *                   |   \---- busy --------> release, wait, next attempt
+ *                   |   \---- busy --------> release, wait, next attempt (for a lock: all sessions, together.c)
  *                   |    \--- lost --------> release, next attempt
  *                decide ----- aborted -----> release, next attempt
  *                   |   \---- lease -------> release, new session, next attempt
@@ -283,9 +283,10 @@ wait_for_others(MosqlCommit *commit, int waits)
 
 	mosql_stats.waits++;
 	pause.attempts = Min(waits, 5);
-	if (commit->blocker.strength > 0)
-		mosql_lock_wait(commit);
-	else if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->several)
+	commit->waits = commit->blocker.strength > 0;
+	if (commit->waits)
+		return;					/* mosql_commit_wait() */
+	if (commit->blocker.tree != NULL && commit->blocker.anew && !commit->several)
 		wait_for_leaf(commit, &commit->blocker);
 	else if (commit->placed && commit->blocker.tree != NULL)
 		waited = mosql_recover_wait(commit->session, &commit->blocker, &commit->budget);
@@ -355,31 +356,29 @@ typedef bool (*AttemptStep) (MosqlCommit *commit);
 
 /*
  * Decide has refused the schema version: a definition was changed, or its table locked, which is
- * waited for as for any lock (rule 37): before the next attempt has its id, with nothing in place, while
- * interrupts are served.  An AttemptStep.
+ * waited for as for any lock (rule 37), and then looked at again: before the next attempt has its id, with nothing in
+ * place, while interrupts are served.  An AttemptStep.
  *
- * Race -- it is raised again while we look, or wait: then decide refuses once more.
+ * Race -- it is raised again while we look: then decide refuses once more.
  */
 static bool
 check_definitions(MosqlCommit *commit)
 {
 	MosqlSession *session = commit->session;
 	uint64		schema = session->schema;	/* known before we look */
+	MosqlBytes	locked = MOSQL_ABSENT;
+	int			strength = 0;
 
-	for (;;)
+	if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session, &locked, &strength))
+		mosql_commit_conflict(session, "The definition of a table was changed by another transaction.");
+	if (locked.data != NULL)
 	{
-		MosqlBytes	locked = MOSQL_ABSENT;
-		int			strength = 0;
-
-		if (mosql_txn_schema_check == NULL || !mosql_txn_schema_check(session, &locked, &strength))
-			mosql_commit_conflict(session, "The definition of a table was changed by another transaction.");
-		if (locked.data == NULL)
-			break;
 		commit->blocker = (MosqlBlocker)
 		{
 			.tree = mosql_session_tree(session, MOSQL_CATALOG_ROOT),.key = locked,.strength = strength
 		};
-		mosql_lock_wait(commit);
+		commit->waits = true;
+		return false;
 	}
 	commit->txn->schema = schema;
 	commit->stale = false;
@@ -626,22 +625,54 @@ begin_attempt(MosqlCommit *commit)
 	commit->goes_on = false;
 }
 
-void
+/* One attempt.  False: another one is to be made, perhaps after a wait. */
+static bool
+try_to_prepare(MosqlCommit *commit)
+{
+	if (commit->stale && !guarded(commit, check_definitions))
+		return false;
+	begin_attempt(commit);
+	if (guarded(commit, prepare_once))
+		return true;
+	mosql_stats.prepare_retries++;
+	return false;
+}
+
+bool
 mosql_commit_prepare(MosqlCommit *commit)
 {
 	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+	bool		done;
 
-	Assert(commit->state == MOSQL_COMMIT_IDLE);
-	for (;; commit->tries++)
+	Assert(commit->state == MOSQL_COMMIT_IDLE && !commit->waits);
+	while (!(done = try_to_prepare(commit)))
 	{
-		if (commit->stale)
-			(void) guarded(commit, check_definitions);
-		begin_attempt(commit);
-		if (guarded(commit, prepare_once))
+		commit->tries++;
+		if (commit->waits)
 			break;
-		mosql_stats.prepare_retries++;
 	}
-	commit->state = MOSQL_COMMIT_PREPARED;
+	if (done)
+		commit->state = MOSQL_COMMIT_PREPARED;
+	MemoryContextSwitchTo(old);
+	return done;
+}
+
+/* An AttemptStep. */
+static bool
+wait_for_lock(MosqlCommit *commit)
+{
+	mosql_lock_wait(commit);
+	return true;
+}
+
+void
+mosql_commit_wait(MosqlCommit *commit)
+{
+	MemoryContext old = MemoryContextSwitchTo(commit->cxt);
+
+	Assert(commit->state == MOSQL_COMMIT_IDLE && commit->released && commit->waits);
+	commit->waits = false;
+	(void) guarded(commit, wait_for_lock);
 	MemoryContextSwitchTo(old);
 }
 
@@ -711,6 +742,21 @@ mosql_commit_decide(MosqlCommit *commit)
 	if (decided)
 		commit->txn->decided_us = mosql_now_us();
 	return decided;
+}
+
+void
+mosql_commit_put_off(MosqlCommit *commit)
+{
+	Assert(commit->state == MOSQL_COMMIT_PREPARED);
+	mosql_txn_release(commit);
+	commit->state = MOSQL_COMMIT_IDLE;
+	commit->tries++;
+}
+
+void
+mosql_commit_take_time(MosqlCommit *commit)
+{
+	commit->budget = mosql_budget_start(mosql_txn_commit_timeout_ms);
 }
 
 void
@@ -807,7 +853,8 @@ decide_alone(MosqlCommit *commit)
 	mosql_commit_may_be_at_once(commit);
 	for (;;)
 	{
-		mosql_commit_prepare(commit);
+		while (!mosql_commit_prepare(commit))
+			mosql_commit_wait(commit);
 		mosql_local_hold();
 		if (mosql_commit_decide(commit))
 			return;

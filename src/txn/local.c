@@ -96,8 +96,8 @@ has_notifications(void)
  * in adding to the queue, so that the room that is there stays.
  *
  * Race -- T1 has the lock, and waits for T2's intents; T2 waits for the lock: nobody would
- * see that deadlock.  So it is taken before anything is placed in Redis: who waits for it is
- * in nobody's way there, and who has it waits for nobody of this server who wants it.
+ * see that deadlock.  So it is taken before anything is placed in Redis, and let go of before a lock of a row is
+ * waited for: who waits for it is in nobody's way there, and who has it waits for nobody of this server who wants it.
  */
 static void
 lock_notifications(void)
@@ -118,6 +118,13 @@ mosql_local_lock(bool wait)
 	if (wait)
 		lock_notifications();
 	return wait;
+}
+
+void
+mosql_local_unlock(void)
+{
+	if (has_notifications())
+		UnlockSharedObject(DatabaseRelationId, InvalidOid, 0, AccessExclusiveLock);
 }
 
 /*

@@ -18,6 +18,9 @@ extern void mosql_local_act(void);
  */
 extern bool mosql_local_lock(bool wait);
 
+/* To wait for a lock in Redis, with nothing in place there: they are taken again after that. */
+extern void mosql_local_unlock(void);
+
 /*
  * A commit begins: from here on interrupts are held, and served by our own waits alone, by
  * an ERROR what would be FATAL.  It ends with mosql_local_end(), or, in the middle of

@@ -6,6 +6,7 @@
  *
  *      PostgreSQL's own locks; interrupts are served by our waits alone (local.c)
  *      prepare each ---- conflict ----> take all back, 40001
+ *        \--- a lock to wait for -----> take all back, wait, begin again
  *      PostgreSQL's own checks ---- fail ----> take all back, that error
  *      foresee each but the first ---- would be refused ----> prepare that one again
  *      -------------------------------------------------- interrupts wait from here
@@ -109,9 +110,9 @@ comes_before(const MosqlCommit *a, const MosqlCommit *b)
 
 /*
  * In an order that all transactions share, whatever the order of the decisions: who waits
- * in one namespace for somebody else holds something in earlier ones only (rule 25).
+ * in one namespace for somebody else holds something in earlier ones only (rule 25).  False: a lock has to be waited for.
  */
-static void
+static bool
 prepare_all(Together *all)
 {
 	for (;;)
@@ -123,9 +124,28 @@ prepare_all(Together *all)
 				(next == NULL || comes_before(all->commits[i], next)))
 				next = all->commits[i];
 		if (next == NULL)
-			return;
-		mosql_commit_prepare(next);
+			return true;
+		if (!mosql_commit_prepare(next))
+			return false;
 	}
+}
+
+/*
+ * Who waits for a lock holds nothing (rule 33), in no namespace, nor what notifications want locked: somebody else may hold
+ * that lock, and wait for it.
+ */
+static void
+wait_for_lock(Together *all)
+{
+	MosqlCommit *waiting = NULL;
+
+	for (int i = 0; i < all->n; i++)
+		if (all->commits[i]->state == MOSQL_COMMIT_PREPARED)
+			mosql_commit_put_off(all->commits[i]);
+		else if (all->commits[i]->waits)
+			waiting = all->commits[i];
+	mosql_local_unlock();
+	mosql_commit_wait(waiting);
 }
 
 /* False: one has to be prepared again first. */
@@ -138,21 +158,26 @@ foresee_rest(Together *all)
 	return true;
 }
 
-static void
+/* False: a lock had to be waited for, and nothing is in place. */
+static bool
 decide_first(Together *all)
 {
 	if (all->n == 1)
 		mosql_commit_may_be_at_once(all->commits[0]);
 	for (;;)
 	{
-		prepare_all(all);
+		if (!prepare_all(all))
+		{
+			wait_for_lock(all);
+			return false;
+		}
 		mosql_local_check();
 		MOSQL_DEBUG_POINT("before-decide");
 		if (!foresee_rest(all))
 			continue;
 		mosql_local_hold();
 		if (mosql_commit_decide(all->commits[0]))
-			return;
+			return true;
 		mosql_local_resume();
 	}
 }
@@ -171,7 +196,8 @@ decide_rest(Together *all)
 		mosql_commit_limit(all->commits[i], &rest);
 		MOSQL_DEBUG_POINT("decided-some");
 		while (!mosql_commit_decide(all->commits[i]))
-			mosql_commit_prepare(all->commits[i]);
+			while (!mosql_commit_prepare(all->commits[i]))
+				mosql_commit_wait(all->commits[i]);
 	}
 }
 
@@ -319,21 +345,37 @@ settle(Together *all)
 	collect_all(all);
 }
 
-static void
-decide(Together *all, MemoryContext cxt)
+/* False: a lock had to be waited for, and all is to begin again. */
+static bool
+try_to_decide(Together *all, MemoryContext cxt)
 {
+	volatile bool decided = false;
+
 	(void) mosql_local_lock(true);
+	for (int i = 0; i < all->n; i++)
+		mosql_commit_take_time(all->commits[i]);
 	mosql_local_begin();
 	PG_TRY();
 	{
-		decide_first(all);
-		decide_rest(all);
+		decided = decide_first(all);
+		if (decided)
+			decide_rest(all);
 	}
 	PG_CATCH();
 	{
 		fail(all, cxt);
 	}
 	PG_END_TRY();
+	if (!decided)
+		mosql_local_leave();
+	return decided;
+}
+
+static void
+decide(Together *all, MemoryContext cxt)
+{
+	while (!try_to_decide(all, cxt))
+		;
 }
 
 void

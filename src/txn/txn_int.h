@@ -801,6 +801,7 @@ typedef struct MosqlCommit
 	bool		stands;			/* this attempt has leaves that stand for locks */
 	bool		in_doubt;		/* which are perhaps not taken back */
 	bool		lost_claim;		/* prepare has not found one */
+	bool		waits;			/* a lock is to be waited for, the blocker's */
 	bool		stale;			/* it knows a schema version that is not the present one */
 	bool		unchecked;		/* keys were not looked up: tried once, and nothing is said of what is in the way */
 	int			one_steps;		/* so often may the deciding step take leaves in */
@@ -907,7 +908,9 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
 /*
  * One session's commit, step by step.  begin: NULL if nothing is to be decided;
  * `elsewhere`: the transaction has written in other places.  prepare: until all is in
- * place, or an error (40001, 22003, what Redis throws), upon which nothing is.
+ * place, or an error (40001, 22003, what Redis throws), upon which nothing is; false: nothing is either, a lock has
+ * to be waited for.  wait: for that one.  put_off: nothing of a prepared one is in place any more, and it is to be prepared
+ * again.  take_time: the time to wait and retry in begins anew.
  * may_be_at_once: what is on the clock's server may be left to the step that decides, which may refuse it; not where
  * another session decides before.
  * foresee, decide: false if refused; then it is to be prepared again.  take_back: a
@@ -917,7 +920,10 @@ extern void mosql_pending_unknown(MosqlCommit *commit);
  */
 extern MosqlCommit *mosql_commit_begin(MosqlTxn *txn, bool elsewhere);
 extern void mosql_commit_may_be_at_once(MosqlCommit *commit);
-extern void mosql_commit_prepare(MosqlCommit *commit);
+extern bool mosql_commit_prepare(MosqlCommit *commit);
+extern void mosql_commit_wait(MosqlCommit *commit);
+extern void mosql_commit_put_off(MosqlCommit *commit);
+extern void mosql_commit_take_time(MosqlCommit *commit);
 extern bool mosql_commit_foresee(MosqlCommit *commit);
 extern bool mosql_commit_decide(MosqlCommit *commit);
 extern void mosql_commit_take_back(MosqlCommit *commit);

@@ -79,6 +79,11 @@ LockSharedObject(Oid classid, Oid objid, uint16 objsubid, LOCKMODE lockmode)
 	fail(100, ERRCODE_LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout");
 }
 
+void
+UnlockSharedObject(Oid classid, Oid objid, uint16 objsubid, LOCKMODE lockmode)
+{
+}
+
 /* pg_notification_queue_usage() */
 Datum
 OidFunctionCall0Coll(Oid function, Oid collation)
