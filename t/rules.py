@@ -171,6 +171,9 @@ def imported(w):
             tap.equal(error_of(c, "SELECT * FROM sn")[0], None, "... and does so afterwards")
         query(c, f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{name}'; SELECT * FROM here; COMMIT")
         tap.equal(error_of(c, "SELECT * FROM sn")[0], None, "... also after COMMIT")
+        query(c, f"BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE sn IN ROW SHARE MODE; SET TRANSACTION SNAPSHOT '{name}'")
+        tap.equal(error_of(c, "SELECT * FROM sn")[0], "0A000", "nor who has locked a table before he imports it")
+        query(c, "ROLLBACK")
     query(w.a, "COMMIT")
 
     query(w.a, "INSERT INTO here SELECT generate_series(1, 1000); ALTER DATABASE a SET session_preload_libraries = mosql_fdw")

@@ -186,7 +186,6 @@ begin(MosqlSession *session)
 		exit_registered = true;
 	}
 	be_called_first();
-	check_not_imported();
 	mosql_txn_check_alone(session);
 	mosql_session_ready(session);
 
@@ -204,13 +203,14 @@ begin(MosqlSession *session)
 	return txn;
 }
 
-/* LOCK TABLE needs no snapshot, so that SET TRANSACTION ISOLATION LEVEL may come after it. */
+/* LOCK TABLE needs no snapshot, so that SET TRANSACTION ISOLATION LEVEL, or SNAPSHOT, may come after it. */
 MosqlTxn *
 mosql_txn_current(MosqlSession *session)
 {
 	MosqlTxn   *txn = session->txn;
 
 	check_leader();
+	check_not_imported();
 	if (txn == NULL)
 		return begin(session);
 	if (txn->level != XactIsoLevel)
