@@ -822,6 +822,15 @@ def often(world):
         time.sleep(1.1)         # who lives is asked again
     tap.ok(used[-1] - used[2] < 1000, "who is refused needs no more memory each time", used)
     query(holder, "ROLLBACK")
+
+    advisory(holder, "advisory_lock", 9)
+    query(conn, "SET lock_timeout = '1ms'")
+    used = []
+    for _ in range(3):
+        codes = {attempt(conn, "SELECT mosql_fdw_advisory_lock('redis', 9)")[1] for _ in range(30)}
+        used.append(value(conn, "SELECT used_bytes FROM pg_backend_memory_contexts WHERE name = 'mosql session'"))
+    tap.ok(codes == {"55P03"} and used[-1] - used[1] < 1000, "nor who waits in vain for a lock beyond transactions", (codes, used))
+    advisory(holder, "advisory_unlock", 9)
     holder.close()
     conn.close()
 

@@ -134,6 +134,28 @@ lower(MosqlSession *session, MosqlTree *tree, MosqlBytes key, int strength)
 	session->lock_breaks = breaks;
 }
 
+/* Lock what `made` stands for, if it does; it is freed if that is not had. */
+static bool
+lock_or_free(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength, LockWaitPolicy policy, MosqlSessionLock *made)
+{
+	bool		held;
+
+	PG_TRY();
+	{
+		held = mosql_lock_for_session(txn, tree, key, strength, policy);
+	}
+	PG_CATCH();
+	{
+		if (made != NULL)
+			free_lock(made);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!held && made != NULL)
+		free_lock(made);
+	return held;
+}
+
 bool
 mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 				   LockWaitPolicy policy)
@@ -149,12 +171,8 @@ mosql_session_lock(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, int strength,
 
 		if (lock == NULL)
 			lock = made = make_lock(session, mosql_btree_root(tree), key);
-		if (!mosql_lock_for_session(txn, tree, key, strength, policy))
-		{
-			if (made != NULL)
-				free_lock(made);
+		if (!lock_or_free(txn, tree, key, strength, policy, made))
 			return false;
-		}
 		if (session->locks == NULL)
 		{
 			session->lock_owner = txn->owner;
