@@ -185,9 +185,13 @@ def terminate(probe, conn):
     query(probe, "SELECT pg_terminate_backend(%s)", (conn.info.backend_pid,))
 
 
-def hang_up(probe, conn):
+def hang_up_now(probe, conn):
     with socket.socket(fileno=os.dup(conn.fileno())) as s:
         s.shutdown(socket.SHUT_RDWR)
+
+
+def hang_up(probe, conn):
+    hang_up_now(probe, conn)
     time.sleep(1.5)             # client_connection_check_interval, 0.1 s
 
 
@@ -249,11 +253,34 @@ def ended(server):
         x.close()
 
 
+def handed_over(server, engine):
+    """A backend ends in the middle of a transaction: who waits for its rows has them at once, in whatever leaf they are."""
+    probe = server.connect("shared")
+    for row in (1, 700):
+        took = []
+        for how in (terminate, hang_up_now, terminate):
+            holder, waiter = server.connect("shared"), server.connect("shared")
+            begin(holder, "SELECT v FROM t WHERE id % 20 = 0 FOR UPDATE", "SAVEPOINT s",
+                  f"SELECT v FROM t WHERE id = {row} FOR UPDATE")
+            t, result = in_background(waiter, f"UPDATE t SET v = v WHERE id = {row}")
+            tap.ok(wait_until(lambda: value(probe, "SELECT count(*) FROM mosql_fdw_locks WHERE NOT granted")), "handed over: one waits")
+            started = time.monotonic()
+            how(probe, holder)
+            t.join(60)
+            took.append(time.monotonic() - started)
+            tap.equal(result, [(None, None)], "handed over: and has the row")
+            holder.close()
+            waiter.close()
+        # who is not told looks once a second
+        tap.ok(engine == "watch" or min(took) < 0.5, f"handed over: at once, row {row}", took)
+    probe.close()
+
+
 def exits(cluster, server):
-    """Redis is silent when a backend is terminated that has made a table: its exit waits for nothing."""
+    """Redis is silent when a backend is terminated that has made a table, and locked rows: its exit waits for nothing."""
     probe, conn = server.connect("shared"), server.connect("shared")
     begin(conn, "CREATE FOREIGN TABLE made (id int OPTIONS (key 'true') NOT NULL) SERVER redis",
-          "INSERT INTO made SELECT generate_series(1, 100)")
+          "INSERT INTO made SELECT generate_series(1, 100)", "SELECT 1 FROM t FOR UPDATE")
     backend, before = conn.info.backend_pid, len(re.findall("FATAL", server.log()))
     for p in cluster.primaries:
         cluster.pid(p)
@@ -661,6 +688,7 @@ def body():
         part("on_commit", on_commit, server_wide)
         part("notify", notify, cluster, server)
         part("ended", ended, server)
+        part("handed_over", handed_over, server, engine)
         part("exits", exits, cluster, server)
         part("renames", renames, server)
         part("crossing", crossing, server)

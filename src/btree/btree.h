@@ -192,6 +192,9 @@ extern int	mosql_btree_group_beside(MosqlTree *tree, const MosqlBytes *keys, con
  */
 extern int	mosql_btree_group_guess(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups);
 
+/* All of them guessed, and nothing is read: keys to whose leaves the caches do not lead are in no group.  Throws nothing. */
+extern int	mosql_btree_group_known(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups);
+
 /* A step on a group's leaf finds it as it was when it was grouped, or guessed; at most three compares more. */
 extern void mosql_btree_expect_group(const MosqlTree *tree, const MosqlLeafGroup *group, MosqlStep *step);
 

@@ -257,6 +257,56 @@ mosql_btree_group_guess(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLea
 	return mosql_btree_group_keys(tree, keys, n, MOSQL_TS_MAX, true, NULL, groups);
 }
 
+/* The leaf that the caches lead to, from the root; false if they do not. */
+static bool
+guess_from_root(MosqlTree *tree, MosqlBytes key, MosqlLeafGroup *group)
+{
+	const CachedNode *node = mosql_btree_cache_find(tree, tree->root);
+	MosqlBytes	high;
+	int			c;
+
+	for (;;)
+	{
+		if (node == NULL || node->nchildren == 0 || node->meta.state == MOSQL_NODE_DEAD)
+			return false;
+		c = mosql_btree_child_index(node->children, node->nchildren, key, false);
+		high = mosql_btree_child_end(node, c);
+		if (high.data != NULL && mosql_bytes_compare(key, high) >= 0)
+			return false;
+		if (node->meta.level == 1)
+			break;
+		node = mosql_btree_cache_find(tree, node->children[c].node);
+	}
+	*group = (MosqlLeafGroup)
+	{
+		.leaf = node->children[c].node,.nfields = -1,.guessed = true,.low = node->children[c].separator,.high = high
+	};
+	return true;
+}
+
+/* See btree.h. */
+int
+mosql_btree_group_known(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlLeafGroup **groups)
+{
+	int			ngroups = 0;
+
+	mosql_btree_enter(tree);
+	*groups = palloc(n * sizeof(MosqlLeafGroup) + 1);
+	for (int i = 0; i < n; i++)
+	{
+		MosqlLeafGroup *last = ngroups > 0 ? &(*groups)[ngroups - 1] : NULL;
+
+		if (last != NULL && (last->high.data == NULL || mosql_bytes_compare(keys[i], last->high) < 0))
+			last->n++;
+		else if (guess_from_root(tree, keys[i], &(*groups)[ngroups]))
+		{
+			(*groups)[ngroups].first = i;
+			(*groups)[ngroups++].n = 1;
+		}
+	}
+	return ngroups;
+}
+
 /* See btree.h. */
 void
 mosql_btree_guess_right(MosqlTree *tree, MosqlLeafGroup *group, MosqlBytes m)

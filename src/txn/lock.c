@@ -368,6 +368,47 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 		mosql_session_leave_locks(txn->session);
 }
 
+/* So many rows of a process that ends; of more the locks go with the session. */
+#define TOLD_ROWS_MAX	256
+
+/*
+ * The process ends, and an ERROR is FATAL: so nothing is looked up, and what is sent is not waited for here.  Who waits for a row that is
+ * given back in vain, for its leaf is elsewhere by now, finds the session gone (32).
+ */
+void
+mosql_locks_tell(MosqlTxn *txn)
+{
+	MosqlSession *session = txn->session;
+	MemoryContext cxt,
+				caller;
+	MosqlHeld  *rows[TOLD_ROWS_MAX];
+	LockChange	changes[TOLD_ROWS_MAX];
+	LockChange *pointers[TOLD_ROWS_MAX];
+	int			n = 0;
+
+	if (txn->owner.session == 0 || session->stepper.engine != MOSQL_ENGINE_SCRIPT)
+		return;
+	cxt = AllocSetContextCreate(session->cxt, "mosql last unlock", ALLOCSET_DEFAULT_SIZES);
+	caller = MemoryContextSwitchTo(cxt);
+	for (MosqlHeld *held = txn->held; held != NULL && n < TOLD_ROWS_MAX; held = held->earlier)
+		if (held->entry->held == held)	/* the newest of this row */
+			rows[n++] = held;
+	qsort(rows, n, sizeof(MosqlHeld *), compare_held);
+	mosql_redis_cork(session->redis);
+	for (int i = 0, first = 0; i < n; i++)
+	{
+		changes[i] = lowered(txn->owner, rows[i]->entry->key, 0);
+		pointers[i] = &changes[i];
+		if (i + 1 < n && rows[i + 1]->tree == rows[i]->tree)
+			continue;
+		mosql_lock_send_changes(session, rows[i]->tree, pointers + first, i + 1 - first);
+		first = i + 1;
+	}
+	mosql_redis_uncork(session->redis);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(cxt);
+}
+
 /* ---- locked reads ---- */
 
 static int64

@@ -51,6 +51,9 @@ extern MosqlBytes mosql_lock_claim_bytes(const MosqlClaim *claim);
 /* Changes of claims, in the order of their keys: one round trip, if nothing is in the way. */
 extern void mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, int n);
 
+/* Sent, and no more: on leaves that are where the caches have them.  Throws nothing.  Engine script. */
+extern void mosql_lock_send_changes(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n);
+
 
 /*
  * Ask for n locks of a tree, in the order of their keys.  Afterwards a request is `held`, or

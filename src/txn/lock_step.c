@@ -346,6 +346,22 @@ mosql_lock_change(MosqlSession *session, MosqlTree *tree, LockChange *changes, i
 	}
 }
 
+/* See lock_int.h. */
+void
+mosql_lock_send_changes(MosqlSession *session, MosqlTree *tree, LockChange **changes, int n)
+{
+	MosqlBytes *keys = palloc(n * sizeof(MosqlBytes));
+	MosqlLeafGroup *groups;
+	int			ngroups;
+
+	for (int i = 0; i < n; i++)
+		keys[i] = changes[i]->key;
+	ngroups = mosql_btree_group_known(tree, keys, n, &groups);
+	for (int g = 0; g < ngroups; g++)
+		mosql_step_send(&session->stepper, build_claim_step(tree, &groups[g], changes + groups[g].first, groups[g].n),
+						NULL, NULL);
+}
+
 /* Is an intent of this session in a field? */
 static bool
 has_intent_of(MosqlBytes field, uint64 session)

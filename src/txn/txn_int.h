@@ -567,6 +567,9 @@ extern void mosql_lock_hold_since(MosqlTxn *txn, MosqlEntryW *entry, int level);
 
 /* All are let go, but those that the applies of a commit take off.  Throws nothing. */
 extern void mosql_locks_end(MosqlTxn *txn, bool committed);
+
+/* The same as the process ends: as many as can be without a look, or a wait; the rest goes with the session's id. */
+extern void mosql_locks_tell(MosqlTxn *txn);
 extern uint64 mosql_txn_age(void);
 
 /* ---------- looks at rows that were incremented (lock_look.c) ---------- */

@@ -61,7 +61,10 @@ close_sessions(int code, Datum arg)
 		if (session->txn == NULL)
 			mosql_session_close(session);
 		else if (session->txn->held != NULL || session->locks != NULL || session->txn->joined)
+		{
+			mosql_locks_tell(session->txn);
 			mosql_session_abandon(session); /* its transaction is rolled back after this */
+		}
 	}
 }
 
