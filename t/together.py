@@ -330,6 +330,18 @@ def renames(server):
     tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 2"), ([("fine",)], None), "RENAME VALUE: as does everybody")
     new.close()
 
+    # whom COMMIT waits for, because he has locked the table, opens it meanwhile
+    begin(owner, "ALTER TYPE mood RENAME VALUE 'fine' TO 'good'")
+    begin(probe, "SET LOCAL lock_timeout = '8s'", "LOCK TABLE feels IN SHARE MODE")
+    t, result = in_background(owner, "COMMIT")
+    tap.ok(wait_until(lambda: value(server_wide, "SELECT count(*) FROM mosql_fdw_locks WHERE NOT granted")),
+           "RENAME VALUE: COMMIT waits for who has locked the table")
+    tap.equal(attempt(probe, "SELECT m FROM feels WHERE id = 1; COMMIT")[1], None, "RENAME VALUE: who opens it")
+    attempt(probe, "ROLLBACK")
+    t.join(60)
+    tap.equal(result, [(None, None)], "RENAME VALUE: then it goes on")
+    query(owner, "ALTER TYPE mood RENAME VALUE 'good' TO 'fine'")
+
     # without an end, beside readers and writers, old sessions and new ones
     query(owner, "RESET mosql_fdw.debug_points")
     errors, stop = {}, threading.Event()

@@ -474,7 +474,6 @@ check_labels(Relation rel, const MosqlWording *wording, Oid type)
 
 /* Tables whose definitions get other words, in TopTransactionContext. */
 static List *reworded = NIL;
-static MosqlBeforeCommit next_before_commit = NULL;
 
 static void
 forget_reworded(void *arg)
@@ -499,26 +498,26 @@ note_reworded(Oid relid)
 }
 
 /*
- * In one order, so that two who rename do not wait for each other.  A rename that was
+ * A MosqlCommitLocks.  In one order, so that two who rename do not wait for each other.  A rename that was
  * rolled back to a savepoint locks in vain.
  */
 static void
-lock_reworded(void)
+lock_reworded(bool locked)
 {
 	ListCell   *lc;
 
-	if (next_before_commit != NULL)
-		next_before_commit();
 	list_sort(reworded, list_oid_cmp);
 	foreach(lc, reworded)
-		mosql_wording_lock(lfirst_oid(lc));
+		if (locked)
+			mosql_wording_lock(lfirst_oid(lc));
+		else
+			mosql_wording_unlock(lfirst_oid(lc));
 }
 
 void
 mosql_admin_init_types(void)
 {
-	next_before_commit = mosql_txn_before_commit_hook;
-	mosql_txn_before_commit_hook = lock_reworded;
+	mosql_txn_commit_locks_hook = lock_reworded;
 }
 
 /* ---- after the command ---- */

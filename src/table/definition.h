@@ -336,10 +336,11 @@ extern bool mosql_table_reword(Relation rel, MosqlSession *session, const MosqlW
 							   const MosqlWording *after, bool write);
 
 /*
- * From here to the end of the transaction no session of this server compares the table's
+ * From here to the end of the transaction, or unlock, no session of this server compares the table's
  * definition with the catalogs.  Waits for those that do now.
  */
 extern void mosql_wording_lock(Oid relid);
+extern void mosql_wording_unlock(Oid relid);
 
 /* ---- types that consist of others (type.c) ---- */
 

@@ -377,6 +377,12 @@ mosql_wording_lock(Oid relid)
 }
 
 void
+mosql_wording_unlock(Oid relid)
+{
+	UnlockDatabaseObject(ForeignTableRelationId, relid, 0, AccessExclusiveLock);
+}
+
+void
 mosql_wording_share(Oid relid)
 {
 	LockDatabaseObject(ForeignTableRelationId, relid, 0, AccessShareLock);

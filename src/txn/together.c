@@ -37,6 +37,8 @@
 #include "txn/txn_int.h"
 #include "txn/xact_int.h"
 
+MosqlCommitLocks mosql_txn_commit_locks_hook = NULL;
+
 typedef struct Together
 {
 	int			n;
@@ -130,9 +132,21 @@ prepare_all(Together *all)
 	}
 }
 
+/* PostgreSQL's own, which are waited for with nothing in place in Redis. */
+static void
+take_local_locks(bool taken)
+{
+	if (mosql_txn_commit_locks_hook != NULL)
+		mosql_txn_commit_locks_hook(taken);
+	if (taken)
+		(void) mosql_local_lock(true);
+	else
+		mosql_local_unlock();
+}
+
 /*
- * Who waits for a lock holds nothing (rule 33), in no namespace, nor what notifications want locked: somebody else may hold
- * that lock, and wait for it.
+ * Who waits for a lock holds nothing (rule 33), in no namespace, nor what he has locked of PostgreSQL's own to commit: who holds
+ * that lock may wait for it.
  */
 static void
 wait_for_lock(Together *all)
@@ -144,7 +158,7 @@ wait_for_lock(Together *all)
 			mosql_commit_put_off(all->commits[i]);
 		else if (all->commits[i]->waits)
 			waiting = all->commits[i];
-	mosql_local_unlock();
+	take_local_locks(false);
 	mosql_commit_wait(waiting);
 }
 
@@ -351,7 +365,7 @@ try_to_decide(Together *all, MemoryContext cxt)
 {
 	volatile bool decided = false;
 
-	(void) mosql_local_lock(true);
+	take_local_locks(true);
 	for (int i = 0; i < all->n; i++)
 		mosql_commit_take_time(all->commits[i]);
 	mosql_local_begin();

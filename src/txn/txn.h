@@ -884,6 +884,13 @@ extern MosqlKeep mosql_txn_keep_hook;
 typedef void (*MosqlBeforeCommit) (void);
 typedef void (*MosqlSubtransactionEnd) (int level, bool committed);
 extern MosqlBeforeCommit mosql_txn_before_commit_hook;
+
+/*
+ * Set by the admin layer: locks of PostgreSQL's own that others are kept off by until PostgreSQL has committed.  Taken when nothing is in
+ * place in Redis, which may wait and throw; not taken: given back, while a lock in Redis is waited for.
+ */
+typedef void (*MosqlCommitLocks) (bool taken);
+extern MosqlCommitLocks mosql_txn_commit_locks_hook;
 extern MosqlSubtransactionEnd mosql_txn_subtransaction_hook;
 
 /* Register the transaction callbacks; once, from _PG_init. */
