@@ -41,6 +41,7 @@ MosqlBeforeCommit mosql_txn_before_commit_hook = NULL;
 MosqlSubtransactionEnd mosql_txn_subtransaction_hook = NULL;
 
 static bool exit_registered = false;
+static bool sessions_closed = false;	/* the process ends */
 
 /* ---- beginning ---- */
 
@@ -51,6 +52,7 @@ close_sessions(int code, Datum arg)
 
 	(void) code;
 	(void) arg;
+	sessions_closed = true;
 	dlist_foreach_modify(iter, &mosql_sessions)
 	{
 		MosqlSession *session = dlist_container(MosqlSession, node, iter.cur);
@@ -360,7 +362,7 @@ mosql_txn_chain(MosqlSession *session)
 
 /*
  * While the process exits an ERROR is FATAL, which would leave PostgreSQL's own rollback
- * unfinished: so nothing waits for Redis then.
+ * unfinished: so nothing waits for Redis then.  Who has temporary tables rolls back before close_sessions().
  */
 void
 mosql_txn_cancel(MosqlSession *session)
@@ -370,7 +372,11 @@ mosql_txn_cancel(MosqlSession *session)
 	if (!mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
 		mosql_locks_end(session->txn, false);
 	else if (session->txn->held != NULL)
+	{
+		if (!mosql_redis_is_busy(session->redis) && !sessions_closed)
+			mosql_locks_tell(session->txn);
 		mosql_session_leave_locks(session);
+	}
 	if (session->txn->decided && !mosql_redis_is_busy(session->redis) && !proc_exit_inprogress)
 		mosql_txn_leave_drops(session->txn);
 	(void) mosql_txn_settle_trees(session->txn, false);
