@@ -1772,8 +1772,8 @@ expect_grouped(World *w, MosqlTree *tree, const MosqlLeafGroup *groups, int ngro
 }
 
 /*
- * Leaves that were not looked at are guessed, without a round trip, and found by the step itself to be right, packed
- * or not; what was split since is found to be wrong, and grouped anew with what was met.
+ * Leaves that were not looked at are guessed, without a round trip (by caches alone, if they lead there), and found by the step
+ * itself to be right, packed or not; what was split since is found to be wrong, and grouped anew with what was met.
  */
 static void
 test_guess(void)
@@ -1783,6 +1783,7 @@ test_guess(void)
 	MosqlLeafGroup *groups;
 	int			ngroups;
 	int			nguessed = 0;
+	int			nknown;
 	int			half = w->nkeys / 2;
 	int64		before;
 
@@ -1790,6 +1791,9 @@ test_guess(void)
 	for (int done = 0; done < half; done += load_keys(w, w->trees[0], done, half - done, w->nkeys))
 		;
 	CHECK(count_packed(w) > 0);
+	before = w->mem->round_trips;
+	CHECK_INT(mosql_btree_group_known(w->trees[1], w->keys, half, &groups), 0);
+	CHECK_INT(w->mem->round_trips - before, 0);
 	for (int t = 1; t < 3; t++)
 	{
 		mosql_btree_get(w->trees[t], w->keys, half, points);	/* inner nodes */
@@ -1797,8 +1801,13 @@ test_guess(void)
 			mosql_btree_observe(w->trees[t], points[k].leaf, MOSQL_ABSENT, -1);
 	}
 	before = w->mem->round_trips;
+	nknown = mosql_btree_group_known(w->trees[1], w->keys, w->nkeys, &groups);
+	CHECK_INT(w->mem->round_trips - before, 0);
+	expect_grouped(w, w->trees[0], groups, nknown, w->nkeys);
+	before = w->mem->round_trips;
 	ngroups = mosql_btree_group_guess(w->trees[1], w->keys, w->nkeys, &groups);
 	CHECK_INT(w->mem->round_trips - before, 0);
+	CHECK_INT(ngroups, nknown);
 	for (int g = 0; g < ngroups; g++)
 		nguessed += groups[g].guessed;
 	CHECK_INT(nguessed, ngroups);
