@@ -335,6 +335,32 @@ def counters(world):
     tap.equal(set(world.nodes()) - before, set(), f"{at}: dropped, it leaves nothing")
 
 
+def worn(world):
+    """Who keeps his id for long, with a lock, and has used up its numbers: the ids that he draws them from then end before him.  What
+    he makes after that is his all the same."""
+    at = f"{world.engine}, a session that outlives its numbers"
+    conn = world.one.connect(world.db)
+    query(conn, "SELECT mosql_fdw_advisory_lock('redis', 1)")
+    sid = world.newest()
+    query(conn, "BEGIN")
+    query(conn, "CREATE FOREIGN TABLE numbered (n int) SERVER redis")   # rows without a key have a number each
+    query(conn, "INSERT INTO numbered SELECT g FROM generate_series(1, 1050000) g")
+    query(conn, "ROLLBACK")
+    further = world.newest()
+    tap.ok(further > sid, f"{at}: it has drawn another id for them")
+    world.end_lease(further)
+    query(conn, "BEGIN")
+    query(conn, "CREATE FOREIGN TABLE w (id int OPTIONS (key 'true') NOT NULL, n serial) SERVER redis")
+    query(conn, "INSERT INTO w SELECT generate_series(1, 5000)")
+    world.maintain(2)
+    query(conn, "COMMIT")
+    tap.equal(attempt(conn, "SELECT count(*), max(n) FROM w"), ([(5000, 5000)], None), f"{at}: what it has committed is there")
+    query(conn, "DROP FOREIGN TABLE w")
+    world.close(conn)
+    world.maintain(3)
+    world.check(at, value(world.conn, "SELECT count(*) FROM t"))
+
+
 def dropped(world):
     """COMMIT leaves to maintenance what it has no time to destroy: nobody reads it, and it goes."""
     table = "CREATE FOREIGN TABLE d (id int OPTIONS (key 'true') NOT NULL, v text, n serial) SERVER redis"
@@ -511,6 +537,8 @@ def body():
             loaders(world)
         with section(f"{engine}, counters"):
             counters(world)
+        with section(f"{engine}, worn"):
+            worn(world)
         with section(f"{engine}, dropped"):
             dropped(world)
         world.conn.close()

@@ -85,7 +85,7 @@ uint64
 mosql_table_create_tree(MosqlSession *session, bool together)
 {
 	MosqlTxn   *txn = mosql_txn_current(session);	/* settles the session's id */
-	uint64		root = mosql_session_new_id(session);
+	uint64		root = mosql_session_new_root(session);
 
 	if (!mosql_btree_create(mosql_session_store(session), root, together))
 		ereport(ERROR,

@@ -20,6 +20,9 @@ MosqlKeep	mosql_txn_keep_hook = NULL;
 
 #define ID_COUNTER_MAX	((UINT64CONST(1) << MOSQL_ID_COUNTER_BITS) - 1)
 
+/* The last of a session's own ids are for roots. */
+#define ROOT_IDS		(ID_COUNTER_MAX / 4)
+
 /* How long a session that is to be closed waits for replies. */
 #define DRAIN_MS		1000
 
@@ -723,7 +726,7 @@ draw_id(MosqlSession *session)
 	/* what a dead session has made counts as abandoned (sweep.c) */
 	drop_prefixes(session);
 	session->id_prefix = session->sid;
-	session->id_counter = 0;
+	session->id_counter = session->root_counter = 0;
 }
 
 /*
@@ -837,20 +840,27 @@ mosql_session_next_txid(MosqlSession *session, uint64 age)
 	return (MosqlTxid) {session->sid, session->last_tx};
 }
 
-/*
- * The next number under this session's prefix; a prefix that is used up is
- * replaced by a freshly drawn session id that is never used for anything else.  Its
- * lease outlives any transaction, so that what is made under it does not count as
- * abandoned; it ends with the session's id.
- */
-uint64
-mosql_session_new_id(MosqlSession *session)
+/* An id of its own, after which something may be named. */
+static void
+expect_id(MosqlSession *session)
 {
 	if (session->sid == 0)
 		draw_id(session);
 	else if (session->overdue)
 		mosql_session_renew(session);
-	if (session->id_counter >= ID_COUNTER_MAX)
+}
+
+/*
+ * The next number under this session's prefix; a prefix that is used up is
+ * replaced by a freshly drawn session id that is never used for anything else.  Its
+ * lease outlives any transaction, so that what is made under it does not count as
+ * abandoned; it ends with the session's id, or before: that may be kept for days, with locks.
+ */
+uint64
+mosql_session_new_id(MosqlSession *session)
+{
+	expect_id(session);
+	if (session->id_counter >= ID_COUNTER_MAX - (session->id_prefix == session->sid ? ROOT_IDS : 0))
 	{
 		uint64		schema;
 
@@ -860,6 +870,20 @@ mosql_session_new_id(MosqlSession *session)
 					session->id_prefix);
 	}
 	return session->id_prefix << MOSQL_ID_COUNTER_BITS | ++session->id_counter;
+}
+
+/*
+ * See txn.h.  The sweep takes a tree without a definition for garbage if who is in its root's name is dead.  That is to be the
+ * session that decides, then: of a prefix's lease decide knows nothing.  (Who makes more trees than that under one id relies on
+ * the prefix's lease.)
+ */
+uint64
+mosql_session_new_root(MosqlSession *session)
+{
+	expect_id(session);
+	if (session->root_counter >= ROOT_IDS)
+		return mosql_session_new_id(session);
+	return session->sid << MOSQL_ID_COUNTER_BITS | (ID_COUNTER_MAX - session->root_counter++);
 }
 
 /* ---- leftovers ---- */

@@ -19,8 +19,8 @@
  *               and destroyed when mosql_fdw.orphan_retention is over.
  *
  * What a living session has made is left alone: it may be about to make it part of
- * something.  The prefix of a node's id is the id of the session that made it, or
- * another one that lives as long (session.c).
+ * something.  The prefix of a root's id is the id of the session that made it, which is asked for when that
+ * commits; of another node's that, or another one that lives for long enough (session.c).
  *
  * Race -- tables come and go meanwhile.  Liveness is asked first, then the caller
  * lists the definitions, then comes the scan.  Take a tree that is swept as an

@@ -107,6 +107,9 @@ extern MosqlTreeState mosql_session_try_tree_damage(MosqlTreeWork work, void *ar
  * within a session). */
 extern uint64 mosql_session_new_id(MosqlSession *session);
 
+/* The same for the root of a tree, or a counter: named after the session that is to commit it. */
+extern uint64 mosql_session_new_root(MosqlSession *session);
+
 /* The id at the clock now; 0: none yet. */
 extern uint64 mosql_session_id(const MosqlSession *session);
 

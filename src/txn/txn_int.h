@@ -145,6 +145,7 @@ struct MosqlSession
 	uint64		drawing;		/* snapshot id being drawn: perhaps registered */
 	uint64		id_prefix;		/* ids are prefix << 20 | counter */
 	uint64		id_counter;
+	uint64		root_counter;	/* of roots, down from the session's own last id */
 	int			nprefixes;		/* drawn when the first was used up */
 	int			maxprefixes;
 	uint64	   *prefixes;
