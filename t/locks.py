@@ -25,6 +25,7 @@
   kept    mosql_fdw_advisory_lock() and its kin hold beyond transactions, as PostgreSQL's do, and
           are let go with the backend
   lost    ... and are lost only with an error
+  given_back  ... and a snapshot that was given back when a connection broke holds nothing back for as long
   tables  LOCK TABLE on one server, in each mode, excludes LOCK TABLE and statements on the other as
           it does between two sessions and a heap table; who has written before waits at COMMIT
   tables_altered  who writes beside an ALTER TABLE that has looked at all rows, or CREATE INDEX
@@ -867,6 +868,23 @@ def ended(world):
     late.close()
 
 
+def given_back(world):
+    one = world.connect(0, "optimistic")
+    port = world.cluster.clock_port(world.db)
+    registered = lambda: world.cluster.ask(port, "ZCARD", "%s:{%s.clock}:p" % (world.db, world.db))
+    advisory(one, "advisory_lock", 30)
+    for end in "COMMIT", "ROLLBACK":
+        wait_until(lambda: registered() == 0)
+        begin(one, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM hot")
+        tap.equal(registered(), 1, f"{end}: a snapshot is held")
+        world.cluster.ask(port, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        query(one, end)
+        query(one, "UPDATE hot SET n = n WHERE id = 1")     # a connection that idles is not looked at
+        tap.ok(wait_until(lambda: registered() == 0), f"{end}: it is given back, though the connection broke before", registered())
+    tap.equal(advisory(one, "advisory_unlock", 30), True, "and the lock is held all the while")
+    one.close()
+
+
 def claims_of(world, kinds=(b"L",)):
     """All locks in the namespace, or claims of these kinds: port, key, field and value."""
     found = []
@@ -1694,7 +1712,7 @@ def body():
     one, two = (Server(name, ["max_connections=200"]) for name in ("locks1", "locks2"))
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, viewed, let_go, kept_rows, moved, proved, known, died, twice, often, ended, late, killed, rates):
+        for part in (hot, queue, waits, loads, circle, mixed, quiet, numbers, kept, lost, given_back, tables, tables_altered, tables_referenced, tables_waiting, beside, parents, along, counted, looked, shown, viewed, let_go, kept_rows, moved, proved, known, died, twice, often, ended, late, killed, rates):
             if part.__name__ in parts or (not parts and part != rates):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)

@@ -900,6 +900,28 @@ mosql_clock_list_sessions(MosqlStepper *clock, MosqlSessionState **sessions, Mos
 	return n;
 }
 
+/*
+ * See clock_keep.h.  Plain commands: nobody else registers any for the session, nor needs them.
+ */
+void
+mosql_clock_release_all(MosqlStepper *clock, uint64 sid)
+{
+	MosqlClockKeys keys = mosql_clock_keys(clock->ns);
+	MosqlBytes	list[] = {LITERAL("ZRANGE"), keys.snapshots, LITERAL("0"), LITERAL("-1")};
+	const MosqlReply *names = run_one(clock, &keys, lengthof(list), list, MOSQL_REPLY_ARRAY);
+	MosqlBytes *argv = palloc((2 + names->n) * sizeof(MosqlBytes));
+	bool		ignored = true;
+	int			n = 0;
+
+	argv[n++] = LITERAL("ZREM");
+	argv[n++] = keys.snapshots;
+	for (int i = 0; i < names->n; i++)
+		if (some_number(names->elem[i], &ignored) == sid)
+			argv[n++] = names->elem[i]->str;
+	if (n > 2)
+		(void) run_one(clock, &keys, n, argv, MOSQL_REPLY_INTEGER);
+}
+
 /* ---- is there anything to do? ---- */
 
 MosqlTimestamp

@@ -198,6 +198,9 @@ typedef struct MosqlSessionState
 extern int	mosql_clock_list_sessions(MosqlStepper *clock, MosqlSessionState **sessions,
 									  MosqlTimestamp *now);
 
+/* Unregister all snapshots of a session that needs none.  A round trip, or two. */
+extern void mosql_clock_release_all(MosqlStepper *clock, uint64 sid);
+
 /* ---- is there anything to do? ---- */
 
 /*

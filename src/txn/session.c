@@ -720,6 +720,7 @@ draw_id(MosqlSession *session)
 	session->overdue = session->leaves_id = false;
 	session->contact_us = session->drawn_us = before.us;
 	session->heard = before;
+	session->released_breaks = before.breaks;
 	session->last_tx = 0;
 	session->last_snapid = 0;
 

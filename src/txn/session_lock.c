@@ -15,7 +15,9 @@
  *
  * What an id that is left would take along, when locks of rows could not be taken back, is
  * taken back again (leftovers), before each transaction and while the backend idles, until it
- * is done and no claim that was under way can arrive any more.
+ * is done and no claim that was under way can arrive any more.  So are snapshots, which hold back pruning:
+ * nobody waits for the command that gives one back, and a connection that breaks (as is noticed when it is used next) loses it,
+ * or a failover what it did.
  */
 #include "postgres.h"
 
@@ -310,11 +312,28 @@ mosql_session_keep_locks(MosqlSession *session)
 			leave(session);		/* throws */
 		session->lock_breaks = breaks;
 	}
-	if (session->leftovers != NULL)
+	if (mosql_session_leftovers_due(session) > 0)
 		mosql_session_try_leftovers(session);
 }
 
 /* ---- leftovers ---- */
+
+/* Did a connection break since no snapshot was registered?  (Without locks they go with the id, in some minutes.) */
+static bool
+may_have_snapshots(const MosqlSession *session)
+{
+	return session->locks != NULL && session->released_breaks != mosql_redis_breaks(session->redis);
+}
+
+static void
+release_snapshots(void *arg)
+{
+	MosqlSession *session = arg;
+	uint64		breaks = mosql_redis_breaks(session->redis);
+
+	mosql_clock_release_all(&session->stepper, session->sid);
+	session->released_breaks = breaks;
+}
 
 void
 mosql_session_note_leftover(MosqlSession *session, uint64 root, int n,
@@ -375,13 +394,12 @@ try_to_take_again(void *arg)
 
 /* False: a server did not answer. */
 static bool
-try_leftover(MosqlSession *session, const MosqlLeftover *leftover, int64 until_us)
+try_until(MosqlSession *session, void (*work) (void *arg), void *arg, int64 until_us)
 {
 	MemoryContext cxt = AllocSetContextCreate(session->cxt, "mosql leftover", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(cxt);
-	LeftoverWork work = {session, leftover};
 	int64		before = mosql_redis_hurry(session->redis, until_us);
-	bool		done = mosql_do_quietly(try_to_take_again, &work);
+	bool		done = mosql_do_quietly(work, arg);
 
 	(void) mosql_redis_hurry(session->redis, before);
 	MemoryContextSwitchTo(caller);
@@ -399,10 +417,13 @@ mosql_session_try_leftovers(MosqlSession *session)
 	Assert(session->txn == NULL);
 	if (start_us < session->leftovers_due_us)
 		return;
+	if (may_have_snapshots(session) && !try_until(session, release_snapshots, session, start_us + LEFTOVER_TRY_US))
+		pause_us = LEFTOVER_PAUSE_MAX_US;
 	while (*at != NULL)
 	{
 		MosqlLeftover *leftover = *at;
-		bool		done = try_leftover(session, leftover, Max(start_us + LEFTOVER_TRY_US, mosql_now_us() + LEFTOVER_EACH_US));
+		LeftoverWork work = {session, leftover};
+		bool		done = try_until(session, try_to_take_again, &work, Max(start_us + LEFTOVER_TRY_US, mosql_now_us() + LEFTOVER_EACH_US));
 
 		if (!done)
 			pause_us = LEFTOVER_PAUSE_MAX_US;
@@ -421,5 +442,5 @@ mosql_session_try_leftovers(MosqlSession *session)
 int64
 mosql_session_leftovers_due(const MosqlSession *session)
 {
-	return session->leftovers != NULL ? session->leftovers_due_us : 0;
+	return session->leftovers != NULL || may_have_snapshots(session) ? Max(session->leftovers_due_us, 1) : 0;
 }

@@ -168,6 +168,7 @@ struct MosqlSession
 	uint64		lock_breaks;	/* of connections, when they were surely there; PG_UINT64_MAX: not now */
 	MosqlLeftover *leftovers;
 	int64		leftovers_due_us;	/* not tried before */
+	uint64		released_breaks;	/* of connections, when no snapshot was surely registered but the transaction's */
 	bool		locks_lost;		/* and nobody was told yet */
 	uint64		kept_sid;		/* the id that is kept alive; 0: none */
 

@@ -25,6 +25,7 @@ extern void sim_clock_runs(const char *function);
 #define mosql_clock_rebuild(...) (sim_clock_runs("mosql_clock_rebuild"), mosql_clock_rebuild(__VA_ARGS__))
 #define mosql_clock_end_session(...) (sim_clock_runs("mosql_clock_end_session"), mosql_clock_end_session(__VA_ARGS__))
 #define mosql_clock_list_sessions(...) (sim_clock_runs("mosql_clock_list_sessions"), mosql_clock_list_sessions(__VA_ARGS__))
+#define mosql_clock_release_all(...) (sim_clock_runs("mosql_clock_release_all"), mosql_clock_release_all(__VA_ARGS__))
 #define mosql_clock_decided(...) (sim_clock_runs("mosql_clock_decided"), mosql_clock_decided(__VA_ARGS__))
 #endif
 
