@@ -171,14 +171,31 @@ def killed(world):
         query(world.conn, f"DROP INDEX {index.split(' ON ')[0].split()[-1]}")
 
 
+def dropped(world):
+    """The table goes before anybody has taken the build away: then its job goes all the same."""
+    with contextlib.closing(world.one.connect(world.db)) as conn:
+        query(conn, "CREATE FOREIGN TABLE d (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis")
+        query(conn, "INSERT INTO d SELECT g, g FROM generate_series(1, 100) g")
+    conn = world.one.connect(world.db, **{"mosql_fdw.debug_crash_at": "build-loaded", "mosql_fdw.debug_lease": 2000})
+    tap.ok(error_of(conn, "CREATE INDEX d_n ON d (n)")[0] is not None and conn.closed, "a builder dies")
+    conn.close()
+    world.one.wait_up()
+    with contextlib.closing(world.one.connect(world.db)) as conn:
+        query(conn, "DROP FOREIGN TABLE d")
+    time.sleep(2)               # its lease
+    query(world.conn, "SELECT mosql_fdw_maintain('redis')")
+    tap.equal(query(world.conn, "SELECT operation, state FROM mosql_fdw_progress WHERE operation LIKE 'create%'"), [],
+              "its table is dropped: maintenance takes away what told of it")
+
+
 def body():
-    parts = sys.argv[1:] or ["load", "waits", "small", "fails", "killed"]
+    parts = sys.argv[1:] or ["load", "waits", "small", "fails", "killed", "dropped"]
     cluster = Cluster("builds")
     one, two = Server("builds1"), Server("builds2")
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (load, waits, small, fails, killed):
-            if part.__name__ in parts and (part != killed or engine == "script"):
+        for part in (load, waits, small, fails, killed, dropped):
+            if part.__name__ in parts and (part not in (killed, dropped) or engine == "script"):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)
         world.conn.close()

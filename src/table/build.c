@@ -69,6 +69,9 @@
 /* Between two notes of how far we are. */
 #define NOTE_INTERVAL_US	1000000
 
+/* What the name of its job begins with. */
+#define BUILD_JOB			"create index "
+
 /* While writers wait they look so often whether the builder is alive. */
 #define CHECK_INTERVAL_US	1000000
 
@@ -113,7 +116,7 @@ static BuildName *doomed = NULL;
 static BuildName
 name_build(MosqlSession *session, const char *schema, const char *table, const char *index)
 {
-	const char *text = psprintf("create index %s.%s", schema, index);
+	const char *text = psprintf(BUILD_JOB "%s.%s", schema, index);
 	MosqlBytes	utf8 = mosql_text_to_utf8(text, strlen(text));
 
 	return (BuildName)
@@ -341,8 +344,8 @@ name_dead(MosqlSession *session, const char *schema, const char *table,
 }
 
 /* Sessions whose lease is over are forgotten first: only then do they count as dead. */
-int
-mosql_table_drop_dead_builds(MosqlSession *session)
+static int
+drop_dead(MosqlSession *session)
 {
 	MosqlOrphanCounts counts = {0};
 	MosqlDefinition *definitions;
@@ -368,6 +371,31 @@ mosql_table_drop_dead_builds(MosqlSession *session)
 			name = name_dead(session, definitions[i].schema, definitions[i].name, there);
 			dropped += drop_build(&name);
 		}
+	return dropped;
+}
+
+/*
+ * Of builders that died, and whose builds are gone: with the table, say, which somebody has dropped.  (A builder that dies just now
+ * is not shown any more; its build is taken away the next time.)
+ */
+static void
+forget_dead_jobs(MosqlSession *session)
+{
+	MosqlStepper *clock = mosql_session_stepper(session);
+	MosqlJob   *jobs;
+	int			n = mosql_clock_jobs(clock, &jobs);
+
+	for (int i = 0; i < n; i++)
+		if (jobs[i].running && !jobs[i].alive && strncmp(jobs[i].name, BUILD_JOB, strlen(BUILD_JOB)) == 0)
+			mosql_clock_job_forget(clock, jobs[i].name, jobs[i].sid);
+}
+
+int
+mosql_table_drop_dead_builds(MosqlSession *session)
+{
+	int			dropped = drop_dead(session);
+
+	forget_dead_jobs(session);
 	return dropped;
 }
 
