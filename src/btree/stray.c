@@ -87,6 +87,9 @@ touch_cover(MosqlTree *tree, const MosqlNodeMeta *meta)
  * root.  Each of these is a step on the node that covers the low fence on that
  * level (or on the root), planned before the node was created, and compares the
  * generation.  So after we have raised it none of them can succeed any more.
+ *
+ * A node that was being merged away on a level that a failover has taken back, where nobody gets to finish that, is one
+ * that no search ends at, too.
  */
 MosqlNodeUse
 mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
@@ -101,12 +104,9 @@ mosql_btree_examine(MosqlTree *tree, uint64 node, const MosqlNodeMeta *seen)
 	Assert(node != tree->root && meta.tree == tree->root);
 	meta.low = mosql_bytes_copy(tree->scratch, meta.low);
 	root = mosql_btree_find_root(tree);
-	if (meta.state == MOSQL_NODE_DYING)
-	{
-		/* further up nobody gets */
-		if (meta.level <= root->meta.level || mosql_btree_has_level_above(tree, meta.level - 1))
-			mosql_btree_merge_help(tree, &(MosqlChild) {meta.low, node}, 1);
-	}
+	if (meta.state == MOSQL_NODE_DYING &&
+		(meta.level <= root->meta.level || mosql_btree_has_level_above(tree, meta.level - 1)))
+		mosql_btree_merge_help(tree, &(MosqlChild) {meta.low, node}, 1);
 	else if (meta.state == MOSQL_NODE_DEAD)
 	{
 		MosqlChild	child = {meta.low, node};

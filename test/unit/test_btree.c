@@ -3971,6 +3971,32 @@ test_lost_growth_merge(void)
 	world_close(w);
 }
 
+/* ... further up than anybody gets, with nobody who could finish that: it is of no use. */
+static void
+test_lost_growth_merge_above(void)
+{
+	uint64	   *ids;
+	MosqlLeaf  *leaves;
+	int			y;
+	World	   *w = loaded_world(&ids, &leaves, &y);
+	MosqlTree  *tree = w->trees[1];
+	CachedNode *node = mosql_btree_find_inner(tree, leaves[y].meta.low, false, 1, 0);
+	uint64		id = node->id;
+	MosqlNodeMeta meta = node->meta;
+
+	meta.low = mosql_bytes_copy(CurrentMemoryContext, meta.low);
+	meta.high = mosql_bytes_copy(CurrentMemoryContext, meta.high);
+	meta.level = 2;
+	meta.state = MOSQL_NODE_DYING;
+	meta.generation++;
+	forget_growth(w, leaves);
+	set_meta(w, id, &meta);
+	mosql_btree_forget(tree);
+	CHECK_INT(mosql_btree_examine(tree, id, &meta), MOSQL_NODE_UNREACHABLE);
+	expect_rows(w, tree);
+	world_close(w);
+}
+
 /* What a primary that is cut off has: its growth is gone when the root is asked for with its copies. */
 typedef struct CutOff
 {
@@ -4619,6 +4645,7 @@ main(void)
 	CASE(test_own_child);
 	CASE(test_lost_growth);
 	CASE(test_lost_growth_merge);
+	CASE(test_lost_growth_merge_above);
 	CASE(test_lost_growth_unlink);
 	CASE(test_astray);
 	if (TINY)					/* else it takes a minute */
