@@ -488,6 +488,26 @@ def lose_table(cluster, db, name):
                     cluster.ask(port, "HDEL", key, field)
 
 
+def ahead(cluster, server):
+    """A tree was found without a definition when the server's time was ahead: it is not kept until that time comes."""
+    db = "sweep_ahead"
+    unnamed = "%s:{%s.clock}:u" % (db, db)
+    make_database(server, db, cluster.nodes, {}, DDL)
+    with contextlib.closing(server.connect(db)) as conn:
+        query(conn, "INSERT INTO t SELECT g, 'new' FROM generate_series(1, 1000) g")
+        keys = ["%s:{%s}" % (db, re.search("([0-9a-f]{16})", r[0])[1]) for r in query(conn, "SELECT node FROM mosql_fdw_dump('t')")]
+    lose_table(cluster, db, "t")
+    with contextlib.closing(server.connect(db, **SETTINGS)) as conn:
+        query(conn, "SELECT * FROM mosql_fdw_maintain('redis')")
+    found = cluster.on(unnamed, "HGETALL", unnamed)
+    tap.equal(len(found), 2, "a tree whose definition is lost is found")
+    since, rest = found[1].split(b" ", 1)
+    cluster.on(unnamed, "HSET", unnamed, found[0], b"%d %s" % (int(since) + 365 * 86400 * 1000000, rest))
+    with contextlib.closing(server.connect(db, **{**SETTINGS, "mosql_fdw.orphan_retention": 0})) as conn:
+        query(conn, "SELECT * FROM mosql_fdw_maintain('redis')")
+    tap.equal([k for k in keys if cluster.on(k, "EXISTS", k)], [], "and goes, though the server's time was ahead then")
+
+
 def full(cluster, server):
     """A tree that no definition names goes root first, also where the root's server refuses to be written to."""
     db = "sweep_full"
@@ -544,6 +564,8 @@ def body():
         world.conn.close()
     with section("roots are lost"):
         lost(cluster, one)
+    with section("time was ahead"):
+        ahead(cluster, one)
     with section("a root's server is full"):
         full(cluster, one)
     tap.equal(one.crashes() + two.crashes(), [], "no backend died of itself")

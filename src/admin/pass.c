@@ -636,13 +636,19 @@ find_job(Pass *pass, const char *name, MosqlJob *job)
 	return false;
 }
 
+/* Was the job ended a short while ago?  What is of a time to come was ended when the server's time was ahead. */
+static bool
+is_recent(const MosqlJob *job, int64 within_us)
+{
+	return job->updated <= job->now && job->now - job->updated < (uint64) within_us;
+}
+
 static bool
 swept_recently(Pass *pass)
 {
 	MosqlJob	job;
 
-	return find_job(pass, MOSQL_JOB_SWEEP, &job) && !job.running && job.updated <= job.now &&
-		job.now - job.updated < FULL_INTERVAL_US;
+	return find_job(pass, MOSQL_JOB_SWEEP, &job) && !job.running && is_recent(&job, FULL_INTERVAL_US);
 }
 
 /* A MosqlDestroyMore: trees that the sweep destroys are paid for as its pages are. */
@@ -834,8 +840,7 @@ mosql_maintain_pass(Oid serverid, MosqlSession *session, bool automatic, MosqlPa
 	pass.sid = mosql_session_id(session);
 	pass.phase = "start";
 	any = find_job(&pass, MOSQL_JOB_MAINTAIN, &last);
-	if (any && !last.running && automatic &&
-		(int64) (last.now - last.updated) < (int64) mosql_maintain_naptime_s * 900000)
+	if (any && !last.running && automatic && is_recent(&last, (int64) mosql_maintain_naptime_s * 900000))
 		result->outcome = MOSQL_PASS_RECENT;
 	else if (!mosql_clock_job_start(pass.clock, MOSQL_JOB_MAINTAIN, pass.sid, mosql_txn_lease_ms,
 									describe(&pass, NULL), &other))

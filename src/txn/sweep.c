@@ -133,7 +133,7 @@ oldest_of(const MosqlSessions *sessions, uint64 except)
 	return sessions->newest + 1;
 }
 
-/* What earlier sweeps have noted. */
+/* What earlier sweeps have noted; of a time to come, when the server's time was ahead: as of now. */
 static void
 read_unnamed(MosqlSweep *sweep)
 {
@@ -148,6 +148,7 @@ read_unnamed(MosqlSweep *sweep)
 		Unnamed    *entry = hash_search(sweep->unnamed, &trees[i].root, HASH_ENTER, NULL);
 
 		*entry = (Unnamed) {.tree = trees[i]};
+		entry->tree.since = Min(entry->tree.since, sweep->now);
 		entry->tree.nodes = 0;
 	}
 }
