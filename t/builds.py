@@ -8,10 +8,13 @@
   fails   nothing stays of a build that fails, whatever the database's encoding
   killed  a builder is killed at each of its points: writers go on, at the latest when
           its lease is over; nothing stays of the build, and the next one is right
+  dropped the table of a build that died is dropped before anybody has taken that away
+  left    a builder fails, and so does taking the build away, while it has a lock beyond transactions: writers go on
 
     t/builds.py [PART]..."""
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -51,7 +54,7 @@ def write(conn, rng):
 class World:
     def __init__(self, cluster, one, two, engine):
         self.one, self.two, self.db = one, two, f"builds_{engine}"
-        self.nodes, self.engine = cluster.nodes, engine
+        self.cluster, self.nodes, self.engine = cluster, cluster.nodes, engine
         for s in (one, two):
             make_database(s, self.db, cluster.nodes, {"atomic": engine}, DDL)
         self.conn = two.connect(self.db)
@@ -188,14 +191,42 @@ def dropped(world):
               "its table is dropped: maintenance takes away what told of it")
 
 
+def left(world):
+    db = f"{world.db}_left"
+    make_database(world.one, db, world.nodes, {"command_timeout": 300}, DDL)
+    holder, writer = world.one.connect(db), world.one.connect(db, **{"mosql_fdw.commit_timeout": 500})
+    conn = world.one.connect(db, **{"mosql_fdw.debug_points": "on", "mosql_fdw.debug_lease": 5000})
+    query(writer, "INSERT INTO t SELECT g, g FROM generate_series(1, 100) g")
+    query(conn, "SELECT mosql_fdw_advisory_lock('redis', 1)")
+    query(holder, "SELECT mosql_fdw_debug_lock('build-closing')")
+    results = []
+    build = threading.Thread(target=lambda: results.append(error_of(conn, INDEXES[0])[0]))
+    build.start()
+    wait_until(lambda: value(holder, "SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    world.cluster.remember_pids()
+    for port in world.cluster.primaries:
+        world.cluster.signal(port, signal.SIGSTOP)
+    query(holder, "SELECT mosql_fdw_debug_unlock('build-closing')")
+    build.join(60)
+    for port in world.cluster.primaries:
+        world.cluster.signal(port, signal.SIGCONT)
+    tap.ok(results and results[0] is not None, "a builder fails where Redis is silent", results)
+    tap.ok(wait_until(lambda: attempt(writer, "INSERT INTO t VALUES (-1, 1) ON CONFLICT (id) DO UPDATE SET a = 2")[1] is None, pause=.5),
+           "writers go on, though it idles and had a lock beyond transactions")
+    tap.equal(error_of(conn, "SELECT count(*) FROM t")[0], "55000", "it is told that this is lost")
+    tap.equal(error_of(conn, INDEXES[0])[0], None, "and creates the index")
+    for c in (holder, writer, conn):
+        c.close()
+
+
 def body():
-    parts = sys.argv[1:] or ["load", "waits", "small", "fails", "killed", "dropped"]
+    parts = sys.argv[1:] or ["load", "waits", "small", "fails", "killed", "dropped", "left"]
     cluster = Cluster("builds")
     one, two = Server("builds1"), Server("builds2")
     for engine in ENGINES:
         world = World(cluster, one, two, engine)
-        for part in (load, waits, small, fails, killed, dropped):
-            if part.__name__ in parts and (part not in (killed, dropped) or engine == "script"):
+        for part in (load, waits, small, fails, killed, dropped, left):
+            if part.__name__ in parts and (part not in (killed, dropped, left) or engine == "script"):
                 with section(f"{engine}, {part.__name__}"):
                     part(world)
         world.conn.close()

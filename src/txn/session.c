@@ -461,10 +461,16 @@ mosql_session_keep_id(MosqlSession *session)
 	session->keeps_id = true;
 }
 
+/*
+ * Race -- the session has locks beyond its transactions, and would keep its id for them: what somebody waits for to end with it,
+ * a build, say, that keeps writers out, would never end.  So they are lost, and that is told by the next transaction.
+ */
 void
 mosql_session_leave_id(MosqlSession *session)
 {
 	session->contact_us = 0;
+	if (session->txn == NULL)
+		mosql_session_lose_locks(session);
 }
 
 uint64
