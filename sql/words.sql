@@ -185,6 +185,42 @@ ALTER TABLE b ADD FOREIGN KEY (a) REFERENCES a;
 DROP TABLE a, b;
 DROP TYPE words_mood;
 
+-- ON CONFLICT DO UPDATE of a row that the view does not show: what this release of PostgreSQL says of its own
+\set run 'CREATE TABLE a (id int PRIMARY KEY, u int UNIQUE, n int); INSERT INTO a VALUES (1, 1, 10), (2, 2, 90); CREATE VIEW v AS SELECT id, u, n FROM a WHERE n < 50; CREATE VIEW w AS SELECT * FROM v WHERE n > 5;'
+:on_own
+:run
+:on_ours
+:run
+DO $$
+DECLARE
+    place text;
+    target text;
+    said text[];
+BEGIN
+    FOREACH target IN ARRAY ARRAY['(1, 7, 7) ON CONFLICT (id) DO UPDATE SET n = 20', '(2, 7, 7) ON CONFLICT (id) DO UPDATE SET n = 20',
+        '(2, 7, 7) ON CONFLICT (id) DO UPDATE SET n = 20 WHERE x.n = 7', '(3, 2, 7) ON CONFLICT (u) DO UPDATE SET n = 20',
+        '(1, 7, 7), (2, 8, 8) ON CONFLICT (id) DO UPDATE SET n = 20', '(2, 7, 7) ON CONFLICT (id) DO NOTHING',
+        '(1, 7, 7) ON CONFLICT (id) DO UPDATE SET n = 1'] LOOP
+        said := '{}';
+        FOREACH place IN ARRAY ARRAY['words_own.v', 'words_ours.v', 'words_own.w', 'words_ours.w'] LOOP
+            BEGIN
+                EXECUTE format('INSERT INTO %s AS x VALUES %s', place, target);
+                said := said || 'done'::text;
+            EXCEPTION WHEN OTHERS THEN
+                said := said || replace(sqlerrm, place, '');
+            END;
+        END LOOP;
+        IF said[1] IS DISTINCT FROM said[2] OR said[3] IS DISTINCT FROM said[4] THEN
+            RAISE WARNING '%: %', target, said;
+        END IF;
+    END LOOP;
+END $$;
+SELECT * FROM words_own.a EXCEPT SELECT * FROM words_ours.a;
+:on_own
+DROP TABLE a CASCADE;
+:on_ours
+DROP TABLE a CASCADE;
+
 RESET search_path;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;

@@ -588,6 +588,27 @@ report_second_time(MosqlModifyState *modify)
 }
 
 /*
+ * The conditions of the views above, without which they would update rows that they do not show: before WHERE, as core
+ * does it.  Minor releases brought WCO_VIEW_CONFLICT_CHECK, behind the kinds that all have.
+ */
+static void
+check_shown(ResultRelInfo *rri, TupleTableSlot *existing, EState *estate)
+{
+	ListCell   *lc;
+
+	foreach(lc, rri->ri_WithCheckOptions)
+	{
+		int			kind = lfirst_node(WithCheckOption, lc)->kind;
+
+		if (kind > WCO_RLS_MERGE_DELETE_CHECK)
+		{
+			ExecWithCheckOptions(kind, rri, existing, estate);
+			return;
+		}
+	}
+}
+
+/*
  * What SET makes of the existing row, in the projection's slot; NULL if WHERE
  * says no.  `excluded` is the row that was to be inserted.
  */
@@ -601,10 +622,11 @@ project_update(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *exi
 	econtext->ecxt_scantuple = existing;
 	econtext->ecxt_innertuple = excluded;
 	econtext->ecxt_outertuple = NULL;
+	check_shown(rri, existing, modify->mtstate->ps.state);
 	if (!ExecQual(rri->ri_onConflict->oc_WhereClause, econtext))
 		return NULL;
 
-	/* policies and WITH CHECK OPTION of a view above, as core does it */
+	/* policies, as core does it */
 	if (rri->ri_WithCheckOptions != NIL)
 		ExecWithCheckOptions(WCO_RLS_CONFLICT_CHECK, rri, existing, modify->mtstate->ps.state);
 	return ExecProject(rri->ri_onConflict->oc_ProjInfo);
