@@ -31,6 +31,9 @@ UPDATE t SET n = n + 1 WHERE id = 10;
 UPDATE t SET n = n + 1 WHERE id = 11;
 UPDATE t SET n = n + NULL WHERE id = 3;
 UPDATE t SET n = n + 1 WHERE id = 99;
+-- what is added is evaluated for rows, not for none
+UPDATE t SET n = n + 1 / (SELECT 0) WHERE id = 99;
+UPDATE t SET n = n + 1 / (SELECT 0) WHERE id IN (4, 99);
 SELECT * FROM t ORDER BY id;
 
 -- statements see earlier commands, not themselves; savepoints

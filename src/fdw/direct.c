@@ -316,7 +316,8 @@ typedef struct MosqlDirectState
 	MosqlScanState scan;		/* first */
 	bool		counts;			/* rows count for the command tag */
 	bool		done;
-	bool		increments;		/* no value is null, all can be negated */
+	bool		evaluated;		/* the amounts */
+	bool		increments;		/* no value is null, all can be negated; until they are evaluated: supposed */
 	bool		locks;			/* the table's locking is pessimistic */
 	int			n;
 	DirectColumn *columns;
@@ -391,11 +392,14 @@ report_out_of_range(Oid type)
 					type == INT2OID ? "smallint" : type == INT4OID ? "integer" : "bigint")));
 }
 
-/* The amounts, once per statement: they do not depend on the row. */
+/*
+ * The amounts, which do not depend on the row: once per statement, and not before there is a row, without which
+ * nobody would be told of a division by zero.
+ */
 static void
 evaluate_amounts(MosqlDirectState *direct, ExprContext *econtext)
 {
-	direct->increments = true;
+	direct->evaluated = true;
 	for (int i = 0; i < direct->n; i++)
 	{
 		DirectColumn *column = &direct->columns[i];
@@ -489,7 +493,19 @@ read_targets(MosqlDirectState *direct, const MosqlBytes *keys, int n, MosqlRow *
 		mosql_view_get(scan->view, tree, keys, n, rows);
 }
 
-/* Update the rows that are there of n keys, in memory of the batch; returns how many. */
+static bool
+finds_any(const MosqlRow *rows, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (rows[i].found)
+			return true;
+	return false;
+}
+
+/*
+ * Update the rows that are there of n keys, in memory of the batch; returns how many.  If it turns out with the first
+ * of them that they are not incremented they are read once more, as it takes for that.
+ */
 static int64
 update_keys(MosqlDirectState *direct, ForeignScanState *node, const MosqlBytes *keys, int n)
 {
@@ -500,6 +516,15 @@ update_keys(MosqlDirectState *direct, ForeignScanState *node, const MosqlBytes *
 	int64		updated = 0;
 
 	read_targets(direct, keys, n, rows);
+	if (!direct->evaluated && finds_any(rows, n))
+	{
+		evaluate_amounts(direct, node->ss.ps.ps_ExprContext);
+		if (!direct->increments)
+		{
+			memset(rows, 0, n * sizeof(MosqlRow));
+			read_targets(direct, keys, n, rows);
+		}
+	}
 	for (int i = 0; i < n; i++)
 	{
 		MosqlWriteResult result;
@@ -523,7 +548,7 @@ update_all(MosqlDirectState *direct, ForeignScanState *node)
 	int64		updated = 0;
 	int			n;
 
-	evaluate_amounts(direct, node->ss.ps.ps_ExprContext);
+	direct->increments = true;
 	mosql_exec_scan_ranges(scan, node->ss.ps.ps_ExprContext);
 	if (!scan->ranges->all_points && scan->ranges->n > 0)
 		elog(ERROR, "conditions of a late-bound update do not name keys");
