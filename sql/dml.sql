@@ -36,6 +36,19 @@ UPDATE t SET n = n + 1 / (SELECT 0) WHERE id = 99;
 UPDATE t SET n = n + 1 / (SELECT 0) WHERE id IN (4, 99);
 SELECT * FROM t ORDER BY id;
 
+-- increments whose sum is none of 64 bits
+ALTER TABLE t ADD COLUMN big bigint;
+UPDATE t SET big = -9000000000000000000 WHERE id = 4;
+BEGIN;
+UPDATE t SET big = big + 9000000000000000000 WHERE id = 4;
+UPDATE t SET big = big + 9000000000000000000 WHERE id = 4;
+SAVEPOINT a;
+UPDATE t SET big = big + 9000000000000000000 WHERE id = 4;
+ROLLBACK TO a;
+COMMIT;
+SELECT big FROM t WHERE id = 4;
+ALTER TABLE t DROP COLUMN big;
+
 -- statements see earlier commands, not themselves; savepoints
 BEGIN;
 INSERT INTO t SELECT id + 1000, v FROM t;

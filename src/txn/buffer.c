@@ -499,27 +499,49 @@ mosql_txn_delete(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlTimestamp 
 /* Columns that one late-bound update may increment: what fits an intent. */
 #define MAX_INCREMENTS (MOSQL_INCREMENTS_MAX_BYTES / 16)
 
+static MosqlIncrement *
+increment_of(const MosqlChange *change, uint32 column)
+{
+	for (int i = 0; i < change->ninc; i++)
+		if (change->inc[i].column == column)
+			return &change->inc[i];
+	return NULL;
+}
+
+/* Can they be added to those of the change?  The row may bear each of them, if not their sum. */
+static bool
+sums_fit(const MosqlChange *change, const MosqlIncrement *inc, int ninc)
+{
+	for (int i = 0; i < ninc; i++)
+	{
+		const MosqlIncrement *same = increment_of(change, inc[i].column);
+		int64		sum;
+
+		if (same != NULL && pg_add_s64_overflow(same->delta, inc[i].delta, &sum))
+			return false;
+	}
+	return true;
+}
+
 /* Add increments to increments, column by column. */
 static void
 merge_increments(MosqlChange *change, const MosqlIncrement *inc, int ninc)
 {
 	for (int i = 0; i < ninc; i++)
 	{
-		int			j;
+		MosqlIncrement *same = increment_of(change, inc[i].column);
 
-		for (j = 0; j < change->ninc; j++)
-			if (change->inc[j].column == inc[i].column)
-				break;
-		if (j == change->ninc)
+		if (same == NULL)
 			change->inc[change->ninc++] = inc[i];
-		else if (pg_add_s64_overflow(change->inc[j].delta, inc[i].delta, &change->inc[j].delta))
-			report_overflow(8);
+		else
+			same->delta += inc[i].delta;
 	}
 }
 
 /*
  * Three cases: the row was put by this transaction (then the increment is just
- * another put), it has increments already (they add up), or it is untouched.
+ * another put), it has increments already (they add up; if not in 64 bits, they are a put from now on),
+ * or it is untouched.
  */
 MosqlWriteResult
 mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
@@ -533,6 +555,11 @@ mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, const MosqlRow *row,
 	if (entry == NULL)
 		return MOSQL_SELF_MODIFIED;
 	top = entry->top;
+	if (top != NULL && top->kind == MOSQL_CHANGE_INCREMENT && !sums_fit(top, inc, ninc))
+	{
+		mosql_txn_note_read(txn, tree, row->key);
+		mosql_change_bind(txn, tree, entry);
+	}
 	if (top != NULL && top->kind != MOSQL_CHANGE_INCREMENT)
 	{
 		MosqlBytes	columns = increment_columns(txn, top->columns, inc, ninc);
