@@ -465,6 +465,12 @@ def rules(pair):
     query(a, "ALTER FOREIGN TABLE ruled ALTER n DROP NOT NULL")
     writes("DROP NOT NULL", None, "INSERT INTO ruled VALUES (3, 3, NULL)")
 
+    query(a, "CREATE FOREIGN TABLE counted (id int OPTIONS (key 'true') NOT NULL, n int) SERVER redis")
+    query(b, "IMPORT FOREIGN SCHEMA public LIMIT TO (counted) FROM SERVER redis INTO public")
+    query(b, "INSERT INTO counted VALUES (1, 1)")
+    query(a, "ALTER FOREIGN TABLE counted ALTER n SET NOT NULL")
+    writes("SET NOT NULL", "23502", "UPDATE counted SET n = n + (SELECT NULL::int) WHERE id = 1")
+
     query(a, "ALTER FOREIGN TABLE ruled ADD CONSTRAINT late CHECK (v > 0)")
     writes("ADD CHECK", "55000", "INSERT INTO ruled VALUES (4, -1, 1)", "UPDATE ruled SET v = -1",
            "UPDATE ruled SET v = v - 100 WHERE id = 1",

@@ -464,6 +464,7 @@ update_row(MosqlDirectState *direct, ForeignScanState *node, const MosqlRow *row
 	ExecStoreVirtualTuple(slot);
 	if (direct->scan.rel->rd_att->constr)
 		ExecConstraints(node->resultRelInfo, slot, node->ss.ps.state);
+	mosql_exec_check_not_null(direct->scan.rel, table, mosql_exec_missing_not_null(direct->scan.rel, table), slot);
 	initStringInfo(&columns);
 	mosql_table_put_row(table, slot, &columns);
 	ExecClearTuple(slot);

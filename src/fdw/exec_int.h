@@ -451,6 +451,11 @@ extern void mosql_exec_fresh_open(MosqlModifyState *modify, ModifyTableState *mt
 								  ResultRelInfo *rri);
 extern void mosql_exec_fresh_end(MosqlModifyState *modify);
 
+/* Attributes that are NOT NULL in Redis, and not yet here: they are looked at when a row is written.  23502. */
+extern Bitmapset *mosql_exec_missing_not_null(Relation rel, const MosqlTable *table);
+extern void mosql_exec_check_not_null(Relation rel, const MosqlTable *table, const Bitmapset *not_null,
+									  TupleTableSlot *slot);
+
 /* NOT NULL, CHECK and, if bounded, the partition bound of a new row. */
 extern void mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri,
 								 TupleTableSlot *slot, EState *estate, bool bounded);

@@ -208,14 +208,14 @@ check_read_only(CmdType operation)
 }
 
 /* NOT NULL that another server has set: core does not know of it before the refresh. */
-static Bitmapset *
-missing_not_null(const MosqlModifyState *modify)
+Bitmapset *
+mosql_exec_missing_not_null(Relation rel, const MosqlTable *table)
 {
-	TupleDesc	desc = RelationGetDescr(modify->rel);
+	TupleDesc	desc = RelationGetDescr(rel);
 	Bitmapset  *missing = NULL;
 
 	for (int i = 0; i < desc->natts; i++)
-		if (modify->table->columns[i].not_null && !TupleDescAttr(desc, i)->attisdropped &&
+		if (table->columns[i].not_null && !TupleDescAttr(desc, i)->attisdropped &&
 			!TupleDescAttr(desc, i)->attnotnull)
 			missing = bms_add_member(missing, i + 1);
 	return missing;
@@ -261,7 +261,7 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	};
 	modify->mtstate = mtstate;
 	modify->constrained = rel->rd_att->constr != NULL;
-	modify->not_null = missing_not_null(modify);
+	modify->not_null = mosql_exec_missing_not_null(rel, modify->table);
 	if (plan == NULL || plan->operation != CMD_DELETE)
 		mosql_table_check_rules(rel, modify->table);
 	modify->bounded_insert = rel->rd_rel->relispartition && (!routed || retouched);
@@ -397,21 +397,21 @@ mosqlEndForeignModify(EState *estate, ResultRelInfo *rri)
 
 /* ---- rows ---- */
 
-static void
-check_not_null(const MosqlModifyState *modify, TupleTableSlot *slot)
+void
+mosql_exec_check_not_null(Relation rel, const MosqlTable *table, const Bitmapset *not_null, TupleTableSlot *slot)
 {
 	int			attnum = -1;
 
-	while ((attnum = bms_next_member(modify->not_null, attnum)) >= 0)
+	while ((attnum = bms_next_member(not_null, attnum)) >= 0)
 		if (slot_attisnull(slot, attnum))
 		{
-			mosql_table_confirm_rules(modify->table);
+			mosql_table_confirm_rules(table);
 			ereport(ERROR,
 					(errcode(ERRCODE_NOT_NULL_VIOLATION),
 					 errmsg("null value in column \"%s\" of relation \"%s\" violates not-null constraint",
-							NameStr(TupleDescAttr(RelationGetDescr(modify->rel), attnum - 1)->attname),
-							RelationGetRelationName(modify->rel)),
-					 errtablecol(modify->rel, attnum)));
+							NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname),
+							RelationGetRelationName(rel)),
+					 errtablecol(rel, attnum)));
 		}
 }
 
@@ -421,7 +421,7 @@ mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlo
 {
 	if (modify->constrained)
 		ExecConstraints(rri, slot, estate);
-	check_not_null(modify, slot);
+	mosql_exec_check_not_null(modify->rel, modify->table, modify->not_null, slot);
 	if (bounded)
 		ExecPartitionCheck(rri, slot, estate, true);
 }
