@@ -63,6 +63,22 @@ INSERT INTO k_multi SELECT i % 2 = 0, date '2026-01-01' + i, ('a0eebc99-9c0b-4ef
 SELECT v FROM k_multi WHERE a AND b = '2026-01-05' AND c = 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a14';
 SELECT a, b, f, g, v FROM k_multi ORDER BY a, b;
 
+-- settings of a session that reads: what NULL is in an array, and what XML has to be
+CREATE TYPE mood_part AS (m mood, t text[]);
+CREATE TYPE xml_part AS (x xml, n int);
+CREATE FOREIGN TABLE read_so (id int OPTIONS (key 'true') NOT NULL, m mood[], p mood_part, x xml[], q xml_part) SERVER redis;
+INSERT INTO read_so VALUES (1, '{sad,NULL}', ROW('sad', '{NULL,"NULL"}'), ARRAY['a<b/>'::xml], ROW('c<d/>', 1));
+SET array_nulls = off;
+SET xmloption = document;
+UPDATE read_so SET id = id + 1, q.n = 2;
+SELECT id, m, p, x, q, (p).t[1] IS NULL AS "null", (p).t[2] IS NULL AS "no null" FROM read_so;
+SELECT * FROM mosql_fdw_check('read_so');
+SHOW array_nulls;
+RESET array_nulls;
+RESET xmloption;
+DROP FOREIGN TABLE read_so;
+DROP TYPE mood_part, xml_part;
+
 -- what cannot be a key
 CREATE FOREIGN TABLE bad (k jsonb OPTIONS (key 'true') NOT NULL) SERVER redis;
 CREATE FOREIGN TABLE bad (k jsonb[] OPTIONS (key 'true') NOT NULL) SERVER redis;

@@ -25,6 +25,7 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 #include "utils/uuid.h"
+#include "utils/xml.h"
 
 #include "table/table_int.h"
 
@@ -149,6 +150,7 @@ setup_functions(MosqlTableColumn *column)
 	Oid			in;
 	bool		varlena;
 
+	column->has_xml = mosql_type_contains(column->type, XMLOID);
 	if (has_portable_send(column->type))
 	{
 		column->codec = MOSQL_CODEC_BINARY;
@@ -334,6 +336,37 @@ set_locally(const char *name, const char *value)
 							 false);
 }
 
+/* Settings under which a value is read as it was written: they decide what NULL is in the text of an array, and
+ * whether XML has to be a document. */
+static void
+set_for_reading(void)
+{
+	if (!Array_nulls)
+		set_locally("array_nulls", "on");
+	if (xmloption != XMLOPTION_CONTENT)
+		set_locally("xmloption", "content");
+}
+
+/* ... where one of them is in the way, which is rare.  0: there is nothing to undo. */
+static int
+begin_reading(bool in_the_way)
+{
+	int			level;
+
+	if (likely(!in_the_way))
+		return 0;
+	level = NewGUCNestLevel();
+	set_for_reading();
+	return level;
+}
+
+static void
+end_reading(int level)
+{
+	if (level != 0)
+		AtEOXact_GUC(true, level);
+}
+
 /* Settings under which text output says the same to every reader; undone by
  * AtEOXact_GUC(), also by the end of a (sub)transaction that failed. */
 static int
@@ -345,6 +378,7 @@ begin_portable_text(void)
 	set_locally("intervalstyle", "postgres");
 	set_locally("extra_float_digits", "3");
 	set_locally("search_path", "pg_catalog");
+	set_for_reading();
 	return level;
 }
 
@@ -672,6 +706,7 @@ binary_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes
 {
 	Reading		reading = {table, column};
 	ErrorContextCallback context = {error_context_stack, call_it_damage, &reading};
+	int			level = begin_reading(column->has_xml && xmloption != XMLOPTION_CONTENT);
 	StringInfoData buf;
 	Datum		value;
 
@@ -681,6 +716,7 @@ binary_value(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes
 	error_context_stack = &context;
 	value = as_reader(column, receive_value, &buf);
 	error_context_stack = context.previous;
+	end_reading(level);
 	if (buf.cursor != buf.len)
 		mosql_codec_damage(table, column, "Bytes are left over behind the value.");
 	pfree(buf.data);
@@ -709,12 +745,14 @@ input_labels(const MosqlTable *table, const MosqlTableColumn *column, MosqlBytes
 {
 	Reading		reading = {table, column};
 	ErrorContextCallback context = {error_context_stack, call_it_damage, &reading};
+	int			level = begin_reading(!Array_nulls);
 	Datum		texts;
 
 	error_context_stack = &context;
 	texts = InputFunctionCall(unconstify(FmgrInfo *, &column->receive),
 							  pnstrdup(text.data, text.len), TEXTOID, -1);
 	error_context_stack = context.previous;
+	end_reading(level);
 	return PointerGetDatum(convert_array(column->labels, DatumGetArrayTypeP(texts),
 										 label_from_text, column->labels->type));
 }

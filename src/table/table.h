@@ -105,6 +105,7 @@ typedef struct MosqlTableColumn
 	FmgrInfo	send;			/* INOUT: output and input */
 	FmgrInfo	receive;
 	Oid			ioparam;
+	bool		has_xml;		/* BINARY: somewhere within */
 	MosqlLabels *labels;		/* ENUM, ENUMS */
 	Oid			reader;			/* whose functions `receive` may run, of domains inside; or
 								 * InvalidOid: none that matter */
