@@ -205,10 +205,10 @@ CREATE SERVER beside FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', nam
 CREATE FOREIGN TABLE source.spelled (id int PRIMARY KEY, a text DEFAULT 'a\nb', b interval DEFAULT '-1 month +3 days',
 	c timestamptz DEFAULT now(), d text CONSTRAINT d CHECK (d <> 'x\''y'), "e\e" text DEFAULT upper('\'),
 	f text GENERATED ALWAYS AS (a || '\t') STORED, g text[] DEFAULT '{1,NULL}', h float8 DEFAULT '0.1234567890123'::float8,
-	i date DEFAULT '2024-02-01', j bytea DEFAULT '\x4142', k interval CONSTRAINT k CHECK (k > '-1 day -02:00'::interval),
+	i date DEFAULT '2024-02-01', j bytea DEFAULT '\x4142', jj xml DEFAULT 'q<w/>', k interval CONSTRAINT k CHECK (k > '-1 day -02:00'::interval),
 	l text DEFAULT E'\\''"\\') SERVER redis;
 CREATE INDEX spelled_bare ON source.spelled USING gin (to_tsvector('simple', d || '\n')) WHERE h > '0.1234567890123'::float8;
-\set others 'SET standard_conforming_strings = off; SET escape_string_warning = off; SET datestyle = ''SQL, DMY''; SET intervalstyle = ''sql_standard''; SET timezone = ''Asia/Tokyo''; SET search_path = shadow, pg_catalog, public; SET extra_float_digits = -15; SET quote_all_identifiers = on; SET array_nulls = off; SET bytea_output = ''escape''; SET transform_null_equals = on;'
+\set others 'SET standard_conforming_strings = off; SET escape_string_warning = off; SET datestyle = ''SQL, DMY''; SET intervalstyle = ''sql_standard''; SET timezone = ''Asia/Tokyo''; SET search_path = shadow, pg_catalog, public; SET extra_float_digits = -15; SET quote_all_identifiers = on; SET array_nulls = off; SET bytea_output = ''escape''; SET transform_null_equals = on; SET xmloption = document;'
 :others
 IMPORT FOREIGN SCHEMA source LIMIT TO (spelled) FROM SERVER beside INTO target;
 RESET ALL;
