@@ -69,6 +69,8 @@ ALTER TABLE t ADD PRIMARY KEY (nosuch);
 ALTER TABLE t ADD PRIMARY KEY (id, v) DEFERRABLE;
 ALTER TABLE t ADD CONSTRAINT my_key PRIMARY KEY (id, v);
 ALTER TABLE t ADD PRIMARY KEY (id);
+-- its index is not there while a column of it gets another type
+ALTER TABLE t ALTER id TYPE numeric, ADD PRIMARY KEY (v);
 SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'p';
 ALTER FOREIGN TABLE t DROP COLUMN id;
 INSERT INTO t (id, v) VALUES (1, 'v1');

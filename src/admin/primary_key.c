@@ -280,6 +280,40 @@ rename_key(Oid indexid, const char *name)
 	CommandCounterIncrement();
 }
 
+static void report_second_key(Relation rel, const char *first) pg_attribute_noreturn();
+
+static void
+report_second_key(Relation rel, const char *first)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("multiple primary keys for table \"%s\" are not allowed", RelationGetRelationName(rel)),
+			 errhint("To replace it: ALTER TABLE ... DROP CONSTRAINT %s, ADD PRIMARY KEY ...",
+					 quote_identifier(first))));
+}
+
+/* ADD PRIMARY KEY behind ALTER COLUMN ... TYPE of a column of the key, which is not here until the command ends. */
+static void
+check_key_not_away(Oid relid, const char *key)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+
+	if (key != NULL && !OidIsValid(mosql_fdw_primary_key(rel)))
+		report_second_key(rel, key);
+	relation_close(rel, AccessShareLock);
+}
+
+/* What the primary key is called; NULL: there is none. */
+static const char *
+key_name(Oid relid)
+{
+	Relation	rel = relation_open(relid, AccessShareLock);
+	Oid			primary = mosql_fdw_primary_key(rel);
+
+	relation_close(rel, AccessShareLock);
+	return OidIsValid(primary) ? get_rel_name(primary) : NULL;
+}
+
 /* name NULL: <table>_pkey; is_plain: no INCLUDE or DEFERRABLE. */
 static void
 add(Oid relid, const char *name, const List *columns, bool is_plain)
@@ -293,12 +327,7 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 	mosql_admin_check_create(RelationGetNamespace(rel));
 	check_primary_key(rel, is_plain);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("multiple primary keys for table \"%s\" are not allowed",
-						RelationGetRelationName(rel)),
-				 errhint("To replace it: ALTER TABLE ... DROP CONSTRAINT %s, ADD PRIMARY KEY ...",
-						 quote_identifier(get_rel_name(primary)))));
+		report_second_key(rel, get_rel_name(primary));
 	sql = set_key_options(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)
@@ -376,6 +405,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 {
 	Oid			relid = RangeVarGetRelid(statement->relation, NoLock, true);
 	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
+	const char *key;
 	ListCell   *cell;
 
 	mosql_admin_drop_partition_keys(statement);
@@ -384,6 +414,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 	if (!OidIsValid(relid) ||
 		(!ours && !has_subclass(relid) && statement->objtype != OBJECT_TYPE))
 		return;
+	key = ours ? key_name(relid) : NULL;
 	foreach(cell, statement->cmds)
 	{
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
@@ -410,7 +441,10 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 						 errhint("UPDATE the rows that are null, then use ALTER COLUMN ... SET NOT NULL.")));
 #endif
 			if (constraint->contype == CONSTR_PRIMARY)
+			{
+				check_key_not_away(relid, key);
 				mosql_admin_check_index_options(constraint->options, constraint->indexspace);
+			}
 			if (constraint->contype == CONSTR_PRIMARY && constraint->indexname != NULL)
 				mosql_admin_primary_key_using(relid, constraint);
 			if (constraint->contype == CONSTR_PRIMARY)
