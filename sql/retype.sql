@@ -171,6 +171,26 @@ RESET search_path;
 DROP SCHEMA said_own, said_ours CASCADE;
 DROP FUNCTION said(regclass);
 
+-- rows need not satisfy a CHECK that is NOT VALID to be written anew, and NOT NULL is said as PostgreSQL says it
+SET mosql_fdw.default_server = 'redis';
+CREATE TABLE loose (id int PRIMARY KEY, a int, b int NOT NULL);
+INSERT INTO loose VALUES (1, -1, 1), (2, 2, 2);
+ALTER TABLE loose ADD CONSTRAINT positive CHECK (a > 0) NOT VALID;
+ALTER TABLE loose ALTER b TYPE numeric;
+ALTER TABLE loose ALTER a TYPE bigint, ADD COLUMN g int GENERATED ALWAYS AS (b + 1) STORED;
+ALTER TABLE loose DROP CONSTRAINT loose_pkey, ADD PRIMARY KEY (b);
+ALTER TABLE loose ADD PRIMARY KEY (a), DROP CONSTRAINT loose_pkey;
+SELECT * FROM loose ORDER BY id;
+\set VERBOSITY default
+INSERT INTO loose VALUES (3, 3, 3);
+UPDATE loose SET b = 4 WHERE id = 1;
+ALTER TABLE loose ADD CHECK (id > 1), ALTER id TYPE bigint USING id;
+ALTER TABLE loose ALTER id TYPE int USING nullif(id, 2), ALTER id SET NOT NULL;
+ALTER TABLE loose VALIDATE CONSTRAINT positive;
+\set VERBOSITY terse
+DROP TABLE loose;
+RESET mosql_fdw.default_server;
+
 -- a reference that the same command drops, by its name, its column or what it leads to
 CREATE FUNCTION kept() RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), '; ' ORDER BY conname)

@@ -315,6 +315,10 @@ validate_command(Relation rel, const AlterTableCmd *command)
 			if (attnum > 0)
 				validate_domain_column(rel, attnum);
 			return true;		/* those of the column were made again */
+#if PG_VERSION_NUM >= 170000
+		case AT_SetExpression:
+			return true;		/* the same */
+#endif
 		default:
 			return false;
 	}

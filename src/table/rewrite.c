@@ -232,6 +232,30 @@ store_old(const Rewrite *rewrite)
 	ExecStoreVirtualTuple(old);
 }
 
+/*
+ * As core does: of CHECK constraints those alone are looked at, when the command has ended, that it has made, or made
+ * again for a column's new type (src/admin/validate.c).  Rows need not satisfy others: one NOT VALID, say.
+ */
+static void
+check_not_null(Relation rel, const TupleTableSlot *slot)
+{
+	for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(slot->tts_tupleDescriptor, i);
+		bool		computed = false;
+
+#if PG_VERSION_NUM >= 180000
+		computed = att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#endif
+		if (att->attnotnull && slot->tts_isnull[i] && !computed && !att->attisdropped)
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("column \"%s\" of relation \"%s\" contains null values", NameStr(att->attname),
+							RelationGetRelationName(rel)),
+					 errtablecol(rel, att->attnum)));
+	}
+}
+
 static void
 convert(Rewrite *rewrite)
 {
@@ -267,8 +291,7 @@ convert(Rewrite *rewrite)
 	slot->tts_tableOid = RelationGetRelid(rewrite->rel);
 	if (rewrite->generated)
 		ExecComputeStoredGenerated(rewrite->rri, rewrite->estate, slot, CMD_INSERT);
-	if (rewrite->rel->rd_att->constr != NULL)
-		ExecConstraints(rewrite->rri, slot, rewrite->estate);
+	check_not_null(rewrite->rel, slot);
 }
 
 void
