@@ -238,13 +238,43 @@ UPDATE pg_constraint SET convalidated = false WHERE conname = 'o' AND conrelid =
 SELECT mosql_fdw_refresh('keyed');
 \d keyed
 SELECT mosql_fdw_refresh('keyed');
+
+-- ---- what rows must satisfy, where they are written anew ----
+\c :here
+CREATE FOREIGN TABLE ruled (id int PRIMARY KEY, a int, b varchar(9) GENERATED ALWAYS AS ('x'::text) STORED, n int,
+	c int GENERATED ALWAYS AS (a + 1) STORED) SERVER redis;
+INSERT INTO ruled (id, a, n) SELECT i, i, i FROM generate_series(1, 3) i;
+\c :there
+IMPORT FOREIGN SCHEMA public LIMIT TO (ruled) FROM SERVER redis INTO public;
+\c :here
+ALTER TABLE ruled ADD CONSTRAINT small CHECK (n < 10);
+ALTER TABLE ruled ALTER b DROP EXPRESSION, ALTER a SET NOT NULL;
+UPDATE ruled SET b = 'mine';
+\c :there
+LOAD 'mosql_fdw';
+ALTER TABLE ruled ALTER n TYPE bigint USING n * 10;
+ALTER TABLE ruled ADD COLUMN r float DEFAULT random();
+ALTER TABLE ruled ALTER b TYPE text;
+ALTER TABLE ruled DROP CONSTRAINT ruled_pkey;
+ALTER TABLE ruled ALTER b DROP EXPRESSION, ADD COLUMN s int GENERATED ALWAYS AS (id + 2) STORED;
+ALTER TABLE ruled DROP COLUMN c, ALTER n TYPE bigint USING n * 10;
+ALTER TABLE ruled DROP COLUMN c, ALTER a TYPE bigint USING nullif(a, 1);
+SELECT mosql_fdw_refresh('ruled');
+ALTER TABLE ruled ALTER n TYPE bigint USING n * 10;
+ALTER TABLE ruled ALTER n TYPE bigint USING n * 3;
+\c :here
+SELECT mosql_fdw_refresh('ruled');
+SELECT * FROM ruled ORDER BY id;
+INSERT INTO ruled VALUES (4, 4, 'other', 10);
+\c :there
+LOAD 'mosql_fdw';
 SET client_min_messages = warning;
 SET mosql_fdw.drop_data = off;
 DROP EXTENSION mosql_fdw CASCADE;
 \c :here
 SET client_min_messages = warning;
 DROP DATABASE :"there";
-DROP TABLE cols, idx, c, p, q, keyed, seqs, nums, gens;
+DROP TABLE cols, idx, c, p, q, keyed, seqs, nums, gens, ruled;
 
 -- what is stored and compared does not depend on the session's settings
 SET mosql_fdw.default_server = 'redis';

@@ -302,6 +302,7 @@ mosql_admin_note_before(Oid relid)
 		if (mosql_table_command->refreshing || !mosql_fdw_is_ours(lfirst_oid(cell)))
 			continue;
 		details.rel = relation_open(lfirst_oid(cell), AccessShareLock);
+		add_expressions(&details);
 		add_checks(&details);
 		if (mosql_table_note_before(details.rel, details.details, details.n))
 			mosql_admin_note_sequences(details.rel);

@@ -412,6 +412,8 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 	check_folded(alter->there, theirs);
 	if (strcmp(mine->type, theirs->type) != 0)
 		mosql_type_check_names(att);
+	if (alter->was != NULL)
+		mosql_table_check_generated(alter->rel, alter->was, &alter->before);	/* core says again by what */
 	alter->changed = true;
 	if (mosql_using_for(alter->usings, mine->name) == NULL &&
 		(mine->key_position >= 0) == (theirs->key_position >= 0) &&
@@ -425,6 +427,8 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 		return;
 	}
 	mosql_table_check_unreferenced(alter->there, theirs->id);
+	if (alter->was != NULL)
+		mosql_table_check_known(alter->rel, alter->was, &alter->before, theirs->id);
 	old = *theirs;
 	theirs->dropped = true;
 	theirs->sequence.counter = 0;
@@ -574,6 +578,8 @@ finish_alteration(Alteration *alter)
 {
 	if (alter->rewrites)
 	{
+		if (alter->was != NULL)
+			mosql_table_check_generated(alter->rel, alter->was, &alter->before);
 		mosql_table_hold_still(alter->rel, alter->session, alter->before.root);
 		renumber_key(alter->here, alter->there);
 		retype_expressions(alter);
@@ -643,6 +649,10 @@ mosql_table_recompute(Relation rel, MosqlSession *session)
 	if (alter.there == NULL)
 		mosql_table_missing(rel, alter.here->schema, alter.here->name);
 	keep_before(&alter);
+	alter.was = mosql_table_before(rel);
+	for (int i = 0; alter.was != NULL && i < alter.before.ncolumns; i++)
+		if (alter.before.columns[i].generated && !alter.before.columns[i].dropped)
+			mosql_table_check_known(rel, alter.was, &alter.before, alter.before.columns[i].id);
 	finish_alteration(&alter);
 }
 

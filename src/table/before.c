@@ -95,7 +95,18 @@ mosql_table_command_context(void)
 /* ---- tables ---- */
 
 static void
-note_checks(MosqlDefinition *definition, const MosqlDetail *details, int n)
+note_generated(MosqlDefinition *definition, const MosqlDetail *detail)
+{
+	MosqlDefinitionColumn *column = mosql_definition_column(definition, detail->name);
+
+	if (column == NULL || !detail->generated)
+		return;
+	column->generated = true;
+	column->expression = detail->text != NULL ? pstrdup(detail->text) : NULL;
+}
+
+static void
+note_details(MosqlDefinition *definition, const MosqlDetail *details, int n)
 {
 	definition->checks = palloc0(Max(n, 1) * sizeof(MosqlDefinitionCheck));
 	for (int i = 0; i < n; i++)
@@ -105,6 +116,8 @@ note_checks(MosqlDefinition *definition, const MosqlDetail *details, int n)
 				.name = pstrdup(details[i].name),
 					.expression = details[i].text != NULL ? pstrdup(details[i].text) : NULL
 			};
+		else if (details[i].kind == MOSQL_DETAIL_EXPRESSION)
+			note_generated(definition, &details[i]);
 }
 
 const MosqlDefinition *
@@ -136,7 +149,7 @@ mosql_table_note_before(Relation rel, const MosqlDetail *details, int n)
 	before->definition = mosql_definition_describe(rel);
 	for (int i = 0; i < before->definition->ncolumns; i++)
 		before->definition->columns[i].id = get_attnum(before->relid, before->definition->columns[i].name);
-	note_checks(before->definition, details, n);
+	note_details(before->definition, details, n);
 	mosql_table_command->before = lappend(mosql_table_command->before, before);
 	MemoryContextSwitchTo(old);
 	return true;

@@ -234,25 +234,27 @@ store_old(const Rewrite *rewrite)
 
 /*
  * As core does: of CHECK constraints those alone are looked at, when the command has ended, that it has made, or made
- * again for a column's new type (src/admin/validate.c).  Rows need not satisfy others: one NOT VALID, say.
+ * again for a column's new type (src/admin/validate.c).  Rows need not satisfy others: one NOT VALID, say.  NOT NULL
+ * may be in Redis alone, said by another server.
  */
 static void
-check_not_null(Relation rel, const TupleTableSlot *slot)
+check_not_null(const Rewrite *rewrite, const TupleTableSlot *slot)
 {
 	for (int i = 0; i < slot->tts_tupleDescriptor->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(slot->tts_tupleDescriptor, i);
+		bool		not_null = att->attnotnull || rewrite->target->columns[i].not_null;
 		bool		computed = false;
 
 #if PG_VERSION_NUM >= 180000
 		computed = att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
 #endif
-		if (att->attnotnull && slot->tts_isnull[i] && !computed && !att->attisdropped)
+		if (not_null && slot->tts_isnull[i] && !computed && !att->attisdropped)
 			ereport(ERROR,
 					(errcode(ERRCODE_NOT_NULL_VIOLATION),
 					 errmsg("column \"%s\" of relation \"%s\" contains null values", NameStr(att->attname),
-							RelationGetRelationName(rel)),
-					 errtablecol(rel, att->attnum)));
+							RelationGetRelationName(rewrite->rel)),
+					 errtablecol(rewrite->rel, att->attnum)));
 	}
 }
 
@@ -291,7 +293,7 @@ convert(Rewrite *rewrite)
 	slot->tts_tableOid = RelationGetRelid(rewrite->rel);
 	if (rewrite->generated)
 		ExecComputeStoredGenerated(rewrite->rri, rewrite->estate, slot, CMD_INSERT);
-	check_not_null(rewrite->rel, slot);
+	check_not_null(rewrite, slot);
 }
 
 void

@@ -189,6 +189,17 @@ extern void mosql_definition_delete(MosqlSession *session, const MosqlDefinition
  * it has read, and that nobody changes the definition meanwhile. */
 extern void mosql_definition_touch(MosqlSession *session, const MosqlDefinition *definition);
 
+/* ---- rule.c ---- */
+
+/*
+ * Before rows are written anew by a command: what was here before it is what it goes by, and another server may have
+ * changed that.  42P16 where a CHECK of a column that gets other values was not known here, which would be lost;
+ * and where a column is generated here as it is not there, which would overwrite what others wrote.
+ */
+extern void mosql_table_check_known(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there,
+									uint32 column);
+extern void mosql_table_check_generated(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there);
+
 /* ---- rewrite.c ---- */
 
 /*
