@@ -189,6 +189,15 @@ ALTER TABLE loose ALTER id TYPE int USING nullif(id, 2), ALTER id SET NOT NULL;
 ALTER TABLE loose VALIDATE CONSTRAINT positive;
 \set VERBOSITY terse
 DROP TABLE loose;
+-- USING is evaluated once, also where core makes sequences for new columns between the parts of the command
+CREATE TABLE once (id int PRIMARY KEY, a int);
+CREATE TABLE below () INHERITS (once);
+INSERT INTO once VALUES (1, 1);
+INSERT INTO below VALUES (2, 2);
+ALTER TABLE once ALTER a TYPE int USING a * 10, ADD COLUMN s serial;
+ALTER TABLE once ADD COLUMN t serial, ALTER a TYPE bigint USING a * 10, ADD COLUMN i serial;
+SELECT * FROM once ORDER BY id;
+DROP TABLE once, below;
 RESET mosql_fdw.default_server;
 
 -- a reference that the same command drops, by its name, its column or what it leads to

@@ -451,6 +451,21 @@ is_first(const Touched *touched, int i)
 	return true;
 }
 
+/*
+ * ALTER TABLE is reported in parts, where core makes a sequence for a new column between them.  At the end of the command
+ * one look sees all of it; a second one would do once more what USING says.
+ */
+static bool
+comes_again(const Touched *touched, int n, int i)
+{
+	if (touched[i].created || touched[i].local || get_rel_relkind(touched[i].relid) == RELKIND_SEQUENCE)
+		return false;			/* a sequence is made, and then owned */
+	for (int j = i + 1; j < n; j++)
+		if (touched[j].relid == touched[i].relid)
+			return true;
+	return false;
+}
+
 /* Does it lead the foreign table to another table in Redis? */
 static bool
 names_another(const Node *command)
@@ -668,7 +683,7 @@ mosql_fdw_ddl_end(PG_FUNCTION_ARGS)
 	}
 	n = touched_relations(&touched);
 	for (int i = 0; i < n; i++)
-		if (is_first(touched, i) && get_rel_relkind(touched[i].relid) != '\0')
+		if (is_first(touched, i) && !comes_again(touched, n, i) && get_rel_relkind(touched[i].relid) != '\0')
 		{
 			follow_all(&touched[i], rename, command);
 			if (touched[i].created || touched[i].local)
