@@ -198,6 +198,21 @@ ALTER TABLE once ALTER a TYPE int USING a * 10, ADD COLUMN s serial;
 ALTER TABLE once ADD COLUMN t serial, ALTER a TYPE bigint USING a * 10, ADD COLUMN i serial;
 SELECT * FROM once ORDER BY id;
 DROP TABLE once, below;
+-- functions that say what rows are to be cannot read the table, nor write to it
+CREATE TABLE own (id int PRIMARY KEY, a int);
+INSERT INTO own VALUES (1, 1), (2, 2);
+CREATE FUNCTION sum_a() RETURNS bigint STABLE LANGUAGE sql AS 'SELECT sum(a) FROM own';
+CREATE FUNCTION put_a(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO own VALUES (10 + $1, 1); RETURN $1; END';
+CREATE FUNCTION try_a(int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN RETURN sum_a(); EXCEPTION WHEN object_in_use THEN RETURN -$1; END';
+ALTER TABLE own ALTER a TYPE bigint USING a + sum_a();
+ALTER TABLE own ADD COLUMN s bigint DEFAULT sum_a();
+ALTER TABLE own ADD COLUMN s int DEFAULT put_a(1);
+ALTER TABLE own ALTER a TYPE int USING try_a(a), ADD COLUMN n serial;
+ALTER TABLE own ADD CHECK (sum_a() < 0);
+SELECT *, sum_a() FROM own ORDER BY id;
+DROP TABLE own;
+DROP FUNCTION sum_a, put_a, try_a;
 RESET mosql_fdw.default_server;
 
 -- a reference that the same command drops, by its name, its column or what it leads to

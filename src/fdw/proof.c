@@ -216,6 +216,7 @@ check_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *re
 	if (!is_ours(rel->fdwroutine))
 		return;
 	relation = table_open(relid, NoLock);
+	mosql_table_check_made(relation);
 	mosql_fdw_hide_rows(root, rel, relation);
 	table = mosql_table_open(relation, mosql_fdw_session_for(relid, rel->userid));
 	foreach(lc, rel->indexlist)

@@ -133,17 +133,31 @@ attribute(const Alteration *alter, const char *name)
 	return TupleDescAttr(RelationGetDescr(alter->rel), attnum - 1);
 }
 
+typedef struct Default
+{
+	Expr	   *expr;
+	EState	   *estate;
+	Datum		value;
+	bool		isnull;
+} Default;
+
+static void
+evaluate(void *arg)
+{
+	Default    *value = arg;
+
+	value->value = ExecEvalExprSwitchContext(ExecInitExpr(expression_planner(value->expr), NULL),
+											 GetPerTupleExprContext(value->estate), &value->isnull);
+}
+
 /* The default as a row's column; absent if it is null. */
 static MosqlBytes
 evaluate_default(const Alteration *alter, Form_pg_attribute att, Expr *expr, uint32 id)
 {
-	EState	   *estate = CreateExecutorState();
+	Default		value = {.expr = expr,.estate = CreateExecutorState()};
 	MosqlTable	table = {.relid = RelationGetRelid(alter->rel)};
 	MosqlTableColumn column = {0};
 	StringInfoData out;
-	MosqlIdentity identity;
-	Datum		value;
-	bool		isnull;
 
 	column.attnum = att->attnum;
 	column.id = id;
@@ -152,14 +166,11 @@ evaluate_default(const Alteration *alter, Form_pg_attribute att, Expr *expr, uin
 	column.collation = att->attcollation;
 	mosql_codec_setup(&column);
 	initStringInfo(&out);
-	mosql_identity_take(alter->rel->rd_rel->relowner, &identity);
-	value = ExecEvalExprSwitchContext(ExecInitExpr(expression_planner(expr), NULL),
-									  GetPerTupleExprContext(estate), &isnull);
-	mosql_identity_give_back(&identity);
-	if (!isnull)
-		mosql_codec_put(&table, &column, value, &out);
-	FreeExecutorState(estate);
-	return isnull ? MOSQL_ABSENT : mosql_bytes_of(&out);
+	mosql_rewrite_evaluate(alter->rel, evaluate, &value);
+	if (!value.isnull)
+		mosql_codec_put(&table, &column, value.value, &out);
+	FreeExecutorState(value.estate);
+	return value.isnull ? MOSQL_ABSENT : mosql_bytes_of(&out);
 }
 
 /* A null as a value of the column's domain, which may not like it. */

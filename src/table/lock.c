@@ -141,8 +141,10 @@ open_table(Relation rel, MosqlSession *session, bool planned)
 MosqlTable *
 mosql_table_open_locked(Relation rel, MosqlSession *session, int mode, bool planned)
 {
-	MosqlTable *table = open_table(rel, session, planned);
+	MosqlTable *table;
 
+	mosql_table_check_made(rel);
+	table = open_table(rel, session, planned);
 	*table->mode = Max(*table->mode, mode);
 	while (table->locked)
 	{

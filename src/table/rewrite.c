@@ -55,6 +55,7 @@ typedef struct Rewrite
 	Conversion *conversions;	/* by attnum - 1 of the relation */
 	bool		generated;
 	TupleTableSlot *slot;
+	const MosqlDefinition *before;
 	const List *usings;			/* of MosqlUsing */
 	TupleTableSlot *old;		/* a source row, as they see it; NULL: there are none */
 	Datum	   *values;			/* of a source row */
@@ -62,6 +63,50 @@ typedef struct Rewrite
 	StringInfoData key;
 	StringInfoData columns;
 } Rewrite;
+
+/* ---- functions of the owner ---- */
+
+/* Tables of which rows are being made, the innermost first. */
+typedef struct Making
+{
+	const struct Making *outer;
+	Oid			relid;
+} Making;
+
+static const Making *making = NULL;
+
+void
+mosql_rewrite_evaluate(Relation rel, void (*body) (void *arg), void *arg)
+{
+	Making		table = {making, RelationGetRelid(rel)};
+	MosqlIdentity before;
+
+	mosql_identity_take(rel->rd_rel->relowner, &before);
+	making = &table;
+	PG_TRY();
+	{
+		body(arg);
+	}
+	PG_FINALLY();
+	{
+		making = table.outer;
+	}
+	PG_END_TRY();
+	mosql_identity_give_back(&before);
+}
+
+void
+mosql_table_check_made(Relation rel)
+{
+	for (const Making *table = making; table != NULL; table = table->outer)
+		if (table->relid == RelationGetRelid(rel))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("table \"%s\" cannot be used by a function that says what its rows are to be",
+							RelationGetRelationName(rel)),
+					 errdetail("Its rows are being written anew."),
+					 errhint("Add a column, UPDATE the rows, and drop the old one.")));
+}
 
 /* ---- conversions ---- */
 
@@ -358,7 +403,7 @@ copy_rows(Rewrite *rewrite)
 }
 
 static void
-plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
+plan_rewrite(Rewrite *rewrite)
 {
 	TupleDesc	desc = RelationGetDescr(rewrite->rel);
 
@@ -369,7 +414,7 @@ plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
 
 		rewrite->conversions[i].from = -1;
 		if (!att->attisdropped)
-			plan_column(rewrite, before, att);
+			plan_column(rewrite, rewrite->before, att);
 	}
 	rewrite->generated = desc->constr != NULL && desc->constr->has_generated_stored;
 	rewrite->slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
@@ -381,7 +426,14 @@ plan_rewrite(Rewrite *rewrite, const MosqlDefinition *before)
 	initStringInfo(&rewrite->columns);
 }
 
-/* The functions of defaults, casts, USING, CHECKs and generated columns are the owner's. */
+static void
+rewrite_rows(void *rewrite)
+{
+	plan_rewrite(rewrite);
+	copy_rows(rewrite);
+}
+
+/* The functions of defaults, casts, USING and generated columns are the owner's. */
 void
 mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *before,
 					const List *usings)
@@ -389,8 +441,7 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql rewrite",
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
-	Rewrite		rewrite = {.rel = rel,.usings = usings};
-	MosqlIdentity identity;
+	Rewrite		rewrite = {.rel = rel,.before = before,.usings = usings};
 
 	rewrite.txn = mosql_txn_current(session);
 	rewrite.source = mosql_table_of_definition(session, before);
@@ -398,10 +449,7 @@ mosql_table_rewrite(Relation rel, MosqlSession *session, const MosqlDefinition *
 	rewrite.estate = CreateExecutorState();
 	rewrite.rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(rewrite.rri, rel, 0, NULL, 0);
-	mosql_identity_take(rel->rd_rel->relowner, &identity);
-	plan_rewrite(&rewrite, before);
-	copy_rows(&rewrite);
-	mosql_identity_give_back(&identity);
+	mosql_rewrite_evaluate(rel, rewrite_rows, &rewrite);
 	ExecDropSingleTupleTableSlot(rewrite.slot);
 	if (rewrite.old != NULL)
 		ExecDropSingleTupleTableSlot(rewrite.old);

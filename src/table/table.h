@@ -226,6 +226,9 @@ extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *sessio
 extern MosqlTable *mosql_table_shared(Relation rel, MosqlSession *session, MosqlBytes definition,
 									  int index);
 
+/* A statement is about to use the table: 55006 within a command that is making its rows anew. */
+extern void mosql_table_check_made(Relation rel);
+
 /*
  * Before rows are written: does the relation say all that rows must satisfy by the
  * definition in Redis?  55000 for a CHECK that is not known here, and for a column that is

@@ -203,6 +203,12 @@ extern void mosql_table_check_generated(Relation rel, const MosqlDefinition *was
 /* ---- rewrite.c ---- */
 
 /*
+ * What rows are to be is evaluated as the table's owner.  The table itself cannot be used there (55006): it is not what
+ * it was any more, and not yet what it will be.
+ */
+extern void mosql_rewrite_evaluate(Relation rel, void (*body) (void *arg), void *arg);
+
+/*
  * Copy all rows from a table as it was defined before to what the relation and its
  * definition are now.  The caller holds the table still.  Throws 23505,
  * 23502, 23514 for rows that the new definition does not allow, 42804 where there
