@@ -94,6 +94,12 @@ ROLLBACK;
 SELECT root() = :'root' AS in_place, id, v, n FROM t WHERE id = 3;
 SELECT count(*) FROM t;
 SELECT * FROM mosql_fdw_check('t');
+
+-- rows have what ADD COLUMN says, also where the same command sets another default
+ALTER TABLE t ADD COLUMN later int, ALTER later SET DEFAULT 5, ALTER earlier SET DEFAULT 2, ADD COLUMN earlier int DEFAULT 1;
+ALTER TABLE t ADD COLUMN never int NOT NULL, ALTER never SET DEFAULT 5;
+INSERT INTO t (id, v) VALUES (1000000, 'new');
+SELECT earlier, later, count(*) FROM t GROUP BY 1, 2 ORDER BY 1;
 DROP FOREIGN TABLE t;
 DROP SEQUENCE s;
 DROP FUNCTION root;

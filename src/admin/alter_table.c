@@ -4,7 +4,7 @@
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
  * statement before core runs it (mosql_admin_prepare_alter).  Where they are about columns that the same statement
  * adds or gives another type, or it drops something, say the primary key before, they must
- * wait: the hook moves them to a second ALTER TABLE.  Foreign keys of a column that gets
+ * wait: the hook moves them to a second ALTER TABLE.  So it does with SET DEFAULT of a column that the same statement adds.  Foreign keys of a column that gets
  * another type, or comes into the primary key or out of it, are dropped before and made
  * again after it.  Who drops the primary key drops the key.
  */
@@ -137,6 +137,14 @@ drops_something(const AlterTableStmt *alter)
 	return false;
 }
 
+/* SET DEFAULT of a new column: the rows that are there have what ADD COLUMN says. */
+static bool
+is_later_default(const AlterTableCmd *command, const List *added)
+{
+	return command->subtype == AT_ColumnDefault && command->def != NULL &&
+		list_member(added, makeString(command->name));
+}
+
 /*
  * Take from the statement what must come after it.  ADD COLUMN IF NOT EXISTS of one
  * that exists adds no key either.
@@ -147,6 +155,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 	bool		all = drops_something(alter);
 	List	   *later = NIL;
 	List	   *changed = NIL;
+	List	   *added = NIL;
 	ListCell   *lc;
 
 	foreach(lc, alter->cmds)
@@ -163,6 +172,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 			if (command->missing_ok && get_attnum(relid, column->colname) > 0)
 				continue;
 			changed = lappend(changed, makeString(column->colname));
+			added = lappend(added, makeString(column->colname));
 			later = list_concat(later, keys);
 		}
 	}
@@ -170,8 +180,9 @@ take_later(AlterTableStmt *alter, Oid relid)
 	{
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
-		if (command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
-			!(all || names_column((Constraint *) command->def, changed, relid)))
+		if (!is_later_default(command, added) &&
+			(command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
+			 !(all || names_column((Constraint *) command->def, changed, relid))))
 			continue;
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);
@@ -250,6 +261,25 @@ adds_primary_key(const List *commands)
 	return false;
 }
 
+/* Such a column goes only while there are no rows (gone.c). */
+static bool
+drops_key_column(const AlterTableStmt *alter, Relation rel)
+{
+	AttrNumber	key[INDEX_MAX_KEYS];
+	int			n = Min(mosql_table_key_columns(rel, key), INDEX_MAX_KEYS);
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		for (int i = 0; i < n && command->subtype == AT_DropColumn; i++)
+			if (get_attnum(RelationGetRelid(rel), command->name) == key[i])
+				return true;
+	}
+	return false;
+}
+
 /*
  * Without its constraint the primary key is no key any more: the rows get ids of their
  * own, so that there may be duplicates.  Unless another key follows at once.
@@ -269,7 +299,7 @@ drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
 		drops |= OidIsValid(primary) && command->subtype == AT_DropConstraint &&
 			strcmp(command->name, get_rel_name(primary)) == 0;
 	}
-	drops &= !adds_primary_key(alter->cmds) && !adds_primary_key(second->cmds);
+	drops &= !adds_primary_key(alter->cmds) && !adds_primary_key(second->cmds) && !drops_key_column(alter, rel);
 	if (drops)
 		alter->cmds = list_concat(alter->cmds, mosql_admin_key_commands(rel, NULL, 0));
 	/* kept, it would be raised by the command itself: two who do that wait for each other */
