@@ -372,6 +372,16 @@ CREATE TABLE silent (id int PRIMARY KEY);
 \c -
 CREATE FOREIGN TABLE spoken (id int PRIMARY KEY, v text UNIQUE) SERVER redis;
 INSERT INTO spoken VALUES (1, 'x'), (2, 'x');
+-- what is done in parts is asked for once more
+\c -
+ALTER TABLE spoken ADD COLUMN w int, ALTER w SET DEFAULT 5;
+\c -
+ALTER TABLE spoken ADD COLUMN w int UNIQUE;
+\c -
+ALTER TABLE spoken DROP CONSTRAINT spoken_pkey;
+ALTER TABLE spoken DROP CONSTRAINT spoken_pkey;
+INSERT INTO spoken VALUES (1, 'y');
+SELECT * FROM spoken ORDER BY v;
 \c -
 CREATE TABLE faulty (id int PRIMARY KEY, v nosuch);
 \c -

@@ -385,6 +385,9 @@ extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
  */
 extern void mosql_admin_prepare_alter(AlterTableStmt *statement);
 
+/* Of a table of ours: would the hook have it done in several parts, or say more (alter_table.c)?  42501 for who may not. */
+extern bool mosql_admin_has_parts(const AlterTableStmt *alter);
+
 /* The tables that ALTER of this relation alters: it and what inherits from it; of a composite type the tables of
  * that type, with what inherits from them. */
 extern List *mosql_admin_altered_tables(Oid relid);

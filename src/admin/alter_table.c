@@ -431,6 +431,19 @@ run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid)
 }
 
 bool
+mosql_admin_has_parts(const AlterTableStmt *alter)
+{
+	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
+	AttrNumber	key[INDEX_MAX_KEYS];
+
+	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
+		return false;
+	mosql_admin_check_owner(relid);
+	return dropped_key(alter, relid, key) >= 0 ||
+		take_later(copyObject(unconstify(AlterTableStmt *, alter)), relid) != NIL;
+}
+
+bool
 mosql_admin_run_alter(const MosqlStatement *statement)
 {
 	AlterTableStmt *alter = (AlterTableStmt *) statement->tree;

@@ -366,8 +366,6 @@ mosql_fdw_ddl_start(PG_FUNCTION_ARGS)
 		note_renamed((RenameStmt *) command);
 	else if (IsA(command, AlterSeqStmt))
 		mosql_admin_note_owner((AlterSeqStmt *) command);
-	else if (!taken && IsA(command, AlterTableStmt))
-		mosql_admin_prepare_alter((AlterTableStmt *) command);
 	else if (!taken)
 		mosql_admin_run_first(command);
 	PG_RETURN_NULL();

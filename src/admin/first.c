@@ -29,7 +29,7 @@
 static const char *silenced = NULL;
 static LocalTransactionId silenced_in = InvalidLocalTransactionId;
 
-/* ---- CREATE INDEX ---- */
+/* ---- what cannot be done any more ---- */
 
 static void
 report_late(void)
@@ -39,6 +39,8 @@ report_late(void)
 			 errmsg("mosql_fdw was not loaded when this command began"),
 			 errhint("It is loaded now: run the command again. To have it loaded always, call mosql_fdw_enable(), or add mosql_fdw to session_preload_libraries.")));
 }
+
+/* ---- CREATE INDEX ---- */
 
 /* The statement of the client that this is; NULL: it is in a function. */
 static PlannedStmt *
@@ -176,6 +178,15 @@ run_create(Node *command, void (*body) (const MosqlStatement *statement), bool *
 	silence();
 }
 
+/* ALTER TABLE: of several parts core would run one. */
+static void
+run_alter(AlterTableStmt *alter)
+{
+	if (mosql_admin_has_parts(alter))
+		report_late();
+	mosql_admin_prepare_alter(alter);
+}
+
 /* See admin.h. */
 void
 mosql_admin_run_first(Node *command)
@@ -186,6 +197,8 @@ mosql_admin_run_first(Node *command)
 
 	if (IsA(command, IndexStmt))
 		run_index((IndexStmt *) command);
+	else if (IsA(command, AlterTableStmt))
+		run_alter((AlterTableStmt *) command);
 	else if (IsA(command, CreateStmt) && mosql_admin_takes_create(create))
 		run_create(command, mosql_admin_run_create, &create->if_not_exists);
 	else if (IsA(command, CreateForeignTableStmt) && mosql_admin_takes_create_foreign(foreign) &&
