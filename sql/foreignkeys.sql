@@ -388,6 +388,11 @@ ALTER TABLE twice_child DROP CONSTRAINT twice_child_z_fkey;
 SELECT mode FROM pg_locks WHERE relation = 'twice_beside'::regclass;
 ROLLBACK;
 DROP TABLE twice_beside, twice_child, twice_parent;
+-- it leads to what the same command makes unique behind it
+CREATE TABLE twice_self (id int PRIMARY KEY, u int, p int);
+ALTER TABLE twice_self ADD FOREIGN KEY (p) REFERENCES twice_self (u), ADD UNIQUE (u);
+INSERT INTO twice_self VALUES (1, 1, 2);
+DROP TABLE twice_self;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

@@ -400,6 +400,23 @@ rebuilds_indexes(AlterTableType type)
 	return type == AT_AlterColumnType;
 }
 
+static void
+add_foreign_keys(Oid relid, AlterTableStmt *statement)
+{
+	ListCell   *cell;
+
+	foreach(cell, statement->cmds)
+	{
+		const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
+
+		if (command->subtype != AT_AddConstraint ||
+			castNode(Constraint, command->def)->contype != CONSTR_FOREIGN)
+			continue;
+		mosql_admin_add_foreign_key(relid, (const Constraint *) command->def);
+		statement->cmds = foreach_delete_current(statement->cmds, cell);
+	}
+}
+
 void
 mosql_admin_prepare_alter(AlterTableStmt *statement)
 {
@@ -452,9 +469,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 					!constraint->deferrable && constraint->including == NIL);
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
-			else if (constraint->contype == CONSTR_FOREIGN)
-				mosql_admin_add_foreign_key(relid, constraint);
-			else
+			else				/* foreign keys last: they may lead to a new one */
 				continue;
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
@@ -477,5 +492,7 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
 	}
+	if (ours)
+		add_foreign_keys(relid, statement);
 	mosql_admin_note_before(relid);
 }
