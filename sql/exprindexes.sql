@@ -288,3 +288,25 @@ DROP FUNCTION always;
 DROP FOREIGN TABLE job;
 DROP FUNCTION is_in, half, volatile_half;
 DROP TYPE state;
+-- what is built in and not marked as immutable, but is put in place of its call
+CREATE FOREIGN TABLE joined (id int PRIMARY KEY, a text COLLATE "C", b int, c int) SERVER redis;
+INSERT INTO joined SELECT i, 'a' || i % 3, i, i % 2 FROM generate_series(1, 9) i;
+CREATE UNIQUE INDEX joined_ab ON joined ((a || b));
+CREATE INDEX ON joined (id) WHERE a || b > 'a2';
+INSERT INTO joined VALUES (10, 'a1', 1, 1) ON CONFLICT ((a || b)) DO UPDATE SET c = 7 RETURNING id, c;
+EXPLAIN (COSTS OFF) SELECT id FROM joined WHERE a || b = 'a15';
+SELECT id FROM joined WHERE a || b = 'a14';
+-- numbers that become strings have a collation, also within an expression
+CREATE INDEX joined_c ON joined ((coalesce(c, b)));
+ALTER FOREIGN TABLE joined ALTER b TYPE text, ALTER c TYPE varchar;
+SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'joined'::regclass ORDER BY indexrelid;
+SELECT id FROM joined WHERE coalesce(c, b) = '7';
+ALTER FOREIGN TABLE joined ALTER b TYPE int USING b::int;
+SELECT pg_get_indexdef('joined_ab'::regclass), pg_get_indexdef('joined_c'::regclass);
+SELECT severity, finding FROM mosql_fdw_check('joined');
+DROP FOREIGN TABLE joined;
+CREATE FOREIGN TABLE dated (id int PRIMARY KEY, t timestamp) SERVER redis;
+CREATE INDEX dated_day ON dated ((t::date));
+ALTER FOREIGN TABLE dated ALTER t TYPE timestamptz;
+ALTER FOREIGN TABLE dated ALTER t TYPE date;
+DROP FOREIGN TABLE dated;

@@ -768,12 +768,13 @@ mosql_admin_check_immutable(Relation rel, const Node *node, const char *what)
 /*
  * With the bodies of functions in SQL in their place, as the planner puts them into queries, which so
  * find the index: what is left may be known to all servers.  The index is then of what such
- * a function says now.
+ * a function says now.  Of what is built in `text || integer` is such a function, which is not marked as immutable.
  */
 static Node *
 inline_functions(Relation rel, Node *node)
 {
-	Node	   *inlined = mosql_expression_is_portable_in_index(node) ? node : plan_as_owner(rel, node);
+	bool		as_it_is = mosql_expression_is_portable_in_index(node) && !contain_mutable_functions(node);
+	Node	   *inlined = as_it_is ? node : plan_as_owner(rel, node);
 
 	return mosql_expression_is_portable_in_index(inlined) ? inlined : node;
 }

@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
 #include "rewrite/rewriteHandler.h"
@@ -329,6 +330,20 @@ move_indexes(MosqlDefinition *there, uint32 from, uint32 to)
 	}
 }
 
+/* Of strings, where it was not, it has a collation. */
+static void
+retype_expression(MosqlDefinitionIndex *index, int j, const MosqlAttributes *attributes)
+{
+	Node	   *expression = mosql_expression_retype(index->keys[j].expression, attributes, false);
+	const char *collation = index->keys[j].collation;
+
+	if (!type_is_collatable(exprType(expression)))
+		collation = "";
+	else if (collation[0] == '\0')
+		collation = mosql_collation_name(exprCollation(expression));
+	mosql_definition_set_expression(index, j, expression, collation, attributes);
+}
+
 /*
  * Columns have new types: what is computed of them may be of another type now, or by
  * another function, or not at all, which the parser says.
@@ -349,13 +364,9 @@ retype_expressions(Alteration *alter)
 		index->ordered = false;
 		for (int j = 0; j < index->nkeys; j++)
 			if (index->keys[j].expression != NULL)
-				mosql_definition_set_expression(index, j,
-												mosql_expression_decode(index->keys[j].expression,
-																		&attributes, false),
-												index->keys[j].collation, &attributes);
+				retype_expression(index, j, &attributes);
 		if (index->predicate != NULL)
-			mosql_definition_set_predicate(index, mosql_expression_decode(index->predicate,
-																		 &attributes, true),
+			mosql_definition_set_predicate(index, mosql_expression_retype(index->predicate, &attributes, true),
 										   &attributes);
 		mosql_definition_note_locale(index, &attributes);
 	}

@@ -610,6 +610,9 @@ extern char *mosql_expression_encode(Node *node, const MosqlAttributes *attribut
 extern Node *mosql_expression_decode(const char *text, const MosqlAttributes *attributes,
 									 bool predicate);
 
+/* decode, where the columns have other types now: 42P17, 0A000 for what CREATE INDEX would refuse. */
+extern Node *mosql_expression_retype(const char *text, const MosqlAttributes *attributes, bool predicate);
+
 /*
  * Fill in what an index is computed by: such a node, and the collation by its name
  * (mosql_collation_name).  0A000 for types that cannot be keys.

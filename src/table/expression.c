@@ -260,8 +260,9 @@ column_of_number(ParseState *pstate, ParamRef *reference)
 	return (Node *) makeVar(1, attnum, type, typmod, collation, 0);
 }
 
-Node *
-mosql_expression_decode(const char *text, const MosqlAttributes *attributes, bool predicate)
+/* As the parser takes it here. */
+static Node *
+read_computed(const char *text, const MosqlAttributes *attributes, bool predicate)
 {
 	int			level = mosql_expression_settings();
 	ParseState *pstate = make_parsestate(NULL);
@@ -276,6 +277,13 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 	assign_expr_collations(pstate, node);
 	free_parsestate(pstate);
 	AtEOXact_GUC(true, level);
+	return node;
+}
+
+Node *
+mosql_expression_decode(const char *text, const MosqlAttributes *attributes, bool predicate)
+{
+	Node	   *node = read_computed(text, attributes, predicate);
 
 	/* it comes from Redis: nothing runs here that CREATE INDEX would have refused */
 	if (!mosql_expression_is_portable_in_index(node))
@@ -284,6 +292,28 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 		report_damage(text, "An index is computed by a text search configuration");
 	if (contain_mutable_functions(node))
 		report_damage(text, "An index is computed by a function that is not immutable here");
+	return node;
+}
+
+/* By other functions than before, perhaps: so it is looked at, and planned, as by CREATE INDEX. */
+Node *
+mosql_expression_retype(const char *text, const MosqlAttributes *attributes, bool predicate)
+{
+	const char *what = predicate ? "predicate" : "expression";
+	Node	   *node = read_computed(text, attributes, predicate);
+
+	if (mosql_expression_is_portable_in_index(node) && contain_mutable_functions(node))
+		node = (Node *) expression_planner((Expr *) node);
+	if (!mosql_expression_is_portable_in_index(node) || mosql_expression_is_searching(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index %ss can be made of built-in functions, operators and types only", what),
+				 errdetail("With the new types of its columns the index would be computed by others: %s.", text),
+				 errhint("Drop the index first.")));
+	if (contain_mutable_functions(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
 	return node;
 }
 
