@@ -393,6 +393,10 @@ CREATE TABLE twice_self (id int PRIMARY KEY, u int, p int);
 ALTER TABLE twice_self ADD FOREIGN KEY (p) REFERENCES twice_self (u), ADD UNIQUE (u);
 INSERT INTO twice_self VALUES (1, 1, 2);
 DROP TABLE twice_self;
+-- a table that goes with the session is not led to
+CREATE TEMP TABLE twice_passing (id int PRIMARY KEY);
+CREATE TABLE twice_staying (id int PRIMARY KEY, p int REFERENCES twice_passing);
+DROP TABLE twice_passing;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

@@ -624,6 +624,16 @@ check_kind(const Constraint *constraint)
 #endif
 }
 
+static void
+check_lifetime(Relation rel, Relation referenced)
+{
+	if (rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		referenced->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("constraints on permanent tables may reference only permanent tables")));
+}
+
 void
 mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 {
@@ -634,6 +644,7 @@ mosql_admin_add_foreign_key(Oid relid, const Constraint *constraint)
 	MosqlLocalForeignKey key = {0};
 
 	check_kind(constraint);
+	check_lifetime(rel, referenced);
 	key.deferrable = constraint->deferrable;
 	key.deferred = constraint->initdeferred;
 	key.validated = constraint->initially_valid || !constraint->skip_validation;
