@@ -260,7 +260,11 @@ ALTER TABLE ruled DROP CONSTRAINT ruled_pkey;
 ALTER TABLE ruled ALTER b DROP EXPRESSION, ADD COLUMN s int GENERATED ALWAYS AS (id + 2) STORED;
 ALTER TABLE ruled DROP COLUMN c, ALTER n TYPE bigint USING n * 10;
 ALTER TABLE ruled DROP COLUMN c, ALTER a TYPE bigint USING nullif(a, 1);
+-- nor are columns renamed that such rules name
+ALTER TABLE ruled RENAME n TO m;
 SELECT mosql_fdw_refresh('ruled');
+ALTER TABLE ruled RENAME n TO m;
+ALTER TABLE ruled RENAME m TO n;
 ALTER TABLE ruled ALTER n TYPE bigint USING n * 10;
 ALTER TABLE ruled ALTER n TYPE bigint USING n * 3;
 \c :here

@@ -712,6 +712,7 @@ void
 mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from, const char *to)
 {
 	MosqlDefinition *there = mosql_definition_of(rel, session);
+	const MosqlDefinition *was = mosql_table_before(rel);
 	MosqlDefinitionColumn *column;
 
 	if (there == NULL)
@@ -724,6 +725,8 @@ mosql_table_rename_column(Relation rel, MosqlSession *session, const char *from,
 	if (mosql_definition_column(there, to) != NULL)
 		mosql_table_refuse_alter("column \"%s\" exists already in the table in Redis", to,
 								 "Another server added it: mosql_fdw_refresh() brings it here.");
+	if (was != NULL)
+		mosql_table_check_worded(rel, was, there, column->id);
 	column->former = list_delete_string(column->former, to);
 	column->former = lappend(list_delete_string(column->former, column->name),
 							 (void *) column->name);

@@ -224,6 +224,26 @@ mosql_table_check_generated(Relation rel, const MosqlDefinition *was, const Mosq
 	}
 }
 
+/* The words that a definition has for a column's rules are its name: RENAME changes those that it knows. */
+void
+mosql_table_check_worded(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there, uint32 id)
+{
+	mosql_table_check_known(rel, was, there, id);
+	for (int i = 0; i < there->ncolumns; i++)
+	{
+		const MosqlDefinitionColumn *column = &there->columns[i];
+		const MosqlDefinitionColumn *mine;
+		Rule		rule = {there, column, column->expression};
+
+		if (column->dropped || !column->generated || column->expression == NULL || column->expression[0] == '\0')
+			continue;
+		mine = mosql_definition_column(was, column->name);
+		if (mine == NULL || !mine->generated || !is_said(&rule, mine->expression))
+			mosql_table_differs(rel, psprintf("Column \"%s\" is generated as (%s) there.", column->name,
+											  column->expression));
+	}
+}
+
 /* ---- before rows are written ---- */
 
 void

@@ -200,6 +200,10 @@ extern void mosql_table_check_known(Relation rel, const MosqlDefinition *was, co
 									uint32 column);
 extern void mosql_table_check_generated(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there);
 
+/* Before a column is renamed: 42P16 where such a rule that may name it was not known here. */
+extern void mosql_table_check_worded(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there,
+									 uint32 id);
+
 /* ---- rewrite.c ---- */
 
 /*
