@@ -17,6 +17,10 @@ BEGIN
 		END IF;
 	END LOOP;
 END $$;
+-- A leaf comes with its snapshot, or without one, if it is on the clock's server, as the first of each tree is; else it takes a round trip more.
+CREATE FUNCTION costs_anywhere(query text) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT regexp_replace(line, 'round trips=[12] ', 'round trips=1 or 2 ') FROM costs(query) line
+$$;
 -- everything that is cached, is
 SELECT count(*) FROM t;
 UPDATE t SET v = v WHERE id = 1;
@@ -177,9 +181,9 @@ RESET mosql_fdw.locking;
 SELECT costs('SELECT v FROM t WHERE id = 5');
 SELECT costs('SELECT v FROM t WHERE id IN (5, 2500)');
 SELECT costs('SELECT v FROM t ORDER BY id LIMIT 5');
-SELECT costs('SELECT v FROM t ORDER BY id DESC LIMIT 5');
-SELECT costs('SELECT max(id) FROM t');
-SELECT costs('SELECT min(id) FROM t WHERE id > 2500');
+SELECT costs_anywhere('SELECT v FROM t ORDER BY id DESC LIMIT 5');
+SELECT costs_anywhere('SELECT max(id) FROM t');
+SELECT costs_anywhere('SELECT min(id) FROM t WHERE id > 2500');
 SELECT costs('SELECT v FROM t WHERE id > 10 AND id < 20 AND v > 0');
 SELECT costs('SELECT v FROM t WHERE id > 20 AND id < 10');
 SELECT costs('UPDATE t SET v = v + 1 WHERE id = 5');
