@@ -262,18 +262,19 @@ static bool
 guess_from_root(MosqlTree *tree, MosqlBytes key, MosqlLeafGroup *group)
 {
 	const CachedNode *node = mosql_btree_cache_find(tree, tree->root);
+	int			level = node != NULL ? node->meta.level : 0;
 	MosqlBytes	high;
 	int			c;
 
-	for (;;)
+	for (;; level--)			/* it ends, whatever the nodes say of one another */
 	{
-		if (node == NULL || node->nchildren == 0 || node->meta.state == MOSQL_NODE_DEAD)
+		if (node == NULL || node->nchildren == 0 || node->meta.state == MOSQL_NODE_DEAD || node->meta.level != level)
 			return false;
 		c = mosql_btree_child_index(node->children, node->nchildren, key, false);
 		high = mosql_btree_child_end(node, c);
 		if (high.data != NULL && mosql_bytes_compare(key, high) >= 0)
 			return false;
-		if (node->meta.level == 1)
+		if (level == 1)
 			break;
 		node = mosql_btree_cache_find(tree, node->children[c].node);
 	}

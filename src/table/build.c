@@ -312,10 +312,12 @@ drop_doomed(void)
 {
 	const BuildName *name = doomed;
 	bool		done = false;
+	bool		locked;
 
 	doomed = NULL;
 	if (name == NULL)
 		return;
+	locked = mosql_session_has_locks(name->session);
 	HOLD_INTERRUPTS();			/* bounded by timeouts */
 	for (int i = 0; !done && i < DROP_TRIES &&
 		 !mosql_redis_is_busy(mosql_session_redis(name->session)); i++)
@@ -323,6 +325,8 @@ drop_doomed(void)
 	RESUME_INTERRUPTS();
 	if (!done)
 		mosql_session_leave_id(name->session);
+	if (locked && !mosql_session_has_locks(name->session))
+		mosql_session_tell_lost(name->session);
 }
 
 void

@@ -350,10 +350,13 @@ void
 mosql_session_rest(MosqlSession *session, bool keep_id)
 {
 	Rest		work = {session, keep_id};
+	bool		drained;
 
 	Assert(session->txn == NULL && !mosql_redis_is_busy(session->redis));
-	(void) mosql_do_quietly(rest, &work);
+	drained = mosql_do_quietly(rest, &work) && session->released_breaks == mosql_redis_breaks(session->redis);
 	mosql_redis_disconnect(session->redis);
+	if (drained)				/* nothing was under way that this has broken */
+		session->released_breaks = mosql_redis_breaks(session->redis);
 	if (session->waiting != NULL)
 		mosql_redis_disconnect(session->waiting);
 	if (work.cxt != NULL)

@@ -272,6 +272,19 @@ mosql_session_report_lost(MosqlSession *session)
 			 errhint("Lock again.")));
 }
 
+bool
+mosql_session_has_locks(const MosqlSession *session)
+{
+	return session->locks != NULL;
+}
+
+void
+mosql_session_tell_lost(MosqlSession *session)
+{
+	Assert(session->locks == NULL);
+	session->locks_lost = true;
+}
+
 /* They are in doubt. */
 static bool
 are_there(MosqlSession *session)

@@ -133,7 +133,17 @@ oldest_of(const MosqlSessions *sessions, uint64 except)
 	return sessions->newest + 1;
 }
 
-/* What earlier sweeps have noted; of a time to come, when the server's time was ahead: as of now. */
+/* Kept for so long, unless somebody names it. */
+static uint64
+retention_us(void)
+{
+	return (uint64) mosql_txn_orphan_retention_s * 1000000;
+}
+
+/*
+ * What earlier sweeps have noted; of a time to come, when the server's time was ahead: as of now.  Not if it is a little: then the time
+ * is behind, perhaps, and to be set right, and somebody may want it back that long.
+ */
 static void
 read_unnamed(MosqlSweep *sweep)
 {
@@ -148,7 +158,8 @@ read_unnamed(MosqlSweep *sweep)
 		Unnamed    *entry = hash_search(sweep->unnamed, &trees[i].root, HASH_ENTER, NULL);
 
 		*entry = (Unnamed) {.tree = trees[i]};
-		entry->tree.since = Min(entry->tree.since, sweep->now);
+		if (entry->tree.since > sweep->now + retention_us())
+			entry->tree.since = sweep->now;
 		entry->tree.nodes = 0;
 	}
 }
@@ -401,7 +412,7 @@ is_kept(MosqlSweep *sweep, uint64 root, RootState state)
 	if (!found)
 		*entry = (Unnamed) {.tree = {.root = root,.since = sweep->now},.is_new = true};
 	entry->labelled = state == ROOT_LABELLED || state == ROOT_ALIVE;
-	if (sweep->now >= entry->tree.since + (uint64) mosql_txn_orphan_retention_s * 1000000)
+	if (sweep->now >= entry->tree.since + retention_us())
 		return false;
 	entry->tree.nodes++;
 	return true;

@@ -127,6 +127,13 @@ extern void mosql_session_keep_id(MosqlSession *session);
  * what it was doing is taken for abandoned then. */
 extern void mosql_session_leave_id(MosqlSession *session);
 
+/*
+ * Has it locks beyond transactions?  Who hides errors, and finds that it had some and has none, has hidden that they are lost, too: then the next
+ * transaction is told so.
+ */
+extern bool mosql_session_has_locks(const MosqlSession *session);
+extern void mosql_session_tell_lost(MosqlSession *session);
+
 /* Schema version last seen.  refresh: ask the clock for it. */
 extern uint64 mosql_session_schema(MosqlSession *session);
 extern void mosql_session_refresh_schema(MosqlSession *session);

@@ -166,11 +166,11 @@ mosql_txn_note_import(void)
 	snapshot_imported = true;
 }
 
-/* The other transaction's snapshot of Redis is not ours: ours would be of another moment. */
+/* The other transaction's snapshot of Redis is not ours: ours would be of another moment.  COMMIT reads what was used before. */
 static void
 check_not_imported(void)
 {
-	if (snapshot_imported)
+	if (snapshot_imported && !in_callback)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot use tables of mosql_fdw in a transaction that imported a snapshot"),

@@ -1771,6 +1771,20 @@ expect_grouped(World *w, MosqlTree *tree, const MosqlLeafGroup *groups, int ngro
 	CHECK_INT(at, n);
 }
 
+/* A root that is damaged, and its own child, as the cache has it, leads nowhere, and to no end of looking either. */
+static void
+expect_no_way(World *w, MosqlTree *tree)
+{
+	CachedNode *root = mosql_btree_cache_find(tree, mosql_btree_root(tree));
+	MosqlLeafGroup *groups;
+
+	root->meta.level++;
+	for (int c = 0; c < root->nchildren; c++)
+		root->children[c].node = mosql_btree_root(tree);
+	CHECK_INT(mosql_btree_group_known(tree, w->keys, w->nkeys, &groups), 0);
+	mosql_btree_forget(tree);
+}
+
 /*
  * Leaves that were not looked at are guessed, without a round trip (by caches alone, if they lead there), and found by the step
  * itself to be right, packed or not; what was split since is found to be wrong, and grouped anew with what was met.
@@ -1828,6 +1842,7 @@ test_guess(void)
 	expect_grouped(w, w->trees[2], groups, ngroups, w->nkeys);
 	CHECK_INT(touch_groups(w, w->trees[2], groups, ngroups), ngroups);
 	expect_sound(w);
+	expect_no_way(w, w->trees[2]);
 	world_close(w);
 	loads_pack = 2;
 }
