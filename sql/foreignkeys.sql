@@ -392,6 +392,21 @@ DROP TABLE twice_beside, twice_child, twice_parent;
 CREATE TABLE twice_self (id int PRIMARY KEY, u int, p int);
 ALTER TABLE twice_self ADD FOREIGN KEY (p) REFERENCES twice_self (u), ADD UNIQUE (u);
 INSERT INTO twice_self VALUES (1, 1, 2);
+-- it is validated and altered by the same command
+ALTER TABLE twice_self DROP CONSTRAINT twice_self_p_fkey;
+INSERT INTO twice_self VALUES (1, 1, 2);
+ALTER TABLE twice_self VALIDATE CONSTRAINT f, ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES twice_self (u) NOT VALID;
+UPDATE twice_self SET p = 1;
+ALTER TABLE twice_self ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES twice_self (u) NOT VALID, VALIDATE CONSTRAINT f,
+	ALTER CONSTRAINT f DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE twice_self ADD COLUMN q int DEFAULT 3, ADD CONSTRAINT g FOREIGN KEY (q) REFERENCES twice_self (u) NOT VALID,
+	ALTER CONSTRAINT g DEFERRABLE, VALIDATE CONSTRAINT g;
+ALTER TABLE twice_self ADD COLUMN q int DEFAULT 1, ADD CONSTRAINT g FOREIGN KEY (q) REFERENCES twice_self (u) NOT VALID,
+	ALTER CONSTRAINT g DEFERRABLE, VALIDATE CONSTRAINT g;
+ALTER TABLE twice_self VALIDATE CONSTRAINT nosuch, ADD FOREIGN KEY (q) REFERENCES twice_self (u);
+SELECT conname, convalidated, condeferrable, condeferred FROM pg_constraint
+	WHERE conrelid = 'twice_self'::regclass AND contype = 'f' ORDER BY 1;
+SELECT * FROM mosql_fdw_check('twice_self');
 DROP TABLE twice_self;
 -- a table that goes with the session is not led to
 CREATE TEMP TABLE twice_passing (id int PRIMARY KEY);

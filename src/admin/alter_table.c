@@ -145,6 +145,57 @@ is_later_default(const AlterTableCmd *command, const List *added)
 		list_member(added, makeString(command->name));
 }
 
+/* What VALIDATE CONSTRAINT or ALTER CONSTRAINT names; NULL: the command is neither. */
+static const char *
+changed_constraint(const AlterTableCmd *command)
+{
+	if (command->subtype == AT_ValidateConstraint)
+		return command->name;
+	if (command->subtype != AT_AlterConstraint)
+		return NULL;
+#if PG_VERSION_NUM >= 180000
+	return castNode(ATAlterConstraint, command->def)->conname;
+#else
+	return castNode(Constraint, command->def)->conname;
+#endif
+}
+
+/* Is it about a key that is added by these? */
+static bool
+changes_added(const AlterTableCmd *command, const List *added)
+{
+	const char *name = changed_constraint(command);
+	const ListCell *lc;
+
+	foreach(lc, added)
+	{
+		const AlterTableCmd *add = lfirst_node(AlterTableCmd, lc);
+		const char *key = add->subtype == AT_AddConstraint ? castNode(Constraint, add->def)->conname : NULL;
+
+		if (name != NULL && key != NULL && strcmp(key, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Move what is about the keys that come later there, too. */
+static List *
+take_changes(AlterTableStmt *alter, List *later)
+{
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (!changes_added(command, later))
+			continue;
+		later = lappend(later, command);
+		alter->cmds = foreach_delete_current(alter->cmds, lc);
+	}
+	return later;
+}
+
 /*
  * Take from the statement what must come after it.  ADD COLUMN IF NOT EXISTS of one
  * that exists adds no key either.
@@ -187,7 +238,7 @@ take_later(AlterTableStmt *alter, Oid relid)
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);
 	}
-	return later;
+	return take_changes(alter, later);
 }
 
 /* Does the statement drop the primary key?  Its columns then, their number; else -1. */

@@ -400,21 +400,34 @@ rebuilds_indexes(AlterTableType type)
 	return type == AT_AlterColumnType;
 }
 
+static bool
+adds_foreign_key(Oid relid, const AlterTableCmd *command)
+{
+	if (command->subtype != AT_AddConstraint ||
+		castNode(Constraint, command->def)->contype != CONSTR_FOREIGN)
+		return false;
+	mosql_admin_add_foreign_key(relid, (const Constraint *) command->def);
+	return true;
+}
+
+/* VALIDATE CONSTRAINT, ALTER CONSTRAINT. */
+static bool
+changes_foreign_key(Oid relid, const AlterTableCmd *command)
+{
+	return (command->subtype == AT_ValidateConstraint &&
+			mosql_admin_validate_foreign_key(relid, command->name)) ||
+		(command->subtype == AT_AlterConstraint && mosql_admin_alter_foreign_key(relid, command->def));
+}
+
+/* Take out of the statement what that does. */
 static void
-add_foreign_keys(Oid relid, AlterTableStmt *statement)
+take_done(Oid relid, AlterTableStmt *statement, bool (*does) (Oid relid, const AlterTableCmd *command))
 {
 	ListCell   *cell;
 
 	foreach(cell, statement->cmds)
-	{
-		const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
-
-		if (command->subtype != AT_AddConstraint ||
-			castNode(Constraint, command->def)->contype != CONSTR_FOREIGN)
-			continue;
-		mosql_admin_add_foreign_key(relid, (const Constraint *) command->def);
-		statement->cmds = foreach_delete_current(statement->cmds, cell);
-	}
+		if (does(relid, lfirst_node(AlterTableCmd, cell)))
+			statement->cmds = foreach_delete_current(statement->cmds, cell);
 }
 
 void
@@ -469,16 +482,10 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 					!constraint->deferrable && constraint->including == NIL);
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
-			else				/* foreign keys last: they may lead to a new one */
+			else
 				continue;
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
-		else if (ours && command->subtype == AT_ValidateConstraint &&
-				 mosql_admin_validate_foreign_key(relid, command->name))
-			statement->cmds = foreach_delete_current(statement->cmds, cell);
-		else if (ours && command->subtype == AT_AlterConstraint &&
-				 mosql_admin_alter_foreign_key(relid, command->def))
-			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		else if (ours && (command->subtype == AT_NoForceRowSecurity ||
 						  ((command->subtype == AT_EnableRowSecurity ||
 							command->subtype == AT_DisableRowSecurity) &&
@@ -492,7 +499,10 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			statement->cmds = foreach_delete_current(statement->cmds, cell);
 		}
 	}
-	if (ours)
-		add_foreign_keys(relid, statement);
+	if (ours)					/* wherever they stand: foreign keys may lead to a new key, the rest may be about them */
+	{
+		take_done(relid, statement, adds_foreign_key);
+		take_done(relid, statement, changes_foreign_key);
+	}
 	mosql_admin_note_before(relid);
 }
