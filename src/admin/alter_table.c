@@ -249,6 +249,7 @@ dropped_key(const AlterTableStmt *alter, Oid relid, AttrNumber *columns)
 	Oid			primary = mosql_fdw_primary_key(rel);
 	int			n = Min(mosql_table_key_columns(rel, columns), INDEX_MAX_KEYS);
 
+	/* kept, it would be raised by the command itself: two who do that wait for each other */
 	relation_close(rel, AccessShareLock);
 	return OidIsValid(primary) && mosql_admin_drops_constraint(alter, get_rel_name(primary)) ? n : -1;
 }
@@ -312,49 +313,46 @@ adds_primary_key(const List *commands)
 	return false;
 }
 
-/* Such a column goes only while there are no rows (gone.c). */
 static bool
-drops_key_column(const AlterTableStmt *alter, Relation rel)
+has_command(const AlterTableStmt *alter, AlterTableType type, const char *column)
 {
-	AttrNumber	key[INDEX_MAX_KEYS];
-	int			n = Min(mosql_table_key_columns(rel, key), INDEX_MAX_KEYS);
 	ListCell   *lc;
 
 	foreach(lc, alter->cmds)
 	{
 		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
-		for (int i = 0; i < n && command->subtype == AT_DropColumn; i++)
-			if (get_attnum(RelationGetRelid(rel), command->name) == key[i])
-				return true;
+		if (command->subtype == type && strcmp(command->name, column) == 0)
+			return true;
 	}
 	return false;
 }
 
 /*
- * Without its constraint the primary key is no key any more: the rows get ids of their
- * own, so that there may be duplicates.  Unless another key follows at once.
+ * Without its constraint the primary key is no key any more: the rows get ids of their own, so that there may be
+ * duplicates.  Unless another key follows at once.  Its columns may go themselves, while there are no rows (gone.c).
  */
 static void
 drop_key(AlterTableStmt *alter, const AlterTableStmt *second, Oid relid)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
-	Oid			primary = mosql_fdw_primary_key(rel);
-	bool		drops = false;
+	AttrNumber	key[INDEX_MAX_KEYS];
+	Relation	rel;
+	List	   *commands;
 	ListCell   *lc;
 
-	foreach(lc, alter->cmds)
-	{
-		const AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
-
-		drops |= OidIsValid(primary) && command->subtype == AT_DropConstraint &&
-			strcmp(command->name, get_rel_name(primary)) == 0;
-	}
-	drops &= !adds_primary_key(alter->cmds) && !adds_primary_key(second->cmds) && !drops_key_column(alter, rel);
-	if (drops)
-		alter->cmds = list_concat(alter->cmds, mosql_admin_key_commands(rel, NULL, 0));
-	/* kept, it would be raised by the command itself: two who do that wait for each other */
+	if (dropped_key(alter, relid, key) < 0 || adds_primary_key(alter->cmds) || adds_primary_key(second->cmds))
+		return;
+	rel = relation_open(relid, AccessShareLock);
+	commands = mosql_admin_key_commands(rel, NULL, 0);
 	relation_close(rel, AccessShareLock);
+	foreach(lc, commands)
+	{
+		const char *column = lfirst_node(AlterTableCmd, lc)->name;
+
+		if (has_command(alter, AT_DropColumn, column) || has_command(alter, AT_AlterColumnGenericOptions, column))
+			commands = foreach_delete_current(commands, lc);
+	}
+	alter->cmds = list_concat(alter->cmds, commands);
 }
 
 /*

@@ -467,7 +467,7 @@ replace_column(Alteration *alter, const MosqlDefinitionColumn *mine,
 
 /*
  * A key column there, and not here: has it not been made one yet, or is it one no
- * more?  If it was one, it is still in the primary key that PostgreSQL knows, unless
+ * more?  If it was one, it was so before the command, or is still in the primary key that PostgreSQL knows, unless
  * that was dropped.
  */
 static bool
@@ -475,7 +475,11 @@ is_key_to_come(const Alteration *alter, const char *name)
 {
 	AttrNumber	attnum = get_attnum(RelationGetRelid(alter->rel), name);
 	Bitmapset  *key = RelationGetIndexAttrBitmap(alter->rel, INDEX_ATTR_BITMAP_PRIMARY_KEY);
+	const MosqlDefinitionColumn *was = alter->was == NULL ? NULL
+		: mosql_table_column_before(alter->was, alter->rel, name);
 
+	if (was != NULL && was->key_position >= 0)
+		return false;
 	return !bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, key) &&
 		(alter->rel->rd_createSubid != InvalidSubTransactionId ||
 		 !is_altered_here(alter->rel, name)) &&
