@@ -4,8 +4,8 @@
  * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
  * statement before core runs it (mosql_admin_prepare_alter).  Where they are about columns that the same statement
  * adds or gives another type, or it drops something, say the primary key before, they must
- * wait: the hook moves them to a second ALTER TABLE.  So it does with SET DEFAULT of a column that the same statement adds.  Foreign keys of a column that gets
- * another type, or comes into the primary key or out of it, are dropped before and made
+ * wait: the hook moves them to a second ALTER TABLE.  So it does with SET DEFAULT of a column that the same statement adds,
+ * also above partitions of ours.  Foreign keys of a column that gets another type, or comes into the primary key or out of it, are dropped before and made
  * again after it.  Who drops the primary key drops the key.
  */
 #include "postgres.h"
@@ -145,6 +145,36 @@ is_later_default(const AlterTableCmd *command, const List *added)
 		list_member(added, makeString(command->name));
 }
 
+static bool
+adds_column(const AlterTableCmd *command, Oid relid)
+{
+	return command->subtype == AT_AddColumn &&
+		!(command->missing_ok && get_attnum(relid, castNode(ColumnDef, command->def)->colname) > 0);
+}
+
+/* Take from the statement what sets defaults of columns that it adds. */
+static List *
+take_defaults(AlterTableStmt *alter, Oid relid)
+{
+	List	   *added = NIL;
+	List	   *later = NIL;
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+		if (adds_column(lfirst_node(AlterTableCmd, lc), relid))
+			added = lappend(added, makeString(castNode(ColumnDef, lfirst_node(AlterTableCmd, lc)->def)->colname));
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (!is_later_default(command, added))
+			continue;
+		later = lappend(later, command);
+		alter->cmds = foreach_delete_current(alter->cmds, lc);
+	}
+	return later;
+}
+
 /* What VALIDATE CONSTRAINT or ALTER CONSTRAINT names; NULL: the command is neither. */
 static const char *
 changed_constraint(const AlterTableCmd *command)
@@ -206,7 +236,6 @@ take_later(AlterTableStmt *alter, Oid relid)
 	bool		all = drops_something(alter);
 	List	   *later = NIL;
 	List	   *changed = NIL;
-	List	   *added = NIL;
 	ListCell   *lc;
 
 	foreach(lc, alter->cmds)
@@ -220,10 +249,9 @@ take_later(AlterTableStmt *alter, Oid relid)
 			ColumnDef  *column = castNode(ColumnDef, command->def);
 			List	   *keys = take_keys(column, NIL);
 
-			if (command->missing_ok && get_attnum(relid, column->colname) > 0)
+			if (!adds_column(command, relid))
 				continue;
 			changed = lappend(changed, makeString(column->colname));
-			added = lappend(added, makeString(column->colname));
 			later = list_concat(later, keys);
 		}
 	}
@@ -231,14 +259,13 @@ take_later(AlterTableStmt *alter, Oid relid)
 	{
 		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
 
-		if (!is_later_default(command, added) &&
-			(command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
-			 !(all || names_column((Constraint *) command->def, changed, relid))))
+		if (command->subtype != AT_AddConstraint || !is_key(castNode(Constraint, command->def)) ||
+			!(all || names_column((Constraint *) command->def, changed, relid)))
 			continue;
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);
 	}
-	return take_changes(alter, later);
+	return list_concat(take_changes(alter, later), take_defaults(alter, relid));
 }
 
 /* Does the statement drop the primary key?  Its columns then, their number; else -1. */
@@ -427,12 +454,6 @@ run_alter_parts(const MosqlStatement *statement, void *arg)
 		mosql_admin_run_sql(lfirst(lc));
 }
 
-static void
-run_whole(const MosqlStatement *statement, void *arg)
-{
-	run_one(statement, arg);
-}
-
 /* Is one of these a table of ours, or an index of one? */
 static bool
 has_ours(const List *relations)
@@ -460,20 +481,28 @@ reaches_ours(const AlterTableStmt *alter, Oid relid)
 		(OidIsValid(child) && has_ours(mosql_admin_altered_tables(child)));
 }
 
+/* What is below a relation that is not ours has its keys from there, by core. */
 static void
-run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid)
+split(AlterParts *parts, AlterTableStmt *alter, Oid relid, bool ours)
 {
-	AlterParts	parts;
 	AttrNumber	key[INDEX_MAX_KEYS];
 
-	parts.relid = relid;
-	parts.first = alter;
-	parts.second = copyObject(alter);
-	parts.second->cmds = take_later(alter, relid);
-	parts.replaces_key = dropped_key(alter, relid, key) >= 0;
-	parts.foreign_keys = take_foreign_keys(alter, parts.second->cmds, relid);
-	drop_key(alter, parts.second, relid);
-	if (statement->context == PROCESS_UTILITY_SUBCOMMAND)
+	*parts = (AlterParts) {.relid = relid,.first = alter,.second = copyObject(alter)};
+	parts->second->cmds = ours ? take_later(alter, relid) : take_defaults(alter, relid);
+	if (!ours)
+		return;
+	parts->replaces_key = dropped_key(alter, relid, key) >= 0;
+	parts->foreign_keys = take_foreign_keys(alter, parts->second->cmds, relid);
+	drop_key(alter, parts->second, relid);
+}
+
+static void
+run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid, bool ours)
+{
+	AlterParts	parts;
+
+	split(&parts, alter, relid, ours);
+	if (ours && statement->context == PROCESS_UTILITY_SUBCOMMAND)
 		run_alter_parts(statement, &parts);
 	else
 		mosql_admin_run_below(statement, run_alter_parts, &parts);
@@ -506,12 +535,8 @@ mosql_admin_run_alter(const MosqlStatement *statement)
 	if (!ours && !reaches_ours(alter, relid))
 		return false;
 	mosql_admin_check_may_write(statement->tree);
-	if (!ours)
-	{
-		mosql_admin_run_below(statement, run_whole, copyObject(alter));
-		return true;
-	}
-	mosql_admin_check_owner(relid); /* foreign keys that go take locks */
-	run_parts(statement, copyObject(alter), relid);
+	if (ours)
+		mosql_admin_check_owner(relid); /* foreign keys that go take locks */
+	run_parts(statement, copyObject(alter), relid, ours);
 	return true;
 }
