@@ -378,8 +378,15 @@ ALTER TABLE spoken ADD COLUMN w int, ALTER w SET DEFAULT 5;
 \c -
 ALTER TABLE spoken ADD COLUMN w int UNIQUE;
 \c -
-ALTER TABLE spoken DROP CONSTRAINT spoken_pkey;
-ALTER TABLE spoken DROP CONSTRAINT spoken_pkey;
+ALTER TABLE spoken DROP CONSTRAINT spoken_pkey, ADD PRIMARY KEY (id, v);
+CREATE TABLE spoken_parts (id int, v int) PARTITION BY LIST (id);
+CREATE FOREIGN TABLE spoken_1 PARTITION OF spoken_parts FOR VALUES IN (1) SERVER redis;
+\c -
+ALTER TABLE spoken_parts ADD COLUMN w int, ALTER w SET DEFAULT 5;
+DROP TABLE spoken_parts;
+-- DROP CONSTRAINT of the key, as pg_restore --clean begins, is done at once
+\c -
+ALTER FOREIGN TABLE ONLY spoken DROP CONSTRAINT spoken_pkey;
 INSERT INTO spoken VALUES (1, 'y');
 SELECT * FROM spoken ORDER BY v;
 \c -

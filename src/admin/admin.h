@@ -385,8 +385,11 @@ extern void mosql_admin_add_primary_key(Oid relid, const IndexStmt *index);
  */
 extern void mosql_admin_prepare_alter(AlterTableStmt *statement);
 
-/* Of a table of ours: would the hook have it done in several parts, or say more (alter_table.c)?  42501 for who may not. */
-extern bool mosql_admin_has_parts(const AlterTableStmt *alter);
+/*
+ * Have the statement say all that it is to do to a table of ours, as the hook would (alter_table.c).  False: not in one
+ * part, and what was done is to be rolled back.  42501 for who may not.
+ */
+extern bool mosql_admin_make_one_part(AlterTableStmt *alter);
 
 /* The tables that ALTER of this relation alters: it and what inherits from it; of a composite type the tables of
  * that type, with what inherits from them. */

@@ -1,12 +1,12 @@
 /*
  * alter_table.c: the order of what one ALTER TABLE does to a table of ours.
  *
- * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the
- * statement before core runs it (mosql_admin_prepare_alter).  Where they are about columns that the same statement
- * adds or gives another type, or it drops something, say the primary key before, they must
- * wait: the hook moves them to a second ALTER TABLE.  So it does with SET DEFAULT of a column that the same statement adds,
- * also above partitions of ours.  Foreign keys of a column that gets another type, or comes into the primary key or out of it, are dropped before and made
- * again after it.  Who drops the primary key drops the key.
+ * Layer: admin.  Keys, unique constraints and foreign keys are taken out of the statement before core runs it
+ * (mosql_admin_prepare_alter).  Where they are about columns that the same statement adds or gives another type, or it
+ * drops something, say the primary key before, they must wait: the hook moves them to a second ALTER TABLE, with what
+ * VALIDATE and ALTER CONSTRAINT say of them.  So it does with SET DEFAULT of a column that the same statement adds, also
+ * above partitions of ours.  Foreign keys of a column that gets another type, or comes into the primary key or out of
+ * it, are dropped before and made again after it.  Who drops the primary key drops the key.
  */
 #include "postgres.h"
 
@@ -509,16 +509,18 @@ run_parts(const MosqlStatement *statement, AlterTableStmt *alter, Oid relid, boo
 }
 
 bool
-mosql_admin_has_parts(const AlterTableStmt *alter)
+mosql_admin_make_one_part(AlterTableStmt *alter)
 {
 	Oid			relid = RangeVarGetRelid(alter->relation, NoLock, true);
-	AttrNumber	key[INDEX_MAX_KEYS];
+	bool		ours = OidIsValid(relid) && mosql_fdw_is_ours(relid);
+	AlterParts	parts;
 
-	if (!OidIsValid(relid) || !mosql_fdw_is_ours(relid))
-		return false;
-	mosql_admin_check_owner(relid);
-	return dropped_key(alter, relid, key) >= 0 ||
-		take_later(copyObject(unconstify(AlterTableStmt *, alter)), relid) != NIL;
+	if (!OidIsValid(relid) || !(ours || reaches_ours(alter, relid)))
+		return true;
+	if (ours)
+		mosql_admin_check_owner(relid);
+	split(&parts, alter, relid, ours);
+	return parts.second->cmds == NIL && parts.foreign_keys == NIL;
 }
 
 bool

@@ -19,6 +19,7 @@
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 #include "admin/utility.h"
 
@@ -178,13 +179,16 @@ run_create(Node *command, void (*body) (const MosqlStatement *statement), bool *
 	silence();
 }
 
-/* ALTER TABLE: of several parts core would run one. */
+/* ALTER TABLE: of several parts core would run one.  What the tree gets is there for longer than the trigger. */
 static void
 run_alter(AlterTableStmt *alter)
 {
-	if (mosql_admin_has_parts(alter))
+	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(alter));
+
+	if (!mosql_admin_make_one_part(alter))
 		report_late();
 	mosql_admin_prepare_alter(alter);
+	MemoryContextSwitchTo(old);
 }
 
 /* See admin.h. */
