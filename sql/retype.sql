@@ -210,9 +210,12 @@ ALTER TABLE own ADD COLUMN s bigint DEFAULT sum_a();
 ALTER TABLE own ADD COLUMN s int DEFAULT put_a(1);
 ALTER TABLE own ALTER a TYPE int USING try_a(a), ADD COLUMN n serial;
 ALTER TABLE own ADD CHECK (sum_a() < 0);
+CREATE TABLE own_child (id int PRIMARY KEY, own int REFERENCES own);
+CREATE FUNCTION put_child(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO own_child VALUES ($1, $1); RETURN $1; END';
+ALTER TABLE own ALTER a TYPE bigint USING put_child(id);
 SELECT *, sum_a() FROM own ORDER BY id;
-DROP TABLE own;
-DROP FUNCTION sum_a, put_a, try_a;
+DROP TABLE own, own_child;
+DROP FUNCTION sum_a, put_a, try_a, put_child;
 RESET mosql_fdw.default_server;
 
 -- a reference that the same command drops, by its name, its column or what it leads to

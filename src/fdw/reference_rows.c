@@ -31,8 +31,10 @@ static const MosqlTable *
 open_table(Oid relid, MosqlSession *session, Oid *primary)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
-	const MosqlTable *table = mosql_table_open(rel, session);
+	const MosqlTable *table;
 
+	mosql_table_check_made(rel);
+	table = mosql_table_open(rel, session);
 	mosql_fresh_give_way(table);
 	*primary = mosql_fdw_primary_key(rel);
 	table_close(rel, NoLock);
