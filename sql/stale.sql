@@ -258,6 +258,10 @@ ALTER TABLE ruled ALTER b TYPE text;
 ALTER TABLE ruled DROP CONSTRAINT ruled_pkey;
 ALTER TABLE ruled ALTER b DROP EXPRESSION, ADD COLUMN s int GENERATED ALWAYS AS (id + 2) STORED;
 ALTER TABLE ruled DROP COLUMN c, ALTER n TYPE bigint USING n * 10;
+BEGIN;
+ALTER TABLE ruled ADD CONSTRAINT mine CHECK (n < 10) NOT VALID;
+ALTER TABLE ruled DROP COLUMN c, ALTER n TYPE bigint USING n * 10;
+ROLLBACK;
 ALTER TABLE ruled DROP COLUMN c, ALTER a TYPE bigint USING nullif(a, 1);
 -- nor are columns renamed that such rules name
 ALTER TABLE ruled RENAME n TO m;

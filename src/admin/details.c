@@ -199,6 +199,7 @@ add_checks(Details *details)
 				.kind = MOSQL_DETAIL_CHECK,.name = pstrdup(NameStr(form->conname)),
 					.text = mosql_admin_portable_text(bin, RelationGetRelid(details->rel)),
 					.columns = column_names(details->rel, bin),
+					.invalid = !form->convalidated,
 					.untouched = !is_new(details, tuple)
 			});
 	}

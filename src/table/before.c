@@ -114,7 +114,8 @@ note_details(MosqlDefinition *definition, const MosqlDetail *details, int n)
 			definition->checks[definition->nchecks++] = (MosqlDefinitionCheck)
 			{
 				.name = pstrdup(details[i].name),
-					.expression = details[i].text != NULL ? pstrdup(details[i].text) : NULL
+					.expression = details[i].text != NULL ? pstrdup(details[i].text) : NULL,
+					.invalid = details[i].invalid
 			};
 		else if (details[i].kind == MOSQL_DETAIL_EXPRESSION)
 			note_generated(definition, &details[i]);

@@ -163,6 +163,7 @@ typedef struct MosqlDefinitionCheck
 	const char *expression;		/* empty: dropped */
 	int			ncolumns;		/* ids of those it is about */
 	uint32	   *columns;
+	bool		invalid;		/* before.c: NOT VALID here */
 } MosqlDefinitionCheck;
 
 /* An index, by the ids of the table's columns. */
@@ -297,6 +298,7 @@ typedef struct MosqlDetail
 	const char *text;			/* empty: dropped; NULL: others would not understand it */
 	bool		generated;
 	List	   *columns;		/* CHECK: names of those it is about */
+	bool		invalid;		/* CHECK: NOT VALID */
 	bool		untouched;		/* the command has not made it, but may have changed what it is called by */
 } MosqlDetail;
 
