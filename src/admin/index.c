@@ -785,7 +785,7 @@ inline_functions(Relation rel, Node *node)
  * rights of the owner.
  */
 static Node *
-check_computed(Relation rel, Node *given, const char *what)
+check_computed(Relation rel, Node *given, bool predicate)
 {
 	Bitmapset  *attributes = NULL;
 	Node	   *node = inline_functions(rel, given);
@@ -796,18 +796,19 @@ check_computed(Relation rel, Node *given, const char *what)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index creation on system columns is not supported")));
-	mosql_admin_check_immutable(rel, given, what);
+	mosql_admin_check_immutable(rel, given, predicate ? "predicate" : "expression");
 	if (!mosql_expression_is_portable_in_index(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index %ss can be made of built-in functions, operators and types only",
-						what),
+				 predicate ? errmsg("index predicates can be made of built-in functions, operators and types only")
+				 : errmsg("index expressions can be made of built-in functions, operators and types only"),
 				 errdetail("Every server that writes to the table must compute the same."),
 				 errhint("Index a generated column, which is computed by whoever writes the row.")));
 	if (mosql_expression_is_searching(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index %ss cannot name text search configurations or dictionaries", what),
+				 predicate ? errmsg("index predicates cannot name text search configurations or dictionaries")
+				 : errmsg("index expressions cannot name text search configurations or dictionaries"),
 				 errdetail("What they do is each server's own, also those that are built in: ALTER TEXT SEARCH changes it."),
 				 errhint("Index a generated column, which is computed by whoever writes the row.")));
 	return node;
@@ -825,7 +826,7 @@ check_collatable(Oid type, Oid collation)
 static void
 add_expression(Relation rel, MosqlLocalIndex *index, const IndexElem *element, Oid collation)
 {
-	Node	   *computed = check_computed(rel, element->expr, "expression");
+	Node	   *computed = check_computed(rel, element->expr, false);
 	Oid			type = exprType(computed);
 
 	check_room(index);
@@ -929,7 +930,7 @@ take_predicate(Relation rel, MosqlLocalIndex *index, Node *clause)
 
 	if (clause == NULL || make_ands_implicit((Expr *) clause) == NIL)
 		return;
-	computed = check_computed(rel, clause, "predicate");
+	computed = check_computed(rel, clause, true);
 	if (make_ands_implicit((Expr *) computed) != NIL)
 		index->predicate = computed;
 }

@@ -299,7 +299,6 @@ mosql_expression_decode(const char *text, const MosqlAttributes *attributes, boo
 Node *
 mosql_expression_retype(const char *text, const MosqlAttributes *attributes, bool predicate)
 {
-	const char *what = predicate ? "predicate" : "expression";
 	Node	   *node = read_computed(text, attributes, predicate);
 
 	if (mosql_expression_is_portable_in_index(node) && contain_mutable_functions(node))
@@ -307,13 +306,14 @@ mosql_expression_retype(const char *text, const MosqlAttributes *attributes, boo
 	if (!mosql_expression_is_portable_in_index(node) || mosql_expression_is_searching(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index %ss can be made of built-in functions, operators and types only", what),
-				 errdetail("With the new types of its columns the index would be computed by others: %s.", text),
+				 predicate ? errmsg("index predicates can be made of built-in functions, operators and types only")
+				 : errmsg("index expressions can be made of built-in functions, operators and types only"),
+				 errdetail("With the new types of its columns an index would be made of others."),
 				 errhint("Drop the index first.")));
 	if (contain_mutable_functions(node))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("functions in index %s must be marked IMMUTABLE", what)));
+				 errmsg("functions in index %s must be marked IMMUTABLE", predicate ? "predicate" : "expression")));
 	return node;
 }
 

@@ -231,7 +231,7 @@ mosql_table_check_generated(Relation rel, const MosqlDefinition *was, const Mosq
 	}
 }
 
-/* The words that a definition has for a column's rules are its name: RENAME changes those that it knows. */
+/* Rules have the column's name in their text, and RENAME changes it only in those that are known here. */
 void
 mosql_table_check_worded(Relation rel, const MosqlDefinition *was, const MosqlDefinition *there, uint32 id)
 {

@@ -105,7 +105,7 @@ typedef struct MosqlTableColumn
 	FmgrInfo	send;			/* INOUT: output and input */
 	FmgrInfo	receive;
 	Oid			ioparam;
-	bool		has_xml;		/* BINARY: somewhere within */
+	bool		has_xml;		/* somewhere within: BINARY is read by xmloption */
 	MosqlLabels *labels;		/* ENUM, ENUMS */
 	Oid			reader;			/* whose functions `receive` may run, of domains inside; or
 								 * InvalidOid: none that matter */
