@@ -434,6 +434,9 @@ def crossing(server):
     """Two transactions use the namespaces in opposite orders: who waits holds nothing that comes later.
     (With locks they would wait for each other before COMMIT: docs/locking.md.)"""
     probe, one, two = (server.connect("shared", **OPTIMISTIC) for _ in range(3))
+    with contextlib.closing(server.connect("shared")) as conn:      # locks of who died in other parts are in nobody's way then
+        for table in "t", "b.t":
+            query(conn, f"SELECT FROM {table} WHERE id = 1 FOR UPDATE")
     for conn, tables in ((one, ("b.t", "t")), (two, ("t", "b.t"))):
         query(conn, f"SET mosql_fdw.intent_timeout = '{FOREVER}'")
         begin(conn, *(f"UPDATE {t} SET v = v WHERE id = 1" for t in tables))
