@@ -152,27 +152,35 @@ adds_column(const AlterTableCmd *command, Oid relid)
 		!(command->missing_ok && get_attnum(relid, castNode(ColumnDef, command->def)->colname) > 0);
 }
 
+/* Move the commands that are so, beside those of the list, out of the statement, behind what is taken already. */
+static List *
+take(AlterTableStmt *alter, List *taken, bool (*is) (const AlterTableCmd *command, const List *of), const List *of)
+{
+	ListCell   *lc;
+
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
+
+		if (!is(command, of))
+			continue;
+		taken = lappend(taken, command);
+		alter->cmds = foreach_delete_current(alter->cmds, lc);
+	}
+	return taken;
+}
+
 /* Take from the statement what sets defaults of columns that it adds. */
 static List *
 take_defaults(AlterTableStmt *alter, Oid relid)
 {
 	List	   *added = NIL;
-	List	   *later = NIL;
 	ListCell   *lc;
 
 	foreach(lc, alter->cmds)
 		if (adds_column(lfirst_node(AlterTableCmd, lc), relid))
 			added = lappend(added, makeString(castNode(ColumnDef, lfirst_node(AlterTableCmd, lc)->def)->colname));
-	foreach(lc, alter->cmds)
-	{
-		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
-
-		if (!is_later_default(command, added))
-			continue;
-		later = lappend(later, command);
-		alter->cmds = foreach_delete_current(alter->cmds, lc);
-	}
-	return later;
+	return take(alter, NIL, is_later_default, added);
 }
 
 /* What VALIDATE CONSTRAINT or ALTER CONSTRAINT names; NULL: the command is neither. */
@@ -206,24 +214,6 @@ changes_added(const AlterTableCmd *command, const List *added)
 			return true;
 	}
 	return false;
-}
-
-/* Move what is about the keys that come later there, too. */
-static List *
-take_changes(AlterTableStmt *alter, List *later)
-{
-	ListCell   *lc;
-
-	foreach(lc, alter->cmds)
-	{
-		AlterTableCmd *command = lfirst_node(AlterTableCmd, lc);
-
-		if (!changes_added(command, later))
-			continue;
-		later = lappend(later, command);
-		alter->cmds = foreach_delete_current(alter->cmds, lc);
-	}
-	return later;
 }
 
 /*
@@ -265,7 +255,8 @@ take_later(AlterTableStmt *alter, Oid relid)
 		later = lappend(later, command);
 		alter->cmds = foreach_delete_current(alter->cmds, lc);
 	}
-	return list_concat(take_changes(alter, later), take_defaults(alter, relid));
+	later = take(alter, later, changes_added, list_copy(later));
+	return list_concat(later, take_defaults(alter, relid));
 }
 
 /* Does the statement drop the primary key?  Its columns then, their number; else -1. */

@@ -280,27 +280,16 @@ rename_key(Oid indexid, const char *name)
 	CommandCounterIncrement();
 }
 
-static void report_second_key(Relation rel, const char *first) pg_attribute_noreturn();
+static void report_second_key(Oid relid, const char *first) pg_attribute_noreturn();
 
 static void
-report_second_key(Relation rel, const char *first)
+report_second_key(Oid relid, const char *first)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-			 errmsg("multiple primary keys for table \"%s\" are not allowed", RelationGetRelationName(rel)),
+			 errmsg("multiple primary keys for table \"%s\" are not allowed", get_rel_name(relid)),
 			 errhint("To replace it: ALTER TABLE ... DROP CONSTRAINT %s, ADD PRIMARY KEY ...",
 					 quote_identifier(first))));
-}
-
-/* ADD PRIMARY KEY behind ALTER COLUMN ... TYPE of a column of the key, which is not here until the command ends. */
-static void
-check_key_not_away(Oid relid, const char *key)
-{
-	Relation	rel = relation_open(relid, AccessShareLock);
-
-	if (key != NULL && !OidIsValid(mosql_fdw_primary_key(rel)))
-		report_second_key(rel, key);
-	relation_close(rel, AccessShareLock);
 }
 
 /* What the primary key is called; NULL: there is none. */
@@ -312,6 +301,14 @@ key_name(Oid relid)
 
 	relation_close(rel, AccessShareLock);
 	return OidIsValid(primary) ? get_rel_name(primary) : NULL;
+}
+
+/* ADD PRIMARY KEY behind ALTER COLUMN ... TYPE of a column of the key, which is not here until the command ends. */
+static void
+check_key_not_away(Oid relid, const char *key)
+{
+	if (key != NULL && key_name(relid) == NULL)
+		report_second_key(relid, key);
 }
 
 /* name NULL: <table>_pkey; is_plain: no INCLUDE or DEFERRABLE. */
@@ -327,7 +324,7 @@ add(Oid relid, const char *name, const List *columns, bool is_plain)
 	mosql_admin_check_create(RelationGetNamespace(rel));
 	check_primary_key(rel, is_plain);
 	if (OidIsValid(primary) && !covers(primary, attnums, n))
-		report_second_key(rel, get_rel_name(primary));
+		report_second_key(relid, get_rel_name(primary));
 	sql = set_key_options(rel, attnums, n);
 	relation_close(rel, NoLock);
 	if (sql != NULL)

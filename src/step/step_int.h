@@ -104,7 +104,7 @@ typedef struct MosqlScriptCall
 	const MosqlReply *reply;	/* result: LOST only in mode ONCE */
 	bool		durable;		/* wait for copies behind it */
 	const MosqlBytes *touch;	/* HSET key field value, sent behind it; or NULL */
-	MosqlNodesAlong *along;			/* of a call that runs alone: nodes that are read behind it; or NULL, as */
+	MosqlNodesAlong *along;		/* of a call that runs alone: nodes that are read behind it; or NULL, as */
 	const MosqlBytes *along_keys;	/* their keys are then */
 } MosqlScriptCall;
 
