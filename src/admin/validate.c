@@ -180,12 +180,7 @@ validate_not_null(Relation rel, AttrNumber attnum, bool certify)
 		is_key(rel, attnum))
 		return;
 	if (has_row(rel, is_null(column(rel, attnum)), certify, rel->rd_rel->relowner))
-		ereport(ERROR,
-				(errcode(ERRCODE_NOT_NULL_VIOLATION),
-				 errmsg("column \"%s\" of relation \"%s\" contains null values",
-						get_attname(RelationGetRelid(rel), attnum, false),
-						RelationGetRelationName(rel)),
-				 errtablecol(rel, attnum)));
+		mosql_table_report_nulls(rel, attnum);
 }
 
 static void

@@ -277,6 +277,16 @@ store_old(const Rewrite *rewrite)
 	ExecStoreVirtualTuple(old);
 }
 
+void
+mosql_table_report_nulls(Relation rel, AttrNumber attnum)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NOT_NULL_VIOLATION),
+			 errmsg("column \"%s\" of relation \"%s\" contains null values",
+					NameStr(TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attname), RelationGetRelationName(rel)),
+			 errtablecol(rel, attnum)));
+}
+
 /*
  * As core does: of CHECK constraints those alone are looked at, when the command has ended, that it has made, or made
  * again for a column's new type (src/admin/validate.c).  Rows need not satisfy others: one NOT VALID, say.  NOT NULL
@@ -295,11 +305,7 @@ check_not_null(const Rewrite *rewrite, const TupleTableSlot *slot)
 		computed = att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
 #endif
 		if (not_null && slot->tts_isnull[i] && !computed && !att->attisdropped)
-			ereport(ERROR,
-					(errcode(ERRCODE_NOT_NULL_VIOLATION),
-					 errmsg("column \"%s\" of relation \"%s\" contains null values", NameStr(att->attname),
-							RelationGetRelationName(rewrite->rel)),
-					 errtablecol(rewrite->rel, att->attnum)));
+			mosql_table_report_nulls(rewrite->rel, att->attnum);
 	}
 }
 

@@ -226,6 +226,9 @@ extern MosqlTable *mosql_table_open_for_write(Relation rel, MosqlSession *sessio
 extern MosqlTable *mosql_table_shared(Relation rel, MosqlSession *session, MosqlBytes definition,
 									  int index);
 
+/* 23502, as core says it of rows that are there. */
+extern void mosql_table_report_nulls(Relation rel, AttrNumber attnum) pg_attribute_noreturn();
+
 /* A statement is about to use the table: 55006 within a command that is making its rows anew. */
 extern void mosql_table_check_made(Relation rel);
 
