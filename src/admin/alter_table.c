@@ -272,16 +272,32 @@ dropped_key(const AlterTableStmt *alter, Oid relid, AttrNumber *columns)
 	return OidIsValid(primary) && mosql_admin_drops_constraint(alter, get_rel_name(primary)) ? n : -1;
 }
 
+/* Are these the columns of the key that the table has?  pg_dump says them with the table, and names the key later. */
+static bool
+is_present_key(const List *columns, Oid relid)
+{
+	AttrNumber	key[INDEX_MAX_KEYS];
+	Relation	rel = relation_open(relid, AccessShareLock);
+	bool		is = mosql_table_key_columns(rel, key) == list_length(columns);
+
+	relation_close(rel, AccessShareLock);
+	for (int i = 0; is && i < Min(list_length(columns), INDEX_MAX_KEYS); i++)
+		is = get_attnum(relid, strVal(list_nth(columns, i))) == key[i];
+	return is;
+}
+
 /* The columns of a command's new type or key. */
 static List *
-concerned_columns(const AlterTableCmd *command)
+concerned_columns(const AlterTableCmd *command, Oid relid, bool drops_key)
 {
+	List	   *columns = NIL;
+
 	if (command->subtype == AT_AlterColumnType)
 		return list_make1(makeString(command->name));
 	if (command->subtype == AT_AddConstraint &&
 		castNode(Constraint, command->def)->contype == CONSTR_PRIMARY)
-		return castNode(Constraint, command->def)->keys;
-	return NIL;
+		columns = castNode(Constraint, command->def)->keys;
+	return drops_key || !is_present_key(columns, relid) ? columns : NIL;
 }
 
 /*
@@ -304,7 +320,7 @@ take_foreign_keys(AlterTableStmt *alter, const List *later, Oid relid)
 		const AlterTableCmd *command = lfirst_node(AlterTableCmd, cell);
 		bool		own = command->subtype != AT_AlterColumnType && nkeys >= 0;
 
-		foreach(lc, concerned_columns(command))
+		foreach(lc, concerned_columns(command, relid, nkeys >= 0))
 			commands = list_concat(commands, mosql_admin_take_foreign_keys(relid, strVal(lfirst(lc)),
 																			own, alter));
 	}
