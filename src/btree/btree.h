@@ -346,6 +346,12 @@ typedef struct MosqlPoint
  */
 extern void mosql_btree_get(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *points);
 
+/*
+ * The same of one key, in a node that came otherwise; no round trip.  Bytes point into the image.  False: this is no leaf
+ * that has the key for all to read, its rows are in a block, or another state of it is known.
+ */
+extern bool mosql_btree_get_in(MosqlTree *tree, MosqlBytes key, const MosqlNodeImage *image, MosqlPoint *point);
+
 /* --- reading ranges --- */
 
 typedef struct MosqlEntry

@@ -99,7 +99,7 @@ hear_node(void *arg, const MosqlReply *reply)
 
 /* All that needs memory comes first: once a command is sent its reply must find where to go. */
 MosqlPrefetch *
-mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n)
+mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n, bool at_once)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "mosql prefetch", ALLOCSET_DEFAULT_SIZES);
 	MosqlPrefetch *prefetch = MemoryContextAllocZero(cxt, sizeof(MosqlPrefetch));
@@ -122,7 +122,8 @@ mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n)
 	for (int i = 0; i < n; i++)
 		mosql_redis_send_at_once(stepper->redis, mosql_redis_slot(keys[i]), 2,
 								 (MosqlBytes[]) {LITERAL("HGETALL"), keys[i]}, hear_node, &awaited[i]);
-	mosql_redis_uncork(stepper->redis);
+	if (at_once)
+		mosql_redis_uncork(stepper->redis);
 	return prefetch;
 }
 

@@ -271,12 +271,12 @@ extern void mosql_step_read_nodes(MosqlStepper *stepper, const uint64 *nodes, in
 								  MosqlNodeImage *images, MosqlBudget *budget);
 
 /*
- * Ask for whole nodes that will be wanted soon, and do not wait.  mosql_step_prefetched() waits for them:
+ * Ask for whole nodes that will be wanted soon, and do not wait; at_once, or else with what is sent next.  mosql_step_prefetched() waits for them:
  * images as of mosql_step_read_nodes(), read at some time in between; one round trip, or none.  False: one did not come so, and they are
  * to be read.  Either ends the prefetch, or mosql_step_prefetch_drop() does; one of them is called, and once.
  */
 typedef struct MosqlPrefetch MosqlPrefetch;
-extern MosqlPrefetch *mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n);
+extern MosqlPrefetch *mosql_step_prefetch(MosqlStepper *stepper, const uint64 *nodes, int n, bool at_once);
 extern bool mosql_step_prefetched(MosqlPrefetch *prefetch, MosqlNodeImage *images);
 extern void mosql_step_prefetch_drop(MosqlPrefetch *prefetch);
 

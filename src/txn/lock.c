@@ -360,7 +360,10 @@ mosql_locks_end(MosqlTxn *txn, bool committed)
 	/* that its last wait is over may have been lost */
 	txn->told |= txn->nwaits > 0 && txn->claim_breaks != mosql_redis_breaks(txn->session->redis);
 	if (committed)
+	{
 		mosql_looks_end(txn);
+		mosql_usual_end(txn);
+	}
 	mosql_lock_end_told(txn);
 	if (txn->owner.session != 0)
 		txn->session->lock_waits = txn->nwaits;

@@ -18,20 +18,11 @@
 /* Rows that are locked together for a scan. */
 #define LOOKS_AT_ONCE	1000
 
-static MosqlSessionTree *
-session_tree(MosqlSession *session, const MosqlTree *tree)
-{
-	for (int i = 0; i < session->ntrees; i++)
-		if (session->trees[i].tree == tree)
-			return &session->trees[i];
-	return NULL;
-}
-
 bool
 mosql_txn_looks_lock(MosqlTxn *txn, MosqlTree *tree)
 {
 	MosqlBuffer *buffer = mosql_buffer_find(txn, tree, true);
-	const MosqlSessionTree *known = session_tree(txn->session, tree);
+	const MosqlSessionTree *known = mosql_session_tree_slot(txn->session, tree);
 
 	buffer->looks_lock = true;
 	return buffer->looked || (known != NULL && known->looked);
@@ -42,7 +33,7 @@ mosql_looks_end(MosqlTxn *txn)
 {
 	for (MosqlBuffer *buffer = txn->buffers; buffer != NULL; buffer = buffer->next_buffer)
 	{
-		MosqlSessionTree *known = buffer->looks_lock ? session_tree(txn->session, buffer->tree) : NULL;
+		MosqlSessionTree *known = buffer->looks_lock ? mosql_session_tree_slot(txn->session, buffer->tree) : NULL;
 
 		if (known != NULL)
 			known->looked = buffer->looked;

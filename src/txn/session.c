@@ -60,7 +60,7 @@ store_read_nodes_at_once(MosqlNodeStore *store, const uint64 *nodes, int n, Mosq
 static MosqlPrefetch *
 store_prefetch(MosqlNodeStore *store, const uint64 *nodes, int n)
 {
-	return mosql_step_prefetch(stepper_of(store), nodes, n);
+	return mosql_step_prefetch(stepper_of(store), nodes, n, true);
 }
 
 static void
@@ -577,11 +577,19 @@ mosql_session_tree(MosqlSession *session, uint64 root)
 		session->maxtrees = max;
 	}
 	slot = &session->trees[session->ntrees];
-	slot->root = root;
-	slot->dead = slot->looked = false;
+	*slot = (MosqlSessionTree) {.root = root};
 	slot->tree = mosql_btree_open(&session->store.store, root, session->cxt);
 	session->ntrees++;
 	return slot->tree;
+}
+
+MosqlSessionTree *
+mosql_session_tree_slot(MosqlSession *session, const MosqlTree *tree)
+{
+	for (int i = 0; i < session->ntrees; i++)
+		if (session->trees[i].tree == tree)
+			return &session->trees[i];
+	return NULL;
 }
 
 void

@@ -465,6 +465,13 @@ extern MosqlWriteResult mosql_txn_increment(MosqlTxn *txn, MosqlTree *tree, cons
 extern bool mosql_txn_looks_lock(MosqlTxn *txn, MosqlTree *tree);
 
 /*
+ * A row of this tree is about to be read for an increment.  With the transaction's first such read, at READ COMMITTED, those leaves
+ * are asked for in which the session's transactions have peeked at rows of other trees (mosql_view_peek()), which
+ * then costs no round trip.
+ */
+extern void mosql_txn_ask_usual(MosqlTxn *txn, const MosqlTree *tree);
+
+/*
  * Lock n rows of a tree (keys ascending, distinct) with a MosqlStrength (claim.h) until the
  * transaction, or the savepoint, ends, and read their newest versions (row->found: it is
  * there; own: this transaction has changed it, and the view knows better; bytes in the

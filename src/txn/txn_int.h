@@ -36,11 +36,17 @@ typedef struct MosqlSessionStore
 	MosqlSession *session;
 } MosqlSessionStore;
 
+/* So many leaves of a tree are remembered. */
+#define MOSQL_USUAL_LEAVES	2
+
 typedef struct MosqlSessionTree
 {
 	uint64		root;
 	bool		dead;			/* given up */
 	bool		looked;			/* the last transaction that incremented rows has looked at one (lock_look.c) */
+	uint8		vain;			/* how often in a row its usual leaves were read in vain (usual.c), */
+	uint8		rests;			/* and for how many transactions they are not, therefore */
+	uint64		usual[MOSQL_USUAL_LEAVES];	/* where increments have found their rows last; newest first, 0: none */
 	MosqlTree  *tree;
 } MosqlSessionTree;
 
@@ -465,6 +471,7 @@ struct MosqlTxn
 	int			put_level;		/* 0, or the savepoint of mosql_txn_put_earlier(); */
 	MosqlChange *cut_off;		/* the journal's part before that, meanwhile */
 	MosqlLock  *locks;			/* newest first */
+	struct MosqlUsual *usual;	/* leaves that are read ahead; NULL: no increment yet */
 	MosqlTxid	owner;			/* of claims; session 0: none yet */
 	uint64		claim_breaks;	/* of connections, before its first claim */
 	size_t		kept_bytes;		/* of rows that are locked (lock.c) */
@@ -574,6 +581,9 @@ extern void mosql_locks_end(MosqlTxn *txn, bool committed);
 extern void mosql_locks_tell(MosqlTxn *txn);
 extern uint64 mosql_txn_age(void);
 
+/* What the session knows of a tree, until the next is opened; NULL: it does not have it. */
+extern MosqlSessionTree *mosql_session_tree_slot(MosqlSession *session, const MosqlTree *tree);
+
 /* ---------- looks at rows that were incremented (lock_look.c) ---------- */
 
 /*
@@ -588,6 +598,19 @@ extern void mosql_look_at_entries(MosqlTxn *txn, MosqlBuffer *buffer, CommandId 
 
 /* The transaction is committed: what it has looked at, the session's next one probably will. */
 extern void mosql_looks_end(MosqlTxn *txn);
+
+/* ---------- rows that a session's transactions usually increment (usual.c) ---------- */
+
+typedef struct MosqlUsual MosqlUsual;
+
+/* A row of a usual leaf, if that came, the row is there, and nothing is to be found out about it; else it is to be read. */
+extern bool mosql_usual_get(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlPoint *point);
+
+/* An increment had to read its row, which is in this leaf. */
+extern void mosql_usual_note(MosqlTxn *txn, const MosqlTree *tree, uint64 leaf);
+
+/* The transaction is committed: what it has not wanted is asked for less often. */
+extern void mosql_usual_end(MosqlTxn *txn);
 
 /* ---------- what is read ---------- */
 

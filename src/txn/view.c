@@ -329,10 +329,12 @@ read_rows(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, const MosqlBytes *
 		  const int *where, int n, MosqlPoint *points, bool bind, MosqlRow *rows)
 {
 	MosqlTxn   *txn = view->txn;
+	bool		usual = !bind && n == 1 && S == MOSQL_TS_MAX;
 	MosqlStatusCache cache = {0};
 
 	memset(points, 0, n * sizeof(MosqlPoint));
-	mosql_btree_get(tree, wanted, n, points);
+	if (!usual || !mosql_usual_get(txn, tree, wanted[0], points))
+		mosql_btree_get(tree, wanted, n, points);
 	for (int i = 0; i < n && !bind && S == MOSQL_TS_MAX; i++)
 		if (mosql_point_has_increments(&points[i]))
 		{
@@ -353,6 +355,8 @@ read_rows(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, const MosqlBytes *
 			(points[i].locks && points[i].intent.data != NULL && points[i].loader.session != txn->session->sid);
 		if (bind || !row->found)
 			mosql_txn_note_read(txn, tree, wanted[i]);
+		else if (usual)
+			mosql_usual_note(txn, tree, points[i].leaf);
 	}
 }
 

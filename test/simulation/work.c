@@ -506,6 +506,7 @@ do_increment(Client *client)
 
 	if (tree == TREE_TABLE && sim_locks_tables)
 		schema_wait_lock(client);
+	mosql_txn_ask_usual(client->txn, work_tree(client, tree));
 	if (!lock_to_increment(client, tree, bytes, &stored))
 	{
 		view = work_view(client, client->tx->isolation == MOSQL_READ_COMMITTED);
