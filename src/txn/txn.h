@@ -467,9 +467,10 @@ extern bool mosql_txn_looks_lock(MosqlTxn *txn, MosqlTree *tree);
 /*
  * A row of this tree is about to be read for an increment.  With the transaction's first such read, at READ COMMITTED, those leaves
  * are asked for in which the session's transactions have peeked at rows of other trees (mosql_view_peek()), which
- * then costs no round trip.
+ * then costs no round trip, if none comes between.  asked: it was read, with a round trip or without.
  */
 extern void mosql_txn_ask_usual(MosqlTxn *txn, const MosqlTree *tree);
+extern void mosql_txn_asked_usual(MosqlTxn *txn);
 
 /*
  * Lock n rows of a tree (keys ascending, distinct) with a MosqlStrength (claim.h) until the

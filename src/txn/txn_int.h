@@ -46,6 +46,7 @@ typedef struct MosqlSessionTree
 	bool		looked;			/* the last transaction that incremented rows has looked at one (lock_look.c) */
 	uint8		vain;			/* how often in a row its usual leaves were read in vain (usual.c), */
 	uint8		rests;			/* and for how many transactions they are not, therefore */
+	uint8		same;			/* how often in a row the first of them was it */
 	uint64		usual[MOSQL_USUAL_LEAVES];	/* where increments have found their rows last; newest first, 0: none */
 	MosqlTree  *tree;
 } MosqlSessionTree;
@@ -606,7 +607,7 @@ typedef struct MosqlUsual MosqlUsual;
 /* A row of a usual leaf, if that came, the row is there, and nothing is to be found out about it; else it is to be read. */
 extern bool mosql_usual_get(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlPoint *point);
 
-/* An increment had to read its row, which is in this leaf. */
+/* An increment has found its row in this leaf. */
 extern void mosql_usual_note(MosqlTxn *txn, const MosqlTree *tree, uint64 leaf);
 
 /* The transaction is committed: what it has not wanted is asked for less often. */

@@ -7,28 +7,33 @@
  * ones have found theirs, of other trees; the answers are there when it comes to them.
  *
  * Why it may: a row is shown as it would have been, had it been looked at when the answer was given: in this
- * transaction, and at most a second ago.  Nothing rests on that.  An increment reads no column, and COMMIT finds the
- * row live, or fails (docs/commit.md, 12), whenever it was looked at.  At READ COMMITTED alone, where no snapshot says as of when.
- * Only rows that are live, with no more than increments in flight, are taken from there; of others more is to be
- * found out, where they are now.
+ * transaction, at most a second ago, and nothing was heard of Redis since, so that the transaction has seen, locked or waited
+ * for nothing that could say otherwise.  What the row holds counts for nothing (`unsettled`): who wants to know reads it.  And COMMIT
+ * finds the row live, or fails (docs/commit.md, 12), whenever it was looked at.  At READ COMMITTED alone, where no
+ * snapshot says as of when.  Only rows that are live, with no more than increments in flight, are taken from there;
+ * of others more is to be found out, where they are now.
  */
 #include "postgres.h"
 
 #include "utils/memutils.h"
 
+#include "base/stats.h"
 #include "txn/txn_int.h"
 
 /* Trees of which leaves are asked for at once. */
 #define USUAL_TREES			4
 
-/* With more fields to read than this a leaf costs more than the round trip that it spares. */
-#define USUAL_MAX_FIELDS	160
+/* A leaf of more bytes costs more than the round trip that it spares. */
+#define USUAL_MAX_BYTES		8192
 
 /* Who is in the middle of his transaction for longer looks once more. */
 #define USUAL_GOOD_US		1000000
 
 /* A tree whose leaves were read in vain rests for 2, 4, ... 64 transactions. */
 #define USUAL_MAX_VAIN		6
+
+/* The older leaf of a tree is forgotten when the newer one was wanted so often in a row. */
+#define USUAL_MAX_SAME		32
 
 /* The leaves of one tree: images[first] and on. */
 typedef struct UsualTree
@@ -43,8 +48,10 @@ struct MosqlUsual
 {
 	MemoryContextCallback forget;
 	MosqlPrefetch *prefetch;	/* until it is asked for what came */
-	uint64		incarnation;	/* of the store, and the time, when it was sent */
+	uint64		incarnation;	/* of the store, the time, and the round trips so far, when it was sent */
 	int64		sent_us;
+	int64		trips;
+	bool		useless;		/* some have not come */
 	int			ntrees;
 	UsualTree	trees[USUAL_TREES];
 	MosqlNodeImage images[USUAL_TREES * MOSQL_USUAL_LEAVES];
@@ -66,29 +73,29 @@ forget_usual(void *arg)
 	usual->prefetch = NULL;
 }
 
-/* What is worth asking for beside a tree; the number of leaves. */
+/* Newer trees first, since older ones may be gone.  The number of leaves that are worth asking for beside a tree. */
 static int
 choose_leaves(MosqlUsual *usual, MosqlSession *session, const MosqlTree *beside, uint64 *leaves)
 {
 	int			n = 0;
 
-	for (int i = 0; i < session->ntrees && usual->ntrees < USUAL_TREES; i++)
+	for (int i = session->ntrees - 1; i >= 0; i--)
 	{
 		MosqlSessionTree *slot = &session->trees[i];
-		UsualTree  *tree = &usual->trees[usual->ntrees];
 
 		if (slot->usual[0] == 0 || slot->dead || slot->tree == beside)
 			continue;
 		if (slot->rests > 0)
-		{
 			slot->rests--;
-			continue;
+		else if (usual->ntrees < USUAL_TREES)
+		{
+			UsualTree  *tree = &usual->trees[usual->ntrees++];
+
+			*tree = (UsualTree) {.tree = slot->tree,.first = n};
+			for (int l = 0; l < MOSQL_USUAL_LEAVES && slot->usual[l] != 0; l++)
+				leaves[n++] = slot->usual[l];
+			tree->n = n - tree->first;
 		}
-		*tree = (UsualTree) {.tree = slot->tree,.first = n};
-		for (int l = 0; l < MOSQL_USUAL_LEAVES && slot->usual[l] != 0; l++)
-			leaves[n++] = slot->usual[l];
-		tree->n = n - tree->first;
-		usual->ntrees++;
 	}
 	return n;
 }
@@ -113,19 +120,55 @@ mosql_txn_ask_usual(MosqlTxn *txn, const MosqlTree *tree)
 	MemoryContextRegisterResetCallback(txn->cxt, &usual->forget);
 	usual->incarnation = incarnation_of(session);
 	usual->sent_us = mosql_now_us();
+	usual->trips = mosql_stats.round_trips;
 	usual->prefetch = mosql_step_prefetch(&session->stepper, leaves, n, false);
 }
 
-/* Without any, if one did not come. */
+void
+mosql_txn_asked_usual(MosqlTxn *txn)
+{
+	const MosqlUsual *usual = txn->usual;
+
+	if (usual != NULL && usual->prefetch != NULL && usual->trips == mosql_stats.round_trips)
+		mosql_redis_uncork(txn->session->redis);
+}
+
+/* It was read in vain; or, if it did not come as it should, so often that it rests for long. */
+static void
+note_vain(MosqlSession *session, const MosqlTree *tree, bool failed)
+{
+	MosqlSessionTree *slot = mosql_session_tree_slot(session, tree);
+
+	if (slot == NULL)
+		return;
+	slot->vain = failed ? USUAL_MAX_VAIN : Min(slot->vain + 1, USUAL_MAX_VAIN);
+	slot->rests = 1 << slot->vain;
+}
+
+/* Where a node is silent this waits for a second. */
 static void
 take_images(MosqlTxn *txn, MosqlUsual *usual)
 {
 	MemoryContext old = MemoryContextSwitchTo(txn->cxt);
 
-	if (!mosql_step_prefetched(usual->prefetch, usual->images))
-		usual->ntrees = 0;
+	usual->useless = !mosql_step_prefetched(usual->prefetch, usual->images);
 	usual->prefetch = NULL;
+	usual->trips = mosql_stats.round_trips;
+	for (int i = 0; usual->useless && i < usual->ntrees; i++)
+		note_vain(txn->session, usual->trees[i].tree, true);
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Is what came, or comes, as good as a look now?  One round trip is the one that it came with: who has heard more since has
+ * seen, locked or waited for something.
+ */
+static bool
+is_good(MosqlTxn *txn, const MosqlUsual *usual)
+{
+	return !usual->useless && usual->incarnation == incarnation_of(txn->session) &&
+		mosql_now_us() - usual->sent_us <= USUAL_GOOD_US &&
+		(uint64) (mosql_stats.round_trips - usual->trips) <= (usual->prefetch != NULL ? 1 : 0);
 }
 
 /* The leaves of a tree that have come, and are good still; NULL: none. */
@@ -138,11 +181,9 @@ leaves_of(MosqlTxn *txn, const MosqlTree *tree)
 	{
 		if (usual->trees[i].tree != tree)
 			continue;
-		if (usual->prefetch != NULL)
+		if (usual->prefetch != NULL && is_good(txn, usual))
 			take_images(txn, usual);
-		if (usual->ntrees > 0 && usual->incarnation == incarnation_of(txn->session) &&
-			mosql_now_us() - usual->sent_us <= USUAL_GOOD_US)
-			return &usual->trees[i];
+		return usual->prefetch == NULL && is_good(txn, usual) ? &usual->trees[i] : NULL;
 	}
 	return NULL;
 }
@@ -157,6 +198,16 @@ is_settled(const MosqlPoint *point)
 		mosql_row_visible(point->row, point->purged, MOSQL_TS_MAX, &version) == MOSQL_VISIBLE_LIVE;
 }
 
+static bool
+is_small(const MosqlNodeImage *image)
+{
+	int64		bytes = 0;
+
+	for (int i = 0; i < image->nfields; i++)
+		bytes += image->fields[i].field.len + image->fields[i].value.len;
+	return bytes <= USUAL_MAX_BYTES;
+}
+
 bool
 mosql_usual_get(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlPoint *point)
 {
@@ -168,8 +219,10 @@ mosql_usual_get(MosqlTxn *txn, MosqlTree *tree, MosqlBytes key, MosqlPoint *poin
 
 		if (!mosql_btree_get_in(tree, key, image, point))
 			continue;
-		leaves->wanted = image->nfields <= USUAL_MAX_FIELDS;
-		return is_settled(point);
+		if (!is_settled(point))
+			return false;
+		leaves->wanted = is_small(image);
+		return true;
 	}
 	return false;
 }
@@ -178,14 +231,19 @@ void
 mosql_usual_note(MosqlTxn *txn, const MosqlTree *tree, uint64 leaf)
 {
 	MosqlSessionTree *slot = mosql_session_tree_slot(txn->session, tree);
-	int			i = 0;
 
 	if (slot == NULL)
 		return;
-	while (i < MOSQL_USUAL_LEAVES - 1 && slot->usual[i] != leaf)
-		i++;
-	memmove(&slot->usual[1], &slot->usual[0], i * sizeof(uint64));
+	if (slot->usual[0] == leaf)
+	{
+		slot->same = Min(slot->same + 1, USUAL_MAX_SAME);
+		if (slot->same == USUAL_MAX_SAME)
+			slot->usual[1] = 0;
+		return;
+	}
+	slot->usual[1] = slot->usual[0];
 	slot->usual[0] = leaf;
+	slot->same = 0;
 }
 
 void
@@ -193,14 +251,13 @@ mosql_usual_end(MosqlTxn *txn)
 {
 	const MosqlUsual *usual = txn->usual;
 
-	for (int i = 0; usual != NULL && i < usual->ntrees; i++)
+	for (int i = 0; usual != NULL && !usual->useless && i < usual->ntrees; i++)
 	{
-		const UsualTree *tree = &usual->trees[i];
-		MosqlSessionTree *slot = mosql_session_tree_slot(txn->session, tree->tree);
+		MosqlSessionTree *slot = mosql_session_tree_slot(txn->session, usual->trees[i].tree);
 
-		if (slot == NULL)
-			continue;
-		slot->vain = tree->wanted ? 0 : Min(slot->vain + 1, USUAL_MAX_VAIN);
-		slot->rests = tree->wanted ? 0 : 1 << slot->vain;
+		if (!usual->trees[i].wanted)
+			note_vain(txn->session, usual->trees[i].tree, false);
+		else if (slot != NULL)
+			slot->vain = 0;
 	}
 }

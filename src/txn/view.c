@@ -333,7 +333,9 @@ read_rows(MosqlView *view, MosqlTree *tree, MosqlTimestamp S, const MosqlBytes *
 	MosqlStatusCache cache = {0};
 
 	memset(points, 0, n * sizeof(MosqlPoint));
-	if (!usual || !mosql_usual_get(txn, tree, wanted[0], points))
+	if (usual && mosql_usual_get(txn, tree, wanted[0], points))
+		rows[where[0]].unsettled = true;
+	else
 		mosql_btree_get(tree, wanted, n, points);
 	for (int i = 0; i < n && !bind && S == MOSQL_TS_MAX; i++)
 		if (mosql_point_has_increments(&points[i]))
