@@ -59,6 +59,28 @@ SET ROLE mosql_regress_keeper;
 SELECT server, outcome, tables_analyzed FROM mosql_fdw_maintain(); -- not its tables
 SELECT DISTINCT server FROM mosql_fdw_progress;
 RESET ROLE;
+
+-- servers that one cannot use, or not in this transaction, hide no others
+CREATE SERVER kept_twin FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace :'ns', command_timeout '9000');
+CREATE SERVER no_password FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes :'nodes', namespace 'no_password');
+CREATE SERVER nobody_there FOREIGN DATA WRAPPER mosql_fdw OPTIONS (nodes '127.0.0.1:1', command_timeout '200');
+CREATE USER MAPPING FOR mosql_regress_keeper SERVER no_password OPTIONS (username 'default');
+GRANT USAGE ON FOREIGN SERVER kept_twin, no_password, nobody_there TO mosql_regress_keeper;
+\set VERBOSITY terse
+SET ROLE mosql_regress_keeper;
+SELECT server, outcome FROM mosql_fdw_maintain();
+SELECT DISTINCT server FROM mosql_fdw_progress ORDER BY 1;
+SELECT count(*) FROM mosql_fdw_locks;
+BEGIN;
+SELECT mosql_fdw_advisory_xact_lock('kept', 1);
+SELECT foreign_server, key FROM mosql_fdw_locks;
+SELECT outcome('SELECT mosql_fdw_locks(''kept_twin'')') ~ '^0A000';
+COMMIT;
+SELECT outcome('SELECT mosql_fdw_locks(''no_password'')');
+SELECT outcome('SELECT mosql_fdw_progress(''nobody_there'')') ~ '^08001';
+RESET ROLE;
+\set VERBOSITY default
+DROP SERVER kept_twin, no_password, nobody_there CASCADE;
 REVOKE USAGE ON FOREIGN SERVER kept FROM mosql_regress_keeper;
 DROP ROLE mosql_regress_keeper;
 CREATE FOREIGN DATA WRAPPER other;

@@ -463,4 +463,10 @@ extern Relation mosql_admin_open_table(Oid relid, MosqlSession **session, MosqlT
 typedef void (*MosqlAttempt) (void *arg);
 extern ErrorData *mosql_admin_attempt(MosqlAttempt attempt, void *arg);
 
+/*
+ * Is such an error about one server, of which others know nothing?  It does not answer, does not let this user in,
+ * is damaged, or cannot be used in this transaction.
+ */
+extern bool mosql_admin_is_of_one_server(int code);
+
 #endif							/* MOSQL_ADMIN_H */

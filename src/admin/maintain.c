@@ -71,6 +71,7 @@ mosql_maintain_servers(void)
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
+	list_sort(servers, list_oid_cmp);	/* as they were made */
 	return servers;
 }
 
@@ -94,6 +95,62 @@ servers_argument(FunctionCallInfo fcinfo, int i)
 	return servers;
 }
 
+/* ---- each of several servers ---- */
+
+typedef struct Visit
+{
+	ReturnSetInfo *out;
+	Oid			serverid;
+	MosqlPutServer put;
+} Visit;
+
+/* A MosqlAttempt. */
+static void
+visit(void *arg)
+{
+	const Visit *visit = arg;
+
+	visit->put(visit->out, visit->serverid, mosql_fdw_session(visit->serverid, InvalidOid));
+}
+
+/*
+ * A server that does not answer, or does not let us in, is no reason to do without the others, unless it is
+ * the one that was asked for: false, with a WARNING.
+ */
+static bool
+try_visit(bool named, ReturnSetInfo *out, Oid serverid, MosqlPutServer put)
+{
+	Visit		one = {out, serverid, put};
+	ErrorData  *error = NULL;
+
+	if (named)
+		visit(&one);
+	else
+		error = mosql_admin_attempt(visit, &one);
+	if (error == NULL)
+		return true;
+	if (!mosql_admin_is_of_one_server(error->sqlerrcode))
+		ReThrowError(error);
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("server \"%s\" is left out: %s", GetForeignServer(serverid)->servername,
+					error->message),
+			 error->detail ? errdetail("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0));
+	return false;
+}
+
+void
+mosql_admin_put_servers(FunctionCallInfo fcinfo, MosqlPutServer put)
+{
+	List	   *servers = servers_argument(fcinfo, 0);
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, servers)
+		(void) try_visit(!PG_ARGISNULL(0), (ReturnSetInfo *) fcinfo->resultinfo, lfirst_oid(lc), put);
+}
+
 /* ---- mosql_fdw_maintain ---- */
 
 static void
@@ -111,6 +168,16 @@ check_transaction(const char *server, MosqlSession *session)
 				 errmsg("mosql_fdw_maintain() cannot run in a transaction that has changed tables of server \"%s\"",
 						server),
 				 errhint("Call it in a transaction of its own.")));
+}
+
+/* A MosqlPutServer: may we, and does the server answer? */
+static void
+ask_clock(ReturnSetInfo *out, Oid serverid, MosqlSession *session)
+{
+	MosqlJob   *jobs;
+
+	check_transaction(GetForeignServer(serverid)->servername, session);
+	(void) mosql_clock_jobs(mosql_session_stepper(session), &jobs);
 }
 
 static void
@@ -149,13 +216,13 @@ mosql_fdw_maintain(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	foreach(lc, servers)
-		check_transaction(GetForeignServer(lfirst_oid(lc))->servername,
-						  mosql_fdw_session(lfirst_oid(lc), InvalidOid));
-	foreach(lc, servers)
 	{
-		MosqlSession *session = mosql_fdw_session(lfirst_oid(lc), InvalidOid);
+		MosqlSession *session;
 		MosqlPassResult result;
 
+		if (!try_visit(!PG_ARGISNULL(0), NULL, lfirst_oid(lc), ask_clock))
+			continue;
+		session = mosql_fdw_session(lfirst_oid(lc), InvalidOid);
 		mosql_maintain_pass(lfirst_oid(lc), session, false, &result);
 		result.analyzed = mosql_maintain_statistics(lfirst_oid(lc), session);
 		put_result((ReturnSetInfo *) fcinfo->resultinfo,
@@ -240,16 +307,37 @@ mosql_admin_json(MosqlBytes stored)
 	return details;
 }
 
-/* What a job says of itself; XX001 if it is no JSON. */
+/* Is it a number, as the view takes it for one, or not there? */
+static bool
+is_number(Jsonb *details, const char *name)
+{
+	JsonbValue	buffer;
+	JsonbValue *value = JB_ROOT_IS_OBJECT(details)
+		? getKeyJsonValueFromContainer(&details->root, name, strlen(name), &buffer) : NULL;
+	char	   *end;
+
+	if (value == NULL || value->type == jbvNull)
+		return true;
+	if (value->type != jbvNumeric)
+		return false;
+	errno = 0;
+	(void) strtoll(DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric))), &end, 10);
+	return errno == 0 && *end == '\0';
+}
+
+/* What a job says of itself, and its name; XX001 if the view could not show them. */
 static Datum
-job_details(MosqlSession *session, const MosqlJob *job)
+job_details(MosqlSession *session, const MosqlJob *job, MosqlBytes *name)
 {
 	Datum		details = mosql_admin_json(job->text);
 
-	if (details == (Datum) 0)
+	*name = mosql_text_from_utf8(mosql_bytes(job->name, strlen(job->name)));
+	if (details == (Datum) 0 || name->data == NULL || job->started > MOSQL_TS_MAX || job->updated > MOSQL_TS_MAX ||
+		!is_number(DatumGetJsonbP(details), "done") || !is_number(DatumGetJsonbP(details), "total"))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("damaged progress of \"%s\" in namespace \"%s\"", job->name,
+				 errmsg("damaged progress of \"%s\" in namespace \"%s\"",
+						name->data != NULL ? pnstrdup(name->data, name->len) : "",
 						mosql_session_namespace(session))));
 	return details;
 }
@@ -263,60 +351,22 @@ put_jobs(ReturnSetInfo *out, Oid serverid, MosqlSession *session)
 
 	for (int i = 0; i < n; i++)
 	{
-		MosqlBytes	name = mosql_text_from_utf8(mosql_bytes(jobs[i].name, strlen(jobs[i].name)));
+		MosqlBytes	name;
+		Datum		details = job_details(session, &jobs[i], &name);
 		const char *state = !jobs[i].running ? "ended" : jobs[i].alive ? "running" : "died";
 		Datum		values[] = {
 			CStringGetTextDatum(server),
-			CStringGetTextDatum(name.data ? pnstrdup(name.data, name.len) : jobs[i].name),
+			CStringGetTextDatum(pnstrdup(name.data, name.len)),
 			CStringGetTextDatum(state),
 			TimestampTzGetDatum(mosql_admin_time(jobs[i].started)),
 			TimestampTzGetDatum(mosql_admin_time(jobs[i].updated)),
 			Int64GetDatum(jobs[i].sid),
-			job_details(session, &jobs[i])
+			details
 		};
 		bool		nulls[lengthof(values)] = {false};
 
 		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
 	}
-}
-
-/* A server that does not answer is no reason to hide the others. */
-static void
-try_put(MosqlPutServer put, ReturnSetInfo *out, Oid serverid, MosqlSession *session)
-{
-	MemoryContext caller = CurrentMemoryContext;
-
-	PG_TRY();
-	{
-		put(out, serverid, session);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(caller);
-		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_CONNECTION_EXCEPTION)
-			PG_RE_THROW();
-		error = CopyErrorData();
-		FlushErrorState();
-		ereport(WARNING,
-				(errcode(error->sqlerrcode),
-				 errmsg("server \"%s\" is left out: %s", GetForeignServer(serverid)->servername,
-						error->message)));
-	}
-	PG_END_TRY();
-}
-
-void
-mosql_admin_put_servers(FunctionCallInfo fcinfo, MosqlPutServer put)
-{
-	List	   *servers = servers_argument(fcinfo, 0);
-	ListCell   *lc;
-
-	InitMaterializedSRF(fcinfo, 0);
-	foreach(lc, servers)
-		try_put(put, (ReturnSetInfo *) fcinfo->resultinfo, lfirst_oid(lc),
-				mosql_fdw_session(lfirst_oid(lc), InvalidOid));
 }
 
 Datum

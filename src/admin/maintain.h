@@ -73,7 +73,7 @@ extern Datum mosql_admin_json(MosqlBytes stored);
 /*
  * The result of a function whose first argument names a server: put() for that one, or, if it
  * is null, for all that the current user may use, those left out, with a warning, that do not
- * answer.  Throws as the privileges say.
+ * answer, or cannot be used (mosql_admin_is_of_one_server()).  Throws as the privileges say.
  */
 typedef void (*MosqlPutServer) (ReturnSetInfo *out, Oid serverid, MosqlSession *session);
 extern void mosql_admin_put_servers(FunctionCallInfo fcinfo, MosqlPutServer put);

@@ -179,25 +179,6 @@ ask(void *arg)
 	asked->shared = mosql_fdw_sequence_state(asked->seqid, &asked->state);
 }
 
-/* May sequences elsewhere be in order all the same? */
-static bool
-is_of_one_server(int code)
-{
-	switch (ERRCODE_TO_CATEGORY(code))
-	{
-		case ERRCODE_CONNECTION_EXCEPTION:
-		case ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION:
-		case ERRCODE_INSUFFICIENT_RESOURCES:
-		case ERRCODE_SYSTEM_ERROR:
-			return true;
-		default:
-			return code == ERRCODE_CANNOT_CONNECT_NOW || code == ERRCODE_UNDEFINED_TABLE ||
-				code == ERRCODE_INVALID_TABLE_DEFINITION || code == ERRCODE_DATA_CORRUPTED ||
-				code == ERRCODE_FEATURE_NOT_SUPPORTED ||	/* another format */
-				code == ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED;	/* a password is required */
-	}
-}
-
 /*
  * In a query of all sequences one server that does not answer is no reason not to see the others: false, with a
  * WARNING.  Once is enough: it is not asked again for other sequences of this query.
@@ -214,7 +195,7 @@ ask_one_of_many(FmgrInfo *call, Oid serverid, Asked *asked)
 	error = mosql_admin_attempt(ask, asked);
 	if (error == NULL)
 		return true;
-	if (!is_of_one_server(error->sqlerrcode))
+	if (!mosql_admin_is_of_one_server(error->sqlerrcode))
 		ReThrowError(error);
 	ereport(WARNING,
 			(errcode(error->sqlerrcode),

@@ -130,6 +130,25 @@ mosql_admin_attempt(MosqlAttempt attempt, void *arg)
 	return error;
 }
 
+/* See admin.h. */
+bool
+mosql_admin_is_of_one_server(int code)
+{
+	switch (ERRCODE_TO_CATEGORY(code))
+	{
+		case ERRCODE_CONNECTION_EXCEPTION:
+		case ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_SYSTEM_ERROR:
+			return true;
+		default:
+			return code == ERRCODE_CANNOT_CONNECT_NOW || code == ERRCODE_UNDEFINED_TABLE ||
+				code == ERRCODE_INVALID_TABLE_DEFINITION || code == ERRCODE_DATA_CORRUPTED ||
+				code == ERRCODE_FEATURE_NOT_SUPPORTED ||	/* another format */
+				code == ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED;	/* a password is required */
+	}
+}
+
 /* A MosqlAttempt. */
 static void
 run_analyze(void *name)
