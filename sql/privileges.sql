@@ -237,6 +237,23 @@ DROP FOREIGN TABLE mixed;
 DROP TYPE pair;
 DROP DOMAIN honest;
 DROP ROLE mosql_regress_vic;
+
+-- nor is ANALYZE of her table, whatever it ends in, in the way of that of others
+SET ROLE mosql_regress_eve;
+CREATE DOMAIN tripwire AS text;
+CREATE FOREIGN TABLE tripped (id int OPTIONS (key 'true') NOT NULL, v tripwire[]) SERVER guarded;
+INSERT INTO tripped SELECT i, ARRAY['x'] FROM generate_series(1, 500) i;
+CREATE FUNCTION trip(x text) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS
+	$$BEGIN RAISE EXCEPTION 'tripped' USING ERRCODE = '08006'; END$$;
+ALTER DOMAIN tripwire ADD CHECK (trip(VALUE)) NOT VALID;
+RESET ROLE;
+CREATE FOREIGN TABLE walked (id int OPTIONS (key 'true') NOT NULL, v text) SERVER guarded;
+INSERT INTO walked SELECT i, 'x' FROM generate_series(1, 500) i;
+\set VERBOSITY terse
+SELECT outcome FROM mosql_fdw_maintain('guarded');
+\set VERBOSITY default
+SELECT relname, reltuples FROM pg_class WHERE oid IN ('tripped'::regclass, 'walked'::regclass) ORDER BY 1;
+DROP FOREIGN TABLE tripped, walked;
 REVOKE USAGE ON FOREIGN SERVER guarded FROM mosql_regress_eve;
 
 -- errors show no values that one may not read

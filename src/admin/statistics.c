@@ -13,7 +13,9 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_class.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -157,8 +159,9 @@ run_analyze(void *name)
 }
 
 /*
- * False if somebody else is at the table: another pass comes; with a warning if it is
- * damaged, or gone from Redis.
+ * False if somebody else is at the table: another pass comes; with a warning if ANALYZE failed, be it that the
+ * table is damaged, or gone from Redis.  Functions of its owner run in it, and may raise any error: that must be in
+ * nobody else's way.  Only a client that cancels is believed to have done so.
  */
 static bool
 analyze(Oid relid)
@@ -175,7 +178,7 @@ analyze(Oid relid)
 	error = mosql_admin_attempt(run_analyze, name);
 	if (error == NULL)
 		return true;
-	if (error->sqlerrcode != ERRCODE_DATA_CORRUPTED && error->sqlerrcode != ERRCODE_UNDEFINED_TABLE)
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && MyProcPort != NULL)
 		ReThrowError(error);
 	ereport(WARNING,
 			(errcode(error->sqlerrcode),
@@ -183,6 +186,7 @@ analyze(Oid relid)
 	return false;
 }
 
+/* A standby has those of its primary. */
 uint64
 mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 {
@@ -194,7 +198,7 @@ mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 	int			nsizes;
 	uint64		analyzed = 0;
 
-	if (tables == NIL)
+	if (tables == NIL || RecoveryInProgress())
 		return 0;
 	ndefinitions = mosql_table_definitions(session, NULL, &definitions);
 	nsizes = mosql_clock_sizes(mosql_session_stepper(session), &sizes);
@@ -206,7 +210,10 @@ mosql_maintain_statistics(Oid serverid, MosqlSession *session)
 		if (!may_analyze(relid) ||
 			!is_due(relid, counted_leaves(relid, definitions, ndefinitions, sizes, nsizes)))
 			continue;
-		analyzed += analyze(relid);
+		if (analyze(relid))
+			analyzed++;
+		else					/* was it Redis?  Then this throws */
+			nsizes = mosql_clock_sizes(mosql_session_stepper(session), &sizes);
 	}
 	return analyzed;
 }
