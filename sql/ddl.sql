@@ -79,6 +79,22 @@ INSERT INTO own VALUES (1);
 DROP FOREIGN TABLE own;
 CREATE FOREIGN TABLE pg_temp.own (id int OPTIONS (key 'true') NOT NULL) SERVER redis;
 SELECT * FROM own;
+-- nor is it another server's, of a session that has a schema of this name there
+SELECT pg_my_temp_schema()::regnamespace AS temp \gset
+CREATE FOREIGN TABLE another (id int OPTIONS (key 'true') NOT NULL) SERVER redis OPTIONS (schema_name :'temp', table_name 'same');
+INSERT INTO another VALUES (1);
+CREATE FOREIGN TABLE pg_temp.same (id int OPTIONS (key 'true') NOT NULL) SERVER redis;
+SELECT * FROM same;
+DROP FOREIGN TABLE same;
+CREATE FOREIGN TABLE pg_temp.mine (id int OPTIONS (key 'true') NOT NULL) SERVER redis OPTIONS (table_name 'same');
+SELECT * FROM mine;
+ALTER FOREIGN TABLE mine RENAME TO same;
+CREATE FOREIGN TABLE pg_temp.mine (id int OPTIONS (key 'true') NOT NULL) SERVER redis OPTIONS (table_name 'same');
+INSERT INTO mine VALUES (2);
+SELECT * FROM same;
+DROP FOREIGN TABLE mine, same;
+SELECT * FROM another;
+DROP FOREIGN TABLE another;
 IMPORT FOREIGN SCHEMA public LIMIT TO (t) FROM SERVER redis INTO pg_temp;
 SELECT * FROM pg_temp.t ORDER BY id;
 DROP FOREIGN TABLE pg_temp.t;

@@ -8,7 +8,8 @@
  * table under the former name means a new one, as it would be in PostgreSQL, never the
  * one with the rows.  So a name that a table of this database has in Redis is not given
  * again, unless the options say so: the new table gets another, "t#2".  Servers on which
- * the same is said give the same name, and share that table, too.
+ * the same is said give the same name, and share that table, too.  A temporary one gets a name
+ * that no other has.
  *
  * Race -- somebody renames while another creates under the name of before: the unique
  * indexes of pg_class and pg_namespace make the second wait until the first has ended,
@@ -100,6 +101,25 @@ numbered(const char *name, int number)
 	return psprintf("%.*s%s", pg_mbcliplen(name, strlen(name), NAMEDATALEN - 1 - len), name, suffix);
 }
 
+/*
+ * A temporary table is this session's alone, but each server has a schema pg_temp_3, for one session after another.
+ * The clock gives no two sessions the same id.  (mosql_admin_is_window() knows it by how the schema's name begins.)
+ */
+static void
+name_temporary(Relation rel, List *options)
+{
+	MosqlSession *session = mosql_fdw_session_for(RelationGetRelid(rel), InvalidOid);
+	const char *schema;
+	const char *name;
+
+	if (mosql_table_option(options, "schema_name") != NULL)
+		return;
+	(void) mosql_txn_current(session);	/* it has an id */
+	mosql_table_remote_name(rel, &schema, &name);
+	mosql_table_set_name(rel, psprintf("pg_temp_" UINT64_FORMAT "_%u", mosql_session_id(session),
+									   RelationGetRelid(rel)), name);
+}
+
 /* A name that is given by the statement alone, and another table has: then another. */
 static void
 settle_name(Relation rel)
@@ -111,7 +131,12 @@ settle_name(Relation rel)
 	const char *fresh;
 	Oid			other;
 
-	if (names_table(table->options) || rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+	{
+		name_temporary(rel, table->options);
+		return;
+	}
+	if (names_table(table->options))
 		return;
 	mosql_table_remote_name(rel, &schema, &name);
 	other = table_with_name(ns, schema, name);
