@@ -214,6 +214,20 @@ SELECT relpersistence, relnamespace = pg_my_temp_schema() AS temp FROM pg_class 
 SET LOCAL search_path = public, pg_temp;
 DROP TABLE passing;
 COMMIT;
+-- local tables like ours, with indexes of their own
+CREATE TABLE pattern (id serial PRIMARY KEY, a text COLLATE "C" UNIQUE, b int, tags int[]);
+CREATE INDEX pattern_b ON pattern (b DESC NULLS LAST, lower(a) text_pattern_ops) WHERE b > 0;
+CREATE INDEX pattern_hash ON pattern USING hash (b);
+CREATE INDEX pattern_tags ON pattern USING gin (tags);
+CREATE TEMP TABLE staged (LIKE pattern INCLUDING ALL);
+CREATE TABLE heaped (LIKE pattern INCLUDING INDEXES, more int) USING heap;
+SELECT pg_get_indexdef(indexrelid), indoption FROM pg_index
+	WHERE indrelid IN ('staged'::regclass, 'heaped'::regclass)
+	ORDER BY indrelid::regclass::text, indexrelid::regclass::text COLLATE "C";
+INSERT INTO staged (a, b) VALUES ('x', 1), ('y', 2) RETURNING id;
+INSERT INTO staged (a, b) VALUES ('x', 1);
+INSERT INTO pattern SELECT * FROM staged;
+DROP TABLE pattern, staged, heaped;
 SELECT outcome('CREATE TABLE x (a, b) AS SELECT 1');
 CREATE FUNCTION made(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "commands/defrem.h"
 #include "commands/event_trigger.h"
@@ -343,6 +344,20 @@ take_upgrade(const MosqlStatement *statement)
 	return true;
 }
 
+/*
+ * CREATE TABLE of a table of PostgreSQL's own LIKE one of ours INCLUDING INDEXES: in the clones that core makes of
+ * ours it says "mosql", and their operator classes are those of btree.
+ */
+static void
+settle_clone(const MosqlStatement *statement)
+{
+	IndexStmt  *create = (IndexStmt *) statement->tree;
+
+	if (IsA(create, IndexStmt) && create->transformed && strcmp(create->accessMethod, "mosql") == 0 &&
+		!is_our_table(create->relation))
+		create->accessMethod = DEFAULT_INDEX_TYPE;
+}
+
 static void
 run(MosqlStatement *statement, bool read_only)
 {
@@ -404,6 +419,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only, ProcessUt
 
 	if (context == PROCESS_UTILITY_SUBCOMMAND)
 	{
+		settle_clone(&statement);
 		run(&statement, read_only);
 		return;
 	}
