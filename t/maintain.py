@@ -13,7 +13,8 @@ Two PostgreSQL servers on one cluster, both engines.
   load       it does not disturb clients
   locks      those of sessions that are gone leave the rows; who waits for them gets them
   worker     the background worker does all that by itself, survives Redis being
-             away, kill -9 and a restart of PostgreSQL, and can be switched off
+             away, kill -9 and a restart of PostgreSQL, can be switched off, and gives
+             way to who needs the database without sessions
 
     t/maintain.py [PART]...
 """
@@ -575,7 +576,18 @@ def worker(cluster, one):
     tap.ok(wait_until(lambda: (query(conn, launcher) or [(pid,)])[0][0] != pid, pause=0.2),
            f"{name}: a launcher that was ended is started again")
     tap.equal(server.crashes(), [], f"{name}: nothing died of itself")
+
+    # in nobody's way who needs the database without sessions: he waits for five seconds, and a pass takes longer
+    query(conn, "ALTER SYSTEM SET mosql_fdw.maintenance_rate = 1")
+    query(conn, "SELECT pg_reload_conf()")
+    query(conn, "UPDATE acct SET note = 'y'")
     conn.close()
+    with contextlib.closing(server.connect()) as c:
+        busy = (f"SELECT 1 FROM pg_stat_activity WHERE backend_type = 'mosql_fdw maintenance' AND datname = '{world.db}' "
+                "AND query LIKE 'maintenance of server%%' AND clock_timestamp() > xact_start + interval '1 s'")
+        for command in (f"CREATE DATABASE kept_copy TEMPLATE {world.db}", f"DROP DATABASE {world.db}"):
+            tap.ok(wait_until(lambda: query(c, busy), pause=0.1), f"{name}: a pass is under way")
+            tap.equal(attempt(c, command)[1], None, f"{name}: it gives way to {command.split()[0]} DATABASE")
 
 
 def body():

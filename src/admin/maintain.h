@@ -93,6 +93,12 @@ extern void mosql_worker_init(void);
 extern List *mosql_worker_databases(void);
 extern List *mosql_worker_servers(void);
 
+/*
+ * In a worker for maintenance, in a transaction: 55006 if a command waits for this database to be without sessions
+ * (DROP DATABASE, CREATE DATABASE ... TEMPLATE).  Elsewhere nothing.
+ */
+extern void mosql_worker_give_way(void);
+
 /* The keeper, if we are preloaded; once, from _PG_init. */
 extern void mosql_keeper_init(void);
 

@@ -168,7 +168,10 @@ describe(const Pass *pass, const char *outcome)
 	return out.data;
 }
 
-/* Say how far it is, at most once a second.  Sets pass->lost. */
+/*
+ * Say how far it is, at most once a second.  Sets pass->lost.  55006 where the background worker stands in the way of
+ * somebody else.
+ */
 static void
 note(Pass *pass)
 {
@@ -177,6 +180,7 @@ note(Pass *pass)
 	if (now - pass->noted_us < NOTE_INTERVAL_US)
 		return;
 	pass->noted_us = now;
+	mosql_worker_give_way();
 	if (mosql_session_id(pass->session) != pass->sid ||
 		!mosql_clock_job_note(pass->clock, MOSQL_JOB_MAINTAIN, pass->sid, mosql_txn_lease_ms,
 							  describe(pass, NULL)))

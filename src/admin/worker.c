@@ -21,6 +21,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "foreign/foreign.h"
 #include "libpq/pqsignal.h"
@@ -30,6 +31,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "tcop/tcopprot.h"
@@ -60,6 +62,7 @@ typedef struct WorkerSlot
 } WorkerSlot;
 
 static WorkerSlot *slots = NULL;
+static bool is_worker = false;	/* for a database */
 static shmem_request_hook_type next_shmem_request = NULL;
 static shmem_startup_hook_type next_shmem_startup = NULL;
 
@@ -387,6 +390,26 @@ mosql_worker_servers(void)
 	return servers;
 }
 
+/*
+ * Who waits for all sessions of a database to end holds a lock on it that nobody who starts one can have.  He
+ * waits for five seconds.
+ */
+void
+mosql_worker_give_way(void)
+{
+	LOCKTAG		tag;
+
+	if (!is_worker)
+		return;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("maintenance gives way to a command that needs database \"%s\" without sessions",
+						get_database_name(MyDatabaseId))));
+	(void) LockRelease(&tag, RowExclusiveLock, false);
+}
+
 /* A pass, then statistics, each in a transaction of its own. */
 static void
 maintain(const ForeignServer *server)
@@ -395,6 +418,7 @@ maintain(const ForeignServer *server)
 
 	pgstat_report_activity(STATE_RUNNING, psprintf("maintenance of server %s", server->servername));
 	StartTransactionCommand();
+	mosql_worker_give_way();
 	mosql_maintain_pass(server->serverid, mosql_fdw_session(server->serverid, server->owner), true, &result);
 	CommitTransactionCommand();
 
@@ -437,12 +461,19 @@ try_maintain(const ForeignServer *server)
 	return done;
 }
 
-/* A transaction's snapshot would hide tables and keep old rows: pass.c. */
+/*
+ * A transaction's snapshot would hide tables and keep old rows: pass.c.  Nor is a pass to end for what clients are
+ * given, as in autovacuum.
+ */
 static void
 set_defaults(void)
 {
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+#endif
 }
 
 void
@@ -459,6 +490,7 @@ mosql_worker_database(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	is_worker = true;
 	set_defaults();
 
 	MemoryContextSwitchTo(AllocSetContextCreate(TopMemoryContext, "mosql worker",
