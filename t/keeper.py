@@ -12,6 +12,7 @@ loses it at once, and where nobody holds anything nothing is asked.
   locks    a row that is locked stays so for longer than a lease, and is free when its backend is
            killed; the view mosql_fdw_locks; wait events, log_lock_waits, counters
   dropped  a database is dropped beneath its open transactions: no worker is started for it
+  crowded  no worker can be started: the log says so, once
   quiet    nobody holds anything: not one command
 
 Each with the keeper that PostgreSQL starts, and with one that the first transaction asks for.
@@ -33,7 +34,7 @@ TABLE = "CREATE FOREIGN TABLE t (id int OPTIONS (key 'true') NOT NULL, v int) SE
 
 class World:
     def __init__(self, cluster, server, other, engine, name):
-        self.server, self.other = server, other
+        self.cluster, self.server, self.other = cluster, server, other
         self.db = f"keeper_{name}_{engine}"
         for s in (server, other):
             make_database(s, self.db, cluster.nodes, {"atomic": engine}, TABLE)
@@ -303,6 +304,20 @@ def dropped(world, name):
     conn.close()
 
 
+def crowded(world, name):
+    server = Server("leases4", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off",
+                                "max_worker_processes=3"])   # ours, and PostgreSQL's own for logical replication
+    there = World(world.cluster, server, world.other, "script", "crowded_alone")
+    conn, _ = there.holder(LEASE)
+    count = lambda: server.log().count("could not start a worker that keeps sessions alive")
+    tap.ok(wait_until(count, WITHIN), f"{name}: the log says it")
+    time.sleep(4)               # it looks each second
+    tap.equal(count(), 1, f"{name}: once")
+    conn.close()
+    there.close()
+    server.stop()
+
+
 def quiet(world, name):
     conn, _ = world.holder()
     query(conn, "COMMIT")
@@ -319,15 +334,15 @@ def quiet(world, name):
 
 
 def body():
-    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "seen", "circle", "own_locks", "dropped", "quiet"]
+    parts = sys.argv[1:] or ["idle", "gone", "restart", "stopped", "locks", "seen", "circle", "own_locks", "dropped", "crowded", "quiet"]
     cluster, plain = Cluster("keeper"), Cluster("keeper1", plain=True)
     other = Server("leases3")
     for kind, settings in (("started", ["shared_preload_libraries=mosql_fdw", "mosql_fdw.maintenance=off"]),
                            ("asked for", [])):
         server = Server(f"leases{1 + (kind != 'started')}", settings)
         for engine in ENGINES if kind == "started" else ENGINES[:1]:
-            for part in (idle, gone, restart, stopped, locks, seen, circle, own_locks, dropped, quiet):
-                if part.__name__ not in parts:
+            for part in (idle, gone, restart, stopped, locks, seen, circle, own_locks, dropped, crowded, quiet):
+                if part.__name__ not in parts or (part == crowded and (kind, engine) != ("started", "script")):
                     continue
                 with section(f"{kind}, {engine}, {part.__name__}"):
                     world = World(plain if part == quiet else cluster, server, other, engine,

@@ -165,6 +165,7 @@ left_behind(void)
 static bool
 look_around(void)
 {
+	static bool complained = false;
 	MosqlKept  *kept;
 	int			n = mosql_keep_list(&kept);
 	int64		now_us = mosql_now_us();
@@ -177,10 +178,11 @@ look_around(void)
 			done &= start_worker(kept[i].database, false);
 	foreach(lc, left)
 		done &= start_worker(lfirst_oid(lc), false);
-	if (!done)
+	if (!done && !complained)
 		ereport(LOG,
 				(errmsg("mosql_fdw could not start a worker that keeps sessions alive"),
 				 errhint("Raise max_worker_processes.")));
+	complained = !done;
 	return n > 0 || left != NIL;
 }
 
