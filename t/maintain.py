@@ -397,6 +397,18 @@ def election(world):
     tap.ok(row[0][0] == "ended" and row[0][1].startswith("failed: "), f"{name}: and says that it was", row)
     query(conn, "SET mosql_fdw.maintenance_rate = 0")
     tap.equal(value(conn, "SELECT outcome FROM mosql_fdw_maintain('redis')"), "done", f"{name}: the next one is free to start")
+
+    # what a job says, where anybody may have written it, does not break the view for other servers
+    for job, text in (("done", b'E 1 1 1 0 {"done": "x"}'), ("total", b'E 1 1 1 0 {"total": 1e30}'), ("bool", b'E 1 1 1 0 {"done": true}'),
+                      ("time", b"E 1 18446744073709551615 1 0 {}"), (b"\xff", b"E 1 1 1 0 {}")):
+        world.clock("HSET", "j", job, text)
+        tap.equal([attempt(conn, f"SELECT * FROM mosql_fdw_progress{of}")[1] for of in ("('redis')", "")], ["XX001", None],
+                  f"{name}: a damaged job ({job})")
+        world.clock("HDEL", "j", job)
+    world.clock("HSET", "j", "other", b'E 1 1 1 0 {"done": 5, "total": null, "phase": [1]}')
+    tap.equal(query(conn, "SELECT done, total, phase FROM mosql_fdw_progress WHERE operation = 'other'"), [(5, None, "[1]")],
+              f"{name}: an unknown one")
+    world.clock("HDEL", "j", "other")
     conn.close()
     slow.close()
 
