@@ -53,7 +53,7 @@ mosql_expression_settings(void)
 		{"search_path", "pg_catalog, pg_temp"}, {"DateStyle", "ISO, YMD"},
 		{"IntervalStyle", "postgres"}, {"extra_float_digits", "3"}, {"bytea_output", "hex"},
 		{"quote_all_identifiers", "off"}, {"TimeZone", "UTC"}, {"standard_conforming_strings", "on"},
-		{"transform_null_equals", "off"}, {"array_nulls", "on"}, {"xmloption", "content"}
+		{"transform_null_equals", "off"}, {"array_nulls", "on"}, {"xmloption", "content"}, {"lc_monetary", "C"}
 	};
 	int			level = NewGUCNestLevel();
 
