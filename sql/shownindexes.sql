@@ -50,5 +50,8 @@ SELECT * FROM differs;
 CREATE FOREIGN TABLE liked (LIKE ours INCLUDING ALL) SERVER redis;
 SELECT def FROM said('liked') ORDER BY def COLLATE "C";
 SELECT * FROM mosql_fdw_check('ours');
+-- a query may have in its snapshot what has just been dropped
+SELECT mosql_fdw_shown_method(0, oid) = 403 AS btree, mosql_fdw_shown_kind(0, 'f'), mosql_fdw_shown_ready(0, false),
+	mosql_fdw_shown_indexdef(0) FROM pg_am WHERE amname = 'mosql';
 SET client_min_messages = warning;
 DROP SCHEMA shown CASCADE;

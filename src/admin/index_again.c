@@ -105,7 +105,7 @@ mosql_admin_is_shown_as_hash(Oid indexid)
 	bool		hash;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for index %u", indexid);
+		return false;			/* a query's snapshot has it still */
 	options = (const int2vector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption, &isnull));
 	hash = (options->values[0] & MOSQL_INDOPTION_HASH) != 0;
 	ReleaseSysCache(tuple);

@@ -608,21 +608,32 @@ mosql_fdw_session_for(Oid relid, Oid userid)
 	return mosql_fdw_session(mosql_fdw_server_of(relid), userid);
 }
 
+/* False also of what has just been dropped: queries of the catalogs ask about what their snapshots have. */
 bool
 mosql_fdw_is_ours(Oid relid)
 {
-	return get_rel_relkind(relid) == RELKIND_FOREIGN_TABLE &&
-		mosql_fdw_is_our_server(GetForeignTable(relid)->serverid);
+	HeapTuple	tuple;
+	Oid			serverid;
+
+	if (get_rel_relkind(relid) != RELKIND_FOREIGN_TABLE)
+		return false;
+	tuple = SearchSysCache1(FOREIGNTABLEREL, ObjectIdGetDatum(relid));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	serverid = ((Form_pg_foreign_table) GETSTRUCT(tuple))->ftserver;
+	ReleaseSysCache(tuple);
+	return mosql_fdw_is_our_server(serverid);
 }
 
 /* By the name of the wrapper's handler, so that no other library is loaded. */
 bool
 mosql_fdw_is_our_server(Oid serverid)
 {
-	ForeignDataWrapper *wrapper = GetForeignDataWrapper(GetForeignServer(serverid)->fdwid);
+	ForeignServer *server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
+	ForeignDataWrapper *wrapper = server == NULL ? NULL : GetForeignDataWrapperExtended(server->fdwid, FDW_MISSING_OK);
 	char	   *handler;
 
-	if (!OidIsValid(wrapper->fdwhandler))
+	if (wrapper == NULL || !OidIsValid(wrapper->fdwhandler))
 		return false;
 	handler = get_func_name(wrapper->fdwhandler);
 	return handler != NULL && strcmp(handler, "mosql_fdw_handler") == 0;
