@@ -232,10 +232,13 @@ check_named_sequences(Gc *gc, MosqlSession *session, Oid serverid)
 	foreach(cell, mosql_fdw_shared_sequences(serverid))
 	{
 		Oid			seqid = lfirst_oid(cell);
-		const MosqlNamedSequence *found =
-			mosql_named_sequence(session, get_namespace_name(get_rel_namespace(seqid)),
-								 get_rel_name(seqid));
+		const char *schema = get_namespace_name(get_rel_namespace(seqid));
+		const char *name = get_rel_name(seqid);
+		const MosqlNamedSequence *found;
 
+		if (schema == NULL || name == NULL)
+			continue;			/* dropped meanwhile */
+		found = mosql_named_sequence(session, schema, name);
 		for (int i = 0; found != NULL && i < n; i++)
 			known[i] |= there[i].sequence.counter == found->sequence.counter;
 		if (found == NULL)
@@ -254,10 +257,12 @@ check_named_sequences(Gc *gc, MosqlSession *session, Oid serverid)
 static void
 check_table(Gc *gc, Oid relid)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
-	const MosqlDefinition *there = find_definition(gc, rel);
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+	const MosqlDefinition *there = rel == NULL ? NULL : find_definition(gc, rel);
 	char	   *difference;
 
+	if (rel == NULL)
+		return;					/* dropped meanwhile */
 	if (there == NULL)
 		put(gc, "table", local_name(relid), "its table is no longer in Redis",
 			"none: DROP FOREIGN TABLE, if you do not need it");

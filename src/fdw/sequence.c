@@ -322,15 +322,20 @@ forget_row(SequenceEntry *entry)
 	entry->row = entry->key = MOSQL_ABSENT;
 }
 
-/* False if there is none of that name. */
+/* False if there is none of that name; 42P01 if it was dropped here meanwhile: nobody has locked it. */
 static bool
 read_row(SequenceEntry *entry, MosqlSession *session)
 {
-	MosqlNamedSequence *there;
+	const char *schema_name = get_namespace_name(get_rel_namespace(entry->seqid));
+	const char *name = get_rel_name(entry->seqid);
 	uint64		schema = mosql_session_schema_read(session);	/* before: it is not newer than the row */
+	MosqlNamedSequence *there;
 
-	there = mosql_named_sequence(session, get_namespace_name(get_rel_namespace(entry->seqid)),
-								 get_rel_name(entry->seqid));
+	if (schema_name == NULL || name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", entry->seqid)));
+	there = mosql_named_sequence(session, schema_name, name);
 	forget_row(entry);
 	if (there == NULL)
 		return false;
