@@ -433,8 +433,15 @@ lock_free(MosqlModifyState *modify, MosqlRow *rows, int n)
 	}
 }
 
+/* The view sees what earlier commands wrote, the buffer tells what this one did: a row that it has deleted meets nothing. */
+static bool
+meets_row(const MosqlModifyState *modify, MosqlBytes key, const MosqlRow *row)
+{
+	return row->found &&
+		mosql_txn_own_write(modify->txn, modify->table->tree, key, modify->cid) != MOSQL_OWN_DELETE;
+}
+
 /*
- * The view sees what earlier commands wrote, the buffer tells what this one wrote.
  * One read for all rows.  No look-up of the key is needed afterwards: one that
  * somebody else takes between this read and commit fails there.
  */
@@ -452,7 +459,7 @@ insert_together(MosqlModifyState *modify, TupleTableSlot **slots, int n, EState 
 	if (modify->locks)
 		lock_free(modify, rows, n);
 	for (int i = 0; i < n; i++)
-		if (!rows[i].found && insert_new(modify, slots[i], keys[i]))
+		if (!meets_row(modify, keys[i], &rows[i]) && insert_new(modify, slots[i], keys[i]))
 			kept[nkept++] = slots[i];
 	return nkept;
 }
