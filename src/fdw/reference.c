@@ -12,7 +12,9 @@
  *   parents   that went: all wait.
  *
  * At the statement's end, which an executor hook sees, actions are carried out, and
- * what waits is checked, or deferred (reference_check.c).
+ * what waits is checked, or deferred (reference_check.c).  An action is a statement, too, but a part of
+ * the one that it is for: what it has to check, and its own actions, become that one's, so that a cascade
+ * takes no stack, however long it is; and its AFTER triggers are those of that one (reference_action.c).
  */
 #include "postgres.h"
 
@@ -48,6 +50,7 @@ typedef struct Side
 	Keys		fresh;			/* children: to be looked up */
 	MemoryContext fresh_cxt;
 	Keys		waiting[2];		/* parents: by deletes, by updates; children: [0] */
+	Keys		acted[2];		/* parents whose children were changed, and are to be none */
 } Side;
 
 /* A foreign key that the definition in Redis has, and this server has not. */
@@ -76,12 +79,17 @@ typedef struct Statement
 {
 	dlist_node	node;			/* in statements */
 	EState	   *estate;
-	MemoryContext cxt;			/* the query's */
+	MemoryContext cxt;			/* the query's; of an action that of the statement which it is for */
 	List	   *targets;		/* MosqlReferences */
+	List	   *inherited;		/* Side: what its actions have left to it */
+	List	   *opened;			/* MosqlReference: that they have opened */
 	MemoryContextCallback forget;
 } Statement;
 
 static dlist_head statements = DLIST_STATIC_INIT(statements);
+
+/* The statement whose actions are carried out; NULL: none's. */
+static Statement *acting = NULL;
 
 static ExecutorFinish_hook_type next_executor_finish = NULL;
 
@@ -146,6 +154,13 @@ find_statement(EState *estate)
 	return NULL;
 }
 
+/* Is it an action of `acting`, which fires the triggers in its place? */
+static bool
+is_action(const EState *estate)
+{
+	return acting != NULL && (estate->es_top_eflags & EXEC_FLAG_SKIP_TRIGGERS) != 0;
+}
+
 static Statement *
 statement_of(EState *estate)
 {
@@ -155,11 +170,11 @@ statement_of(EState *estate)
 		return statement;
 	statement = MemoryContextAllocZero(estate->es_query_cxt, sizeof(Statement));
 	statement->estate = estate;
-	statement->cxt = estate->es_query_cxt;
+	statement->cxt = is_action(estate) ? acting->cxt : estate->es_query_cxt;
 	statement->forget.func = forget_statement;
 	statement->forget.arg = statement;
 	dlist_push_head(&statements, &statement->node);
-	MemoryContextRegisterResetCallback(statement->cxt, &statement->forget);
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &statement->forget);
 	return statement;
 }
 
@@ -316,6 +331,27 @@ leads_here(const MosqlTable *table, const MosqlForeignKey *key)
 	return false;
 }
 
+/* Actions open a foreign key once for all of the statement that they are for. */
+static MosqlReference *
+open_reference(const EState *estate, const MosqlForeignKey *key, MosqlSession *session)
+{
+	MosqlReference *reference;
+	MemoryContext old;
+	ListCell   *lc;
+
+	if (!is_action(estate))
+		return mosql_reference_open(key, session);
+	foreach(lc, acting->opened)
+		if (((MosqlReference *) lfirst(lc))->key.oid == key->oid)
+			return lfirst(lc);
+	old = MemoryContextSwitchTo(acting->cxt);
+	reference = mosql_reference_open(key, session);
+	if (reference != NULL)
+		acting->opened = lappend(acting->opened, reference);
+	MemoryContextSwitchTo(old);
+	return reference;
+}
+
 MosqlReferences *
 mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operation)
 {
@@ -346,7 +382,7 @@ mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operatio
 			continue;
 		if (!child && !leads_here(table, key))
 			continue;
-		reference = mosql_reference_open(key, table->session);
+		reference = open_reference(estate, key, table->session);
 		if (child && reference != NULL)
 			add_side(references, reference, false);
 		if (parent && reference != NULL)
@@ -369,9 +405,12 @@ static void
 look_up(Side *side, MemoryContext cxt)
 {
 	Keys	   *fresh = &side->fresh;
-	MemoryContext old = MemoryContextSwitchTo(side->fresh_cxt);
+	MemoryContext old;
 	bool	   *found;
 
+	if (fresh->n == 0)
+		return;
+	old = MemoryContextSwitchTo(side->fresh_cxt);
 	fresh->n = mosql_reference_sort_keys(fresh->keys, fresh->n);
 	found = palloc(fresh->n * sizeof(bool) + 1);
 	mosql_reference_find_parents(side->reference, fresh->keys, fresh->n, found);
@@ -594,58 +633,154 @@ mosql_references_note(MosqlReferences *references, TupleTableSlot *old_slot,
 
 /* ---- the end of a statement ---- */
 
+/* All that is in a list of keys to the end of another one, of the same context. */
 static void
-act(Side *side, bool deleted)
+move_keys(Keys *to, Keys *from, MemoryContext cxt)
 {
-	Keys	   *waiting = &side->waiting[deleted ? 0 : 1];
+	MemoryContext old = MemoryContextSwitchTo(cxt);
 
-	if (waiting->n > 0 && has_action(side->reference, deleted))
-		mosql_reference_act(side->reference, deleted, waiting->values, waiting->new_values,
-							waiting->n);
+	for (int i = 0; i < from->n; i++)
+	{
+		int			place = add_place(to, from->values != NULL);
+
+		to->keys[place] = from->keys[i];
+		if (from->values == NULL)
+			continue;
+		to->values[place] = from->values[i];
+		to->new_values[place] = from->new_values[i];
+	}
+	memset(from, 0, sizeof(Keys));
+	MemoryContextSwitchTo(old);
+}
+
+/* Parents that went: change their children, or see that there are none. */
+static void
+end_parents(Side *side, bool deleted, MemoryContext cxt)
+{
+	int			i = deleted ? 0 : 1;
+	Keys		gone = side->waiting[i];
+
+	memset(&side->waiting[i], 0, sizeof(Keys));
+	if (gone.n == 0)
+		return;
+	if (!has_action(side->reference, deleted))
+	{
+		mosql_reference_check(side->reference, true, action_of(side->reference, deleted), gone.keys, gone.n);
+		return;
+	}
+	mosql_reference_act(side->reference, deleted, gone.values, gone.new_values, gone.n);
+	move_keys(&side->acted[i], &gone, cxt);
 }
 
 /*
- * What an action left must be nothing, too: it did not see rows that others have
+ * By one foreign key after the other, in the order in which they were made, as core does it: RESTRICT finds what
+ * a later one's action would change.
+ */
+static void
+end_side(Side *side, Statement *statement)
+{
+	if (!side->is_parent)
+		return;
+	end_parents(side, true, statement->cxt);
+	end_parents(side, false, statement->cxt);
+}
+
+/*
+ * What an action left must be nothing: it did not see rows that others have
  * committed since its snapshot, and a trigger may have kept it from a row.
  */
 static void
-check_side(Side *side, int i)
+check_acted(Side *side, bool deleted)
 {
-	Keys	   *waiting = &side->waiting[i];
-	MosqlBytes *keys = waiting->keys;
-	int			n = waiting->n;
+	const Keys *acted = &side->acted[deleted ? 0 : 1];
 
-	memset(waiting, 0, sizeof(Keys));
-	mosql_reference_check(side->reference, side->is_parent,
-						  side->is_parent ? action_of(side->reference, i == 0) : FKCONSTR_ACTION_NOACTION, keys, n);
+	if (acted->n > 0)
+		mosql_reference_check(side->reference, true, action_of(side->reference, deleted), acted->keys, acted->n);
 }
 
 static void
-end_target(MosqlReferences *references)
+check_side(Side *side, Statement *statement)
 {
-	if (references->modify->checks_keys)
-		mosql_exec_lookup_all(references->modify);	/* duplicates are reported first */
-	for (int i = 0; i < references->nsides; i++)
-		if (references->sides[i].is_parent)
-		{
-			act(&references->sides[i], true);
-			act(&references->sides[i], false);
-		}
-}
+	Keys	   *waiting = &side->waiting[0];
 
-static void
-check_target(MosqlReferences *references)
-{
-	for (int i = 0; i < references->nsides; i++)
+	if (side->is_parent)
 	{
-		Side	   *side = &references->sides[i];
-
-		if (!side->is_parent)
-			look_up(side, references->statement->cxt);
-		check_side(side, 0);
-		if (side->is_parent)
-			check_side(side, 1);
+		check_acted(side, true);
+		check_acted(side, false);
+		memset(side->acted, 0, sizeof(side->acted));
+		return;
 	}
+	look_up(side, statement->cxt);
+	mosql_reference_check(side->reference, false, FKCONSTR_ACTION_NOACTION, waiting->keys, waiting->n);
+	memset(waiting, 0, sizeof(Keys));
+}
+
+static void
+each_side(Statement *statement, void (*call) (Side *side, Statement *statement))
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->targets)
+	{
+		MosqlReferences *references = lfirst(lc);
+
+		for (int i = 0; i < references->nsides; i++)
+			call(&references->sides[i], statement);
+	}
+	/* actions may add to it */
+	for (int i = 0; i < list_length(statement->inherited); i++)
+		call(list_nth(statement->inherited, i), statement);
+}
+
+static bool
+has_parents_waiting(const Statement *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->inherited)
+	{
+		const Side *side = lfirst(lc);
+
+		if (side->is_parent && side->waiting[0].n + side->waiting[1].n > 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+look_up_keys(const Statement *statement)
+{
+	ListCell   *lc;
+
+	foreach(lc, statement->targets)
+	{
+		const MosqlReferences *references = lfirst(lc);
+
+		if (references->modify->checks_keys)
+			mosql_exec_lookup_all(references->modify);	/* duplicates are reported first */
+	}
+}
+
+/* Actions of actions are carried out round by round. */
+static void
+act(Statement *statement)
+{
+	Statement  *outer = acting;
+
+	acting = statement;
+	PG_TRY();
+	{
+		do
+		{
+			CHECK_FOR_INTERRUPTS();
+			each_side(statement, end_side);
+		} while (has_parents_waiting(statement));
+	}
+	PG_FINALLY();
+	{
+		acting = outer;
+	}
+	PG_END_TRY();
 }
 
 void
@@ -654,39 +789,109 @@ mosql_references_end(EState *estate)
 	Statement  *statement = find_statement(estate);
 	MemoryContext cxt;
 	MemoryContext old;
-	ListCell   *lc;
 
 	if (statement == NULL)
 		return;
 	cxt = AllocSetContextCreate(statement->cxt, "mosql reference checks", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
-	foreach(lc, statement->targets)
-		end_target(lfirst(lc));
-	foreach(lc, statement->targets)
-		check_target(lfirst(lc));
+	look_up_keys(statement);
+	act(statement);
+	each_side(statement, check_side);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }
 
+/* The same foreign key, seen from the same side. */
+static Side *
+inherited_side(Statement *statement, const Side *side)
+{
+	MemoryContext old;
+	Side	   *inherited;
+	ListCell   *lc;
+
+	foreach(lc, statement->inherited)
+	{
+		inherited = lfirst(lc);
+		if (inherited->reference == side->reference && inherited->is_parent == side->is_parent)
+			return inherited;
+	}
+	old = MemoryContextSwitchTo(statement->cxt);
+	inherited = palloc0(sizeof(Side));
+	inherited->reference = side->reference;
+	inherited->is_parent = side->is_parent;
+	statement->inherited = lappend(statement->inherited, inherited);
+	MemoryContextSwitchTo(old);
+	return inherited;
+}
+
+static void
+inherit_side(Side *side, Statement *action)
+{
+	Side	   *heir;
+
+	if (!side->is_parent)
+		look_up(side, action->cxt);
+	if (side->waiting[0].n + side->waiting[1].n == 0)
+		return;
+	heir = inherited_side(acting, side);
+	move_keys(&heir->waiting[0], &side->waiting[0], acting->cxt);
+	move_keys(&heir->waiting[1], &side->waiting[1], acting->cxt);
+}
+
+/* An action is done: what it leaves to do is for the statement that it was for. */
+static void
+inherit(EState *estate)
+{
+	Statement  *action = find_statement(estate);
+
+	if (action == NULL)
+		return;
+	look_up_keys(action);
+	each_side(action, inherit_side);
+}
+
+/*
+ * Parts of the statement that nobody has read to their end (WITH d AS (DELETE ...)), which core runs before it fires
+ * triggers.  It finds nothing left to run.
+ */
+static void
+run_rest(EState *estate)
+{
+	TupleTableSlot *slot;
+	ListCell   *lc;
+
+	estate->es_direction = ForwardScanDirection;
+	foreach(lc, estate->es_auxmodifytables)
+		do
+		{
+			ResetPerTupleExprContext(estate);
+			slot = ExecProcNode(lfirst(lc));
+		} while (!TupIsNull(slot));
+}
+
 /*
  * Before core fires the AFTER triggers of the statement, as its own foreign keys are
- * mostly checked before other triggers.  Parts of the statement that nobody has read
- * to their end (WITH d AS (DELETE ...)) core runs only then: so what they did is
- * checked after it, with all the rest.
+ * mostly checked before other triggers.
  */
 static void
 executor_finish(QueryDesc *query)
 {
-	if (query->estate->es_auxmodifytables == NIL)
-	{
-		mosql_exec_before_triggers(query->estate);
-		mosql_references_end(query->estate);
-	}
+	EState	   *estate = query->estate;
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	if (find_statement(estate) != NULL)
+		run_rest(estate);
+	if (estate->es_auxmodifytables == NIL || find_statement(estate) != NULL)
+		mosql_exec_before_triggers(estate);
+	if (is_action(estate))
+		inherit(estate);
+	else
+		mosql_references_end(estate);
+	MemoryContextSwitchTo(old);
 	if (next_executor_finish != NULL)
 		next_executor_finish(query);
 	else
 		standard_ExecutorFinish(query);
-	mosql_references_end(query->estate);
 }
 
 void

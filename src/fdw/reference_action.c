@@ -4,7 +4,8 @@
  * Layer: fdw.  As in core an action is a statement on the child, with all that a
  * statement does: its indexes, its triggers, its own foreign keys.  But it is one
  * statement for all parents that a statement took away, not one for each.  It is run
- * as the child's owner, past row security, like core's.
+ * as the child's owner, past row security, like core's; and as core's it is a part of that statement: its AFTER
+ * triggers are fired with that one's, and those for each statement once for all actions.
  */
 #include "postgres.h"
 
@@ -152,6 +153,7 @@ run(const Action *action, Datum **values, Datum **new_values, int n)
 	int			nparams = action->with_new ? 2 * ncolumns : ncolumns;
 	Oid		   *types = palloc(nparams * sizeof(Oid));
 	Datum	   *params = palloc(nparams * sizeof(Datum));
+	SPIPlanPtr	plan;
 	int			result;
 
 	for (int i = 0; i < nparams; i++)
@@ -163,9 +165,12 @@ run(const Action *action, Datum **values, Datum **new_values, int n)
 	}
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	result = SPI_execute_with_args(statement(action), nparams, types, params, NULL, false, 0);
+	plan = SPI_prepare(statement(action), nparams, types);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
+	result = SPI_execute_snapshot(plan, params, NULL, InvalidSnapshot, InvalidSnapshot, false, false, 0);
 	if (result < 0)
-		elog(ERROR, "SPI_execute_with_args failed: %s", SPI_result_code_string(result));
+		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
 	SPI_finish();
 }
 
