@@ -103,6 +103,16 @@ TABLE ours ORDER BY name, id;
 (TABLE ours EXCEPT ALL TABLE theirs) UNION ALL (TABLE theirs EXCEPT ALL TABLE ours);
 EXPLAIN (COSTS OFF) SELECT * FROM ours WHERE name = 'x' AND id = 1;
 
+-- what is generated is so in rows that are inserted, also if SET changes nothing of it
+CREATE TABLE doubled (k int NOT NULL, id int NOT NULL, v int, two int GENERATED ALWAYS AS (v * 2) STORED, PRIMARY KEY (k, id)) PARTITION BY LIST (k);
+CREATE FOREIGN TABLE doubled_1 (k int NOT NULL, id int NOT NULL, v int, two int GENERATED ALWAYS AS (v * 2) STORED, PRIMARY KEY (k, id)) SERVER redis;
+ALTER TABLE doubled ATTACH PARTITION doubled_1 FOR VALUES IN (1);
+INSERT INTO doubled VALUES (1, 1, 5) ON CONFLICT (k, id) DO UPDATE SET id = doubled.id RETURNING *;
+INSERT INTO doubled VALUES (1, 1, 6), (1, 2, 7) ON CONFLICT (k, id) DO UPDATE SET id = doubled.id;
+INSERT INTO doubled VALUES (1, 1, 8), (1, 3, 9) ON CONFLICT (k, id) DO UPDATE SET v = excluded.v RETURNING *;
+SELECT * FROM doubled ORDER BY id;
+DROP TABLE doubled;
+
 -- what hangs together does not go alone
 SELECT twice('ALTER TABLE %s_x DROP CONSTRAINT %s_mykey');
 SELECT twice('DROP INDEX %s_x_myab');

@@ -539,8 +539,6 @@ mosql_exec_upsert_open(MosqlModifyState *modify, ModifyTableState *mtstate, Resu
 	TransitionCaptureState *capture = mtstate->mt_transition_capture;
 
 	modify->do_update = true;
-	modify->locker.strength = mosql_lock_update_strength(modify->table,
-														 ExecGetAllUpdatedCols(rri, mtstate->ps.state));
 	modify->triggers = rri->ri_TrigDesc;
 	modify->captures_inserts = capture != NULL && capture->tcs_insert_new_table;
 	if (rri->ri_TrigDesc != NULL)
@@ -722,6 +720,19 @@ upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, const
 	return slot;
 }
 
+/*
+ * Asked with the first row, and not before: PostgreSQL 15 keeps what is generated once for INSERT and UPDATE, as
+ * who comes first needs it, and rows that are inserted need all of it.
+ */
+static void
+find_strength(MosqlModifyState *modify, ResultRelInfo *rri, EState *estate)
+{
+	if (modify->knows_strength)
+		return;
+	modify->locker.strength = mosql_lock_update_strength(modify->table, ExecGetAllUpdatedCols(rri, estate));
+	modify->knows_strength = true;
+}
+
 /* Returns the row as written. */
 TupleTableSlot *
 mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
@@ -730,6 +741,7 @@ mosql_exec_upsert(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *
 	Proposed	proposed = {MOSQL_ABSENT};
 	MemoryContext old;
 
+	find_strength(modify, rri, estate);
 	mosql_exec_check_row(modify, rri, slot, estate, modify->bounded_insert);
 	MemoryContextReset(modify->row_cxt);
 	old = MemoryContextSwitchTo(modify->row_cxt);
@@ -914,6 +926,7 @@ mosql_exec_upsert_many(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableS
 	MemoryContext old;
 	int			nkept = 0;
 
+	find_strength(modify, rri, estate);
 	for (int i = 0; i < n; i++)
 		mosql_exec_check_row(modify, rri, slots[i], estate, modify->bounded_insert);
 	MemoryContextReset(modify->row_cxt);

@@ -365,6 +365,7 @@ typedef struct MosqlModifyState
 	Bitmapset  *found_free;		/* their places among the table's indexes */
 	bool		key_found_free;
 	bool		do_update;
+	bool		knows_strength; /* DO UPDATE: the locker's, by the columns that it sets */
 	ModifyTableState *mtstate;
 	bool		in_batches;		/* nobody looks at the table while rows wait: mosql_later_fits() */
 	struct MosqlLater *later;	/* modify_later.c; NULL: rows are changed as they come */
