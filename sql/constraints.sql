@@ -53,4 +53,16 @@ ALTER TABLE parent ADD CONSTRAINT none CHECK (n < 1);
 DROP TABLE parent, local CASCADE;
 DROP SCHEMA far CASCADE;
 DROP FOREIGN TABLE IF EXISTS t;
+
+-- the first row that is wrong says why, also where keys are looked up together
+CREATE FOREIGN TABLE wrong (id int PRIMARY KEY, u int UNIQUE, v int NOT NULL CHECK (v > 0)) SERVER redis;
+INSERT INTO wrong VALUES (1, 1, 1), (5, 5, 5);
+INSERT INTO wrong VALUES (2, 2, 2), (1, 3, 3), (4, 4, -4);
+INSERT INTO wrong VALUES (2, 2, 2), (3, 1, 3), (4, 4, NULL);
+INSERT INTO wrong VALUES (2, 2, 2), (4, 4, -4), (1, 1, 1);
+INSERT INTO wrong VALUES (2, 2, 2), (3, 3, 3), (4, 4, -4);
+INSERT INTO wrong VALUES (2, 2, 2), (3, 1, 3), (4, 4, -4) ON CONFLICT (id) DO NOTHING RETURNING id;
+UPDATE wrong SET id = CASE id WHEN 1 THEN 5 ELSE 7 END, v = CASE id WHEN 1 THEN 1 ELSE -1 END;
+SELECT * FROM wrong ORDER BY id;
+DROP FOREIGN TABLE wrong;
 SELECT * FROM mosql_fdw_gc('redis');

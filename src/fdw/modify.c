@@ -415,15 +415,44 @@ mosql_exec_check_not_null(Relation rel, const MosqlTable *table, const Bitmapset
 		}
 }
 
-void
-mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
-					 EState *estate, bool bounded)
+static void
+check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot, EState *estate, bool bounded)
 {
 	if (modify->constrained)
 		ExecConstraints(rri, slot, estate);
 	mosql_exec_check_not_null(modify->rel, modify->table, modify->not_null, slot);
 	if (bounded)
 		ExecPartitionCheck(rri, slot, estate, true);
+}
+
+/* A row violates a constraint: keys of rows before it may wait to be looked up, and a duplicate among them comes first. */
+void
+mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlot *slot,
+					 EState *estate, bool bounded)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	ErrorData  *error;
+
+	if (!modify->checks_keys)
+	{
+		check_row(modify, rri, slot, estate, bounded);
+		return;
+	}
+	PG_TRY();
+	{
+		check_row(modify, rri, slot, estate, bounded);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(caller);
+		error = CopyErrorData();
+		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION)
+			PG_RE_THROW();
+		FlushErrorState();
+		mosql_exec_lookup_all(modify);
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 }
 
 /*
