@@ -74,5 +74,20 @@ DELETE FROM above;
 COMMIT;
 SELECT count(*) FROM below;
 DROP TABLE below, middle, above;
+
+-- keys of a type of which there are no arrays: it is one
+CREATE TABLE above (a int[], b int, PRIMARY KEY (a, b));
+CREATE TABLE below (id int PRIMARY KEY, a int[], b int, FOREIGN KEY (a, b) REFERENCES above ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE beside (id int PRIMARY KEY, a int[] DEFAULT '{1}', b int DEFAULT 1,
+	FOREIGN KEY (a, b) REFERENCES above ON DELETE SET DEFAULT ON UPDATE SET NULL);
+INSERT INTO above VALUES ('{1}', 1), ('{2,3}', 2), ('{}', 3), ('{NULL,4}', 4), ('{{1,2},{3,4}}', 5);
+INSERT INTO below SELECT b, a, b FROM above;
+INSERT INTO beside SELECT b, a, b FROM above;
+DELETE FROM above WHERE b IN (2, 5);
+UPDATE above SET a = a || 9 WHERE b > 2;
+SELECT * FROM below ORDER BY id;
+SELECT * FROM beside ORDER BY id;
+DELETE FROM above WHERE b = 1;
+DROP TABLE beside, below, above;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

@@ -28,6 +28,7 @@ typedef struct Action
 	bool		deleted;
 	char		action;
 	bool		with_new;		/* CASCADE of an update: new values are parameters, too */
+	bool		singly;			/* one parent at a time, since of a column's type there are no arrays: it is one */
 } Action;
 
 /* The type of the referenced column. */
@@ -79,17 +80,17 @@ put_assignments(const Action *action, StringInfo sql)
 	}
 }
 
-/* "pg_catalog.unnest($1, $2) k(o0, n0)": the parents, a row each. */
+/* "ROWS FROM (pg_catalog.unnest($1), ...) k(o0, n0)": the parents, a row each; or "(VALUES ($1, $2)) k(o0, n0)". */
 static void
 put_parents(const Action *action, StringInfo sql)
 {
 	int			n = action->reference->key.n;
 	int			nparams = action->with_new ? 2 * n : n;
 
-	appendStringInfoString(sql, "ROWS FROM (");
+	appendStringInfoString(sql, action->singly ? "(VALUES (" : "ROWS FROM (");
 	for (int i = 0; i < nparams; i++)
-		appendStringInfo(sql, "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", i + 1);
-	appendStringInfoString(sql, ") k(");
+		appendStringInfo(sql, action->singly ? "%s$%d" : "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", i + 1);
+	appendStringInfoString(sql, action->singly ? ")) k(" : ") k(");
 	for (int i = 0; i < nparams; i++)
 		appendStringInfo(sql, "%s%s%d", i > 0 ? ", " : "", i < n ? "o" : "n", i < n ? i : i - n);
 	appendStringInfoChar(sql, ')');
@@ -146,31 +147,57 @@ make_array(const Action *action, int i, Datum **values, int n)
 	return PointerGetDatum(construct_array(column, n, type, typlen, byval, align));
 }
 
+/* Has some column no type of arrays? */
+static bool
+lacks_arrays(const MosqlReference *reference)
+{
+	for (int i = 0; i < reference->key.n; i++)
+		if (!OidIsValid(get_array_type(reference->parent->columns[reference->key.referenced[i] - 1].type)))
+			return true;
+	return false;
+}
+
+/* For n parents, whose columns are the statement's parameters. */
+static void
+execute(const Action *action, SPIPlanPtr plan, int nparams, Datum **values, Datum **new_values, int n)
+{
+	int			ncolumns = action->reference->key.n;
+	Datum	   *params = palloc(nparams * sizeof(Datum));
+	int			result;
+
+	for (int i = 0; i < nparams; i++)
+	{
+		Datum	  **from = i < ncolumns ? values : new_values;
+
+		params[i] = action->singly ? from[0][i % ncolumns] : make_array(action, i % ncolumns, from, n);
+	}
+	result = SPI_execute_snapshot(plan, params, NULL, InvalidSnapshot, InvalidSnapshot, false, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+}
+
 static void
 run(const Action *action, Datum **values, Datum **new_values, int n)
 {
 	int			ncolumns = action->reference->key.n;
 	int			nparams = action->with_new ? 2 * ncolumns : ncolumns;
 	Oid		   *types = palloc(nparams * sizeof(Oid));
-	Datum	   *params = palloc(nparams * sizeof(Datum));
+	int			step = action->singly ? 1 : n;
 	SPIPlanPtr	plan;
-	int			result;
 
 	for (int i = 0; i < nparams; i++)
 	{
-		int			column = i % ncolumns;
-
-		types[i] = get_array_type(referenced_type(action, column));
-		params[i] = make_array(action, column, i < ncolumns ? values : new_values, n);
+		types[i] = referenced_type(action, i % ncolumns);
+		if (!action->singly)
+			types[i] = get_array_type(types[i]);
 	}
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	plan = SPI_prepare(statement(action), nparams, types);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	result = SPI_execute_snapshot(plan, params, NULL, InvalidSnapshot, InvalidSnapshot, false, false, 0);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
+	for (int i = 0; i < n; i += step)
+		execute(action, plan, nparams, values + i, new_values + i, step);
 	SPI_finish();
 }
 
@@ -221,7 +248,7 @@ void
 mosql_reference_act(MosqlReference *reference, bool deleted, Datum **values, Datum **new_values,
 					int n)
 {
-	Action		action = {.reference = reference,.deleted = deleted};
+	Action		action = {.reference = reference,.deleted = deleted,.singly = lacks_arrays(reference)};
 	Datum	  **chosen = palloc(n * sizeof(Datum *));
 	Datum	  **new_chosen = palloc(n * sizeof(Datum *));
 	Oid			user;
