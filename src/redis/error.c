@@ -36,7 +36,8 @@ static const ErrorRule rules[] = {
 	"The server is a replica; in a cluster a failover may be under way."},
 	{"BUSY ", MOSQL_ERROR_LATER, false, ERRCODE_CANNOT_CONNECT_NOW,
 	"Another client's script runs for too long; see SCRIPT KILL."},
-	{"ERR max number of clients reached", MOSQL_ERROR_LATER, false, ERRCODE_TOO_MANY_CONNECTIONS,
+	{"ERR max number of clients", MOSQL_ERROR_LATER, false,	/* "reached"; with cluster mode "+ cluster connections reached" */
+	ERRCODE_TOO_MANY_CONNECTIONS,
 	"Raise the server's setting maxclients."},
 	{"EXECABORT", MOSQL_ERROR_EXECABORT, false, ERRCODE_FDW_ERROR, NULL},
 	{"NOAUTH", MOSQL_ERROR_RAISE, false, ERRCODE_INVALID_PASSWORD,
@@ -111,7 +112,7 @@ mosql_error_doubts_map(MosqlBytes message)
 bool
 mosql_error_hangs_up(MosqlBytes message)
 {
-	return starts_with(message, "ERR max number of clients reached") ||
+	return starts_with(message, "ERR max number of clients") ||
 		starts_with(message, "DENIED");
 }
 
