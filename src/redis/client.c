@@ -282,6 +282,9 @@ expire_connecting(MosqlRedis *redis)
 /*
  * Race -- a signal that arrives between the check for interrupts and poll()
  * does not end the wait; so no wait is longer than MOSQL_TICK_MS.
+ *
+ * What comes without pause does not put off the deadline: once it is over, what is there is taken,
+ * and no more.
  */
 bool
 mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
@@ -306,7 +309,8 @@ mosql_redis_pump(MosqlRedis *redis, int64 deadline_us, bool interruptible)
 	if (rc > 0)
 	{
 		handle_polls(redis, n);
-		return true;
+		(void) expire_connecting(redis);
+		return redis->now_us < deadline_us;
 	}
 	redis->now_us = mosql_now_us();
 	if (IsUnderPostmaster && !PostmasterIsAlive())

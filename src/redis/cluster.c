@@ -392,7 +392,7 @@ mosql_cluster_need_map(MosqlRedis *redis)
 			going_on = mosql_redis_pump(redis, budget.deadline_us, true);
 		else
 			going_on = !redis->ask_fatal && mosql_budget_pause(&budget);
-		if (redis->ask_fatal || !going_on)
+		if (redis->topology == MOSQL_TOPOLOGY_UNKNOWN && (redis->ask_fatal || !going_on))
 			mosql_cluster_raise(redis);
 	}
 }

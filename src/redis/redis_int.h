@@ -29,6 +29,9 @@
 /* One recv(); also the bound of what is parsed before the buffer moves on. */
 #define MOSQL_RECEIVE_BYTES		(32 * 1024)
 
+/* So many of them at most, before others have their turn, and cancel requests, and deadlines. */
+#define MOSQL_RECEIVE_AT_ONCE	32
+
 /* The longest wait without looking for interrupts and the postmaster. */
 #define MOSQL_TICK_MS			100
 
@@ -308,7 +311,7 @@ extern void mosql_connection_ask_map(MosqlConnection *conn);
 /* Send what the kernel takes.  False if the connection broke and is gone. */
 extern bool mosql_connection_flush(MosqlConnection *conn);
 
-/* Receive until there is nothing more.  False if the connection broke and is gone. */
+/* Receive until there is nothing more, or much has come.  False if the connection broke and is gone. */
 extern bool mosql_connection_receive(MosqlConnection *conn);
 
 /* AUTH was accepted, or is not needed.  False if the connection broke and is gone. */

@@ -396,7 +396,7 @@ mosql_connection_receive(MosqlConnection *conn)
 {
 	MosqlRedis *redis = conn->redis;
 
-	for (;;)
+	for (int i = 0; i < MOSQL_RECEIVE_AT_ONCE; i++)
 	{
 		ssize_t		n = recv(conn->fd, redis->buffer, sizeof(redis->buffer), 0);
 
@@ -429,4 +429,5 @@ mosql_connection_receive(MosqlConnection *conn)
 			return false;
 		}
 	}
+	return true;
 }

@@ -139,6 +139,33 @@ send_slots(FakeNode *f)
 	send_bytes(f, out, n);
 }
 
+/* So many strings of so many bytes, as fast as they are taken. */
+static void
+flood(FakeNode *f, int strings, int len)
+{
+	char		data[64 * 1024];
+	int			n = 0;
+
+	while (strings > 0 && f->conn >= 0)
+	{
+		for (n = 0; strings > 0 && n + len + 32 < sizeof(data); strings--)
+		{
+			n += sprintf(data + n, "$%d\r\n", len);
+			memset(data + n, 'x', len);
+			n += len + sprintf(data + n + len, "\r\n");
+		}
+		for (int sent = 0; sent < n && f->conn >= 0;)
+		{
+			ssize_t		took = send(f->conn, data + sent, n - sent, MSG_NOSIGNAL);
+
+			if (took < 0)
+				hang_up(f);
+			else
+				sent += took;
+		}
+	}
+}
+
 /* Do the steps up to the next EXPECT. */
 static void
 act(FakeNode *f)
@@ -164,6 +191,8 @@ act(FakeNode *f)
 			send_bytes(f, data, n + len + 2);
 			free(data);
 		}
+		else if (strcmp(verb, "FLOOD") == 0)
+			flood(f, atoi(line->words[2]), atoi(line->words[3]));
 		else if (strcmp(verb, "SLEEP") == 0)
 			usleep(1000 * atoi(line->words[2]));
 		else if (strcmp(verb, "SLOTS") == 0)
