@@ -245,8 +245,8 @@ make_primary(MosqlRedis *redis, MosqlServer *server, bool primary)
 }
 
 /*
- * Take over a new map.  It is built beside the old one: a malformed answer
- * changes nothing.
+ * Take over a new map.  It is built beside the old one: a malformed answer changes nothing, nor
+ * does one without a slot, of a node that was taken out of the cluster, or is not in it yet.
  */
 static bool
 read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
@@ -254,7 +254,7 @@ read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
 	Map			map = {0};
 
 	memset(map.slots, 0xFF, sizeof(map.slots));
-	if (reply->kind != MOSQL_REPLY_ARRAY)
+	if (reply->kind != MOSQL_REPLY_ARRAY || reply->n == 0 || reply->n > MOSQL_SLOTS)
 		return false;
 	for (int i = 0; i < reply->n; i++)
 		if (!read_range(redis, asked, reply->elem[i], &map))
@@ -266,10 +266,18 @@ read_map(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *reply)
 	return true;
 }
 
-/* It has no cluster mode: then it is the only server. */
+/*
+ * It has no cluster mode: then it is the only server.  Not where a cluster is known: there, it has
+ * come to an address that a node had.
+ */
 static void
 answered_plain(MosqlRedis *redis, MosqlServer *server)
 {
+	if (redis->topology == MOSQL_TOPOLOGY_CLUSTER)
+	{
+		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT, "The server has cluster support disabled.");
+		return;
+	}
 	if (redis->nseeds > 1)
 	{
 		redis->ask_fatal = true;
@@ -304,9 +312,10 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 	else if (reply->kind == MOSQL_REPLY_ERROR)
 	{
 		int			sqlstate = mosql_error_sqlstate(reply->str);
+		char		text[sizeof(redis->ask_failure.text)];
 
-		ask_failed(redis, server, sqlstate == ERRCODE_FDW_ERROR ?
-				   ERRCODE_CONNECTION_FAILURE : sqlstate, reply->str.data);
+		ask_failed(redis, server, sqlstate == ERRCODE_FDW_ERROR ? ERRCODE_CONNECTION_FAILURE : sqlstate,
+				   mosql_error_text(text, sizeof(text), reply->str));
 	}
 	else if (server->port == 0)
 	{
@@ -324,6 +333,7 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 	{
 		redis->asked = NULL;
 		redis->ask_number++;
+		redis->ask_next = server->index + 1;	/* where this one knows too little */
 		redis->ask_failures = 0;
 		redis->ask_fatal = false;
 		redis->map_stale = false;
@@ -332,11 +342,14 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 	}
 }
 
+/* What was a plain server is a node now: then all is to be asked anew. */
 void
 mosql_cluster_moved(MosqlRedis *redis, uint16 slot, MosqlServer *server)
 {
 	if (redis->topology == MOSQL_TOPOLOGY_CLUSTER)
 		redis->map[slot] = server->index;
+	else
+		redis->topology = MOSQL_TOPOLOGY_UNKNOWN;
 	server->primary = true;
 	if (!redis->map_stale && redis->asked == NULL)
 		redis->ask_next = server->index;	/* it knows better */
