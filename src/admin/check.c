@@ -439,7 +439,7 @@ static const Advice advice[] = {
 };
 
 /* The address of a server as it names itself in CLUSTER NODES; "" if it does not. */
-static char *
+static const char *
 own_address(const MosqlReply *nodes)
 {
 	const char *line;
@@ -456,7 +456,7 @@ own_address(const MosqlReply *nodes)
 	if (line == NULL)
 		return "";
 	at = line + 1;
-	return pnstrdup(at, strcspn(at, "@, \n"));
+	return mosql_redis_text(mosql_bytes(at, strcspn(at, "@, \n")));
 }
 
 static bool
@@ -474,11 +474,11 @@ config_value(const MosqlReply *reply, const char **value)
 	if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 2 &&
 		reply->elem[1]->kind == MOSQL_REPLY_STRING)
 	{
-		*value = reply->elem[1]->str.data;
+		*value = mosql_redis_text(reply->elem[1]->str);
 		return true;
 	}
 	*value = reply->kind == MOSQL_REPLY_ERROR ?
-		psprintf("unknown: %s", reply->str.data) : "unknown to this server";
+		psprintf("unknown: %s", mosql_redis_text(reply->str)) : "unknown to this server";
 	return false;
 }
 
@@ -491,7 +491,7 @@ check_primary(ReturnSetInfo *result, MosqlRedis *redis, int primary)
 	MosqlBytes	config[lengthof(advice)][3];
 	int			groups[lengthof(advice)];
 	int			names = mosql_batch_add_to_primary(batch, primary, MOSQL_SEND_REPEATABLE, 2, nodes);
-	char	   *address;
+	const char *address;
 
 	for (int i = 0; i < lengthof(advice); i++)
 	{

@@ -194,8 +194,7 @@ server_of_entry(MosqlRedis *redis, const MosqlServer *asked, const MosqlReply *e
 	if (host->kind == MOSQL_REPLY_NIL || text_is(host, "") || text_is(host, "?"))
 		return mosql_cluster_server(redis, asked->host, strlen(asked->host),
 									entry->elem[1]->integer);
-	if (host->kind != MOSQL_REPLY_STRING || host->str.len > MOSQL_HOST_MAX_BYTES ||
-		strlen(host->str.data) != host->str.len)
+	if (host->kind != MOSQL_REPLY_STRING || !mosql_nodes_is_host(host->str.data, host->str.len))
 		return NULL;
 	return mosql_cluster_server(redis, host->str.data, host->str.len, entry->elem[1]->integer);
 }
@@ -325,6 +324,9 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 	}
 	else if (read_map(redis, server, reply))
 		redis->topology = MOSQL_TOPOLOGY_CLUSTER;
+	else if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 0)
+		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT,
+				   "It is in cluster mode, and knows of no server that has hash slots.");
 	else
 		ask_failed(redis, server, ERRCODE_CONNECTION_FAILURE,
 				   "The reply to CLUSTER SLOTS is malformed.");

@@ -122,6 +122,26 @@ mosql_error_sqlstate(MosqlBytes message)
 	return find_rule(message)->sqlstate;
 }
 
+/* Its beginning, if it is long. */
+const char *
+mosql_error_text(char *text, size_t size, MosqlBytes said)
+{
+	size_t		len = Min(said.len, size - 1);
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = said.data[i] < ' ' || said.data[i] > '~' ? '?' : said.data[i];
+	text[len] = '\0';
+	return text;
+}
+
+const char *
+mosql_redis_text(MosqlBytes said)
+{
+	size_t		size = Min(said.len, 500) + 1;
+
+	return mosql_error_text(palloc(size), size, said);
+}
+
 void
 mosql_failure_set(MosqlFailure *failure, int sqlstate, const char *text)
 {
@@ -139,21 +159,6 @@ mosql_failure_is_final(const MosqlFailure *failure)
 		failure->sqlstate == ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
 }
 
-/*
- * A message from a server, fit for ours: printable ASCII, of bounded length.
- * It may quote stored bytes in any encoding.
- */
-static char *
-printable(MosqlBytes message)
-{
-	char	   *text = pnstrdup(message.data, Min(message.len, 500));
-
-	for (char *p = text; *p != '\0'; p++)
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	return text;
-}
-
 void
 mosql_error_raise_reply(const char *server, MosqlBytes message, const char *attempt)
 {
@@ -162,8 +167,8 @@ mosql_error_raise_reply(const char *server, MosqlBytes message, const char *atte
 	ereport(ERROR,
 			(errcode(rule->sqlstate),
 			 server != NULL ?
-			 errmsg("Redis server %s: %s", server, printable(message)) :
-			 errmsg("Redis: %s", printable(message)),
+			 errmsg("Redis server %s: %s", server, mosql_redis_text(message)) :
+			 errmsg("Redis: %s", mosql_redis_text(message)),
 			 attempt != NULL ? errdetail("Attempted: %s.", attempt) : 0,
 			 rule->hint != NULL ? errhint("%s", rule->hint) : 0));
 	pg_unreachable();

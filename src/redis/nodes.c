@@ -110,6 +110,16 @@ mosql_redis_check_nodes(const char *nodes)
 	return NULL;
 }
 
+/* Shown in errors and views as it is: see MOSQL_HOST_MAX_BYTES. */
+bool
+mosql_nodes_is_host(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return false;
+	return len <= MOSQL_HOST_MAX_BYTES;
+}
+
 /* Redirections carry no brackets: "::1:7000". */
 bool
 mosql_nodes_split(const char *address, int *host_len, int *port)
@@ -120,5 +130,5 @@ mosql_nodes_split(const char *address, int *host_len, int *port)
 		return false;
 	*host_len = colon - address;
 	*port = parse_port(colon + 1, strlen(colon + 1));
-	return *port > 0 && colon - address <= MOSQL_HOST_MAX_BYTES;
+	return *port > 0 && mosql_nodes_is_host(address, *host_len);
 }

@@ -224,6 +224,12 @@ extern bool mosql_batch_follows(const MosqlBatch *batch, int first, int second);
  */
 extern void mosql_reply_check(const MosqlReply *reply, const char *attempt);
 
+/*
+ * What a server said as text for messages and results: printable ASCII of bounded length, for it
+ * may quote stored bytes in any encoding.
+ */
+extern const char *mosql_redis_text(MosqlBytes said);
+
 /* Slots that share a connection now have the same number; -1 = unknown yet. */
 extern int	mosql_redis_route(MosqlRedis *redis, uint16 slot);
 

@@ -217,6 +217,9 @@ struct MosqlRedis
  */
 extern const char *mosql_nodes_next(const char **list, const char **host, int *host_len, int *port);
 
+/* May it be the name or address of a host?  Such are printable ASCII without blanks, whatever a server says. */
+extern bool mosql_nodes_is_host(const char *text, size_t len);
+
 /*
  * Split the "host:port" of a redirection at its last colon: the host is the
  * first *host_len bytes (0: the server that said it).  False if malformed.
@@ -269,6 +272,9 @@ extern void mosql_error_raise_failure(const MosqlServer *server, const MosqlFail
 extern bool mosql_failure_is_final(const MosqlFailure *failure);
 
 extern void mosql_failure_set(MosqlFailure *failure, int sqlstate, const char *text);
+
+/* mosql_redis_text() without memory.  Returns text. */
+extern const char *mosql_error_text(char *text, size_t size, MosqlBytes said);
 
 /* The SQLSTATE of an error reply. */
 extern int	mosql_error_sqlstate(MosqlBytes message);

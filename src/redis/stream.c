@@ -195,15 +195,22 @@ wanted_where(const MosqlConnection *conn)
 	return NULL;
 }
 
+/* Close for what the server said. */
+static void
+close_as_told(MosqlConnection *conn, int sqlstate, const MosqlReply *error)
+{
+	char		text[256];
+
+	mosql_connection_close(conn, sqlstate, mosql_error_text(text, sizeof(text), error->str));
+}
+
 /* What the server said without being asked: why it hangs up. */
 static void
 hear_complaint(MosqlConnection *conn, const MosqlReply *reply)
 {
 	if (reply->kind == MOSQL_REPLY_ERROR)
-		mosql_connection_close(conn,
-							   mosql_error_classify(reply->str) == MOSQL_ERROR_OTHER ?
-							   MOSQL_COULD_NOT_CONNECT : mosql_error_sqlstate(reply->str),
-							   reply->str.data);
+		close_as_told(conn, mosql_error_classify(reply->str) == MOSQL_ERROR_OTHER ?
+					  MOSQL_COULD_NOT_CONNECT : mosql_error_sqlstate(reply->str), reply);
 	else
 		mosql_connection_close(conn, ERRCODE_PROTOCOL_VIOLATION,
 							   "The server sent a reply that nobody asked for.");
@@ -226,7 +233,7 @@ hear_log_settings(MosqlConnection *conn, const MosqlReply *reply)
 
 	if (reply->kind == MOSQL_REPLY_ERROR)
 	{
-		mosql_connection_close(conn, mosql_error_sqlstate(reply->str), reply->str.data);
+		close_as_told(conn, mosql_error_sqlstate(reply->str), reply);
 		return false;
 	}
 	for (int i = 0; reply->kind == MOSQL_REPLY_ARRAY && i + 1 < reply->n; i += 2)
@@ -257,9 +264,8 @@ hear_greeting(MosqlConnection *conn, const MosqlReply *reply)
 	if (reply->kind != MOSQL_REPLY_ERROR)
 		return mosql_connection_introduced(conn);
 	class = mosql_error_classify(reply->str);
-	mosql_connection_close(conn,
-						   class == MOSQL_ERROR_OTHER ? ERRCODE_INVALID_PASSWORD :
-						   mosql_error_sqlstate(reply->str), reply->str.data);
+	close_as_told(conn, class == MOSQL_ERROR_OTHER ? ERRCODE_INVALID_PASSWORD :
+				  mosql_error_sqlstate(reply->str), reply);
 	return false;
 }
 
@@ -278,7 +284,7 @@ hear_farewell(MosqlConnection *conn, const MosqlReply *reply)
 {
 	if (conn->under_way > 0)
 		conn->sent_bytes = Min(conn->sent_bytes, conn->ring[conn->ring_head].start);
-	mosql_connection_close(conn, mosql_error_sqlstate(reply->str), reply->str.data);
+	close_as_told(conn, mosql_error_sqlstate(reply->str), reply);
 	return false;
 }
 

@@ -122,7 +122,7 @@ mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes ke
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("Redis key \"%.*s\" does not have the expected type", (int) key.len, key.data),
-				 errdetail("Redis says: %s", reply->str.data),
+				 errdetail("Redis says: %s", mosql_redis_text(reply->str)),
 				 errhint("Something else writes keys into this namespace.")));
 	/* Lua's and Redis' words for a number that is none */
 	if (reply->kind == MOSQL_REPLY_ERROR &&
@@ -131,7 +131,7 @@ mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes ke
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("Redis key \"%.*s\" is damaged", (int) key.len, key.data),
-				 errdetail("Redis says: %s", reply->str.data)));
+				 errdetail("Redis says: %s", mosql_redis_text(reply->str))));
 	mosql_reply_check(reply, psprintf("a step on key \"%.*s\"", (int) key.len, key.data));
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
