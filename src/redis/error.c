@@ -60,6 +60,8 @@ static const ErrorRule rules[] = {
 	"Too few replicas are connected; see the server's setting min-replicas-to-write."},
 	{"ERR unknown command 'WAITAOF'", MOSQL_ERROR_RAISE, false, ERRCODE_FEATURE_NOT_SUPPORTED,
 	"Durability \"fsync\" needs Redis 7.2 or Valkey, or the server's setting appendfsync always."},
+	{"ERR unknown command 'WAIT'", MOSQL_ERROR_RAISE, false, ERRCODE_FEATURE_NOT_SUPPORTED,
+	"Durability \"replicated\" needs the server's command WAIT, under this name."},
 	{"WRONGTYPE", MOSQL_ERROR_OTHER, false, ERRCODE_DATA_CORRUPTED,
 	"Something else than this extension wrote under its keys."},
 	{"", MOSQL_ERROR_OTHER, false, ERRCODE_FDW_ERROR, NULL}
