@@ -195,7 +195,7 @@ bool
 mosql_connection_introduced(MosqlConnection *conn)
 {
 	MosqlPending pending = {.kind = MOSQL_PENDING_GREETING};
-	MosqlBytes	argv[3] = {mosql_bytes("CONFIG", 6), mosql_bytes("GET", 3), mosql_bytes("append*", 7)};
+	MosqlBytes	argv[3] = {mosql_bytes("CONFIG", 6), mosql_bytes("GET", 3), mosql_bytes("*append*", 8)};
 
 	conn->introduced = true;
 	if (!conn->redis->fsync)

@@ -121,7 +121,7 @@ struct MosqlConnection
 	bool		torn;			/* a group is half appended */
 	bool		wants_map;		/* ask for the map once READY */
 	bool		introduced;		/* AUTH is done with: the next greeting is CONFIG GET */
-	bool		synchronous;	/* appendfsync always: a reply implies the disk */
+	bool		synchronous;	/* appendfsync always, at all times: a reply implies the disk */
 	bool		unsynced;		/* durable detached commands since the last WAIT */
 
 	/*

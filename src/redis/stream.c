@@ -223,13 +223,15 @@ text_is(const MosqlReply *reply, const char *text)
 }
 
 /*
- * The reply to CONFIG GET append*: names and values in turn.  Without a log on
- * disk nothing is durable there.
+ * The reply to CONFIG GET *append*: names and values in turn.  Without a log on
+ * disk nothing is durable there.  `always` may have exceptions: while the log is rewritten.
  */
 static bool
 hear_log_settings(MosqlConnection *conn, const MosqlReply *reply)
 {
-	bool		logs = false;
+	bool		logs = false,
+				always = false,
+				throughout = false;
 
 	if (reply->kind == MOSQL_REPLY_ERROR)
 	{
@@ -241,8 +243,11 @@ hear_log_settings(MosqlConnection *conn, const MosqlReply *reply)
 		if (text_is(reply->elem[i], "appendonly"))
 			logs = text_is(reply->elem[i + 1], "yes");
 		else if (text_is(reply->elem[i], "appendfsync"))
-			conn->synchronous = text_is(reply->elem[i + 1], "always");
+			always = text_is(reply->elem[i + 1], "always");
+		else if (text_is(reply->elem[i], "no-appendfsync-on-rewrite"))
+			throughout = text_is(reply->elem[i + 1], "no");
 	}
+	conn->synchronous = always && throughout;
 	if (logs)
 		return mosql_connection_become_ready(conn);
 	mosql_connection_close(conn, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
