@@ -277,10 +277,11 @@ answered_plain(MosqlRedis *redis, MosqlServer *server)
 		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT, "The server has cluster support disabled.");
 		return;
 	}
-	if (redis->nseeds > 1)
+	if (redis->nseeds > 1 || redis->redirected)
 	{
 		redis->ask_fatal = true;
-		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT,
+		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT, redis->redirected ?
+				   "A node of a cluster needs the command CLUSTER SLOTS, under this name." :
 				   "The server has cluster support disabled, but several servers are listed.");
 		return;
 	}
@@ -323,7 +324,10 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 				   "It is a node of a cluster, which is to be listed by host and port.");
 	}
 	else if (read_map(redis, server, reply))
+	{
 		redis->topology = MOSQL_TOPOLOGY_CLUSTER;
+		redis->redirected = false;
+	}
 	else if (reply->kind == MOSQL_REPLY_ARRAY && reply->n == 0)
 		ask_failed(redis, server, MOSQL_COULD_NOT_CONNECT,
 				   "It is in cluster mode, and knows of no server that has hash slots.");
@@ -351,7 +355,10 @@ mosql_cluster_moved(MosqlRedis *redis, uint16 slot, MosqlServer *server)
 	if (redis->topology == MOSQL_TOPOLOGY_CLUSTER)
 		redis->map[slot] = server->index;
 	else
+	{
+		redis->redirected = true;
 		redis->topology = MOSQL_TOPOLOGY_UNKNOWN;
+	}
 	server->primary = true;
 	if (!redis->map_stale && redis->asked == NULL)
 		redis->ask_next = server->index;	/* it knows better */

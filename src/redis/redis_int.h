@@ -186,6 +186,7 @@ struct MosqlRedis
 	MosqlTopology topology;
 	int16	   *map;			/* [MOSQL_SLOTS] server index or -1 */
 	bool		map_stale;		/* somebody was redirected or not answered */
+	bool		redirected;		/* what passed for a plain server has redirected somebody */
 	MosqlServer *asked;			/* of whom it is being asked, or NULL */
 	uint64		ask_number;
 	int64		ask_deadline_us;

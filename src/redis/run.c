@@ -391,6 +391,8 @@ raise_failure(const MosqlBatch *batch)
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("a connection to Redis broke in the middle of something that has several steps"),
 				 errhint("Try again.")));
+	if (batch->redis->topology == MOSQL_TOPOLOGY_UNKNOWN && batch->redis->ask_fatal)
+		mosql_cluster_raise(batch->redis);
 	if (group->refusal != NULL)
 		mosql_error_raise_reply(group->refusal->server, group->refusal->str, NULL);
 	if (group->target != NULL)
