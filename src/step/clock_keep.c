@@ -153,9 +153,9 @@ mosql_clock_forget_outcomes(MosqlStepper *clock, int64 keep_ms)
 		argv[n++] = watch.keys.outcomes;
 		for (int i = 0; i + 1 < old->n; i += 2)
 		{
-			if (strtod(mosql_step_elem(old, i + 1)->str.data, NULL) + (double) keep_ms * 1000 >= (double) watch.now)
+			if (strtod(mosql_step_text(old, i + 1).data, NULL) + (double) keep_ms * 1000 >= (double) watch.now)
 				break;
-			forgot = Max(forgot, strtoull(mosql_step_elem(old, i)->str.data, NULL, 10));
+			forgot = Max(forgot, strtoull(mosql_step_text(old, i).data, NULL, 10));
 			argv[n++] = mosql_step_elem(old, i)->str;
 		}
 		if (n == 2)

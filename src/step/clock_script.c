@@ -348,6 +348,7 @@ script_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 										   MOSQL_REPLY_ARRAY, NULL);
 	const MosqlReply *live = mosql_step_elem(reply, 1);
 
+	mosql_step_check(live, MOSQL_REPLY_ARRAY, keys.ends);
 	sessions->newest = mosql_reply_u64(mosql_step_elem(reply, 0));
 	sessions->n = live->n;
 	sessions->live = palloc(Max(live->n, 1) * sizeof(uint64));

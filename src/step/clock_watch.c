@@ -214,7 +214,7 @@ add_forget(Watch *watch, uint64 sid, const Life *life, const MosqlReply *snapsho
 	int			n = 0;
 
 	for (int i = 0; i < snapshots->n; i++)
-		if (strncmp(snapshots->elem[i]->str.data, prefix, strlen(prefix)) == 0)
+		if (strncmp(mosql_step_text(snapshots, i).data, prefix, strlen(prefix)) == 0)
 			mine[n++] = snapshots->elem[i]->str;
 	mosql_commands_put(&watch->commands, LITERAL("ZREM"), watch->keys.ends, name);
 	add_removal(watch, LITERAL("HDEL"), mosql_clock_session_key(&watch->keys, sid), life->n, life->fields);
@@ -279,13 +279,13 @@ sweep_ends(Watch *watch, const MosqlReply *oldest, const MosqlReply *newest)
 	int			n = 0;
 
 	for (int i = 0; i + 1 < oldest->n; i += 2)
-		if (strtod(mosql_step_elem(oldest, i + 1)->str.data, NULL) < now)
+		if (strtod(mosql_step_text(oldest, i + 1).data, NULL) < now)
 		{
 			sweep(watch, mosql_reply_u64(mosql_step_elem(oldest, i)));
 			n++;
 		}
 	for (int i = 0; i + 1 < newest->n; i += 2)
-		if (strtod(mosql_step_elem(newest, i + 1)->str.data, NULL) > now + MOSQL_CLOCK_LEASE)
+		if (strtod(mosql_step_text(newest, i + 1).data, NULL) > now + MOSQL_CLOCK_LEASE)
 			sweep(watch, mosql_reply_u64(mosql_step_elem(newest, i)));
 	return n;
 }
@@ -831,6 +831,7 @@ watch_sessions(MosqlStepper *clock, MosqlSessions *sessions)
 	add_touch(&watch);
 	run_atomic(&watch, true);
 	live = mosql_step_elem(watch.exec, 1);
+	mosql_step_check(live, MOSQL_REPLY_ARRAY, watch.keys.ends);
 
 	sessions->newest = mosql_reply_u64(mosql_step_elem(watch.exec, 0));
 	sessions->n = live->n;

@@ -138,15 +138,30 @@ mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, MosqlBytes ke
 			 errmsg("unexpected reply of Redis to a step on key \"%.*s\"", (int) key.len, key.data)));
 }
 
-const MosqlReply *
-mosql_step_elem(const MosqlReply *reply, int i)
+static void
+raise_parts(void)
 {
-	if (reply->kind == MOSQL_REPLY_ARRAY && i >= 0 && i < reply->n)
-		return reply->elem[i];
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
 			 errmsg("a reply of Redis does not have the parts that it should")));
-	pg_unreachable();
+}
+
+const MosqlReply *
+mosql_step_elem(const MosqlReply *reply, int i)
+{
+	if (reply->kind != MOSQL_REPLY_ARRAY || i < 0 || i >= reply->n)
+		raise_parts();
+	return reply->elem[i];
+}
+
+MosqlBytes
+mosql_step_text(const MosqlReply *reply, int i)
+{
+	const MosqlReply *elem = mosql_step_elem(reply, i);
+
+	if (elem->kind != MOSQL_REPLY_STRING)
+		raise_parts();
+	return elem->str;
 }
 
 uint64

@@ -239,6 +239,9 @@ extern void mosql_step_check(const MosqlReply *reply, MosqlReplyKind expected, M
 /* The i-th element of an array; 08P01 if the reply is no array that long. */
 extern const MosqlReply *mosql_step_elem(const MosqlReply *reply, int i);
 
+/* The same, of a text, which has no zero in it or ends there; 08P01 if it is none. */
+extern MosqlBytes mosql_step_text(const MosqlReply *reply, int i);
+
 /* Refused for where or when it was sent: not executed, worth another attempt. */
 extern bool mosql_step_is_redirection(const MosqlReply *reply);
 

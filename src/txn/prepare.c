@@ -423,6 +423,10 @@ write_prepared(MosqlCommit *commit, MosqlLeafStep *leaf, int i)
 	item->by_leaf = leaf->fills;
 	item->old_row = at < 0 ? MOSQL_ABSENT
 		: mosql_bytes_copy(commit->attempt_cxt, as_field(leaf, i, leaf->step.values[at]));
+	if (at >= 0 && item->old_row.data == NULL && item->base != MOSQL_BASE_ABSENT)
+		ereport(ERROR,			/* nor does the item count as prepared then */
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("Redis says of a row both that it is there and that it is not")));
 	mosql_stats.rows_beside += leaf->in_block[i].data != NULL && !leaf->fills;
 	if (!mosql_item_is_increment(item) || item->by_leaf ||
 		check_overflow(commit, item, leaf->step.values[at + 1], &other) == MOSQL_PREPARED)
