@@ -176,12 +176,28 @@ mosql_error_raise_reply(const char *server, MosqlBytes message, const char *atte
 	pg_unreachable();
 }
 
+/* What to do about it: if a server has said what is wrong, as for that reply. */
+static const char *
+hint_for(const MosqlFailure *failure, int sqlstate)
+{
+	const ErrorRule *rule = find_rule(mosql_bytes(failure->text, strlen(failure->text)));
+
+	if (rule->hint != NULL && rule->sqlstate == sqlstate)
+		return rule->hint;
+	if (sqlstate == ERRCODE_INVALID_PASSWORD)
+		return "Check user and password in the user mapping.";
+	if (sqlstate == MOSQL_COULD_NOT_CONNECT)
+		return "Check the option nodes of the foreign server, and that Redis runs there.";
+	return NULL;
+}
+
 void
 mosql_error_raise_failure(const MosqlServer *server, const MosqlFailure *failure)
 {
 	int			sqlstate = failure->sqlstate != 0 ? failure->sqlstate : ERRCODE_CONNECTION_FAILURE;
 	bool		connecting = sqlstate == MOSQL_COULD_NOT_CONNECT;
 	const char *address = server != NULL ? server->address : "(none)";
+	const char *hint = hint_for(failure, sqlstate);
 
 	ereport(ERROR,
 			(errcode(sqlstate),
@@ -190,10 +206,7 @@ mosql_error_raise_failure(const MosqlServer *server, const MosqlFailure *failure
 			 errmsg("lost contact with Redis server %s", address) :
 			 errmsg("Redis server %s refused the connection", address),
 			 errdetail_internal("%s", failure->text),
-			 sqlstate == ERRCODE_INVALID_PASSWORD ?
-			 errhint("Check user and password in the user mapping.") :
-			 connecting ?
-			 errhint("Check the option nodes of the foreign server, and that Redis runs there.") : 0));
+			 hint != NULL ? errhint("%s", hint) : 0));
 	pg_unreachable();
 }
 

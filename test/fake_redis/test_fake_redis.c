@@ -266,7 +266,8 @@ do_line(Player *p)
 		do_reply(p);
 	else if (strcmp(verb, "SAID") == 0)
 		check_line(p, strstr(pgstub_error.message, p->line->rest) != NULL ||
-				   strstr(pgstub_error.detail, p->line->rest) != NULL,
+				   strstr(pgstub_error.detail, p->line->rest) != NULL ||
+				   strstr(pgstub_error.hint, p->line->rest) != NULL,
 				   psprintf("%s (%s)", pgstub_error.message, pgstub_error.detail));
 	else if (strcmp(verb, "FORGET") == 0)
 		MemoryContextDelete(p->cxt);

@@ -6,3 +6,4 @@ client OPEN
 client ADD once INCR foo
 client RUN raises 28000
 client SAID protected mode
+client SAID give it a password
