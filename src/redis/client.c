@@ -259,7 +259,7 @@ handle_polls(MosqlRedis *redis, int n)
 	}
 }
 
-/* Close what has been connecting for too long.  True if there was any. */
+/* Give up what has been connecting for too long.  True if there was any. */
 static bool
 expire_connecting(MosqlRedis *redis)
 {
@@ -271,8 +271,7 @@ expire_connecting(MosqlRedis *redis)
 
 		if (conn != NULL && conn->state != MOSQL_READY && redis->now_us >= conn->deadline_us)
 		{
-			mosql_connection_close(conn, MOSQL_COULD_NOT_CONNECT,
-								   "Timed out.");
+			mosql_connection_expire(conn);
 			any = true;
 		}
 	}

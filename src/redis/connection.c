@@ -229,6 +229,21 @@ greet(MosqlConnection *conn)
 	return mosql_connection_flush(conn);
 }
 
+/* The next address that does not fail at once has as long as the one before.  False, with errno, if there is none. */
+static bool
+try_next_address(MosqlConnection *conn, int error)
+{
+	close(conn->fd);
+	conn->fd = -1;
+	errno = error;
+	if (conn->address != NULL)
+		conn->address = conn->address->ai_next;
+	if (conn->address == NULL || !try_addresses(conn))
+		return false;
+	conn->deadline_us = mosql_now_us() + (int64) conn->redis->connect_timeout_ms * 1000;
+	return true;
+}
+
 /* connect() has an outcome: go on, or try the next address. */
 static bool
 finish_connect(MosqlConnection *conn)
@@ -240,16 +255,17 @@ finish_connect(MosqlConnection *conn)
 		error = errno;
 	if (error == 0)
 		return greet(conn);
-
-	close(conn->fd);
-	conn->fd = -1;
-	if (conn->address != NULL)
-		conn->address = conn->address->ai_next;
-	errno = error;
-	if (conn->address != NULL && try_addresses(conn))
+	if (try_next_address(conn, error))
 		return true;
 	mosql_connection_close(conn, MOSQL_COULD_NOT_CONNECT, strerror(errno));
 	return false;
+}
+
+void
+mosql_connection_expire(MosqlConnection *conn)
+{
+	if (conn->state != MOSQL_CONNECTING || !try_next_address(conn, ETIMEDOUT))
+		mosql_connection_close(conn, MOSQL_COULD_NOT_CONNECT, "Timed out.");
 }
 
 /* Is nothing under way that a batch waits for? */

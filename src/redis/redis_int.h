@@ -302,6 +302,9 @@ extern void mosql_connection_close(MosqlConnection *conn, int sqlstate, const ch
  */
 extern bool mosql_connection_quit(MosqlConnection *conn);
 
+/* It has been connecting for too long: try the next address of its name, or close it. */
+extern void mosql_connection_expire(MosqlConnection *conn);
+
 /* As a memory context goes away: only give back what is not memory. */
 extern void mosql_connection_abandon(MosqlConnection *conn);
 

@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -220,7 +222,55 @@ do_fence(Player *p)
 	check_line(p, mosql_redis_fence(p->redis, p->breaks) == 0, "another fence");
 }
 
-/* OPEN [user=...] [password=...] [seeds=N] [replicas=N] [fsync] */
+/*
+ * The host "two.test" has two addresses: one where nobody answers, since its listener's queue is full,
+ * and then 127.0.0.1.
+ */
+static struct sockaddr_in deaf;
+static int	deaf_sockets[3];
+
+static void
+open_deaf(void)
+{
+	socklen_t	len = sizeof(deaf);
+	int			ok;
+
+	for (int i = 0; i < lengthof(deaf_sockets); i++)
+		deaf_sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	deaf = (struct sockaddr_in) {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	ok = bind(deaf_sockets[0], (struct sockaddr *) &deaf, len) == 0 && listen(deaf_sockets[0], 0) == 0 &&
+		getsockname(deaf_sockets[0], (struct sockaddr *) &deaf, &len) == 0;
+	if (!ok)
+		elog(ERROR, "cannot listen: %m");
+	for (int i = 1; i < lengthof(deaf_sockets); i++)
+		(void) connect(deaf_sockets[i], (struct sockaddr *) &deaf, len);
+}
+
+static void
+close_deaf(void)
+{
+	for (int i = 0; i < lengthof(deaf_sockets) && deaf.sin_port != 0; i++)
+		close(deaf_sockets[i]);
+	deaf.sin_port = 0;
+}
+
+/* In the place of the C library's, which answers for all other names. */
+int
+getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **result)
+{
+	int			(*of_system) (const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+		dlsym(RTLD_NEXT, "getaddrinfo");
+	char		deaf_port[12];
+	int			rc;
+
+	if (strcmp(host, "two.test") != 0)
+		return of_system(host, port, hints, result);
+	snprintf(deaf_port, sizeof(deaf_port), "%d", ntohs(deaf.sin_port));
+	rc = of_system("127.0.0.1", deaf_port, hints, result);
+	return rc != 0 ? rc : of_system("127.0.0.1", port, hints, &(*result)->ai_next);
+}
+
+/* OPEN [user=...] [password=...] [seeds=N] [replicas=N] [fsync] [name] */
 static void
 do_open(Player *p)
 {
@@ -228,6 +278,7 @@ do_open(Player *p)
 	MosqlRedisConfig config = {.connect_timeout_ms = 1500, .command_timeout_ms = p->timeout_ms,
 	.replica_timeout_ms = 70};
 	int			listed = p->story->nnodes;
+	const char *host = "127.0.0.1";
 
 	for (int i = 2; i < p->line->nwords; i++)
 	{
@@ -241,10 +292,14 @@ do_open(Player *p)
 			config.replicas = atoi(word(p, i) + 9);
 		else if (strcmp(word(p, i), "fsync") == 0)
 			config.fsync = true;
+		else if (strcmp(word(p, i), "name") == 0)
+			host = "two.test";
 	}
+	if (strcmp(host, "two.test") == 0)
+		open_deaf();
 	initStringInfo(&nodes);
 	for (int i = 0; i < listed; i++)
-		appendStringInfo(&nodes, "%s127.0.0.1:%d", i > 0 ? "," : "", p->story->ports[i]);
+		appendStringInfo(&nodes, "%s%s:%d", i > 0 ? "," : "", host, p->story->ports[i]);
 	config.nodes = nodes.data;
 	p->redis = mosql_redis_open(&config, TopMemoryContext);
 }
@@ -325,6 +380,7 @@ play_client(const Story *story)
 	}
 	pgstub_cancel_after_ms(0);
 	mosql_redis_close(p.redis);
+	close_deaf();
 	{
 		int			now = dup(0);
 
