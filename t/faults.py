@@ -815,8 +815,29 @@ def kept():
         b.close()
 
 
+def patient():
+    """command_timeout is for Redis' answers, and not for how long one waits for a row, however late Redis looks at times."""
+    db, plain = "patient", world.plain
+    make_database(world.one, db, plain.nodes, {"command_timeout": "1200"}, DDL)
+    plain.everywhere("CONFIG", "SET", "hz", "1")
+    a, b = world.one.connect(db), world.one.connect(db)
+    query(a, "INSERT INTO t VALUES (1, 0, '')")
+    for turn in range(2):
+        query(a, "BEGIN; SELECT n FROM t WHERE id = 1 FOR UPDATE")
+        plain.everywhere("BLPOP", "nothing", "0.001")       # it has just looked, and looks again in a second
+        time.sleep(0.5)
+        waiter, result = in_background(b, "UPDATE t SET n = n * 2 + 1 WHERE id = 1")
+        time.sleep(3)
+        query(a, "COMMIT")
+        waiter.join(LONG_WAIT)
+        tap.equal(result, [(None, None)], f"patient: who waits for a row for longer than command_timeout gets it, {turn}")
+    plain.everywhere("CONFIG", "SET", "hz", "10")
+    a.close()
+    b.close()
+
+
 PARTS = {f.__name__: f for f in (unreachable, passwords, full, undecodable, mappings, readonly, silent, kept, spoiled, hangups, death,
-                                 limits)}
+                                 limits, patient)}
 
 
 def body():

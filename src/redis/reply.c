@@ -168,6 +168,17 @@ present_task(const redisReader *reader)
 #endif
 }
 
+/* Of bytes whose number is announced; the second is one of RESP3. */
+static bool
+is_string(int type)
+{
+#ifdef REDIS_REPLY_VERB
+	if (type == REDIS_REPLY_VERB)
+		return true;
+#endif
+	return type == REDIS_REPLY_STRING;
+}
+
 /*
  * hiredis waits for the rest of something: how long has it been announced to be?  Its type
  * is read already, so the line with a string's length, or the line itself, is next.
@@ -183,7 +194,7 @@ mosql_reply_excess(const redisReader *reader)
 		return NULL;
 	if (memchr(line, '\r', Min(len, LINE_MAX_BYTES)) == NULL)
 		return len < LINE_MAX_BYTES ? NULL : "A line of it is longer than any.";
-	if (task->type == REDIS_REPLY_STRING && strtoll(line, NULL, 10) > STRING_MAX_BYTES)
+	if (is_string(task->type) && strtoll(line, NULL, 10) > STRING_MAX_BYTES)
 		return "It announces a longer string than any reply has.";
 	return NULL;
 }

@@ -151,7 +151,8 @@ message_of(const MosqlReply *reply)
 }
 
 /*
- * Until a message comes, or so long: absent then.  A BLPOP that nobody waits for any more (a cancel)
+ * Until a message comes, or so long: absent then.  command_timeout is for what Redis takes beyond that: it looks
+ * at times of waits ten times a second.  A BLPOP that nobody waits for any more (a cancel)
  * would keep the connection busy, and take a message: then it is closed.  In the current context.
  */
 static MosqlBytes
@@ -165,15 +166,17 @@ listen(LockRequest *request, int64 ms)
 	char		seconds[32];
 	MosqlBytes	argv[] = {mosql_bytes("BLPOP", 5), list, mosql_bytes(seconds, 0)};
 	MosqlBatch *batch = mosql_batch_create(redis, CurrentMemoryContext);
+	MosqlBudget budget = mosql_budget_start(session->config.redis.command_timeout_ms);
 	int64		since_us = mosql_now_us();
 
+	budget.deadline_us += ms * 1000;
 	argv[2].len = snprintf(seconds, sizeof(seconds), "%.3f", (double) ms / 1000);
 	mosql_batch_add(batch, mosql_redis_slot(list), MOSQL_SEND_REPEATABLE, lengthof(argv), argv);
 	PG_TRY();
 	{
 		const MosqlReply *reply;
 
-		mosql_batch_run(batch, NULL);
+		mosql_batch_run(batch, &budget);
 		reply = mosql_batch_reply(batch, 0, 0);
 		/* UNBLOCKED: a failover.  Anything else, a right that is missing, would come at once */
 		if (reply->kind != MOSQL_REPLY_ERROR || strncmp(reply->str.data, "UNBLOCKED", 9) != 0)
@@ -428,9 +431,8 @@ log_wait(const LockRequest *request, int64 waited_us, bool over)
 static int64
 listening_ms(const MosqlSession *session, int64 deadline_us)
 {
-	int64		ms = Min(LISTEN_MS, session->config.redis.command_timeout_ms / 2);
+	int64		ms = Min(LISTEN_MS, mosql_txn_lease_ms / 3);	/* the lease is extended between */
 
-	ms = Min(ms, mosql_txn_lease_ms / 3);	/* which is extended between */
 	if (log_lock_waits)
 		ms = Min(ms, DeadlockTimeout);
 	if (deadline_us > 0)
