@@ -347,13 +347,10 @@ wait_for_room(MosqlRedis *redis, MosqlServer *server, bool waits)
 		if (deadline_us == 0)
 			deadline_us = mosql_now_us() +
 				Min((int64) redis->command_timeout_ms * 1000, MOSQL_DETACHED_WAIT_US);
-		if (!mosql_redis_pump(redis, deadline_us, false))
-		{
-			if (server->conn != NULL)
-				mosql_connection_close(server->conn, ERRCODE_CONNECTION_FAILURE,
-									   "It did not answer in time.");
-			return false;
-		}
+		if (!mosql_redis_pump(redis, deadline_us, false) && server->conn != NULL &&
+			!mosql_connection_has_room(server->conn, 1))
+			mosql_connection_close(server->conn, ERRCODE_CONNECTION_FAILURE,
+								   "It did not answer in time.");
 	}
 }
 
