@@ -123,7 +123,8 @@ class Believer(Repeater):
         started = time.monotonic()
         try:
             if self.conn is None or self.conn.closed:
-                self.conn = self.server.connect(self.db, **{"mosql_fdw.commit_timeout": "2s"})
+                # a lock that Redis says is given back, and is not, is waited for
+                self.conn = self.server.connect(self.db, **{"mosql_fdw.commit_timeout": "2s", "lock_timeout": "10s"})
             query(self.conn, sql)
         except psycopg2.Error as e:
             self.note(state_of(self.conn, e), str(e))
