@@ -339,7 +339,7 @@ mosql_cluster_answer(MosqlRedis *redis, MosqlServer *server, const MosqlReply *r
 	{
 		redis->asked = NULL;
 		redis->ask_number++;
-		redis->ask_next = server->index + 1;	/* where this one knows too little */
+		redis->told_by = server;
 		redis->ask_failures = 0;
 		redis->ask_fatal = false;
 		redis->map_stale = false;

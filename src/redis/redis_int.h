@@ -185,6 +185,7 @@ struct MosqlRedis
 	/* the map */
 	MosqlTopology topology;
 	int16	   *map;			/* [MOSQL_SLOTS] server index or -1 */
+	const MosqlServer *told_by;	/* the map, as it is; NULL: nobody yet */
 	bool		map_stale;		/* somebody was redirected or not answered */
 	bool		redirected;		/* what passed for a plain server has redirected somebody */
 	MosqlServer *asked;			/* of whom it is being asked, or NULL */

@@ -169,7 +169,8 @@ route(MosqlBatch *batch, MosqlGroup *group)
 		mosql_group_push(batch, &batch->unrouted, group);
 	else
 	{
-		redis->map_stale = true;	/* nobody serves this slot; that may change */
+		/* nobody serves this slot; that may change, and others may know more */
+		mosql_cluster_doubt(redis, redis->told_by);
 		group->target = NULL;
 		mosql_group_try_again(batch, group, false);
 	}
