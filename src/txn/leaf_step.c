@@ -585,6 +585,7 @@ mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *r
 	compare = &leaf->step.compares[leaf->step.ncompares - 1];
 	compare->upper = range->high;
 	compare->at_most = mosql_ts_bytes(range->version);
-	add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
+	if (mosql_commit_compares_purged(commit))
+		add_compare(leaf, range, MOSQL_COMPARE_AT_MOST, MOSQL_PURGED_FIELD, 0, compare->at_most);
 	add_write(leaf, MOSQL_WRITE_APPEND, MOSQL_MARKS_FIELD, txid);
 }

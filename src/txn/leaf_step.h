@@ -85,4 +85,14 @@ extern bool mosql_item_is_let_go(const MosqlCommit *commit, const MosqlItem *ite
 extern void mosql_leaf_step_add_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlItem *range,
 									  MosqlBytes txid);
 
+/*
+ * Does a range that was read compare the leaf's purge mark?  Below SERIALIZABLE all that is certified is that a parent
+ * has no children (rule 22): of one that came and went since, there is nothing to know.
+ */
+static inline bool
+mosql_commit_compares_purged(const MosqlCommit *commit)
+{
+	return commit->txn->isolation == MOSQL_SERIALIZABLE;
+}
+
 #endif							/* MOSQL_LEAF_STEP_H */

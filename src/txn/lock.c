@@ -14,6 +14,7 @@
 #include "storage/proc.h"
 
 #include "txn/lock_int.h"
+#include "txn/usual.h"
 
 int			mosql_txn_locking = MOSQL_PESSIMISTIC;
 

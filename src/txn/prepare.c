@@ -611,7 +611,7 @@ judge_range(MosqlCommit *commit, MosqlLeafStep *leaf, MosqlBlocker *blocker)
 		if (v.ts > range->version)
 			return MOSQL_CONFLICT;
 	}
-	if (now->purged > range->version)
+	if (now->purged > range->version && mosql_commit_compares_purged(commit))
 		return MOSQL_CONFLICT;
 	for (int i = 0; i < now->n && busy; i++)
 		meet_intents(commit, blocker, now->entries[i].intent);

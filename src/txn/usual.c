@@ -19,6 +19,7 @@
 
 #include "base/stats.h"
 #include "txn/txn_int.h"
+#include "txn/usual.h"
 
 /* Trees of which leaves are asked for at once. */
 #define USUAL_TREES			4

@@ -15,6 +15,7 @@
 #include "code/claim.h"
 #include "txn/reuse.h"
 #include "txn/txn_int.h"
+#include "txn/usual.h"
 #include "txn/view_int.h"
 
 MosqlSchemaMoved mosql_txn_schema_moved = NULL;

@@ -7,13 +7,14 @@
  * in the range, then looks at the parent. DELETER deletes the parent: it has seen an
  * empty range as of S, places its intent on the parent and certifies the range, in any
  * order. Each makes two attempts, under two ids. UPDATER changes the parent and leaves it
- * there. A waiter aborts undecided attempts, takes away what they left, and applies
- * what was decided, at any time. Any process may stop for any time.
+ * there. REMOVER deletes a child that is there, and it is purged at once: nothing of it is
+ * left but a purge mark, which the deleter does not ask for. A waiter aborts undecided attempts, takes
+ * away what they left, and applies what was decided, at any time. Any process may stop for any time.
  *
  * Abstracted: the range holds one row; splits copy marks and intents (serializable.pml,
  * split.pml); lost messages are attempts of their own (commit.pml).
  *
- * Claim: not both commit.
+ * Claim: not both commit, unless the child is gone before the parent.
  *
  * run: ci
  * mutation: MUT_LOOK_FIRST rule 22: the parent is looked at before the intents are in place
@@ -225,6 +226,17 @@ proctype Updater()
 	atomic { parent_intent == UPDATER -> parent_intent = 0 }
 }
 
+/* The child's row is gone without a trace, by a commit of its own; like any writer's step it finds no foreign mark. */
+proctype Remover()
+{
+	atomic {
+		child_row != 0 && child_intent == 0 && mark == 0;
+		child_row = 0;
+		child_committed = false;
+		last++
+	}
+}
+
 /* Whoever meets what others left. */
 proctype Waiter()
 {
@@ -253,5 +265,5 @@ met:
 }
 
 init {
-	atomic { run Child(); run Deleter(); run Updater(); run Waiter() }
+	atomic { run Child(); run Deleter(); run Updater(); run Remover(); run Waiter() }
 }
