@@ -109,6 +109,15 @@ COMMENT ON FUNCTION mosql_fdw_shown_indexdef(oid) IS
 COMMENT ON FUNCTION mosql_fdw_shown_indexdef(oid, integer, boolean) IS
     'The same with three arguments.';
 
+CREATE FUNCTION mosql_fdw_shown_constraintdef("constraint" oid) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION mosql_fdw_shown_constraintdef("constraint" oid, pretty boolean) RETURNS text
+    AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION mosql_fdw_shown_constraintdef(oid) IS
+    'What pg_get_constraintdef() becomes under mosql_fdw.present_as_table: EXCLUDE USING btree for exclusion constraints of mosql_fdw.';
+COMMENT ON FUNCTION mosql_fdw_shown_constraintdef(oid, boolean) IS
+    'The same with two arguments.';
+
 CREATE FUNCTION mosql_fdw_shown_expr(expression pg_node_tree, relation oid) RETURNS text
     AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION mosql_fdw_shown_expr(expression pg_node_tree, relation oid, pretty boolean) RETURNS text

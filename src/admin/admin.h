@@ -42,6 +42,7 @@ typedef struct MosqlLocalIndex
 	bool		primary;
 	bool		constraint;
 	bool		unique;
+	bool		exclusion;		/* a constraint EXCLUDE (... WITH =) here, in Redis a unique index */
 	bool		nulls_not_distinct;
 	int			nkeys;
 	int			nincluded;
@@ -94,6 +95,10 @@ extern Oid	mosql_admin_kept_collation(Oid relid, const char *name, int i);
 /* Was the index made USING hash?  And was one that is kept? */
 extern bool mosql_admin_is_shown_as_hash(Oid indexid);
 extern bool mosql_admin_was_hash(Oid relid, const char *name);
+
+/* Is it an exclusion constraint?  And was one that is kept? */
+extern bool mosql_admin_is_exclusion(Oid indexid);
+extern bool mosql_admin_was_exclusion(Oid relid, const char *name);
 extern List *mosql_admin_kept_bare(Oid relid);	/* CREATE INDEX statements, as text; once */
 extern const char *mosql_admin_kept_key(Oid relid);
 
@@ -116,6 +121,7 @@ extern void mosql_admin_check_immutable(Relation rel, const Node *node, const ch
 /* USING btree, hash and mosql become an index of ours; 0A000 for what hash has not (index_am.c). */
 extern void mosql_admin_check_access_method(const IndexStmt *create);
 extern void mosql_admin_add_unique(Oid relid, const Constraint *constraint);
+extern void mosql_admin_add_exclusion(Oid relid, const Constraint *constraint);
 extern ObjectAddress mosql_admin_create_index(const IndexStmt *given);
 extern void mosql_admin_index_dropped(Oid indexid);
 

@@ -22,7 +22,7 @@ static bool
 is_key(const Constraint *constraint)
 {
 	return constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE ||
-		constraint->contype == CONSTR_FOREIGN;
+		constraint->contype == CONSTR_EXCLUSION || constraint->contype == CONSTR_FOREIGN;
 }
 
 /* DEFERRABLE and its like follow as nodes of their own; false: it is none. */
@@ -90,7 +90,10 @@ take_keys(ColumnDef *column, List *commands)
 	return commands;
 }
 
-/* Is it about one of these columns?  A foreign key to the table itself may name none: any does then. */
+/*
+ * Is it about one of these columns?  A foreign key to the table itself may name none, an exclusion constraint has
+ * expressions: any does then.
+ */
 static bool
 names_column(const Constraint *constraint, const List *columns, Oid relid)
 {
@@ -98,7 +101,8 @@ names_column(const Constraint *constraint, const List *columns, Oid relid)
 	const List *names = foreign ? constraint->fk_attrs : constraint->keys;
 	const ListCell *lc;
 
-	if (foreign && columns != NIL && RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
+	if (columns != NIL && (constraint->contype == CONSTR_EXCLUSION ||
+						   (foreign && RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)))
 		return true;
 	foreach(lc, names)
 		if (list_member(columns, lfirst(lc)))

@@ -107,7 +107,7 @@ needs_hook(const CreateStmt *create)
 		{
 			ConstrType	type = lfirst_node(Constraint, lc)->contype;
 
-			if (type == CONSTR_PRIMARY || type == CONSTR_UNIQUE || type == CONSTR_FOREIGN)
+			if (type == CONSTR_PRIMARY || type == CONSTR_UNIQUE || type == CONSTR_EXCLUSION || type == CONSTR_FOREIGN)
 				return true;
 		}
 	}

@@ -31,6 +31,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_coerce.h"
+#include "parser/parse_oper.h"
 #include "parser/parse_utilcmd.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
@@ -114,9 +115,32 @@ collation_of(Relation rel, const MosqlLocalIndex *index, int i, Form_pg_attribut
 	return OidIsValid(collation) && OidIsValid(att->attcollation) ? collation : att->attcollation;
 }
 
+/* As an exclusion constraint has it: rows of equal keys exclude each other. */
+static void
+exclude_by_equality(IndexInfo *info, const Oid *classes)
+{
+	int			n = info->ii_NumIndexKeyAttrs;
+
+	info->ii_Unique = false;
+	info->ii_ExclusionOps = palloc(n * sizeof(Oid));
+	info->ii_ExclusionProcs = palloc(n * sizeof(Oid));
+	info->ii_ExclusionStrats = palloc(n * sizeof(uint16));
+	for (int i = 0; i < n; i++)
+	{
+		Oid			type = get_opclass_input_type(classes[i]);
+
+		info->ii_ExclusionOps[i] = get_opfamily_member(get_opclass_family(classes[i]), type, type,
+													   BTEqualStrategyNumber);
+		info->ii_ExclusionProcs[i] = get_opcode(info->ii_ExclusionOps[i]);
+		info->ii_ExclusionStrats[i] = BTEqualStrategyNumber;
+	}
+}
+
 Oid
 mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 {
+	bool		exclusion = index->exclusion || mosql_admin_was_exclusion(RelationGetRelid(rel), index->name);
+	IndexInfo  *info = mosql_admin_index_info(index, our_access_method(), false);
 	Oid			collations[INDEX_MAX_KEYS] = {0};
 	Oid			classes[INDEX_MAX_KEYS] = {0};
 	int16		options[INDEX_MAX_KEYS] = {0};
@@ -148,8 +172,10 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 	}
 	if (index->hash || mosql_admin_was_hash(RelationGetRelid(rel), index->name))
 		options[0] |= MOSQL_INDOPTION_HASH;
+	if (exclusion)
+		exclude_by_equality(info, classes);
 	indexid = index_create(rel, index->name, InvalidOid, InvalidOid, InvalidOid, InvalidOid,
-						   mosql_admin_index_info(index, our_access_method(), false), names, our_access_method(), InvalidOid,
+						   info, names, our_access_method(), InvalidOid,
 						   collations, classes,
 #if PG_VERSION_NUM >= 170000
 						   NULL,	/* options of operator classes */
@@ -160,7 +186,7 @@ mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index)
 #endif
 						   (Datum) 0,
 						   (index->primary ? INDEX_CREATE_IS_PRIMARY : 0) |
-						   (index->constraint ? INDEX_CREATE_ADD_CONSTRAINT : 0) |
+						   (index->constraint || exclusion ? INDEX_CREATE_ADD_CONSTRAINT : 0) |
 						   INDEX_CREATE_SKIP_BUILD,
 						   0, false, false, NULL);
 
@@ -274,11 +300,11 @@ static bool
 has_columns(Relation rel, const MosqlLocalIndex *index)
 {
 	Form_pg_index local = rel->rd_index;
-	bool		same = local->indisunique == index->unique &&
+	bool		same = (local->indisunique || local->indisexclusion) == index->unique &&
 		local->indnullsnotdistinct == index->nulls_not_distinct &&
 		local->indnkeyatts == index->nkeys &&
 		local->indnatts == index->nkeys + index->nincluded &&
-		OidIsValid(get_index_constraint(RelationGetRelid(rel))) == index->constraint;
+		(!local->indisexclusion && OidIsValid(get_index_constraint(RelationGetRelid(rel)))) == index->constraint;
 
 	for (int i = 0; same && i < local->indnatts; i++)
 		same = local->indkey.values[i] == index->attnums[i] &&
@@ -623,7 +649,10 @@ create_both(Relation rel, MosqlLocalIndex *index)
 		ereport(NOTICE,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("index \"%s\" exists already, the same in Redis, skipping", index->name)));
-		return indexid;
+		if (!index->exclusion || mosql_admin_is_exclusion(indexid))
+			return indexid;
+		mosql_admin_drop_local_index(indexid);	/* it came with the table as a unique one */
+		return mosql_admin_create_local_index(rel, index);
 	}
 	if (there->ordered)
 		mosql_definition_order_labels(rel, definition);
@@ -637,7 +666,7 @@ create_both(Relation rel, MosqlLocalIndex *index)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_TABLE),
 					 errmsg("relation \"%s\" already exists", index->name)));
-		build = mosql_table_begin_build(rel, session, there);
+		build = mosql_table_begin_build(rel, session, there, index->exclusion);
 		indexid = mosql_admin_create_local_index(rel, index);
 		mosql_table_finish_build(build);
 		return indexid;
@@ -723,6 +752,12 @@ mosql_admin_add_unique(Oid relid, const Constraint *constraint)
 }
 
 static void
+refuse_exclusion(const char *what)
+{
+	refuse(what, "Only uniqueness can be enforced: EXCLUDE USING btree (... WITH =), perhaps with WHERE.");
+}
+
+static void
 check_statement(const IndexStmt *statement)
 {
 #if PG_VERSION_NUM >= 180000
@@ -731,10 +766,10 @@ check_statement(const IndexStmt *statement)
 	if (!mosql_admin_is_bare_method(statement->accessMethod))
 		mosql_admin_check_index_options(statement->options, statement->tableSpace);
 	if (statement->deferrable)
-		refuse("deferrable UNIQUE constraints", "Uniqueness is checked at the end of each statement.");
-	if (statement->excludeOpNames != NIL)
-		refuse("exclusion constraints",
-			   "Only uniqueness can be enforced: by equality alone it is CREATE UNIQUE INDEX, perhaps with WHERE.");
+		refuse(statement->excludeOpNames != NIL ? "deferrable exclusion constraints" : "deferrable UNIQUE constraints",
+			   "Uniqueness is checked at the end of each statement.");
+	if (statement->excludeOpNames != NIL && mosql_admin_is_bare_method(statement->accessMethod))
+		refuse_exclusion("exclusion constraints USING another method than btree or hash");
 	mosql_admin_check_access_method(statement);
 }
 
@@ -922,6 +957,20 @@ take_element(Relation rel, MosqlLocalIndex *index, const IndexElem *given)
 	index->nkeys++;
 }
 
+/* What an exclusion constraint says of key column i: that equal values exclude each other. */
+static void
+check_excludes_equal(Relation rel, const MosqlLocalIndex *index, int i, List *operator)
+{
+	Oid			type = index->attnums[i] == 0 ? exprType(index->expressions[i])
+		: TupleDescAttr(RelationGetDescr(rel), index->attnums[i] - 1)->atttypid;
+	Oid			asked = compatible_oper_opid(operator, type, type, false);
+	Oid			class = class_of(rel, index, i, type);
+
+	if (OidIsValid(class) &&
+		get_op_opfamily_strategy(asked, get_opclass_family(class)) != BTEqualStrategyNumber)
+		refuse_exclusion("exclusion constraints by other operators than equality");
+}
+
 /* WHERE; what is always true is no predicate, as for core, also where a function says so. */
 static void
 take_predicate(Relation rel, MosqlLocalIndex *index, Node *clause)
@@ -942,12 +991,15 @@ create_ours(Relation rel, const IndexStmt *statement)
 	MosqlLocalIndex index = {0};
 	ListCell   *lc;
 
-	index.unique = statement->unique;
-	index.constraint = statement->isconstraint;
+	index.exclusion = statement->excludeOpNames != NIL;
+	index.unique = statement->unique || index.exclusion;
+	index.constraint = statement->isconstraint && !index.exclusion;
 	index.hash = strcmp(statement->accessMethod, "hash") == 0;
 	index.nulls_not_distinct = statement->nulls_not_distinct;
 	foreach(lc, statement->indexParams)
 		take_element(rel, &index, lfirst_node(IndexElem, lc));
+	foreach(lc, statement->excludeOpNames)
+		check_excludes_equal(rel, &index, foreach_current_index(lc), lfirst_node(List, lc));
 	foreach(lc, statement->indexIncludingParams)
 	{
 		const IndexElem *element = lfirst_node(IndexElem, lc);
@@ -991,4 +1043,37 @@ mosql_admin_create_index(const IndexStmt *given)
 		CreateComments(address.objectId, RelationRelationId, 0, statement->idxcomment);
 	relation_close(rel, NoLock);
 	return OidIsValid(address.objectId) ? address : InvalidObjectAddress;
+}
+
+/* ALTER TABLE ... ADD EXCLUDE, as core makes an index of it. */
+void
+mosql_admin_add_exclusion(Oid relid, const Constraint *constraint)
+{
+	Relation	rel = mosql_admin_lock_owned(relid, AccessExclusiveLock, "ALTER TABLE");
+	IndexStmt  *create = makeNode(IndexStmt);
+	ListCell   *lc;
+
+	create->relation = makeRangeVar(get_namespace_name(RelationGetNamespace(rel)),
+									pstrdup(RelationGetRelationName(rel)), -1);
+	create->idxname = constraint->conname;
+	create->isconstraint = true;
+	create->deferrable = constraint->deferrable;
+	create->accessMethod = constraint->access_method != NULL ? constraint->access_method : DEFAULT_INDEX_TYPE;
+	create->options = constraint->options;
+	create->tableSpace = constraint->indexspace;
+	create->whereClause = constraint->where_clause;
+	foreach(lc, constraint->exclusions)
+	{
+		create->indexParams = lappend(create->indexParams, linitial(lfirst_node(List, lc)));
+		create->excludeOpNames = lappend(create->excludeOpNames, lsecond(lfirst_node(List, lc)));
+	}
+	foreach(lc, constraint->including)
+	{
+		IndexElem  *element = makeNode(IndexElem);
+
+		element->name = strVal(lfirst(lc));
+		create->indexIncludingParams = lappend(create->indexIncludingParams, element);
+	}
+	relation_close(rel, NoLock);
+	(void) mosql_admin_create_index(create);
 }

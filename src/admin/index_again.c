@@ -3,7 +3,8 @@
  *
  * Layer: admin.  Another type of a column takes its indexes away before core changes the column, and
  * makes them again when the command has ended (index.c).  What PostgreSQL keeps of them is kept here
- * until then, by the name of the index: comments, operator classes, collations, and what the primary key is called.
+ * until then, by the name of the index: comments, operator classes, collations, that it is an exclusion constraint,
+ * and what the primary key is called.
  *
  * It lives as long as the transaction.  What a rolled back savepoint leaves behind names an index that is
  * there again, and goes as soon as that one goes once more.
@@ -39,6 +40,7 @@ typedef struct KeptIndex
 	List	   *classes;		/* of key columns; InvalidOid: the default one */
 	List	   *collations;		/* InvalidOid: the column's own */
 	bool		hash;			/* it was made USING hash */
+	bool		exclusion;
 	char	   *bare;			/* see bare_text(); NULL: of ours, or made again */
 	SubTransactionId within;
 } KeptIndex;
@@ -112,6 +114,19 @@ mosql_admin_is_shown_as_hash(Oid indexid)
 	return hash;
 }
 
+bool
+mosql_admin_is_exclusion(Oid indexid)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		exclusion;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", indexid);
+	exclusion = ((Form_pg_index) GETSTRUCT(tuple))->indisexclusion;
+	ReleaseSysCache(tuple);
+	return exclusion;
+}
+
 static const KeptIndex *
 find(Oid relid, const char *name)
 {
@@ -146,6 +161,14 @@ mosql_admin_was_hash(Oid relid, const char *name)
 	return index != NULL && index->hash;
 }
 
+bool
+mosql_admin_was_exclusion(Oid relid, const char *name)
+{
+	const KeptIndex *index = find(relid, name);
+
+	return index != NULL && index->exclusion;
+}
+
 /* CREATE INDEX of one of index_bare.c, to be read under mosql_expression_settings(). */
 static char *
 bare_text(Oid indexid)
@@ -176,6 +199,7 @@ mosql_admin_keep_index(Oid indexid)
 		index->constraint_comment = GetComment(constraint, ConstraintRelationId, 0);
 	keep_columns(index, indexid);
 	index->hash = mosql_admin_is_shown_as_hash(indexid);
+	index->exclusion = mosql_admin_is_exclusion(indexid);
 	if (mosql_admin_is_bare_index(indexid))
 		index->bare = bare_text(indexid);
 	index->within = GetCurrentSubTransactionId();

@@ -74,8 +74,8 @@ mosql_admin_choose_index_name(Relation rel, const MosqlLocalIndex *index, const 
 	if (given != NULL)
 		return given;
 	return ChooseRelationName(RelationGetRelationName(rel), name_addition(rel, index),
-							  index->constraint ? "key" : "idx", RelationGetNamespace(rel),
-							  index->constraint);
+							  index->exclusion ? "excl" : index->constraint ? "key" : "idx",
+							  RelationGetNamespace(rel), index->constraint || index->exclusion);
 }
 
 /* IF NOT EXISTS: is there a relation of that name?  A NOTICE. */

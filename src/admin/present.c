@@ -158,6 +158,8 @@ static const struct
 #endif
 	{F_PG_GET_INDEXDEF_OID, "mosql_fdw_shown_indexdef", true},
 	{F_PG_GET_INDEXDEF_OID_INT4_BOOL, "mosql_fdw_shown_indexdef", true},
+	{F_PG_GET_CONSTRAINTDEF_OID, "mosql_fdw_shown_constraintdef", true},
+	{F_PG_GET_CONSTRAINTDEF_OID_BOOL, "mosql_fdw_shown_constraintdef", true},
 };
 
 static void

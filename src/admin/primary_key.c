@@ -479,6 +479,8 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 					!constraint->deferrable && constraint->including == NIL);
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
+			else if (constraint->contype == CONSTR_EXCLUSION)
+				mosql_admin_add_exclusion(relid, constraint);
 			else
 				continue;
 			statement->cmds = foreach_delete_current(statement->cmds, cell);

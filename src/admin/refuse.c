@@ -46,11 +46,6 @@ refuse_action(const AlterTableCmd *command)
 			mosql_admin_refuse("SET ACCESS METHOD",
 							   "For a local table use CREATE TABLE ... USING heap, and INSERT ... SELECT.");
 			break;
-		case AT_AddConstraint:
-			if (IsA(command->def, Constraint) &&
-				((Constraint *) command->def)->contype == CONSTR_EXCLUSION)
-				mosql_admin_refuse("an exclusion constraint", "Only uniqueness can be enforced: by equality alone it is CREATE UNIQUE INDEX, perhaps with WHERE.");
-			break;
 		default:
 			break;
 	}

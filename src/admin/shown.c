@@ -28,6 +28,7 @@ PG_FUNCTION_INFO_V1(mosql_fdw_shown_options);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_ready);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_expr);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_indexdef);
+PG_FUNCTION_INFO_V1(mosql_fdw_shown_constraintdef);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_last_value);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_data);
 PG_FUNCTION_INFO_V1(mosql_fdw_shown_last);
@@ -118,6 +119,29 @@ mosql_fdw_shown_indexdef(PG_FUNCTION_ARGS)
 		PG_RETURN_DATUM(result);
 	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%.*s%s%s", (int) (method - said), said, theirs,
 											  method + strlen(ours))));
+}
+
+/* pg_get_constraintdef(), with one argument or two. */
+Datum
+mosql_fdw_shown_constraintdef(PG_FUNCTION_ARGS)
+{
+	static const char ours[] = "EXCLUDE USING mosql ";
+	Oid			indexid = get_constraint_index(PG_GETARG_OID(0));
+	LOCAL_FCINFO(core, 2);
+	Datum		result;
+	const char *said;
+
+	InitFunctionCallInfoData(*core, fcinfo->flinfo, PG_NARGS(), InvalidOid, NULL, NULL);
+	memcpy(core->args, fcinfo->args, PG_NARGS() * sizeof(NullableDatum));
+	result = PG_NARGS() == 1 ? pg_get_constraintdef(core) : pg_get_constraintdef_ext(core);
+	if (core->isnull)
+		PG_RETURN_NULL();
+	said = TextDatumGetCString(result);
+	if (!OidIsValid(indexid) || !mosql_admin_is_our_index(indexid) || strncmp(said, ours, strlen(ours)) != 0)
+		PG_RETURN_DATUM(result);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("EXCLUDE USING %s %s",
+											  mosql_admin_is_shown_as_hash(indexid) ? "hash" : "btree",
+											  said + strlen(ours))));
 }
 
 /* ---- defaults ---- */

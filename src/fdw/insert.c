@@ -44,6 +44,13 @@ mosql_exec_report_duplicate(const MosqlModifyState *modify, const MosqlIndex *in
 	const char *shown = mosql_table_show_key(keys, key);
 
 	mosql_txn_blame(modify->txn, modify->cid, keys->tree, key);
+	if (index != NULL && mosql_table_excludes(modify->rel, index))
+		ereport(ERROR,
+				(errcode(ERRCODE_EXCLUSION_VIOLATION),
+				 errmsg("conflicting key value violates exclusion constraint \"%s\"", constraint),
+				 shown != NULL ? errdetail("Key %s conflicts with existing key %s.", shown, shown)
+				 : errdetail("Key conflicts with existing key."),
+				 errtableconstraint(modify->rel, constraint)));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("duplicate key value violates unique constraint \"%s\"", constraint),

@@ -80,7 +80,7 @@ says_true(const MosqlIndex *index, HeapTuple tuple)
 {
 	Form_pg_index local = (Form_pg_index) GETSTRUCT(tuple);
 
-	return index->unique == local->indisunique &&
+	return index->unique == (local->indisunique || local->indisexclusion) &&
 		index->nulls_not_distinct == local->indnullsnotdistinct &&
 		index->entries->nkeys == local->indnkeyatts && has_columns_of(index, tuple) &&
 		equal(index->predicate, stored_node(tuple, Anum_pg_index_indpred));

@@ -94,6 +94,7 @@ struct MosqlBuild
 	Relation	rel;
 	MosqlSession *session;
 	const MosqlDefinitionIndex *index;
+	bool		exclusion;
 	const char *schema;
 	const char *table;
 	BuildName	name;
@@ -501,7 +502,7 @@ report_duplicate(const MosqlBuild *build, MosqlBytes key)
 	MosqlBuildLog *log;
 	MosqlTable *table = open_table(build, &log);
 
-	mosql_table_report_duplicate(build->rel, table, &log->index, key);
+	mosql_table_report_duplicate(build->rel, table, &log->index, build->exclusion, key);
 }
 
 static void
@@ -775,7 +776,7 @@ close_log(MosqlBuild *build)
 }
 
 MosqlBuild *
-mosql_table_begin_build(Relation rel, MosqlSession *session, const MosqlDefinitionIndex *index)
+mosql_table_begin_build(Relation rel, MosqlSession *session, const MosqlDefinitionIndex *index, bool exclusion)
 {
 	MosqlBuild *build = palloc0(sizeof(MosqlBuild));
 	MosqlJob	other;
@@ -783,6 +784,7 @@ mosql_table_begin_build(Relation rel, MosqlSession *session, const MosqlDefiniti
 	build->rel = rel;
 	build->session = session;
 	build->index = index;
+	build->exclusion = exclusion;
 	mosql_table_remote_name(rel, &build->schema, &build->table);
 	build->name = name_build(session, build->schema, build->table, index->name);
 	build->phase = "starting";

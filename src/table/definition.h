@@ -436,11 +436,12 @@ extern void mosql_table_create_index(Relation rel, MosqlSession *session,
  * waiting, follows the last changes, and makes it an index of the table as part of
  * the current transaction.  If that is rolled back nothing stays.  Needs a lock
  * on the relation that keeps DDL out (ShareUpdateExclusiveLock).  40001 if another
- * server changes the table's columns, or truncates it, meanwhile.
+ * server changes the table's columns, or truncates it, meanwhile; 23505 if rows have the same, 23P01 if it is to be
+ * an exclusion constraint here.
  */
 typedef struct MosqlBuild MosqlBuild;
 extern MosqlBuild *mosql_table_begin_build(Relation rel, MosqlSession *session,
-										   const MosqlDefinitionIndex *index);
+										   const MosqlDefinitionIndex *index, bool exclusion);
 extern void mosql_table_finish_build(MosqlBuild *build);
 
 /*

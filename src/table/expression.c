@@ -140,9 +140,15 @@ mosql_expression_label(Node *node, Oid relid)
 	switch (nodeTag(node))
 	{
 		case T_FuncExpr:
-			if (((FuncExpr *) node)->funcformat == COERCE_EXPLICIT_CALL)
+			if (((FuncExpr *) node)->funcformat == COERCE_EXPLICIT_CALL ||
+				((FuncExpr *) node)->funcformat == COERCE_SQL_SYNTAX)
 				return text;
 			break;
+		case T_CoalesceExpr:
+		case T_MinMaxExpr:
+		case T_NullIfExpr:
+		case T_XmlExpr:
+			return text;		/* they look like functions */
 		case T_OpExpr:
 		case T_BoolExpr:
 		case T_NullTest:

@@ -114,7 +114,8 @@ report_duplicate(void *arg, const MosqlIndex *index, MosqlBytes key)
 
 	if (fill->report != NULL)
 		fill->report(fill->report_arg, index, key);
-	mosql_table_report_duplicate(fill->rel, fill->table, index, key);
+	mosql_table_report_duplicate(fill->rel, fill->table, index,
+								 index != NULL && mosql_table_excludes(fill->rel, index), key);
 }
 
 /* What is done with the sorted rows (index NULL), and the entries of each index. */

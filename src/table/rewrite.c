@@ -15,7 +15,9 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "executor/nodeModifyTable.h"
@@ -30,6 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "table/table_int.h"
 
@@ -347,12 +350,35 @@ convert(Rewrite *rewrite)
 	check_not_null(rewrite, slot);
 }
 
+bool
+mosql_table_excludes(Relation rel, const MosqlIndex *index)
+{
+	Oid			indexid = get_relname_relid(index->name, RelationGetNamespace(rel));
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		excludes = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	excludes = ((Form_pg_index) GETSTRUCT(tuple))->indisexclusion &&
+		((Form_pg_index) GETSTRUCT(tuple))->indrelid == RelationGetRelid(rel);
+	ReleaseSysCache(tuple);
+	return excludes;
+}
+
 void
-mosql_table_report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, MosqlBytes key)
+mosql_table_report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index, bool exclusion,
+							 MosqlBytes key)
 {
 	const char *name = index ? index->name : psprintf("%s_pkey", RelationGetRelationName(rel));
 	const char *shown = mosql_table_show_key(index ? index->entries : table, key);
 
+	if (exclusion)
+		ereport(ERROR,
+				(errcode(ERRCODE_EXCLUSION_VIOLATION),
+				 errmsg("could not create exclusion constraint \"%s\"", name),
+				 shown != NULL ? errdetail("Key %s conflicts with key %s.", shown, shown)
+				 : errdetail("Key conflicts exist."),
+				 errtableconstraint(rel, name)));
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not create unique index \"%s\"", name),

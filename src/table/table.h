@@ -296,6 +296,9 @@ extern char *mosql_table_describe_key(const MosqlTable *table, MosqlBytes key);
 extern char *mosql_table_show_key(const MosqlTable *table, MosqlBytes key);
 extern bool mosql_table_may_see(Oid relid, const AttrNumber *columns, int n);
 
+/* Is the unique index an exclusion constraint to this server? */
+extern bool mosql_table_excludes(Relation rel, const MosqlIndex *index);
+
 /* ---- indexes ---- */
 
 typedef enum MosqlEntryKind

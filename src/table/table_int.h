@@ -269,9 +269,9 @@ extern void mosql_fill_end_in_buffer(MosqlFill *fill, CommandId cid);
 /* Who says that there are duplicates; unless this is called, as if an index was created. */
 extern void mosql_fill_report_to(MosqlFill *fill, MosqlReportDuplicate report, void *arg);
 
-/* 23505: two rows have this key, or this entry of an index (NULL: the key). */
-extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table,
-										 const MosqlIndex *index, MosqlBytes key)
+/* 23505, of an exclusion constraint 23P01: two rows have this key, or this entry of an index (NULL: the key). */
+extern void mosql_table_report_duplicate(Relation rel, const MosqlTable *table, const MosqlIndex *index,
+										 bool exclusion, MosqlBytes key)
 			pg_attribute_noreturn();
 
 /* Do the stored bytes of a column mean the same under its new type? */
