@@ -412,6 +412,29 @@ DROP TABLE twice_self;
 CREATE TEMP TABLE twice_passing (id int PRIMARY KEY);
 CREATE TABLE twice_staying (id int PRIMARY KEY, p int REFERENCES twice_passing);
 DROP TABLE twice_passing;
+-- DDL of a table that many foreign keys lead to asks for none of them by itself
+CREATE TABLE hub (id int PRIMARY KEY);
+CREATE TABLE spoke (id int PRIMARY KEY, a int REFERENCES hub, b int REFERENCES hub, s int REFERENCES spoke);
+DO $$ BEGIN
+	FOR i IN 1 .. 40 LOOP
+		EXECUTE format('CREATE TABLE spoke%s (id int PRIMARY KEY, a int REFERENCES hub, b int REFERENCES hub, s int REFERENCES spoke)', i);
+	END LOOP;
+END $$;
+CREATE FUNCTION trips() RETURNS bigint LANGUAGE sql AS $$SELECT value FROM mosql_fdw_stats() WHERE name = 'round_trips'$$;
+SELECT trips() AS before \gset
+COMMENT ON COLUMN hub.id IS 'the key';
+SELECT trips() - :before < 10 AS few, trips() AS before \gset
+\echo :few
+ALTER TABLE hub ADD COLUMN c int;
+SELECT trips() - :before < 20 AS few, trips() AS before \gset
+\echo :few
+ALTER TABLE spoke1 ADD COLUMN c int;
+SELECT trips() - :before < 20 AS few \gset
+\echo :few
+SELECT count(*) FROM pg_constraint WHERE confrelid = 'hub'::regclass;
+DO $$ BEGIN FOR i IN 1 .. 40 LOOP EXECUTE format('DROP TABLE spoke%s', i); END LOOP; END $$;
+DROP TABLE spoke, hub;
+DROP FUNCTION trips;
 RESET mosql_fdw.default_server;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

@@ -349,7 +349,7 @@ extern bool mosql_admin_foreign_key_renamed(Oid relid, const char *from, const c
 
 /*
  * The foreign keys of a table, and to it, as the definitions in Redis have them, are
- * made so here, as far as the other table is here, too.
+ * made so here, as far as the other table is here, too.  The definitions of the other tables are read in two batches.
  */
 extern void mosql_admin_follow_foreign_keys(Oid relid);
 
@@ -425,9 +425,10 @@ extern MosqlSession *mosql_admin_server_session(const char *server);
 extern List *mosql_admin_server_tables(Oid serverid);
 
 /*
- * Is that a foreign table's name in Redis, as the catalogs say now?  It is not locked: somebody may just be altering it, and need
- * not be waited for if it is another one.
+ * A foreign table's name in Redis, as the catalogs say now; false if it is gone.  Is it that?  It is not locked: somebody may just
+ * be altering it, and need not be waited for if it is another one.
  */
+extern bool mosql_admin_seeming_name(Oid relid, const char **schema, const char **name);
 extern bool mosql_admin_seems_named(Oid relid, const char *schema, const char *name);
 
 /*

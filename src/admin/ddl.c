@@ -536,7 +536,7 @@ follow(Oid relid, bool created, const RenameStmt *rename, Node *command)
 			mosql_table_recompute(rel, session);
 	}
 	relation_close(rel, NoLock);
-	if (rename == NULL)
+	if (rename == NULL && !(command != NULL && IsA(command, CommentStmt)))
 	{
 		mosql_admin_follow_key(relid, created);
 		mosql_admin_follow_indexes(relid);

@@ -89,62 +89,101 @@ nearness(Relation rel, Oid near)
 	return rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP ? 2 : 1;
 }
 
+/* A table of this server, and the name that it seems to have in Redis. */
+typedef struct NamedTable
+{
+	Oid			relid;
+	const char *schema;
+	const char *name;
+} NamedTable;
+
+/* All that are on the Redis server that the table is on: for many foreign keys they are looked through once. */
+static List *
+named_tables(Oid relid)
+{
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, mosql_admin_server_tables(GetForeignTable(relid)->serverid))
+	{
+		NamedTable *table = palloc(sizeof(NamedTable));
+
+		table->relid = lfirst_oid(lc);
+		if (mosql_admin_seeming_name(table->relid, &table->schema, &table->name))
+			tables = lappend(tables, table);
+	}
+	return tables;
+}
+
 /*
- * The local table of a name in Redis, for a foreign key with that one; InvalidOid if there is none.  It is locked until the
- * transaction ends, and no other is.
+ * The local table of a name in Redis, of these, for a foreign key with that one; InvalidOid if there is none.  It is
+ * locked until the transaction ends, and no other is.
  */
 static Oid
-find_table(Oid near, const char *schema, const char *name)
+find_table(const List *tables, Oid near, const char *schema, const char *name)
 {
-	ListCell   *lc;
+	const ListCell *lc;
 	Oid			found = InvalidOid;
 	int			best = 0;
 
-	foreach(lc, mosql_admin_server_tables(GetForeignTable(near)->serverid))
+	foreach(lc, tables)
 	{
+		const NamedTable *table = lfirst(lc);
 		Relation	rel;
 		const char *other_schema;
 		const char *other_name;
 		int			rank;
 
-		if (!mosql_admin_seems_named(lfirst_oid(lc), schema, name))
+		if (strcmp(table->name, name) != 0 || strcmp(table->schema, schema) != 0)
 			continue;
-		rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		rel = try_relation_open(table->relid, AccessShareLock);
 		if (rel == NULL)
 			continue;
 		mosql_table_remote_name(rel, &other_schema, &other_name);
 		rank = strcmp(schema, other_schema) == 0 && strcmp(name, other_name) == 0
 			? nearness(rel, near) : 0;
-		if (rank > best || (rank > 0 && rank == best && lfirst_oid(lc) > found))
+		if (rank > best || (rank > 0 && rank == best && table->relid > found))
 		{
 			best = rank;
-			found = lfirst_oid(lc);
+			found = table->relid;
 		}
 		relation_close(rel, NoLock);
 	}
 	return found;
 }
 
-/* A foreign key of a definition in local terms; false if something is not here. */
+/*
+ * A foreign key of a definition in local terms, with the definition of the table that it leads to; false if something
+ * is not here.
+ */
 static bool
-find_local(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there,
-		   Oid *other, MosqlLocalForeignKey *key)
+localize_with(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there,
+			  const MosqlDefinition *parent, const List *tables, Oid *other, MosqlLocalForeignKey *key)
 {
 	Relation	rel;
 	Relation	referenced;
-	MosqlDefinition *parent;
 	bool		fits;
 
-	*other = find_table(relid, there->schema, there->table);
+	*other = parent != NULL ? find_table(tables, relid, there->schema, there->table) : InvalidOid;
 	if (!OidIsValid(*other))
 		return false;
 	rel = relation_open(relid, AccessShareLock);
 	referenced = relation_open(*other, AccessShareLock);
-	parent = mosql_definition_of(referenced, mosql_fdw_session_for(relid, InvalidOid));
-	fits = parent != NULL && localize(there, rel, child, referenced, parent, key);
+	fits = localize(there, rel, child, referenced, parent, key);
 	relation_close(referenced, NoLock);
 	relation_close(rel, NoLock);
 	return fits;
+}
+
+/* The same, with what is read for it. */
+static bool
+find_local(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there,
+		   Oid *other, MosqlLocalForeignKey *key)
+{
+	const MosqlDefinition *parent = mosql_table_definition(mosql_fdw_session_for(relid, InvalidOid),
+														   there->schema, there->table);
+
+	return localize_with(relid, child, there, parent, named_tables(relid), other, key);
 }
 
 bool
@@ -165,7 +204,8 @@ mosql_admin_knows_foreign_key(Oid relid, const MosqlDefinition *child,
  * is not as it is in Redis: mosql_fdw_refresh() of that comes here again.
  */
 static void
-follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there)
+follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReference *there,
+		   const MosqlDefinition *parent, const List *tables)
 {
 	Oid			oid = get_relation_constraint_oid(relid, there->name, true);
 	Oid			other;
@@ -173,7 +213,7 @@ follow_one(Oid relid, const MosqlDefinition *child, const MosqlDefinitionReferen
 	Relation	referenced;
 	MosqlLocalForeignKey key;
 
-	if (!find_local(relid, child, there, &other, &key))
+	if (!localize_with(relid, child, there, parent, tables, &other, &key))
 		return;
 	if (OidIsValid(oid) && mosql_admin_is_foreign_key(oid, &key, other))
 	{
@@ -204,24 +244,12 @@ mosql_admin_leave_foreign_keys(Oid relid)
 	}
 }
 
-static MosqlDefinition *
-definition_by_oid(Oid relid)
-{
-	Relation	rel = relation_open(relid, AccessShareLock);
-	MosqlDefinition *definition = mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
-
-	relation_close(rel, NoLock);
-	return definition;
-}
-
+/* The foreign keys of a table, as far as they lead to tables whose definitions are at hand: parents[i]. */
 static void
-follow_child(Oid relid)
+follow_child(Oid relid, const MosqlDefinition *child, MosqlDefinition *const *parents, const List *tables)
 {
-	MosqlDefinition *child = definition_by_oid(relid);
 	ListCell   *lc;
 
-	if (child == NULL)
-		return;
 	foreach(lc, mosql_foreign_keys(relid))
 	{
 		const MosqlForeignKey *key = lfirst(lc);
@@ -230,24 +258,91 @@ follow_child(Oid relid)
 			drop_local(key->oid);
 	}
 	for (int i = 0; i < child->nreferences; i++)
-		follow_one(relid, child, &child->references[i]);
+		if (parents[i] != NULL)
+			follow_one(relid, child, &child->references[i], parents[i], tables);
+}
+
+/* Does the foreign key lead to the table of this name in Redis? */
+static bool
+leads_to(const MosqlDefinitionReference *reference, MosqlBytes name)
+{
+	return mosql_bytes_equal(mosql_catalog_key(reference->schema, reference->table), name);
+}
+
+/* The foreign keys that a table has. */
+static void
+follow_references(Oid relid, const MosqlDefinition *definition, const List *tables)
+{
+	int			n = definition->nreferences;
+	MosqlBytes *names = palloc(n * sizeof(MosqlBytes));
+	MosqlDefinition **parents;
+
+	for (int i = 0; i < n; i++)
+		names[i] = mosql_catalog_key(definition->references[i].schema, definition->references[i].table);
+	parents = mosql_table_definitions_of(mosql_fdw_session_for(relid, InvalidOid), names, n);
+	follow_child(relid, definition, parents, tables);
+}
+
+/* Those of another table, one of those that lead to this one. */
+static void
+follow_referrer(const MosqlDefinitionReferrer *referrer, Oid relid, MosqlDefinition *definition, MosqlBytes name,
+				const MosqlDefinition *child, const List *tables)
+{
+	Oid			childid = find_table(tables, relid, referrer->schema, referrer->table);
+	MosqlDefinition **parents = palloc0((child->nreferences + 1) * sizeof(MosqlDefinition *));
+
+	for (int i = 0; i < child->nreferences; i++)
+		if (leads_to(&child->references[i], name))
+			parents[i] = definition;
+	if (OidIsValid(childid) && childid != relid)
+		follow_child(childid, child, parents, tables);
+}
+
+/* The tables whose foreign keys lead to this one, each once. */
+static void
+follow_referrers(Oid relid, MosqlDefinition *definition, MosqlBytes name, const List *tables)
+{
+	const MosqlDefinitionReferrer **referrers = palloc(definition->nreferrers * sizeof(*referrers));
+	MosqlBytes *names = palloc(definition->nreferrers * sizeof(MosqlBytes));
+	MosqlDefinition **children;
+	int			n = 0;
+
+	for (int i = 0; i < definition->nreferrers; i++)
+	{
+		const MosqlDefinitionReferrer *referrer = &definition->referrers[i];
+		int			j = 0;
+
+		names[n] = mosql_catalog_key(referrer->schema, referrer->table);
+		while (!mosql_bytes_equal(names[j], names[n]))
+			j++;
+		referrers[n] = referrer;
+		if (j == n)
+			n++;
+	}
+	children = mosql_table_definitions_of(mosql_fdw_session_for(relid, InvalidOid), names, n);
+	for (int i = 0; i < n; i++)
+		if (children[i] != NULL)
+			follow_referrer(referrers[i], relid, definition, name, children[i], tables);
 }
 
 void
 mosql_admin_follow_foreign_keys(Oid relid)
 {
-	MosqlDefinition *definition;
+	Relation	rel = relation_open(relid, AccessShareLock);
+	MosqlDefinition *definition = mosql_definition_of(rel, mosql_fdw_session_for(relid, InvalidOid));
+	const char *schema;
+	const char *name;
+	const List *tables;
 
-	follow_child(relid);
-	definition = definition_by_oid(relid);
-	for (int i = 0; definition != NULL && i < definition->nreferrers; i++)
-	{
-		Oid			child = find_table(relid, definition->referrers[i].schema,
-									   definition->referrers[i].table);
-
-		if (OidIsValid(child) && child != relid)
-			follow_child(child);
-	}
+	mosql_table_remote_name(rel, &schema, &name);
+	relation_close(rel, NoLock);
+	if (definition == NULL)
+		return;
+	if (definition->nreferences == 0 && definition->nreferrers == 0 && mosql_foreign_keys(relid) == NIL)
+		return;
+	tables = named_tables(relid);
+	follow_references(relid, definition, tables);
+	follow_referrers(relid, definition, mosql_catalog_key(schema, name), tables);
 }
 
 /* ---- DROP, RENAME ---- */

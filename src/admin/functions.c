@@ -105,22 +105,32 @@ mosql_admin_server_tables(Oid serverid)
 }
 
 bool
-mosql_admin_seems_named(Oid relid, const char *schema, const char *name)
+mosql_admin_seeming_name(Oid relid, const char **schema, const char **name)
 {
-	const char *local_schema = get_namespace_name(get_rel_namespace(relid));
-	const char *local_name = get_rel_name(relid);
-	const char *remote;
 	List	   *options;
+	const char *remote;
 
-	if (local_schema == NULL || local_name == NULL ||
+	*schema = get_namespace_name(get_rel_namespace(relid));
+	*name = get_rel_name(relid);
+	if (*schema == NULL || *name == NULL ||
 		!SearchSysCacheExists1(FOREIGNTABLEREL, ObjectIdGetDatum(relid)))
 		return false;			/* dropped meanwhile */
 	options = GetForeignTable(relid)->options;
-	remote = mosql_table_option(options, "table_name");
-	if (strcmp(name, remote != NULL ? remote : local_name) != 0)
-		return false;
-	remote = mosql_table_option(options, "schema_name");
-	return strcmp(schema, remote != NULL ? remote : local_schema) == 0;
+	if ((remote = mosql_table_option(options, "table_name")) != NULL)
+		*name = remote;
+	if ((remote = mosql_table_option(options, "schema_name")) != NULL)
+		*schema = remote;
+	return true;
+}
+
+bool
+mosql_admin_seems_named(Oid relid, const char *schema, const char *name)
+{
+	const char *own_schema;
+	const char *own_name;
+
+	return mosql_admin_seeming_name(relid, &own_schema, &own_name) &&
+		strcmp(name, own_name) == 0 && strcmp(schema, own_schema) == 0;
 }
 
 TimestampTz

@@ -303,6 +303,27 @@ mosql_table_definition(MosqlSession *session, const char *schema, const char *na
 	return definition;
 }
 
+MosqlDefinition **
+mosql_table_definitions_of(MosqlSession *session, const MosqlBytes *keys, int n)
+{
+	MosqlRow   *rows = palloc0(n * sizeof(MosqlRow));
+	MosqlDefinition **definitions = palloc0(n * sizeof(MosqlDefinition *));
+	MosqlView  *view;
+
+	if (n == 0 || !mosql_catalog_exists(session))
+		return definitions;
+	view = mosql_view_open(mosql_txn_current(session), rows, GetCurrentCommandId(false), n == 1);
+	mosql_view_get(view, mosql_catalog_tree(session), keys, n, rows);
+	mosql_view_close(view);
+	for (int i = 0; i < n; i++)
+		if (rows[i].found)
+		{
+			definitions[i] = mosql_definition_decode(rows[i].columns, rows[i].version);
+			definitions[i]->claimed = rows[i].claimed;
+		}
+	return definitions;
+}
+
 typedef struct Definitions
 {
 	MosqlDefinition *array;

@@ -383,6 +383,9 @@ extern int	mosql_type_labels(Oid type, MosqlLabel **labels);
 extern MosqlDefinition *mosql_table_definition(MosqlSession *session, const char *schema,
 											   const char *name);
 
+/* Those of n tables, by mosql_catalog_key(), likewise.  One round trip, and one for their snapshot. */
+extern MosqlDefinition **mosql_table_definitions_of(MosqlSession *session, const MosqlBytes *keys, int n);
+
 /* The one behind a foreign table; if it is gone NULL, or 42P01. */
 extern MosqlDefinition *mosql_definition_of(Relation rel, MosqlSession *session);
 extern MosqlDefinition *mosql_definition_of_existing(Relation rel, MosqlSession *session);
