@@ -432,6 +432,17 @@ ALTER TABLE spoke1 ADD COLUMN c int;
 SELECT trips() - :before < 20 AS few \gset
 \echo :few
 SELECT count(*) FROM pg_constraint WHERE confrelid = 'hub'::regclass;
+-- nor does an UPDATE that leaves the key alone
+INSERT INTO hub VALUES (1, 1), (2, 2);
+INSERT INTO spoke7 VALUES (1, 2);
+\c -
+SELECT * FROM hub ORDER BY id;
+SELECT sum(value) AS before FROM mosql_fdw_stats() WHERE name = 'point_reads' \gset
+UPDATE hub SET c = c + 1 WHERE id < 3;
+SELECT sum(value) - :before < 5 AS few FROM mosql_fdw_stats() WHERE name = 'point_reads';
+UPDATE hub SET c = c + 1, id = 3 WHERE id = 2;
+UPDATE hub SET id = 3 WHERE id = 1;
+SELECT * FROM hub ORDER BY id;
 DO $$ BEGIN FOR i IN 1 .. 40 LOOP EXECUTE format('DROP TABLE spoke%s', i); END LOOP; END $$;
 DROP TABLE spoke, hub;
 DROP FUNCTION trips;

@@ -509,10 +509,11 @@ extern MosqlWriteResult mosql_exec_replace_row(MosqlModifyState *modify, const M
 
 /*
  * What a target of a statement has to do with foreign keys, as a child, a parent or
- * both; NULL: nothing.  operation: CMD_UPDATE also for ON CONFLICT DO UPDATE.
+ * both; NULL: nothing.  operation: CMD_UPDATE also for ON CONFLICT DO UPDATE.  changed: the columns that may change, as
+ * core numbers them in sets (NULL: any); foreign keys that lead to others are not even opened, of which there may be hundreds.
  */
 extern struct MosqlReferences *mosql_references_open(MosqlModifyState *modify, EState *estate,
-													 CmdType operation);
+													 CmdType operation, const Bitmapset *changed);
 
 /*
  * Can nobody else commit a row of the key that this new row has?  So it is if a foreign key leads from columns of

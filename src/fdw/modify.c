@@ -221,6 +221,19 @@ mosql_exec_missing_not_null(Relation rel, const MosqlTable *table)
 	return missing;
 }
 
+/* The columns that the statement may change, as core numbers them in sets; NULL: any. */
+static const Bitmapset *
+changed_columns(const ModifyTable *plan, ResultRelInfo *rri, EState *estate)
+{
+	const TupleConstr *constr = rri->ri_RelationDesc->rd_att->constr;
+
+	if (plan == NULL || plan->operation != CMD_UPDATE || rri->ri_RelationDesc->rd_rel->relispartition ||
+		(constr != NULL && constr->has_generated_stored) ||
+		(rri->ri_TrigDesc != NULL && rri->ri_TrigDesc->trig_update_before_row))
+		return NULL;
+	return ExecGetUpdatedCols(rri, estate);
+}
+
 MosqlModifyState *
 mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 {
@@ -272,7 +285,8 @@ mosql_exec_modify_open(ModifyTableState *mtstate, ResultRelInfo *rri)
 	initStringInfo(&modify->key);
 	initStringInfo(&modify->columns);
 	modify->references = mosql_references_open(modify, estate, plan == NULL ? CMD_INSERT :
-											   action == ONCONFLICT_UPDATE ? CMD_UPDATE : plan->operation);
+											   action == ONCONFLICT_UPDATE ? CMD_UPDATE : plan->operation,
+											   changed_columns(plan, rri, estate));
 	mosql_exec_fresh_open(modify, mtstate, rri);
 	MemoryContextSwitchTo(old);
 	return modify;

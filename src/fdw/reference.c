@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -264,8 +265,19 @@ add_unknown(MosqlReferences *references, bool is_parent, const char *name, const
 			unknown->columns[unknown->n++] = mine->by_id[ids[i]] + 1;
 }
 
+/* Is one of the columns, by their ids in Redis, among those that the statement may change? */
+static bool
+may_change(const MosqlTable *table, const uint32 *ids, int n, const Bitmapset *changed)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] < (uint32) table->nids && table->by_id[ids[i]] >= 0 &&
+			bms_is_member(table->by_id[ids[i]] + 1 - FirstLowInvalidHeapAttributeNumber, changed))
+			return true;
+	return changed == NULL;
+}
+
 static void
-find_unknown(MosqlReferences *references, const List *keys, CmdType operation)
+find_unknown(MosqlReferences *references, const List *keys, CmdType operation, const Bitmapset *changed)
 {
 	const MosqlTable *table = references->modify->table;
 
@@ -282,7 +294,8 @@ find_unknown(MosqlReferences *references, const List *keys, CmdType operation)
 	{
 		const MosqlDefinitionReferrer *stored = &table->referrers[i];
 
-		if (!is_known_parent(keys, table->relid, stored))
+		if (may_change(table, stored->columns, stored->n, changed) &&
+			!is_known_parent(keys, table->relid, stored))
 			add_unknown(references, true, stored->name, stored->schema, stored->table,
 						stored->columns, stored->n);
 	}
@@ -320,6 +333,15 @@ is_disabled(Relation rel, Oid constraint)
 	return false;
 }
 
+static bool
+leads_to_changed(const MosqlForeignKey *key, const Bitmapset *changed)
+{
+	for (int i = 0; i < key->n; i++)
+		if (bms_is_member(key->referenced[i] - FirstLowInvalidHeapAttributeNumber, changed))
+			return true;
+	return changed == NULL;
+}
+
 /* Is it among those that the definition in Redis says lead here?  (Its table may be
  * gone there.) */
 static bool
@@ -353,7 +375,7 @@ open_reference(const EState *estate, const MosqlForeignKey *key, MosqlSession *s
 }
 
 MosqlReferences *
-mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operation)
+mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operation, const Bitmapset *changed)
 {
 	const MosqlTable *table = modify->table;
 	Oid			relid = RelationGetRelid(modify->rel);
@@ -370,12 +392,12 @@ mosql_references_open(MosqlModifyState *modify, EState *estate, CmdType operatio
 	references = palloc0(sizeof(MosqlReferences));
 	references->modify = modify;
 	references->sides = palloc0(2 * list_length(keys) * sizeof(Side) + 1);
-	find_unknown(references, keys, operation);
+	find_unknown(references, keys, operation, changed);
 	foreach(lc, keys)
 	{
 		const MosqlForeignKey *key = lfirst(lc);
 		bool		child = key->child == relid && operation != CMD_DELETE;
-		bool		parent = key->parent == relid && operation != CMD_INSERT;
+		bool		parent = key->parent == relid && operation != CMD_INSERT && leads_to_changed(key, changed);
 		MosqlReference *reference;
 
 		if ((!child && !parent) || is_disabled(modify->rel, key->oid))
