@@ -548,7 +548,7 @@ test_prefetch(void)
 	set(1, B("b"), B(""));
 	set(3, B("c"), B("\0\xff"));
 	trips = mosql_stats.round_trips;
-	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	asked = mosql_step_prefetch(&stepper, nodes, 3, true);
 	CHECK(mosql_step_prefetched(asked, images));
 	CHECK_INT(mosql_stats.round_trips - trips, 1);
 	CHECK(images[0].found && images[0].nfields == 2 && images[0].node == 1);
@@ -556,7 +556,7 @@ test_prefetch(void)
 	CHECK(!images[1].found && images[1].nfields == 0);
 	CHECK(images[2].found && mosql_bytes_equal(images[2].fields[0].value, B("\0\xff")));
 
-	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	asked = mosql_step_prefetch(&stepper, nodes, 3, true);
 	CHECK(mosql_bytes_equal(get(1, B("a")), B("1")));
 	set(1, B("a"), B("2"));
 	trips = mosql_stats.round_trips;
@@ -564,8 +564,8 @@ test_prefetch(void)
 	CHECK_INT(mosql_stats.round_trips - trips, 0);
 	CHECK(mosql_bytes_equal(images[0].fields[0].value, B("1")));
 
-	mosql_step_prefetch_drop(mosql_step_prefetch(&stepper, nodes, 3));
-	asked = mosql_step_prefetch(&stepper, nodes, 3);
+	mosql_step_prefetch_drop(mosql_step_prefetch(&stepper, nodes, 3, true));
+	asked = mosql_step_prefetch(&stepper, nodes, 3, true);
 	CHECK(mosql_bytes_equal(get(1, B("a")), B("2")));
 	mosql_step_prefetch_drop(asked);
 }
@@ -582,13 +582,13 @@ test_prefetch_fails(void)
 	begin();
 	set(1, B("a"), B("1"));
 	server_command(other, "SET", "test:{0000000000000002}", "x");
-	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 3), images));
-	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 1), images));
+	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 3, true), images));
+	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 1, true), images));
 
-	asked = mosql_step_prefetch(&stepper, nodes, 1);
+	asked = mosql_step_prefetch(&stepper, nodes, 1, true);
 	mosql_redis_disconnect(stepper.redis);
 	CHECK(!mosql_step_prefetched(asked, images));
-	asked = mosql_step_prefetch(&stepper, nodes, 1);
+	asked = mosql_step_prefetch(&stepper, nodes, 1, true);
 	mosql_step_prefetch_drop(asked);
 	mosql_redis_disconnect(stepper.redis);
 	mosql_step_read_nodes(&stepper, nodes, 1, images, NULL);
@@ -608,7 +608,7 @@ test_prefetch_then_closed(void)
 	begin();
 	set(1, B("a"), B("1"));
 	server_command(other, "PING");
-	asked = mosql_step_prefetch(&stepper, &node, 1);
+	asked = mosql_step_prefetch(&stepper, &node, 1, true);
 	server_command(other, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
 	pg_usleep(100000);
 	writing(step, MOSQL_WRITE_SET, B("a"), B("2"));
@@ -627,7 +627,7 @@ test_prefetch_of_the_silent(void)
 	begin();
 	set(1, B("a"), B("1"));
 	server_command(stepper.redis, "CLIENT", "PAUSE", "2500", "ALL");
-	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, &node, 1), &image));
+	CHECK(!mosql_step_prefetched(mosql_step_prefetch(&stepper, &node, 1, true), &image));
 	mosql_step_read_nodes(&stepper, &node, 1, &image, NULL);
 	CHECK(image.found);
 }
@@ -646,11 +646,11 @@ test_prefetch_no_room(void)
 		nodes[i] = i;
 	set(1, B("a"), B("1"));
 	for (int i = 0; i < lengthof(asked); i++)
-		asked[i] = mosql_step_prefetch(&stepper, nodes, lengthof(nodes));
+		asked[i] = mosql_step_prefetch(&stepper, nodes, lengthof(nodes), true);
 	for (int i = 0; i < lengthof(asked); i++)
 		came += mosql_step_prefetched(asked[i], images);
 	CHECK(came > 0 && came < lengthof(asked));
-	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 64), images));
+	CHECK(mosql_step_prefetched(mosql_step_prefetch(&stepper, nodes, 64, true), images));
 }
 
 static void
