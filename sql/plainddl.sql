@@ -70,7 +70,7 @@ SELECT relkind FROM pg_class WHERE relname = 'session';
 DROP TABLE typed, of_heap, parent, of_session, of_session_as, session;
 SELECT outcome('CREATE TABLE x (a int PRIMARY KEY DEFERRABLE)');
 SELECT outcome('CREATE TABLE x (a int UNIQUE DEFERRABLE)');
-SELECT outcome('CREATE TABLE x (a int, EXCLUDE (a WITH =))');
+SELECT outcome('CREATE TABLE x (a int, EXCLUDE (a WITH <>))');
 SELECT outcome('CREATE TABLE x (a jsonb PRIMARY KEY)');
 SELECT outcome('CREATE TABLE x (a int REFERENCES nosuch)');
 SELECT outcome('CREATE TABLE x (a int REFERENCES author (born))');
