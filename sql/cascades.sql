@@ -59,6 +59,12 @@ UPDATE above SET id = 3 WHERE id = 2;
 SELECT * FROM below ORDER BY id;
 DROP TABLE below, above;
 
+-- what a cascade deletes later is not in its own way: round by round
+CREATE TABLE deep (id int PRIMARY KEY, parent int REFERENCES deep ON DELETE CASCADE, other int REFERENCES deep);
+INSERT INTO deep VALUES (1, NULL, NULL), (2, 1, NULL), (3, 2, NULL), (4, 3, 3);
+DELETE FROM deep WHERE id = 1;
+SELECT * FROM deep;
+DROP TABLE deep;
 -- two ways down, of which one is longer
 CREATE TABLE above (id int PRIMARY KEY);
 CREATE TABLE middle (id int PRIMARY KEY, a int REFERENCES above ON DELETE CASCADE);
@@ -89,5 +95,20 @@ SELECT * FROM below ORDER BY id;
 SELECT * FROM beside ORDER BY id;
 DELETE FROM above WHERE b = 1;
 DROP TABLE beside, below, above;
+-- keys that move on to where another one was
+CREATE TABLE lists (k int[] PRIMARY KEY);
+CREATE TABLE listed (id int PRIMARY KEY, k int[] REFERENCES lists ON UPDATE CASCADE);
+INSERT INTO lists VALUES ('{1}'), ('{2}'), ('{3}');
+INSERT INTO listed VALUES (1, '{1}'), (2, '{2}'), (3, '{3}');
+UPDATE lists SET k = ARRAY[k[1] - 1];
+SELECT * FROM listed ORDER BY id;
+DROP TABLE listed, lists;
+CREATE TABLE codes (id int PRIMARY KEY, code int UNIQUE);
+CREATE TABLE coded (id int PRIMARY KEY, code int REFERENCES codes (code) ON UPDATE CASCADE);
+INSERT INTO codes VALUES (1, 1), (2, 2);
+INSERT INTO coded VALUES (1, 1), (2, 2);
+UPDATE codes SET code = CASE code WHEN 2 THEN 1 END;
+SELECT * FROM coded ORDER BY id;
+DROP TABLE coded, codes;
 SET client_min_messages = warning;
 SELECT mosql_fdw_disable();

@@ -51,6 +51,7 @@ typedef struct Side
 	Keys		fresh;			/* children: to be looked up */
 	MemoryContext fresh_cxt;
 	Keys		waiting[2];		/* parents: by deletes, by updates; children: [0] */
+	Keys		due[2];			/* parents of this round */
 	Keys		acted[2];		/* parents whose children were changed, and are to be none */
 } Side;
 
@@ -680,9 +681,9 @@ static void
 end_parents(Side *side, bool deleted, MemoryContext cxt)
 {
 	int			i = deleted ? 0 : 1;
-	Keys		gone = side->waiting[i];
+	Keys		gone = side->due[i];
 
-	memset(&side->waiting[i], 0, sizeof(Keys));
+	memset(&side->due[i], 0, sizeof(Keys));
 	if (gone.n == 0)
 		return;
 	if (!has_action(side->reference, deleted))
@@ -718,6 +719,17 @@ check_acted(Side *side, bool deleted)
 
 	if (acted->n > 0)
 		mosql_reference_check(side->reference, true, action_of(side->reference, deleted), acted->keys, acted->n);
+}
+
+/* What an action leaves to do meanwhile is for the next round. */
+static void
+begin_round(Side *side, Statement *statement)
+{
+	if (!side->is_parent)
+		return;
+	Assert(side->due[0].n + side->due[1].n == 0);
+	memcpy(side->due, side->waiting, sizeof(side->due));
+	memset(side->waiting, 0, sizeof(side->waiting));
 }
 
 static void
@@ -783,7 +795,7 @@ look_up_keys(const Statement *statement)
 	}
 }
 
-/* Actions of actions are carried out round by round. */
+/* Actions of actions are carried out round by round, in the order in which core would come to them. */
 static void
 act(Statement *statement)
 {
@@ -795,6 +807,7 @@ act(Statement *statement)
 		do
 		{
 			CHECK_FOR_INTERRUPTS();
+			each_side(statement, begin_round);
 			each_side(statement, end_side);
 		} while (has_parents_waiting(statement));
 	}
@@ -901,8 +914,7 @@ executor_finish(QueryDesc *query)
 	EState	   *estate = query->estate;
 	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
 
-	if (find_statement(estate) != NULL)
-		run_rest(estate);
+	run_rest(estate);			/* a partition is opened with its first row */
 	if (estate->es_auxmodifytables == NIL || find_statement(estate) != NULL)
 		mosql_exec_before_triggers(estate);
 	if (is_action(estate))

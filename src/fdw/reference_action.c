@@ -28,7 +28,8 @@ typedef struct Action
 	bool		deleted;
 	char		action;
 	bool		with_new;		/* CASCADE of an update: new values are parameters, too */
-	bool		singly;			/* one parent at a time, since of a column's type there are no arrays: it is one */
+	int			listed;			/* so many parents, each a list of parameters, since of a column's type there are
+								 * no arrays: it is one; else 0 */
 } Action;
 
 /* The type of the referenced column. */
@@ -80,17 +81,29 @@ put_assignments(const Action *action, StringInfo sql)
 	}
 }
 
-/* "ROWS FROM (pg_catalog.unnest($1), ...) k(o0, n0)": the parents, a row each; or "(VALUES ($1, $2)) k(o0, n0)". */
+/* "ROWS FROM (pg_catalog.unnest($1), ...)": a column of all parents each; or "(VALUES ($1, $2), ...)": a parent each. */
+static void
+put_values(const Action *action, StringInfo sql, int nparams)
+{
+	appendStringInfoString(sql, action->listed > 0 ? "(VALUES (" : "ROWS FROM (");
+	for (int i = 0; i < Max(action->listed, 1) * nparams; i++)
+	{
+		if (i > 0)
+			appendStringInfoString(sql, i % nparams == 0 ? "), (" : ", ");
+		appendStringInfo(sql, action->listed > 0 ? "$%d" : "pg_catalog.unnest($%d)", i + 1);
+	}
+	appendStringInfoString(sql, action->listed > 0 ? "))" : ")");
+}
+
+/* The parents, "... k(o0, n0)". */
 static void
 put_parents(const Action *action, StringInfo sql)
 {
 	int			n = action->reference->key.n;
 	int			nparams = action->with_new ? 2 * n : n;
 
-	appendStringInfoString(sql, action->singly ? "(VALUES (" : "ROWS FROM (");
-	for (int i = 0; i < nparams; i++)
-		appendStringInfo(sql, action->singly ? "%s$%d" : "%spg_catalog.unnest($%d)", i > 0 ? ", " : "", i + 1);
-	appendStringInfoString(sql, action->singly ? ")) k(" : ") k(");
+	put_values(action, sql, nparams);
+	appendStringInfoString(sql, " k(");
 	for (int i = 0; i < nparams; i++)
 		appendStringInfo(sql, "%s%s%d", i > 0 ? ", " : "", i < n ? "o" : "n", i < n ? i : i - n);
 	appendStringInfoChar(sql, ')');
@@ -157,47 +170,41 @@ lacks_arrays(const MosqlReference *reference)
 	return false;
 }
 
-/* For n parents, whose columns are the statement's parameters. */
+/*
+ * One statement for n parents: in several, one would change what another has made of its children, where the keys of
+ * parents move on.
+ */
 static void
-execute(const Action *action, SPIPlanPtr plan, int nparams, Datum **values, Datum **new_values, int n)
-{
-	int			ncolumns = action->reference->key.n;
-	Datum	   *params = palloc(nparams * sizeof(Datum));
-	int			result;
-
-	for (int i = 0; i < nparams; i++)
-	{
-		Datum	  **from = i < ncolumns ? values : new_values;
-
-		params[i] = action->singly ? from[0][i % ncolumns] : make_array(action, i % ncolumns, from, n);
-	}
-	result = SPI_execute_snapshot(plan, params, NULL, InvalidSnapshot, InvalidSnapshot, false, false, 0);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
-}
-
-static void
-run(const Action *action, Datum **values, Datum **new_values, int n)
+run(Action *action, Datum **values, Datum **new_values, int n)
 {
 	int			ncolumns = action->reference->key.n;
 	int			nparams = action->with_new ? 2 * ncolumns : ncolumns;
-	Oid		   *types = palloc(nparams * sizeof(Oid));
-	int			step = action->singly ? 1 : n;
+	bool		listed = lacks_arrays(action->reference);
+	int			all = listed ? n * nparams : nparams;
+	Oid		   *types = palloc(all * sizeof(Oid));
+	Datum	   *params = palloc(all * sizeof(Datum));
 	SPIPlanPtr	plan;
+	int			result;
 
-	for (int i = 0; i < nparams; i++)
+	action->listed = listed ? n : 0;
+	for (int i = 0; i < all; i++)
 	{
-		types[i] = referenced_type(action, i % ncolumns);
-		if (!action->singly)
+		int			column = i % ncolumns;
+		Datum	  **from = i % nparams < ncolumns ? values : new_values;
+
+		types[i] = referenced_type(action, column);
+		params[i] = listed ? from[i / nparams][column] : make_array(action, column, from, n);
+		if (!listed)
 			types[i] = get_array_type(types[i]);
 	}
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	plan = SPI_prepare(statement(action), nparams, types);
+	plan = SPI_prepare(statement(action), all, types);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	for (int i = 0; i < n; i += step)
-		execute(action, plan, nparams, values + i, new_values + i, step);
+	result = SPI_execute_snapshot(plan, params, NULL, InvalidSnapshot, InvalidSnapshot, false, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_snapshot failed: %s", SPI_result_code_string(result));
 	SPI_finish();
 }
 
@@ -248,7 +255,7 @@ void
 mosql_reference_act(MosqlReference *reference, bool deleted, Datum **values, Datum **new_values,
 					int n)
 {
-	Action		action = {.reference = reference,.deleted = deleted,.singly = lacks_arrays(reference)};
+	Action		action = {.reference = reference,.deleted = deleted};
 	Datum	  **chosen = palloc(n * sizeof(Datum *));
 	Datum	  **new_chosen = palloc(n * sizeof(Datum *));
 	Oid			user;
@@ -263,13 +270,13 @@ mosql_reference_act(MosqlReference *reference, bool deleted, Datum **values, Dat
 		run(&action, values, new_values, n);
 	else
 	{
-		int			m = choose(values, new_values, n, true, chosen, new_chosen);
+		int			m = choose(values, new_values, n, false, chosen, new_chosen);
 
-		action.with_new = true;
+		/* keys that are null now, and so are theirs; first, as another may have become what one was */
 		if (m > 0)
 			run(&action, chosen, new_chosen, m);
-		m = choose(values, new_values, n, false, chosen, new_chosen);
-		action.with_new = false;	/* the key is null now, and so is theirs */
+		m = choose(values, new_values, n, true, chosen, new_chosen);
+		action.with_new = true;
 		if (m > 0)
 			run(&action, chosen, new_chosen, m);
 	}
