@@ -278,31 +278,37 @@ follow_references(Oid relid, const MosqlDefinition *definition, const List *tabl
 	MosqlDefinition **parents;
 
 	for (int i = 0; i < n; i++)
-		names[i] = mosql_catalog_key(definition->references[i].schema, definition->references[i].table);
+	{
+		const MosqlDefinitionReference *reference = &definition->references[i];
+
+		(void) find_table(tables, relid, reference->schema, reference->table);	/* locked before it is looked up */
+		names[i] = mosql_catalog_key(reference->schema, reference->table);
+	}
 	parents = mosql_table_definitions_of(mosql_fdw_session_for(relid, InvalidOid), names, n);
 	follow_child(relid, definition, parents, tables);
 }
 
 /* Those of another table, one of those that lead to this one. */
 static void
-follow_referrer(const MosqlDefinitionReferrer *referrer, Oid relid, MosqlDefinition *definition, MosqlBytes name,
-				const MosqlDefinition *child, const List *tables)
+follow_referrer(Oid childid, MosqlDefinition *definition, MosqlBytes name, const MosqlDefinition *child,
+				const List *tables)
 {
-	Oid			childid = find_table(tables, relid, referrer->schema, referrer->table);
 	MosqlDefinition **parents = palloc0((child->nreferences + 1) * sizeof(MosqlDefinition *));
 
 	for (int i = 0; i < child->nreferences; i++)
 		if (leads_to(&child->references[i], name))
 			parents[i] = definition;
-	if (OidIsValid(childid) && childid != relid)
-		follow_child(childid, child, parents, tables);
+	follow_child(childid, child, parents, tables);
 }
 
-/* The tables whose foreign keys lead to this one, each once. */
+/*
+ * The tables whose foreign keys lead to this one, each once.  They are locked before they are looked up: what somebody
+ * changes of them here before that is in the definition then.
+ */
 static void
 follow_referrers(Oid relid, MosqlDefinition *definition, MosqlBytes name, const List *tables)
 {
-	const MosqlDefinitionReferrer **referrers = palloc(definition->nreferrers * sizeof(*referrers));
+	Oid		   *childids = palloc(definition->nreferrers * sizeof(Oid));
 	MosqlBytes *names = palloc(definition->nreferrers * sizeof(MosqlBytes));
 	MosqlDefinition **children;
 	int			n = 0;
@@ -315,14 +321,15 @@ follow_referrers(Oid relid, MosqlDefinition *definition, MosqlBytes name, const 
 		names[n] = mosql_catalog_key(referrer->schema, referrer->table);
 		while (!mosql_bytes_equal(names[j], names[n]))
 			j++;
-		referrers[n] = referrer;
-		if (j == n)
-			n++;
+		if (j < n)
+			continue;
+		childids[n] = find_table(tables, relid, referrer->schema, referrer->table);
+		n++;
 	}
 	children = mosql_table_definitions_of(mosql_fdw_session_for(relid, InvalidOid), names, n);
 	for (int i = 0; i < n; i++)
-		if (children[i] != NULL)
-			follow_referrer(referrers[i], relid, definition, name, children[i], tables);
+		if (children[i] != NULL && OidIsValid(childids[i]) && childids[i] != relid)
+			follow_referrer(childids[i], definition, name, children[i], tables);
 }
 
 void
