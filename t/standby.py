@@ -75,6 +75,7 @@ def maintains(db, primary, other):
         query(primary, "ALTER SYSTEM SET mosql_fdw.maintenance = off")
         query(primary, "SELECT pg_reload_conf()")
         query(primary, "DELETE FROM t WHERE id >= 1000")
+        wait_until(lambda: value(primary, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'mosql_fdw maintenance'") == 0)
         tap.equal(query(c, "SELECT outcome, tables_analyzed FROM mosql_fdw_maintain('redis')"), [("done", 0)],
                   "it maintains, but for statistics")
 

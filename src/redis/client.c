@@ -473,7 +473,7 @@ mosql_redis_drain(MosqlRedis *redis, int timeout_ms)
 
 	Assert(redis->running == NULL);
 	while (has_detached(redis))
-		if (!mosql_redis_pump(redis, deadline_us, true))
+		if (!mosql_redis_pump(redis, deadline_us, true) && has_detached(redis))
 			return false;
 	return true;
 }

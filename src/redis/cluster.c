@@ -288,7 +288,8 @@ answered_plain(MosqlRedis *redis, MosqlServer *server)
 	redis->topology = MOSQL_TOPOLOGY_PLAIN;
 	for (int slot = 0; slot < MOSQL_SLOTS; slot++)
 		redis->map[slot] = server->index;
-	server->primary = true;
+	for (int i = 0; i < redis->nservers; i++)
+		redis->servers[i]->primary = redis->servers[i] == server;
 }
 
 static bool
@@ -405,7 +406,7 @@ mosql_cluster_need_map(MosqlRedis *redis)
 	if (redis->hurry_us != 0)
 		budget.deadline_us = Min(budget.deadline_us, redis->hurry_us);
 	redis->ask_failures = 0;
-	redis->ask_fatal = false;
+	redis->ask_fatal = redis->redirected = false;
 	while (redis->topology == MOSQL_TOPOLOGY_UNKNOWN)
 	{
 		bool		going_on;

@@ -352,7 +352,7 @@ mosql_redis_await(MosqlRedis *redis, const int *awaited)
 	{
 		int64		received = mosql_stats.bytes_received;
 
-		if (!mosql_redis_pump(redis, Min(deadline_us, heard_us + MOSQL_DETACHED_WAIT_US), true))
+		if (!mosql_redis_pump(redis, Min(deadline_us, heard_us + MOSQL_DETACHED_WAIT_US), true) && *awaited > 0)
 			return false;
 		if (mosql_stats.bytes_received != received)
 			heard_us = redis->now_us;
@@ -417,7 +417,7 @@ prepare_run(MosqlBatch *batch)
 	redis->now_us = mosql_now_us();
 	batch->listen_us = redis->now_us + MOSQL_SILENCE_US;
 	redis->ask_failures = 0;
-	redis->ask_fatal = false;
+	redis->ask_fatal = redis->redirected = false;
 	redis->corked = false;
 	batch->unrouted.head = batch->paused.head = batch->todo.head = -1;
 	for (int i = 0; i < batch->ngroups; i++)

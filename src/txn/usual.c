@@ -128,10 +128,12 @@ mosql_txn_ask_usual(MosqlTxn *txn, const MosqlTree *tree)
 void
 mosql_txn_asked_usual(MosqlTxn *txn)
 {
-	const MosqlUsual *usual = txn->usual;
+	MosqlUsual *usual = txn->usual;
 
-	if (usual != NULL && usual->prefetch != NULL && usual->trips == mosql_stats.round_trips)
-		mosql_redis_uncork(txn->session->redis);
+	if (usual == NULL || usual->prefetch == NULL || usual->trips != mosql_stats.round_trips)
+		return;
+	usual->trips--;				/* the next one is another's */
+	mosql_redis_uncork(txn->session->redis);
 }
 
 /* It was read in vain; or, if it did not come as it should, so often that it rests for long. */
