@@ -184,6 +184,7 @@ mosql_btree_separators_field(void)
 }
 
 extern MosqlBytes mosql_btree_image_field(const MosqlNodeImage *image, char field);
+extern MosqlBytes mosql_btree_image_key_field(const MosqlNodeImage *image, char prefix, MosqlBytes key);
 extern MosqlStep *mosql_btree_step_new(MosqlTree *tree, uint64 node, int max_writes);
 extern void mosql_btree_step_expect_absent(MosqlStep *step);
 extern void mosql_btree_step_expect_generation(MosqlStep *step, uint64 generation);

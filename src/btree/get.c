@@ -253,39 +253,25 @@ mosql_btree_get(MosqlTree *tree, const MosqlBytes *keys, int n, MosqlPoint *poin
 		get_unsorted(tree, keys, n, points);
 }
 
-/* Field name prefix + key of a node; data NULL: it has none. */
-static MosqlBytes
-field_of(const MosqlNodeImage *image, char prefix, MosqlBytes key)
-{
-	for (int i = 0; i < image->nfields; i++)
-	{
-		MosqlBytes	field = image->fields[i].field;
-
-		if (field.len == key.len + 1 && field.data[0] == prefix && memcmp(field.data + 1, key.data, key.len) == 0)
-			return image->fields[i].value;
-	}
-	return MOSQL_ABSENT;
-}
-
 /* See btree.h. */
 bool
 mosql_btree_get_in(MosqlTree *tree, MosqlBytes key, const MosqlNodeImage *image, MosqlPoint *point)
 {
-	MosqlBytes	none = mosql_bytes("", 0);
-	MosqlBytes	purged = field_of(image, MOSQL_FIELD_PURGED, none);
+	MosqlBytes	purged = mosql_btree_image_field(image, MOSQL_FIELD_PURGED);
 	const CachedNode *hint;
 	MosqlNodeMeta meta;
 
 	mosql_btree_enter(tree);
 	hint = mosql_btree_cache_find(tree, image->node);
-	if (!image->found || !mosql_meta_decode(field_of(image, MOSQL_FIELD_META, none), &meta) ||
+	if (!image->found || !mosql_meta_decode(mosql_btree_image_field(image, MOSQL_FIELD_META), &meta) ||
 		meta.tree != tree->root || meta.level != 0 || meta.state != MOSQL_NODE_NORMAL ||
 		mosql_meta_cover(&meta, key) != MOSQL_COVER_OK || (purged.data != NULL && purged.len != MOSQL_TS_BYTES) ||
 		(hint != NULL && hint->meta.generation != meta.generation))
 		return false;
 	mosql_btree_hint_put(tree, image->node, &meta, image->nfields);
 	*point = (MosqlPoint) {
-		.row = field_of(image, MOSQL_FIELD_ROW, key),.intent = field_of(image, MOSQL_FIELD_INTENT, key),
+		.row = mosql_btree_image_key_field(image, MOSQL_FIELD_ROW, key),
+		.intent = mosql_btree_image_key_field(image, MOSQL_FIELD_INTENT, key),
 		.purged = purged.data == NULL ? 0 : mosql_ts_get(purged.data),.leaf = image->node
 	};
 	return true;

@@ -265,14 +265,25 @@ mosql_btree_children_fault(const MosqlNodeMeta *meta, MosqlBytes s, MosqlChild *
 	return NULL;
 }
 
-/* A one-letter field of an image, absent if it has none. */
+/* Field name prefix + key of an image, absent if it has none. */
+MosqlBytes
+mosql_btree_image_key_field(const MosqlNodeImage *image, char prefix, MosqlBytes key)
+{
+	for (int i = 0; i < image->nfields; i++)
+	{
+		MosqlBytes	field = image->fields[i].field;
+
+		if (field.len == key.len + 1 && field.data[0] == prefix && memcmp(field.data + 1, key.data, key.len) == 0)
+			return image->fields[i].value;
+	}
+	return MOSQL_ABSENT;
+}
+
+/* A one-letter field. */
 MosqlBytes
 mosql_btree_image_field(const MosqlNodeImage *image, char field)
 {
-	for (int i = 0; i < image->nfields; i++)
-		if (image->fields[i].field.len == 1 && image->fields[i].field.data[0] == field)
-			return image->fields[i].value;
-	return MOSQL_ABSENT;
+	return mosql_btree_image_key_field(image, field, mosql_bytes("", 0));
 }
 
 /*
