@@ -471,9 +471,10 @@ typedef void (*MosqlAttempt) (void *arg);
 extern ErrorData *mosql_admin_attempt(MosqlAttempt attempt, void *arg);
 
 /*
- * Is such an error about one server, of which others know nothing?  It does not answer, does not let this user in,
- * is damaged, or cannot be used in this transaction.
+ * The same, but errors that are not about one server, of which others know nothing, are thrown on: it does not answer, does
+ * not let this user in, is damaged, or cannot be used in this transaction.  And such an error as a WARNING, "what: ...".
  */
-extern bool mosql_admin_is_of_one_server(int code);
+extern ErrorData *mosql_admin_attempt_server(MosqlAttempt attempt, void *arg);
+extern void mosql_admin_warn(const ErrorData *error, const char *what);
 
 #endif							/* MOSQL_ADMIN_H */

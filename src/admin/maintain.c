@@ -121,23 +121,17 @@ static bool
 try_visit(bool named, ReturnSetInfo *out, Oid serverid, MosqlPutServer put)
 {
 	Visit		one = {out, serverid, put};
-	ErrorData  *error = NULL;
+	ErrorData  *error;
 
 	if (named)
+	{
 		visit(&one);
-	else
-		error = mosql_admin_attempt(visit, &one);
-	if (error == NULL)
 		return true;
-	if (!mosql_admin_is_of_one_server(error->sqlerrcode))
-		ReThrowError(error);
-	ereport(WARNING,
-			(errcode(error->sqlerrcode),
-			 errmsg("server \"%s\" is left out: %s", GetForeignServer(serverid)->servername,
-					error->message),
-			 error->detail ? errdetail("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0));
-	return false;
+	}
+	error = mosql_admin_attempt_server(visit, &one);
+	if (error != NULL)
+		mosql_admin_warn(error, psprintf("server \"%s\" is left out", GetForeignServer(serverid)->servername));
+	return error == NULL;
 }
 
 void

@@ -216,16 +216,10 @@ ask_one_of_many(FmgrInfo *call, Oid serverid, Asked *asked)
 
 	if (list_member_oid(silent, serverid))
 		return false;
-	error = mosql_admin_attempt(ask, asked);
+	error = mosql_admin_attempt_server(ask, asked);
 	if (error == NULL)
 		return true;
-	if (!mosql_admin_is_of_one_server(error->sqlerrcode))
-		ReThrowError(error);
-	ereport(WARNING,
-			(errcode(error->sqlerrcode),
-			 errmsg("where sequence \"%s\" stands is not known: %s", get_rel_name(asked->seqid), error->message),
-			 error->detail ? errdetail("%s", error->detail) : 0,
-			 error->hint ? errhint("%s", error->hint) : 0));
+	mosql_admin_warn(error, psprintf("where sequence \"%s\" stands is not known", get_rel_name(asked->seqid)));
 	if (error->sqlerrcode == ERRCODE_UNDEFINED_TABLE || error->sqlerrcode == ERRCODE_INVALID_TABLE_DEFINITION)
 		return false;
 	caller = MemoryContextSwitchTo(call->fn_mcxt);

@@ -132,9 +132,9 @@ mosql_admin_attempt(MosqlAttempt attempt, void *arg)
 	return error;
 }
 
-/* See admin.h. */
-bool
-mosql_admin_is_of_one_server(int code)
+/* Is such an error about one server, of which others know nothing? */
+static bool
+is_of_one_server(int code)
 {
 	switch (ERRCODE_TO_CATEGORY(code))
 	{
@@ -149,6 +149,26 @@ mosql_admin_is_of_one_server(int code)
 				code == ERRCODE_FEATURE_NOT_SUPPORTED ||	/* another format */
 				code == ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED;	/* a password is required */
 	}
+}
+
+ErrorData *
+mosql_admin_attempt_server(MosqlAttempt attempt, void *arg)
+{
+	ErrorData  *error = mosql_admin_attempt(attempt, arg);
+
+	if (error != NULL && !is_of_one_server(error->sqlerrcode))
+		ReThrowError(error);
+	return error;
+}
+
+void
+mosql_admin_warn(const ErrorData *error, const char *what)
+{
+	ereport(WARNING,
+			(errcode(error->sqlerrcode),
+			 errmsg("%s: %s", what, error->message),
+			 error->detail ? errdetail("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0));
 }
 
 /* A MosqlAttempt. */
