@@ -61,6 +61,15 @@ typedef struct MosqlLocalIndex
 /* Rows of pg_index, and pg_constraint; nothing is built. */
 extern Oid	mosql_admin_create_local_index(Relation rel, const MosqlLocalIndex *index);
 
+/* The same, and in Redis, built; its OID.  NOTICE if it is there, the same. */
+extern Oid	mosql_admin_create_both(Relation rel, MosqlLocalIndex *index);
+
+/* The operator class of key column i, of that type. */
+extern Oid	mosql_admin_index_class(Relation rel, const MosqlLocalIndex *index, int i, Oid type);
+
+/* Is all of PostgreSQL's transaction this statement? */
+extern bool mosql_admin_is_whole_transaction(void);
+
 /* ... and away with them; the index in Redis stays. */
 extern void mosql_admin_drop_local_index(Oid indexid);
 

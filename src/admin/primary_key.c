@@ -471,12 +471,11 @@ mosql_admin_prepare_alter(AlterTableStmt *statement)
 			{
 				check_key_not_away(relid, key);
 				mosql_admin_check_index_options(constraint->options, constraint->indexspace);
-			}
-			if (constraint->contype == CONSTR_PRIMARY && constraint->indexname != NULL)
-				mosql_admin_primary_key_using(relid, constraint);
-			if (constraint->contype == CONSTR_PRIMARY)
+				if (constraint->indexname != NULL)
+					mosql_admin_primary_key_using(relid, constraint);
 				add(relid, constraint->conname, constraint->keys,
 					!constraint->deferrable && constraint->including == NIL);
+			}
 			else if (constraint->contype == CONSTR_UNIQUE)
 				mosql_admin_add_unique(relid, constraint);
 			else if (constraint->contype == CONSTR_EXCLUSION)
