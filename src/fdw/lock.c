@@ -253,11 +253,12 @@ mosql_lock_peek(const MosqlLocker *locker, MosqlView *view, const MosqlBytes *ke
 			where[m] = i;
 			wanted[m++] = keys[i];
 		}
-	if (m > 0)
-		mosql_txn_ask_usual(locker->txn, tree);
-	if (m > 0 && claims)
+	if (m == 0)
+		return;
+	mosql_txn_ask_usual(locker->txn, tree);
+	if (claims)
 		claim_to_peek(locker, view, wanted, m, read);
-	else if (m > 0)
+	else
 		mosql_view_peek(view, tree, wanted, m, read);
 	mosql_txn_asked_usual(locker->txn);
 	for (int i = 0; i < m; i++)

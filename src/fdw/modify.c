@@ -458,10 +458,10 @@ mosql_exec_check_row(MosqlModifyState *modify, ResultRelInfo *rri, TupleTableSlo
 	}
 	PG_CATCH();
 	{
+		if (ERRCODE_TO_CATEGORY(geterrcode()) != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION)
+			PG_RE_THROW();
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION)
-			PG_RE_THROW();
 		FlushErrorState();
 		mosql_exec_lookup_all(modify);
 		ReThrowError(error);
